@@ -1,0 +1,263 @@
+//! The state of an analysis, and the small helpers that all rules share.
+
+use crate::infer::POISON;
+use crate::scopes::{Scopes, Symbol};
+use crate::suggest;
+use crate::typed::*;
+use p4jet_syntax::ast;
+use p4jet_syntax::diagnostic::Diagnostic;
+use p4jet_syntax::span::{SourceMap, Span};
+use std::collections::HashMap;
+
+/// Most expressions, types or statements inside each other.
+pub(crate) const DEPTH_MAX: u32 = 2_000;
+
+/// Most errors reported in one run.
+const ERRORS_MAX: usize = 200;
+
+/// How a variable came to be, which decides what may be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VarKind {
+    /// A declared variable.
+    Local,
+    /// A parameter of this direction.
+    Param(ast::Direction),
+    /// A directionless parameter of an action: control-plane data.
+    ActionData,
+    /// A constructor parameter: known at compile time.
+    Constructor,
+}
+
+/// Which part of a program is being checked; some statements belong to some places only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Outside of everything.
+    Top,
+    /// Local declarations of a parser.
+    ParserLocals,
+    /// A parser state.
+    State,
+    /// Local declarations of a control.
+    ControlLocals,
+    /// A control's apply block.
+    Apply,
+    /// An action.
+    Action,
+    /// A function, or the implementation of an abstract method.
+    Function,
+    /// The declaration of a table.
+    Table,
+}
+
+impl Place {
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Place::Top => "at top level",
+            Place::ParserLocals => "among the declarations of a parser",
+            Place::State => "in a parser state",
+            Place::ControlLocals => "among the declarations of a control",
+            Place::Apply => "in an apply block",
+            Place::Action => "in an action",
+            Place::Function => "in a function",
+            Place::Table => "in a table",
+        }
+    }
+
+    pub(crate) fn in_parser(self) -> bool {
+        matches!(self, Place::ParserLocals | Place::State)
+    }
+}
+
+/// The state of an analysis.
+pub(crate) struct Checker {
+    /// What has been built so far.
+    pub(crate) prog: Program,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    errors: usize,
+    pub(crate) scopes: Scopes,
+    /// Bindings of the type variables of inference, see `infer`.
+    pub(crate) bindings: Vec<Option<Type>>,
+    /// One per [`Program::vars`].
+    pub(crate) var_kinds: Vec<VarKind>,
+    pub(crate) place: Place,
+    /// Name of the enclosing parser, control, action or function, for messages.
+    pub(crate) owner: String,
+    /// What `return` must give; `None` where it gives nothing.
+    pub(crate) return_type: Option<Type>,
+    /// What `this` is.
+    pub(crate) this: Option<InstanceId>,
+    /// Loops around the statement.
+    pub(crate) loops: u32,
+    depth: u32,
+    /// Functions, actions, parsers and controls whose bodies are being checked, to refuse recursion.
+    pub(crate) open: Vec<Open>,
+    /// Control-plane names in use: by the object around them and the kind of thing.
+    pub(crate) control_names: HashMap<(String, &'static str, String), Span>,
+    /// Collects the parameters that `_` makes in a declaration's types; `None` where `_` is no type.
+    pub(crate) dont_care_params: Option<Vec<TypeParamId>>,
+}
+
+/// A body being checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Open {
+    Function(FunctionId),
+    Action(ActionId),
+    Parser(ParserId),
+    Control(ControlId),
+}
+
+impl Checker {
+    pub(crate) fn new(sources: SourceMap) -> Self {
+        Checker {
+            prog: Program { sources, ..Program::default() },
+            diagnostics: Vec::new(),
+            errors: 0,
+            scopes: Scopes::new(),
+            bindings: Vec::new(),
+            var_kinds: Vec::new(),
+            place: Place::Top,
+            owner: String::new(),
+            return_type: None,
+            this: None,
+            loops: 0,
+            depth: 0,
+            open: Vec::new(),
+            control_names: HashMap::new(),
+            dont_care_params: None,
+        }
+    }
+
+    pub(crate) fn finish(self) -> (Program, Vec<Diagnostic>) {
+        (self.prog, self.diagnostics)
+    }
+
+    /// Reports an error or warning.
+    pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
+        if diagnostic.severity == p4jet_syntax::diagnostic::Severity::Error {
+            self.errors += 1;
+            if self.errors > ERRORS_MAX {
+                return;
+            }
+        }
+        self.diagnostics.push(diagnostic);
+    }
+
+    /// Whether anything is wrong so far.
+    pub(crate) fn has_errors(&self) -> bool {
+        self.errors > 0
+    }
+
+    /// Reports a plain error.
+    pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
+        self.report(Diagnostic::error(code, span, message));
+    }
+
+    /// Reports a feature that is missing.
+    pub(crate) fn unsupported(&mut self, span: Span, what: impl std::fmt::Display) {
+        self.report(Diagnostic::unsupported(span, what));
+    }
+
+    /// Runs `f` one level deeper, or reports and gives `None` when it is too deep.
+    pub(crate) fn deeper<T>(&mut self, span: Span, f: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        if self.depth >= DEPTH_MAX {
+            self.error("too-deep", span, format!("more than {DEPTH_MAX} levels of nesting"));
+            return None;
+        }
+        self.depth += 1;
+        let result = f(self);
+        self.depth -= 1;
+        Some(result)
+    }
+
+    /// Runs `f` in a scope of its own.
+    pub(crate) fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.scopes.push();
+        let result = f(self);
+        self.scopes.pop();
+        result
+    }
+
+    /// Runs `f` as part of a place.
+    pub(crate) fn at<T>(&mut self, place: Place, f: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.place, place);
+        let result = f(self);
+        self.place = outer;
+        result
+    }
+
+    /// Binds a name in the innermost scope; a second declaration there is an error.
+    pub(crate) fn declare(&mut self, name: &ast::Ident, symbol: Symbol) {
+        if let Some(earlier) = self.scopes.lookup_innermost(&name.text) {
+            let span = earlier.span;
+            self.report(
+                Diagnostic::error(
+                    "duplicate-declaration",
+                    name.span,
+                    format!("`{}` is declared twice", name.text),
+                )
+                .related(span, "declared here first"),
+            );
+            return;
+        }
+        self.scopes.bind(&name.text, symbol, name.span);
+    }
+
+    /// Notes a control-plane name. Two things of a kind with one name should not be (P4_16, "Control plane names"), but
+    /// programs that other compilers wrote have them, so this is a warning.
+    pub(crate) fn claim_control_name(&mut self, name: &str, kind: &'static str, span: Span) {
+        if let Some(earlier) = self.control_names.insert((self.owner.clone(), kind, name.to_owned()), span)
+            && earlier != span
+        {
+            let text = format!("two {kind}s have the control-plane name `{name}`");
+            self.report(
+                Diagnostic::warning("duplicate-control-name", span, text)
+                    .related(earlier, "the first is here"),
+            );
+        }
+    }
+
+    /// A new variable.
+    pub(crate) fn new_var(&mut self, name: &ast::Ident, ty: Type, kind: VarKind) -> VarId {
+        let id = VarId(self.prog.vars.len() as u32);
+        self.prog.vars.push(Var { name: name.text.clone(), ty, span: name.span });
+        self.var_kinds.push(kind);
+        id
+    }
+
+    /// Finds a name, or reports it with the nearest name that `wanted` accepts.
+    pub(crate) fn resolve(
+        &mut self,
+        path: &ast::Path,
+        what: &str,
+        wanted: impl Fn(&Symbol) -> bool,
+    ) -> Option<Symbol> {
+        if let Some(binding) = self.scopes.lookup(&path.name.text, path.global) {
+            return Some(binding.symbol.clone());
+        }
+        let names = self.scopes.names(wanted);
+        let dot = if path.global { "." } else { "" };
+        let mut diagnostic = Diagnostic::error(
+            "unknown-name",
+            path.name.span,
+            format!("unknown {what} `{dot}{}`", path.name.text),
+        );
+        if let Some(near) = suggest::nearest(&path.name.text, names.iter().map(String::as_str)) {
+            diagnostic = self.declared_here(diagnostic, near).note(format!("did you mean `{near}`?"));
+        }
+        self.report(diagnostic);
+        None
+    }
+
+    /// Adds where `name` is declared.
+    pub(crate) fn declared_here(&self, diagnostic: Diagnostic, name: &str) -> Diagnostic {
+        match self.scopes.lookup(name, false) {
+            Some(binding) => diagnostic.related(binding.span, format!("`{name}` is declared here")),
+            None => diagnostic,
+        }
+    }
+
+    /// An expression that stands for a wrong one.
+    pub(crate) fn poison(&self, span: Span) -> Expr {
+        Expr { ty: POISON, kind: ExprKind::Bool(false), span }
+    }
+}

@@ -1,0 +1,455 @@
+//! Type variables and unification (P4_16, "Type specialization"; inference as in calls of generic functions).
+//!
+//! A type variable of inference is a [`Type::Param`] whose id lies above every declared parameter; `Checker::bindings`
+//! says what it turned out to be. None is left in a finished program.
+
+use crate::check::Checker;
+use crate::typed::*;
+use p4jet_syntax::ast::{Direction, StructKind};
+use p4jet_syntax::diagnostic::Diagnostic;
+use p4jet_syntax::span::Span;
+
+/// The type of what is wrong already. It agrees with every type and is never reported.
+pub(crate) const POISON: Type = Type::Param(TypeParamId(u32::MAX));
+
+/// Ids from here on are variables of inference.
+const INFERENCE_BASE: u32 = 1 << 31;
+
+/// Whether a type is [`POISON`].
+pub(crate) fn is_poison(ty: &Type) -> bool {
+    *ty == POISON
+}
+
+fn inference_index(id: TypeParamId) -> Option<usize> {
+    (id.0 >= INFERENCE_BASE && id.0 != u32::MAX).then(|| (id.0 - INFERENCE_BASE) as usize)
+}
+
+/// Applies `f` to the types directly inside a type.
+fn map_children(ty: &Type, f: &mut impl FnMut(&Type) -> Type) -> Type {
+    let mut all = |types: &[Type]| types.iter().map(&mut *f).collect::<Vec<_>>();
+    match ty {
+        Type::Struct(id, args) => Type::Struct(*id, all(args)),
+        Type::Extern(id, args) => Type::Extern(*id, all(args)),
+        Type::Parser(id, args) => Type::Parser(*id, all(args)),
+        Type::Control(id, args) => Type::Control(*id, all(args)),
+        Type::Package(id, args) => Type::Package(*id, all(args)),
+        Type::Tuple(types) => Type::Tuple(all(types)),
+        Type::Stack(element, size) => Type::Stack(Box::new(f(element)), *size),
+        Type::List(element) => Type::List(Box::new(f(element))),
+        Type::Set(element) => Type::Set(Box::new(f(element))),
+        other => other.clone(),
+    }
+}
+
+fn any_child(ty: &Type, f: &mut impl FnMut(&Type) -> bool) -> bool {
+    match ty {
+        Type::Struct(_, types)
+        | Type::Extern(_, types)
+        | Type::Parser(_, types)
+        | Type::Control(_, types)
+        | Type::Package(_, types)
+        | Type::Tuple(types) => types.iter().any(f),
+        Type::Stack(element, _) | Type::List(element) | Type::Set(element) => f(element),
+        _ => false,
+    }
+}
+
+/// Whether type parameters occur in a type.
+pub(crate) fn is_generic(ty: &Type) -> bool {
+    match ty {
+        Type::Param(_) => !is_poison(ty),
+        _ => any_child(ty, &mut is_generic),
+    }
+}
+
+/// Types inside a type, itself included.
+pub(crate) fn nodes(ty: &Type) -> usize {
+    let mut count = 1;
+    any_child(ty, &mut |t| {
+        count += nodes(t);
+        false
+    });
+    count
+}
+
+/// Replaces declared type parameters.
+pub(crate) fn substitute(ty: &Type, params: &[TypeParamId], args: &[Type]) -> Type {
+    if params.is_empty() {
+        return ty.clone();
+    }
+    match ty {
+        Type::Param(id) => match params.iter().position(|p| p == id) {
+            Some(i) => args.get(i).cloned().unwrap_or(POISON),
+            None => ty.clone(),
+        },
+        _ => map_children(ty, &mut |t| substitute(t, params, args)),
+    }
+}
+
+/// The same in the types of a default value.
+pub(crate) fn substitute_expr(expr: &Expr, params: &[TypeParamId], args: &[Type]) -> Expr {
+    if params.is_empty() {
+        return expr.clone();
+    }
+    let mut expr = expr.clone();
+    map_types(&mut expr, &mut |ty| substitute(ty, params, args));
+    expr
+}
+
+/// Applies `f` to the types of an expression and of what it is built from.
+fn map_types(expr: &mut Expr, f: &mut impl FnMut(&Type) -> Type) {
+    expr.ty = f(&expr.ty);
+    match &mut expr.kind {
+        ExprKind::Aggregate(items) => items.iter_mut().for_each(|e| map_types(e, f)),
+        ExprKind::Construct { args, .. } => args.iter_mut().flatten().for_each(|e| map_types(e, f)),
+        ExprKind::Conditional(c, a, b) => {
+            map_types(c, f);
+            map_types(a, f);
+            map_types(b, f);
+        }
+        ExprKind::Cast(e) => map_types(e, f),
+        _ => {}
+    }
+}
+
+impl Checker {
+    /// A default value for one more use: what inference left open in it may become something else each time.
+    pub(crate) fn refreshed(&mut self, mut expr: Expr) -> Expr {
+        let mut fresh: Vec<(TypeParamId, Type)> = Vec::new();
+        map_types(&mut expr, &mut |ty| {
+            let ty = self.known(ty);
+            self.refresh(&ty, &mut fresh)
+        });
+        expr
+    }
+
+    fn refresh(&mut self, ty: &Type, fresh: &mut Vec<(TypeParamId, Type)>) -> Type {
+        match ty {
+            Type::Param(id) if inference_index(*id).is_some() => {
+                match fresh.iter().find(|(old, _)| old == id) {
+                    Some((_, new)) => new.clone(),
+                    None => {
+                        let new = self.fresh();
+                        fresh.push((*id, new.clone()));
+                        new
+                    }
+                }
+            }
+            _ => map_children(ty, &mut |t| self.refresh(t, fresh)),
+        }
+    }
+
+    /// A new type variable.
+    pub(crate) fn fresh(&mut self) -> Type {
+        let id = TypeParamId(INFERENCE_BASE + self.bindings.len() as u32);
+        self.bindings.push(None);
+        Type::Param(id)
+    }
+
+    /// A declared type parameter.
+    pub(crate) fn new_type_param(&mut self, name: &str) -> TypeParamId {
+        let id = TypeParamId(self.prog.type_params.len() as u32);
+        self.prog.type_params.push(name.to_owned());
+        id
+    }
+
+    /// Replaces variables of inference by what is known of them.
+    pub(crate) fn known(&self, ty: &Type) -> Type {
+        match ty {
+            Type::Param(id) => match inference_index(*id).and_then(|i| self.bindings[i].as_ref()) {
+                Some(bound) => self.known(bound),
+                None => ty.clone(),
+            },
+            _ => map_children(ty, &mut |t| self.known(t)),
+        }
+    }
+
+    /// Whether a type still has variables of inference inside.
+    pub(crate) fn is_open(&self, ty: &Type) -> bool {
+        match ty {
+            Type::Param(id) => match inference_index(*id) {
+                Some(i) => self.bindings[i].as_ref().is_none_or(|bound| self.is_open(bound)),
+                None => false,
+            },
+            _ => any_child(ty, &mut |t| self.is_open(t)),
+        }
+    }
+
+    /// Whether a type is nothing but an unknown variable of inference.
+    pub(crate) fn is_unknown(&self, ty: &Type) -> bool {
+        matches!(self.known(ty), Type::Param(id) if inference_index(id).is_some())
+    }
+
+    fn occurs(&self, var: usize, ty: &Type) -> bool {
+        match ty {
+            Type::Param(id) => match inference_index(*id) {
+                Some(i) if i == var => true,
+                Some(i) => self.bindings[i].as_ref().is_some_and(|bound| self.occurs(var, bound)),
+                None => false,
+            },
+            _ => any_child(ty, &mut |t| self.occurs(var, t)),
+        }
+    }
+
+    /// Binds the variables left in a type to `void`.
+    pub(crate) fn close(&mut self, ty: &Type) {
+        match ty {
+            Type::Param(id) => {
+                if let Some(i) = inference_index(*id) {
+                    match self.bindings[i].clone() {
+                        Some(bound) => self.close(&bound),
+                        None => self.bindings[i] = Some(Type::Void),
+                    }
+                }
+            }
+            Type::Struct(_, types)
+            | Type::Extern(_, types)
+            | Type::Parser(_, types)
+            | Type::Control(_, types)
+            | Type::Package(_, types)
+            | Type::Tuple(types) => types.iter().for_each(|t| self.close(t)),
+            Type::Stack(element, _) | Type::List(element) | Type::Set(element) => self.close(element),
+            _ => {}
+        }
+    }
+
+    /// Makes two types equal by binding variables; `false` when that cannot be.
+    pub(crate) fn unify(&mut self, a: &Type, b: &Type) -> bool {
+        let a = self.known(a);
+        let b = self.known(b);
+        if a == b || is_poison(&a) || is_poison(&b) {
+            return true;
+        }
+        match (&a, &b) {
+            (Type::Param(id), other) | (other, Type::Param(id)) if inference_index(*id).is_some() => {
+                let Some(index) = inference_index(*id) else { return false };
+                // The other side may be a variable too; then either direction will do.
+                if self.occurs(index, other) {
+                    return false;
+                }
+                self.bindings[index] = Some(other.clone());
+                true
+            }
+            (Type::Struct(x, xs), Type::Struct(y, ys)) => x == y && self.unify_all(xs, ys),
+            (Type::Extern(x, xs), Type::Extern(y, ys)) => x == y && self.unify_all(xs, ys),
+            (Type::Package(x, xs), Type::Package(y, ys)) => x == y && self.unify_all(xs, ys),
+            (Type::Tuple(xs), Type::Tuple(ys)) => self.unify_all(xs, ys),
+            (Type::Stack(x, n), Type::Stack(y, m)) => n == m && self.unify(x, y),
+            (Type::List(x), Type::List(y)) | (Type::Set(x), Type::Set(y)) => self.unify(x, y),
+            (Type::Parser(x, xs), Type::Parser(y, ys)) => {
+                if x == y {
+                    return self.unify_all(xs, ys);
+                }
+                let wanted = self.block_params(&a);
+                let found = self.block_params(&b);
+                self.unify_params(&wanted, &found)
+            }
+            (Type::Control(x, xs), Type::Control(y, ys)) => {
+                if x == y {
+                    return self.unify_all(xs, ys);
+                }
+                let wanted = self.block_params(&a);
+                let found = self.block_params(&b);
+                self.unify_params(&wanted, &found)
+            }
+            _ => false,
+        }
+    }
+
+    fn unify_all(&mut self, xs: &[Type], ys: &[Type]) -> bool {
+        xs.len() == ys.len() && xs.iter().zip(ys).all(|(x, y)| self.unify(x, y))
+    }
+
+    /// A parser fits a parser type, and a control a control type, if all their parameters agree in direction and type.
+    fn unify_params(&mut self, xs: &[BlockParam], ys: &[BlockParam]) -> bool {
+        // Parameters marked @optional may be left out by the program (P4_16, "Optional parameters").
+        let (wanted, found) = if xs.len() >= ys.len() { (xs, ys) } else { (ys, xs) };
+        if wanted[found.len()..].iter().any(|p| !p.optional) {
+            return false;
+        }
+        wanted.iter().zip(found).all(|(x, y)| x.dir == y.dir && self.unify(&x.ty, &y.ty))
+    }
+
+    /// The apply parameters of a parser or control type, with its type arguments put in.
+    pub(crate) fn block_params(&self, ty: &Type) -> Vec<BlockParam> {
+        let (type_params, params, args) = match ty {
+            Type::Parser(id, args) => {
+                let block = &self.prog.parsers[id.index()];
+                (&block.type_params, &block.params, args)
+            }
+            Type::Control(id, args) => {
+                let block = &self.prog.controls[id.index()];
+                (&block.type_params, &block.params, args)
+            }
+            _ => return Vec::new(),
+        };
+        params
+            .iter()
+            .map(|p| BlockParam {
+                name: self.prog.vars[p.var.index()].name.clone(),
+                dir: p.dir,
+                optional: p.optional || p.default.is_some(),
+                ty: substitute(&self.prog.vars[p.var.index()].ty, type_params, args),
+            })
+            .collect()
+    }
+
+    /// Why a parser or control does not fit a parser or control type, for a note.
+    pub(crate) fn block_mismatch(&mut self, wanted: &Type, found: &Type) -> Option<String> {
+        let xs = self.block_params(wanted);
+        let ys = self.block_params(found);
+        if xs.len() != ys.len() {
+            let plural = if xs.len() == 1 { "" } else { "s" };
+            return Some(format!("{} parameter{plural} expected, but it has {}", xs.len(), ys.len()));
+        }
+        for (x, y) in xs.iter().zip(&ys) {
+            let (a, b) = (self.show(&x.ty), self.show(&y.ty));
+            if x.dir != y.dir {
+                return Some(format!(
+                    "parameter `{}` must have {}, but `{}` has {}",
+                    x.name,
+                    direction_name(x.dir),
+                    y.name,
+                    direction_name(y.dir)
+                ));
+            }
+            if !self.unify(&x.ty, &y.ty) {
+                return Some(format!(
+                    "parameter `{}` must have type {a}, but `{}` has type {b}",
+                    x.name, y.name
+                ));
+            }
+        }
+        None
+    }
+
+    /// Puts what inference found into an expression and everything inside it.
+    pub(crate) fn settle(&self, expr: &mut Expr) {
+        map_types(expr, &mut |ty| self.known(ty));
+    }
+
+    /// A type as the programmer would write it.
+    pub(crate) fn show(&self, ty: &Type) -> String {
+        let args = |types: &[Type]| {
+            if types.is_empty() {
+                String::new()
+            } else {
+                format!("<{}>", types.iter().map(|t| self.show_bare(t)).collect::<Vec<_>>().join(", "))
+            }
+        };
+        let text = match self.known(ty) {
+            Type::Parser(id, a) => {
+                return format!("parser `{}{}`", self.prog.parsers[id.index()].name, args(&a));
+            }
+            Type::Control(id, a) => {
+                return format!("control `{}{}`", self.prog.controls[id.index()].name, args(&a));
+            }
+            Type::Package(id, a) => {
+                return format!("package `{}{}`", self.prog.packages[id.index()].name, args(&a));
+            }
+            Type::Extern(id, a) => {
+                return format!("extern `{}{}`", self.prog.externs[id.index()].name, args(&a));
+            }
+            Type::ApplyResult(id) => {
+                return format!("the result of applying table `{}`", self.prog.tables[id.index()].name);
+            }
+            Type::ActionEnum(id) => {
+                return format!("the `action_run` of table `{}`", self.prog.tables[id.index()].name);
+            }
+            Type::Struct(id, _) => {
+                let kind = match self.prog.structs[id.index()].kind {
+                    StructKind::Struct => "struct",
+                    StructKind::Header => "header",
+                    StructKind::HeaderUnion => "header_union",
+                };
+                return format!("{kind} `{}`", self.show_bare(ty));
+            }
+            Type::Stack(..) => return format!("header stack `{}`", self.show_bare(ty)),
+            Type::Enum(id) => return format!("enum `{}`", self.prog.enums[id.index()].name),
+            _ => self.show_bare(ty),
+        };
+        format!("`{text}`")
+    }
+
+    /// The same without quotation marks and kind.
+    pub(crate) fn show_bare(&self, ty: &Type) -> String {
+        let all = |types: &[Type]| types.iter().map(|t| self.show_bare(t)).collect::<Vec<_>>().join(", ");
+        let named = |name: &str, args: &[Type]| {
+            if args.is_empty() { name.to_owned() } else { format!("{name}<{}>", all(args)) }
+        };
+        match self.known(ty) {
+            Type::Void => "void".into(),
+            Type::Bool => "bool".into(),
+            Type::String => "string".into(),
+            Type::Integer => "int".into(),
+            Type::Bit(w) => format!("bit<{w}>"),
+            Type::Int(w) => format!("int<{w}>"),
+            Type::Varbit(w) => format!("varbit<{w}>"),
+            Type::Error => "error".into(),
+            Type::MatchKind => "match_kind".into(),
+            Type::Struct(id, args) => named(&self.prog.structs[id.index()].name, &args),
+            Type::Enum(id) => self.prog.enums[id.index()].name.clone(),
+            Type::New(id) => self.prog.new_types[id.index()].name.clone(),
+            Type::Stack(element, n) => format!("{}[{n}]", self.show_bare(&element)),
+            Type::Tuple(types) => format!("tuple<{}>", all(&types)),
+            Type::List(element) => format!("list<{}>", self.show_bare(&element)),
+            Type::Set(element) => format!("set<{}>", self.show_bare(&element)),
+            Type::Extern(id, args) => named(&self.prog.externs[id.index()].name, &args),
+            Type::Parser(id, args) => named(&self.prog.parsers[id.index()].name, &args),
+            Type::Control(id, args) => named(&self.prog.controls[id.index()].name, &args),
+            Type::Package(id, args) => named(&self.prog.packages[id.index()].name, &args),
+            Type::ApplyResult(id) => format!("apply_result({})", self.prog.tables[id.index()].name),
+            Type::ActionEnum(id) => format!("action_list({})", self.prog.tables[id.index()].name),
+            Type::Param(id) => match self.prog.type_params.get(id.index()) {
+                Some(name) => name.clone(),
+                None => "_".into(),
+            },
+        }
+    }
+
+    /// Reports type parameters that nothing determines; gives the types that were found.
+    pub(crate) fn inferred(
+        &mut self,
+        params: &[TypeParamId],
+        args: &[Type],
+        callee: &str,
+        span: Span,
+    ) -> Vec<Type> {
+        let mut result = Vec::with_capacity(args.len());
+        for (i, arg) in args.iter().enumerate() {
+            if self.is_open(arg) {
+                let name = params.get(i).map_or("_", |p| &self.prog.type_params[p.index()]);
+                let diagnostic = Diagnostic::error(
+                    "cannot-infer",
+                    span,
+                    format!("cannot tell what type parameter `{name}` of `{callee}` is"),
+                )
+                .note(format!("write the type arguments: `{callee}<…>(…)`"));
+                self.report(diagnostic);
+                result.push(POISON);
+            } else {
+                result.push(self.known(arg));
+            }
+        }
+        result
+    }
+}
+
+/// A parameter of a parser or control with its type.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockParam {
+    pub(crate) name: String,
+    pub(crate) dir: Direction,
+    pub(crate) optional: bool,
+    pub(crate) ty: Type,
+}
+
+/// For messages.
+pub(crate) fn direction_name(dir: Direction) -> &'static str {
+    match dir {
+        Direction::None => "no direction",
+        Direction::In => "direction `in`",
+        Direction::Out => "direction `out`",
+        Direction::InOut => "direction `inout`",
+    }
+}

@@ -1,0 +1,77 @@
+//! Names, types and constants: from the syntax tree to the typed program.
+//!
+//! [`analyse`] walks the declarations once, in order, because P4_16 asks for declaration before use. Each module holds
+//! one part of the rules:
+//!
+//! | module | rules |
+//! |---|---|
+//! | `scopes` | names, shadowing, duplicates |
+//! | `types` | type references, nesting, sizes |
+//! | `infer` | type variables, unification, substitution |
+//! | `consts` | folding of values known at compile time |
+//! | `casts` | implicit and explicit casts |
+//! | `exprs` | expressions, l-values |
+//! | `aggregates` | `{ … }` and its kin |
+//! | `calls` | arguments, overloads, methods |
+//! | `instances` | constructor calls, instantiations, abstract methods |
+//! | `stmts` | statements |
+//! | `tables` | tables and their entries |
+//! | `parsers` | states, transitions |
+//! | `keysets` | key sets of selects and entries |
+//! | `decls` | everything that has a name |
+//!
+//! A wrong part of a program gets the internal type `infer::POISON`, which agrees with everything, so that one mistake
+//! makes one error.
+
+mod aggregates;
+mod calls;
+mod casts;
+mod check;
+mod consts;
+mod decls;
+mod exprs;
+mod infer;
+mod instances;
+mod keysets;
+mod parsers;
+mod scopes;
+mod stmts;
+mod suggest;
+mod tables;
+pub mod typed;
+mod types;
+
+use p4jet_syntax::ast;
+use p4jet_syntax::diagnostic::{Diagnostic, Severity};
+use p4jet_syntax::span::SourceMap;
+
+/// The standard include files that p4jet brings along: name and text.
+pub const BUILTINS: &[(&str, &str)] = &[
+    ("core.p4", include_str!("../../../p4/core.p4")),
+    ("v1model.p4", include_str!("../../../p4/v1model.p4")),
+];
+
+/// Stack of the thread that analyses. Recursion is bounded by [`check::DEPTH_MAX`] expressions or statements inside each
+/// other; a level takes a few KiB in builds without optimisation.
+const STACK_BYTES: usize = 256 << 20;
+
+/// Checks a program. The typed program is there exactly if no diagnostic is an error.
+pub fn analyse(program: &ast::Program, sources: SourceMap) -> (Option<typed::Program>, Vec<Diagnostic>) {
+    let run = || {
+        let mut checker = check::Checker::new(sources);
+        checker.program(program);
+        checker.finish()
+    };
+    let (typed, mut diagnostics) = std::thread::scope(|scope| {
+        std::thread::Builder::new()
+            .name("analysis".into())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, run)
+            .expect("no thread for the analysis: the system is out of memory or threads")
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    let failed = diagnostics.iter().any(|d| d.severity == Severity::Error);
+    diagnostics.dedup_by(|a, b| a.span == b.span && a.message == b.message);
+    (if failed { None } else { Some(typed) }, diagnostics)
+}

@@ -1,0 +1,839 @@
+//! Tables (P4_16, "Tables").
+
+use crate::calls::{Calling, Formal};
+use crate::check::{Checker, Place};
+use crate::consts;
+use crate::decls::{control_name, text_annotation};
+use crate::infer::is_poison;
+use crate::keysets::Shape;
+use crate::scopes::Symbol;
+use crate::suggest;
+use crate::typed::*;
+use num_bigint::BigInt;
+use num_traits::{One, Signed, ToPrimitive, Zero};
+use p4jet_syntax::ast::{self, Annotation, AnnotationBody, Direction, TablePropertyKind};
+use p4jet_syntax::diagnostic::Diagnostic;
+use p4jet_syntax::span::Span;
+use std::collections::HashMap;
+
+/// Largest priority of an entry: P4Runtime's priorities are positive `int32`.
+const PRIORITY_MAX: u32 = i32::MAX as u32;
+
+/// What is known of a table while its properties are checked.
+struct Draft {
+    name: String,
+    keys: Vec<Key>,
+    has_key: bool,
+    actions: Vec<TableAction>,
+    /// Whether an action of the list is wrong: then nothing is said about actions that are not in it.
+    actions_wrong: bool,
+}
+
+impl Checker {
+    /// `table t { … }`
+    pub(crate) fn table(&mut self, decl: &ast::Decl, table: &ast::TableDecl) -> Option<TableId> {
+        let errors = self.diagnostics.len();
+        let result = self.at(Place::Table, |c| c.table_inside(decl, table));
+        debug_assert!(result.is_some() || self.diagnostics.len() > errors);
+        match result {
+            Some(id) => self.declare(&table.name, Symbol::Table(id)),
+            None => self.declare(&table.name, Symbol::Poison),
+        }
+        result
+    }
+
+    fn table_inside(&mut self, decl: &ast::Decl, table: &ast::TableDecl) -> Option<TableId> {
+        self.check_duplicate_properties(table);
+        self.check_name_annotation(&decl.annotations);
+        let mut draft = Draft {
+            name: table.name.text.clone(),
+            keys: Vec::new(),
+            has_key: false,
+            actions: Vec::new(),
+            actions_wrong: false,
+        };
+        let mut has_actions = false;
+        for property in &table.properties {
+            match &property.kind {
+                TablePropertyKind::Key(elements) => {
+                    draft.has_key = true;
+                    draft.keys = elements.iter().map(|e| self.key(e)).collect();
+                }
+                TablePropertyKind::Actions(actions) => {
+                    has_actions = true;
+                    for action in actions {
+                        self.listed_action(&mut draft, action);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !has_actions {
+            self.report(
+                Diagnostic::error(
+                    "table",
+                    table.name.span,
+                    format!("table `{}` has no property `actions`", draft.name),
+                )
+                .note("`actions = { … }` lists the actions that entries may run"),
+            );
+        }
+        let mut done = Table {
+            name: table.name.text.clone(),
+            control_name: control_name(&decl.annotations, &table.name.text),
+            keys: Vec::new(),
+            actions: Vec::new(),
+            default: ActionRef { action: ActionId(0), args: Vec::new(), span: decl.span },
+            const_default: false,
+            size: None,
+            entries: Vec::new(),
+            const_entries: false,
+            largest_priority_wins: true,
+            properties: Vec::new(),
+            annotations: decl.annotations.clone(),
+            span: decl.span,
+        };
+        let mut default = None;
+        let mut default_given = false;
+        let mut priority_delta = BigInt::one();
+        let mut entries: Option<(&[ast::Entry], bool)> = None;
+        for property in &table.properties {
+            match &property.kind {
+                TablePropertyKind::Key(_) | TablePropertyKind::Actions(_) => {}
+                TablePropertyKind::Entries(list) => entries = Some((list, property.is_const)),
+                TablePropertyKind::Custom(name, value) => match name.text.as_str() {
+                    "default_action" => {
+                        default_given = true;
+                        done.const_default = property.is_const;
+                        default = self.default_action(&draft, value);
+                    }
+                    "size" => match self.table_size(value) {
+                        Some(Ok(size)) => done.size = Some(size),
+                        Some(Err(later)) => done.properties.push(("size".into(), later)),
+                        None => {}
+                    },
+                    "largest_priority_wins" => {
+                        let typed = self.constant_of(value, &Type::Bool, "`largest_priority_wins`");
+                        done.largest_priority_wins = !matches!(typed.kind, ExprKind::Bool(false));
+                    }
+                    "priority_delta" => {
+                        if let Some(delta) = self.integer_constant(value, "`priority_delta`") {
+                            if delta.is_positive() {
+                                priority_delta = delta;
+                            } else {
+                                self.error("out-of-range", value.span, "`priority_delta` must be positive");
+                            }
+                        }
+                    }
+                    _ => {
+                        let typed = self.expr(value, None);
+                        if is_poison(&typed.ty) {
+                            continue;
+                        }
+                        if !self.compile_time(&typed) {
+                            let text =
+                                format!("table property `{}` must be known at compile time", name.text);
+                            self.error("not-constant", value.span, text);
+                        } else if self.is_open(&typed.ty) {
+                            let shown = self.show(&typed.ty);
+                            self.error(
+                                "cannot-infer",
+                                value.span,
+                                format!("cannot tell the type arguments of {shown}"),
+                            );
+                        } else {
+                            done.properties.push((name.text.clone(), typed));
+                        }
+                    }
+                },
+            }
+        }
+        done.default = match default {
+            Some(default) => default,
+            None if default_given => {
+                // Already reported; the program will not come out of the analysis.
+                ActionRef { action: ActionId(0), args: Vec::new(), span: decl.span }
+            }
+            None => self.no_action(&mut draft, table.name.span),
+        };
+        if let Some((list, is_const)) = entries {
+            done.const_entries = is_const;
+            if draft.keys.is_empty() && list.is_empty() {
+                // Nothing to place.
+            } else if draft.keys.is_empty() {
+                self.report(
+                    Diagnostic::error(
+                        "table",
+                        list.first().map_or(decl.span, |e| e.span),
+                        format!("table `{}` has entries but no key", draft.name),
+                    )
+                    .note("a table without key runs its default action"),
+                );
+            } else {
+                for entry in list {
+                    if let Some(entry) = self.entry(&draft, entry, is_const) {
+                        done.entries.push(entry);
+                    }
+                }
+            }
+            self.check_duplicate_entries(&draft, &done.entries);
+            let ordered = draft.keys.iter().any(|k| !["exact", "lpm"].contains(&k.match_kind.as_str()));
+            if let Some(priority) =
+                list.iter().find_map(|e| e.priority.as_ref()).filter(|_| !ordered && !is_const)
+            {
+                let text =
+                    format!("a priority in table `{}`, whose keys are all `exact` or `lpm`", draft.name);
+                self.report(
+                    Diagnostic::error("table", priority.span, text)
+                        .note("no two entries of it match the same packet equally well"),
+                );
+            }
+            if !is_const && done.entries.len() == list.len() {
+                self.priorities(&mut done, list, &priority_delta);
+            }
+        }
+        done.keys = draft.keys;
+        done.actions = draft.actions;
+        if done.keys.iter().any(|k| is_poison(&k.expr.ty)) {
+            // Uses of the table are checked all the same: it exists.
+            debug_assert!(!self.diagnostics.is_empty());
+        }
+        if !decl.annotations.iter().any(|a| a.name.text == "hidden") {
+            self.claim_control_name(&done.control_name, "table", table.name.span);
+        }
+        let id = TableId(self.prog.tables.len() as u32);
+        self.prog.tables.push(done);
+        Some(id)
+    }
+
+    /// The size: a number, or an expression over constructor parameters.
+    fn table_size(&mut self, value: &ast::Expr) -> Option<Result<u32, Expr>> {
+        let typed = self.expr(value, None);
+        if is_poison(&typed.ty) {
+            return None;
+        }
+        if self.numeric(&typed.ty).is_none() {
+            let shown = self.show(&typed.ty);
+            self.error(
+                "type-mismatch",
+                value.span,
+                format!("the size of a table must be a number, not {shown}"),
+            );
+            return None;
+        }
+        match &typed.kind {
+            ExprKind::Int(size) => match size.to_u32() {
+                Some(size) => Some(Ok(size)),
+                None => {
+                    let shown = crate::types::short(size);
+                    let text = format!("the size of a table must be from 0 to {}, not {shown}", u32::MAX);
+                    self.error("out-of-range", value.span, text);
+                    None
+                }
+            },
+            _ if self.compile_time(&typed) => Some(Err(typed)),
+            _ => {
+                self.error("not-constant", value.span, "the size of a table must be known at compile time");
+                None
+            }
+        }
+    }
+
+    fn check_duplicate_properties(&mut self, table: &ast::TableDecl) {
+        let mut first: HashMap<&str, Span> = HashMap::new();
+        for property in &table.properties {
+            let name = match &property.kind {
+                TablePropertyKind::Key(_) => "key",
+                TablePropertyKind::Actions(_) => "actions",
+                TablePropertyKind::Entries(_) => "entries",
+                TablePropertyKind::Custom(name, _) => &name.text,
+            };
+            if let Some(earlier) = first.insert(name, property.span) {
+                self.report(
+                    Diagnostic::error(
+                        "duplicate-declaration",
+                        property.span,
+                        format!("table `{}` has property `{name}` twice", table.name.text),
+                    )
+                    .related(earlier, "given here first"),
+                );
+            }
+        }
+    }
+
+    fn key(&mut self, element: &ast::KeyElement) -> Key {
+        // A key may apply another table: it is evaluated where this table is applied.
+        let mut expr = self.at(Place::Apply, |c| c.expr(&element.expr, None));
+        if expr.ty == Type::Integer {
+            self.report(
+                Diagnostic::error("type-mismatch", expr.span, "a key of type `int`, which has no width")
+                    .note("give the number a width, as in `8w5`"),
+            );
+            expr = self.poison(expr.span);
+        } else if !self.is_key_type(&expr.ty) {
+            let shown = self.show(&expr.ty);
+            let mut diagnostic =
+                Diagnostic::error("type-mismatch", expr.span, format!("a key cannot be {shown}"))
+                    .note("keys are `bit<W>`, `int<W>`, `bool`, enums, `error`, or types made of these");
+            if matches!(expr.ty, Type::Struct(..)) {
+                diagnostic = diagnostic.note("list the fields one by one");
+            }
+            self.report(diagnostic);
+            expr = self.poison(expr.span);
+        }
+        let kind = &element.match_kind.text;
+        if !self.prog.match_kinds.contains(kind) {
+            let mut diagnostic = Diagnostic::error(
+                "unknown-name",
+                element.match_kind.span,
+                format!("unknown match kind `{kind}`"),
+            );
+            if let Some(near) = suggest::nearest(kind, self.prog.match_kinds.iter().map(String::as_str)) {
+                diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+            }
+            diagnostic = diagnostic.note(format!("match kinds: {}", suggest::list(&self.prog.match_kinds)));
+            self.report(diagnostic);
+        }
+        let name = match text_annotation(&element.annotations, "name") {
+            Some(Ok(text)) => text,
+            Some(Err(problem)) => {
+                self.report(problem);
+                String::new()
+            }
+            None => self.key_name(&element.expr, &expr),
+        };
+        Key {
+            expr,
+            name,
+            match_kind: kind.clone(),
+            annotations: element.annotations.clone(),
+            span: element.span,
+        }
+    }
+
+    /// The control plane's name of a key without `@name` (P4_16, "Keys" of "Computing control-plane names").
+    fn key_name(&self, source: &ast::Expr, typed: &Expr) -> String {
+        if let (ast::ExprKind::Call(callee, _, args), ExprKind::Call(call)) = (&source.kind, &typed.kind)
+            && let (ast::ExprKind::Member(base, _), Callee::IsValid(_), true) =
+                (&callee.kind, &call.callee, args.is_empty())
+        {
+            return format!("{}.$valid$", self.source_text(base));
+        }
+        match (&source.kind, &typed.kind) {
+            (ast::ExprKind::Slice(base, ..), ExprKind::Slice(_, hi, lo)) => {
+                format!("{}[{hi}:{lo}]", self.source_text(base))
+            }
+            _ => self.source_text(source),
+        }
+    }
+
+    /// An expression as written, blanks between its tokens reduced.
+    fn source_text(&self, expr: &ast::Expr) -> String {
+        match &expr.kind {
+            ast::ExprKind::Path(path) => {
+                // A name that stands for a constant index reads as its number.
+                match self.scopes.lookup(&path.name.text, path.global).map(|b| &b.symbol) {
+                    Some(Symbol::Const(Expr { kind: ExprKind::Int(n), .. })) => n.to_string(),
+                    _ => path.name.text.clone(),
+                }
+            }
+            ast::ExprKind::Member(base, name) => format!("{}.{}", self.source_text(base), name.text),
+            ast::ExprKind::Index(base, index) => {
+                format!("{}[{}]", self.source_text(base), self.source_text(index))
+            }
+            ast::ExprKind::Slice(base, hi, lo) => {
+                format!("{}[{}:{}]", self.source_text(base), self.source_text(hi), self.source_text(lo))
+            }
+            ast::ExprKind::Call(callee, _, args) if args.is_empty() => {
+                format!("{}()", self.source_text(callee))
+            }
+            ast::ExprKind::Int(n) if n.width.is_none() => n.value.to_string(),
+            _ => {
+                let file = self.prog.sources.files.get(expr.span.file.0 as usize);
+                let text =
+                    file.and_then(|f| f.text.get(expr.span.lo as usize..expr.span.hi as usize)).unwrap_or("");
+                text.split_whitespace().collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+
+    /// An element of `actions`.
+    fn listed_action(&mut self, draft: &mut Draft, source: &ast::ActionRef) {
+        let is_action = |s: &Symbol| matches!(s, Symbol::Action(_));
+        let name = &source.name.name;
+        let symbol = self.scopes.lookup(&name.text, source.name.global).map(|b| b.symbol.clone());
+        let id = match symbol {
+            Some(Symbol::Action(id)) => id,
+            Some(Symbol::Poison) => {
+                draft.actions_wrong = true;
+                return;
+            }
+            other => {
+                draft.actions_wrong = true;
+                let message = match &other {
+                    Some(symbol) => {
+                        format!(
+                            "table `{}` lists `{}`, which is {}",
+                            draft.name,
+                            name.text,
+                            symbol.describe()
+                        )
+                    }
+                    None => format!("table `{}` lists unknown action `{}`", draft.name, name.text),
+                };
+                let mut diagnostic = Diagnostic::error("unknown-action", source.span, message);
+                let names = self.scopes.names(is_action);
+                if let Some(near) = suggest::nearest(&name.text, names.iter().map(String::as_str)) {
+                    diagnostic = self.declared_here(diagnostic, near).note(format!("did you mean `{near}`?"));
+                }
+                if other.is_some() {
+                    diagnostic = self.declared_here(diagnostic, &name.text);
+                }
+                diagnostic = if names.is_empty() {
+                    diagnostic.note(format!("no action is visible in {}", self.owner))
+                } else {
+                    diagnostic.note(format!("actions visible in {}: {}", self.owner, suggest::list(&names)))
+                };
+                self.report(diagnostic);
+                return;
+            }
+        };
+        if let Some(earlier) =
+            draft.actions.iter().find(|a| self.prog.actions[a.action.action.index()].name == name.text)
+        {
+            let text = format!("table `{}` lists two actions `{}`", draft.name, name.text);
+            let earlier = earlier.action.span;
+            self.report(
+                Diagnostic::error("duplicate-declaration", source.span, text)
+                    .related(earlier, "listed here first"),
+            );
+            return;
+        }
+        let all = self.formals(&self.prog.actions[id.index()].params, &[], &[]);
+        let (bound, data): (Vec<Formal>, Vec<Formal>) =
+            all.into_iter().partition(|f| f.dir != Direction::None);
+        for formal in &data {
+            let plain = matches!(
+                self.base(&formal.ty),
+                Type::Bit(_) | Type::Int(_) | Type::Bool | Type::Enum(_) | Type::Error
+            );
+            if !plain && !is_poison(&formal.ty) && !crate::infer::is_generic(&formal.ty) {
+                let shown = self.show(&formal.ty);
+                let what =
+                    format!("action data of type {shown}: parameter `{}` of `{}`", formal.name, name.text);
+                self.report(
+                    Diagnostic::unsupported(source.span, what)
+                        .related(formal.span, "declared here")
+                        .note("action data may be `bit<W>`, `int<W>`, `bool` and enums"),
+                );
+            }
+        }
+        let given = source.args.as_deref().unwrap_or_default();
+        if given.len() > bound.len() && !data.is_empty() {
+            self.report(
+                Diagnostic::error(
+                    "argument-count",
+                    source.span,
+                    format!(
+                        "action `{}` gets {} arguments in the list of table `{}`",
+                        name.text,
+                        given.len(),
+                        draft.name
+                    ),
+                )
+                .note(format!("only parameters with a direction are bound here: {}", bound.len()))
+                .note("the others are action data, which comes with each entry"),
+            );
+            draft.actions_wrong = true;
+            return;
+        }
+        let Some(mut args) = self.arguments(&name.text, &bound, given, Calling::Block, source.span) else {
+            draft.actions_wrong = true;
+            return;
+        };
+        args.extend(data.iter().map(|_| None));
+        draft.actions.push(TableAction {
+            action: ActionRef { action: id, args, span: source.span },
+            annotations: source.annotations.clone(),
+        });
+    }
+
+    /// Adds `NoAction` as the default of a table that names none.
+    fn no_action(&mut self, draft: &mut Draft, span: Span) -> ActionRef {
+        if let Some(listed) =
+            draft.actions.iter().find(|a| self.prog.actions[a.action.action.index()].name == "NoAction")
+        {
+            return ActionRef { action: listed.action.action, args: Vec::new(), span };
+        }
+        let id = match self.scopes.lookup("NoAction", true).map(|b| &b.symbol) {
+            Some(Symbol::Action(id)) if self.prog.actions[id.index()].params.is_empty() => *id,
+            Some(_) => {
+                self.report(
+                    Diagnostic::error("table", span, format!("table `{}` has no default action", draft.name))
+                        .note(
+                            "it would be the action `NoAction` of core.p4, but the program declares another",
+                        ),
+                );
+                return ActionRef { action: ActionId(0), args: Vec::new(), span };
+            }
+            None => {
+                // A program without core.p4.
+                let id = ActionId(self.prog.actions.len() as u32);
+                self.prog.actions.push(Action {
+                    name: "NoAction".into(),
+                    control_name: "NoAction".into(),
+                    params: Vec::new(),
+                    body: Vec::new(),
+                    annotations: Vec::new(),
+                    span,
+                });
+                self.scopes.bind_global("NoAction", Symbol::Action(id), span);
+                id
+            }
+        };
+        let default = ActionRef { action: id, args: Vec::new(), span };
+        let annotation = Annotation {
+            name: ast::Ident { text: "defaultonly".into(), span },
+            body: AnnotationBody::Empty,
+            span,
+        };
+        draft.actions.push(TableAction { action: default.clone(), annotations: vec![annotation] });
+        default
+    }
+
+    /// `default_action = a(…);`
+    fn default_action(&mut self, draft: &Draft, value: &ast::Expr) -> Option<ActionRef> {
+        let path = |e: &ast::Expr| match &e.kind {
+            ast::ExprKind::Path(path) => Some(path.clone()),
+            ast::ExprKind::Type(ty) => match &ty.kind {
+                ast::TypeKind::Named(path, args) if args.is_empty() => Some(path.clone()),
+                _ => None,
+            },
+            _ => None,
+        };
+        let found = match &value.kind {
+            ast::ExprKind::Call(callee, _, args) => path(callee).map(|p| (p, Some(args.as_slice()))),
+            _ => path(value).map(|p| (p, None)),
+        };
+        let Some((path, args)) = found else {
+            self.error(
+                "table",
+                value.span,
+                "`default_action` must be an action of the table, perhaps with arguments",
+            );
+            return None;
+        };
+        let listed = self.find_listed(draft, &path, value.span, "the default action of")?;
+        if let Some(annotation) = listed.annotations.iter().find(|a| a.name.text == "tableonly") {
+            let text =
+                format!("action `{}` is marked `@tableonly` and cannot be the default", path.name.text);
+            self.report(Diagnostic::error("table", value.span, text).related(annotation.span, "marked here"));
+        }
+        self.bound_action(&listed, args.unwrap_or_default(), value.span)
+    }
+
+    /// The action of the table's list that a name means.
+    fn find_listed(
+        &mut self,
+        draft: &Draft,
+        path: &ast::Path,
+        span: Span,
+        what: &str,
+    ) -> Option<TableAction> {
+        let name = &path.name.text;
+        let names: Vec<String> =
+            draft.actions.iter().map(|a| self.prog.actions[a.action.action.index()].name.clone()).collect();
+        if let Some(i) = names.iter().position(|n| n == name) {
+            let listed = draft.actions[i].clone();
+            let meant = self.scopes.lookup(name, path.global).map(|b| b.symbol.clone());
+            match meant {
+                Some(Symbol::Action(id)) if id != listed.action.action => {
+                    let text = format!(
+                        "`{name}` is {what} table `{}`, but its list means another `{name}`",
+                        draft.name
+                    );
+                    let declared = self.prog.actions[id.index()].span;
+                    self.report(
+                        Diagnostic::error("unknown-action", span, text)
+                            .related(declared, "this action is meant here")
+                            .related(listed.action.span, "listed here"),
+                    );
+                    return None;
+                }
+                _ => return Some(listed),
+            }
+        }
+        if draft.actions_wrong {
+            return None;
+        }
+        let mut diagnostic = Diagnostic::error(
+            "unknown-action",
+            span,
+            format!("`{name}` is {what} table `{}`, but not in its list of actions", draft.name),
+        );
+        if let Some(near) = suggest::nearest(name, names.iter().map(String::as_str)) {
+            diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+        }
+        diagnostic = diagnostic.note(format!("its actions: {}", suggest::list(&names)));
+        self.report(diagnostic);
+        None
+    }
+
+    /// A listed action with its data, for the default action and for entries. Arguments for parameters with a direction
+    /// may be repeated as in the list or left out.
+    fn bound_action(&mut self, listed: &TableAction, given: &[ast::Arg], span: Span) -> Option<ActionRef> {
+        let id = listed.action.action;
+        let (name, params) = {
+            let action = &self.prog.actions[id.index()];
+            (action.name.clone(), action.params.clone())
+        };
+        let all = self.formals(&params, &[], &[]);
+        let bound = all.iter().filter(|f| f.dir != Direction::None).count();
+        let data: Vec<Formal> = all[bound..].to_vec();
+        let repeats_bound = given.len() == all.len() && bound > 0
+            || given
+                .iter()
+                .any(|a| a.name.as_ref().is_some_and(|n| all[..bound].iter().any(|f| f.name == n.text)));
+        let (formals, skipped) = if repeats_bound { (all.clone(), 0) } else { (data, bound) };
+        let args = self.arguments(&name, &formals, given, Calling::Block, span)?;
+        let mut result: Vec<Option<Expr>> = listed.action.args[..skipped].to_vec();
+        for (arg, formal) in args.into_iter().zip(&formals) {
+            if formal.dir != Direction::None {
+                let i = result.len();
+                let same = match (&arg, &listed.action.args[i]) {
+                    (Some(a), Some(b)) => same_expr(a, b),
+                    (None, None) => true,
+                    _ => false,
+                };
+                if !same {
+                    let text = format!(
+                        "parameter `{}` of `{name}` is bound differently in the list of actions",
+                        formal.name
+                    );
+                    self.report(
+                        Diagnostic::error("arguments", span, text).related(listed.action.span, "bound here"),
+                    );
+                    return None;
+                }
+            } else if let Some(arg) = &arg
+                && !self.compile_time(arg)
+            {
+                let text = format!("argument `{}` of `{name}` must be known at compile time", formal.name);
+                self.report(
+                    Diagnostic::error("not-constant", arg.span, text)
+                        .note("it is action data, which is stored in the table"),
+                );
+                return None;
+            }
+            result.push(arg);
+        }
+        Some(ActionRef { action: id, args: result, span })
+    }
+
+    fn entry(&mut self, draft: &Draft, entry: &ast::Entry, const_entries: bool) -> Option<Entry> {
+        let shapes: Vec<Shape> = draft.keys.iter().map(|k| Shape::One(k.expr.ty.clone())).collect();
+        let what = format!("an entry of table `{}`", draft.name);
+        let keysets = self.keyset(&entry.keyset, &shapes, &what).map(|sets| match sets[..] {
+            [KeySet::Any] => vec![KeySet::Any; shapes.len()],
+            _ => sets,
+        });
+        let priority = match &entry.priority {
+            None => None,
+            Some(expr) if const_entries => {
+                self.report(
+                    Diagnostic::error("table", expr.span, "a priority in `const entries`")
+                        .note("their order decides: the first match wins"),
+                );
+                None
+            }
+            Some(expr) => {
+                let value = self.integer_constant(expr, "a priority")?;
+                Some(value)
+            }
+        };
+        let listed =
+            self.find_listed(draft, &entry.action.name, entry.action.span, "the action of an entry of");
+        let action = listed.and_then(|listed| {
+            if let Some(annotation) = listed.annotations.iter().find(|a| a.name.text == "defaultonly") {
+                let text = format!(
+                    "action `{}` is marked `@defaultonly` and cannot be in entries",
+                    entry.action.name.name.text
+                );
+                self.report(
+                    Diagnostic::error("table", entry.action.span, text)
+                        .related(annotation.span, "marked here"),
+                );
+            }
+            self.bound_action(&listed, entry.action.args.as_deref().unwrap_or_default(), entry.action.span)
+        });
+        let (keysets, action) = (keysets?, action?);
+        for (set, key) in keysets.iter().zip(&draft.keys) {
+            self.check_entry_set(set, key, entry.keyset.span);
+        }
+        Some(Entry { keysets, priority, is_const: entry.is_const || const_entries, action, span: entry.span })
+    }
+
+    /// P4_16, "Entry priorities": with exact keys only, no two entries may be the same.
+    fn check_duplicate_entries(&mut self, draft: &Draft, entries: &[Entry]) {
+        if draft.keys.iter().any(|k| k.match_kind != "exact") {
+            return;
+        }
+        let mut first: HashMap<String, Span> = HashMap::new();
+        for entry in entries {
+            let mut key = String::new();
+            for set in &entry.keysets {
+                match set {
+                    KeySet::Value(Expr { kind: ExprKind::Int(n), .. }) => key.push_str(&format!("{n},")),
+                    KeySet::Value(Expr { kind: ExprKind::Bool(b), .. }) => key.push_str(&format!("{b},")),
+                    KeySet::Value(Expr { kind: ExprKind::EnumMember(n) | ExprKind::Error(n), .. }) => {
+                        key.push_str(&format!("{n},"));
+                    }
+                    _ => {
+                        key.clear();
+                        break;
+                    }
+                }
+            }
+            if key.is_empty() {
+                continue;
+            }
+            if let Some(earlier) = first.insert(key, entry.span) {
+                let text = format!("table `{}` has two entries with this key", draft.name);
+                self.report(
+                    Diagnostic::error("duplicate-entry", entry.span, text)
+                        .related(earlier, "the first is here"),
+                );
+            }
+        }
+    }
+
+    /// Each match kind of the core library and v1model takes some forms of sets only.
+    fn check_entry_set(&mut self, set: &KeySet, key: &Key, span: Span) {
+        let (form, allowed) = match set {
+            KeySet::Mask(..) => ("a mask", &["ternary", "lpm"][..]),
+            KeySet::Range(..) => ("a range", &["range"][..]),
+            KeySet::ValueSet(_) => ("a value set", &[][..]),
+            KeySet::Any | KeySet::Value(_) => ("", &[][..]),
+        };
+        let known = ["exact", "ternary", "lpm", "range", "optional"].contains(&key.match_kind.as_str());
+        if !form.is_empty()
+            && (known || matches!(set, KeySet::ValueSet(_)))
+            && !allowed.contains(&key.match_kind.as_str())
+        {
+            self.report(
+                Diagnostic::error(
+                    "keyset",
+                    span,
+                    format!("{form} for key `{}`, whose match kind is `{}`", key.name, key.match_kind),
+                )
+                .related(key.span, "the key"),
+            );
+        }
+        if let KeySet::Value(value) | KeySet::Mask(value, _) | KeySet::Range(value, _) = set
+            && !self.compile_time(value)
+        {
+            self.error("not-constant", value.span, "the key set of an entry must be known at compile time");
+        }
+        if let (KeySet::Mask(_, mask), "lpm") = (set, key.match_kind.as_str())
+            && let (ExprKind::Int(mask_value), Type::Bit(w) | Type::Int(w)) =
+                (&mask.kind, self.base(&mask.ty))
+        {
+            let mask_value = consts::wrap_unsigned(mask_value, w);
+            // Ones, then zeros: the complement plus one is a power of two.
+            let gap = consts::power(w) - &mask_value;
+            let prefix = (&gap & (&gap - 1u32)).is_zero();
+            if !prefix {
+                let span = mask.span;
+                self.error("keyset", span, "the mask of an `lpm` key must be ones followed by zeros");
+            }
+        }
+    }
+
+    /// P4_16, "Entry priorities": fills in priorities where some are given, or a distance.
+    fn priorities(&mut self, table: &mut Table, source: &[ast::Entry], delta: &BigInt) {
+        let any = table.entries.iter().any(|e| e.priority.is_some());
+        if !any && delta.is_one() {
+            return;
+        }
+        if any
+            && let (Some(first), Some(entry)) = (table.entries.first(), source.first())
+            && first.priority.is_none()
+        {
+            self.report(
+                Diagnostic::error(
+                    "table",
+                    entry.span,
+                    "the first entry has no priority, but a later one has",
+                )
+                .note("give the first one a priority too, or none of them"),
+            );
+            return;
+        }
+        let n = table.entries.len();
+        let mut priority = BigInt::zero();
+        for i in 0..n {
+            priority = match &table.entries[i].priority {
+                Some(given) => given.clone(),
+                None if any => match table.largest_priority_wins {
+                    true => priority - delta,
+                    false => priority + delta,
+                },
+                None => {
+                    let steps = if table.largest_priority_wins { n - 1 - i } else { i };
+                    delta * BigInt::from(steps) + 1
+                }
+            };
+            if priority.is_negative() || priority > BigInt::from(PRIORITY_MAX) {
+                let shown = crate::types::short(&priority);
+                let span = table.entries[i].span;
+                self.error(
+                    "out-of-range",
+                    span,
+                    format!("priority {shown}: it must be from 0 to {PRIORITY_MAX}"),
+                );
+                return;
+            }
+            table.entries[i].priority = Some(priority.clone());
+        }
+    }
+}
+
+/// Whether two expressions are the same apart from where they stand.
+fn same_expr(a: &Expr, b: &Expr) -> bool {
+    let all = |x: &[Expr], y: &[Expr]| x.len() == y.len() && x.iter().zip(y).all(|(x, y)| same_expr(x, y));
+    match (&a.kind, &b.kind) {
+        (ExprKind::Int(x), ExprKind::Int(y)) => x == y,
+        (ExprKind::Bool(x), ExprKind::Bool(y)) => x == y,
+        (ExprKind::String(x), ExprKind::String(y)) => x == y,
+        (ExprKind::EnumMember(x), ExprKind::EnumMember(y)) | (ExprKind::Error(x), ExprKind::Error(y)) => {
+            x == y
+        }
+        (ExprKind::Var(x), ExprKind::Var(y)) => x == y,
+        (ExprKind::Field(x, i), ExprKind::Field(y, j)) => i == j && same_expr(x, y),
+        (ExprKind::Index(x, i), ExprKind::Index(y, j)) => same_expr(x, y) && same_expr(i, j),
+        (ExprKind::Slice(x, a, b), ExprKind::Slice(y, c, d)) => (a, b) == (c, d) && same_expr(x, y),
+        (ExprKind::Unary(p, x), ExprKind::Unary(q, y)) => p == q && same_expr(x, y),
+        (ExprKind::Binary(p, x, i), ExprKind::Binary(q, y, j)) => {
+            p == q && same_expr(x, y) && same_expr(i, j)
+        }
+        (ExprKind::Cast(x), ExprKind::Cast(y)) => same_expr(x, y),
+        (ExprKind::Aggregate(x), ExprKind::Aggregate(y)) => all(x, y),
+        (ExprKind::Conditional(c, x, y), ExprKind::Conditional(d, u, v)) => {
+            same_expr(c, d) && same_expr(x, u) && same_expr(y, v)
+        }
+        (ExprKind::Call(x), ExprKind::Call(y)) => match (&x.callee, &y.callee) {
+            (Callee::IsValid(x), Callee::IsValid(y)) => same_expr(x, y),
+            (Callee::Function(f), Callee::Function(g)) => {
+                f == g
+                    && x.args.len() == y.args.len()
+                    && x.args.iter().zip(&y.args).all(|(x, y)| match (x, y) {
+                        (Some(x), Some(y)) => same_expr(x, y),
+                        (None, None) => true,
+                        _ => false,
+                    })
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}

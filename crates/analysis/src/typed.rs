@@ -1,0 +1,797 @@
+//! The typed program: what analysis hands to lowering.
+//!
+//! Every name is resolved to an id, every expression has its type, implicit casts are explicit, arguments stand in
+//! parameter order, compile-time values are folded where the specification asks for them. Generic objects stay generic:
+//! their bodies mention [`Type::Param`], and each use carries the type arguments. Lowering substitutes.
+//! A `Program` exists only if there was no error, so lowering may rely on all of it.
+
+use num_bigint::BigInt;
+use p4jet_syntax::ast::{Annotation, BinaryOp, Direction, StructKind, UnaryOp};
+use p4jet_syntax::span::{SourceMap, Span};
+
+macro_rules! index {
+    ($(#[$doc:meta] $name:ident;)*) => {$(
+        #[$doc]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub u32);
+        impl $name {
+            /// As an index.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )*};
+}
+
+index! {
+    /// Index in [`Program::type_params`].
+    TypeParamId;
+    /// Index in [`Program::structs`].
+    StructId;
+    /// Index in [`Program::enums`].
+    EnumId;
+    /// Index in [`Program::new_types`].
+    NewTypeId;
+    /// Index in [`Program::externs`].
+    ExternId;
+    /// Index in [`Program::functions`].
+    FunctionId;
+    /// Index in [`Program::parsers`].
+    ParserId;
+    /// Index in [`Program::controls`].
+    ControlId;
+    /// Index in [`Program::packages`].
+    PackageId;
+    /// Index in [`Program::actions`].
+    ActionId;
+    /// Index in [`Program::tables`].
+    TableId;
+    /// Index in [`Program::instances`].
+    InstanceId;
+    /// Index in [`Program::value_sets`].
+    ValueSetId;
+    /// Index in [`Program::vars`].
+    VarId;
+}
+
+/// A checked program.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// The files.
+    pub sources: SourceMap,
+    /// Names of type parameters, for messages.
+    pub type_params: Vec<String>,
+    /// Structs, headers, header unions.
+    pub structs: Vec<Struct>,
+    /// Enums with and without underlying type.
+    pub enums: Vec<Enum>,
+    /// `type` declarations.
+    pub new_types: Vec<NewType>,
+    /// All members of `error` in order of declaration; the code is the index (`NoError` is 0).
+    pub errors: Vec<String>,
+    /// All members of `match_kind`.
+    pub match_kinds: Vec<String>,
+    /// Extern objects' types.
+    pub externs: Vec<Extern>,
+    /// Functions: of the program, and extern ones.
+    pub functions: Vec<Function>,
+    /// Parsers, and parser types (without body).
+    pub parsers: Vec<Parser>,
+    /// Controls, and control types (without body).
+    pub controls: Vec<Control>,
+    /// Package types.
+    pub packages: Vec<Package>,
+    /// Actions, global and local.
+    pub actions: Vec<Action>,
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// Declared instances, global and local, of externs, parsers, controls and packages.
+    pub instances: Vec<Instance>,
+    /// Parser value sets.
+    pub value_sets: Vec<ValueSet>,
+    /// Variables and parameters.
+    pub vars: Vec<Var>,
+    /// Global instances in order.
+    pub globals: Vec<InstanceId>,
+    /// The instance called `main`.
+    pub main: Option<InstanceId>,
+}
+
+/// A type. Typedefs are resolved.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// `void`
+    Void,
+    /// `bool`
+    Bool,
+    /// `string`
+    String,
+    /// `int`: compile-time only
+    Integer,
+    /// `bit<W>`
+    Bit(u32),
+    /// `int<W>`
+    Int(u32),
+    /// `varbit<W>`
+    Varbit(u32),
+    /// `error`
+    Error,
+    /// `match_kind`
+    MatchKind,
+    /// A struct, header or header union with its type arguments.
+    Struct(StructId, Vec<Type>),
+    /// An enum, serializable or not.
+    Enum(EnumId),
+    /// A `type`.
+    New(NewTypeId),
+    /// A header or header-union stack.
+    Stack(Box<Type>, u32),
+    /// `tuple<…>`
+    Tuple(Vec<Type>),
+    /// `list<T>`
+    List(Box<Type>),
+    /// A set of values of a type: key sets only.
+    Set(Box<Type>),
+    /// An extern object.
+    Extern(ExternId, Vec<Type>),
+    /// A parser object.
+    Parser(ParserId, Vec<Type>),
+    /// A control object.
+    Control(ControlId, Vec<Type>),
+    /// A package object.
+    Package(PackageId, Vec<Type>),
+    /// What `t.apply()` gives.
+    ApplyResult(TableId),
+    /// `t.apply().action_run`
+    ActionEnum(TableId),
+    /// A type parameter of the enclosing generic declaration.
+    Param(TypeParamId),
+}
+
+/// A struct, header or header union.
+#[derive(Clone, Debug)]
+pub struct Struct {
+    /// Name.
+    pub name: String,
+    /// Which.
+    pub kind: StructKind,
+    /// Its type parameters.
+    pub type_params: Vec<TypeParamId>,
+    /// Fields in order; may mention the type parameters.
+    pub fields: Vec<Field>,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// Where.
+    pub span: Span,
+}
+
+/// A field.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Name.
+    pub name: String,
+    /// Type.
+    pub ty: Type,
+    /// Annotations (`@field_list(…)` among them).
+    pub annotations: Vec<Annotation>,
+}
+
+/// An enum.
+#[derive(Clone, Debug)]
+pub struct Enum {
+    /// Name.
+    pub name: String,
+    /// `bit<W>` or `int<W>` of a serializable enum.
+    pub underlying: Option<Type>,
+    /// Members with their values (position, if not serializable).
+    pub members: Vec<(String, BigInt)>,
+    /// Where.
+    pub span: Span,
+}
+
+/// `type T N;`
+#[derive(Clone, Debug)]
+pub struct NewType {
+    /// Name.
+    pub name: String,
+    /// What it is made of.
+    pub ty: Type,
+    /// Annotations (`@p4runtime_translation` among them).
+    pub annotations: Vec<Annotation>,
+}
+
+/// A variable or parameter.
+#[derive(Clone, Debug)]
+pub struct Var {
+    /// Name.
+    pub name: String,
+    /// Type.
+    pub ty: Type,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// A parameter.
+#[derive(Clone, Debug)]
+pub struct Param {
+    /// The variable it is inside.
+    pub var: VarId,
+    /// Direction. Directionless parameters of actions are action data when a table runs them.
+    pub dir: Direction,
+    /// `@optional`
+    pub optional: bool,
+    /// Default value.
+    pub default: Option<Expr>,
+}
+
+/// An extern object's type.
+#[derive(Clone, Debug)]
+pub struct Extern {
+    /// Name: `counter`, `packet_in`.
+    pub name: String,
+    /// Type parameters.
+    pub type_params: Vec<TypeParamId>,
+    /// Constructors.
+    pub constructors: Vec<Method>,
+    /// Methods.
+    pub methods: Vec<Method>,
+    /// Where.
+    pub span: Span,
+}
+
+/// A method of an extern.
+#[derive(Clone, Debug)]
+pub struct Method {
+    /// Name.
+    pub name: String,
+    /// `abstract`
+    pub is_abstract: bool,
+    /// Its own type parameters.
+    pub type_params: Vec<TypeParamId>,
+    /// Parameters.
+    pub params: Vec<Param>,
+    /// Return type.
+    pub ret: Type,
+}
+
+/// A function; `body` is `None` for an extern function.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Name.
+    pub name: String,
+    /// Type parameters.
+    pub type_params: Vec<TypeParamId>,
+    /// Parameters.
+    pub params: Vec<Param>,
+    /// Return type.
+    pub ret: Type,
+    /// Body.
+    pub body: Option<Vec<Stmt>>,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// Where.
+    pub span: Span,
+}
+
+/// A parser or parser type.
+#[derive(Clone, Debug)]
+pub struct Parser {
+    /// Name.
+    pub name: String,
+    /// Type parameters.
+    pub type_params: Vec<TypeParamId>,
+    /// Apply parameters.
+    pub params: Vec<Param>,
+    /// Constructor parameters.
+    pub ctor_params: Vec<Param>,
+    /// `None` for a type.
+    pub body: Option<ParserBody>,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// Where.
+    pub span: Span,
+}
+
+/// The inside of a parser.
+#[derive(Clone, Debug, Default)]
+pub struct ParserBody {
+    /// Local declarations in order.
+    pub locals: Vec<Local>,
+    /// States; the one named `start` is first to run.
+    pub states: Vec<State>,
+    /// Index of `start`.
+    pub start: u32,
+}
+
+/// A parser state.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// Name.
+    pub name: String,
+    /// Statements.
+    pub stmts: Vec<Stmt>,
+    /// What follows; a state without transition rejects.
+    pub transition: Transition,
+    /// Where.
+    pub span: Span,
+}
+
+/// Where a transition leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// `accept`
+    Accept,
+    /// `reject`
+    Reject,
+    /// Index in [`ParserBody::states`].
+    State(u32),
+}
+
+/// A transition.
+#[derive(Clone, Debug)]
+pub enum Transition {
+    /// Without condition.
+    Direct(Target, Span),
+    /// `select`. No case matching is the error `NoMatch`.
+    Select {
+        /// The keys, each of a type with equality (bit, int, bool, enum, error), never `int`.
+        keys: Vec<Expr>,
+        /// The cases in order.
+        cases: Vec<SelectCase>,
+        /// Where.
+        span: Span,
+    },
+}
+
+/// A case of a select.
+#[derive(Clone, Debug)]
+pub struct SelectCase {
+    /// One per key, or a single [`KeySet::Any`] / [`KeySet::ValueSet`] for all keys.
+    pub keysets: Vec<KeySet>,
+    /// Where it leads.
+    pub target: Target,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// A set of values, of the key's type.
+#[derive(Clone, Debug)]
+pub enum KeySet {
+    /// `_` or `default`
+    Any,
+    /// One value.
+    Value(Expr),
+    /// `value &&& mask`
+    Mask(Expr, Expr),
+    /// `lo .. hi`
+    Range(Expr, Expr),
+    /// A value set.
+    ValueSet(ValueSetId),
+}
+
+/// A parser value set.
+#[derive(Clone, Debug)]
+pub struct ValueSet {
+    /// Name after `@name`.
+    pub name: String,
+    /// Element type.
+    pub ty: Type,
+    /// Most members.
+    pub size: u32,
+    /// Annotations (of the value set; `@match` of struct fields is found in the struct).
+    pub annotations: Vec<Annotation>,
+    /// Where.
+    pub span: Span,
+}
+
+/// A control or control type.
+#[derive(Clone, Debug)]
+pub struct Control {
+    /// Name.
+    pub name: String,
+    /// Type parameters.
+    pub type_params: Vec<TypeParamId>,
+    /// Apply parameters.
+    pub params: Vec<Param>,
+    /// Constructor parameters.
+    pub ctor_params: Vec<Param>,
+    /// `None` for a type.
+    pub body: Option<ControlBody>,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// Where.
+    pub span: Span,
+}
+
+/// The inside of a control.
+#[derive(Clone, Debug, Default)]
+pub struct ControlBody {
+    /// Local declarations in order.
+    pub locals: Vec<Local>,
+    /// The apply block.
+    pub apply: Vec<Stmt>,
+}
+
+/// A local declaration of a parser or control. Constants are folded away.
+#[derive(Clone, Debug)]
+pub enum Local {
+    /// A variable; it is initialised every time the object is applied.
+    Var(VarId, Option<Expr>),
+    /// An instance.
+    Instance(InstanceId),
+    /// An action.
+    Action(ActionId),
+    /// A table.
+    Table(TableId),
+    /// A value set.
+    ValueSet(ValueSetId),
+}
+
+/// A package type.
+#[derive(Clone, Debug)]
+pub struct Package {
+    /// Name: `V1Switch`.
+    pub name: String,
+    /// Type parameters.
+    pub type_params: Vec<TypeParamId>,
+    /// Constructor parameters.
+    pub params: Vec<Param>,
+}
+
+/// An instance: `T(args) name;`
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// Name in the source.
+    pub name: String,
+    /// Control-plane name: the same, or what `@name` says (a leading dot: not prefixed by the enclosing objects).
+    pub control_name: String,
+    /// Its type, with type arguments inferred.
+    pub ty: Type,
+    /// Which constructor, for externs with several.
+    pub constructor: u32,
+    /// Constructor arguments in parameter order (`None`: omitted optional); compile-time values: constants,
+    /// [`ExprKind::Instance`], [`ExprKind::Construct`], or constructor parameters of the enclosing object.
+    pub args: Vec<Option<Expr>>,
+    /// Implementations of abstract methods.
+    pub methods: Vec<FunctionId>,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// Where.
+    pub span: Span,
+}
+
+/// An action.
+#[derive(Clone, Debug)]
+pub struct Action {
+    /// Name in the source.
+    pub name: String,
+    /// Control-plane name, as in [`Instance::control_name`].
+    pub control_name: String,
+    /// Parameters: those with direction first.
+    pub params: Vec<Param>,
+    /// Body.
+    pub body: Vec<Stmt>,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// Where.
+    pub span: Span,
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Name in the source.
+    pub name: String,
+    /// Control-plane name, as in [`Instance::control_name`].
+    pub control_name: String,
+    /// Keys.
+    pub keys: Vec<Key>,
+    /// Actions.
+    pub actions: Vec<TableAction>,
+    /// Default action; `NoAction` if the program gives none.
+    pub default: ActionRef,
+    /// Whether it is `const`.
+    pub const_default: bool,
+    /// `size`; `None` if the program gives none.
+    pub size: Option<u32>,
+    /// Entries in order.
+    pub entries: Vec<Entry>,
+    /// Whether they are `const`.
+    pub const_entries: bool,
+    /// `largest_priority_wins`, default true.
+    pub largest_priority_wins: bool,
+    /// All other properties: `counters`, `meters`, `implementation`, `support_timeout`, `psa_direct_counter`, … Values are
+    /// [`ExprKind::Instance`], [`ExprKind::Construct`] or constants.
+    pub properties: Vec<(String, Expr)>,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// Where.
+    pub span: Span,
+}
+
+/// A key element.
+#[derive(Clone, Debug)]
+pub struct Key {
+    /// The expression.
+    pub expr: Expr,
+    /// Its name for the control plane: `@name`, else the source path (`hdr.ip4.dst`, `stack[0].f`, `f[7:0]`,
+    /// `hdr.x.$valid$` for `hdr.x.isValid()`).
+    pub name: String,
+    /// Name of the match kind.
+    pub match_kind: String,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// Where.
+    pub span: Span,
+}
+
+/// An action in a table's list.
+#[derive(Clone, Debug)]
+pub struct TableAction {
+    /// The action, with arguments for its directional parameters.
+    pub action: ActionRef,
+    /// Annotations (`@defaultonly`, `@tableonly`).
+    pub annotations: Vec<Annotation>,
+}
+
+/// An action with arguments.
+#[derive(Clone, Debug)]
+pub struct ActionRef {
+    /// The action.
+    pub action: ActionId,
+    /// One per parameter in order; `None` where the control plane gives the value.
+    pub args: Vec<Option<Expr>>,
+    /// Where.
+    pub span: Span,
+}
+
+/// A table entry.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// One per key.
+    pub keysets: Vec<KeySet>,
+    /// `priority = n`
+    pub priority: Option<BigInt>,
+    /// `const`
+    pub is_const: bool,
+    /// The action with all arguments.
+    pub action: ActionRef,
+    /// Where.
+    pub span: Span,
+}
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub struct Stmt {
+    /// What it is.
+    pub kind: StmtKind,
+    /// Where.
+    pub span: Span,
+}
+
+/// The kinds of statement.
+#[derive(Clone, Debug)]
+pub enum StmtKind {
+    /// A variable comes into being.
+    Var(VarId, Option<Expr>),
+    /// An instance comes into being (it has no run-time effect).
+    Instance(InstanceId),
+    /// `l = e;`
+    Assign(Expr, Expr),
+    /// `l op= e;`: the l-value is evaluated once.
+    AssignOp(Expr, BinaryOp, Expr),
+    /// A call for its effects.
+    Call(Call),
+    /// `if`
+    If(Expr, Vec<Stmt>, Vec<Stmt>),
+    /// `{ … }`; `atomic` for `@atomic`.
+    Block {
+        /// Statements.
+        stmts: Vec<Stmt>,
+        /// `@atomic`
+        atomic: bool,
+    },
+    /// `return e;`
+    Return(Option<Expr>),
+    /// `break;`
+    Break,
+    /// `continue;`
+    Continue,
+    /// `exit;`
+    Exit,
+    /// `switch (t.apply().action_run) { … }`
+    SwitchAction {
+        /// The table.
+        table: TableId,
+        /// Labels are indices in [`Table::actions`]; an empty list is `default`. Fall-through is already expanded: each
+        /// body stands with all its labels, and `default` may be among them (`has_default`).
+        cases: Vec<SwitchActionCase>,
+    },
+    /// `switch (e) { … }` on values.
+    Switch {
+        /// Looked at.
+        value: Expr,
+        /// Cases in order.
+        cases: Vec<SwitchCase>,
+    },
+    /// `for (init; cond; update) body`
+    For {
+        /// Before.
+        init: Vec<Stmt>,
+        /// Condition.
+        cond: Expr,
+        /// After each turn.
+        update: Vec<Stmt>,
+        /// Body.
+        body: Vec<Stmt>,
+    },
+    /// `for (T x in collection) body`
+    ForIn {
+        /// The variable.
+        var: VarId,
+        /// Over what.
+        collection: Collection,
+        /// Body.
+        body: Vec<Stmt>,
+    },
+}
+
+/// What `for … in` goes over.
+#[derive(Clone, Debug)]
+pub enum Collection {
+    /// `lo .. hi`, both included.
+    Range(Expr, Expr),
+    /// A list or a header stack.
+    Elements(Expr),
+}
+
+/// A case of a switch on an action.
+#[derive(Clone, Debug)]
+pub struct SwitchActionCase {
+    /// Indices in [`Table::actions`].
+    pub actions: Vec<u32>,
+    /// `default` is among the labels.
+    pub has_default: bool,
+    /// What runs; empty for a last label without body.
+    pub body: Vec<Stmt>,
+}
+
+/// A case of a switch on values.
+#[derive(Clone, Debug)]
+pub struct SwitchCase {
+    /// Values (constants of the switch's type).
+    pub values: Vec<Expr>,
+    /// `default` is among the labels.
+    pub has_default: bool,
+    /// What runs.
+    pub body: Vec<Stmt>,
+}
+
+/// An expression.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    /// Its type.
+    pub ty: Type,
+    /// What it is.
+    pub kind: ExprKind,
+    /// Where.
+    pub span: Span,
+}
+
+/// The kinds of expression.
+#[derive(Clone, Debug)]
+pub enum ExprKind {
+    /// A number of type `bit`, `int<W>`, `int`, serializable enum, or a `type` over these; in range for its type
+    /// (negative for negative signed values).
+    Int(BigInt),
+    /// A truth value.
+    Bool(bool),
+    /// A text.
+    String(String),
+    /// A member of an enum without underlying type: its index.
+    EnumMember(u32),
+    /// An error: its code.
+    Error(u32),
+    /// A variable or parameter (constructor parameters too).
+    Var(VarId),
+    /// A declared instance.
+    Instance(InstanceId),
+    /// A nameless instance made on the spot, as in `V1Switch(P(), …)`: its type and constructor arguments.
+    Construct {
+        /// Which constructor of an extern.
+        constructor: u32,
+        /// As in [`Instance::args`].
+        args: Vec<Option<Expr>>,
+    },
+    /// A field of a struct, header or union, by index.
+    Field(Box<Expr>, u32),
+    /// Element of a stack (any `bit` or `int` index) or of a tuple (constant index).
+    Index(Box<Expr>, Box<Expr>),
+    /// `s.next`: parser only.
+    StackNext(Box<Expr>),
+    /// `s.last`: parser only.
+    StackLast(Box<Expr>),
+    /// `s.lastIndex`, of type `bit<32>`: parser only.
+    StackLastIndex(Box<Expr>),
+    /// Bits `hi` to `lo`.
+    Slice(Box<Expr>, u32, u32),
+    /// `width` bits from bit `lo` on, known only at run time.
+    SliceAt {
+        /// From what.
+        value: Box<Expr>,
+        /// Lowest bit.
+        lo: Box<Expr>,
+        /// How many.
+        width: u32,
+    },
+    /// An operator.
+    Unary(UnaryOp, Box<Expr>),
+    /// An operator; both sides have the types the specification asks for after implicit casts. Comparison of structs,
+    /// headers, stacks, tuples is possible. `&&` and `||` are short-circuit.
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// `c ? a : b`
+    Conditional(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// A cast to the expression's type, explicit or implicit.
+    Cast(Box<Expr>),
+    /// All fields or elements of a struct, header (then valid), tuple or list in order. Missing ones under `...` are filled
+    /// with defaults.
+    Aggregate(Vec<Expr>),
+    /// `{#}`: an invalid header or union.
+    Invalid,
+    /// A call with a result. For tables: [`Type::ApplyResult`].
+    Call(Box<Call>),
+    /// `t.apply().hit`, or with `true` `.miss`
+    ApplyHit {
+        /// The table.
+        table: TableId,
+        /// `.miss`
+        miss: bool,
+    },
+}
+
+/// A call.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// What is called.
+    pub callee: Callee,
+    /// Type arguments, given or inferred, one per type parameter of the callee (method's own).
+    pub type_args: Vec<Type>,
+    /// One per parameter; defaults filled in. `None`: `_`, or an omitted optional parameter.
+    pub args: Vec<Option<Expr>>,
+    /// Where.
+    pub span: Span,
+}
+
+/// What is called.
+#[derive(Clone, Debug)]
+pub enum Callee {
+    /// A function, of the program or extern.
+    Function(FunctionId),
+    /// An action, directly.
+    Action(ActionId),
+    /// A method of an extern object.
+    Method {
+        /// The object: an instance, a (constructor) parameter, or `packet_in`/`packet_out`.
+        object: Box<Expr>,
+        /// Its type's declaration.
+        ext: ExternId,
+        /// Index in [`Extern::methods`].
+        method: u32,
+    },
+    /// `x.apply(…)` of a parser or control instance (or constructor parameter).
+    Apply(Box<Expr>),
+    /// `C.apply(…)` without instance.
+    DirectApply(Type),
+    /// `t.apply()`
+    TableApply(TableId),
+    /// `h.setValid()`
+    SetValid(Box<Expr>),
+    /// `h.setInvalid()`
+    SetInvalid(Box<Expr>),
+    /// `h.isValid()`, of headers and unions
+    IsValid(Box<Expr>),
+    /// `s.push_front(n)`
+    PushFront(Box<Expr>, u32),
+    /// `s.pop_front(n)`
+    PopFront(Box<Expr>, u32),
+}

@@ -1,0 +1,5 @@
+#include <core.p4>
+control C();
+package Top(C c);
+control Work() { apply {} }
+Top(Work()) mian;

@@ -1,0 +1,36 @@
+//! Architectures: which package `main` is, how its blocks are wired, and what its externs mean.
+//!
+//! An architecture is one module that implements [`Architecture`] and one line in [`ALL`]. Lowering and the IR know
+//! nothing of it.
+
+pub mod v1model;
+
+use p4jet_analysis::typed;
+pub use p4jet_lower::Architecture;
+
+/// Every architecture there is.
+const ALL: &[&dyn Architecture] = &[&v1model::V1Model];
+
+/// The architecture that a program is written for.
+pub fn detect(program: &typed::Program) -> Option<&'static dyn Architecture> {
+    ALL.iter().copied().find(|a| a.recognises(program))
+}
+
+/// The architecture of that name.
+pub fn by_name(name: &str) -> Option<&'static dyn Architecture> {
+    ALL.iter().copied().find(|a| a.name() == name)
+}
+
+/// The names of all architectures.
+pub fn names() -> Vec<&'static str> {
+    ALL.iter().map(|a| a.name()).collect()
+}
+
+/// The name of the package that `main` instantiates.
+pub fn main_package(program: &typed::Program) -> Option<&str> {
+    let main = &program.instances[program.main?.index()];
+    match &main.ty {
+        typed::Type::Package(id, _) => Some(&program.packages[id.index()].name),
+        _ => None,
+    }
+}

@@ -1,0 +1,54 @@
+//! v1model, as bmv2's `simple_switch` gives it meaning (conventions §2.2).
+//!
+//! ```text
+//! ingress: parser, VerifyChecksum, Ingress, traffic manager (which port, or drop)
+//! egress:  Egress, drop, ComputeChecksum, Deparser
+//! ```
+//!
+//! The blocks' `hdr`, `meta` and `standard_metadata` parameters are one storage: between two blocks nobody can tell
+//! that from copies.
+
+mod externs;
+mod pipeline;
+mod varbit;
+
+use p4jet_analysis::typed;
+use p4jet_ir as ir;
+use p4jet_lower::{Architecture, ExternCall, Lowered, Lowerer, ObjectId, Property, Value};
+
+/// simple_switch's default `--drop-port`, the largest 9-bit port.
+pub const DROP_PORT: u32 = (1 << 9) - 1;
+
+/// The v1model architecture.
+#[derive(Clone, Copy, Debug)]
+pub struct V1Model;
+
+impl Architecture for V1Model {
+    fn name(&self) -> &'static str {
+        "v1model"
+    }
+
+    fn recognises(&self, program: &typed::Program) -> bool {
+        crate::main_package(program) == Some("V1Switch")
+    }
+
+    fn pipeline(&self, cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
+        pipeline::build(cx, main)
+    }
+
+    fn whole_bytes_only(&self) -> bool {
+        true
+    }
+
+    fn construct(&self, cx: &mut Lowerer<'_>, object: ObjectId) -> Lowered<()> {
+        externs::construct(cx, object)
+    }
+
+    fn call(&self, cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
+        externs::call(cx, call)
+    }
+
+    fn table_property(&self, cx: &mut Lowerer<'_>, table: ir::TableId, property: &Property) -> Lowered<()> {
+        externs::table_property(cx, table, property)
+    }
+}

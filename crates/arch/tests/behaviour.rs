@@ -1,0 +1,460 @@
+//! What lowered programs do to packets, in the reference interpreter.
+//!
+//! Every test writes the parser's states, the ingress control and so on into one frame around a header `h` of four
+//! bytes `a b c d`, sends `frame` bytes into port 3 and looks at what comes out. Blind spot: tables have only the entries
+//! of the program.
+
+use p4jet_interp::{Arrival, Machine, Outcome, build_state, build_tables};
+
+/// The pieces of a test program; the rest is the same everywhere.
+#[derive(Default)]
+struct Pieces<'a> {
+    /// Declarations before the parser.
+    top: &'a str,
+    /// Fields of `metadata_t`, after `x` and `y`.
+    meta: &'a str,
+    /// Headers after `h`.
+    headers: &'a str,
+    /// Parser states; `start` extracts `h` if this is empty.
+    states: &'a str,
+    verify: &'a str,
+    /// Declarations of the ingress control.
+    locals: &'a str,
+    ingress: &'a str,
+    egress: &'a str,
+    compute: &'a str,
+}
+
+impl Pieces<'_> {
+    fn text(&self) -> String {
+        let states = match self.states {
+            "" => "state start { packet.extract(hdr.h); transition accept; }",
+            states => states,
+        };
+        format!(
+            "#include <core.p4>
+#include <v1model.p4>
+header h_t {{ bit<8> a; bit<8> b; bit<8> c; bit<8> d; }}
+{top}
+struct headers_t {{ h_t h; {headers} }}
+struct metadata_t {{ bit<8> x; bit<8> y; {meta} }}
+parser P(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {{ {states} }}
+control V(inout headers_t hdr, inout metadata_t meta) {{ apply {{ {verify} }} }}
+control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {{
+    {locals}
+    apply {{ sm.egress_spec = 1; {ingress} }}
+}}
+control E(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {{ apply {{ {egress} }} }}
+control C(inout headers_t hdr, inout metadata_t meta) {{ apply {{ {compute} }} }}
+control D(packet_out packet, in headers_t hdr) {{ apply {{ packet.emit(hdr); }} }}
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+",
+            top = self.top,
+            headers = self.headers,
+            meta = self.meta,
+            verify = self.verify,
+            locals = self.locals,
+            ingress = self.ingress,
+            egress = self.egress,
+            compute = self.compute,
+        )
+    }
+
+    /// Port and frame that come out, or why nothing does.
+    fn run(&self, frame: &[u8]) -> Result<(u32, Vec<u8>), String> {
+        let text = self.text();
+        let options = p4jet_syntax::Options {
+            builtins: p4jet_analysis::BUILTINS.to_vec(),
+            ..p4jet_syntax::Options::default()
+        };
+        let parsed = p4jet_syntax::parse_text("test.p4", &text, &options);
+        let (typed, diagnostics) = p4jet_analysis::analyse(&parsed.program, parsed.sources);
+        let Some(typed) = typed else { panic!("{:?} {diagnostics:?}\n{text}", parsed.diagnostics) };
+        let arch = p4jet_arch::detect(&typed).expect("v1model");
+        let program = p4jet_lower::lower(&typed, arch, "test").unwrap_or_else(|d| panic!("{d:?}\n{text}"));
+        p4jet_ir::verify::verify(&program).unwrap_or_else(|e| panic!("{e:?}"));
+        let tables = build_tables(&program).expect("tables");
+        let state = build_state(&program, 1).expect("state");
+        let machine = Machine::new(&program).expect("known externs");
+        let arrival = Arrival { port: 3, frame, now_us: 0 };
+        match machine.run(&tables[..], &mut state.env(0), &arrival, None) {
+            Outcome::Sent { port, frame } => Ok((port, frame)),
+            Outcome::Dropped { reason, .. } => {
+                Err(program.drop_reasons.get(reason as usize).cloned().unwrap_or_else(|| reason.to_string()))
+            }
+        }
+    }
+
+    /// The frame that leaves by port 1.
+    #[track_caller]
+    fn check(&self, frame: &[u8], expected: &[u8]) {
+        assert_eq!(self.run(frame), Ok((1, expected.to_vec())));
+    }
+}
+
+#[track_caller]
+fn ingress(code: &str, frame: &[u8], expected: &[u8]) {
+    Pieces { ingress: code, ..Pieces::default() }.check(frame, expected);
+}
+
+#[test]
+fn a_packet_goes_to_egress_spec_and_keeps_its_payload() {
+    ingress("hdr.h.b = 9;", &[1, 2, 3, 4, 5], &[1, 9, 3, 4, 5]);
+    assert_eq!(
+        Pieces { ingress: "sm.egress_spec = 7;", ..Pieces::default() }.run(&[0; 4]),
+        Ok((7, vec![0; 4]))
+    );
+    assert_eq!(
+        Pieces { ingress: "sm.egress_spec = sm.ingress_port;", ..Pieces::default() }.run(&[0; 4]),
+        Ok((3, vec![0; 4]))
+    );
+}
+
+#[test]
+fn mark_to_drop_drops_after_ingress_and_after_egress() {
+    let reason = Err("egress_spec is the drop port (mark_to_drop)".to_string());
+    let drop = "mark_to_drop(sm);";
+    assert_eq!(Pieces { ingress: drop, ..Pieces::default() }.run(&[0; 4]), reason);
+    assert_eq!(Pieces { egress: drop, ..Pieces::default() }.run(&[0; 4]), reason);
+    // What ingress left in egress_spec is gone when egress starts.
+    let seen = Pieces {
+        egress: "hdr.h.a = sm.egress_spec[7:0]; hdr.h.b = sm.egress_port[7:0];",
+        ..Pieces::default()
+    };
+    seen.check(&[9, 9, 0, 0], &[0, 1, 0, 0]);
+}
+
+#[test]
+fn egress_cannot_change_the_port() {
+    Pieces { egress: "sm.egress_port = 5; hdr.h.a = sm.egress_port[7:0];", ..Pieces::default() }
+        .check(&[0; 4], &[5, 0, 0, 0]);
+}
+
+#[test]
+fn multicast_is_refused_loudly() {
+    let p = Pieces { ingress: "sm.mcast_grp = 1;", ..Pieces::default() };
+    assert_eq!(p.run(&[0; 4]), Err("multicast not supported yet".into()));
+}
+
+#[test]
+fn a_short_packet_reaches_ingress_with_its_error() {
+    let p = Pieces {
+        ingress: "if (sm.parser_error == error.PacketTooShort) { hdr.h.setValid(); hdr.h.d = 7; }",
+        ..Pieces::default()
+    };
+    p.check(&[1, 2], &[0, 0, 0, 7, 1, 2]);
+}
+
+#[test]
+fn verify_and_select_report_their_errors() {
+    let p = Pieces {
+        states: "state start {
+                packet.extract(hdr.h);
+                verify(hdr.h.a != 1, error.HeaderTooShort);
+                transition select(hdr.h.a) { 2: accept; 3: reject; 4: next; }
+            }
+            state next { packet.advance(3); transition accept; }",
+        ingress: "if (sm.parser_error == error.HeaderTooShort) { hdr.h.d = 1; }
+            else if (sm.parser_error == error.NoMatch) { hdr.h.d = 2; }
+            else if (sm.parser_error == error.ParserInvalidArgument) { hdr.h.d = 3; }
+            else if (sm.parser_error == error.NoError) { hdr.h.d = 4; }",
+        ..Pieces::default()
+    };
+    for (input, found) in [(1, 1), (2, 4), (3, 4), (4, 3), (5, 2)] {
+        p.check(&[input, 0, 0, 0], &[input, 0, 0, found]);
+    }
+}
+
+#[test]
+fn a_parser_that_turns_for_ever_times_out() {
+    let p = Pieces {
+        states: "state start { packet.extract(hdr.h); transition spin; }
+            state spin { meta.x = meta.x + 1; transition select(hdr.h.a) { 0: accept; default: spin; } }",
+        ingress: "if (sm.parser_error == error.ParserTimeout) { hdr.h.d = 9; }",
+        ..Pieces::default()
+    };
+    p.check(&[1, 0, 0, 0], &[1, 0, 0, 9]);
+    p.check(&[0, 0, 0, 0], &[0, 0, 0, 0]);
+}
+
+#[test]
+fn stacks_overflow_with_an_error() {
+    let p = Pieces {
+        top: "header s_t { bit<8> v; }",
+        headers: "s_t[2] s;",
+        meta: "bit<32> last;",
+        states: "state start { packet.extract(hdr.s.next); transition select(hdr.s.last.v) { 0: done; default: start; } }
+            state done { meta.last = hdr.s.lastIndex; transition accept; }",
+        ingress: "hdr.h.setValid();
+            hdr.h.a = meta.last[7:0];
+            hdr.h.b = hdr.s[1].v;
+            if (sm.parser_error == error.StackOutOfBounds) { hdr.h.c = 1; }
+            if (hdr.s[1].isValid()) { hdr.h.d = 1; }
+            hdr.s[0].setInvalid();
+            hdr.s[1].setInvalid();",
+        ..Pieces::default()
+    };
+    p.check(&[0], &[0, 0, 0, 0]);
+    p.check(&[5, 0], &[1, 0, 0, 1]);
+    p.check(&[5, 6, 7], &[0, 6, 1, 1, 7]);
+}
+
+#[test]
+fn run_time_indices_outside_read_zero_and_write_nothing() {
+    let p = Pieces {
+        top: "header s_t { bit<8> v; }",
+        headers: "s_t[2] s;",
+        states: "state start { packet.extract(hdr.h); packet.extract(hdr.s.next); packet.extract(hdr.s.next); transition accept; }",
+        ingress: "hdr.h.d = hdr.s[hdr.h.a].v; hdr.s[hdr.h.b].v = 77;",
+        ..Pieces::default()
+    };
+    p.check(&[1, 0, 0, 0, 5, 6], &[1, 0, 0, 6, 77, 6]);
+    p.check(&[2, 9, 0, 0, 5, 6], &[2, 9, 0, 0, 5, 6]);
+}
+
+#[test]
+fn push_and_pop_move_elements() {
+    let p = |code| Pieces {
+        top: "header s_t { bit<8> v; }",
+        headers: "s_t[3] s;",
+        states: "state start { packet.extract(hdr.s.next); packet.extract(hdr.s.next); packet.extract(hdr.s.next); transition accept; }",
+        ingress: code,
+        ..Pieces::default()
+    };
+    p("hdr.s.push_front(1);").check(&[1, 2, 3], &[1, 2]);
+    p("hdr.s.pop_front(2);").check(&[1, 2, 3], &[3]);
+    p("hdr.s.push_front(1); hdr.s[0].setValid(); hdr.s[0].v = 9;").check(&[1, 2, 3], &[9, 1, 2]);
+    p("hdr.s.push_front(9);").check(&[1, 2, 3], &[]);
+}
+
+#[test]
+fn unions_hold_one_member() {
+    let p = |code| Pieces {
+        top: "header a_t { bit<8> v; } header b_t { bit<16> v; } header_union u_t { a_t a; b_t b; }",
+        headers: "u_t u;",
+        states: "state start { packet.extract(hdr.h); transition select(hdr.h.a) { 0: one; default: two; } }
+            state one { packet.extract(hdr.u.a); transition accept; }
+            state two { packet.extract(hdr.u.b); transition accept; }",
+        ingress: code,
+        ..Pieces::default()
+    };
+    p("").check(&[0, 0, 0, 0, 5], &[0, 0, 0, 0, 5]);
+    p("hdr.u.b.setValid();").check(&[0, 0, 0, 0, 5], &[0, 0, 0, 0, 0, 0]);
+    p("a_t n; n = { 8 }; hdr.u.a = n;").check(&[1, 0, 0, 0, 5, 6], &[1, 0, 0, 0, 8]);
+    p("a_t n; hdr.u.a = n;").check(&[1, 0, 0, 0, 5, 6], &[1, 0, 0, 0, 5, 6]);
+    p("hdr.u = (u_t) {#};").check(&[1, 0, 0, 0, 5, 6], &[1, 0, 0, 0]);
+}
+
+#[test]
+fn invalid_headers_read_as_zero() {
+    ingress(
+        "bit<8> k = hdr.h.a; hdr.h.setInvalid(); bit<8> r = hdr.h.a; hdr.h.setValid(); hdr.h.b = k; hdr.h.c = r;",
+        &[5, 6, 7, 8],
+        &[0, 5, 0, 0],
+    );
+}
+
+#[test]
+fn copies_are_in_order() {
+    let top = "void swap(inout bit<8> l, inout bit<8> r) { bit<8> t = l; l = r; r = t; }
+        void both(out bit<8> l, out bit<8> r) { l = 1; r = 2; }
+        bit<8> bump(inout bit<8> v) { v = v + 1; return v; }";
+    let p = |code| Pieces { top, ingress: code, ..Pieces::default() };
+    p("swap(hdr.h.a, hdr.h.b);").check(&[1, 2, 3, 4], &[2, 1, 3, 4]);
+    // Copy-out from left to right: the last one stays.
+    p("both(hdr.h.a, hdr.h.a);").check(&[9, 2, 3, 4], &[2, 2, 3, 4]);
+    p("hdr.h.a = hdr.h.b + bump(hdr.h.b) + hdr.h.b;").check(&[0, 2, 3, 4], &[8, 3, 3, 4]);
+    p("hdr.h = { hdr.h.d, hdr.h.c, hdr.h.b, hdr.h.a };").check(&[1, 2, 3, 4], &[4, 3, 2, 1]);
+    p("hdr.h.a[3:0] = hdr.h.b[7:4];").check(&[0xff, 0x12, 3, 4], &[0xf1, 0x12, 3, 4]);
+    // The index is that of before the call.
+    p("if (hdr.h.a == 0 || bump(hdr.h.b) == 0) { hdr.h.c = 1; }").check(&[0, 5, 0, 0], &[0, 5, 1, 0]);
+    p("if (hdr.h.a == 0 || bump(hdr.h.b) == 0) { hdr.h.c = 1; }").check(&[1, 5, 0, 0], &[1, 6, 0, 0]);
+}
+
+#[test]
+fn actions_see_their_control_while_arguments_are_copies() {
+    let p = Pieces {
+        locals: "action a(inout bit<8> v, in bit<8> w) { v = w; hdr.h.a = 1; if (w == 3) { exit; } v = v + hdr.h.a; }",
+        ingress: "a(hdr.h.a, hdr.h.b); hdr.h.c = 9;",
+        ..Pieces::default()
+    };
+    p.check(&[0, 5, 0, 0], &[6, 5, 9, 0]);
+    // `exit` copies out, and skips what follows.
+    p.check(&[0, 3, 0, 0], &[3, 3, 0, 0]);
+}
+
+#[test]
+fn exit_ends_the_block_and_return_the_control() {
+    let top = "control Sub(inout bit<8> v, in bit<8> how) {
+            apply { v = 1; if (how == 1) { return; } if (how == 2) { exit; } v = 2; }
+        }";
+    let p = Pieces {
+        top,
+        locals: "Sub() one; Sub() two;",
+        ingress: "one.apply(hdr.h.a, hdr.h.d); hdr.h.b = 7; two.apply(hdr.h.c, 0);",
+        ..Pieces::default()
+    };
+    p.check(&[0, 0, 0, 0], &[2, 7, 2, 0]);
+    p.check(&[0, 0, 0, 1], &[1, 7, 2, 1]);
+    p.check(&[0, 0, 0, 2], &[1, 0, 0, 2]);
+}
+
+#[test]
+fn variables_are_fresh_each_time() {
+    let top = "control Count(inout bit<8> v) { bit<8> n; apply { n = n + 1; v = v + n; } }
+        bit<8> count() { bit<8> n; n = n + 1; return n; }";
+    let p = |code| Pieces { top, locals: "Count() c;", ingress: code, ..Pieces::default() };
+    p("c.apply(hdr.h.a); c.apply(hdr.h.a); c.apply(hdr.h.b);").check(&[0; 4], &[2, 1, 0, 0]);
+    p("hdr.h.a = count() + count();").check(&[0; 4], &[2, 0, 0, 0]);
+    p("for (bit<8> i in 8w1 .. 3) { bit<8> n; n = n + i; hdr.h.a = hdr.h.a + n; }")
+        .check(&[0; 4], &[6, 0, 0, 0]);
+}
+
+#[test]
+fn loops_break_continue_and_end() {
+    ingress(
+        "for (bit<8> i = 0; i < 10; i = i + 1) { if (i == 2) { continue; } if (i == 5) { break; } hdr.h.a = hdr.h.a + i; }",
+        &[0; 4],
+        &[8, 0, 0, 0],
+    );
+    // The last value of the type ends the loop.
+    ingress("for (bit<8> i in 8w250 .. 255) { hdr.h.a = hdr.h.a + 1; }", &[0; 4], &[6, 0, 0, 0]);
+    ingress(
+        "for (bit<8> i in (list<bit<8>>) { 1, 5, 9 }) { if (i == 5) { continue; } hdr.h.a = hdr.h.a + i; }",
+        &[0; 4],
+        &[10, 0, 0, 0],
+    );
+    let p = Pieces { ingress: "for (; hdr.h.a == 0;) { hdr.h.b = 1; }", ..Pieces::default() };
+    assert_eq!(p.run(&[0; 4]), Err("loop ran too long".into()));
+}
+
+#[test]
+fn tables_run_their_actions() {
+    let p = Pieces {
+        locals: "action put(inout bit<8> v, bit<8> n) { v = v + n; }
+            action stop() { exit; }
+            table t {
+                key = { hdr.h.a : ternary; }
+                actions = { put(hdr.h.b); stop; }
+                default_action = stop();
+                const entries = { 1: put(hdr.h.b, 10); 0 &&& 1: put(hdr.h.b, 20); 2: stop(); }
+            }",
+        ingress: "switch (t.apply().action_run) { put: { hdr.h.c = 1; } default: { hdr.h.c = 2; } } hdr.h.d = 3;",
+        ..Pieces::default()
+    };
+    p.check(&[1, 0, 0, 0], &[1, 10, 1, 3]);
+    // The first of the entries that match wins.
+    p.check(&[2, 0, 0, 0], &[2, 20, 1, 3]);
+    p.check(&[3, 0, 0, 0], &[3, 0, 0, 0]);
+}
+
+#[test]
+fn hit_and_miss() {
+    let p = Pieces {
+        locals: "table t { key = { hdr.h.a : exact; } actions = { NoAction; } const entries = { 1: NoAction(); } }",
+        ingress: "if (t.apply().hit) { hdr.h.b = 1; } if (t.apply().miss && hdr.h.a != 9) { hdr.h.c = 1; }",
+        ..Pieces::default()
+    };
+    p.check(&[1, 0, 0, 0], &[1, 1, 0, 0]);
+    p.check(&[2, 0, 0, 0], &[2, 0, 1, 0]);
+    p.check(&[9, 0, 0, 0], &[9, 0, 0, 0]);
+}
+
+#[test]
+fn checksums_are_checked_and_updated() {
+    let data = "{ hdr.h.a, hdr.h.b }";
+    let verify =
+        format!("verify_checksum(hdr.h.isValid(), {data}, hdr.h.c ++ hdr.h.d, HashAlgorithm.csum16);");
+    let p = Pieces {
+        verify: &verify,
+        ingress: "if (sm.checksum_error == 1) { hdr.h.a = 0xee; }",
+        ..Pieces::default()
+    };
+    p.check(&[0x12, 0x34, 0xed, 0xcb], &[0x12, 0x34, 0xed, 0xcb]);
+    p.check(&[0x12, 0x34, 0xed, 0xcc], &[0xee, 0x34, 0xed, 0xcc]);
+    let top = "header v_t { varbit<32> v; } header c_t { bit<16> sum; }";
+    let states = "state start { packet.extract(hdr.c); packet.extract(hdr.h); packet.extract(hdr.v, (bit<32>) hdr.h.d << 3); transition accept; }";
+    let sum = |function: &str, frame: &[u8]| {
+        let compute =
+            format!("{function}(true, {{ hdr.h.a, hdr.v.v, hdr.h.b }}, hdr.c.sum, HashAlgorithm.csum16);");
+        let p = Pieces { top, headers: "c_t c; v_t v;", states, compute: &compute, ..Pieces::default() };
+        let frame = p.run(frame).expect("sent").1;
+        u16::from_be_bytes([frame[4], frame[5]])
+    };
+    // The headers are emitted as h, c, v. Data: 01, two bytes, 02; the payload is 01 00.
+    let even = [0, 0, 0x01, 0x02, 0, 2, 0x02, 0x02, 0x01, 0x00];
+    assert_eq!(sum("update_checksum", &even), !(0x0102 + 0x0202));
+    assert_eq!(sum("update_checksum_with_payload", &even), !(0x0102 + 0x0202 + 0x0100));
+    // Data: 01, one byte, 02; the payload 04 stands in the low half of the word that 02 begins.
+    let odd = [0, 0, 0x01, 0x02, 0, 1, 0x03, 0x04];
+    assert_eq!(sum("update_checksum", &odd), !(0x0103 + 0x0200));
+    assert_eq!(sum("update_checksum_with_payload", &odd), !(0x0103 + 0x0204));
+}
+
+#[test]
+fn hashes_are_scaled() {
+    let p = |code| Pieces { ingress: code, ..Pieces::default() };
+    p("hash(hdr.h.d, HashAlgorithm.identity, 8w3, { hdr.h.a }, 8w10);")
+        .check(&[57, 0, 0, 0], &[57, 0, 0, 10]);
+    p("hash(hdr.h.d, HashAlgorithm.identity, 8w3, { hdr.h.a }, 8w0);").check(&[57, 0, 0, 0], &[57, 0, 0, 3]);
+    p("hash(hdr.h.d, HashAlgorithm.identity, 16w0x1ff, { hdr.h.a }, 64w0xffff);")
+        .check(&[2, 0, 0, 0], &[2, 0, 0, 1]);
+}
+
+#[test]
+fn registers_keep_values_between_calls() {
+    let p = Pieces {
+        top: "register<bit<8>>(4) r;",
+        ingress: "bit<8> v; r.write(1, hdr.h.a); r.read(v, 1); hdr.h.b = v; r.read(hdr.h.c, 2);",
+        ..Pieces::default()
+    };
+    p.check(&[5, 0, 9, 0], &[5, 5, 0, 0]);
+}
+
+#[test]
+fn lookahead_and_length() {
+    let p = Pieces {
+        states: "state start { h_t l = packet.lookahead<h_t>(); meta.x = l.c + l.a; meta.y = packet.lookahead<bit<8>>();
+            packet.advance(16); packet.extract(hdr.h); transition accept; }",
+        ingress: "hdr.h.a = meta.x; hdr.h.b = meta.y; hdr.h.c = sm.packet_length[7:0];",
+        ..Pieces::default()
+    };
+    p.check(&[1, 2, 3, 4, 5, 6, 7], &[4, 1, 7, 6, 7]);
+}
+
+#[test]
+fn sub_parsers_extract_into_their_arguments() {
+    let p = Pieces {
+        top: "parser Sub(packet_in packet, out h_t h, inout bit<8> n)(bit<8> step) {
+                state start { n = n + step; packet.extract(h); transition accept; }
+            }",
+        headers: "h_t i;",
+        states: "Sub(3) one; Sub(5) two;
+            state start { one.apply(packet, hdr.h, meta.x); two.apply(packet, hdr.i, meta.x); transition accept; }",
+        ingress: "hdr.h.a = meta.x;",
+        ..Pieces::default()
+    };
+    p.check(&[1, 2, 3, 4, 5, 6, 7, 8], &[8, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[test]
+fn signed_arithmetic() {
+    ingress(
+        "int<8> s = (int<8>) hdr.h.a; if (s < 0) { hdr.h.b = 1; } hdr.h.c = (bit<8>) (s >> 1); hdr.h.d = ((bit<16>) (int<16>) s)[15:8];",
+        &[0xfe, 0, 0, 0],
+        &[0xfe, 1, 0xff, 0xff],
+    );
+}
+
+#[test]
+fn generic_functions_and_constructor_parameters() {
+    let p = Pieces {
+        top: "T pick<T>(in bool first, in T x, in T y) { return first ? x : y; }
+            control Add(inout bit<8> v)(bit<8> n) { apply { v = v + n; } }",
+        locals: "Add(3) three; Add(4) four;",
+        ingress: "hdr.h.a = pick<bit<8>>(hdr.h.d == 0, hdr.h.b, hdr.h.c); three.apply(hdr.h.b); four.apply(hdr.h.b);",
+        ..Pieces::default()
+    };
+    p.check(&[0, 1, 2, 0], &[1, 8, 2, 0]);
+    p.check(&[0, 1, 2, 5], &[2, 8, 2, 5]);
+}

@@ -1,0 +1,195 @@
+//! `p4jet bench`: throughput over memory ports. Each packet of the looped capture is copied into a fresh buffer, processed,
+//! and counted at the port it leaves by, as a hand-written or DPDK peer does.
+
+use crate::compile::{self, EngineArg, ProgramArgs};
+use crate::failure::Failure;
+use p4jet_dataplane::{EngineKind, Switch, Worker};
+use p4jet_packet::{Batch, PORT_DROP, Pool};
+use p4jet_ports::{LoopPort, Port};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Options of `bench`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    program: ProgramArgs,
+    /// Runtime commands that set up the tables.
+    #[arg(long, value_name = "FILE")]
+    commands: Option<PathBuf>,
+    /// The packets: a pcap or pcapng capture, looped.
+    #[arg(long, value_name = "FILE")]
+    pcap: PathBuf,
+    /// How long to measure, in seconds.
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// How many cores.
+    #[arg(long, default_value_t = 1)]
+    cores: u32,
+    /// Which executor.
+    #[arg(long, value_enum, default_value = "jit")]
+    engine: EngineArg,
+    /// One line of JSON instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was measured.
+pub struct Measured {
+    /// Wall-clock seconds.
+    pub seconds: f64,
+    /// Packets received.
+    pub packets: u64,
+    /// Packets dropped.
+    pub drops: u64,
+    /// Packets sent, by port.
+    pub per_port: BTreeMap<u32, u64>,
+}
+
+impl Measured {
+    /// Million packets a second.
+    pub fn mpps(&self) -> f64 {
+        self.packets as f64 / self.seconds / 1e6
+    }
+}
+
+/// Measures a program with its entries on a capture.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
+        return Err(Failure::Usage(format!("--seconds {}: expected more than 0, at most 3600", args.seconds)));
+    }
+    if args.cores != 1 {
+        return Err(Failure::Usage(format!(
+            "--cores {}: not supported yet: more than one core",
+            args.cores
+        )));
+    }
+    let engine = EngineKind::from(args.engine);
+    let start = Instant::now();
+    let compiled = compile::compile(&args.program)?;
+    let switch = compile::switch(compiled.for_engine(engine))?;
+    let mut worker = switch.worker(engine).map_err(Failure::Input)?;
+    let compile_ms = start.elapsed().as_secs_f64() * 1e3;
+    let start = Instant::now();
+    if let Some(path) = &args.commands {
+        compile::load_commands(&switch, path)?;
+    }
+    let load_ms = start.elapsed().as_secs_f64() * 1e3;
+    let mut source = LoopPort::from_capture(&args.pcap).map_err(|e| Failure::port(&e))?;
+    let mut pool = worker.pool(p4jet_packet::COUNT_DEFAULT, source.frame_max().max(1518)).map_err(no_memory)?;
+    let digest = digest(&mut worker, &mut source, &mut pool)?;
+    let warm_up = args.seconds.min(0.5);
+    measure(&mut worker, &mut source, &mut pool, warm_up)?;
+    let m = measure(&mut worker, &mut source, &mut pool, args.seconds)?;
+    let entries = entries(&switch);
+    let engine_name = if engine == EngineKind::Jit { "jit" } else { "interp" };
+    if args.json {
+        let per_port: serde_json::Map<String, serde_json::Value> =
+            m.per_port.iter().map(|(p, n)| (p.to_string(), json!(n))).collect();
+        let line = json!({
+            "program": switch.program().name, "engine": engine_name, "entries": entries, "cores": args.cores,
+            "seconds": round(m.seconds), "packets": m.packets, "mpps": round(m.mpps()),
+            "ns_per_packet": round(1e3 / m.mpps()), "drops": m.drops, "per_port": per_port,
+            "compile_ms": round(compile_ms), "load_ms": round(load_ms), "digest": digest,
+        });
+        println!("{line}");
+    } else {
+        println!(
+            "{}: {:.2} Mpps, {:.1} ns a packet ({engine_name}, {entries} entries, {} packets in {:.2} s, {} dropped)",
+            switch.program().name,
+            m.mpps(),
+            1e3 / m.mpps(),
+            m.packets,
+            m.seconds,
+            m.drops
+        );
+        for (port, n) in &m.per_port {
+            println!("port {port}: {n} packets");
+        }
+        println!("compiled in {compile_ms:.2} ms, entries loaded in {load_ms:.1} ms, digest {digest}");
+    }
+    Ok(())
+}
+
+fn round(x: f64) -> f64 {
+    (x * 1000.0).round() / 1000.0
+}
+
+fn no_memory(error: std::io::Error) -> Failure {
+    Failure::Environment(format!("no memory for packets: {error}"))
+}
+
+/// Entries in all tables of a switch.
+pub fn entries(switch: &Arc<Switch>) -> usize {
+    (0..switch.program().tables.len()).map(|t| switch.table(p4jet_ir::TableId(t as u32)).len()).sum()
+}
+
+/// A hash (64-bit FNV-1a) over port, length and bytes of all packets of one pass, in order.
+pub fn digest(worker: &mut Worker, source: &mut LoopPort, pool: &mut Pool) -> Result<String, Failure> {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    let mut add = |bytes: &[u8]| {
+        for &b in bytes {
+            hash = (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    source.rewind();
+    let mut batch = Batch::new();
+    let mut left = source.frames();
+    while left > 0 {
+        batch.clear();
+        source.receive(0, pool, &mut batch).map_err(|e| Failure::port(&e))?;
+        batch.truncate(left);
+        left -= batch.len();
+        worker.process(pool, &mut batch);
+        for packet in batch.packets().iter().filter(|p| p.egress_port != PORT_DROP) {
+            add(&packet.egress_port.to_le_bytes());
+            add(&packet.len.to_le_bytes());
+            add(pool.frame(packet));
+        }
+    }
+    source.rewind();
+    Ok(format!("{hash:016x}"))
+}
+
+/// Runs for `seconds`.
+pub fn measure(
+    worker: &mut Worker,
+    source: &mut LoopPort,
+    pool: &mut Pool,
+    seconds: f64,
+) -> Result<Measured, Failure> {
+    const PORTS: usize = 512;
+    let mut per_port = [0u64; PORTS + 1];
+    let mut other: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut batch = Batch::new();
+    let mut packets = 0u64;
+    let limit = Duration::from_secs_f64(seconds);
+    let start = Instant::now();
+    let elapsed = loop {
+        // The clock is read once in a while only.
+        for _ in 0..16 {
+            batch.clear();
+            source.receive(0, pool, &mut batch).map_err(|e| Failure::port(&e))?;
+            packets += batch.len() as u64;
+            worker.process(pool, &mut batch);
+            for packet in batch.packets() {
+                match packet.egress_port {
+                    port if (port as usize) < PORTS => per_port[port as usize] += 1,
+                    PORT_DROP => per_port[PORTS] += 1,
+                    port => *other.entry(port).or_default() += 1,
+                }
+            }
+        }
+        let elapsed = start.elapsed();
+        if elapsed >= limit {
+            break elapsed;
+        }
+    };
+    let mut sent: BTreeMap<u32, u64> =
+        (0..PORTS).filter(|&p| per_port[p] > 0).map(|p| (p as u32, per_port[p])).collect();
+    sent.extend(other);
+    Ok(Measured { seconds: elapsed.as_secs_f64(), packets, drops: per_port[PORTS], per_port: sent })
+}

@@ -1,0 +1,48 @@
+//! `p4jet check`: compile only.
+
+use crate::compile::{self, ProgramArgs};
+use crate::failure::Failure;
+use std::time::Instant;
+
+/// Options of `check`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    program: ProgramArgs,
+    /// Print the pipeline IR after all passes.
+    #[arg(long)]
+    ir: bool,
+    /// Print the machine code.
+    #[arg(long)]
+    asm: bool,
+    /// Print the time of each stage.
+    #[arg(long)]
+    time: bool,
+}
+
+/// Compiles down to machine code, so that what `run` would refuse is refused here.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let mut compiled = compile::compile(&args.program)?;
+    if args.ir {
+        print!("{}", p4jet_ir::text::print(&compiled.program));
+    }
+    let start = Instant::now();
+    let switch = compile::switch(compiled.program.clone())?;
+    compiled.times.push(("tables", start.elapsed()));
+    let start = Instant::now();
+    let code = switch
+        .compile(p4jet_jit::Options { listing: args.asm, ..Default::default() })
+        .map_err(|e| Failure::Input(switch.describe(&e)))?;
+    compiled.times.push(("machine code", start.elapsed()));
+    if let Some(listing) = code.listing() {
+        print!("{listing}");
+    }
+    if args.time {
+        for (stage, time) in &compiled.times {
+            println!("{stage:<14}{:>9.3} ms", time.as_secs_f64() * 1e3);
+        }
+        let total: f64 = compiled.times.iter().map(|(_, t)| t.as_secs_f64()).sum();
+        println!("{:<14}{:>9.3} ms", "all", total * 1e3);
+    }
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! From a file name to a switch: the options that all commands share, and the stages of the compiler in order.
+
+use crate::failure::Failure;
+use clap::ValueEnum;
+use p4jet_dataplane::{EngineKind, Switch};
+use p4jet_ir::Program;
+use p4jet_syntax::diagnostic::{Diagnostic, Severity};
+use p4jet_syntax::span::SourceMap;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Options of every command that takes a program.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ProgramArgs {
+    /// The P4_16 program.
+    pub program: PathBuf,
+    /// Where `#include` looks, before the built-in files.
+    #[arg(short = 'I', value_name = "DIR")]
+    pub include: Vec<PathBuf>,
+    /// Defines a preprocessor macro.
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    pub define: Vec<String>,
+    /// The architecture; auto takes it from the program.
+    #[arg(long, value_name = "ARCH", default_value = "auto")]
+    pub arch: String,
+}
+
+/// Which executor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EngineArg {
+    /// Machine code.
+    Jit,
+    /// The reference interpreter.
+    Interp,
+}
+
+impl From<EngineArg> for EngineKind {
+    fn from(arg: EngineArg) -> EngineKind {
+        match arg {
+            EngineArg::Jit => EngineKind::Jit,
+            EngineArg::Interp => EngineKind::Interp,
+        }
+    }
+}
+
+/// A compiled program and how long each stage took.
+pub struct Compiled {
+    /// The pipeline IR as lowering made it: what the interpreter runs and a trace tells.
+    pub lowered: Program,
+    /// The pipeline IR after all passes: what machine code is made of.
+    pub program: Program,
+    /// Stage and time, in order.
+    pub times: Vec<(&'static str, Duration)>,
+}
+
+fn show(diagnostics: &[Diagnostic], sources: &SourceMap) {
+    if !diagnostics.is_empty() {
+        eprint!("{}", p4jet_syntax::render(diagnostics, sources, std::io::stderr().is_terminal()));
+    }
+}
+
+fn has_errors(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(|d| d.severity == Severity::Error)
+}
+
+/// Compiles the program of `args`; diagnostics go to standard error.
+pub fn compile(args: &ProgramArgs) -> Result<Compiled, Failure> {
+    let options = p4jet_syntax::Options {
+        include_dirs: args.include.clone(),
+        defines: args
+            .define
+            .iter()
+            .map(|d| match d.split_once('=') {
+                Some((name, value)) => (name.to_string(), Some(value.to_string())),
+                None => (d.clone(), None),
+            })
+            .collect(),
+        builtins: p4jet_analysis::BUILTINS.to_vec(),
+    };
+    let start = Instant::now();
+    let parsed = p4jet_syntax::parse_file(&args.program, &options)
+        .map_err(|e| Failure::unreadable(&args.program, &e))?;
+    compile_parsed(parsed, start, &args.arch, &stem(&args.program))
+}
+
+/// Compiles a text that is not in a file.
+pub fn compile_text(name: &str, text: &str) -> Result<Compiled, Failure> {
+    let options = p4jet_syntax::Options {
+        include_dirs: Vec::new(),
+        defines: Vec::new(),
+        builtins: p4jet_analysis::BUILTINS.to_vec(),
+    };
+    let start = Instant::now();
+    let parsed = p4jet_syntax::parse_text(name, text, &options);
+    compile_parsed(parsed, start, "auto", &stem(Path::new(name)))
+}
+
+/// The program's name for reports.
+pub fn stem(path: &Path) -> String {
+    path.file_stem().map_or_else(|| path.display().to_string(), |s| s.to_string_lossy().into_owned())
+}
+
+fn compile_parsed(
+    parsed: p4jet_syntax::Parsed,
+    start: Instant,
+    arch: &str,
+    name: &str,
+) -> Result<Compiled, Failure> {
+    let mut times = vec![("parse", start.elapsed())];
+    let mut diagnostics = parsed.diagnostics;
+    if has_errors(&diagnostics) {
+        show(&diagnostics, &parsed.sources);
+        return Err(Failure::Reported);
+    }
+    let start = Instant::now();
+    let sources = parsed.sources.clone();
+    let (typed, more) = p4jet_analysis::analyse(&parsed.program, parsed.sources);
+    diagnostics.extend(more);
+    times.push(("analyse", start.elapsed()));
+    let Some(typed) = typed else {
+        show(&diagnostics, &sources);
+        return Err(Failure::Reported);
+    };
+
+    let architecture = if arch == "auto" {
+        p4jet_arch::detect(&typed)
+    } else {
+        p4jet_arch::by_name(arch)
+    };
+    let Some(architecture) = architecture else {
+        show(&diagnostics, &sources);
+        let known = p4jet_arch::names().join(", ");
+        return Err(if arch == "auto" {
+            Failure::Input(format!(
+                "{name}: `main` is of no architecture that p4jet knows; expected the package of one of: {known}"
+            ))
+        } else {
+            Failure::Usage(format!("unknown architecture `{arch}`; expected auto or one of: {known}"))
+        });
+    };
+
+    let start = Instant::now();
+    let lowered = p4jet_lower::lower(&typed, architecture, name);
+    times.push(("lower", start.elapsed()));
+    let lowered = match lowered {
+        Ok(program) => program,
+        Err(more) => {
+            diagnostics.extend(more);
+            show(&diagnostics, &sources);
+            return Err(Failure::Reported);
+        }
+    };
+    show(&diagnostics, &sources);
+    let start = Instant::now();
+    if let Err(errors) = p4jet_ir::verify::verify(&lowered) {
+        let text: Vec<String> = errors.iter().take(5).map(|e| format!("  {e}")).collect();
+        return Err(Failure::Input(format!(
+            "internal error: {name} was lowered to invalid IR (please report):\n{}",
+            text.join("\n")
+        )));
+    }
+    times.push(("verify", start.elapsed()));
+    let start = Instant::now();
+    let mut program = lowered.clone();
+    p4jet_ir::passes::run(&mut program);
+    times.push(("passes", start.elapsed()));
+    Ok(Compiled { lowered, program, times })
+}
+
+impl Compiled {
+    /// The program as `engine` runs it: the interpreter, being the reference, without passes.
+    pub fn for_engine(&self, engine: EngineKind) -> Program {
+        match engine {
+            EngineKind::Jit => self.program.clone(),
+            EngineKind::Interp => self.lowered.clone(),
+        }
+    }
+}
+
+/// Makes the switch: tables with the program's entries, registers, counters.
+pub fn switch(program: Program) -> Result<Arc<Switch>, Failure> {
+    Switch::new(program).map_err(Failure::Input)
+}
+
+/// Loads a file of runtime commands.
+pub fn load_commands(switch: &Arc<Switch>, path: &Path) -> Result<usize, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|e| Failure::unreadable(path, &e))?;
+    let mut control = p4jet_control::Control::new(Arc::clone(switch));
+    let summary =
+        control.load(&path.display().to_string(), &text).map_err(|e| Failure::Input(e.to_string()))?;
+    Ok(summary.commands)
+}

@@ -1,0 +1,54 @@
+//! How a command fails: what to say, and the exit status.
+
+/// A failure that ends the command.
+#[derive(Debug)]
+pub enum Failure {
+    /// The input is wrong: program, entries, packets, a failed packet test. Status 1.
+    Input(String),
+    /// As [`Failure::Input`], with everything already printed.
+    Reported,
+    /// Wrong usage. Status 2.
+    Usage(String),
+    /// The environment refused: no such interface, no permission. Status 3.
+    Environment(String),
+}
+
+impl Failure {
+    /// The exit status of the process.
+    pub fn status(&self) -> u8 {
+        match self {
+            Failure::Input(_) | Failure::Reported => 1,
+            Failure::Usage(_) => 2,
+            Failure::Environment(_) => 3,
+        }
+    }
+
+    /// Says it on standard error.
+    pub fn report(&self) {
+        match self {
+            Failure::Input(text) | Failure::Usage(text) | Failure::Environment(text) => {
+                let text = text.trim_end();
+                if text.starts_with("error") {
+                    eprintln!("{text}");
+                } else {
+                    eprintln!("error: {text}");
+                }
+            }
+            Failure::Reported => {}
+        }
+    }
+
+    /// From a port's error, which knows its kind.
+    pub fn port(error: &p4jet_ports::PortError) -> Failure {
+        match error.exit_status() {
+            1 => Failure::Input(error.to_string()),
+            2 => Failure::Usage(error.to_string()),
+            _ => Failure::Environment(error.to_string()),
+        }
+    }
+
+    /// A file could not be read: the input is wrong.
+    pub fn unreadable(path: &std::path::Path, error: &std::io::Error) -> Failure {
+        Failure::Input(format!("cannot read {}: {error}", path.display()))
+    }
+}

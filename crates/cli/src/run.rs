@@ -1,0 +1,118 @@
+//! `p4jet run`: the switch.
+#![allow(unsafe_code)]
+
+use crate::compile::{self, EngineArg, ProgramArgs};
+use crate::failure::Failure;
+use p4jet_control::Control;
+use p4jet_dataplane::{EngineKind, Forwarder};
+use p4jet_ports::{Port, PortOptions, PortSpec};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Options of `run`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    program: ProgramArgs,
+    /// A port: number, @, and IFNAME, packet:IFNAME, tap:NAME, pcap:IN,OUT or mem.
+    #[arg(short = 'i', value_name = "N@SPEC", required = true)]
+    ports: Vec<String>,
+    /// Runtime commands to carry out before the first packet.
+    #[arg(long, value_name = "FILE")]
+    commands: Option<PathBuf>,
+    /// Which executor.
+    #[arg(long, value_enum, default_value = "jit")]
+    engine: EngineArg,
+    /// Bytes of the longest frame.
+    #[arg(long, value_name = "BYTES", default_value_t = 9216)]
+    frame_max: usize,
+    /// Read runtime commands from standard input although it is no terminal.
+    #[arg(long)]
+    stdin: bool,
+}
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn on_signal(_: libc::c_int) {
+    STOP.store(true, Ordering::Relaxed);
+}
+
+fn catch_signals() {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: the handler only stores to an atomic, which is safe in a signal handler.
+        unsafe { libc::signal(signal, on_signal as *const () as libc::sighandler_t) };
+    }
+}
+
+/// Runs until the ports have ended, the user leaves, or a signal comes.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let specs: Vec<PortSpec> = args
+        .ports
+        .iter()
+        .map(|text| text.parse::<PortSpec>())
+        .collect::<Result<_, _>>()
+        .map_err(|e| Failure::port(&e))?;
+    p4jet_ports::check_specs(&specs).map_err(|e| Failure::port(&e))?;
+    let engine = EngineKind::from(args.engine);
+    let compiled = compile::compile(&args.program)?;
+    let switch = compile::switch(compiled.for_engine(engine))?;
+    let worker = switch.worker(engine).map_err(Failure::Input)?;
+    if let Some(path) = &args.commands {
+        compile::load_commands(&switch, path)?;
+    }
+    let options = PortOptions { frame_max: args.frame_max, wall_clock: false };
+    let mut ports: Vec<(u32, Box<dyn Port>)> = Vec::new();
+    for spec in &specs {
+        let port = p4jet_ports::open(spec, &options).map_err(|e| Failure::port(&e))?;
+        for notice in port.notices() {
+            eprintln!("port {}: {notice}", spec.number);
+        }
+        ports.push((spec.number, port));
+    }
+    let mut forwarder = Forwarder::new(worker, ports, args.frame_max)
+        .map_err(|e| Failure::Environment(format!("no memory for packets: {e}")))?;
+    catch_signals();
+    eprintln!("{}: forwarding between {} ports", switch.program().name, specs.len());
+
+    let interactive = args.stdin || std::io::stdin().is_terminal();
+    if interactive {
+        let mut control = Control::new(Arc::clone(&switch));
+        std::thread::spawn(move || {
+            if let Err(error) = p4jet_control::prompt::interact(&mut control) {
+                eprintln!("the prompt ended: {error}");
+            }
+            STOP.store(true, Ordering::Relaxed);
+        });
+    }
+    let mut port_failed = None;
+    forwarder.run(&STOP, &mut |line| println!("{line}"), &mut |number, error| {
+        eprintln!("port {number}: {error}; it is no longer used");
+        port_failed.get_or_insert(error.exit_status());
+    });
+    summarise(&mut forwarder);
+    forwarder.finish().map_err(|e| Failure::port(&e))?;
+    match port_failed {
+        None => Ok(()),
+        Some(1) => Err(Failure::Input("a port failed, see above".into())),
+        Some(_) => Err(Failure::Environment("a port failed, see above".into())),
+    }
+}
+
+fn summarise(forwarder: &mut Forwarder) {
+    let stats = forwarder.stats().clone();
+    eprintln!("{} packets received", stats.received);
+    for (port, n) in &stats.sent {
+        eprintln!("{n} sent to port {port}");
+    }
+    for (&reason, n) in &stats.dropped {
+        eprintln!("{n} dropped: {}", forwarder.worker().drop_reason(reason));
+    }
+    for (port, n) in &stats.no_port {
+        eprintln!("{n} dropped: the program sent them to port {port}, which does not exist");
+    }
+    if stats.not_sent > 0 {
+        eprintln!("{} lost: the port could not send them", stats.not_sent);
+    }
+}

@@ -1,0 +1,331 @@
+//! Carries commands out on the switch, and takes them back.
+
+use super::Control;
+use super::parse::Command;
+use crate::error::CommandError;
+use num_bigint::BigUint;
+use p4jet_externs::{CounterValue, CrcParams, StateError};
+use p4jet_ir::{InstanceId, InstanceKind, TableId};
+use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch, TableError};
+use std::collections::HashMap;
+
+/// What a change gave.
+#[derive(Default)]
+pub(crate) struct Done {
+    /// The entry that was added.
+    pub handle: Option<EntryHandle>,
+}
+
+/// How to take a change back.
+pub(super) enum Undo {
+    /// The entry that was added goes. Nearly all changes are of this kind, so the others hide behind a pointer.
+    Insert(TableId, EntryHandle),
+    /// Anything else.
+    Other(Box<UndoOther>),
+}
+
+/// How to take the rarer changes back.
+pub(super) enum UndoOther {
+    Modify(TableId, EntryHandle, Action),
+    /// The table gives the entries new handles when they return.
+    Delete(TableId, Vec<Removed>),
+    Default(TableId, Action),
+    /// By index; for a direct counter that is an entry's handle.
+    Counters(InstanceId, Vec<(u32, CounterValue)>),
+    Registers(InstanceId, Vec<(u32, BigUint)>),
+    Crc(u32, CrcParams),
+}
+
+/// An entry that is gone, with the values of its direct counters.
+pub(super) struct Removed {
+    handle: EntryHandle,
+    entry: Entry,
+    counts: Vec<(InstanceId, CounterValue)>,
+}
+
+type Result<T> = std::result::Result<T, CommandError>;
+
+fn refused(error: TableError) -> CommandError {
+    CommandError::refused("table", error.code(), error)
+}
+
+impl Control {
+    /// Carries a change out.
+    pub(crate) fn perform(&self, command: Command<'_>) -> Result<Done> {
+        self.change(command, None)
+    }
+
+    /// Carries a change out, and notes how to take it back.
+    pub(super) fn change(&self, command: Command<'_>, mut log: Option<&mut Vec<Undo>>) -> Result<Done> {
+        let mut done = Done::default();
+        let mut note = |undo: &dyn Fn() -> UndoOther| {
+            if let Some(log) = &mut log {
+                log.push(Undo::Other(Box::new(undo())));
+            }
+        };
+        match command {
+            Command::TableAdd { table, entry, .. } => {
+                done.handle = Some(self.add(table.id, entry, log)?);
+            }
+            Command::TableModify { table, handle, call } => {
+                let mut t = self.switch.table(table.id);
+                let old = t.get(handle).map(|e| e.action.clone());
+                t.modify(handle, call).map_err(refused)?;
+                if let Some(old) = old {
+                    note(&|| UndoOther::Modify(table.id, handle, old.clone()));
+                }
+            }
+            Command::TableDelete { table, handle } => {
+                let counts = self.direct_counts(table.id, handle);
+                let entry = self.switch.table(table.id).delete(handle).map_err(refused)?;
+                note(&|| {
+                    UndoOther::Delete(
+                        table.id,
+                        vec![Removed { handle, entry: entry.clone(), counts: counts.clone() }],
+                    )
+                });
+            }
+            Command::TableClear(id) => {
+                let entries: Vec<_> = match log {
+                    None => Vec::new(),
+                    Some(_) => self.switch.table(id).entries().map(|(h, e)| (h, e.clone())).collect(),
+                };
+                let removed: Vec<_> = entries
+                    .into_iter()
+                    .map(|(handle, entry)| Removed { handle, entry, counts: self.direct_counts(id, handle) })
+                    .collect();
+                self.switch.table(id).clear();
+                if let Some(log) = log {
+                    log.push(Undo::Other(Box::new(UndoOther::Delete(id, removed))));
+                }
+            }
+            Command::TableSetDefault { table, call, .. } => {
+                let mut t = self.switch.table(table.id);
+                let old = t.default_action().clone();
+                t.set_default(call).map_err(refused)?;
+                note(&|| UndoOther::Default(table.id, old.clone()));
+            }
+            Command::TableResetDefault(id) => {
+                let mut t = self.switch.table(id);
+                let old = t.default_action().clone();
+                t.reset_default().map_err(refused)?;
+                note(&|| UndoOther::Default(id, old.clone()));
+            }
+            Command::CounterWrite { counter, index, packets, bytes } => {
+                let old = self.counter_value(counter.id, index)?;
+                self.write_counter(counter.id, index, CounterValue { packets, bytes })?;
+                note(&|| UndoOther::Counters(counter.id, vec![(index, old)]));
+            }
+            Command::CounterReset(id) => {
+                let old = match log {
+                    None => Vec::new(),
+                    Some(_) => self.counter_values(id)?,
+                };
+                self.switch.state().counter_reset(id.0).map_err(|e| no_cell("counter", e))?;
+                if let Some(log) = log {
+                    log.push(Undo::Other(Box::new(UndoOther::Counters(id, old))));
+                }
+            }
+            Command::RegisterWrite { register, index, value } => {
+                let old = self.register_value(register.id, index)?;
+                self.write_register(register.id, index, &value)?;
+                note(&|| UndoOther::Registers(register.id, vec![(index, old.clone())]));
+            }
+            Command::RegisterReset(id) => {
+                let old: Vec<(u32, BigUint)> = match log {
+                    None => Vec::new(),
+                    Some(_) => (0..).zip(self.register_values(id)).collect(),
+                };
+                self.switch.state().register_reset(id.0).map_err(|e| no_cell("register", e))?;
+                if let Some(log) = log {
+                    log.push(Undo::Other(Box::new(UndoOther::Registers(id, old))));
+                }
+            }
+            Command::SetCrc { calculation, params } => {
+                let name = self.names.crcs.name(calculation);
+                let usual = if params.width == 16 { CrcParams::CRC16 } else { CrcParams::CRC32 };
+                let old = self.switch.state().crc(name).unwrap_or(usual);
+                self.switch.state().set_crc(name, params);
+                note(&|| UndoOther::Crc(calculation, old));
+            }
+            Command::Nothing
+            | Command::Help(_)
+            | Command::ShowTables
+            | Command::ShowActions
+            | Command::SwitchInfo
+            | Command::TableInfo(_)
+            | Command::TableShowActions(_)
+            | Command::TableNumEntries(_)
+            | Command::TableDump(_)
+            | Command::TableDumpEntry(..)
+            | Command::TableDumpEntryFromKey { .. }
+            | Command::CounterRead { .. }
+            | Command::RegisterRead { .. } => unreachable!("not a change"),
+        }
+        Ok(done)
+    }
+
+    /// Adds an entry.
+    pub(super) fn add(
+        &self,
+        table: TableId,
+        entry: Entry,
+        log: Option<&mut Vec<Undo>>,
+    ) -> Result<EntryHandle> {
+        let handle = self.switch.table(table).insert(entry).map_err(refused)?;
+        self.reset_direct(table, handle)?;
+        if let Some(log) = log {
+            log.push(Undo::Insert(table, handle));
+        }
+        Ok(handle)
+    }
+
+    /// Takes changes back, the last one first. What was possible before is possible again, so nothing here can fail
+    /// unless somebody else changed the same things meanwhile; those changes stay.
+    pub(super) fn take_back(&self, log: Vec<Undo>) {
+        // Entries that returned under a new handle: older changes know them by the old one.
+        let mut moved: HashMap<(TableId, EntryHandle), EntryHandle> = HashMap::new();
+        for undo in log.into_iter().rev() {
+            let now = |table, handle| moved.get(&(table, handle)).copied().unwrap_or(handle);
+            let other = match undo {
+                Undo::Insert(table, handle) => {
+                    let _ = self.switch.table(table).delete(now(table, handle));
+                    continue;
+                }
+                Undo::Other(other) => *other,
+            };
+            match other {
+                UndoOther::Modify(table, handle, action) => {
+                    let _ = self.switch.table(table).modify(now(table, handle), action);
+                }
+                UndoOther::Delete(table, removed) => {
+                    for Removed { handle, entry, counts } in removed {
+                        let inserted = self.switch.table(table).insert(entry);
+                        if let Ok(new) = inserted {
+                            moved.insert((table, handle), new);
+                            for (counter, value) in counts {
+                                let _ = self.write_counter(counter, new.0, value);
+                            }
+                        }
+                    }
+                }
+                UndoOther::Default(table, action) => {
+                    let _ = self.switch.table(table).set_default(action);
+                }
+                UndoOther::Counters(counter, values) => {
+                    let table = self.direct_table(counter);
+                    for (index, value) in values {
+                        let index = table.map_or(index, |table| now(table, EntryHandle(index)).0);
+                        let _ = self.write_counter(counter, index, value);
+                    }
+                }
+                UndoOther::Crc(calculation, params) => {
+                    self.switch.state().set_crc(self.names.crcs.name(calculation), params);
+                }
+                UndoOther::Registers(register, values) => {
+                    for (cell, value) in values {
+                        let _ = self.write_register(register, cell, &value);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn dump(&self, id: TableId) -> String {
+        let table = self.switch.table(id);
+        super::show::dump(self.program(), &self.names, id, table.entries(), table.default_action())
+    }
+
+    pub(super) fn dump_entry(&self, id: TableId, handle: EntryHandle) -> Result<String> {
+        let table = self.switch.table(id);
+        match table.get(handle) {
+            Some(entry) => Ok(super::show::entry(self.program(), &self.names, id, handle, entry)),
+            None => Err(refused(TableError::InvalidHandle(handle))),
+        }
+    }
+
+    pub(super) fn find_entry(&self, id: TableId, key: &[KeyMatch], priority: u32) -> Result<EntryHandle> {
+        let found = self.switch.table(id).find(key, priority);
+        // The code that bmv2 gives when no entry has the key.
+        found.ok_or_else(|| CommandError::refused("table", "BAD_MATCH_KEY", "no entry has this key"))
+    }
+
+    /// The table whose entries a direct counter counts.
+    pub(super) fn direct_table(&self, counter: InstanceId) -> Option<TableId> {
+        match self.program().instances[counter.index()].kind {
+            InstanceKind::DirectCounter { table, .. } => Some(table),
+            _ => None,
+        }
+    }
+
+    /// Packets and bytes of a counter at an index; for a direct counter the index is an entry's handle.
+    pub(crate) fn counter_value(&self, counter: InstanceId, index: u32) -> Result<CounterValue> {
+        let cell = self.counter_cell(counter, index)?;
+        self.switch.state().counter_read(counter.0, cell).map_err(|e| no_cell("counter", e))
+    }
+
+    fn write_counter(&self, counter: InstanceId, index: u32, value: CounterValue) -> Result<()> {
+        let cell = self.counter_cell(counter, index)?;
+        self.switch.state().counter_write(counter.0, cell, value).map_err(|e| no_cell("counter", e))
+    }
+
+    /// The cell behind an index.
+    fn counter_cell(&self, counter: InstanceId, index: u32) -> Result<u32> {
+        let Some(table) = self.direct_table(counter) else {
+            return Ok(index);
+        };
+        let table = self.switch.table(table);
+        let handle = EntryHandle(index);
+        match table.get(handle) {
+            Some(_) => Ok(table.row_of(handle)),
+            None => Err(refused(TableError::InvalidHandle(handle))),
+        }
+    }
+
+    /// All values in use, with their indices.
+    fn counter_values(&self, counter: InstanceId) -> Result<Vec<(u32, CounterValue)>> {
+        let indices: Vec<u32> = match self.program().instances[counter.index()].kind {
+            InstanceKind::Counter { size, .. } => (0..size).collect(),
+            InstanceKind::DirectCounter { table, .. } => {
+                self.switch.table(table).entries().map(|(handle, _)| handle.0).collect()
+            }
+            InstanceKind::Register { .. } => Vec::new(),
+        };
+        indices.into_iter().map(|index| Ok((index, self.counter_value(counter, index)?))).collect()
+    }
+
+    /// A new entry counts from 0, whoever had its row before.
+    fn reset_direct(&self, table: TableId, handle: EntryHandle) -> Result<()> {
+        for counter in &self.program().tables[table.index()].direct {
+            self.write_counter(*counter, handle.0, CounterValue::default())?;
+        }
+        Ok(())
+    }
+
+    fn direct_counts(&self, table: TableId, handle: EntryHandle) -> Vec<(InstanceId, CounterValue)> {
+        let counters = &self.program().tables[table.index()].direct;
+        counters.iter().filter_map(|c| Some((*c, self.counter_value(*c, handle.0).ok()?))).collect()
+    }
+
+    /// The value of a register's cell.
+    pub(crate) fn register_value(&self, register: InstanceId, cell: u32) -> Result<BigUint> {
+        self.switch.state().register_read(register.0, cell).map_err(|e| no_cell("register", e))
+    }
+
+    fn write_register(&self, register: InstanceId, cell: u32, value: &BigUint) -> Result<()> {
+        self.switch.state().register_write(register.0, cell, value).map_err(|e| no_cell("register", e))
+    }
+
+    /// The values of all of a register's cells.
+    pub(super) fn register_values(&self, register: InstanceId) -> Vec<BigUint> {
+        let InstanceKind::Register { size, .. } = self.program().instances[register.index()].kind else {
+            return Vec::new();
+        };
+        (0..size).filter_map(|cell| self.register_value(register, cell).ok()).collect()
+    }
+}
+
+/// A cell that is not there; the only thing that a name and value checked before leave possible.
+fn no_cell(kind: &str, error: StateError) -> CommandError {
+    CommandError::refused(kind, "INVALID_INDEX", error)
+}

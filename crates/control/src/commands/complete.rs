@@ -1,0 +1,28 @@
+//! What may stand at a place of a command line.
+
+use super::{Control, list};
+
+impl Control {
+    /// Where the word before `position` (in bytes) begins, and the words that could stand there.
+    pub fn complete(&self, line: &str, position: usize) -> (usize, Vec<String>) {
+        let before = line.get(..position).unwrap_or(line);
+        let start = before.rfind(|c: char| c.is_ascii_whitespace()).map_or(0, |i| i + 1);
+        let word = &before[start..];
+        let words: Vec<&str> = before[..start].split_ascii_whitespace().collect();
+        let names = self.names();
+        let choices: Vec<&str> = match words.as_slice() {
+            [] | ["help"] => list::COMMANDS.iter().map(|spec| spec.name).collect(),
+            [command] if command.starts_with("table_") => names.tables.names().collect(),
+            [command] if command.starts_with("counter_") => names.counters.names().collect(),
+            [command] if command.starts_with("register_") => names.registers.names().collect(),
+            ["table_add" | "table_set_default" | "table_modify", table] => match names.tables.find(table) {
+                Ok(id) => names.shapes[id as usize].actions.names().collect(),
+                Err(_) => Vec::new(),
+            },
+            _ => Vec::new(),
+        };
+        // Full names, found by what they begin with or by what one of their suffixes begins with.
+        let fits = |name: &&&str| name.starts_with(word) || name.contains(&format!(".{word}"));
+        (start, choices.iter().filter(fits).map(|name| (*name).to_string()).collect())
+    }
+}

@@ -1,0 +1,150 @@
+//! The commands there are, with their help.
+
+/// A command.
+pub(crate) struct Spec {
+    /// Its name.
+    pub name: &'static str,
+    /// Its arguments.
+    pub arguments: &'static str,
+    /// What it does.
+    pub about: &'static str,
+}
+
+const fn spec(name: &'static str, arguments: &'static str, about: &'static str) -> Spec {
+    Spec { name, arguments, about }
+}
+
+/// The commands that p4jet carries out, in the order of their names.
+pub(crate) const COMMANDS: &[Spec] = &[
+    spec("counter_read", "<name> <index>", "Read counter value"),
+    spec("counter_reset", "<name>", "Reset counter"),
+    spec("counter_write", "<name> <index> <packets> <bytes>", "Write counter value"),
+    spec("help", "[command]", "List available commands, or tell about one of them"),
+    spec("register_read", "<name> [index]", "Read register value, or the entire array"),
+    spec("register_reset", "<name>", "Reset all the cells in the register array to 0"),
+    spec("register_write", "<name> <index> <value>", "Write register value"),
+    spec(
+        "set_crc16_parameters",
+        "<name> <polynomial> <initial remainder> <final xor value> <reflect data?> <reflect remainder?>",
+        "Change the parameters of a crc16 hash calculation",
+    ),
+    spec(
+        "set_crc32_parameters",
+        "<name> <polynomial> <initial remainder> <final xor value> <reflect data?> <reflect remainder?>",
+        "Change the parameters of a crc32 hash calculation",
+    ),
+    spec("show_actions", "", "List actions defined in the P4 program"),
+    spec("show_tables", "", "List tables defined in the P4 program"),
+    spec("switch_info", "", "Show basic info about the switch"),
+    spec(
+        "table_add",
+        "<table name> <action name> <match fields> => <action parameters> [priority]",
+        "Add entry to a match table; the priority is needed iff a key is ternary, range or optional, the smallest wins",
+    ),
+    spec("table_clear", "<table name>", "Clear all entries in a match table, but not the default entry"),
+    spec("table_delete", "<table name> <entry handle>", "Delete entry from a match table"),
+    spec("table_dump", "<table name>", "Display entries in a match-table"),
+    spec("table_dump_entry", "<table name> <entry handle>", "Display some information about a table entry"),
+    spec(
+        "table_dump_entry_from_key",
+        "<table name> <match fields> [priority]",
+        "Display some information about a table entry",
+    ),
+    spec("table_info", "<table name>", "Show info about a table"),
+    spec(
+        "table_modify",
+        "<table name> <action name> <entry handle> [=>] <action parameters>",
+        "Change the action of an entry of a match table",
+    ),
+    spec("table_num_entries", "<table name>", "Return the number of entries in a match table"),
+    spec("table_reset_default", "<table name>", "Reset default entry for a match table"),
+    spec(
+        "table_set_default",
+        "<table name> <action name> <action parameters>",
+        "Set default action for a match table",
+    ),
+    spec("table_show_actions", "<table name>", "List one table's actions as per the P4 program"),
+];
+
+/// Commands of bmv2 that p4jet does not carry out yet, with the reason. A name that ends in `_` stands for all that
+/// begin so.
+const LATER: &[(&str, &str)] = &[
+    ("act_prof_", "action profiles come later"),
+    ("table_indirect_", "action profiles come later"),
+    ("table_dump_member", "action profiles come later"),
+    ("table_dump_group", "action profiles come later"),
+    ("table_set_timeout", "idle timeouts come later"),
+    ("mc_", "multicast comes later"),
+    ("mirroring_", "clone sessions come later"),
+    ("meter_", "meters come later"),
+    ("set_queue_", "queues come later"),
+    ("pvs_", "value sets come later"),
+    ("show_pvs", "value sets come later"),
+    ("port_", "ports are given with -i when the switch starts"),
+    ("show_ports", "ports are given with -i when the switch starts"),
+    ("set_toeplitz_hash_key", "Toeplitz hashes come later"),
+    ("load_new_config_file", "exchange of the running program comes later"),
+    ("swap_configs", "exchange of the running program comes later"),
+    ("reset_state", "it comes later"),
+    ("write_config_to_file", "it comes later"),
+    ("serialize_state", "it comes later"),
+    ("get_time_", "it comes later"),
+    ("shell", "commands of the operating system are not run from here"),
+    ("!", "commands of the operating system are not run from here"),
+];
+
+/// The command of that name.
+pub(crate) fn find(name: &str) -> Option<&'static Spec> {
+    COMMANDS.binary_search_by(|spec| spec.name.cmp(name)).ok().map(|i| &COMMANDS[i])
+}
+
+/// Why a command that bmv2 has is missing here.
+pub(crate) fn later(name: &str) -> Option<&'static str> {
+    let matches =
+        |known: &str| known == name || ((known.ends_with('_') || known == "!") && name.starts_with(known));
+    LATER.iter().find(|(known, _)| matches(known)).map(|(_, why)| *why)
+}
+
+/// What `help` prints.
+pub(crate) fn help() -> String {
+    let title = "Documented commands (type help <topic>):";
+    let mut out = format!("\n{title}\n{}\n", "=".repeat(title.len()));
+    // Two columns keep it within 80 characters.
+    let rows = COMMANDS.len().div_ceil(2);
+    for row in 0..rows {
+        let right = COMMANDS.get(rows + row).map_or("", |spec| spec.name);
+        out += format!("{:<30}{right}", COMMANDS[row].name).trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+/// What `help COMMAND` prints.
+pub(crate) fn help_for(spec: &Spec) -> String {
+    format!("{}: {}\n", spec.about, usage(spec))
+}
+
+/// The command with its arguments.
+pub(crate) fn usage(spec: &Spec) -> String {
+    format!("{} {}", spec.name, spec.arguments).trim_end().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sorted_for_the_search() {
+        assert!(COMMANDS.is_sorted_by_key(|spec| spec.name));
+        assert_eq!(find("table_add").unwrap().name, "table_add");
+        assert!(find("table").is_none());
+    }
+
+    #[test]
+    fn knows_what_is_missing() {
+        assert_eq!(later("mc_mgrp_create"), Some("multicast comes later"));
+        assert_eq!(later("!ls"), Some("commands of the operating system are not run from here"));
+        assert_eq!(later("table_add"), None);
+        assert!(COMMANDS.iter().all(|spec| later(spec.name).is_none()));
+    }
+}

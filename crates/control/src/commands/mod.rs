@@ -1,0 +1,160 @@
+//! The runtime commands of bmv2's CLI.
+//!
+//! A line goes through three steps: [`parse`] checks it against the program and gives a [`Command`], [`apply`] carries that
+//! out on the switch, [`show`] makes the answer's text.
+
+mod apply;
+mod complete;
+mod list;
+mod load;
+mod parse;
+mod show;
+
+pub(crate) use list::later;
+pub use load::LoadSummary;
+pub(crate) use parse::{Command, Named, check_default_action, check_entries_open, check_entry_action};
+
+use crate::error::CommandError;
+use crate::program::Names;
+use num_bigint::BigUint;
+use p4jet_dataplane::Switch;
+use p4jet_externs::CounterValue;
+use p4jet_ir::Program;
+use p4jet_tables::EntryHandle;
+use parse::LineParser;
+use std::sync::Arc;
+
+/// Carries out runtime commands on a switch.
+pub struct Control {
+    switch: Arc<Switch>,
+    names: Names,
+}
+
+/// An answer: what goes to standard output, and what goes to standard error.
+#[derive(Default)]
+pub(crate) struct Reply {
+    pub text: String,
+    pub note: Option<&'static str>,
+}
+
+impl From<String> for Reply {
+    fn from(text: String) -> Reply {
+        Reply { text, note: None }
+    }
+}
+
+impl Control {
+    /// Control of a switch.
+    pub fn new(switch: Arc<Switch>) -> Control {
+        let names = Names::new(switch.program());
+        Control { switch, names }
+    }
+
+    /// The switch.
+    pub fn switch(&self) -> &Arc<Switch> {
+        &self.switch
+    }
+
+    pub(crate) fn program(&self) -> &Program {
+        self.switch.program()
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Carries out one command. The answer is empty or ends with a line end.
+    pub fn execute(&mut self, line: &str) -> Result<String, CommandError> {
+        self.reply(line).map(|reply| reply.text)
+    }
+
+    pub(crate) fn reply(&mut self, line: &str) -> Result<Reply, CommandError> {
+        let command = LineParser::new(self.switch.program(), &self.names).parse(line)?;
+        self.reply_to(command)
+    }
+
+    pub(crate) fn answer(&mut self, command: Command<'_>) -> Result<String, CommandError> {
+        self.reply_to(command).map(|reply| reply.text)
+    }
+
+    /// Carries out a command and tells about it.
+    fn reply_to(&mut self, command: Command<'_>) -> Result<Reply, CommandError> {
+        let program = self.switch.program();
+        let names = &self.names;
+        Ok(match command {
+            Command::Nothing => Reply::default(),
+            Command::Help(None) => list::help().into(),
+            Command::Help(Some(name)) => match list::find(name) {
+                Some(spec) => list::help_for(spec).into(),
+                None => format!("*** No help on {name}\n").into(),
+            },
+            Command::ShowTables => show::tables(program, names).into(),
+            Command::ShowActions => show::actions(program, names).into(),
+            Command::SwitchInfo => show::switch_info(program, names).into(),
+            Command::TableInfo(id) => show::table_info(program, names, id).into(),
+            Command::TableShowActions(id) => show::table_actions(program, names, id).into(),
+            Command::TableNumEntries(id) => format!("{}\n", self.switch.table(id).len()).into(),
+            Command::TableDump(id) => self.dump(id).into(),
+            Command::TableDumpEntry(id, handle) => self.dump_entry(id, handle)?.into(),
+            Command::TableDumpEntryFromKey { table, key, priority } => {
+                let handle = self.find_entry(table, &key, priority)?;
+                self.dump_entry(table, handle)?.into()
+            }
+            Command::CounterRead { counter, index } => {
+                let CounterValue { packets, bytes } = self.counter_value(counter.id, index)?;
+                let direct = match self.direct_table(counter.id) {
+                    Some(table) => format!(
+                        "this is the direct counter for table {}\n",
+                        program.tables[table.index()].name
+                    ),
+                    None => String::new(),
+                };
+                format!("{direct}{}[{index}]= ({bytes} bytes, {packets} packets)\n", counter.typed).into()
+            }
+            Command::RegisterRead { register, index: Some(index) } => {
+                let value: BigUint = self.register_value(register.id, index)?;
+                format!("{}[{index}]= {value}\n", register.typed).into()
+            }
+            Command::RegisterRead { register, index: None } => {
+                let values: Vec<_> =
+                    self.register_values(register.id).iter().map(BigUint::to_string).collect();
+                let text = format!("{}= {}\n", register.typed, values.join(", "));
+                Reply { text, note: Some("register index omitted, reading entire array") }
+            }
+            change => {
+                let mut text = self.announce(&change);
+                let done = self.perform(change)?;
+                if let Some(EntryHandle(handle)) = done.handle {
+                    text += &format!("Entry has been added with handle {handle}\n");
+                }
+                text.into()
+            }
+        })
+    }
+
+    /// What bmv2's CLI prints before it carries out a change.
+    fn announce(&self, command: &Command<'_>) -> String {
+        let program = self.switch.program();
+        match command {
+            Command::TableAdd { table, action, entry } => {
+                let ir = &program.tables[table.id.index()];
+                let kind = self.names.shapes[table.id.index()].match_kind;
+                let key = show::match_key_line(ir, &entry.key);
+                let action = show::action_lines(program, ir, action, &entry.action);
+                format!("Adding entry to {kind} match table {}\n{key}{action}", table.typed)
+            }
+            Command::TableSetDefault { table, action, call } => {
+                let action = show::action_lines(program, &program.tables[table.id.index()], action, call);
+                format!("Setting default action of {}\n{action}", table.typed)
+            }
+            Command::TableModify { table, handle, .. } => {
+                let kind = self.names.shapes[table.id.index()].match_kind;
+                format!("Modifying entry {} for {kind} match table {}\n", handle.0, table.typed)
+            }
+            Command::TableDelete { table, handle } => {
+                format!("Deleting entry {} from {}\n", handle.0, table.typed)
+            }
+            _ => String::new(),
+        }
+    }
+}

@@ -1,0 +1,711 @@
+//! From a line to a [`Command`], checked against the program. Nothing here touches the switch.
+
+use super::list;
+use crate::error::CommandError;
+use crate::names::{NameIndex, unknown};
+use crate::program::{Names, param_names};
+use crate::value::{ones, parse_u64, parse_value, prefix_of};
+use num_bigint::BigUint;
+use num_traits::Zero;
+use p4jet_externs::CrcParams;
+use p4jet_ir::{InstanceId, InstanceKind, Key, MatchKind, Program, Table, TableId};
+use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch};
+use std::ops::Range;
+
+/// An object with the name that the user gave it: answers repeat that.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Named<'a, T> {
+    pub typed: &'a str,
+    pub id: T,
+}
+
+/// A command whose names are resolved and whose values fit.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Command<'a> {
+    /// An empty line or a comment.
+    Nothing,
+    Help(Option<&'a str>),
+    ShowTables,
+    ShowActions,
+    SwitchInfo,
+    TableInfo(TableId),
+    TableShowActions(TableId),
+    TableNumEntries(TableId),
+    TableDump(TableId),
+    TableDumpEntry(TableId, EntryHandle),
+    TableDumpEntryFromKey {
+        table: TableId,
+        key: Vec<KeyMatch>,
+        priority: u32,
+    },
+    TableAdd {
+        table: Named<'a, TableId>,
+        action: &'a str,
+        entry: Entry,
+    },
+    TableModify {
+        table: Named<'a, TableId>,
+        handle: EntryHandle,
+        call: Action,
+    },
+    TableDelete {
+        table: Named<'a, TableId>,
+        handle: EntryHandle,
+    },
+    TableClear(TableId),
+    TableSetDefault {
+        table: Named<'a, TableId>,
+        action: &'a str,
+        call: Action,
+    },
+    TableResetDefault(TableId),
+    CounterRead {
+        counter: Named<'a, InstanceId>,
+        index: u32,
+    },
+    CounterWrite {
+        counter: Named<'a, InstanceId>,
+        index: u32,
+        packets: u64,
+        bytes: u64,
+    },
+    CounterReset(InstanceId),
+    RegisterRead {
+        register: Named<'a, InstanceId>,
+        index: Option<u32>,
+    },
+    RegisterWrite {
+        register: Named<'a, InstanceId>,
+        index: u32,
+        value: BigUint,
+    },
+    RegisterReset(InstanceId),
+    SetCrc {
+        calculation: u32,
+        params: CrcParams,
+    },
+}
+
+impl Command<'_> {
+    /// Whether it changes nothing.
+    pub(super) fn reads(&self) -> bool {
+        match self {
+            Command::Nothing
+            | Command::Help(_)
+            | Command::ShowTables
+            | Command::ShowActions
+            | Command::SwitchInfo
+            | Command::TableInfo(_)
+            | Command::TableShowActions(_)
+            | Command::TableNumEntries(_)
+            | Command::TableDump(_)
+            | Command::TableDumpEntry(..)
+            | Command::TableDumpEntryFromKey { .. }
+            | Command::CounterRead { .. }
+            | Command::RegisterRead { .. } => true,
+            Command::TableAdd { .. }
+            | Command::TableModify { .. }
+            | Command::TableDelete { .. }
+            | Command::TableClear(_)
+            | Command::TableSetDefault { .. }
+            | Command::TableResetDefault(_)
+            | Command::CounterWrite { .. }
+            | Command::CounterReset(_)
+            | Command::RegisterWrite { .. }
+            | Command::RegisterReset(_)
+            | Command::SetCrc { .. } => false,
+        }
+    }
+}
+
+/// The largest priority: bmv2's is a signed 32-bit number.
+pub(crate) const PRIORITY_MAX: u64 = i32::MAX as u64;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Token<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Token<'_> {
+    fn span(&self) -> Range<usize> {
+        self.at..self.at + self.text.len()
+    }
+}
+
+/// Splits a line at blanks; a word that begins with `#` starts a comment.
+fn split<'a>(line: &'a str, tokens: &mut Vec<Token<'a>>) {
+    tokens.clear();
+    let mut start = None;
+    // Blanks are ASCII, so every cut is between characters.
+    for (at, byte) in line.bytes().enumerate() {
+        match (byte.is_ascii_whitespace(), start) {
+            (false, None) if byte == b'#' => return,
+            (false, None) => start = Some(at),
+            (true, Some(from)) => {
+                tokens.push(Token { text: &line[from..at], at: from });
+                start = None;
+            }
+            _ => {}
+        }
+    }
+    if let Some(from) = start {
+        tokens.push(Token { text: &line[from..], at: from });
+    }
+}
+
+/// Reads lines one after the other.
+pub(crate) struct LineParser<'p, 'a> {
+    program: &'p Program,
+    names: &'p Names,
+    tokens: Vec<Token<'a>>,
+}
+
+type Parsed<T> = Result<T, CommandError>;
+
+/// The words of a line and where it ends.
+struct Line<'t, 'a> {
+    spec: &'static list::Spec,
+    tokens: &'t [Token<'a>],
+    end: usize,
+}
+
+impl<'a> Line<'_, 'a> {
+    fn usage(&self) -> String {
+        list::usage(self.spec)
+    }
+
+    fn get(&self, index: usize, what: &str) -> Parsed<Token<'a>> {
+        self.tokens.get(index).copied().ok_or_else(|| {
+            let message = format!("Error: expected {what} at the end of the line; usage: {}", self.usage());
+            CommandError::new(message).at(self.end..self.end)
+        })
+    }
+
+    fn ends_after(&self, count: usize) -> Parsed<()> {
+        match self.tokens.get(count) {
+            None => Ok(()),
+            Some(token) => {
+                let message =
+                    format!("Error: found `{}` after the last argument; usage: {}", token.text, self.usage());
+                Err(CommandError::new(message).at(token.span()))
+            }
+        }
+    }
+
+    /// Where to point when something is missing after the given words.
+    fn after(&self, count: usize) -> Range<usize> {
+        let at = self.tokens.get(count).map_or(self.end, |token| token.at);
+        at..at
+    }
+}
+
+fn number(token: Token<'_>, what: &str, max: u64) -> Parsed<u64> {
+    parse_u64(token.text, what, max)
+        .map_err(|why| CommandError::new(format!("Error: {why}")).at(token.span()))
+}
+
+impl<'p, 'a> LineParser<'p, 'a> {
+    pub(crate) fn new(program: &'p Program, names: &'p Names) -> Self {
+        LineParser { program, names, tokens: Vec::new() }
+    }
+
+    pub(crate) fn parse(&mut self, line: &'a str) -> Parsed<Command<'a>> {
+        let mut tokens = std::mem::take(&mut self.tokens);
+        split(line, &mut tokens);
+        let command = self.command(&tokens, line.trim_end().len());
+        self.tokens = tokens;
+        command
+    }
+
+    fn command(&self, tokens: &[Token<'a>], end: usize) -> Parsed<Command<'a>> {
+        let Some(first) = tokens.first() else {
+            return Ok(Command::Nothing);
+        };
+        let Some(spec) = list::find(first.text) else {
+            return Err(unknown_command(first.text).at(first.span()));
+        };
+        let line = Line { spec, tokens, end };
+        let command = match spec.name {
+            "table_add" => return self.table_add(&line),
+            "table_set_default" => return self.table_set_default(&line),
+            "table_modify" => return self.table_modify(&line),
+            "table_dump_entry_from_key" => return self.dump_entry_from_key(&line),
+            "help" => {
+                line.ends_after(2)?;
+                return Ok(Command::Help(tokens.get(1).map(|t| t.text)));
+            }
+            "show_tables" | "show_actions" | "switch_info" => {
+                line.ends_after(1)?;
+                match spec.name {
+                    "show_tables" => Command::ShowTables,
+                    "show_actions" => Command::ShowActions,
+                    _ => Command::SwitchInfo,
+                }
+            }
+            "table_info" => Command::TableInfo(self.only_table(&line)?.id),
+            "table_show_actions" => Command::TableShowActions(self.only_table(&line)?.id),
+            "table_num_entries" => Command::TableNumEntries(self.only_table(&line)?.id),
+            "table_dump" => Command::TableDump(self.only_table(&line)?.id),
+            "table_clear" => {
+                let table = self.only_table(&line)?;
+                check_entries_open(&self.program.tables[table.id.index()])?;
+                Command::TableClear(table.id)
+            }
+            "table_reset_default" => Command::TableResetDefault(self.only_table(&line)?.id),
+            "table_dump_entry" => {
+                let (table, handle) = self.table_and_handle(&line)?;
+                Command::TableDumpEntry(table.id, handle)
+            }
+            "table_delete" => {
+                let (table, handle) = self.table_and_handle(&line)?;
+                check_entries_open(&self.program.tables[table.id.index()])?;
+                Command::TableDelete { table, handle }
+            }
+            "counter_read" => {
+                let (counter, index) = self.counter_cell(&line)?;
+                line.ends_after(3)?;
+                Command::CounterRead { counter, index }
+            }
+            "counter_write" => {
+                let (counter, index) = self.counter_cell(&line)?;
+                let packets = number(line.get(3, "the number of packets")?, "a number of packets", u64::MAX)?;
+                let bytes = number(line.get(4, "the number of bytes")?, "a number of bytes", u64::MAX)?;
+                line.ends_after(5)?;
+                Command::CounterWrite { counter, index, packets, bytes }
+            }
+            "counter_reset" => {
+                let counter = self.counter(&line)?;
+                line.ends_after(2)?;
+                Command::CounterReset(counter.id)
+            }
+            "register_read" => {
+                let (register, _, size) = self.register(&line)?;
+                let index = match tokens.get(2) {
+                    Some(token) => Some(cell(*token, "register", size)?),
+                    None => None,
+                };
+                line.ends_after(3)?;
+                Command::RegisterRead { register, index }
+            }
+            "register_write" => {
+                let (register, width, size) = self.register(&line)?;
+                let index = cell(line.get(2, "an index")?, "register", size)?;
+                let token = line.get(3, "a value")?;
+                let value = parse_value(token.text, width)
+                    .map_err(|why| CommandError::new(format!("Error: {why}")).at(token.span()))?;
+                line.ends_after(4)?;
+                Command::RegisterWrite { register, index, value }
+            }
+            "register_reset" => {
+                let (register, ..) = self.register(&line)?;
+                line.ends_after(2)?;
+                Command::RegisterReset(register.id)
+            }
+            "set_crc16_parameters" => self.crc(&line, 16)?,
+            "set_crc32_parameters" => self.crc(&line, 32)?,
+            other => unreachable!("command {other} is listed but not parsed"),
+        };
+        Ok(command)
+    }
+
+    fn table(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, TableId>> {
+        named(&self.names.tables, line.get(1, "a table name")?, TableId)
+    }
+
+    fn only_table(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, TableId>> {
+        let table = self.table(line)?;
+        line.ends_after(2)?;
+        Ok(table)
+    }
+
+    fn table_and_handle(&self, line: &Line<'_, 'a>) -> Parsed<(Named<'a, TableId>, EntryHandle)> {
+        let table = self.table(line)?;
+        let handle = entry_handle(line.get(2, "an entry handle")?)?;
+        line.ends_after(3)?;
+        Ok((table, handle))
+    }
+
+    /// The index of an action in the table's list.
+    fn action(&self, line: &Line<'_, 'a>, table: TableId) -> Parsed<Named<'a, u32>> {
+        let token = line.get(2, "an action name")?;
+        let text = token.text;
+        let actions = &self.names.shapes[table.index()].actions;
+        if let Ok(id) = actions.find(text) {
+            return Ok(Named { typed: text, id });
+        }
+        // Another table's action is a mistake of another sort than a name that does not exist.
+        let message = match self.names.actions.find(text) {
+            Ok(_) => {
+                let name = &self.program.tables[table.index()].name;
+                let choices = unknown(text, actions.names(), "its actions are");
+                format!("Error: Table {name} has no action {text}: {choices}")
+            }
+            Err(_) => actions.find(text).expect_err("looked up above"),
+        };
+        Err(CommandError::new(message).at(token.span()))
+    }
+
+    fn table_add(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
+        let table = self.table(line)?;
+        let action = self.action(line, table.id)?;
+        let ir = &self.program.tables[table.id.index()];
+        let Some(arrow) = line.tokens.iter().skip(3).position(|t| t.text == "=>").map(|i| i + 3) else {
+            let message = format!(
+                "Error: expected `=>` between the match fields and the action parameters; usage: {}",
+                line.usage()
+            );
+            return Err(CommandError::new(message).at(line.after(line.tokens.len())));
+        };
+        check_entries_open(ir)?;
+        check_entry_action(ir, action).map_err(|e| e.at(line.tokens[2].span()))?;
+        let key = self.match_key(line, table.id, 3..arrow, arrow)?;
+        let needs_priority = self.names.shapes[table.id.index()].needs_priority;
+        let params = ir.actions[action.id as usize].action;
+        let expected = self.program.actions[params.index()].params.len();
+        let rest = arrow + 1..line.tokens.len();
+        // The last word is the priority. When one word is short, say that it is the priority which is missing.
+        if needs_priority && rest.len() <= expected {
+            if rest.len() == expected {
+                return Err(self.priority_missing(line, table.id));
+            }
+            return Err(self.wrong_params(line, table.id, action, rest.len(), arrow + 1 + rest.len()));
+        }
+        let (params_end, priority) = if needs_priority {
+            (rest.end - 1, self.priority(line.tokens[rest.end - 1], table.id)?)
+        } else {
+            (rest.end, 0)
+        };
+        let call = self.action_data(line, table.id, action, rest.start..params_end)?;
+        Ok(Command::TableAdd { table, action: action.typed, entry: Entry { key, priority, action: call } })
+    }
+
+    fn priority(&self, token: Token<'_>, table: TableId) -> Parsed<u32> {
+        // The check makes the cast exact.
+        parse_u64(token.text, "a priority", PRIORITY_MAX).map(|p| p as u32).map_err(|why| {
+            let kind = self.names.shapes[table.index()].match_kind;
+            let message =
+                format!("Error: Table is {kind}, but could not extract a valid priority from args: {why}");
+            CommandError::new(message).at(token.span())
+        })
+    }
+
+    fn priority_missing(&self, line: &Line<'_, 'a>, table: TableId) -> CommandError {
+        let kind = self.names.shapes[table.index()].match_kind;
+        let message = format!(
+            "Error: Table is {kind}, but could not extract a valid priority from args: expected a priority (the \
+             smallest number wins) as the last word"
+        );
+        CommandError::new(message).at(line.after(line.tokens.len()))
+    }
+
+    fn table_set_default(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
+        let table = self.table(line)?;
+        let action = self.action(line, table.id)?;
+        let ir = &self.program.tables[table.id.index()];
+        check_default_action(ir, action).map_err(|e| e.at(line.tokens[2].span()))?;
+        let call = self.action_data(line, table.id, action, params_after(line, 3))?;
+        Ok(Command::TableSetDefault { table, action: action.typed, call })
+    }
+
+    fn table_modify(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
+        let table = self.table(line)?;
+        let action = self.action(line, table.id)?;
+        let handle = entry_handle(line.get(3, "an entry handle")?)?;
+        let ir = &self.program.tables[table.id.index()];
+        check_entries_open(ir)?;
+        check_entry_action(ir, action).map_err(|e| e.at(line.tokens[2].span()))?;
+        let call = self.action_data(line, table.id, action, params_after(line, 4))?;
+        Ok(Command::TableModify { table, handle, call })
+    }
+
+    fn dump_entry_from_key(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
+        let table = self.table(line)?.id;
+        let keys = self.program.tables[table.index()].keys.len();
+        let needs_priority = self.names.shapes[table.index()].needs_priority;
+        let mut end = line.tokens.len();
+        let mut priority = 0;
+        if needs_priority {
+            if end == 2 + keys {
+                return Err(self.priority_missing(line, table));
+            }
+            if end > 2 {
+                end -= 1;
+                priority = self.priority(line.tokens[end], table)?;
+            }
+        }
+        let key = self.match_key(line, table, 2..end, end)?;
+        Ok(Command::TableDumpEntryFromKey { table, key, priority })
+    }
+
+    fn match_key(
+        &self,
+        line: &Line<'_, 'a>,
+        table: TableId,
+        words: Range<usize>,
+        stop: usize,
+    ) -> Parsed<Vec<KeyMatch>> {
+        let table = &self.program.tables[table.index()];
+        if words.len() != table.keys.len() {
+            let keys: Vec<_> =
+                table.keys.iter().map(|k| format!("{} ({})", k.name, describe_key(k))).collect();
+            let list = if keys.is_empty() { String::new() } else { format!(" ({})", keys.join(", ")) };
+            let (count, found) = (table.keys.len(), words.len());
+            let message =
+                format!("Error: Table {} needs {count} key fields{list}, found {found}", table.name);
+            let at = if found > count { line.tokens[words.start + count].span() } else { line.after(stop) };
+            return Err(CommandError::new(message).at(at));
+        }
+        let mut key = Vec::with_capacity(table.keys.len());
+        for (field, token) in table.keys.iter().zip(&line.tokens[words]) {
+            key.push(key_match(field, token.text).map_err(|why| {
+                let message =
+                    format!("Invalid match key: field {} ({}): {why}", field.name, describe_key(field));
+                CommandError::new(message).at(token.span())
+            })?);
+        }
+        Ok(key)
+    }
+
+    fn action_data(
+        &self,
+        line: &Line<'_, 'a>,
+        table: TableId,
+        action: Named<'a, u32>,
+        words: Range<usize>,
+    ) -> Parsed<Action> {
+        let id = self.program.tables[table.index()].actions[action.id as usize].action;
+        let params = &self.program.actions[id.index()].params;
+        if words.len() != params.len() {
+            return Err(self.wrong_params(line, table, action, words.len(), words.end));
+        }
+        let mut data = Vec::with_capacity(params.len());
+        for (i, (field, token)) in params.iter().zip(&line.tokens[words]).enumerate() {
+            let width = self.program.width(*field);
+            data.push(parse_value(token.text, width).map_err(|why| {
+                let name = &param_names(self.program, id)[i];
+                let message = format!("Invalid runtime data: parameter {name} (bit<{width}>): {why}");
+                CommandError::new(message).at(token.span())
+            })?);
+        }
+        Ok(Action { action: action.id, data })
+    }
+
+    fn wrong_params(
+        &self,
+        line: &Line<'_, 'a>,
+        table: TableId,
+        action: Named<'a, u32>,
+        found: usize,
+        end: usize,
+    ) -> CommandError {
+        let id = self.program.tables[table.index()].actions[action.id as usize].action;
+        let params = &self.program.actions[id.index()].params;
+        let names = param_names(self.program, id);
+        let list: Vec<_> =
+            names.iter().zip(params).map(|(n, f)| format!("{n} bit<{}>", self.program.width(*f))).collect();
+        let list = if list.is_empty() { String::new() } else { format!(" ({})", list.join(", ")) };
+        let expected = params.len();
+        let message =
+            format!("Error: Action {} needs {expected} parameters{list}, found {found}", action.typed);
+        let at = if found > expected { line.tokens[end - found + expected].span() } else { line.after(end) };
+        CommandError::new(message).at(at)
+    }
+
+    fn counter(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, InstanceId>> {
+        named(&self.names.counters, line.get(1, "a counter name")?, InstanceId)
+    }
+
+    fn counter_cell(&self, line: &Line<'_, 'a>) -> Parsed<(Named<'a, InstanceId>, u32)> {
+        let counter = self.counter(line)?;
+        let token = line.get(2, "an index")?;
+        let index = match self.program.instances[counter.id.index()].kind {
+            InstanceKind::Counter { size, .. } => cell(token, "counter", size)?,
+            // The index of a direct counter is an entry's handle.
+            _ => entry_handle(token)?.0,
+        };
+        Ok((counter, index))
+    }
+
+    fn crc(&self, line: &Line<'_, 'a>, width: u32) -> Parsed<Command<'a>> {
+        let token = line.get(1, "the name of a calculation")?;
+        let calculation = named(&self.names.crcs, token, |index| index)?.id;
+        if self.names.crc_widths[calculation as usize] != width {
+            let why =
+                format!("`{}` is a CRC of {} bits", token.text, self.names.crc_widths[calculation as usize]);
+            return Err(CommandError::refused("crc", "WRONG_TYPE", why).at(token.span()));
+        }
+        let max = (1u64 << width) - 1;
+        let constant = |index: usize, what: &str| number(line.get(index, what)?, what, max);
+        let params = CrcParams {
+            width,
+            poly: constant(2, "the polynomial")?,
+            init: constant(3, "the initial remainder")?,
+            xor: constant(4, "the final xor value")?,
+            reflect_in: flag(line.get(5, "whether data is reflected")?)?,
+            reflect_out: flag(line.get(6, "whether the remainder is reflected")?)?,
+        };
+        line.ends_after(7)?;
+        Ok(Command::SetCrc { calculation, params })
+    }
+
+    /// The register with its width and size.
+    fn register(&self, line: &Line<'_, 'a>) -> Parsed<(Named<'a, InstanceId>, u32, u32)> {
+        let register = named(&self.names.registers, line.get(1, "a register name")?, InstanceId)?;
+        let (width, size) = match self.program.instances[register.id.index()].kind {
+            InstanceKind::Register { width, size } => (width, size),
+            _ => unreachable!("the index of registers holds registers"),
+        };
+        Ok((register, width, size))
+    }
+}
+
+/// Refuses changes of const entries.
+pub(crate) fn check_entries_open(table: &Table) -> Parsed<()> {
+    if !table.const_entries {
+        return Ok(());
+    }
+    Err(CommandError::refused(
+        "table",
+        "IMMUTABLE_TABLE_ENTRIES",
+        format!("`{}` has const entries", table.name),
+    ))
+}
+
+/// Refuses entries with an action that is not for entries. The action is an index in the table's list.
+pub(crate) fn check_entry_action(table: &Table, action: Named<'_, u32>) -> Parsed<()> {
+    if !table.actions[action.id as usize].default_only {
+        return Ok(());
+    }
+    let why = format!("`{}` may only be the default action of `{}` (@defaultonly)", action.typed, table.name);
+    Err(CommandError::refused("table", "INVALID_ACTION_NAME", why))
+}
+
+/// Refuses a default action that the program does not allow. The action is an index in the table's list.
+pub(crate) fn check_default_action(table: &Table, action: Named<'_, u32>) -> Parsed<()> {
+    if table.const_default {
+        let same = table.default.action == action.id;
+        let code = if same { "DEFAULT_ENTRY_IS_CONST" } else { "DEFAULT_ACTION_IS_CONST" };
+        return Err(CommandError::refused(
+            "table",
+            code,
+            format!("`{}` has a const default_action", table.name),
+        ));
+    }
+    if table.actions[action.id as usize].table_only {
+        let why =
+            format!("`{}` may not be the default action of `{}` (@tableonly)", action.typed, table.name);
+        return Err(CommandError::refused("table", "INVALID_ACTION_NAME", why));
+    }
+    Ok(())
+}
+
+fn named<'a, T>(index: &NameIndex, token: Token<'a>, id: impl Fn(u32) -> T) -> Parsed<Named<'a, T>> {
+    match index.find(token.text) {
+        Ok(found) => Ok(Named { typed: token.text, id: id(found) }),
+        Err(message) => Err(CommandError::new(message).at(token.span())),
+    }
+}
+
+/// The words of the parameters, which a `=>` may introduce.
+fn params_after(line: &Line<'_, '_>, start: usize) -> Range<usize> {
+    let skip = line.tokens.get(start).is_some_and(|t| t.text == "=>");
+    let start = (start + usize::from(skip)).min(line.tokens.len());
+    start..line.tokens.len()
+}
+
+fn entry_handle(token: Token<'_>) -> Parsed<EntryHandle> {
+    // The check makes the cast exact.
+    number(token, "an entry handle", u64::from(u32::MAX)).map(|handle| EntryHandle(handle as u32))
+}
+
+/// An index into an array of `size` cells.
+fn cell(token: Token<'_>, kind: &str, size: u32) -> Parsed<u32> {
+    let index = number(token, "an index", u64::MAX)?;
+    match u32::try_from(index) {
+        Ok(index) if index < size => Ok(index),
+        _ => {
+            let why = match size {
+                0 => "the array has no cells".to_string(),
+                _ => format!("found index {index}, expected 0 to {}", size - 1),
+            };
+            Err(CommandError::refused(kind, "INVALID_INDEX", why).at(token.span()))
+        }
+    }
+}
+
+fn flag(token: Token<'_>) -> Parsed<bool> {
+    match token.text.to_ascii_lowercase().as_str() {
+        "1" | "true" => Ok(true),
+        "0" | "false" => Ok(false),
+        _ => {
+            let message = format!("Error: found `{}`, expected true or false", token.text);
+            Err(CommandError::new(message).at(token.span()))
+        }
+    }
+}
+
+/// `lpm, bit<32>`
+fn describe_key(key: &Key) -> String {
+    format!("{}, bit<{}>", key.kind.name(), key.width)
+}
+
+/// What one word says about one key field.
+fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
+    match key.kind {
+        MatchKind::Exact => Ok(KeyMatch::Exact(parse_value(text, key.width)?)),
+        MatchKind::Lpm => {
+            let Some((value, len)) = text.rsplit_once('/') else {
+                return Err(format!(
+                    "found `{text}`, expected value/prefix-length, such as {text}/{}",
+                    key.width
+                ));
+            };
+            let value = parse_value(value, key.width)?;
+            // The check makes the cast exact.
+            let prefix_len = parse_u64(len, "a prefix length", u64::from(key.width))? as u32;
+            Ok(KeyMatch::Lpm { value: prefix_of(value, key.width, prefix_len), prefix_len })
+        }
+        MatchKind::Ternary => match text.split_once("&&&") {
+            Some((value, mask)) => {
+                let (value, mask) = (parse_value(value, key.width)?, parse_value(mask, key.width)?);
+                Ok(KeyMatch::Ternary { value: value & &mask, mask })
+            }
+            None => {
+                Err(format!("found `{text}`, expected value&&&mask, such as {text}&&&{:#x}", ones(key.width)))
+            }
+        },
+        MatchKind::Range => match text.split_once("->") {
+            Some((lo, hi)) => {
+                let (lo, hi) = (parse_value(lo, key.width)?, parse_value(hi, key.width)?);
+                if lo > hi {
+                    return Err(format!("found `{text}`, whose low end is above its high end"));
+                }
+                Ok(KeyMatch::Range { lo, hi })
+            }
+            None => Err(format!("found `{text}`, expected low->high, such as {text}->{text}")),
+        },
+        MatchKind::Optional => {
+            let Some((value, mask)) = text.split_once("&&&") else {
+                return Ok(KeyMatch::Optional(Some(parse_value(text, key.width)?)));
+            };
+            let (value, mask) = (parse_value(value, key.width)?, parse_value(mask, key.width)?);
+            if mask.is_zero() {
+                Ok(KeyMatch::Optional(None))
+            } else if mask == ones(key.width) {
+                Ok(KeyMatch::Optional(Some(value)))
+            } else {
+                let all = ones(key.width);
+                Err(format!("found the mask {mask:#x}, expected {all:#x} (this value) or 0 (any value)"))
+            }
+        }
+    }
+}
+
+fn unknown_command(name: &str) -> CommandError {
+    if let Some(why) = list::later(name) {
+        return CommandError::unsupported(format!("not supported yet: {name} ({why})"));
+    }
+    let choices = unknown(name, list::COMMANDS.iter().map(|spec| spec.name), "commands are");
+    CommandError::new(format!("*** Unknown syntax: {name}: {choices}"))
+}

@@ -1,0 +1,178 @@
+//! Objects by any unambiguous dotted suffix of their full names.
+
+use std::collections::BTreeMap;
+
+/// The names of all objects of one kind.
+pub(crate) struct NameIndex {
+    /// The word for one of them: `table`.
+    kind: &'static str,
+    names: Vec<(String, u32)>,
+    /// Sorted: files of a million lines look two names up in every one, and this is faster than hashing them.
+    by_suffix: Vec<(String, Found)>,
+}
+
+#[derive(Clone, Copy)]
+enum Found {
+    One(u32),
+    Several,
+}
+
+/// Most names that a message lists.
+const LISTED_MAX: usize = 10;
+
+impl NameIndex {
+    /// `names` with the index that stands for each.
+    pub(crate) fn new(kind: &'static str, names: impl IntoIterator<Item = (String, u32)>) -> NameIndex {
+        let mut names: Vec<_> = names.into_iter().collect();
+        names.sort();
+        let mut by_suffix = BTreeMap::new();
+        for (name, index) in &names {
+            for suffix in suffixes(name).skip(1) {
+                by_suffix
+                    .entry(suffix.to_string())
+                    .and_modify(|f| *f = Found::Several)
+                    .or_insert(Found::One(*index));
+            }
+        }
+        // A full name means that object, even where another's name ends in it.
+        for (name, index) in &names {
+            by_suffix.insert(name.clone(), Found::One(*index));
+        }
+        NameIndex { kind, names, by_suffix: by_suffix.into_iter().collect() }
+    }
+
+    /// The object that `text` names, or a message with the candidates.
+    pub(crate) fn find(&self, text: &str) -> Result<u32, String> {
+        let text = text.strip_prefix('.').unwrap_or(text);
+        let place = self.by_suffix.binary_search_by(|(suffix, _)| suffix.as_str().cmp(text));
+        match place.ok().map(|place| self.by_suffix[place].1) {
+            Some(Found::One(index)) => Ok(index),
+            Some(Found::Several) => {
+                let candidates = self.names().filter(|n| suffixes(n).any(|s| s == text));
+                let candidates = listed(candidates.map(str::to_string).collect());
+                Err(format!(
+                    "Invalid {} name ({text}): it is ambiguous, candidates are {candidates}",
+                    self.kind
+                ))
+            }
+            None => Err(format!("Invalid {} name ({text}): {}", self.kind, self.choices(text))),
+        }
+    }
+
+    fn choices(&self, text: &str) -> String {
+        if self.names.is_empty() {
+            return format!("the program has no {}", self.kind);
+        }
+        unknown(text, self.names(), &format!("{}s of the program are", self.kind))
+    }
+
+    /// The full name of an object, empty if there is none.
+    pub(crate) fn name(&self, index: u32) -> &str {
+        self.names.iter().find(|(_, i)| *i == index).map_or("", |(name, _)| name.as_str())
+    }
+
+    /// All full names, sorted.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// All objects in the order of their names.
+    pub(crate) fn sorted(&self) -> impl Iterator<Item = u32> + '_ {
+        self.names.iter().map(|(_, index)| *index)
+    }
+}
+
+/// `a.b.c`, `b.c`, `c`.
+fn suffixes(name: &str) -> impl Iterator<Item = &str> {
+    std::iter::once(name).chain(name.match_indices('.').map(|(i, _)| &name[i + 1..]))
+}
+
+/// What to say of a name that is none of `choices`: the likely one first, then the choices, most alike first.
+pub(crate) fn unknown<'a>(text: &str, choices: impl Iterator<Item = &'a str>, are: &str) -> String {
+    let lower = text.to_lowercase();
+    let mut ranked: Vec<(usize, &str)> = choices
+        .map(|name| {
+            (suffixes(name).map(|s| distance(&lower, &s.to_lowercase())).min().unwrap_or(usize::MAX), name)
+        })
+        .collect();
+    ranked.sort();
+    let close = ranked.first().filter(|(d, _)| *d <= 1 + text.len() / 4).map(|(_, name)| *name);
+    let list = listed(ranked.iter().map(|(_, name)| (*name).to_string()).collect());
+    match close {
+        Some(name) => format!("did you mean `{name}`? {are} {list}"),
+        None => format!("{are} {list}"),
+    }
+}
+
+/// Up to [`LISTED_MAX`] names in quotes.
+pub(crate) fn listed(names: Vec<String>) -> String {
+    let mut text = names.iter().take(LISTED_MAX).map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
+    if names.len() > LISTED_MAX {
+        text += &format!(" and {} more", names.len() - LISTED_MAX);
+    }
+    text
+}
+
+/// Edits (insert, delete, replace, swap neighbours) between two texts. Long texts are cut: this only ranks suggestions,
+/// and the cost grows with the product of the lengths.
+fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().take(64).collect();
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let replace = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            row[j] = replace.min(last[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(before[j - 2] + 1);
+            }
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index() -> NameIndex {
+        let names = ["ingress.ipv4_lpm", "ingress.acl", "egress.acl", "acl2", "x.y.acl2"];
+        NameIndex::new("table", names.iter().enumerate().map(|(i, n)| (n.to_string(), i as u32)))
+    }
+
+    #[test]
+    fn finds_by_suffix() {
+        let index = index();
+        assert_eq!(index.find("ipv4_lpm"), Ok(0));
+        assert_eq!(index.find("egress.acl"), Ok(2));
+        assert_eq!(index.find("acl2"), Ok(3), "a full name wins over a suffix");
+        assert_eq!(index.find("y.acl2"), Ok(4));
+        assert_eq!(index.find(".acl2"), Ok(3), "a leading dot is P4's mark of a full name");
+        assert!(index.find("v4_lpm").is_err(), "suffixes begin at a dot");
+    }
+
+    #[test]
+    fn tells_the_candidates() {
+        assert_eq!(
+            index().find("acl").unwrap_err(),
+            "Invalid table name (acl): it is ambiguous, candidates are `egress.acl`, `ingress.acl`"
+        );
+        assert_eq!(
+            index().find("ipv4_lmp").unwrap_err(),
+            "Invalid table name (ipv4_lmp): did you mean `ingress.ipv4_lpm`? tables of the program are \
+             `ingress.ipv4_lpm`, `acl2`, `egress.acl`, `ingress.acl`, `x.y.acl2`"
+        );
+        let many = NameIndex::new("table", (0..30).map(|i| (format!("t{i}"), i)));
+        assert!(many.find("zzzzzzzzz").unwrap_err().ends_with(" and 20 more"));
+    }
+
+    #[test]
+    fn distances() {
+        for (a, b, d) in [("", "", 0), ("", "abc", 3), ("lpm", "lmp", 1), ("kitten", "sitting", 3)] {
+            assert_eq!(distance(a, b), d, "{a} {b}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What the control plane wants to know of a program: its names, found by suffix, and the shape of its tables.
+
+use crate::names::NameIndex;
+use p4jet_ir::{ActionId, FieldId, InstanceKind, MatchKind, Op, Program};
+use std::collections::BTreeMap;
+
+/// The names of a program.
+pub(crate) struct Names {
+    pub tables: NameIndex,
+    pub actions: NameIndex,
+    pub counters: NameIndex,
+    pub registers: NameIndex,
+    /// Custom CRCs.
+    pub crcs: NameIndex,
+    /// By custom CRC: 16 or 32.
+    pub crc_widths: Vec<u32>,
+    /// By table.
+    pub shapes: Vec<Shape>,
+}
+
+/// What commands need of a table besides its declaration.
+pub(crate) struct Shape {
+    /// Its actions, as indices in its list.
+    pub actions: NameIndex,
+    /// Whether entries carry a priority.
+    pub needs_priority: bool,
+    /// bmv2's word for the whole table.
+    pub match_kind: &'static str,
+}
+
+impl Names {
+    pub(crate) fn new(program: &Program) -> Names {
+        let tables =
+            program.tables.iter().zip(0..).filter(|(t, _)| !t.hidden).map(|(t, i)| (t.name.clone(), i));
+        let actions = program.actions.iter().zip(0..).map(|(a, i)| (a.name.clone(), i));
+        let instances = |wanted: fn(&InstanceKind) -> bool| {
+            let all = program.instances.iter().zip(0..).filter(move |(i, _)| wanted(&i.kind));
+            all.map(|(i, id)| (i.name.clone(), id)).collect::<Vec<_>>()
+        };
+        let is_register = |k: &InstanceKind| matches!(k, InstanceKind::Register { .. });
+        let is_counter =
+            |k: &InstanceKind| matches!(k, InstanceKind::Counter { .. } | InstanceKind::DirectCounter { .. });
+        let crcs = custom_crcs(program);
+        Names {
+            tables: NameIndex::new("table", tables),
+            actions: NameIndex::new("action", actions),
+            counters: NameIndex::new("counter", instances(is_counter)),
+            registers: NameIndex::new("register", instances(is_register)),
+            crc_widths: crcs.values().copied().collect(),
+            crcs: NameIndex::new("calculation", crcs.into_keys().zip(0..)),
+            shapes: program.tables.iter().map(|table| shape(program, table)).collect(),
+        }
+    }
+}
+
+/// The CRCs whose constants can be set, with their widths. They are named by their calls.
+fn custom_crcs(program: &Program) -> BTreeMap<String, u32> {
+    let bodies = program.blocks.iter().map(|b| &b.body).chain(program.actions.iter().map(|a| &a.body));
+    let mut crcs = BTreeMap::new();
+    for stmt in bodies.flat_map(|body| &body.nodes).flat_map(|node| &node.stmts) {
+        if let Op::Extern { function, text, .. } = &stmt.op
+            && let Some(name) = text.first()
+        {
+            let width = match function.as_str() {
+                "crc16_custom" | "crc16_custom_payload" => 16,
+                "crc32_custom" | "crc32_custom_payload" => 32,
+                _ => continue,
+            };
+            crcs.insert(name.clone(), width);
+        }
+    }
+    crcs
+}
+
+fn shape(program: &Program, table: &p4jet_ir::Table) -> Shape {
+    let name = |a: &p4jet_ir::TableAction| program.actions[a.action.index()].name.clone();
+    let actions = table.actions.iter().zip(0..).map(|(a, i)| (name(a), i));
+    let has = |kinds: &[MatchKind]| table.keys.iter().any(|k| kinds.contains(&k.kind));
+    // The order in which p4c decides it for bmv2.
+    let match_kind = if has(&[MatchKind::Range]) {
+        "range"
+    } else if has(&[MatchKind::Ternary, MatchKind::Optional]) {
+        "ternary"
+    } else if has(&[MatchKind::Lpm]) {
+        "lpm"
+    } else {
+        "exact"
+    };
+    let needs_priority = matches!(match_kind, "range" | "ternary");
+    Shape { actions: NameIndex::new("action", actions), needs_priority, match_kind }
+}
+
+/// The names of an action's parameters, without the action's own.
+pub(crate) fn param_names(program: &Program, action: ActionId) -> Vec<&str> {
+    let action = &program.actions[action.index()];
+    action.params.iter().map(|field| param_name(program, &action.name, *field)).collect()
+}
+
+fn param_name<'p>(program: &'p Program, action: &str, field: FieldId) -> &'p str {
+    let name = program.fields[field.index()].name.as_str();
+    let inner = name.strip_prefix(action).and_then(|rest| rest.strip_prefix('.'));
+    inner.unwrap_or_else(|| name.rsplit('.').next().unwrap_or(name))
+}

@@ -1,0 +1,114 @@
+//! The interactive prompt, and the same without a terminal.
+
+use crate::Control;
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::DefaultHistory;
+use rustyline::validate::Validator;
+use rustyline::{CompletionType, Config, Context, Editor, Helper};
+use std::cell::RefCell;
+use std::io::{self, BufRead, IsTerminal, Write};
+
+/// What stands before every command.
+pub const PROMPT: &str = "RuntimeCmd: ";
+
+/// What stands before the first.
+pub const BANNER: &str = "Control utility for runtime P4 table manipulation";
+
+/// Reads commands from standard input and answers on standard output until the input ends: with line editing and
+/// completion at a terminal, plainly otherwise. Returns how many commands failed.
+pub fn interact(control: &mut Control) -> io::Result<usize> {
+    if !io::stdin().is_terminal() {
+        return interact_with(control, io::stdin().lock(), io::stdout().lock());
+    }
+    let config = Config::builder().completion_type(CompletionType::List).build();
+    let mut editor = Editor::<Names<'_>, DefaultHistory>::with_config(config).map_err(io::Error::other)?;
+    println!("{BANNER}");
+    // The editor completes while no command runs; each needs the control in its turn.
+    let control = RefCell::new(control);
+    editor.set_helper(Some(Names(&control)));
+    let mut failed = 0;
+    loop {
+        match editor.readline(PROMPT) {
+            Ok(line) => {
+                // A history that refuses a line is no reason to stop.
+                let _ = editor.add_history_entry(line.as_str());
+                failed += usize::from(!answer(&mut control.borrow_mut(), &line, &mut io::stdout())?);
+            }
+            Err(ReadlineError::Interrupted) => {}
+            Err(ReadlineError::Eof) => {
+                println!();
+                return Ok(failed);
+            }
+            Err(e) => return Err(io::Error::other(e)),
+        }
+    }
+}
+
+/// Reads commands from `input` and answers on `output`, prompts included, until the input ends. Returns how many commands
+/// failed.
+pub fn interact_with(
+    control: &mut Control,
+    mut input: impl BufRead,
+    mut output: impl Write,
+) -> io::Result<usize> {
+    writeln!(output, "{BANNER}")?;
+    let mut failed = 0;
+    let mut line = Vec::new();
+    loop {
+        write!(output, "{PROMPT}")?;
+        output.flush()?;
+        line.clear();
+        if input.read_until(b'\n', &mut line)? == 0 {
+            writeln!(output)?;
+            return Ok(failed);
+        }
+        let text = String::from_utf8_lossy(&line);
+        failed += usize::from(!answer(control, text.trim_end_matches(['\r', '\n']), &mut output)?);
+    }
+}
+
+/// Carries one line out and prints what comes of it. Whether it succeeded.
+fn answer(control: &mut Control, line: &str, output: &mut impl Write) -> io::Result<bool> {
+    let reply = control.reply(line);
+    match &reply {
+        Ok(reply) => {
+            if let Some(note) = reply.note {
+                eprintln!("{note}");
+            }
+            write!(output, "{}", reply.text)?;
+        }
+        // Where the original prints them, too.
+        Err(error) => writeln!(output, "{error}")?,
+    }
+    output.flush()?;
+    Ok(reply.is_ok())
+}
+
+/// Completes commands and names.
+struct Names<'a>(&'a RefCell<&'a mut Control>);
+
+impl Completer for Names<'_> {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        position: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        Ok(self.0.borrow().complete(line, position))
+    }
+}
+
+impl Hinter for Names<'_> {
+    type Hint = String;
+}
+
+impl Highlighter for Names<'_> {}
+
+impl Validator for Names<'_> {}
+
+impl Helper for Names<'_> {}

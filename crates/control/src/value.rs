@@ -1,0 +1,254 @@
+//! Numbers as people write them, and the texts that show them.
+
+use num_bigint::BigUint;
+use num_traits::{One, Zero};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A value for something `width` bits wide: an integer, or an address where the width is that of the address.
+/// The error says what is wrong with the text, and quotes it.
+pub(crate) fn parse_value(text: &str, width: u32) -> Result<BigUint, String> {
+    let value = if text.contains(':') {
+        match width {
+            48 => parse_mac(text)?,
+            128 => match text.parse::<Ipv6Addr>() {
+                Ok(address) => BigUint::from(u128::from(address)),
+                Err(_) => return Err(format!("`{text}` is not an IPv6 address")),
+            },
+            _ => {
+                return Err(format!(
+                    "`{text}` is not a number; a MAC address is for 48 bits, an IPv6 address for 128 bits, but this \
+                     is bit<{width}>"
+                ));
+            }
+        }
+    } else if text.contains('.') {
+        if width != 32 {
+            return Err(format!(
+                "`{text}` is not a number; an IPv4 address is for 32 bits, but this is bit<{width}>"
+            ));
+        }
+        match text.parse::<Ipv4Addr>() {
+            Ok(address) => BigUint::from(u32::from(address)),
+            Err(_) => {
+                return Err(format!("`{text}` is not an IPv4 address: expected four numbers up to 255"));
+            }
+        }
+    } else {
+        match parse_int(text) {
+            Some(value) => value?,
+            None => {
+                let address = match width {
+                    32 => " or an IPv4 address",
+                    48 => " or a MAC address",
+                    128 => " or an IPv6 address",
+                    _ => "",
+                };
+                return Err(format!(
+                    "`{text}` is not a number: expected an integer such as 10, 0xa, 0b1010 or 0o12{address}"
+                ));
+            }
+        }
+    };
+    check_width(value, text, width)
+}
+
+fn check_width(value: BigUint, text: &str, width: u32) -> Result<BigUint, String> {
+    if value.bits() > u64::from(width) {
+        let max = ones(width);
+        let decimal = if width <= 64 { format!(" ({max})") } else { String::new() };
+        return Err(format!("`{text}` does not fit in {width} bits: the largest value is {max:#x}{decimal}"));
+    }
+    Ok(value)
+}
+
+fn parse_mac(text: &str) -> Result<BigUint, String> {
+    let wrong = || format!("`{text}` is not a MAC address: expected six bytes such as 00:11:22:33:44:55");
+    let mut value = 0u64;
+    let mut count = 0;
+    for part in text.split(':') {
+        let byte = u8::from_str_radix(part, 16).ok().filter(|_| part.len() <= 2 && !part.starts_with('+'));
+        value = value << 8 | u64::from(byte.ok_or_else(wrong)?);
+        count += 1;
+    }
+    if count == 6 { Ok(BigUint::from(value)) } else { Err(wrong()) }
+}
+
+/// An integer literal as Python reads it with base 0. `None` if it is none; an error if it is negative or absurd.
+pub(crate) fn parse_int(text: &str) -> Option<Result<BigUint, String>> {
+    let (negative, digits) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let bytes = digits.as_bytes();
+    let (radix, digits) = match bytes {
+        [b'0', b'x' | b'X', ..] => (16, &digits[2..]),
+        [b'0', b'b' | b'B', ..] => (2, &digits[2..]),
+        [b'0', b'o' | b'O', ..] => (8, &digits[2..]),
+        _ => (10, digits),
+    };
+    // Digits, single underscores between them; after a base prefix one may come first.
+    let mut after_digit = radix != 10;
+    let mut small = Some(0u128);
+    for byte in digits.bytes() {
+        if byte == b'_' {
+            if !after_digit {
+                return None;
+            }
+            after_digit = false;
+            continue;
+        }
+        let digit = (byte as char).to_digit(radix)?;
+        small = small
+            .and_then(|s| s.checked_mul(u128::from(radix)))
+            .and_then(|s| s.checked_add(u128::from(digit)));
+        after_digit = true;
+    }
+    if digits.is_empty() || !after_digit {
+        return None;
+    }
+    // Python: 007 is an error, because once it would have been octal; 000 is 0.
+    if radix == 10 && digits.starts_with('0') && small != Some(0) {
+        return None;
+    }
+    if negative && small != Some(0) {
+        return Some(Err(format!("`{text}` is negative: expected a value of 0 or more")));
+    }
+    if let Some(small) = small {
+        // The conversion of 64 bits is the cheaper one, and nearly all values are that small.
+        return Some(Ok(match u64::try_from(small) {
+            Ok(value) => BigUint::from(value),
+            Err(_) => BigUint::from(small),
+        }));
+    }
+    // No field is that wide, and the conversion takes time that grows with the square.
+    const DIGITS_MAX: usize = 10_000;
+    if digits.len() > DIGITS_MAX {
+        return Some(Err(format!("a number of {} digits is too large", digits.len())));
+    }
+    let plain: Vec<u8> = digits.bytes().filter(|b| *b != b'_').collect();
+    Some(Ok(BigUint::parse_bytes(&plain, radix)?))
+}
+
+/// An integer of up to 64 bits: a handle, an index, a priority.
+pub(crate) fn parse_u64(text: &str, what: &str, max: u64) -> Result<u64, String> {
+    let value = match parse_int(text) {
+        Some(value) => value?,
+        None => return Err(format!("`{text}` is not {what}: expected an integer")),
+    };
+    u64::try_from(&value)
+        .ok()
+        .filter(|v| *v <= max)
+        .ok_or_else(|| format!("`{text}` is too large for {what}: the largest is {max}"))
+}
+
+/// The largest value of a width.
+pub(crate) fn ones(width: u32) -> BigUint {
+    (BigUint::one() << width) - BigUint::one()
+}
+
+/// `value` with all but its first `prefix_len` of `width` bits 0.
+pub(crate) fn prefix_of(value: BigUint, width: u32, prefix_len: u32) -> BigUint {
+    let host = width - prefix_len;
+    if host == 0 || value.trailing_zeros().is_none_or(|zeros| zeros >= u64::from(host)) {
+        return value;
+    }
+    (value >> host) << host
+}
+
+/// The bytes of a field, most significant first, padded to whole bytes.
+pub(crate) fn bytes_of(value: &BigUint, width: u32) -> Vec<u8> {
+    let len = width.div_ceil(8) as usize;
+    let bytes = if value.is_zero() { Vec::new() } else { value.to_bytes_be() };
+    let mut out = vec![0; len.saturating_sub(bytes.len())];
+    out.extend(bytes);
+    out
+}
+
+/// `0a000207`
+pub(crate) fn hex(value: &BigUint, width: u32) -> String {
+    bytes_of(value, width).iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// `0a:00:02:07`
+pub(crate) fn hex_bytes(value: &BigUint, width: u32) -> String {
+    bytes_of(value, width).iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn value(text: &str, width: u32) -> Result<u128, String> {
+        parse_value(text, width).map(|v| u128::try_from(&v).unwrap())
+    }
+
+    #[test]
+    fn integers_as_python_reads_them() {
+        let good = [("10", 10), ("0xA", 10), ("0Xa", 10), ("0b1010", 10), ("0o12", 10), ("0", 0), ("000", 0)];
+        let more = [("1_000", 1000), ("0x_ff", 255), ("+7", 7), ("-0", 0)];
+        for (text, expected) in good.into_iter().chain(more) {
+            assert_eq!(value(text, 16), Ok(expected), "{text}");
+        }
+        for text in ["", "x", "0x", "010", "1__0", "_1", "1_", "0x_", "+", "-", "1e3", "0b2", "++1", "0x-1"] {
+            assert!(value(text, 16).unwrap_err().contains("is not a number"), "{text}");
+        }
+        assert_eq!(value("-1", 16).unwrap_err(), "`-1` is negative: expected a value of 0 or more");
+        let wide = "0x1".to_string() + &"0".repeat(40);
+        assert_eq!(parse_value(&wide, 161).unwrap(), BigUint::one() << 160);
+    }
+
+    #[test]
+    fn addresses_only_where_they_fit() {
+        assert_eq!(value("192.0.2.7", 32), Ok(0xc000_0207));
+        assert_eq!(value("00:11:22:33:44:55", 48), Ok(0x0011_2233_4455));
+        assert_eq!(value("2001:db8::1", 128), Ok(0x2001_0db8_0000_0000_0000_0000_0000_0001));
+        assert!(value("192.0.2.7", 48).unwrap_err().contains("for 32 bits, but this is bit<48>"));
+        assert!(value("192.0.2.256", 32).unwrap_err().contains("is not an IPv4 address"));
+        assert!(value("00:11:22:33:44", 48).unwrap_err().contains("is not a MAC address"));
+        assert!(value("00:11:22:33:44:55:66", 48).unwrap_err().contains("is not a MAC address"));
+        assert!(value("00:11:22:33:44:5x", 48).unwrap_err().contains("is not a MAC address"));
+        assert!(value("00:11:22:33:44:55", 32).unwrap_err().contains("for 48 bits"));
+        assert!(value("1:2", 128).unwrap_err().contains("is not an IPv6 address"));
+    }
+
+    #[test]
+    fn too_wide_tells_width_and_maximum() {
+        assert_eq!(value("511", 9), Ok(511));
+        assert_eq!(
+            value("512", 9).unwrap_err(),
+            "`512` does not fit in 9 bits: the largest value is 0x1ff (511)",
+            "even within the last byte"
+        );
+        assert!(value("0x100000000", 32).unwrap_err().contains("0xffffffff (4294967295)"));
+    }
+
+    #[test]
+    fn shows_whole_bytes() {
+        assert_eq!(hex(&BigUint::from(3u32), 9), "0003");
+        assert_eq!(hex_bytes(&BigUint::from(0x0a00_0207u32), 32), "0a:00:02:07");
+        assert_eq!(hex(&BigUint::zero(), 1), "00");
+    }
+
+    #[test]
+    fn cuts_to_the_prefix() {
+        let value = BigUint::from(0xc633_6407u32);
+        assert_eq!(prefix_of(value.clone(), 32, 24), BigUint::from(0xc633_6400u32));
+        assert_eq!(prefix_of(value.clone(), 32, 0), BigUint::zero());
+        assert_eq!(prefix_of(value.clone(), 32, 32), value);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in ".*", width in 1u32..200) {
+            let _ = parse_value(&text, width);
+        }
+
+        #[test]
+        fn decimal_and_hex_agree(v: u128) {
+            prop_assert_eq!(value(&v.to_string(), 128), Ok(v));
+            prop_assert_eq!(value(&format!("{v:#x}"), 128), Ok(v));
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! What the runtime commands do and print.
+
+mod common;
+
+use common::{control, session};
+use p4jet_control::{ErrorKind, prompt};
+
+/// What one line prints on a fresh switch.
+fn one(line: &str) -> String {
+    session(&mut control(), line)
+}
+
+#[test]
+fn adds_an_entry_as_bmv2_tells_it() {
+    assert_eq!(
+        one("table_add ipv4_lpm forward 198.51.100.0/24 => 00:11:22:33:44:55 3"),
+        "Adding entry to lpm match table ipv4_lpm\n\
+         match key:           LPM-c6:33:64:00/24\n\
+         action:              forward\n\
+         runtime data:        00:11:22:33:44:55\t00:03\n\
+         Entry has been added with handle 0\n"
+    );
+    assert_eq!(
+        one("table_add acl ingress.deny 0x0a000000&&&0xff000000 1024->2047 6 2001:db8::1 => 10 # a comment"),
+        "Adding entry to range match table acl\n\
+         match key:           TERNARY-0a:00:00:00 &&& ff:00:00:00\tRANGE-04:00 -> 07:ff\tTERNARY-06 &&& ff\t\
+         EXACT-20:01:0d:b8:00:00:00:00:00:00:00:00:00:00:00:01\n\
+         action:              ingress.deny\n\
+         runtime data:        \n\
+         Entry has been added with handle 0\n"
+    );
+}
+
+#[test]
+fn dumps_a_table() {
+    let lines = "table_add ipv4_lpm forward 198.51.100.0/24 => 0x001122334455 3
+                 table_add acl out 1&&&1 0->65535 0&&&0 ::1 => 7 99
+                 table_dump ipv4_lpm
+                 table_dump_entry acl 0
+                 table_dump_entry_from_key acl 1&&&1 0->65535 0&&&0 ::1 99
+                 table_set_default ipv4_lpm deny";
+    let mut control = control();
+    let out = session(&mut control, lines);
+    let acl = "Dumping entry 0x0\n\
+         Match key:\n\
+         * hdr.ipv4.src        : TERNARY   00000001 &&& 00000001\n\
+         * hdr.tcp.dport       : RANGE     0000 -> ffff\n\
+         * hdr.ipv4.proto      : TERNARY   00 &&& 00\n\
+         * hdr.ipv6.dst        : EXACT     00000000000000000000000000000001\n\
+         Priority: 99\n\
+         Action entry: ingress.out - 0007\n";
+    let expected = format!(
+        "==========\n\
+         TABLE ENTRIES\n\
+         **********\n\
+         Dumping entry 0x0\n\
+         Match key:\n\
+         * hdr.ipv4.dst        : LPM       c6336400/24\n\
+         Action entry: ingress.forward - 001122334455, 0003\n\
+         ==========\n\
+         Dumping default entry\n\
+         Action entry: NoAction - \n\
+         ==========\n\
+         {acl}{acl}\
+         Setting default action of ipv4_lpm\n\
+         action:              deny\n\
+         runtime data:        \n"
+    );
+    assert!(out.ends_with(&expected), "{out}");
+    let out = session(&mut control, "table_dump ipv4_lpm\ntable_reset_default ipv4_lpm\ntable_dump ipv4_lpm");
+    assert!(
+        out.contains("Action entry: ingress.deny - \n") && out.contains("Action entry: NoAction - \n"),
+        "{out}"
+    );
+}
+
+#[test]
+fn modifies_and_deletes() {
+    let lines = "table_add ipv4_lpm deny 10.0.0.0/8 =>
+                 table_modify ipv4_lpm forward 0 => 1 2
+                 table_modify ipv4_lpm forward 0 1 3
+                 table_num_entries ipv4_lpm
+                 table_dump_entry ipv4_lpm 0
+                 table_delete ipv4_lpm 0
+                 table_num_entries ipv4_lpm
+                 table_delete ipv4_lpm 0";
+    let out = session(&mut control(), lines);
+    let expected = "Entry has been added with handle 0\n\
+         Modifying entry 0 for lpm match table ipv4_lpm\n\
+         Modifying entry 0 for lpm match table ipv4_lpm\n\
+         1\n\
+         Dumping entry 0x0\n\
+         Match key:\n\
+         * hdr.ipv4.dst        : LPM       0a000000/8\n\
+         Action entry: ingress.forward - 000000000001, 0003\n\
+         Deleting entry 0 from ipv4_lpm\n\
+         0\n\
+         ! Invalid table operation (INVALID_HANDLE): no entry has handle 0\n";
+    assert!(out.ends_with(expected), "{out}");
+}
+
+#[test]
+fn shows_the_program() {
+    let mut control = control();
+    let out = session(&mut control, "show_tables");
+    assert!(out.starts_with("egress.ipv4_out                [implementation=None, mk=]\n"), "{out}");
+    assert!(
+        out.contains("\ningress.ipv4_lpm               [implementation=None, mk=hdr.ipv4.dst(lpm, 32)]\n"),
+        "{out}"
+    );
+    assert!(!out.contains("value_set"), "{out}");
+    let out = session(&mut control, "show_actions");
+    assert!(out.contains("\ningress.forward                [dst(48),\tport(9)]\n"), "{out}");
+    let info = session(&mut control, "table_info l2");
+    let stars = "*".repeat(80);
+    let expected = format!(
+        "ingress.l2                     [implementation=None, mk=hdr.eth.dst(exact, 48)]\n{stars}\n\
+         NoAction                       []\n\
+         ingress.deny                   []\n\
+         ingress.out                    [port(9)]\n"
+    );
+    assert_eq!(info, expected);
+    assert_eq!(
+        session(&mut control, "table_show_actions l2"),
+        expected.split_once(&format!("{stars}\n")).unwrap().1
+    );
+    assert!(session(&mut control, "switch_info").contains("program     : sample\n"));
+    assert!(session(&mut control, "help").contains("table_add\n"));
+    assert!(session(&mut control, "help table_add").starts_with("Add entry to a match table"));
+    assert_eq!(session(&mut control, "help nonsense"), "*** No help on nonsense\n");
+}
+
+#[test]
+fn counters_and_registers() {
+    let lines = "counter_write seen 3 10 640
+                 counter_read seen 3
+                 counter_reset seen
+                 counter_read ingress.seen 3
+                 register_write cells 2 0xff
+                 register_read cells 2
+                 register_read cells
+                 register_write wide 1 0x123456789012345678901234
+                 register_read wide 1
+                 register_reset cells
+                 register_read cells
+                 table_add l2 out 00:00:00:00:00:01 => 1
+                 counter_read hits 0
+                 counter_write hits 0 5 300
+                 counter_read hits 0
+                 counter_reset hits
+                 counter_read hits 0";
+    let expected = "seen[3]= (640 bytes, 10 packets)\n\
+         ingress.seen[3]= (0 bytes, 0 packets)\n\
+         cells[2]= 255\n\
+         cells= 0, 0, 255, 0\n\
+         wide[1]= 5634002666912405225802306100\n\
+         cells= 0, 0, 0, 0\n\
+         Adding entry to exact match table l2\n\
+         match key:           EXACT-00:00:00:00:00:01\n\
+         action:              out\n\
+         runtime data:        00:01\n\
+         Entry has been added with handle 0\n\
+         this is the direct counter for table ingress.l2\n\
+         hits[0]= (0 bytes, 0 packets)\n\
+         this is the direct counter for table ingress.l2\n\
+         hits[0]= (300 bytes, 5 packets)\n\
+         this is the direct counter for table ingress.l2\n\
+         hits[0]= (0 bytes, 0 packets)\n";
+    assert_eq!(session(&mut control(), lines), expected);
+}
+
+#[test]
+fn a_new_entry_counts_from_zero() {
+    let lines = "table_add l2 out 1 => 1
+                 counter_write hits 0 5 300
+                 table_delete l2 0
+                 table_add l2 out 2 => 1";
+    let mut control = control();
+    let out = session(&mut control, lines);
+    let handle = out.trim_end().rsplit(' ').next().unwrap();
+    let out = session(&mut control, &format!("counter_read hits {handle}"));
+    assert!(out.ends_with("= (0 bytes, 0 packets)\n"), "{out}");
+}
+
+#[test]
+fn crc_parameters() {
+    let mut control = control();
+    assert_eq!(session(&mut control, "set_crc16_parameters calc 0x1021 0xffff 0 false true"), "");
+    let set = control.switch().state().crc("calc").unwrap();
+    assert_eq!((set.poly, set.init, set.reflect_in, set.reflect_out), (0x1021, 0xffff, false, true));
+    let out = session(&mut control, "set_crc32_parameters calc 1 2 3 true true");
+    assert_eq!(out, "! Invalid crc operation (WRONG_TYPE): `calc` is a CRC of 16 bits\n");
+    assert_eq!(
+        session(&mut control, "set_crc16_parameters calc 0x1021 0x10000 0 false true"),
+        "! Error: `0x10000` is too large for the initial remainder: the largest is 65535\n"
+    );
+}
+
+#[test]
+fn errors_tell_what_was_found_and_expected() {
+    let cases = [
+        ("table_ad x", "*** Unknown syntax: table_ad: did you mean `table_add`? commands are `table_add`, "),
+        ("mc_mgrp_create 1", "not supported yet: mc_mgrp_create (multicast comes later)"),
+        (
+            "table_add ipv4_lmp x",
+            "Invalid table name (ipv4_lmp): did you mean `ingress.ipv4_lpm`? tables of the program are \
+             `ingress.ipv4_lpm`, `egress.ipv4_out`, `ingress.",
+        ),
+        ("table_info ipv4", "Invalid table name (ipv4): tables of the program are"),
+        (
+            "table_add",
+            "Error: expected a table name at the end of the line; usage: table_add <table name> <action",
+        ),
+        (
+            "table_add ipv4_lpm deny 1.2.3.0/24",
+            "Error: expected `=>` between the match fields and the action parameters; usage: table_add",
+        ),
+        (
+            "table_add ipv4_lpm nothing 1.2.3.0/24 =>",
+            "Invalid action name (nothing): actions of the program are `NoAction`, `ingress.",
+        ),
+        (
+            "table_add l2 forward 1 => 1 2",
+            "Error: Table ingress.l2 has no action forward: its actions are `ingress.out`, `NoAction`, `ingress.deny`",
+        ),
+        (
+            "table_add ipv4_lpm deny 1.2.3.0/24 5 =>",
+            "Error: Table ingress.ipv4_lpm needs 1 key fields (hdr.ipv4.dst (lpm, bit<32>)), found 2",
+        ),
+        (
+            "table_add ipv4_lpm forward 1.2.3.0/24 => 1",
+            "Error: Action forward needs 2 parameters (dst bit<48>, port bit<9>), found 1",
+        ),
+        (
+            "table_add ipv4_lpm forward 1.2.3.0/24 => 1 2 3",
+            "Error: Action forward needs 2 parameters (dst bit<48>, port bit<9>), found 3",
+        ),
+        (
+            "table_add ipv4_lpm forward 1.2.3.0/24 => 1 512",
+            "Invalid runtime data: parameter port (bit<9>): `512` does not fit in 9 bits: the largest value is 0x1ff (511)",
+        ),
+        (
+            "table_add ipv4_lpm deny 1.2.3.4 =>",
+            "Invalid match key: field hdr.ipv4.dst (lpm, bit<32>): found `1.2.3.4`, expected value/prefix-length, such as \
+             1.2.3.4/32",
+        ),
+        (
+            "table_add ipv4_lpm deny 1.2.3.4/33 =>",
+            "Invalid match key: field hdr.ipv4.dst (lpm, bit<32>): `33` is too large for a prefix length: the largest is 32",
+        ),
+        (
+            "table_add acl deny 1&&&1 5->4 6 ::1 => 1",
+            "Invalid match key: field hdr.tcp.dport (range, bit<16>): found `5->4`, whose low end is above its high end",
+        ),
+        (
+            "table_add acl deny 1 4->5 6 ::1 => 1",
+            "Invalid match key: field hdr.ipv4.src (ternary, bit<32>): found `1`, expected value&&&mask, such as \
+             1&&&0xffffffff",
+        ),
+        (
+            "table_add acl deny 1&&&1 4->5 6&&&3 ::1 => 1",
+            "Invalid match key: field hdr.ipv4.proto (optional, bit<8>): found the mask 0x3, expected 0xff (this value) or \
+             0 (any value)",
+        ),
+        (
+            "table_add acl deny 1&&&1 4->5 6 ::1 =>",
+            "Error: Table is range, but could not extract a valid priority from args: expected a priority (the smallest \
+             number wins) as the last word",
+        ),
+        (
+            "table_add acl deny 1&&&1 4->5 6 ::1 => 4294967296",
+            "Error: Table is range, but could not extract a valid priority from args: `4294967296` is too large for a \
+             priority: the largest is 2147483647",
+        ),
+        (
+            "table_add fixed out 1 => 1",
+            "Invalid table operation (IMMUTABLE_TABLE_ENTRIES): `ingress.fixed` has const entries",
+        ),
+        ("table_clear fixed", "Invalid table operation (IMMUTABLE_TABLE_ENTRIES)"),
+        ("table_delete fixed 0", "Invalid table operation (IMMUTABLE_TABLE_ENTRIES)"),
+        ("table_modify fixed out 0 1", "Invalid table operation (IMMUTABLE_TABLE_ENTRIES)"),
+        (
+            "table_set_default fixed out 1",
+            "Invalid table operation (DEFAULT_ACTION_IS_CONST): `ingress.fixed` has a const default_action",
+        ),
+        ("table_set_default fixed NoAction", "Invalid table operation (DEFAULT_ENTRY_IS_CONST)"),
+        (
+            "table_add l2 NoAction 1 =>",
+            "Invalid table operation (INVALID_ACTION_NAME): `NoAction` may only be the default action of `ingress.l2` \
+             (@defaultonly)",
+        ),
+        (
+            "table_set_default acl out 1",
+            "Invalid table operation (INVALID_ACTION_NAME): `out` may not be the default action of `ingress.acl` (@tableonly)",
+        ),
+        ("table_add ipv4_out NoAction =>", "Invalid table operation (NO_TABLE_KEY)"),
+        ("table_dump_entry l2 3", "Invalid table operation (INVALID_HANDLE): no entry has handle 3"),
+        ("table_dump_entry_from_key l2 3", "Invalid table operation (BAD_MATCH_KEY): no entry has this key"),
+        ("table_delete l2 x", "Error: `x` is not an entry handle: expected an integer"),
+        ("table_dump l2 x", "Error: found `x` after the last argument; usage: table_dump <table name>"),
+        (
+            "register_read cells 4",
+            "Invalid register operation (INVALID_INDEX): found index 4, expected 0 to 3",
+        ),
+        (
+            "register_write cells 0 65536",
+            "Error: `65536` does not fit in 16 bits: the largest value is 0xffff (65535)",
+        ),
+        ("counter_read seen 8", "Invalid counter operation (INVALID_INDEX): found index 8, expected 0 to 7"),
+        ("counter_read hits 0", "Invalid table operation (INVALID_HANDLE): no entry has handle 0"),
+    ];
+    for (line, expected) in cases {
+        let message = one(line);
+        assert!(message.starts_with(&format!("! {expected}")), "{line}\n  {message}");
+    }
+    assert_eq!(control().execute("mc_dump").unwrap_err().kind, ErrorKind::Unsupported);
+}
+
+#[test]
+fn errors_point_at_the_word() {
+    let cases = [
+        ("table_add  nope", "nope"),
+        ("table_add ipv4_lpm forward 1.2.3.0/24 => 1 512", "512"),
+        ("table_add ipv4_lpm forward 1.2.3.0/24 1 => 1 512", "1"),
+        ("register_read cells 4", "4"),
+        ("table_add ipv4_lpm forward 1.2.3.0/24", ""),
+    ];
+    for (line, word) in cases {
+        let span = control().execute(line).unwrap_err().span.unwrap();
+        assert_eq!(&line[span], word, "{line}");
+    }
+}
+
+#[test]
+fn refuses_duplicates_and_too_many() {
+    let mut control = control();
+    for i in 0..4 {
+        control.execute(&format!("table_add l2 out {i} => 1")).unwrap();
+    }
+    let duplicate = control.execute("table_add l2 out 3 => 2").unwrap_err().message;
+    assert!(duplicate.starts_with("Invalid table operation (DUPLICATE_ENTRY): "), "{duplicate}");
+    let full = control.execute("table_add l2 out 9 => 2").unwrap_err().message;
+    assert!(full.starts_with("Invalid table operation (TABLE_FULL): "), "{full}");
+    control.execute("table_clear l2").unwrap();
+    assert_eq!(control.execute("table_num_entries l2").unwrap(), "0\n");
+}
+
+#[test]
+fn loads_a_file() {
+    let mut control = control();
+    let text = "# routes\n\n  table_add ipv4_lpm forward 10.0.0.0/8 => 1 2 # first\r\n\
+                table_add ipv4_lpm deny 10.1.0.0/16 =>\ntable_set_default l2 deny\ntable_num_entries ipv4_lpm";
+    let summary = control.load("s1.txt", text).unwrap();
+    assert_eq!((summary.commands, summary.entries_added, summary.output.as_str()), (4, 2, "2\n"));
+}
+
+/// All that commands can change, as text.
+fn everything(control: &mut p4jet_control::Control) -> String {
+    let mut lines = String::new();
+    for table in ["l2", "ipv4_lpm", "acl", "fixed", "ipv4_out"] {
+        lines += &format!("table_dump {table}\n");
+    }
+    lines += "register_read cells\nregister_read wide\ncounter_read seen 0\ncounter_read seen 1\ncounter_read seen 7\n";
+    let text = session(control, &lines) + &format!("{:?}", control.switch().state().crc("calc"));
+    // Deleted entries return, but under new handles and so maybe in another order.
+    let no_handle =
+        |part: &str| part.lines().filter(|l| !l.starts_with("Dumping entry")).collect::<Vec<_>>().join("\n");
+    let mut parts: Vec<String> = text.split("**********\n").map(no_handle).collect();
+    parts.sort_unstable();
+    parts.join("\n")
+}
+
+#[test]
+fn a_bad_line_leaves_nothing_half_applied() {
+    let mut control = control();
+    let before = "table_add l2 out 1 => 1\ntable_add ipv4_lpm deny 10.0.0.0/8 =>\ntable_set_default l2 out 5\n\
+                  register_write cells 1 7\ncounter_write seen 7 1 2\ncounter_write hits 0 3 4";
+    control.load("before", before).unwrap();
+    session(&mut control, "set_crc16_parameters calc 1 2 3 true false");
+    let state = everything(&mut control);
+    let hits = session(&mut control, "counter_read hits 0");
+    let text = "counter_write hits 0 9 9\ntable_add l2 out 2 => 1\ntable_modify l2 deny 0\ntable_add ipv4_lpm forward 10.1.0.0/16 => 1 2\n\
+                table_delete ipv4_lpm 0\ntable_clear l2\ntable_add l2 deny 77 =>\ntable_set_default l2 deny\n\
+                table_reset_default acl\nregister_write cells 1 8\nregister_reset cells\nregister_write cells 0 9\n\
+                counter_write seen 7 5 5\ncounter_reset seen\ncounter_write seen 1 1 1\n\
+                set_crc16_parameters calc 4 5 6 false true\ntable_add l2 deny 77 =>\ntable_add l2 deny 78 =>\n";
+    let error = control.load("routes.txt", text).unwrap_err();
+    assert_eq!(error.line, 17);
+    let message = error.to_string();
+    assert!(message.starts_with("routes.txt:17: Invalid table operation (DUPLICATE_ENTRY): "), "{message}");
+    assert_eq!(everything(&mut control), state);
+    // The only entry of l2 has its counter back, whatever its handle is now.
+    let out = session(&mut control, "table_dump l2");
+    let handle = out.lines().find_map(|l| l.strip_prefix("Dumping entry ")).unwrap();
+    let after = session(&mut control, &format!("counter_read hits {handle}"));
+    assert_eq!(after.split("= ").last(), hits.split("= ").last());
+}
+
+#[test]
+fn a_wrong_line_is_found_before_anything_happens() {
+    let mut control = control();
+    let text = "table_add l2 out 2 => 1\n\ttable_add ipv4_lpm deny 10.0.0.256/8 =>\n";
+    let error = control.load("routes.txt", text).unwrap_err();
+    assert_eq!(
+        error.render(),
+        "error: Invalid match key: field hdr.ipv4.dst (lpm, bit<32>): `10.0.0.256` is not an IPv4 address: expected four \
+         numbers up to 255\n --> routes.txt:2:26\n  |\n2 | \ttable_add ipv4_lpm deny 10.0.0.256/8 =>\n  \
+         | \t                        ^^^^^^^^^^^^\n"
+    );
+    assert!(error.to_string().starts_with("routes.txt:2:26: Invalid match key"), "{error}");
+    assert_eq!(control.execute("table_num_entries l2").unwrap(), "0\n");
+}
+
+#[test]
+fn the_prompt_goes_on_after_errors() {
+    let mut control = control();
+    let mut out = Vec::new();
+    let input = "table_num_entries l2\nnonsense\n\n# nothing\r\ntable_num_entries l2";
+    let failed = prompt::interact_with(&mut control, input.as_bytes(), &mut out).unwrap();
+    let out = String::from_utf8(out).unwrap();
+    assert_eq!(failed, 1);
+    let start = "Control utility for runtime P4 table manipulation\n\
+         RuntimeCmd: 0\n\
+         RuntimeCmd: *** Unknown syntax: nonsense: commands are ";
+    assert!(out.starts_with(start), "{out}");
+    assert!(out.ends_with("\nRuntimeCmd: RuntimeCmd: RuntimeCmd: 0\nRuntimeCmd: \n"), "{out}");
+}
+
+#[test]
+fn completes_commands_and_names() {
+    let control = control();
+    let complete = |line: &str| control.complete(line, line.len());
+    assert_eq!(complete("table_re"), (0, vec!["table_reset_default".to_string()]));
+    assert_eq!(complete("table_dump ipv4_l"), (11, vec!["ingress.ipv4_lpm".to_string()]));
+    assert_eq!(complete("table_add l2 ingress.d"), (13, vec!["ingress.deny".to_string()]));
+    assert_eq!(complete("counter_read ").1, ["ingress.hits", "ingress.seen"]);
+    assert_eq!(complete("register_read w").1, ["ingress.wide"]);
+}

@@ -1,0 +1,351 @@
+//! Packet tests: the language, and what running a script means.
+
+mod common;
+
+use common::control;
+use p4jet_control::stf::{Device, Statement, StatementKind, StfOutcome, parse, run, run_traced};
+use p4jet_dataplane::{EngineKind, Processed};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The language
+
+fn good(text: &str) -> Vec<Statement> {
+    parse(text).unwrap_or_else(|e| panic!("{}", e.render("test.stf")))
+}
+
+#[test]
+fn reads_every_statement() {
+    let text = r##"
+# exact and lpm keys
+add pipe.l2 hdr.eth.dst:0x020000000001 pipe.out(port:4)   # trailing comment
+ADD pipe.routes hdr.ip4.dst:0xC63364** pipe.via(nh:7, port:2) = R1
+add pipe.acl 20 hdr.ip4.proto:0x06 hdr.tcp.dport:0x00** pipe.deny()
+add pipe.t meta.k:0b1*0 hdr.vlan[0].$valid$:1 pipe.out(port:1)
+add "pipe.tbl-7" "hdr.x.f":0x0A "pipe.go"("p":3)
+add t k:1/8 l:1&&&3 m:1024->0x7ff n:10.0.0.1 a(1, x=2 y:3)
+setdefault pipe.acl pipe.permit()
+packet 0 020000000001 0200000000FF 0800 45
+expect 4 020000000001 ************ 0800 45$
+Expect 2
+no_packet
+wait
+remove all
+check_counter pipe.cnt(7) packets == 3
+check_counter pipe.hits($R1) bytes >= 240
+check_counter pipe.hits(R1)
+counter_read c 1
+counter_read c 1 == 4
+counter_write c 1 2 3
+mirroring_add 9 3
+mirroring_add_mc 9 3
+mirroring_delete 9
+mirroring_get 9
+mc_mgrp_create 11
+mc_node_create 400 5 6 7
+mc_node_update 0 5
+mc_node_associate 11 0
+register_read pipe.reg 2
+register_read pipe.reg 2 >= 0x10
+register_write pipe.reg 2 77
+register_reset pipe.reg
+meter_get_rates m 1
+meter_set_rates m 1 0.000005:4 2:5
+meter_array_set_rates m 0.000006:7 0.00008:9
+"##;
+    let script = good(text);
+    assert_eq!(script.len(), 34);
+    assert_eq!(script[0].line, 3);
+    let StatementKind::Add { table, priority, matches, call, label } = &script[3].kind else { panic!() };
+    assert_eq!((table.text.as_str(), *priority, label), ("pipe.t", None, &None));
+    assert_eq!(matches[1].field.text, "hdr.vlan[0].$valid$");
+    assert_eq!(call.action.text, "pipe.out");
+    let StatementKind::Add { label, .. } = &script[1].kind else { panic!() };
+    assert_eq!(label.as_deref(), Some("R1"));
+    let StatementKind::Expect { port: 4, pattern: Some(pattern) } = &script[8].kind else { panic!() };
+    assert!(pattern.exact && pattern.nibbles.len() == 30 && pattern.nibbles[12].is_none());
+}
+
+#[test]
+fn errors_tell_place_found_and_expected() {
+    let cases = [
+        ("pakcet 0 00", 1, "found `pakcet`, expected a statement: did you mean `packet`?"),
+        ("%", 1, "found `%`, expected a statement such as `add`, `packet` or `expect`"),
+        ("packet x 00", 8, "found `x`, expected a port number"),
+        ("packet 0", 9, "found the end of the line, expected the packet's bytes in hex"),
+        ("packet 0 012", 10, "found 3 hex digits, expected whole bytes"),
+        ("packet 0 01 # no", 13, "found a comment after packet data, expected hex digits"),
+        ("packet 0 0*", 11, "found `*`, expected hex digits"),
+        ("expect 0 0x12", 11, "found `x`, expected hex digits, `*` or a final `$`"),
+        ("expect 0 00$ 11", 14, "found `11`, expected the end of the line after `$`"),
+        ("packet 99999999999 00", 8, "found 99999999999, expected a port number of at most 4294967295"),
+        ("add t k:0xZ a()", 9, "found `0xZ`, expected hex digits or stars after the prefix"),
+        ("add t k:5* a()", 9, "found `5*`, expected a value"),
+        ("add t k 5 a()", 9, "found `5`, expected `:` after a key field or `(` after an action"),
+        (
+            "add t k:5",
+            10,
+            "found the end of the line, expected a key field (`name:value`) or an action (`name(…)`)",
+        ),
+        ("add t a(x:1", 12, "found the end of the line, expected `,` or `)`"),
+        ("add t a(x)", 10, "found `)`, expected `:` and the value of the argument"),
+        ("add t a() b", 11, "found `b`, expected the end of the statement"),
+        ("add \"t a()", 5, "found a quote that nothing closes on this line"),
+        ("add t[x] a()", 7, "found `x`, expected the index of a header in its stack"),
+        ("remove some", 8, "found `some`, expected `all`"),
+        ("wait 3", 6, "found `3`, expected the end of the statement"),
+        ("check_counter c(1) pkts == 3", 20, "found `pkts`, expected `packets` or `bytes`"),
+        ("check_counter c(1) packets = 3", 28, "found `=`, expected one of `==`, `!=`, `<`, `<=`, `>`, `>=`"),
+        ("check_counter c 1", 17, "found `1`, expected `(` and an index"),
+        ("mc_mgrp_create", 15, "found the end of the line, expected a number"),
+        ("meter_set_rates m 1 5", 22, "found the end of the line, expected `:` and a burst size"),
+        ("register_write r 4294967296 1", 18, "found 4294967296, which is too large for an index"),
+    ];
+    for (text, column, expected) in cases {
+        let error = parse(&format!("# first line\n{text}")).unwrap_err();
+        assert!(error.message.starts_with(expected), "{text}\n  {}", error.message);
+        assert_eq!((error.line, error.column()), (2, column), "{text}");
+        assert!(error.span.end <= text.len(), "{text}");
+    }
+    assert_eq!(
+        parse("wait\nremove some").unwrap_err().render("x.stf"),
+        "error: found `some`, expected `all`\n --> x.stf:2:8\n  |\n2 | remove some\n  |        ^^^^\n"
+    );
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Running
+
+/// Sends every packet to the ports that its first byte has bits for, without that byte; none is a drop.
+struct Fanout;
+
+impl Device for Fanout {
+    fn process(&mut self, _: u32, frame: &[u8]) -> Processed {
+        let ports = (0..8).filter(|port| frame[0] >> port & 1 == 1);
+        let sent: Vec<_> = ports.map(|port| (port, frame[1..].to_vec())).collect();
+        let dropped = sent.is_empty().then(|| "no route".to_string());
+        Processed { sent, dropped }
+    }
+}
+
+fn outcome(text: &str) -> StfOutcome {
+    run(&good(text), &mut control(), &mut Fanout)
+}
+
+#[track_caller]
+fn check(text: &str, report: &str) {
+    let outcome = outcome(text);
+    assert_eq!(outcome.report("t"), report, "{}", outcome.details());
+}
+
+#[test]
+fn compares_port_by_port_in_order() {
+    check("packet 0 06 aa\nexpect 1 aa\nexpect 2 aa$", "PASS t");
+    check("expect 1 aa\npacket 0 02 aa\n", "PASS t");
+    check("packet 0 02 aabb\npacket 0 02 cc\nexpect 1 a\nexpect 1", "PASS t");
+    check("packet 0 02 aabb\nexpect 1 aa$", "FAIL t: line 2: port 1, packet 1: 2 bytes, expected 1");
+    check("packet 0 02 aabb\nexpect 1 aa*c", "FAIL t: line 2: port 1, packet 1: byte 1 is bb, expected *c");
+    check(
+        "packet 0 02 01\npacket 0 02 02\nexpect 1 02\nexpect 1 01",
+        "FAIL t: line 3: port 1, packet 1: byte 0 is 01, expected 02 (and 1 more)",
+    );
+}
+
+#[test]
+fn tells_why_nothing_came() {
+    check(
+        "packet 0 00 aa\nexpect 1 aa",
+        "FAIL t: line 2: port 1, packet 1: expected a packet, none came (the packet of line 1 was dropped: no route)",
+    );
+    check(
+        "packet 0 04 aa\nexpect 1 aa",
+        "FAIL t: line 2: port 1, packet 1: expected a packet, none came (the packet of line 1 left by port 2)",
+    );
+}
+
+#[test]
+fn one_more_packet_fails_on_ports_that_are_mentioned() {
+    check(
+        "packet 0 02 aa\npacket 0 02 bb\nexpect 1 aa",
+        "FAIL t: line 2: expected no more packets, but port 1, packet 2: bb came (from the packet of line 2)",
+    );
+    check("packet 0 04 aa", "PASS t");
+    check(
+        "packet 2 04 aa",
+        "FAIL t: line 1: expected no more packets, but port 2, packet 1: aa came (from the packet of line 1)",
+    );
+}
+
+#[test]
+fn no_packet_looks_at_every_port() {
+    check("packet 0 00 aa\nno_packet", "PASS t");
+    check("packet 0 02 aa\nexpect 1\nno_packet", "PASS t");
+    check(
+        "packet 0 04 aa\nno_packet",
+        "FAIL t: line 2: expected no packet, but port 2, packet 1: aa came (from the packet of line 1)",
+    );
+}
+
+#[test]
+fn shows_expected_got_and_trace() {
+    let script = good("packet 3 02 001122\nexpect 1 0012");
+    let mut trace = |port: u32, frame: &[u8]| format!("  trace of {} bytes from port {port}\n", frame.len());
+    let outcome = run_traced(&script, &mut control(), &mut Fanout, Some(&mut trace));
+    assert_eq!(
+        outcome.details(),
+        "line 2: port 1, packet 1: byte 1 is 11, expected 12\n  expected 0012\n  got      001122\n             ^^ byte 1\n  \
+         trace of 4 bytes from port 3\n"
+    );
+}
+
+#[test]
+fn adds_entries() {
+    let mut control = control();
+    let text = "add l2 hdr.eth.dst:0x1 ingress.out(port:4)
+                add ipv4_lpm dst:0xC63364** forward(port:2, dst:7)
+                add ipv4_lpm forward(3, 2)
+                add acl 20 hdr.ipv4.src:0x0a****** hdr.tcp.dport:1024->2047 out(port:1)
+                add \"acl\" 30 \"ipv4.src\":3 proto:0x06 deny()
+                setdefault ipv4_lpm deny()";
+    let outcome = run(&good(text), &mut control, &mut Fanout);
+    assert_eq!(outcome.report("t"), "PASS t");
+    let dump = control.execute("table_dump ipv4_lpm").unwrap();
+    assert!(dump.contains("c6336400/24\nAction entry: ingress.forward - 000000000007, 0002\n"), "{dump}");
+    assert!(dump.contains("00000000/0\nAction entry: ingress.forward - 000000000003, 0002\n"), "{dump}");
+    assert!(dump.contains("default entry\nAction entry: ingress.deny - \n"), "{dump}");
+    let dump = control.execute("table_dump acl").unwrap();
+    let expected = "* hdr.ipv4.src        : TERNARY   0a000000 &&& ff000000\n\
+         * hdr.tcp.dport       : RANGE     0400 -> 07ff\n\
+         * hdr.ipv4.proto      : TERNARY   00 &&& 00\n\
+         * hdr.ipv6.dst        : EXACT     00000000000000000000000000000000\n\
+         Priority: 9980\n\
+         Action entry: ingress.out - 0001\n";
+    assert!(dump.contains(expected), "{dump}");
+    assert!(dump.contains("Priority: 9970\n"), "the larger number wins: {dump}");
+    let outcome = run(&good("remove all"), &mut control, &mut Fanout);
+    assert!(outcome.passed());
+    assert_eq!(control.execute("table_num_entries acl").unwrap(), "0\n");
+    assert_eq!(control.execute("table_num_entries fixed").unwrap(), "1\n", "const entries stay");
+}
+
+#[test]
+fn priorities_beyond_ten_thousand_keep_their_order() {
+    let mut control = control();
+    let outcome = run(&good("add acl 4294967295 deny()\nadd acl 3 deny()"), &mut control, &mut Fanout);
+    assert!(outcome.passed());
+    let dump = control.execute("table_dump acl").unwrap();
+    assert!(dump.contains("Priority: 0\n") && dump.contains("Priority: 4294967292\n"), "{dump}");
+}
+
+#[test]
+fn counters_and_registers() {
+    let text = "counter_write seen 3 10 640
+                check_counter ingress.seen(3) packets == 10
+                check_counter seen(3) bytes >= 640
+                check_counter seen(3)
+                add l2 hdr.eth.dst:1 out(port:4)
+                add l2 hdr.eth.dst:2 out(port:4) = R1
+                counter_write hits 1 7 70
+                check_counter hits($R1) packets == 7
+                check_counter hits(1) bytes < 71
+                register_write cells 2 77
+                register_read cells 2
+                register_read cells 2 == 0x4d
+                register_reset cells
+                register_read cells 2 == 0
+                counter_read seen 3 != 11";
+    let outcome = outcome(text);
+    assert_eq!(outcome.report("t"), "PASS t");
+    assert_eq!(outcome.output, "cells[2]= 77\ncells[2]= 77\ncells[2]= 0\nseen[3]= (640 bytes, 10 packets)\n");
+    check(
+        "check_counter seen(1) packets == 3",
+        "FAIL t: line 1: counter seen(1) has 0 packets, expected == 3",
+    );
+    check("register_read cells 0 > 3", "FAIL t: line 1: cells[0] is 0, expected > 3");
+    check(
+        "check_counter seen(8)",
+        "FAIL t: line 1: Invalid counter operation (INVALID_INDEX): `ingress.seen`: found index 8, expected one below 8",
+    );
+    check("check_counter hits($X) packets == 0", "FAIL t: line 1: unknown label X: no entry has a label");
+}
+
+#[test]
+fn a_failed_check_does_not_end_the_script() {
+    let outcome = outcome("check_counter seen(1) packets == 3\npacket 0 02 aa\nexpect 1 ab");
+    let lines: Vec<_> = outcome.failures.iter().map(|f| f.line).collect();
+    assert_eq!((lines, outcome.checks, outcome.packets), (vec![1, 3], 2, 1));
+}
+
+#[test]
+fn wrong_statements_end_the_script() {
+    let cases = [
+        ("mc_mgrp_create 1", "not supported yet: mc_mgrp_create (multicast comes later)"),
+        ("mirroring_add 1 2", "not supported yet: mirroring_add (clone sessions come later)"),
+        ("meter_get_rates m 1", "not supported yet: meter_get_rates (meters come later)"),
+        ("add nope a()", "column 5: Invalid table name (nope): "),
+        ("add l2 hdr.eth.dst:1 nope()", "column 22: Invalid action name (nope): "),
+        ("add l2 dts:1 out(port:1)", "column 8: Invalid key field name (dts): did you mean `hdr.eth.dst`?"),
+        ("add l2 dst:1 dst:2 out(port:1)", "column 14: Invalid match key: field hdr.eth.dst is given twice"),
+        (
+            "add l2 dst:1/8 out(port:1)",
+            "column 8: Invalid match key: field hdr.eth.dst (exact, bit<48>): found a prefix",
+        ),
+        ("add l2 dst:1 out()", "column 14: Action out needs the parameter port"),
+        ("add l2 dst:1 out(prt:1)", "column 18: Action out has no parameter prt: did you mean `port`?"),
+        ("add l2 dst:1 out(1, 2)", "column 21: Action out needs 1 parameters, found 2"),
+        (
+            "add l2 dst:1 out(port:512)",
+            "column 23: Invalid runtime data: parameter port (bit<9>): `512` does not fit",
+        ),
+        (
+            "add l2 dst:1 out(port:1, port:2)",
+            "column 26: Invalid runtime data: parameter port is given twice",
+        ),
+        (
+            "add l2 dst:1 NoAction()",
+            "Invalid table operation (INVALID_ACTION_NAME): `NoAction` may only be the default action of `ingress.l2` (@defaultonly)",
+        ),
+        (
+            "add acl deny()",
+            "column 5: table ingress.acl has ternary, range or optional keys: expected a priority",
+        ),
+        ("add fixed deny()", "Invalid table operation (IMMUTABLE_TABLE_ENTRIES)"),
+        ("setdefault fixed NoAction()", "Invalid table operation (DEFAULT_ENTRY_IS_CONST)"),
+        ("setdefault acl out(port:1)", "Invalid table operation (INVALID_ACTION_NAME)"),
+        ("register_write cells 1 0x10000", "column 24: `0x10000` does not fit in 16 bits"),
+    ];
+    for (line, expected) in cases {
+        let outcome = outcome(&format!("{line}\npacket 0 01 aa\nexpect 1"));
+        let report = outcome.report("t");
+        assert!(report.starts_with(&format!("FAIL t: line 1: {expected}")), "{line}\n  {report}");
+        assert_eq!((outcome.failures.len(), outcome.packets), (1, 0), "{line}");
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// With real workers
+
+#[test]
+fn both_engines_run_a_script() {
+    let text = "add l2 hdr.eth.dst:0x020000000001 ingress.out(port:4) = A
+                packet 0 020000000001 020000000002 0800 4500
+                expect 4 020000000001 ************ 0800 45**$
+                packet 0 0200000000ff 020000000002 0800
+                packet 0 0200
+                no_packet
+                check_counter hits($A) packets == 1
+                check_counter hits($A) bytes == 16
+                remove all
+                packet 4 020000000001 020000000002 0800 4500
+                wait
+                no_packet
+                add l2 hdr.eth.dst:0x020000000001 ingress.out(port:3) = B
+                check_counter hits($B) packets == 0
+                packet 4 020000000001 020000000002 0800 4500
+                expect 3";
+    for engine in [EngineKind::Jit, EngineKind::Interp] {
+        let mut control = control();
+        let mut worker = control.switch().worker(engine).unwrap();
+        let outcome = run(&good(text), &mut control, &mut worker);
+        assert_eq!(outcome.report("t"), "PASS t", "{engine:?}\n{}", outcome.details());
+    }
+}

@@ -1,0 +1,106 @@
+//! A program with its tables and extern state.
+
+use p4jet_externs::State;
+use p4jet_interp::{Arrival, Machine, Outcome, Trace};
+use p4jet_ir as ir;
+use p4jet_jit::Compiled;
+use p4jet_tables::{Table, TableSpec};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+use crate::worker::Worker;
+
+/// Which executor runs the packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineKind {
+    /// Machine code.
+    Jit,
+    /// The reference interpreter.
+    Interp,
+}
+
+/// Workers a switch has room for; each has counters of its own.
+const WORKERS_MAX: usize = 1;
+
+/// A program with its tables and extern state.
+pub struct Switch {
+    program: ir::Program,
+    pub(crate) tables: Vec<Mutex<Table>>,
+    state: State,
+    code: OnceLock<Result<Arc<Compiled>, p4jet_jit::Error>>,
+    options: p4jet_jit::Options,
+    start: Instant,
+}
+
+impl Switch {
+    /// Sets up tables, with the program's entries, and extern state. The program is one that the verifier accepts.
+    pub fn new(program: ir::Program) -> Result<Arc<Switch>, String> {
+        Self::with_options(program, p4jet_jit::Options::default())
+    }
+
+    /// As [`Self::new`], with a say in code generation.
+    pub fn with_options(program: ir::Program, options: p4jet_jit::Options) -> Result<Arc<Switch>, String> {
+        let tables = p4jet_interp::build_tables(&program)?.into_iter().map(Mutex::new).collect();
+        let state = p4jet_interp::build_state(&program, WORKERS_MAX).map_err(|e| e.to_string())?;
+        Ok(Arc::new(Switch { program, tables, state, code: OnceLock::new(), options, start: Instant::now() }))
+    }
+
+    /// The program.
+    pub fn program(&self) -> &ir::Program {
+        &self.program
+    }
+
+    /// A table, locked for the control plane. Workers running machine code are not stopped by it.
+    pub fn table(&self, id: ir::TableId) -> MutexGuard<'_, Table> {
+        // A poisoned lock means that a control operation panicked: a bug, but tables stay consistent between steps.
+        self.tables[id.index()].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers and counters.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Microseconds since the switch started.
+    pub fn now_us(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+
+    /// The program's machine code, made on first use.
+    pub fn code(&self) -> Result<Arc<Compiled>, p4jet_jit::Error> {
+        self.code.get_or_init(|| self.compile(self.options).map(Arc::new)).clone()
+    }
+
+    /// The program's machine code, made now.
+    pub fn compile(&self, options: p4jet_jit::Options) -> Result<Compiled, p4jet_jit::Error> {
+        let specs: Vec<TableSpec> =
+            (0..self.tables.len()).map(|t| self.table(ir::TableId(t as u32)).spec().clone()).collect();
+        Compiled::new(&self.program, &specs, options)
+    }
+
+    /// Says where a code generation error is.
+    pub fn describe(&self, error: &p4jet_jit::Error) -> String {
+        let loc = &self.program.locs[error.loc.index()];
+        if loc.line == 0 {
+            error.message.clone()
+        } else {
+            format!("{}\n  --> {}:{}:{}", error.message, loc.file, loc.line, loc.column)
+        }
+    }
+
+    /// The worker.
+    pub fn worker(self: &Arc<Self>, engine: EngineKind) -> Result<Worker, String> {
+        Worker::new(self, engine, 0)
+    }
+
+    /// One packet through the interpreter, told step by step.
+    pub fn trace(&self, ingress_port: u32, frame: &[u8]) -> Result<(Trace, Outcome), String> {
+        let machine = Machine::new(&self.program)?;
+        let mut env = self.state.env(0);
+        env.set_now(self.now_us());
+        let mut trace = Trace::default();
+        let arrival = Arrival { port: ingress_port, frame, now_us: self.now_us() };
+        let outcome = machine.run(self.tables.as_slice(), &mut env, &arrival, Some(&mut trace));
+        Ok((trace, outcome))
+    }
+}

@@ -1,0 +1,191 @@
+//! What one worker hands to the extern functions it calls.
+#![allow(unsafe_code)]
+
+use crate::State;
+use crate::crc::Crc;
+use num_bigint::BigUint;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Lines kept until someone takes them.
+const LOG_LINES_MAX: usize = 4096;
+
+/// One worker's side of extern calls: made once, or once per batch (it is cheap and keeps no state of its own between);
+/// the packet is set before calls that need it.
+#[repr(C)]
+pub struct Env<'a> {
+    payload: *const u8,
+    payload_len: usize,
+    now_us: u64,
+    packet_len: u32,
+    failed: bool,
+    state: &'a State,
+    worker: usize,
+    failure: Option<String>,
+    log: Vec<String>,
+    log_dropped: usize,
+    custom: HashMap<String, Arc<Crc>>,
+    custom_version: u64,
+    /// Where arguments are put together.
+    pub(crate) scratch: Vec<u8>,
+}
+
+impl<'a> Env<'a> {
+    pub(crate) fn new(state: &'a State, worker: usize) -> Env<'a> {
+        Env {
+            payload: std::ptr::null(),
+            payload_len: 0,
+            now_us: 0,
+            packet_len: 0,
+            failed: false,
+            state,
+            worker,
+            failure: None,
+            log: Vec::new(),
+            log_dropped: 0,
+            custom: HashMap::new(),
+            custom_version: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The state that the functions work on.
+    pub fn state(&self) -> &'a State {
+        self.state
+    }
+
+    /// Which worker this is.
+    pub fn worker(&self) -> usize {
+        self.worker
+    }
+
+    /// Tells the time: microseconds since the switch started.
+    pub fn set_now(&mut self, now_us: u64) {
+        self.now_us = now_us;
+    }
+
+    /// The time last told.
+    pub fn now_us(&self) -> u64 {
+        self.now_us
+    }
+
+    /// Tells the packet that the next calls are about: its payload (what the parser left) and its whole length.
+    ///
+    /// # Safety
+    /// `payload_len` bytes at `payload` stay readable until the next `set_packet`, or until no more extern functions are
+    /// called with this environment. `payload` may be null if `payload_len` is 0.
+    pub unsafe fn set_packet(&mut self, payload: *const u8, payload_len: usize, packet_len: u32) {
+        self.payload = payload;
+        self.payload_len = payload_len;
+        self.packet_len = packet_len;
+    }
+
+    /// [`Self::set_packet`] for the time of `f`.
+    pub fn with_packet<R>(&mut self, payload: &[u8], packet_len: u32, f: impl FnOnce(&mut Self) -> R) -> R {
+        /// Forgets the payload even if `f` panics.
+        struct Forget<'e, 'a>(&'e mut Env<'a>);
+        impl Drop for Forget<'_, '_> {
+            fn drop(&mut self) {
+                self.0.payload = std::ptr::null();
+                self.0.payload_len = 0;
+            }
+        }
+        self.payload = payload.as_ptr();
+        self.payload_len = payload.len();
+        self.packet_len = packet_len;
+        f(Forget(self).0)
+    }
+
+    /// The payload of the packet.
+    pub fn payload(&self) -> &[u8] {
+        if self.payload_len == 0 {
+            return &[];
+        }
+        // SAFETY: `set_packet` and `with_packet` see to it that the memory is readable as long as it is set.
+        unsafe { std::slice::from_raw_parts(self.payload, self.payload_len) }
+    }
+
+    /// The length of the whole packet.
+    pub fn packet_len(&self) -> u32 {
+        self.packet_len
+    }
+
+    /// Whether an assertion failed since the last call of this.
+    pub fn take_failed(&mut self) -> bool {
+        std::mem::take(&mut self.failed)
+    }
+
+    /// What the last failed assertion said; also in the log.
+    pub fn take_failure(&mut self) -> Option<String> {
+        self.failure.take()
+    }
+
+    pub(crate) fn fail(&mut self, what: String) {
+        self.failed = true;
+        self.failure = Some(what.clone());
+        self.log(what);
+    }
+
+    /// Appends a line to the log.
+    pub fn log(&mut self, line: String) {
+        if self.log.len() < LOG_LINES_MAX {
+            self.log.push(line);
+        } else {
+            // A program that logs every packet must not fill memory when nobody reads.
+            self.log_dropped += 1;
+        }
+    }
+
+    /// Lines that `log_msg` and failed assertions wrote since the last call of this.
+    pub fn take_log(&mut self) -> Vec<String> {
+        let mut lines = std::mem::take(&mut self.log);
+        let dropped = std::mem::take(&mut self.log_dropped);
+        if dropped > 0 {
+            lines.push(format!("({dropped} more lines were dropped: at most {LOG_LINES_MAX} are kept)"));
+        }
+        lines
+    }
+
+    /// Counts a packet of so many bytes in this worker's part of a counter; nothing beyond the end. For a direct counter
+    /// `index` is the entry's row.
+    pub fn count(&mut self, instance: u32, index: u32, bytes: usize) {
+        self.state.count(instance, self.worker, index, bytes as u64);
+    }
+
+    /// A random number of 64 bits.
+    pub(crate) fn random_word(&mut self) -> u64 {
+        // SplitMix64: its state only counts, so workers and successive environments can share it by adding.
+        let x = self.state.random(self.worker).fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ x >> 31
+    }
+
+    /// A random number below `end`, which is not 0.
+    pub(crate) fn random_below(&mut self, end: &BigUint) -> BigUint {
+        let bits = (end - 1u32).bits();
+        let one = BigUint::from(1u32);
+        loop {
+            // Numbers of as many bits as the largest result has; at least half of them are small enough.
+            let mut x = BigUint::default();
+            for _ in 0..bits.div_ceil(64) {
+                x = (x << 64) | BigUint::from(self.random_word());
+            }
+            x &= (&one << bits) - 1u32;
+            if x < *end {
+                return x;
+            }
+        }
+    }
+
+    /// The custom CRC set under this name, if any.
+    pub(crate) fn custom_crc(&mut self, name: &str) -> Option<Arc<Crc>> {
+        let version = self.state.custom_version();
+        if version != self.custom_version {
+            self.custom = self.state.custom_crcs();
+            self.custom_version = version;
+        }
+        self.custom.get(name).cloned()
+    }
+}

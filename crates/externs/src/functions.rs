@@ -1,0 +1,110 @@
+//! Extern functions that are no hashes.
+
+use crate::bits::{self, arguments, saturate};
+use crate::{CallSite, Env, ExternDef};
+use num_bigint::BigUint;
+use std::fmt::Write;
+
+/// Functions by name.
+pub(crate) static DEFS: [ExternDef; 8] = [
+    impure("random", random, "(lo, hi) -> a number from lo to hi, both included; lo if hi < lo"),
+    impure("log_msg", log_msg, "(values...): logs the first text, each {} in it replaced by the next value"),
+    impure(
+        "assert",
+        |e, s, a, _| check(e, s, a, "assert"),
+        "(condition): fails the packet if the condition is 0",
+    ),
+    impure("assume", |e, s, a, _| check(e, s, a, "assume"), "(condition): the same as assert"),
+    impure("register.read", register_read, "(index) -> value; 0 beyond the end"),
+    impure("register.write", register_write, "(index, value); nothing beyond the end"),
+    impure("counter.count", count, "(index): counts the packet; nothing beyond the end"),
+    impure(
+        "direct_counter.count",
+        count,
+        "(row): counts the packet in the counter of the entry with this row",
+    ),
+];
+
+const fn impure(
+    name: &'static str,
+    call: fn(&mut Env<'_>, &CallSite, &[u64], &mut [u64]),
+    doc: &'static str,
+) -> ExternDef {
+    ExternDef { name, call, pure_function: false, uses_payload: false, doc }
+}
+
+fn random(env: &mut Env<'_>, site: &CallSite, args: &[u64], outs: &mut [u64]) {
+    let values: Vec<BigUint> = arguments(site, args).map(|(value, _)| big(value)).collect();
+    let [lo, hi] = values.as_slice() else { panic!("random takes 2 arguments, found {}", values.len()) };
+    let result = if hi > lo { lo + env.random_below(&(hi - lo + 1u32)) } else { lo.clone() };
+    let width = site.out_widths.first().copied().unwrap_or(0);
+    put_big(outs, &result, width);
+}
+
+fn log_msg(env: &mut Env<'_>, site: &CallSite, args: &[u64], _: &mut [u64]) {
+    let format = site.text.first().map_or("", String::as_str);
+    let mut values = arguments(site, args);
+    let mut line = String::new();
+    let mut rest = format;
+    // As in bmv2, what stands between the braces does not matter.
+    while let Some((before, inside)) = rest.split_once('{') {
+        line.push_str(before);
+        match (inside.split_once('}'), values.next()) {
+            (Some((_, after)), Some((value, _))) => {
+                write!(line, "{}", big(value)).expect("a String takes everything");
+                rest = after;
+            }
+            _ => {
+                line.push('{');
+                rest = inside;
+            }
+        }
+    }
+    line.push_str(rest);
+    env.log(line);
+}
+
+fn check(env: &mut Env<'_>, site: &CallSite, args: &[u64], name: &str) {
+    if args.iter().all(|limb| *limb == 0) {
+        let what = match site.text.first() {
+            Some(text) => format!("{name} failed: {text}"),
+            None => format!("{name} failed"),
+        };
+        env.fail(what);
+    }
+}
+
+fn register_read(env: &mut Env<'_>, site: &CallSite, args: &[u64], outs: &mut [u64]) {
+    outs.fill(0);
+    if let Some(instance) = site.instance {
+        env.state().read_cell(instance, saturate(args), outs);
+    }
+}
+
+fn register_write(env: &mut Env<'_>, site: &CallSite, args: &[u64], _: &mut [u64]) {
+    let mut values = arguments(site, args);
+    if let (Some(instance), Some((index, _)), Some((value, _))) =
+        (site.instance, values.next(), values.next())
+    {
+        env.state().write_cell(instance, saturate(index), value);
+    }
+}
+
+fn count(env: &mut Env<'_>, site: &CallSite, args: &[u64], _: &mut [u64]) {
+    let index = saturate(args);
+    if let (Some(instance), Ok(index)) = (site.instance, u32::try_from(index)) {
+        let bytes = env.packet_len() as usize;
+        env.count(instance, index, bytes);
+    }
+}
+
+fn big(limbs: &[u64]) -> BigUint {
+    BigUint::new(limbs.iter().flat_map(|limb| [*limb as u32, (*limb >> 32) as u32]).collect())
+}
+
+fn put_big(outs: &mut [u64], value: &BigUint, width: u32) {
+    outs.fill(0);
+    for (i, (out, digit)) in outs.iter_mut().zip(value.iter_u64_digits()).enumerate() {
+        *out = bits::mask_low(digit, width.saturating_sub(64 * i as u32));
+    }
+}

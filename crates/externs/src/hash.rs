@@ -1,0 +1,138 @@
+//! Hash and checksum functions.
+//!
+//! The arguments are concatenated in order, most significant bit first, and padded with zero bits on the right to whole
+//! bytes, as bmv2 does; the `_payload` forms append the payload behind that. The result is cut or zero-extended to the
+//! width of the out argument.
+
+use crate::bits::{self, BitWriter};
+use crate::crc::Crc;
+use crate::{CallSite, CrcParams, Env, ExternDef};
+use std::sync::Arc;
+
+type Call = fn(&mut Env<'_>, &CallSite, args: &[u64], outs: &mut [u64]);
+
+const fn def(name: &'static str, call: Call, uses_payload: bool, doc: &'static str) -> ExternDef {
+    ExternDef { name, call, pure_function: true, uses_payload, doc }
+}
+
+/// Hash functions by name.
+pub(crate) static DEFS: [ExternDef; 16] = [
+    def("crc16", |e, s, a, o| hash(e, s, a, o, false, crc16), false, "CRC-16/ARC of the arguments"),
+    def(
+        "crc16_payload",
+        |e, s, a, o| hash(e, s, a, o, true, crc16),
+        true,
+        "CRC-16/ARC of arguments and payload",
+    ),
+    custom("crc16_custom", |e, s, a, o| hash(e, s, a, o, false, crc16_custom), false),
+    custom("crc16_custom_payload", |e, s, a, o| hash(e, s, a, o, true, crc16_custom), true),
+    def("crc32", |e, s, a, o| hash(e, s, a, o, false, crc32), false, "CRC-32 (Ethernet) of the arguments"),
+    def("crc32_payload", |e, s, a, o| hash(e, s, a, o, true, crc32), true, "CRC-32 of arguments and payload"),
+    custom("crc32_custom", |e, s, a, o| hash(e, s, a, o, false, crc32_custom), false),
+    custom("crc32_custom_payload", |e, s, a, o| hash(e, s, a, o, true, crc32_custom), true),
+    def("csum16", |e, s, a, o| hash(e, s, a, o, false, csum16), false, "RFC 1071 checksum of the arguments"),
+    def(
+        "csum16_payload",
+        |e, s, a, o| hash(e, s, a, o, true, csum16),
+        true,
+        "RFC 1071 checksum, with payload",
+    ),
+    def("xor16", |e, s, a, o| hash(e, s, a, o, false, xor16), false, "exclusive or of the 16-bit words"),
+    def("xor16_payload", |e, s, a, o| hash(e, s, a, o, true, xor16), true, "the same, with payload"),
+    def("identity", |e, s, a, o| hash(e, s, a, o, false, identity), false, "the first 8 bytes as a number"),
+    def("identity_payload", |e, s, a, o| hash(e, s, a, o, true, identity), true, "the same, with payload"),
+    random("random_hash"),
+    random("random_hash_payload"),
+];
+
+const fn custom(name: &'static str, call: Call, uses_payload: bool) -> ExternDef {
+    let doc = "CRC with parameters set at run time under the name that the first text gives";
+    // Not pure: the parameters are state.
+    ExternDef { name, call, pure_function: false, uses_payload, doc }
+}
+
+const fn random(name: &'static str) -> ExternDef {
+    ExternDef {
+        name,
+        call: |env, site, _, outs| {
+            let value = env.random_word();
+            bits::put(site, outs, value);
+        },
+        pure_function: false,
+        uses_payload: false,
+        doc: "HashAlgorithm.random: a random number whatever the arguments",
+    }
+}
+
+fn hash(
+    env: &mut Env<'_>,
+    site: &CallSite,
+    args: &[u64],
+    outs: &mut [u64],
+    with_payload: bool,
+    f: fn(&mut Env<'_>, &CallSite, &[u8]) -> u64,
+) {
+    // Borrowed out of the environment so that `f` may use it too.
+    let mut bytes = std::mem::take(&mut env.scratch);
+    bytes.clear();
+    let mut writer = BitWriter::new(&mut bytes);
+    for (value, width) in bits::arguments(site, args) {
+        writer.push(value, width);
+    }
+    writer.finish();
+    if with_payload {
+        bytes.extend_from_slice(env.payload());
+    }
+    let value = f(env, site, &bytes);
+    env.scratch = bytes;
+    bits::put(site, outs, value);
+}
+
+fn crc16(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
+    static CRC: crc::Crc<u16> = crc::Crc::<u16>::new(&crc::CRC_16_ARC);
+    u64::from(CRC.checksum(bytes))
+}
+
+fn crc32(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
+    static CRC: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISO_HDLC);
+    u64::from(CRC.checksum(bytes))
+}
+
+fn crc16_custom(env: &mut Env<'_>, site: &CallSite, bytes: &[u8]) -> u64 {
+    static UNSET: Crc = Crc::new(CrcParams::CRC16);
+    custom_of(env, site).map_or_else(|| UNSET.checksum(bytes), |crc| crc.checksum(bytes))
+}
+
+fn crc32_custom(env: &mut Env<'_>, site: &CallSite, bytes: &[u8]) -> u64 {
+    static UNSET: Crc = Crc::new(CrcParams::CRC32);
+    custom_of(env, site).map_or_else(|| UNSET.checksum(bytes), |crc| crc.checksum(bytes))
+}
+
+fn custom_of(env: &mut Env<'_>, site: &CallSite) -> Option<Arc<Crc>> {
+    site.text.first().and_then(|name| env.custom_crc(name))
+}
+
+/// RFC 1071. An odd last byte counts as the high half of a word.
+fn csum16(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
+    let mut sum: u64 = 0;
+    let mut words = bytes.chunks_exact(4);
+    // 32-bit words weigh the same modulo 2^16 - 1; 2^32 of them would fit without overflow.
+    for word in &mut words {
+        sum += u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
+    }
+    let mut last = [0; 4];
+    last[..words.remainder().len()].copy_from_slice(words.remainder());
+    sum += u64::from(u32::from_be_bytes(last));
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !sum & 0xffff
+}
+
+fn xor16(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
+    bytes.chunks(2).fold(0, |x, word| x ^ u64::from(word[0]) << 8 ^ word.get(1).map_or(0, |b| u64::from(*b)))
+}
+
+fn identity(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
+    bytes.iter().take(8).fold(0, |x, byte| x << 8 | u64::from(*byte))
+}

@@ -1,0 +1,487 @@
+//! Registers, counters and run-time parameters of a program.
+//!
+//! Registers are shared by all workers. Counters are per worker, so that counting takes no locked instruction; reading
+//! sums them. A control write never touches a worker's cells: it sets an offset that is added on reading, so that no count
+//! is lost to a race.
+#![allow(unsafe_code)]
+
+use crate::bits::{limbs, mask_low};
+use crate::crc::Crc;
+use crate::{CrcParams, Env};
+use num_bigint::BigUint;
+use std::alloc::{Layout, alloc_zeroed};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Most cells of all instances together.
+const CELLS_MAX: u64 = 1 << 28;
+
+/// An entry of a table that has direct counters may have any of this many rows in its life; the row of the entry in slot
+/// `s` is `s + 1 + bank * (table_size + 1)` for a bank below this number (see `p4jet_tables::Table::row_of`). A direct
+/// counter has a cell for each; reading sums the banks.
+pub const DIRECT_BANKS: u32 = 8;
+
+/// Most entries a table can have; handles have 24 bits for the slot.
+const ENTRIES_MAX: u32 = 1 << 24;
+
+/// What a counter counts. Both are always kept; this says what the program asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Packets.
+    Packets,
+    /// Bytes.
+    Bytes,
+    /// Both.
+    Both,
+}
+
+/// An extern instance with state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstanceSpec {
+    /// Full dotted control-plane name.
+    pub name: String,
+    /// What it is.
+    pub kind: InstanceKind,
+}
+
+/// Kinds of extern state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InstanceKind {
+    /// Array of values.
+    Register {
+        /// Width of a cell in bits.
+        width: u32,
+        /// Cells.
+        size: u32,
+    },
+    /// Array of counters.
+    Counter {
+        /// What is counted.
+        unit: Unit,
+        /// Cells.
+        size: u32,
+    },
+    /// One counter per entry of a table.
+    DirectCounter {
+        /// What is counted.
+        unit: Unit,
+        /// Most entries of the table.
+        table_size: u32,
+    },
+}
+
+/// A counter's value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CounterValue {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Why state cannot be had, read or written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StateError {
+    /// The instances have too many cells.
+    TooLarge {
+        /// The instance that goes beyond the limit.
+        name: String,
+        /// Cells with this instance.
+        cells: u64,
+    },
+    /// The system has no memory for an instance.
+    NoMemory {
+        /// The instance.
+        name: String,
+        /// What it needs.
+        bytes: u64,
+    },
+    /// There is no such instance, or it is of another kind.
+    WrongInstance {
+        /// What was asked for.
+        found: u32,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// The index is beyond the end.
+    Index {
+        /// Name of the instance.
+        name: String,
+        /// What was asked for.
+        found: u64,
+        /// Number of cells.
+        size: u64,
+    },
+    /// The value has too many bits.
+    Width {
+        /// Name of the instance.
+        name: String,
+        /// Bits needed for what was given.
+        found: u64,
+        /// Bits of a cell.
+        expected: u32,
+    },
+}
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StateError::TooLarge { name, cells } => {
+                write!(
+                    f,
+                    "`{name}` makes {cells} cells of registers and counters, expected at most {CELLS_MAX}"
+                )
+            }
+            StateError::NoMemory { name, bytes } => {
+                write!(f, "`{name}` needs {bytes} bytes, which the system refuses; a smaller size may do")
+            }
+            StateError::WrongInstance { found, expected } => {
+                write!(f, "extern instance {found} is no {expected}")
+            }
+            StateError::Index { name, found, size } => {
+                write!(f, "`{name}`: found index {found}, expected one below {size}")
+            }
+            StateError::Width { name, found, expected } => {
+                write!(f, "`{name}`: found a value of {found} bits, expected at most {expected}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for StateError {}
+
+/// Memory of atomic words that costs nothing until it is written.
+fn zeroed(name: &str, words: u64) -> Result<Box<[AtomicU64]>, StateError> {
+    let refused = || StateError::NoMemory { name: name.to_string(), bytes: words.saturating_mul(8) };
+    let len = usize::try_from(words).map_err(|_| refused())?;
+    if len == 0 {
+        return Ok(Box::new([]));
+    }
+    let layout = Layout::array::<AtomicU64>(len).map_err(|_| refused())?;
+    // SAFETY: the layout is not empty; zero bytes are valid `AtomicU64`s; a `Box<[T]>` is freed with this same layout.
+    unsafe {
+        let memory = alloc_zeroed(layout).cast::<AtomicU64>();
+        if memory.is_null() {
+            return Err(refused());
+        }
+        Ok(Box::from_raw(std::ptr::slice_from_raw_parts_mut(memory, len)))
+    }
+}
+
+enum Cells {
+    Register { width: u32, cells: Box<[AtomicU64]> },
+    Counter { banks: u32, stride: u32, workers: Vec<Box<[AtomicU64]>>, offsets: Box<[AtomicU64]> },
+}
+
+/// Locks for cells wider than a machine word; a cell always has the same one.
+const WIDE_LOCKS: usize = 64;
+
+/// State of all extern instances of a program.
+pub struct State {
+    specs: Vec<InstanceSpec>,
+    cells: Vec<Cells>,
+    random: Vec<AtomicU64>,
+    wide_locks: [Mutex<()>; WIDE_LOCKS],
+    counter_writes: Mutex<()>,
+    custom: RwLock<HashMap<String, (CrcParams, Arc<Crc>)>>,
+    custom_version: AtomicU64,
+}
+
+/// A panic while a lock was held leaves nothing half done that anyone would notice.
+fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    /// State for these instances, all 0, with counters for `workers` workers. Memory is committed as it is written.
+    pub fn new(instances: &[InstanceSpec], workers: usize) -> Result<State, StateError> {
+        let mut total = 0u64;
+        let mut cells = Vec::new();
+        for InstanceSpec { name, kind } in instances {
+            let size = match *kind {
+                InstanceKind::Register { size, width } => u64::from(size) * limbs(width) as u64,
+                InstanceKind::Counter { size, .. } => u64::from(size),
+                InstanceKind::DirectCounter { table_size, .. } => u64::from(table_size.min(ENTRIES_MAX)) + 1,
+            };
+            total += size;
+            if total > CELLS_MAX {
+                return Err(StateError::TooLarge { name: name.clone(), cells: total });
+            }
+            let counter = |banks: u32, stride: u32| {
+                let words = 2 * u64::from(banks) * u64::from(stride);
+                let workers = (0..workers).map(|_| zeroed(name, words)).collect::<Result<_, _>>()?;
+                Ok(Cells::Counter { banks, stride, workers, offsets: zeroed(name, 2 * u64::from(stride))? })
+            };
+            cells.push(match *kind {
+                InstanceKind::Register { width, .. } => Cells::Register { width, cells: zeroed(name, size)? },
+                InstanceKind::Counter { size, .. } => counter(1, size)?,
+                InstanceKind::DirectCounter { table_size, .. } => {
+                    counter(DIRECT_BANKS, table_size.min(ENTRIES_MAX) + 1)?
+                }
+            });
+        }
+        let state = State {
+            specs: instances.to_vec(),
+            cells,
+            random: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+            wide_locks: [const { Mutex::new(()) }; WIDE_LOCKS],
+            counter_writes: Mutex::new(()),
+            custom: RwLock::default(),
+            custom_version: AtomicU64::new(0),
+        };
+        state.set_random_seed(0);
+        Ok(state)
+    }
+
+    /// The instances.
+    pub fn instances(&self) -> &[InstanceSpec] {
+        &self.specs
+    }
+
+    /// Number of workers that have counters.
+    pub fn workers(&self) -> usize {
+        self.random.len()
+    }
+
+    /// What worker `worker` hands to the functions it calls.
+    pub fn env(&self, worker: usize) -> Env<'_> {
+        assert!(worker < self.workers(), "worker {worker} of {}", self.workers());
+        Env::new(self, worker)
+    }
+
+    /// Restarts the workers' random numbers; a seed gives the same ones each time.
+    pub fn set_random_seed(&self, seed: u64) {
+        for (worker, random) in self.random.iter().enumerate() {
+            // Far apart: the sequence of a worker takes 2^40 numbers to reach the next one's.
+            let start = seed.wrapping_add((worker as u64) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            random.store(start, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn random(&self, worker: usize) -> &AtomicU64 {
+        &self.random[worker]
+    }
+
+    fn name(&self, instance: u32) -> String {
+        self.specs[instance as usize].name.clone()
+    }
+
+    // ---- registers ----
+
+    fn register(&self, instance: u32) -> Option<(u32, &[AtomicU64])> {
+        match self.cells.get(instance as usize)? {
+            Cells::Register { width, cells } => Some((*width, cells)),
+            Cells::Counter { .. } => None,
+        }
+    }
+
+    /// The cells of a register for generated code: cell `i` is the [`Self::register_limbs`] words from word
+    /// `i * register_limbs` on, little-endian. Null if the instance is no register. Valid as long as the state is.
+    pub fn register_base(&self, instance: u32) -> *const AtomicU64 {
+        self.register(instance).map_or(std::ptr::null(), |(_, cells)| cells.as_ptr())
+    }
+
+    /// Words of a cell. Cells of more than one word must be read and written by [`crate::find`]'s `register.read` and
+    /// `register.write` only, which lock them.
+    pub fn register_limbs(&self, instance: u32) -> usize {
+        self.register(instance).map_or(0, |(width, _)| limbs(width))
+    }
+
+    /// The cell's words, and its lock if there are several.
+    fn cell(&self, instance: u32, index: u64) -> Option<(&[AtomicU64], Option<MutexGuard<'_, ()>>)> {
+        let (width, cells) = self.register(instance)?;
+        let n = limbs(width);
+        let start = usize::try_from(index).ok()?.checked_mul(n)?;
+        let cell = cells.get(start..start.checked_add(n)?)?;
+        if n == 0 {
+            return None;
+        }
+        Some((cell, (n > 1).then(|| lock(&self.wide_locks[index as usize % WIDE_LOCKS]))))
+    }
+
+    pub(crate) fn read_cell(&self, instance: u32, index: u64, out: &mut [u64]) {
+        let Some((cell, _lock)) = self.cell(instance, index) else { return };
+        for (out, word) in out.iter_mut().zip(cell) {
+            *out = word.load(Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn write_cell(&self, instance: u32, index: u64, value: &[u64]) {
+        let Some((width, _)) = self.register(instance) else { return };
+        let Some((cell, _lock)) = self.cell(instance, index) else { return };
+        for (i, word) in cell.iter().enumerate() {
+            let value = value.get(i).copied().unwrap_or(0);
+            word.store(mask_low(value, width - 64 * i as u32), Ordering::Relaxed);
+        }
+    }
+
+    fn check_register(&self, instance: u32, index: u64) -> Result<u32, StateError> {
+        let (width, cells) = self
+            .register(instance)
+            .ok_or(StateError::WrongInstance { found: instance, expected: "register" })?;
+        let size = (cells.len() / limbs(width).max(1)) as u64;
+        if index >= size {
+            return Err(StateError::Index { name: self.name(instance), found: index, size });
+        }
+        Ok(width)
+    }
+
+    /// The value of a register cell.
+    pub fn register_read(&self, instance: u32, index: u32) -> Result<BigUint, StateError> {
+        let width = self.check_register(instance, index.into())?;
+        let mut words = vec![0; limbs(width)];
+        self.read_cell(instance, index.into(), &mut words);
+        Ok(BigUint::new(words.iter().flat_map(|w| [*w as u32, (*w >> 32) as u32]).collect()))
+    }
+
+    /// Sets a register cell.
+    pub fn register_write(&self, instance: u32, index: u32, value: &BigUint) -> Result<(), StateError> {
+        let width = self.check_register(instance, index.into())?;
+        if value.bits() > u64::from(width) {
+            let name = self.name(instance);
+            return Err(StateError::Width { name, found: value.bits(), expected: width });
+        }
+        self.write_cell(instance, index.into(), &value.to_u64_digits());
+        Ok(())
+    }
+
+    /// Sets all cells of a register to 0.
+    pub fn register_reset(&self, instance: u32) -> Result<(), StateError> {
+        let (width, cells) = self
+            .register(instance)
+            .ok_or(StateError::WrongInstance { found: instance, expected: "register" })?;
+        let n = limbs(width).max(1);
+        for index in 0..cells.len() / n {
+            // Reading first keeps memory that was never written uncommitted.
+            if cells[index * n..(index + 1) * n].iter().any(|word| word.load(Ordering::Relaxed) != 0) {
+                self.write_cell(instance, index as u64, &[]);
+            }
+        }
+        Ok(())
+    }
+
+    // ---- counters ----
+
+    /// Cells of a counter for worker `worker`, for generated code: cell `i` is packets in word `2 * i` and bytes in word
+    /// `2 * i + 1`; for a direct counter `i` is the entry's row. Only the worker itself writes them. Null if the instance
+    /// is no counter. Valid as long as the state is.
+    pub fn counter_base(&self, instance: u32, worker: usize) -> *const AtomicU64 {
+        match self.cells.get(instance as usize) {
+            Some(Cells::Counter { workers, .. }) => workers[worker].as_ptr(),
+            _ => std::ptr::null(),
+        }
+    }
+
+    pub(crate) fn count(&self, instance: u32, worker: usize, index: u32, bytes: u64) {
+        let Some(Cells::Counter { workers, .. }) = self.cells.get(instance as usize) else { return };
+        let at = index as usize * 2;
+        if let Some([packets, total]) = workers[worker].get(at..at + 2) {
+            packets.fetch_add(1, Ordering::Relaxed);
+            total.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    fn check_counter(&self, instance: u32, index: u64) -> Result<usize, StateError> {
+        let Some(Cells::Counter { banks, stride, .. }) = self.cells.get(instance as usize) else {
+            return Err(StateError::WrongInstance { found: instance, expected: "counter" });
+        };
+        if index >= u64::from(*banks) * u64::from(*stride) {
+            let (name, size) = (self.name(instance), u64::from(*stride));
+            return Err(StateError::Index { name, found: index, size });
+        }
+        Ok((index % u64::from(*stride)) as usize)
+    }
+
+    /// What the workers counted in cell `at` (of the first bank), without the offset.
+    fn counted(&self, instance: u32, at: usize) -> CounterValue {
+        let Cells::Counter { banks, stride, workers, .. } = &self.cells[instance as usize] else {
+            unreachable!("the caller checked it");
+        };
+        let mut sum = CounterValue::default();
+        for cells in workers {
+            for bank in 0..*banks as usize {
+                let cell = 2 * (bank * *stride as usize + at);
+                sum.packets = sum.packets.wrapping_add(cells[cell].load(Ordering::Relaxed));
+                sum.bytes = sum.bytes.wrapping_add(cells[cell + 1].load(Ordering::Relaxed));
+            }
+        }
+        sum
+    }
+
+    fn offsets(&self, instance: u32, at: usize) -> &[AtomicU64] {
+        match &self.cells[instance as usize] {
+            Cells::Counter { offsets, .. } => &offsets[2 * at..2 * at + 2],
+            Cells::Register { .. } => unreachable!("the caller checked it"),
+        }
+    }
+
+    /// The value of a counter. For a direct counter `index` is the entry's row, any it had.
+    pub fn counter_read(&self, instance: u32, index: u32) -> Result<CounterValue, StateError> {
+        let at = self.check_counter(instance, index.into())?;
+        let sum = self.counted(instance, at);
+        let offset = self.offsets(instance, at);
+        Ok(CounterValue {
+            packets: sum.packets.wrapping_add(offset[0].load(Ordering::Relaxed)),
+            bytes: sum.bytes.wrapping_add(offset[1].load(Ordering::Relaxed)),
+        })
+    }
+
+    /// Sets a counter. The control plane does so with 0 for the direct counter of a new entry, whose row another entry may
+    /// have had.
+    pub fn counter_write(&self, instance: u32, index: u32, value: CounterValue) -> Result<(), StateError> {
+        let at = self.check_counter(instance, index.into())?;
+        let _lock = lock(&self.counter_writes);
+        let sum = self.counted(instance, at);
+        let offset = self.offsets(instance, at);
+        for (offset, change) in
+            offset.iter().zip([value.packets.wrapping_sub(sum.packets), value.bytes.wrapping_sub(sum.bytes)])
+        {
+            // Reading first keeps memory that was never written uncommitted.
+            if offset.load(Ordering::Relaxed) != change {
+                offset.store(change, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets all cells of a counter to 0.
+    pub fn counter_reset(&self, instance: u32) -> Result<(), StateError> {
+        let Some(Cells::Counter { stride, .. }) = self.cells.get(instance as usize) else {
+            return Err(StateError::WrongInstance { found: instance, expected: "counter" });
+        };
+        for index in 0..*stride {
+            self.counter_write(instance, index, CounterValue::default())?;
+        }
+        Ok(())
+    }
+
+    // ---- custom hashes ----
+
+    /// Sets the parameters of the custom CRC of this name (the text of its call sites).
+    ///
+    /// # Panics
+    /// If the width is not 8 to 64.
+    pub fn set_crc(&self, name: &str, params: CrcParams) {
+        assert!((8..=64).contains(&params.width), "a CRC of {} bits", params.width);
+        let mut custom = self.custom.write().unwrap_or_else(PoisonError::into_inner);
+        custom.insert(name.to_string(), (params, Arc::new(Crc::new(params))));
+        self.custom_version.fetch_add(1, Ordering::Release);
+    }
+
+    /// The parameters set for the custom CRC of this name; `None` if it has the usual ones.
+    pub fn crc(&self, name: &str) -> Option<CrcParams> {
+        let custom = self.custom.read().unwrap_or_else(PoisonError::into_inner);
+        custom.get(name).map(|(params, _)| *params)
+    }
+
+    pub(crate) fn custom_version(&self) -> u64 {
+        self.custom_version.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn custom_crcs(&self) -> HashMap<String, Arc<Crc>> {
+        let custom = self.custom.read().unwrap_or_else(PoisonError::into_inner);
+        custom.iter().map(|(name, (_, crc))| (name.clone(), Arc::clone(crc))).collect()
+    }
+}

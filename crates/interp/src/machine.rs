@@ -1,0 +1,616 @@
+//! Running one packet.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use num_bigint::BigUint;
+use num_traits::{ToPrimitive, Zero};
+use p4jet_externs::Env;
+use p4jet_ir::eval::{eval, wrap};
+use p4jet_ir::{
+    ActionId, Block, BlockId, BlockKind, Cfg, Expr, FieldId, FieldKind, HeaderId, Intrinsic, Loc, NodeId, Op,
+    Program, Stmt, TableId, Terminator,
+};
+use p4jet_tables::Table;
+
+use crate::calls::Calls;
+use crate::packet::{Frame, Output};
+use crate::trace::{Cause, Matched, Trace, TraceEvent, Written};
+
+/// A packet that visits more nodes than this is dropped: no program that lowering makes does, so this one loops.
+pub const NODES_VISITED_MAX: u32 = 1_000_000;
+
+/// The reason of a packet that visited more than [`NODES_VISITED_MAX`] nodes.
+pub const REASON_OUT_OF_FUEL: u32 = u32::MAX;
+
+/// The reason of a packet for which an extern function failed: `assert`.
+pub const REASON_ASSERTION_FAILED: u32 = u32::MAX - 1;
+
+/// The tables of a program, by [`TableId`], however their owner keeps them.
+pub trait Tables {
+    /// Lets `look` see one table.
+    fn with(&self, table: TableId, look: &mut dyn FnMut(&Table));
+}
+
+impl Tables for [Table] {
+    fn with(&self, table: TableId, look: &mut dyn FnMut(&Table)) {
+        look(&self[table.index()]);
+    }
+}
+
+impl Tables for [Mutex<Table>] {
+    fn with(&self, table: TableId, look: &mut dyn FnMut(&Table)) {
+        look(&self[table.index()].lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// A packet as it comes in.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// Port it came from.
+    pub port: u32,
+    /// Its bytes.
+    pub frame: &'a [u8],
+    /// Microseconds since the process started.
+    pub now_us: u64,
+}
+
+/// What became of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It left.
+    Sent {
+        /// Where.
+        port: u32,
+        /// Its bytes.
+        frame: Vec<u8>,
+    },
+    /// It is gone.
+    Dropped {
+        /// Index in [`Program::drop_reasons`], [`REASON_OUT_OF_FUEL`] or [`REASON_ASSERTION_FAILED`].
+        reason: u32,
+        /// Where the program says so.
+        at: Loc,
+    },
+}
+
+/// A program ready to run packets.
+pub struct Machine<'a> {
+    program: &'a Program,
+    calls: Calls<'a>,
+}
+
+impl<'a> Machine<'a> {
+    /// Prepares a program that the verifier accepts. An extern function that nobody provides is an error.
+    pub fn new(program: &'a Program) -> Result<Machine<'a>, String> {
+        Ok(Machine { program, calls: Calls::new(program)? })
+    }
+
+    /// Runs one packet to its end. `tables` are those of the program, `env` holds the state of its extern instances.
+    pub fn run(
+        &self,
+        tables: &(impl Tables + ?Sized),
+        env: &mut Env,
+        packet: &Arrival,
+        trace: Option<&mut Trace>,
+    ) -> Outcome {
+        let program = self.program;
+        let mut run = Run {
+            program,
+            calls: &self.calls,
+            tables: &|table, look| tables.with(table, look),
+            env,
+            fields: vec![BigUint::zero(); program.fields.len()],
+            frame: Frame { bytes: packet.frame.to_vec(), cursor: 0 },
+            output: Output::default(),
+            fuel: NODES_VISITED_MAX,
+            teller: trace.map(|trace| Teller::new(trace, program)),
+        };
+        run.env.set_now(packet.now_us);
+        run.tell(|_| TraceEvent::Arrived { port: packet.port, length: packet.frame.len() });
+        for (intrinsic, field) in &program.intrinsics {
+            match intrinsic {
+                Intrinsic::IngressPort => run.put(*field, packet.port.into()),
+                Intrinsic::PacketLength => run.put(*field, packet.frame.len().into()),
+                Intrinsic::IngressTimestamp => run.put(*field, packet.now_us.into()),
+                Intrinsic::EgressTimestamp => {}
+            }
+        }
+        let dropped = run.blocks(&program.ingress).or_else(|| {
+            for (intrinsic, field) in &program.intrinsics {
+                if *intrinsic == Intrinsic::EgressTimestamp {
+                    run.put(*field, packet.now_us.into());
+                }
+            }
+            run.blocks(&program.egress)
+        });
+        match dropped {
+            Some(Dropped { reason, at }) => {
+                run.tell(|run| TraceEvent::Dropped { reason, loc: at, causes: run.causes_of_decision() });
+                Outcome::Dropped { reason, at }
+            }
+            None => {
+                let port = program.egress_port.map_or(BigUint::zero(), |f| run.fields[f.index()].clone());
+                let port = wrap(port, 32).to_u32().expect("it was cut to 32 bits");
+                run.tell(|run| TraceEvent::Sent {
+                    port,
+                    length: run.frame.bytes.len(),
+                    causes: run.causes(program.egress_port.as_slice()),
+                });
+                Outcome::Sent { port, frame: run.frame.bytes }
+            }
+        }
+    }
+}
+
+/// Why and where a packet ended.
+struct Dropped {
+    reason: u32,
+    at: Loc,
+}
+
+/// How a graph ended.
+enum End {
+    Return,
+    Exit,
+    Dropped(Dropped),
+}
+
+/// What is asked of the tables.
+type WithTable<'a> = &'a dyn Fn(TableId, &mut dyn FnMut(&Table));
+
+/// The action that runs, and the table that runs it.
+type Doer = Option<(ActionId, TableId)>;
+
+/// One packet on its way.
+struct Run<'a, 'e, 't> {
+    program: &'a Program,
+    calls: &'a Calls<'a>,
+    tables: WithTable<'a>,
+    env: &'a mut Env<'e>,
+    fields: Vec<BigUint>,
+    frame: Frame,
+    output: Output,
+    fuel: u32,
+    teller: Option<Teller<'t>>,
+}
+
+impl Run<'_, '_, '_> {
+    fn blocks(&mut self, blocks: &[BlockId]) -> Option<Dropped> {
+        blocks.iter().find_map(|block| self.block(*block))
+    }
+
+    fn block(&mut self, id: BlockId) -> Option<Dropped> {
+        let block = &self.program.blocks[id.index()];
+        self.tell(|_| TraceEvent::Block { block: id });
+        self.output = Output::default();
+        if let End::Dropped(dropped) = self.graph(&block.body, Some(block), None) {
+            return Some(dropped);
+        }
+        if block.kind == BlockKind::Deparser {
+            let mut bytes = self.output.bytes();
+            let header_bytes = bytes.len();
+            let payload_bytes = self.frame.payload().len();
+            bytes.extend_from_slice(self.frame.payload());
+            self.frame = Frame { bytes, cursor: 0 };
+            self.tell(|_| TraceEvent::Deparsed { header_bytes, payload_bytes });
+        }
+        None
+    }
+
+    /// Runs the graph of a block or of an action.
+    fn graph(&mut self, graph: &Cfg, block: Option<&Block>, doer: Doer) -> End {
+        let mut at = NodeId(0);
+        loop {
+            let node = &graph.nodes[at.index()];
+            let loc = node.terminator_loc;
+            if self.fuel == 0 {
+                self.decided(&[]);
+                return End::Dropped(Dropped { reason: REASON_OUT_OF_FUEL, at: loc });
+            }
+            self.fuel -= 1;
+            if !node.label.is_empty() {
+                self.tell(|_| TraceEvent::Node { label: node.label.clone() });
+            }
+            for stmt in &node.stmts {
+                match self.stmt(stmt, doer) {
+                    Ok(()) => {}
+                    Err(Stop::Rejected(code)) => {
+                        self.reject(block, code, stmt.loc);
+                        return End::Return;
+                    }
+                    Err(Stop::Failed) => {
+                        return End::Dropped(Dropped { reason: REASON_ASSERTION_FAILED, at: stmt.loc });
+                    }
+                }
+            }
+            at = match &node.terminator {
+                Terminator::Goto(next) => *next,
+                Terminator::If { cond, then, otherwise } => {
+                    let held = !self.eval(cond).is_zero();
+                    self.decided(&[cond]);
+                    self.tell(|run| TraceEvent::Branch {
+                        condition: cond.clone(),
+                        fields: run.values(&fields_of(&[cond])),
+                        held,
+                        loc,
+                    });
+                    if held { *then } else { *otherwise }
+                }
+                Terminator::Switch { value: selector, cases, default } => {
+                    let value = self.eval(selector);
+                    let case = cases.iter().find(|(case, _)| *case == value);
+                    self.decided(&[selector]);
+                    self.tell(|_| TraceEvent::Switch {
+                        selector: selector.clone(),
+                        value: value.clone(),
+                        matched: case.is_some(),
+                        loc,
+                    });
+                    case.map_or(*default, |(_, node)| *node)
+                }
+                Terminator::Apply { table, keys, hit, action_run, next, exit } => {
+                    match self.apply(*table, keys, *hit, *action_run, loc) {
+                        End::Return => *next,
+                        End::Exit => *exit,
+                        dropped => return dropped,
+                    }
+                }
+                Terminator::Return => return End::Return,
+                Terminator::Exit => return End::Exit,
+                Terminator::Reject(code) => {
+                    let code = self.eval(code);
+                    self.tell(|_| TraceEvent::Reject { code: code.clone(), loc });
+                    self.reject(block, code, loc);
+                    return End::Return;
+                }
+                Terminator::Drop(reason) => return End::Dropped(Dropped { reason: *reason, at: loc }),
+            };
+        }
+    }
+
+    fn reject(&mut self, block: Option<&Block>, code: BigUint, loc: Loc) {
+        let field = block.and_then(|b| b.error_field).expect("only parsers with an error field reject");
+        self.set(field, code, loc, None, &[]);
+    }
+
+    fn apply(
+        &mut self,
+        id: TableId,
+        keys: &[Expr],
+        hit: Option<FieldId>,
+        action_run: Option<FieldId>,
+        loc: Loc,
+    ) -> End {
+        let keys_read: Vec<&Expr> = keys.iter().collect();
+        let table = &self.program.tables[id.index()];
+        let keys: Vec<BigUint> = keys.iter().map(|key| self.eval(key)).collect();
+        let mut found = None;
+        let tracing = self.teller.is_some();
+        (self.tables)(id, &mut |table| found = Some(look_up(table, &keys, tracing)));
+        let LookedUp { row, call, matched } = found.expect("`with` looks");
+        if let Some(matched) = matched {
+            self.tell(|_| TraceEvent::Apply { table: id, keys: keys.clone(), matched, loc });
+        }
+        self.decided(&keys_read);
+        if let Some(row) = row {
+            for instance in &table.direct {
+                let bytes = self.frame.bytes.len();
+                self.env.count(instance.0, row, bytes);
+            }
+        }
+        if let Some(f) = hit {
+            self.set(f, u32::from(row.is_some()).into(), loc, None, &keys_read);
+        }
+        if let Some(f) = action_run {
+            self.set(f, call.action.into(), loc, None, &keys_read);
+        }
+        let id = (table.actions[call.action as usize].action, id);
+        let action = &self.program.actions[id.0.index()];
+        self.tell(|_| TraceEvent::Action { action: id.0, data: call.data.clone() });
+        for (param, value) in action.params.iter().zip(call.data) {
+            self.set(*param, value, loc, Some(id), &[]);
+        }
+        let end = self.graph(&action.body, None, Some(id));
+        self.tell(|_| TraceEvent::ActionEnd { action: id.0, exits: matches!(end, End::Exit) });
+        end
+    }
+
+    fn stmt(&mut self, stmt: &Stmt, doer: Doer) -> Result<(), Stop> {
+        let loc = stmt.loc;
+        match &stmt.op {
+            Op::Set { dest, value } => {
+                let number = self.eval(value);
+                self.set(*dest, number, loc, doer, &[value]);
+            }
+            Op::Extract { header, varbit_length } => self.extract(*header, varbit_length.as_ref(), loc)?,
+            Op::Advance { bits } => {
+                let bits = self.eval(bits);
+                self.whole_bytes(&bits)?;
+                self.need(None, &bits, loc)?;
+                self.frame.cursor += bits.to_u64().expect("the frame has so many bits");
+                self.tell(|_| TraceEvent::Advance { bits, loc });
+            }
+            Op::Lookahead { dest } => {
+                let width = self.program.width(*dest);
+                self.need(None, &width.into(), loc)?;
+                let value = self.frame.bits(0, width);
+                self.tell(|_| TraceEvent::Lookahead { dest: *dest, value: value.clone(), loc });
+                self.set_untold(*dest, value, loc, doer, &[]);
+            }
+            Op::Emit { header } => self.emit(*header, loc),
+            Op::Extern { function, instance, args, outs, text } => {
+                let site = self.calls.site(&stmt.op);
+                let values: Vec<BigUint> = args.iter().map(|arg| self.eval(arg)).collect();
+                let results = site.call(self.env, &self.frame, &values);
+                self.tell(|run| TraceEvent::Extern {
+                    function: function.clone(),
+                    instance: *instance,
+                    args: args
+                        .iter()
+                        .zip(&values)
+                        .map(|(arg, value)| (value.clone(), arg.width(run.program)))
+                        .collect(),
+                    outs: outs.iter().copied().zip(results.iter().cloned()).collect(),
+                    text: text.clone(),
+                    loc,
+                });
+                for (out, value) in outs.iter().zip(results) {
+                    self.set_untold(*out, value, loc, doer, &args.iter().collect::<Vec<_>>());
+                }
+                if self.env.take_failed() {
+                    self.decided(&args.iter().collect::<Vec<_>>());
+                    return Err(Stop::Failed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn extract(&mut self, id: HeaderId, varbit_length: Option<&Expr>, loc: Loc) -> Result<(), Stop> {
+        let program = self.program;
+        let header = &program.headers[id.index()];
+        let varbit_bits = varbit_length.map_or(BigUint::zero(), |bits| self.eval(bits));
+        let mut needed = BigUint::zero();
+        for f in &header.fields {
+            let width = program.width(f.field);
+            if f.varbit_length.is_none() {
+                needed += width;
+                continue;
+            }
+            self.whole_bytes(&varbit_bits)?;
+            if varbit_bits > width.into() {
+                self.tell(|_| TraceEvent::VarbitTooLong {
+                    header: id,
+                    bits: varbit_bits.clone(),
+                    bits_max: width,
+                    loc,
+                });
+                return Err(Stop::Rejected(program.error_header_too_short.into()));
+            }
+            needed += &varbit_bits;
+        }
+        self.need(Some(id), &needed, loc)?;
+        let varbit_bits = varbit_bits.to_u32().expect("it is at most a width");
+        let at_bit = self.frame.cursor;
+        for f in &header.fields {
+            let width = if f.varbit_length.is_some() { varbit_bits } else { program.width(f.field) };
+            let value = self.frame.bits(0, width);
+            self.frame.cursor += u64::from(width);
+            self.set_untold(f.field, value, loc, None, &[]);
+            if let Some(length) = f.varbit_length {
+                self.set_untold(length, varbit_bits.into(), loc, None, &[]);
+            }
+        }
+        self.set_untold(header.valid, 1u32.into(), loc, None, &[]);
+        self.tell(|run| TraceEvent::Extract {
+            header: id,
+            at_bit,
+            fields: run.values(&header.fields.iter().map(|f| f.field).collect::<Vec<_>>()),
+            loc,
+        });
+        Ok(())
+    }
+
+    /// Rejects unless so many bits are left.
+    fn need(&mut self, header: Option<HeaderId>, bits: &BigUint, loc: Loc) -> Result<(), Stop> {
+        let bits_available = self.frame.available();
+        if *bits <= bits_available.into() {
+            return Ok(());
+        }
+        self.tell(|_| TraceEvent::TooShort { header, bits_needed: bits.clone(), bits_available, loc });
+        Err(Stop::Rejected(self.program.error_packet_too_short.into()))
+    }
+
+    /// The cursor never leaves byte boundaries.
+    fn whole_bytes(&self, bits: &BigUint) -> Result<(), Stop> {
+        if (bits % 8u32).is_zero() {
+            return Ok(());
+        }
+        let code = self.program.errors.iter().position(|e| e == "ParserInvalidArgument").unwrap_or(0);
+        Err(Stop::Rejected(code.into()))
+    }
+
+    fn emit(&mut self, id: HeaderId, loc: Loc) {
+        let header = &self.program.headers[id.index()];
+        let valid = !self.fields[header.valid.index()].is_zero();
+        let mut bits = 0;
+        if valid {
+            for f in &header.fields {
+                let max = self.program.width(f.field);
+                // A length beyond 32 bits is certainly too long.
+                let width =
+                    f.varbit_length.map_or(max, |l| self.fields[l.index()].to_u32().unwrap_or(max).min(max));
+                self.output.append(&self.fields[f.field.index()], width);
+                bits += u64::from(width);
+            }
+        }
+        self.tell(|_| TraceEvent::Emit { header: id, valid, bits, loc });
+    }
+
+    fn eval(&self, expr: &Expr) -> BigUint {
+        eval(self.program, &self.fields, expr)
+    }
+
+    /// Gives a field a value that is cut to its width.
+    fn put(&mut self, field: FieldId, value: BigUint) {
+        self.fields[field.index()] = wrap(value, self.program.width(field));
+    }
+
+    /// Writes a field and tells so if it has a name in the program.
+    fn set(&mut self, field: FieldId, value: BigUint, loc: Loc, doer: Doer, reads: &[&Expr]) {
+        let named = !matches!(
+            self.program.fields[field.index()].kind,
+            FieldKind::Temporary | FieldKind::ActionData(_)
+        );
+        if named {
+            self.tell(|run| TraceEvent::Set {
+                field,
+                old: run.fields[field.index()].clone(),
+                new: value.clone(),
+                loc,
+            });
+        }
+        self.set_untold(field, value, loc, doer, reads);
+    }
+
+    /// Writes a field; the trace tells it as part of something else.
+    fn set_untold(&mut self, field: FieldId, value: BigUint, loc: Loc, doer: Doer, reads: &[&Expr]) {
+        debug_assert!(
+            value.bits() <= u64::from(self.program.width(field)),
+            "a value is wider than its field"
+        );
+        self.fields[field.index()] = value;
+        if let Some(teller) = &mut self.teller {
+            teller.writes[field.index()] =
+                Some(Write { written: Written { loc, by: doer }, reads: fields_of(reads) });
+        }
+    }
+
+    // What follows matters to traces alone.
+
+    fn tell(&mut self, event: impl FnOnce(&Self) -> TraceEvent) {
+        if self.teller.is_some() {
+            let event = event(self);
+            if let Some(teller) = &mut self.teller {
+                teller.trace.events.push(event);
+            }
+        }
+    }
+
+    /// The way that the packet takes now was decided by these fields.
+    fn decided(&mut self, exprs: &[&Expr]) {
+        if let Some(teller) = &mut self.teller {
+            teller.decision = fields_of(exprs);
+        }
+    }
+
+    fn values(&self, fields: &[FieldId]) -> Vec<(FieldId, BigUint)> {
+        fields.iter().map(|f| (*f, self.fields[f.index()].clone())).collect()
+    }
+
+    fn causes_of_decision(&self) -> Vec<Cause> {
+        self.teller.as_ref().map(|teller| self.causes(&teller.decision)).unwrap_or_default()
+    }
+
+    /// Who wrote these fields. A temporary says nothing to people: what it was computed from stands for it.
+    fn causes(&self, fields: &[FieldId]) -> Vec<Cause> {
+        let Some(teller) = &self.teller else { return Vec::new() };
+        let mut causes = Vec::new();
+        let mut seen = HashSet::new();
+        let mut open: Vec<FieldId> = fields.iter().rev().copied().collect();
+        while let Some(field) = open.pop() {
+            if !seen.insert(field) {
+                continue;
+            }
+            let write = teller.writes[field.index()].as_ref();
+            match write {
+                Some(write)
+                    if self.program.fields[field.index()].kind == FieldKind::Temporary
+                        && !write.reads.is_empty() =>
+                {
+                    open.extend(write.reads.iter().rev());
+                }
+                _ => causes.push(Cause {
+                    field,
+                    value: self.fields[field.index()].clone(),
+                    written: write.map(|write| write.written),
+                }),
+            }
+        }
+        causes
+    }
+}
+
+/// Why a statement is the last.
+enum Stop {
+    /// It fails with this error code, and the parser rejects.
+    Rejected(BigUint),
+    /// An extern function asks for the packet's end.
+    Failed,
+}
+
+struct LookedUp {
+    /// On a hit, the entry's row.
+    row: Option<u32>,
+    call: p4jet_tables::Action,
+    /// For traces.
+    matched: Option<Matched>,
+}
+
+fn look_up(table: &Table, keys: &[BigUint], tracing: bool) -> LookedUp {
+    let entry_of = |handle| table.get(handle).expect("the table gives handles of its entries").clone();
+    match table.lookup(keys) {
+        Some(handle) => {
+            let entry = entry_of(handle);
+            let call = entry.action.clone();
+            let matched = tracing.then(|| {
+                let reason = table.explain(keys).hit.map(|hit| hit.reason);
+                Matched::Hit { handle, entry, reason }
+            });
+            LookedUp { row: Some(table.row_of(handle)), call, matched }
+        }
+        None => {
+            let matched = tracing.then(|| {
+                let nearest = table.explain(keys).nearest.into_iter();
+                Matched::Miss { nearest: nearest.map(|near| (near.clone(), entry_of(near.handle))).collect() }
+            });
+            LookedUp { row: None, call: table.default_action().clone(), matched }
+        }
+    }
+}
+
+/// The fields that the expressions read, each once, in order.
+fn fields_of(exprs: &[&Expr]) -> Vec<FieldId> {
+    let mut fields = Vec::new();
+    for expr in exprs {
+        expr.for_each_field(&mut |f| {
+            if !fields.contains(&f) {
+                fields.push(f);
+            }
+        });
+    }
+    fields
+}
+
+/// What a trace needs to know beside its events.
+struct Teller<'t> {
+    trace: &'t mut Trace,
+    /// The last write of each field.
+    writes: Vec<Option<Write>>,
+    /// The fields that the last branch, switch or lookup read.
+    decision: Vec<FieldId>,
+}
+
+impl<'t> Teller<'t> {
+    fn new(trace: &'t mut Trace, program: &Program) -> Teller<'t> {
+        let writes = program.fields.iter().map(|_| None).collect();
+        Teller { trace, writes, decision: Vec::new() }
+    }
+}
+
+struct Write {
+    written: Written,
+    /// What the value was computed from.
+    reads: Vec<FieldId>,
+}

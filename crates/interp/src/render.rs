@@ -1,0 +1,304 @@
+//! Traces as text for people.
+
+use std::fmt::Write;
+
+use num_bigint::BigUint;
+use p4jet_ir::text::print_expr;
+use p4jet_ir::{FieldId, Key, Loc, MatchKind, Program, TableId};
+use p4jet_tables::{Difference, Entry, HitReason, KeyMatch};
+
+use crate::machine::{REASON_ASSERTION_FAILED, REASON_OUT_OF_FUEL};
+use crate::trace::{Cause, Matched, Trace, TraceEvent};
+
+impl Trace {
+    /// The trace as indented text, one step a line, with the place in the P4 text at the end.
+    pub fn render(&self, program: &Program) -> String {
+        let mut teller = Teller { p: program, out: String::new(), in_action: false };
+        for event in &self.events {
+            teller.event(event);
+        }
+        teller.out
+    }
+}
+
+/// A value as people read it: addresses as such, small numbers in decimal.
+fn value_text(value: &BigUint, width: u32) -> String {
+    let bytes = |count: usize| {
+        let digits = value.to_bytes_be();
+        let mut bytes = vec![0; count.saturating_sub(digits.len())];
+        bytes.extend(digits);
+        bytes
+    };
+    match width {
+        1 => value.to_string(),
+        48 => bytes(6).iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":"),
+        32 if value.bits() > 16 => {
+            let dotted = bytes(4).iter().map(u8::to_string).collect::<Vec<_>>().join(".");
+            format!("{value:#x} ({dotted})")
+        }
+        _ if value.bits() <= 3 => value.to_string(),
+        _ if value.bits() <= 16 => format!("{value:#x} ({value})"),
+        _ => format!("{value:#x}"),
+    }
+}
+
+fn match_text(m: &KeyMatch, width: u32) -> String {
+    let text = |v: &BigUint| value_text(v, width);
+    match m {
+        KeyMatch::Exact(v) | KeyMatch::Optional(Some(v)) => text(v),
+        KeyMatch::Lpm { value, prefix_len } => format!("{}/{prefix_len}", text(value)),
+        KeyMatch::Ternary { value, mask } => format!("{value:#x} &&& {mask:#x}"),
+        KeyMatch::Range { lo, hi } => format!("{} to {}", text(lo), text(hi)),
+        KeyMatch::Optional(None) => "anything".to_string(),
+    }
+}
+
+pub(crate) fn reason_text(p: &Program, reason: u32) -> &str {
+    match reason {
+        REASON_OUT_OF_FUEL => "the program does not seem to end: the packet visited too many nodes",
+        REASON_ASSERTION_FAILED => "an assertion failed",
+        _ => &p.drop_reasons[reason as usize],
+    }
+}
+
+fn hit_reason_text(reason: HitReason) -> String {
+    let others = |others: usize| match others {
+        0 => String::new(),
+        1 => ", before 1 other that matches".to_string(),
+        n => format!(", before {n} others that match"),
+    };
+    match reason {
+        HitReason::Equal => String::new(),
+        HitReason::LongestPrefix { others: n, .. } if n > 0 => format!(" (longest prefix{})", others(n)),
+        HitReason::Priority { others: n, .. } if n > 0 => format!(" (best priority{})", others(n)),
+        HitReason::LongestPrefix { .. } | HitReason::Priority { .. } => String::new(),
+    }
+}
+
+fn difference_text(key: &Key, difference: &Difference) -> String {
+    let found = value_text(&difference.found, key.width);
+    let expected = value_text(&difference.expected, key.width);
+    match (key.kind, &difference.mask) {
+        (MatchKind::Range, _) if difference.found < difference.expected => {
+            format!("{} is {found}, below {expected}", key.name)
+        }
+        (MatchKind::Range, _) => format!("{} is {found}, above {expected}", key.name),
+        (_, Some(mask)) if &difference.found & mask != difference.found => {
+            let masked = value_text(&(&difference.found & mask), key.width);
+            format!("{} is {found}, so {masked} under the mask {mask:#x}, not {expected}", key.name)
+        }
+        _ => format!("{} is {found}, not {expected}", key.name),
+    }
+}
+
+fn bytes_text(bits: &BigUint) -> String {
+    if (bits % 8u32) == BigUint::ZERO { format!("{} bytes", bits / 8u32) } else { format!("{bits} bits") }
+}
+
+struct Teller<'a> {
+    p: &'a Program,
+    out: String,
+    in_action: bool,
+}
+
+impl Teller<'_> {
+    /// One line. Blocks stand at the margin, nodes one step in, what they do two, actions' doings four.
+    fn line(&mut self, depth: usize, text: &str, loc: Loc) {
+        let _ = write!(self.out, "{:depth$}{text}", "", depth = 2 * depth);
+        let place = &self.p.locs[loc.index()];
+        if place.line > 0 {
+            let _ = write!(self.out, "  [{}:{}:{}]", place.file, place.line, place.column);
+        }
+        self.out.push('\n');
+    }
+
+    /// A line of what a statement does.
+    fn step(&mut self, text: &str, loc: Loc) {
+        self.line(if self.in_action { 4 } else { 2 }, text, loc);
+    }
+
+    /// A line that belongs to the one before.
+    fn detail(&mut self, text: &str) {
+        self.line(if self.in_action { 5 } else { 3 }, text, Loc(0));
+    }
+
+    fn name(&self, field: FieldId) -> &str {
+        &self.p.fields[field.index()].name
+    }
+
+    fn field(&self, field: FieldId, value: &BigUint) -> String {
+        format!("{} = {}", self.name(field), value_text(value, self.p.width(field)))
+    }
+
+    fn event(&mut self, event: &TraceEvent) {
+        let p = self.p;
+        match event {
+            TraceEvent::Arrived { port, length } => {
+                self.line(0, &format!("packet of {length} bytes arrives at port {port}"), Loc(0));
+            }
+            TraceEvent::Block { block } => {
+                let block = &p.blocks[block.index()];
+                self.line(0, &format!("{} {}", block.kind.name(), block.name), Loc(0));
+            }
+            TraceEvent::Node { label } => {
+                let depth = if self.in_action { 4 } else { 1 };
+                self.line(depth, label, Loc(0));
+            }
+            TraceEvent::Extract { header, at_bit, fields, loc } => {
+                let name = &p.headers[header.index()].name;
+                let place = bytes_text(&(*at_bit).into());
+                self.step(&format!("extract {name}, {place} into the frame"), *loc);
+                for (field, value) in fields {
+                    let text = self.field(*field, value);
+                    self.detail(&text);
+                }
+            }
+            TraceEvent::TooShort { header, bits_needed, bits_available, loc } => {
+                let what = match header {
+                    Some(header) => format!("extract {}", p.headers[header.index()].name),
+                    None => "look or move ahead".to_string(),
+                };
+                let (needed, available) = (bytes_text(bits_needed), bytes_text(&(*bits_available).into()));
+                self.step(&format!("cannot {what}: it takes {needed}, {available} are left"), *loc);
+            }
+            TraceEvent::VarbitTooLong { header, bits, bits_max, loc } => {
+                let name = &p.headers[header.index()].name;
+                let text =
+                    format!("cannot extract {name}: its varbit would get {bits} bits and holds {bits_max}");
+                self.step(&text, *loc);
+            }
+            TraceEvent::Advance { bits, loc } => self.step(&format!("advance {}", bytes_text(bits)), *loc),
+            TraceEvent::Lookahead { dest, value, loc } => {
+                self.step(&format!("look ahead: {}", self.field(*dest, value)), *loc);
+            }
+            TraceEvent::Set { field, old, new, loc } => {
+                let width = p.width(*field);
+                let (old, new) = (value_text(old, width), value_text(new, width));
+                self.step(&format!("{}: {old} -> {new}", self.name(*field)), *loc);
+            }
+            TraceEvent::Branch { condition, fields, held, loc } => {
+                let values: Vec<_> = fields.iter().map(|(field, value)| self.field(*field, value)).collect();
+                let values =
+                    if values.is_empty() { String::new() } else { format!(" ({})", values.join(", ")) };
+                self.step(&format!("if {}: {held}{values}", print_expr(p, condition)), *loc);
+            }
+            TraceEvent::Switch { selector, value, matched, loc } => {
+                let value = value_text(value, selector.width(p));
+                let case = if *matched { "" } else { ", no case for it" };
+                self.step(&format!("select {}: {value}{case}", print_expr(p, selector)), *loc);
+            }
+            TraceEvent::Apply { table, keys, matched, loc } => self.apply(*table, keys, matched, *loc),
+            TraceEvent::Action { action, data } => {
+                let action = &p.actions[action.index()];
+                let data: Vec<_> = action.params.iter().zip(data).map(|(f, v)| self.field(*f, v)).collect();
+                self.line(3, &format!("action {}({})", action.name, data.join(", ")), action.loc);
+                self.in_action = true;
+            }
+            TraceEvent::ActionEnd { exits, .. } => {
+                if *exits {
+                    self.step("exit", Loc(0));
+                }
+                self.in_action = false;
+            }
+            TraceEvent::Extern { function, instance, args, outs, text, loc } => {
+                let args: Vec<_> = args.iter().map(|(value, width)| value_text(value, *width)).collect();
+                let on = instance.map(|i| format!("{}.", p.instances[i.index()].name)).unwrap_or_default();
+                let text: String = text.iter().map(|t| format!(" {t:?}")).collect();
+                let outs: Vec<_> = outs.iter().map(|(field, value)| self.field(*field, value)).collect();
+                let outs = if outs.is_empty() { String::new() } else { format!(" -> {}", outs.join(", ")) };
+                self.step(&format!("call {on}{function}({}){text}{outs}", args.join(", ")), *loc);
+            }
+            TraceEvent::Emit { header, valid, bits, loc } => {
+                let name = &p.headers[header.index()].name;
+                let text = match valid {
+                    true => format!("emit {name}, {}", bytes_text(&(*bits).into())),
+                    false => format!("do not emit {name}: it is invalid"),
+                };
+                self.step(&text, *loc);
+            }
+            TraceEvent::Deparsed { header_bytes, payload_bytes } => {
+                let text = format!(
+                    "the frame is now {header_bytes} bytes of headers and {payload_bytes} of payload"
+                );
+                self.line(1, &text, Loc(0));
+            }
+            TraceEvent::Reject { code, loc } => {
+                let error = code_name(p, code);
+                self.step(&format!("reject: {error}"), *loc);
+            }
+            TraceEvent::Dropped { reason, loc, causes } => {
+                self.line(0, &format!("dropped: {}", reason_text(p, *reason)), *loc);
+                self.causes(causes);
+            }
+            TraceEvent::Sent { port, length, causes } => {
+                self.line(0, &format!("{length} bytes leave by port {port}"), Loc(0));
+                self.causes(causes);
+            }
+        }
+    }
+
+    fn apply(&mut self, id: TableId, keys: &[BigUint], matched: &Matched, loc: Loc) {
+        let table = &self.p.tables[id.index()];
+        self.step(&format!("table {}", table.name), loc);
+        for (key, value) in table.keys.iter().zip(keys) {
+            self.detail(&format!(
+                "key {} ({}) = {}",
+                key.name,
+                key.kind.name(),
+                value_text(value, key.width)
+            ));
+        }
+        match matched {
+            Matched::Hit { handle, entry, reason } => {
+                let text = self.entry(id, entry);
+                let reason = reason.map(hit_reason_text).unwrap_or_default();
+                self.detail(&format!("hit entry {:#x}: {text}{reason}", handle.0));
+            }
+            Matched::Miss { nearest } => {
+                let why = if nearest.is_empty() && !table.keys.is_empty() { ": no entries" } else { "" };
+                self.detail(&format!("miss, so the default action runs{why}"));
+                for (near, entry) in nearest {
+                    let text = self.entry(id, entry);
+                    self.detail(&format!("nearest: entry {:#x}: {text}", near.handle.0));
+                    for (key, difference) in table.keys.iter().zip(&near.fields) {
+                        if let Some(difference) = difference {
+                            let text = difference_text(key, difference);
+                            self.detail(&format!("  but {text}"));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn entry(&self, table: TableId, entry: &Entry) -> String {
+        let table = &self.p.tables[table.index()];
+        let key: Vec<_> = table.keys.iter().zip(&entry.key).map(|(k, m)| match_text(m, k.width)).collect();
+        let ordered = table.keys.iter().any(|k| !matches!(k.kind, MatchKind::Exact | MatchKind::Lpm));
+        let priority = if ordered { format!(", priority {}", entry.priority) } else { String::new() };
+        format!("{}{priority}", key.join(", "))
+    }
+
+    fn causes(&mut self, causes: &[Cause]) {
+        for cause in causes {
+            let what = self.field(cause.field, &cause.value);
+            let (who, loc) = match cause.written {
+                None => ("not written since the packet arrived".to_string(), Loc(0)),
+                Some(written) => match written.by {
+                    None => ("last written here".to_string(), written.loc),
+                    Some((action, table)) => {
+                        let (action, table) =
+                            (&self.p.actions[action.index()].name, &self.p.tables[table.index()].name);
+                        (format!("last written by action {action} of table {table}"), written.loc)
+                    }
+                },
+            };
+            self.line(1, &format!("because {what}, {who}"), loc);
+        }
+    }
+}
+
+pub(crate) fn code_name(p: &Program, code: &BigUint) -> String {
+    let name = u32::try_from(code).ok().and_then(|code| p.errors.get(code as usize));
+    name.cloned().unwrap_or_else(|| format!("error {code}"))
+}

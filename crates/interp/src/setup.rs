@@ -1,0 +1,89 @@
+//! Tables and extern state as a program declares them.
+
+use p4jet_externs as externs;
+use p4jet_ir::{ActionCall, CounterUnit, InstanceKind, Program};
+use p4jet_tables as tables;
+
+/// The program's tables with the entries it gives, by [`p4jet_ir::TableId`]. Fails where the tables refuse an entry.
+pub fn build_tables(program: &Program) -> Result<Vec<tables::Table>, String> {
+    program.tables.iter().map(|table| build_table(program, table)).collect()
+}
+
+/// Zeroed state of the program's extern instances, by [`p4jet_ir::InstanceId`].
+pub fn build_state(program: &Program, workers: usize) -> Result<externs::State, externs::StateError> {
+    let specs: Vec<_> = program
+        .instances
+        .iter()
+        .map(|instance| {
+            let kind = match instance.kind {
+                InstanceKind::Register { width, size } => externs::InstanceKind::Register { width, size },
+                InstanceKind::Counter { unit, size } => {
+                    externs::InstanceKind::Counter { unit: counter_unit(unit), size }
+                }
+                InstanceKind::DirectCounter { unit, table } => {
+                    let table_size = program.tables[table.index()].size;
+                    externs::InstanceKind::DirectCounter { unit: counter_unit(unit), table_size }
+                }
+            };
+            externs::InstanceSpec { name: instance.name.clone(), kind }
+        })
+        .collect();
+    externs::State::new(&specs, workers)
+}
+
+fn counter_unit(unit: CounterUnit) -> externs::Unit {
+    match unit {
+        CounterUnit::Packets => externs::Unit::Packets,
+        CounterUnit::Bytes => externs::Unit::Bytes,
+        CounterUnit::Both => externs::Unit::Both,
+    }
+}
+
+fn build_table(program: &Program, table: &p4jet_ir::Table) -> Result<tables::Table, String> {
+    let actions = table.actions.iter().map(|action| {
+        let params = &program.actions[action.action.index()].params;
+        tables::ActionSpec { param_widths: params.iter().map(|f| program.width(*f)).collect() }
+    });
+    let spec = tables::TableSpec {
+        keys: table
+            .keys
+            .iter()
+            .map(|key| tables::KeySpec { width: key.width, kind: match_kind(key.kind) })
+            .collect(),
+        actions: actions.collect(),
+        size: table.size,
+        row_per_entry: !table.direct.is_empty(),
+        default: action(&table.default),
+    };
+    let mut built = tables::Table::new(spec);
+    for entry in &table.entries {
+        let key = entry.key.iter().map(key_match).collect();
+        let entry = tables::Entry { key, priority: entry.priority, action: action(&entry.action) };
+        built.insert(entry).map_err(|error| format!("table `{}`: {error}", table.name))?;
+    }
+    Ok(built)
+}
+
+fn action(call: &ActionCall) -> tables::Action {
+    tables::Action { action: call.action, data: call.data.clone() }
+}
+
+fn match_kind(kind: p4jet_ir::MatchKind) -> tables::MatchKind {
+    match kind {
+        p4jet_ir::MatchKind::Exact => tables::MatchKind::Exact,
+        p4jet_ir::MatchKind::Lpm => tables::MatchKind::Lpm,
+        p4jet_ir::MatchKind::Ternary => tables::MatchKind::Ternary,
+        p4jet_ir::MatchKind::Range => tables::MatchKind::Range,
+        p4jet_ir::MatchKind::Optional => tables::MatchKind::Optional,
+    }
+}
+
+fn key_match(m: &p4jet_ir::KeyMatch) -> tables::KeyMatch {
+    match m.clone() {
+        p4jet_ir::KeyMatch::Exact(value) => tables::KeyMatch::Exact(value),
+        p4jet_ir::KeyMatch::Lpm { value, prefix_len } => tables::KeyMatch::Lpm { value, prefix_len },
+        p4jet_ir::KeyMatch::Ternary { value, mask } => tables::KeyMatch::Ternary { value, mask },
+        p4jet_ir::KeyMatch::Range { lo, hi } => tables::KeyMatch::Range { lo, hi },
+        p4jet_ir::KeyMatch::Optional(value) => tables::KeyMatch::Optional(value),
+    }
+}

@@ -1,0 +1,658 @@
+//! The pipeline IR: what a P4 program means, without P4.
+//!
+//! Monomorphic, inlined, fixed-width. A [`Program`] is a set of scalar [`Field`]s (header fields, validity bits,
+//! metadata, temporaries, action data), [`Header`]s grouping some of them, [`Table`]s, [`Action`]s, and [`Block`]s
+//! (parsers, controls, deparsers) that are control-flow graphs over them. An architecture decides which blocks run in
+//! which order ([`Program::ingress`], [`Program::egress`]) and which fields carry intrinsic values
+//! ([`Program::intrinsics`]); nothing here knows an architecture's name.
+//!
+//! # Meaning, for every executor
+//!
+//! * Every field is 0 when a packet arrives, except the intrinsics. Fields hold values of exactly their width, as
+//!   unsigned bit patterns; signedness is in the operators. `bool` is a width of 1. Width 0 does not occur, except as
+//!   varbit values.
+//! * A header's validity is an ordinary 1-bit field. Reading the fields of an invalid header just reads the fields
+//!   (lowering emits the zeroing that the design asks for).
+//! * Expressions are pure. Statements of a [`Node`] run in order, then its terminator.
+//! * Block by block, first [`Program::ingress`], then [`Program::egress`]; [`Terminator::Return`] goes to the next block;
+//!   after the last the packet leaves by the port in [`Program::egress_port`]. [`Terminator::Drop`] ends it at once.
+//! * The packet cursor starts at the first byte of the frame and is always on a byte boundary: headers have a whole
+//!   number of bytes (the verifier asks for it). What lies beyond the cursor is the payload. A block of kind
+//!   [`BlockKind::Deparser`] starts with an empty output to which [`Op::Emit`] appends; when it returns, the output
+//!   followed by the payload becomes the frame, and the cursor is 0 again.
+//! * When [`Op::Extract`], [`Op::Advance`] or [`Op::Lookahead`] would pass the end of the frame, nothing is changed, the
+//!   block's [`Block::error_field`] becomes [`Program::error_packet_too_short`] and the block returns (reject). An
+//!   extract whose varbit length exceeds the field's width sets [`Program::error_header_too_short`] instead; a varbit
+//!   length or an advance that is not a multiple of 8 sets the code of `ParserInvalidArgument` in [`Program::errors`]
+//!   (0 if there is no such error). Order of the checks: invalid argument, header too short, packet too short.
+
+use num_bigint::BigUint;
+
+pub mod eval;
+pub mod passes;
+#[cfg(feature = "random")]
+pub mod random;
+pub mod text;
+pub mod verify;
+mod walk;
+
+macro_rules! index {
+    ($(#[$doc:meta] $name:ident;)*) => {$(
+        #[$doc]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub u32);
+        impl $name {
+            /// As an index.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )*};
+}
+
+index! {
+    /// Index in [`Program::fields`].
+    FieldId;
+    /// Index in [`Program::headers`].
+    HeaderId;
+    /// Index in [`Program::actions`].
+    ActionId;
+    /// Index in [`Program::tables`].
+    TableId;
+    /// Index in [`Program::blocks`].
+    BlockId;
+    /// Index in [`Cfg::nodes`].
+    NodeId;
+    /// Index in [`Program::instances`].
+    InstanceId;
+    /// Index in [`Program::locs`]; 0 is "nowhere".
+    Loc;
+}
+
+/// A whole program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Program {
+    /// Name of the program (file stem), for reports.
+    pub name: String,
+    /// All scalar storage of a packet.
+    pub fields: Vec<Field>,
+    /// Headers that are extracted or emitted.
+    pub headers: Vec<Header>,
+    /// Actions reachable from tables.
+    pub actions: Vec<Action>,
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// Extern instances with state.
+    pub instances: Vec<Instance>,
+    /// Parsers, controls, deparsers.
+    pub blocks: Vec<Block>,
+    /// What runs on arrival, in order.
+    pub ingress: Vec<BlockId>,
+    /// What runs, in order, once per copy that leaves.
+    pub egress: Vec<BlockId>,
+    /// The port a packet leaves by.
+    pub egress_port: Option<FieldId>,
+    /// Fields set when a packet arrives.
+    pub intrinsics: Vec<(Intrinsic, FieldId)>,
+    /// Names of the error codes; the code of an error is its index. 0 is NoError.
+    pub errors: Vec<String>,
+    /// Code of PacketTooShort.
+    pub error_packet_too_short: u32,
+    /// Code of HeaderTooShort.
+    pub error_header_too_short: u32,
+    /// Why packets are dropped; [`Terminator::Drop`] names one by index.
+    pub drop_reasons: Vec<String>,
+    /// Source places, for traces and reports; entry 0 is a dummy.
+    pub locs: Vec<SourceLoc>,
+}
+
+/// A place in the P4 text, resolved so that nothing here needs the text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SourceLoc {
+    /// File name as given.
+    pub file: String,
+    /// 1-based line; 0 for none.
+    pub line: u32,
+    /// 1-based column.
+    pub column: u32,
+}
+
+/// What the packet loop knows about a packet on arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Intrinsic {
+    /// Port it came from.
+    IngressPort,
+    /// Bytes of the frame.
+    PacketLength,
+    /// Microseconds since the process started.
+    IngressTimestamp,
+    /// The same, taken at the start of egress.
+    EgressTimestamp,
+}
+
+/// A scalar.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Full dotted name, unique: `hdr.ipv4.ttl`, `hdr.vlan[0].$valid$`, `standard_metadata.egress_spec`.
+    pub name: String,
+    /// Width in bits; for a varbit the maximum.
+    pub width: u32,
+    /// What it belongs to.
+    pub kind: FieldKind,
+}
+
+/// What a field is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldKind {
+    /// A field of a header.
+    Header(HeaderId),
+    /// The validity bit of a header.
+    Valid(HeaderId),
+    /// User or intrinsic metadata: named in the program, shown in traces.
+    Metadata,
+    /// Action data of one action, set from the entry before the action runs.
+    ActionData(ActionId),
+    /// Anything else: locals, inlined parameters, results.
+    Temporary,
+}
+
+/// A header instance. Elements of stacks and members of unions are headers of their own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Header {
+    /// Full dotted name: `hdr.ipv4`, `hdr.vlan[0]`.
+    pub name: String,
+    /// Its 1-bit validity field.
+    pub valid: FieldId,
+    /// Its fields in wire order.
+    pub fields: Vec<HeaderField>,
+}
+
+/// A field inside a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeaderField {
+    /// The field.
+    pub field: FieldId,
+    /// For a varbit: the field that holds its current length in bits. The value is right-aligned (the number that the
+    /// bits form).
+    pub varbit_length: Option<FieldId>,
+}
+
+/// An action that tables run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Action {
+    /// Full dotted control-plane name.
+    pub name: String,
+    /// Action data: fields of kind [`FieldKind::ActionData`], set from the entry.
+    pub params: Vec<FieldId>,
+    /// What it does. [`Terminator::Return`] ends it, [`Terminator::Exit`] ends it and the applying block.
+    pub body: Cfg,
+    /// Where it is declared.
+    pub loc: Loc,
+}
+
+/// How a key field matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MatchKind {
+    /// Equal.
+    Exact,
+    /// Longest prefix.
+    Lpm,
+    /// Value and mask.
+    Ternary,
+    /// From low to high.
+    Range,
+    /// Equal or anything.
+    Optional,
+}
+
+/// A key field of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Control-plane name: `hdr.ipv4.dstAddr`.
+    pub name: String,
+    /// Width in bits.
+    pub width: u32,
+    /// How it matches.
+    pub kind: MatchKind,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Full dotted control-plane name: `ingress.ipv4_lpm`.
+    pub name: String,
+    /// Key fields.
+    pub keys: Vec<Key>,
+    /// Actions in declaration order; entries, the default and `action_run` name them by index in this list.
+    pub actions: Vec<TableAction>,
+    /// Default action.
+    pub default: ActionCall,
+    /// Whether the control plane must not change it.
+    pub const_default: bool,
+    /// Most entries.
+    pub size: u32,
+    /// Entries given in the program, most important first.
+    pub entries: Vec<Entry>,
+    /// Whether the control plane must not change the entries.
+    pub const_entries: bool,
+    /// Direct counters and the like: counted on every hit, by the entry's row.
+    pub direct: Vec<InstanceId>,
+    /// A table made by lowering (value sets): not shown among the program's tables.
+    pub hidden: bool,
+    /// Where it is declared.
+    pub loc: Loc,
+}
+
+/// An action in a table's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableAction {
+    /// The action.
+    pub action: ActionId,
+    /// Not as default action (`@tableonly`).
+    pub table_only: bool,
+    /// Only as default action (`@defaultonly`).
+    pub default_only: bool,
+}
+
+/// An action of a table with its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionCall {
+    /// Index in [`Table::actions`].
+    pub action: u32,
+    /// One value per action parameter.
+    pub data: Vec<BigUint>,
+}
+
+/// An entry given in the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// One per key.
+    pub key: Vec<KeyMatch>,
+    /// Smaller wins.
+    pub priority: u32,
+    /// What to do.
+    pub action: ActionCall,
+    /// Where it is written.
+    pub loc: Loc,
+}
+
+/// What one key field of an entry matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyMatch {
+    /// This value.
+    Exact(BigUint),
+    /// The first `prefix_len` bits of `value`.
+    Lpm {
+        /// Value, 0 beyond the prefix.
+        value: BigUint,
+        /// Bits that count.
+        prefix_len: u32,
+    },
+    /// `value` where `mask` has ones.
+    Ternary {
+        /// Value, 0 where the mask is 0.
+        value: BigUint,
+        /// Mask.
+        mask: BigUint,
+    },
+    /// `lo` to `hi`, both included.
+    Range {
+        /// Lowest.
+        lo: BigUint,
+        /// Highest.
+        hi: BigUint,
+    },
+    /// This value or any.
+    Optional(Option<BigUint>),
+}
+
+/// An extern instance with state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instance {
+    /// Full dotted control-plane name.
+    pub name: String,
+    /// What it is.
+    pub kind: InstanceKind,
+    /// Where it is declared.
+    pub loc: Loc,
+}
+
+/// What a counter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterUnit {
+    /// Packets.
+    Packets,
+    /// Bytes.
+    Bytes,
+    /// Both.
+    Both,
+}
+
+/// Kinds of extern state.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InstanceKind {
+    /// Array of values.
+    Register {
+        /// Width of a cell in bits.
+        width: u32,
+        /// Cells.
+        size: u32,
+    },
+    /// Array of counters.
+    Counter {
+        /// What is counted.
+        unit: CounterUnit,
+        /// Cells.
+        size: u32,
+    },
+    /// One counter per entry of `table`.
+    DirectCounter {
+        /// What is counted.
+        unit: CounterUnit,
+        /// The table.
+        table: TableId,
+    },
+}
+
+/// What a block is for; only reports and the verifier ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockKind {
+    /// May extract; rejects by setting its error field.
+    Parser,
+    /// Match-action.
+    Control,
+    /// May emit.
+    Deparser,
+}
+
+/// A parser, control or deparser.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    /// Name of the P4 object: `ParserImpl`, `ingress`.
+    pub name: String,
+    /// What it is.
+    pub kind: BlockKind,
+    /// The code.
+    pub body: Cfg,
+    /// Where a parser puts the error code when it rejects.
+    pub error_field: Option<FieldId>,
+}
+
+/// A control-flow graph. Execution starts at node 0.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cfg {
+    /// The nodes.
+    pub nodes: Vec<Node>,
+}
+
+/// A basic block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// For people: the parser state or "then of router.p4:41"; empty where there is nothing to say.
+    pub label: String,
+    /// Statements in order.
+    pub stmts: Vec<Stmt>,
+    /// What comes next.
+    pub terminator: Terminator,
+    /// Where the terminator comes from.
+    pub terminator_loc: Loc,
+}
+
+/// A statement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stmt {
+    /// What it does.
+    pub op: Op,
+    /// Where it comes from.
+    pub loc: Loc,
+}
+
+/// The kinds of statement.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// `dest = value`; widths are equal.
+    Set {
+        /// Destination.
+        dest: FieldId,
+        /// Value.
+        value: Expr,
+    },
+    /// Parser: takes the header's bits off the packet into its fields and makes it valid.
+    Extract {
+        /// The header.
+        header: HeaderId,
+        /// Length in bits of its (only) varbit field, if it has one. Any width.
+        varbit_length: Option<Expr>,
+    },
+    /// Parser: moves the cursor.
+    Advance {
+        /// By so many bits. Any width.
+        bits: Expr,
+    },
+    /// Parser: reads bits ahead of the cursor without moving it. `dest`'s width says how many.
+    Lookahead {
+        /// Destination.
+        dest: FieldId,
+    },
+    /// Deparser: appends the header to the output if it is valid.
+    Emit {
+        /// The header.
+        header: HeaderId,
+    },
+    /// Calls an extern function (crate externs) by name.
+    Extern {
+        /// Its name: `crc32`, `register.read`, `log_msg`.
+        function: String,
+        /// The instance it works on.
+        instance: Option<InstanceId>,
+        /// Arguments.
+        args: Vec<Expr>,
+        /// Fields that receive the results.
+        outs: Vec<FieldId>,
+        /// Compile-time texts: a format string.
+        text: Vec<String>,
+    },
+}
+
+/// What ends a node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Terminator {
+    /// On to a node.
+    Goto(NodeId),
+    /// Two ways.
+    If {
+        /// Width 1.
+        cond: Expr,
+        /// If it is 1.
+        then: NodeId,
+        /// If it is 0.
+        otherwise: NodeId,
+    },
+    /// Many ways by value.
+    Switch {
+        /// What is looked at.
+        value: Expr,
+        /// Distinct values of its width.
+        cases: Vec<(BigUint, NodeId)>,
+        /// If none is equal.
+        default: NodeId,
+    },
+    /// Looks the keys up, runs the entry's action (or the default), goes on.
+    Apply {
+        /// The table.
+        table: TableId,
+        /// One expression per key, of its width.
+        keys: Vec<Expr>,
+        /// Gets 1 on a hit, 0 on a miss, before the action runs.
+        hit: Option<FieldId>,
+        /// Gets the index in [`Table::actions`] of the action, before it runs. Width 32.
+        action_run: Option<FieldId>,
+        /// Where to go on.
+        next: NodeId,
+        /// Where to go when the action ends with [`Terminator::Exit`].
+        exit: NodeId,
+    },
+    /// End of the block or action.
+    Return,
+    /// In an action: end of the action and of the block that applied the table.
+    Exit,
+    /// Parser: sets the block's error field to this code (width 32) and ends the block.
+    Reject(Expr),
+    /// The packet is gone. Index in [`Program::drop_reasons`].
+    Drop(u32),
+}
+
+/// A pure expression of a fixed width.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expr {
+    /// A number below 2^width.
+    Const {
+        /// Value.
+        value: BigUint,
+        /// Width in bits.
+        width: u32,
+    },
+    /// A field's value.
+    Field(FieldId),
+    /// One operand.
+    Unary(UnaryOp, Box<Expr>),
+    /// Two operands.
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// Bits `hi` down to `lo` of the operand; width `hi - lo + 1`.
+    Slice {
+        /// Operand.
+        value: Box<Expr>,
+        /// Highest bit.
+        hi: u32,
+        /// Lowest bit.
+        lo: u32,
+    },
+    /// First operand above the second.
+    Concat(Box<Expr>, Box<Expr>),
+    /// Zero-extension to a larger width.
+    ZeroExtend(Box<Expr>, u32),
+    /// Sign-extension to a larger width.
+    SignExtend(Box<Expr>, u32),
+    /// `cond` (width 1) ? a : b
+    Select(Box<Expr>, Box<Expr>, Box<Expr>),
+}
+
+/// Unary operators; the result has the operand's width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnaryOp {
+    /// Every bit inverted.
+    Not,
+    /// Two's complement.
+    Neg,
+}
+
+/// Binary operators. Operands have equal widths and the result has it too, unless said otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BinaryOp {
+    /// Modulo 2^width.
+    Add,
+    /// Modulo 2^width.
+    Sub,
+    /// Modulo 2^width.
+    Mul,
+    /// Unsigned; division by 0 gives 0.
+    DivU,
+    /// Unsigned; modulo 0 gives 0.
+    RemU,
+    /// Saturating at 2^width - 1.
+    SatAddU,
+    /// Saturating at 0.
+    SatSubU,
+    /// Saturating, two's complement.
+    SatAddS,
+    /// Saturating, two's complement.
+    SatSubS,
+    /// Bitwise.
+    And,
+    /// Bitwise.
+    Or,
+    /// Bitwise.
+    Xor,
+    /// Left; the count may have any width; a count of width or more gives 0.
+    Shl,
+    /// Right with zeros; the count may have any width.
+    ShrU,
+    /// Right with the sign; the count may have any width.
+    ShrS,
+    /// Width 1.
+    Eq,
+    /// Width 1.
+    Ne,
+    /// Unsigned, width 1.
+    LtU,
+    /// Unsigned, width 1.
+    LeU,
+    /// Two's complement, width 1.
+    LtS,
+    /// Two's complement, width 1.
+    LeS,
+}
+
+impl Expr {
+    /// A constant.
+    pub fn constant(value: impl Into<BigUint>, width: u32) -> Expr {
+        Expr::Const { value: value.into(), width }
+    }
+
+    /// The expression's width in bits.
+    pub fn width(&self, program: &Program) -> u32 {
+        match self {
+            Expr::Const { width, .. } => *width,
+            Expr::Field(f) => program.fields[f.index()].width,
+            Expr::Unary(_, a) => a.width(program),
+            Expr::Binary(op, a, _) => {
+                if op.is_comparison() {
+                    1
+                } else {
+                    a.width(program)
+                }
+            }
+            Expr::Slice { hi, lo, .. } => hi - lo + 1,
+            Expr::Concat(a, b) => a.width(program) + b.width(program),
+            Expr::ZeroExtend(_, w) | Expr::SignExtend(_, w) => *w,
+            Expr::Select(_, a, _) => a.width(program),
+        }
+    }
+}
+
+impl BinaryOp {
+    /// Whether the result has width 1.
+    pub fn is_comparison(self) -> bool {
+        use BinaryOp::*;
+        matches!(self, Eq | Ne | LtU | LeU | LtS | LeS)
+    }
+
+    /// Whether the second operand may have any width.
+    pub fn is_shift(self) -> bool {
+        use BinaryOp::*;
+        matches!(self, Shl | ShrU | ShrS)
+    }
+}
+
+impl Program {
+    /// The width of a field in bits.
+    pub fn width(&self, field: FieldId) -> u32 {
+        self.fields[field.index()].width
+    }
+
+    /// The most bytes all headers that any block emits can have together: the headroom a packet may need.
+    pub fn emitted_bytes_max(&self) -> u32 {
+        let mut bits = 0u64;
+        for block in &self.blocks {
+            for node in &block.body.nodes {
+                for stmt in &node.stmts {
+                    if let Op::Emit { header } = stmt.op {
+                        let header = &self.headers[header.index()];
+                        bits += header.fields.iter().map(|f| u64::from(self.width(f.field))).sum::<u64>();
+                    }
+                }
+            }
+        }
+        u32::try_from(bits.div_ceil(8)).unwrap_or(u32::MAX)
+    }
+}

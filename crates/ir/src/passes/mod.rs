@@ -1,0 +1,47 @@
+//! Passes: from a program to a simpler one that means the same.
+//!
+//! Every pass takes and leaves a program that the verifier accepts, and keeps what becomes of every packet. They do not
+//! keep what a trace tells: where steps matter, run the program as lowering made it.
+
+use crate::Program;
+
+mod fold_constants;
+mod propagate_copies;
+mod remove_dead_sets;
+mod thread_jumps;
+
+pub use fold_constants::{fold_constants, fold_expr};
+pub use propagate_copies::propagate_copies;
+pub use remove_dead_sets::remove_dead_sets;
+pub use thread_jumps::thread_jumps;
+
+/// A pass with its name.
+pub type Pass = (&'static str, fn(&mut Program));
+
+/// What [`run`] does, in order.
+pub const PASSES: [Pass; 6] = [
+    // First, because it turns branches into jumps.
+    ("fold_constants", fold_constants),
+    // Makes nodes long, which the next, looking at one node at a time, needs.
+    ("thread_jumps", thread_jumps),
+    ("propagate_copies", propagate_copies),
+    // Copies of constants have arrived where they are used.
+    ("fold_constants", fold_constants),
+    // After copies were propagated nobody reads many of them.
+    ("remove_dead_sets", remove_dead_sets),
+    // Folding and removing left jumps and empty nodes.
+    ("thread_jumps", thread_jumps),
+];
+
+/// Simplifies a program.
+pub fn run(program: &mut Program) {
+    for (_, pass) in PASSES {
+        pass(program);
+    }
+}
+
+/// All graphs of a program: actions' and blocks'.
+fn graphs_mut(program: &mut Program) -> impl Iterator<Item = &mut crate::Cfg> {
+    let actions = program.actions.iter_mut().map(|a| &mut a.body);
+    actions.chain(program.blocks.iter_mut().map(|b| &mut b.body))
+}

@@ -1,0 +1,257 @@
+//! Removes `Set`s of fields that nobody reads any more.
+//!
+//! Before
+//! ```text
+//! meta.x = 0x1:8
+//! meta.x = 0x2:8
+//! standard_metadata.egress_spec = zext(meta.x, 9)
+//! meta.x = 0x3:8
+//! ```
+//! After
+//! ```text
+//! meta.x = 0x2:8
+//! standard_metadata.egress_spec = zext(meta.x, 9)
+//! ```
+//!
+//! A field is live where some way of the packet from there on reads it before it is written. Looked at is the whole
+//! pipeline: blocks follow each other, and a table may run any of its actions. At the end of the pipeline the egress port
+//! is read; where a packet is dropped, nothing is. A header's fields are read by its emits, whole. Results of `Apply` that
+//! nobody reads are forgotten too. Extern calls, extracts and lookaheads stay: they do more than write.
+
+use crate::{BlockId, Cfg, FieldId, Node, Op, Program, TableId, Terminator};
+
+/// The pass.
+pub fn remove_dead_sets(program: &mut Program) {
+    let liveness = Liveness::of(program);
+    let headers = std::mem::take(&mut program.headers);
+    for (index, action) in program.actions.iter_mut().enumerate() {
+        let ends = &liveness.action_ends[index];
+        for (node, live) in action.body.nodes.iter_mut().zip(&liveness.action_nodes[index]) {
+            sweep(node, live, ends, &headers);
+        }
+    }
+    for (index, block) in program.blocks.iter_mut().enumerate() {
+        let ends = &liveness.block_ends[index];
+        for (node, live) in block.body.nodes.iter_mut().zip(&liveness.block_nodes[index]) {
+            sweep(node, live, ends, &headers);
+        }
+    }
+    program.headers = headers;
+}
+
+/// Removes dead sets of one node.
+fn sweep(node: &mut Node, live: &NodeLive, ends: &Ends, headers: &[crate::Header]) {
+    if let Terminator::Apply { hit, action_run, .. } = &mut node.terminator {
+        for result in [hit, action_run] {
+            if result.is_some_and(|f| !live.results.has(f)) {
+                *result = None;
+            }
+        }
+    }
+    let mut after = live.before_terminator.clone();
+    let mut dead = vec![false; node.stmts.len()];
+    for (index, stmt) in node.stmts.iter().enumerate().rev() {
+        match &stmt.op {
+            Op::Set { dest, .. } if !after.has(*dest) => dead[index] = true,
+            op => step(op, &mut after, ends, headers),
+        }
+    }
+    let mut dead = dead.into_iter();
+    node.stmts.retain(|_| dead.next() == Some(false));
+}
+
+/// From what is live after a statement to what is live before it.
+fn step(op: &Op, live: &mut FieldSet, ends: &Ends, headers: &[crate::Header]) {
+    op.for_each_write(headers, &mut |f| live.remove(f));
+    if op.may_reject() {
+        live.add_all(&ends.rejected);
+    }
+    op.for_each_read(headers, &mut |f| live.add(f));
+}
+
+/// What is live where a graph is left.
+#[derive(Clone, PartialEq)]
+struct Ends {
+    returned: FieldSet,
+    exited: FieldSet,
+    rejected: FieldSet,
+}
+
+struct NodeLive {
+    /// On entry.
+    entry: FieldSet,
+    /// After all statements, before the terminator.
+    before_terminator: FieldSet,
+    /// For `Apply`: after the lookup, before the action.
+    results: FieldSet,
+}
+
+struct Liveness {
+    action_nodes: Vec<Vec<NodeLive>>,
+    action_ends: Vec<Ends>,
+    block_nodes: Vec<Vec<NodeLive>>,
+    block_ends: Vec<Ends>,
+}
+
+impl Liveness {
+    fn of(program: &Program) -> Liveness {
+        let empty = FieldSet::new(program.fields.len());
+        let ends = Ends { returned: empty.clone(), exited: empty.clone(), rejected: empty.clone() };
+        let nodes = |body: &Cfg| -> Vec<NodeLive> {
+            let node = || NodeLive {
+                entry: empty.clone(),
+                before_terminator: empty.clone(),
+                results: empty.clone(),
+            };
+            body.nodes.iter().map(|_| node()).collect()
+        };
+        let mut liveness = Liveness {
+            action_nodes: program.actions.iter().map(|a| nodes(&a.body)).collect(),
+            action_ends: vec![ends.clone(); program.actions.len()],
+            block_nodes: program.blocks.iter().map(|b| nodes(&b.body)).collect(),
+            block_ends: vec![ends; program.blocks.len()],
+        };
+        // A block that does not run could run anywhere.
+        for (index, ends) in liveness.block_ends.iter_mut().enumerate() {
+            let id = BlockId(index as u32);
+            if !program.ingress.contains(&id) && !program.egress.contains(&id) {
+                ends.returned.fill();
+                ends.rejected.fill();
+            }
+        }
+        // Sets only grow, so this ends.
+        while liveness.round(program) {}
+        liveness
+    }
+
+    /// Walks everything backwards once. Whether anything changed.
+    fn round(&mut self, program: &Program) -> bool {
+        let mut changed = false;
+        let mut after = FieldSet::new(program.fields.len());
+        if let Some(port) = program.egress_port {
+            after.add(port);
+        }
+        let order: Vec<BlockId> = program.ingress.iter().chain(&program.egress).copied().collect();
+        for id in order.iter().rev() {
+            let block = &program.blocks[id.index()];
+            let ends = &mut self.block_ends[id.index()];
+            changed |= ends.returned.add_all(&after);
+            let mut rejected = after.clone();
+            if let Some(error) = block.error_field {
+                rejected.remove(error);
+            }
+            changed |= ends.rejected.add_all(&rejected);
+            changed |= self.block(program, *id);
+            after = self.block_nodes[id.index()][0].entry.clone();
+        }
+        for index in 0..program.blocks.len() as u32 {
+            if !order.contains(&BlockId(index)) {
+                changed |= self.block(program, BlockId(index));
+            }
+        }
+        for (index, action) in program.actions.iter().enumerate() {
+            let mut nodes = std::mem::take(&mut self.action_nodes[index]);
+            changed |= self.graph(program, &action.body, &mut nodes, &self.action_ends[index]);
+            self.action_nodes[index] = nodes;
+        }
+        changed
+    }
+
+    fn block(&mut self, program: &Program, id: BlockId) -> bool {
+        let body = &program.blocks[id.index()].body;
+        let mut nodes = std::mem::take(&mut self.block_nodes[id.index()]);
+        let mut changed = self.graph(program, body, &mut nodes, &self.block_ends[id.index()]);
+        // What is live after a table is live after its actions.
+        for node in &body.nodes {
+            if let Terminator::Apply { table, next, exit, .. } = &node.terminator {
+                for action in &program.tables[table.index()].actions {
+                    let ends = &mut self.action_ends[action.action.index()];
+                    changed |= ends.returned.add_all(&nodes[next.index()].entry);
+                    changed |= ends.exited.add_all(&nodes[exit.index()].entry);
+                }
+            }
+        }
+        self.block_nodes[id.index()] = nodes;
+        changed
+    }
+
+    fn graph(&self, program: &Program, body: &Cfg, nodes: &mut [NodeLive], ends: &Ends) -> bool {
+        let mut changed = false;
+        for (index, node) in body.nodes.iter().enumerate().rev() {
+            let mut live = FieldSet::new(program.fields.len());
+            match &node.terminator {
+                Terminator::Return => live.add_all(&ends.returned),
+                Terminator::Exit => live.add_all(&ends.exited),
+                Terminator::Reject(_) => live.add_all(&ends.rejected),
+                _ => false,
+            };
+            node.terminator.for_each_target(&mut |n| {
+                live.add_all(&nodes[n.index()].entry);
+            });
+            if let Terminator::Apply { table, hit, action_run, .. } = &node.terminator {
+                live = self.before_actions(program, *table);
+                changed |= nodes[index].results.add_all(&live);
+                for f in [hit, action_run].into_iter().flatten() {
+                    live.remove(*f);
+                }
+            }
+            node.terminator.for_each_expr(&mut |e| e.for_each_field(&mut |f| live.add(f)));
+            changed |= nodes[index].before_terminator.add_all(&live);
+            for stmt in node.stmts.iter().rev() {
+                step(&stmt.op, &mut live, ends, &program.headers);
+            }
+            changed |= nodes[index].entry.add_all(&live);
+        }
+        changed
+    }
+
+    /// What is live between a table's lookup and its action. What is live after the table is live at the actions' ends.
+    fn before_actions(&self, program: &Program, table: TableId) -> FieldSet {
+        let mut live = FieldSet::new(program.fields.len());
+        for action in &program.tables[table.index()].actions {
+            let mut before = self.action_nodes[action.action.index()][0].entry.clone();
+            for param in &program.actions[action.action.index()].params {
+                before.remove(*param);
+            }
+            live.add_all(&before);
+        }
+        live
+    }
+}
+
+#[derive(Clone, PartialEq)]
+struct FieldSet {
+    words: Vec<u64>,
+}
+
+impl FieldSet {
+    fn new(fields: usize) -> FieldSet {
+        FieldSet { words: vec![0; fields.div_ceil(64)] }
+    }
+
+    fn has(&self, f: FieldId) -> bool {
+        self.words[f.index() / 64] >> (f.index() % 64) & 1 == 1
+    }
+
+    fn add(&mut self, f: FieldId) {
+        self.words[f.index() / 64] |= 1 << (f.index() % 64);
+    }
+
+    fn remove(&mut self, f: FieldId) {
+        self.words[f.index() / 64] &= !(1 << (f.index() % 64));
+    }
+
+    fn fill(&mut self) {
+        self.words.fill(u64::MAX);
+    }
+
+    /// Whether any was new.
+    fn add_all(&mut self, other: &FieldSet) -> bool {
+        let mut new = false;
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            new |= *other & !*word != 0;
+            *word |= other;
+        }
+        new
+    }
+}

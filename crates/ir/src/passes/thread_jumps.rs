@@ -1,0 +1,147 @@
+//! Leads jumps to where they end, joins nodes that always follow each other, and removes nodes that nothing leads to.
+//!
+//! Before
+//! ```text
+//! n0:
+//!   if meta.x then n1 else n2
+//! n1:
+//!   goto n3
+//! n2:
+//!   meta.y = 0x1:8
+//!   goto n4
+//! n3:
+//!   return
+//! n4:
+//!   meta.z = 0x2:8
+//!   goto n3
+//! ```
+//! After
+//! ```text
+//! n0:
+//!   if meta.x then n2 else n1
+//! n1:
+//!   meta.y = 0x1:8
+//!   meta.z = 0x2:8
+//!   return
+//! n2:
+//!   return
+//! ```
+//!
+//! On exit every node but the first can be reached, no node ends with a jump to one that only it leads to, and no
+//! jump leads to a node that only jumps on. A table none of whose actions exits goes on at one place.
+
+use std::collections::HashSet;
+
+use crate::{Cfg, NodeId, Program, Terminator};
+
+/// The pass.
+pub fn thread_jumps(program: &mut Program) {
+    let exiting: Vec<bool> = {
+        let exits = |body: &Cfg| body.nodes.iter().any(|n| matches!(n.terminator, Terminator::Exit));
+        let action_exits: Vec<bool> = program.actions.iter().map(|a| exits(&a.body)).collect();
+        program.tables.iter().map(|t| t.actions.iter().any(|a| action_exits[a.action.index()])).collect()
+    };
+    for cfg in super::graphs_mut(program) {
+        for node in &mut cfg.nodes {
+            if let Terminator::Apply { table, next, exit, .. } = &mut node.terminator
+                && !exiting[table.index()]
+            {
+                *exit = *next;
+            }
+        }
+        follow_empty(cfg);
+        join(cfg);
+        remove_unreachable(cfg);
+    }
+}
+
+/// Retargets what leads to empty nodes.
+fn follow_empty(cfg: &mut Cfg) {
+    let destination: Vec<NodeId> =
+        (0..cfg.nodes.len() as u32).map(|n| end_of_jumps(cfg, NodeId(n))).collect();
+    for node in &mut cfg.nodes {
+        node.terminator.for_each_target_mut(&mut |target| *target = destination[target.index()]);
+    }
+    for index in 0..cfg.nodes.len() {
+        let Terminator::Goto(target) = cfg.nodes[index].terminator else { continue };
+        let target = &cfg.nodes[target.index()];
+        let ends = matches!(target.terminator, Terminator::Return | Terminator::Exit | Terminator::Drop(_));
+        if target.stmts.is_empty() && ends {
+            (cfg.nodes[index].terminator, cfg.nodes[index].terminator_loc) =
+                (target.terminator.clone(), target.terminator_loc);
+        }
+    }
+}
+
+/// The first node from here on that does something.
+fn end_of_jumps(cfg: &Cfg, start: NodeId) -> NodeId {
+    let mut seen = HashSet::new();
+    let mut at = start;
+    while let Terminator::Goto(next) = cfg.nodes[at.index()].terminator
+        && cfg.nodes[at.index()].stmts.is_empty()
+        // Jumps in a circle stay what they are.
+        && seen.insert(at)
+    {
+        at = next;
+    }
+    at
+}
+
+/// Appends each node to the only one that leads to it, where that one leads nowhere else.
+fn join(cfg: &mut Cfg) {
+    let reachable = reachable(cfg);
+    let mut leading = vec![0u32; cfg.nodes.len()];
+    // Entering counts.
+    leading[0] = 1;
+    let reached: Vec<usize> = (0..cfg.nodes.len()).filter(|index| reachable[*index]).collect();
+    for index in &reached {
+        cfg.nodes[*index].terminator.for_each_target(&mut |n| leading[n.index()] += 1);
+    }
+    for index in reached {
+        while let Terminator::Goto(next) = cfg.nodes[index].terminator
+            && leading[next.index()] == 1
+            && next.index() != index
+        {
+            let after = &mut cfg.nodes[next.index()];
+            let stmts = std::mem::take(&mut after.stmts);
+            // What is left of it jumps to itself, so that nobody takes it for a way on; it is unreachable now.
+            let terminator = std::mem::replace(&mut after.terminator, Terminator::Goto(next));
+            let terminator_loc = after.terminator_loc;
+            let label = std::mem::take(&mut after.label);
+            let node = &mut cfg.nodes[index];
+            node.stmts.extend(stmts);
+            node.terminator = terminator;
+            node.terminator_loc = terminator_loc;
+            if node.label.is_empty() {
+                node.label = label;
+            }
+        }
+    }
+}
+
+fn reachable(cfg: &Cfg) -> Vec<bool> {
+    let mut reachable = vec![false; cfg.nodes.len()];
+    let mut open = vec![NodeId(0)];
+    while let Some(node) = open.pop() {
+        if !std::mem::replace(&mut reachable[node.index()], true) {
+            cfg.nodes[node.index()].terminator.for_each_target(&mut |n| open.push(n));
+        }
+    }
+    reachable
+}
+
+/// Removes nodes and numbers the others anew, in the old order.
+fn remove_unreachable(cfg: &mut Cfg) {
+    let reachable = reachable(cfg);
+    let mut new_id = Vec::with_capacity(reachable.len());
+    let mut kept = 0;
+    for reachable in &reachable {
+        new_id.push(NodeId(kept));
+        kept += u32::from(*reachable);
+    }
+    let mut keep = reachable.into_iter();
+    cfg.nodes.retain(|_| keep.next() == Some(true));
+    for node in &mut cfg.nodes {
+        node.terminator.for_each_target_mut(&mut |n| *n = new_id[n.index()]);
+    }
+}

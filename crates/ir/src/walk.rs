@@ -1,0 +1,189 @@
+//! Walks over expressions, statements and ends of nodes: what they read, write and lead to.
+
+use crate::*;
+
+impl Expr {
+    /// Calls `f` with every field that the expression reads, as often as it does.
+    pub fn for_each_field(&self, f: &mut dyn FnMut(FieldId)) {
+        match self {
+            Expr::Const { .. } => {}
+            Expr::Field(field) => f(*field),
+            Expr::Unary(_, a)
+            | Expr::Slice { value: a, .. }
+            | Expr::ZeroExtend(a, _)
+            | Expr::SignExtend(a, _) => {
+                a.for_each_field(f);
+            }
+            Expr::Binary(_, a, b) | Expr::Concat(a, b) => {
+                a.for_each_field(f);
+                b.for_each_field(f);
+            }
+            Expr::Select(c, a, b) => {
+                c.for_each_field(f);
+                a.for_each_field(f);
+                b.for_each_field(f);
+            }
+        }
+    }
+
+    /// Calls `f` with every expression inside this one and then with itself: operands before what uses them.
+    pub fn rewrite(&mut self, f: &mut dyn FnMut(&mut Expr)) {
+        match self {
+            Expr::Const { .. } | Expr::Field(_) => {}
+            Expr::Unary(_, a)
+            | Expr::Slice { value: a, .. }
+            | Expr::ZeroExtend(a, _)
+            | Expr::SignExtend(a, _) => {
+                a.rewrite(f);
+            }
+            Expr::Binary(_, a, b) | Expr::Concat(a, b) => {
+                a.rewrite(f);
+                b.rewrite(f);
+            }
+            Expr::Select(c, a, b) => {
+                c.rewrite(f);
+                a.rewrite(f);
+                b.rewrite(f);
+            }
+        }
+        f(self);
+    }
+
+    /// Expressions below each other, this one included; 1 for a field.
+    pub fn depth(&self) -> u32 {
+        1 + match self {
+            Expr::Const { .. } | Expr::Field(_) => 0,
+            Expr::Unary(_, a)
+            | Expr::Slice { value: a, .. }
+            | Expr::ZeroExtend(a, _)
+            | Expr::SignExtend(a, _) => a.depth(),
+            Expr::Binary(_, a, b) | Expr::Concat(a, b) => a.depth().max(b.depth()),
+            Expr::Select(c, a, b) => c.depth().max(a.depth()).max(b.depth()),
+        }
+    }
+}
+
+impl Op {
+    /// Calls `f` with each expression of the statement.
+    pub fn for_each_expr(&self, f: &mut dyn FnMut(&Expr)) {
+        match self {
+            Op::Set { value: e, .. }
+            | Op::Extract { varbit_length: Some(e), .. }
+            | Op::Advance { bits: e } => f(e),
+            Op::Extern { args, .. } => args.iter().for_each(f),
+            Op::Extract { varbit_length: None, .. } | Op::Lookahead { .. } | Op::Emit { .. } => {}
+        }
+    }
+
+    /// Calls `f` with each expression of the statement.
+    pub fn for_each_expr_mut(&mut self, f: &mut dyn FnMut(&mut Expr)) {
+        match self {
+            Op::Set { value: e, .. }
+            | Op::Extract { varbit_length: Some(e), .. }
+            | Op::Advance { bits: e } => f(e),
+            Op::Extern { args, .. } => args.iter_mut().for_each(f),
+            Op::Extract { varbit_length: None, .. } | Op::Lookahead { .. } | Op::Emit { .. } => {}
+        }
+    }
+
+    /// Calls `f` with each field that the statement reads: those of its expressions, and what an emit writes out.
+    pub fn for_each_read(&self, headers: &[Header], f: &mut dyn FnMut(FieldId)) {
+        self.for_each_expr(&mut |e| e.for_each_field(f));
+        if let Op::Emit { header } = self {
+            headers[header.index()].for_each_field(f);
+        }
+    }
+
+    /// Calls `f` with each field that the statement may write. A statement that rejects writes none of them, but the
+    /// error field of its block.
+    pub fn for_each_write(&self, headers: &[Header], f: &mut dyn FnMut(FieldId)) {
+        match self {
+            Op::Set { dest, .. } | Op::Lookahead { dest } => f(*dest),
+            Op::Extract { header, .. } => headers[header.index()].for_each_field(f),
+            Op::Extern { outs, .. } => outs.iter().copied().for_each(f),
+            Op::Advance { .. } | Op::Emit { .. } => {}
+        }
+    }
+
+    /// Whether the statement can make a parser reject.
+    pub fn may_reject(&self) -> bool {
+        matches!(self, Op::Extract { .. } | Op::Advance { .. } | Op::Lookahead { .. })
+    }
+}
+
+impl Header {
+    /// Calls `f` with the validity bit, each field, and the varbit's length field.
+    pub fn for_each_field(&self, f: &mut dyn FnMut(FieldId)) {
+        f(self.valid);
+        for field in &self.fields {
+            f(field.field);
+            if let Some(length) = field.varbit_length {
+                f(length);
+            }
+        }
+    }
+}
+
+impl Terminator {
+    /// Calls `f` with each expression.
+    pub fn for_each_expr(&self, f: &mut dyn FnMut(&Expr)) {
+        match self {
+            Terminator::If { cond: e, .. } | Terminator::Switch { value: e, .. } | Terminator::Reject(e) => {
+                f(e)
+            }
+            Terminator::Apply { keys, .. } => keys.iter().for_each(f),
+            Terminator::Goto(_) | Terminator::Return | Terminator::Exit | Terminator::Drop(_) => {}
+        }
+    }
+
+    /// Calls `f` with each expression.
+    pub fn for_each_expr_mut(&mut self, f: &mut dyn FnMut(&mut Expr)) {
+        match self {
+            Terminator::If { cond: e, .. } | Terminator::Switch { value: e, .. } | Terminator::Reject(e) => {
+                f(e)
+            }
+            Terminator::Apply { keys, .. } => keys.iter_mut().for_each(f),
+            Terminator::Goto(_) | Terminator::Return | Terminator::Exit | Terminator::Drop(_) => {}
+        }
+    }
+
+    /// Calls `f` with each node that may come next, as often as it is named.
+    pub fn for_each_target(&self, f: &mut dyn FnMut(NodeId)) {
+        match self {
+            Terminator::Goto(n) => f(*n),
+            Terminator::If { then, otherwise, .. } => {
+                f(*then);
+                f(*otherwise);
+            }
+            Terminator::Switch { cases, default, .. } => {
+                cases.iter().for_each(|(_, n)| f(*n));
+                f(*default);
+            }
+            Terminator::Apply { next, exit, .. } => {
+                f(*next);
+                f(*exit);
+            }
+            Terminator::Return | Terminator::Exit | Terminator::Reject(_) | Terminator::Drop(_) => {}
+        }
+    }
+
+    /// Calls `f` with each node that may come next, as often as it is named.
+    pub fn for_each_target_mut(&mut self, f: &mut dyn FnMut(&mut NodeId)) {
+        match self {
+            Terminator::Goto(n) => f(n),
+            Terminator::If { then, otherwise, .. } => {
+                f(then);
+                f(otherwise);
+            }
+            Terminator::Switch { cases, default, .. } => {
+                cases.iter_mut().for_each(|(_, n)| f(n));
+                f(default);
+            }
+            Terminator::Apply { next, exit, .. } => {
+                f(next);
+                f(exit);
+            }
+            Terminator::Return | Terminator::Exit | Terminator::Reject(_) | Terminator::Drop(_) => {}
+        }
+    }
+}

@@ -1,0 +1,692 @@
+//! The whole pipeline as one control-flow graph, and what is known about it before code is emitted.
+
+use p4jet_ir::{
+    BlockKind, Cfg, Expr, FieldId, FieldKind, HeaderId, NodeId, Op, Program, Terminator,
+};
+use std::collections::HashSet;
+
+/// A node of one of the blocks that run, in running order: an index into [`Flow::places`].
+pub type Place = usize;
+
+/// Where a node stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Position {
+    /// Index in [`Flow::sequence`].
+    pub step: usize,
+    /// The node.
+    pub node: NodeId,
+}
+
+/// Something that lives as long as a packet: a field, or one of the machine's own variables.
+///
+/// Indices: the fields, then the cursor, then one offset per header.
+pub type Slot = usize;
+
+/// A set of slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotSet(Vec<u64>);
+
+impl SlotSet {
+    fn new(count: usize) -> Self {
+        SlotSet(vec![0; count.div_ceil(64)])
+    }
+    fn insert(&mut self, slot: Slot) {
+        self.0[slot / 64] |= 1 << (slot % 64);
+    }
+    fn remove(&mut self, slot: Slot) {
+        self.0[slot / 64] &= !(1 << (slot % 64));
+    }
+    /// Whether `slot` is in the set.
+    pub fn contains(&self, slot: Slot) -> bool {
+        self.0[slot / 64] >> (slot % 64) & 1 == 1
+    }
+    fn union(&mut self, other: &SlotSet) -> bool {
+        let mut changed = false;
+        for (a, b) in self.0.iter_mut().zip(&other.0) {
+            let new = *a | b;
+            changed |= new != *a;
+            *a = new;
+        }
+        changed
+    }
+    /// The members in order.
+    pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
+        (0..self.0.len() * 64).filter(|&s| self.contains(s))
+    }
+}
+
+/// What is known of the cursor before a node runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cursor {
+    /// Not reached.
+    Unreached,
+    /// Always this many bits.
+    Bits(u32),
+    /// Differs from packet to packet.
+    Varying,
+}
+
+impl Cursor {
+    fn join(self, other: Cursor) -> Cursor {
+        use Cursor::*;
+        match (self, other) {
+            (Unreached, x) | (x, Unreached) => x,
+            (Bits(a), Bits(b)) if a == b => Bits(a),
+            _ => Varying,
+        }
+    }
+
+    /// After an extract or advance of a known number of bits, or of an unknown one.
+    fn advance(self, bits: Option<u32>) -> Cursor {
+        use Cursor::*;
+        match (self, bits) {
+            (Unreached, _) => Unreached,
+            (Bits(a), Some(b)) if u64::from(a) + u64::from(b) <= 1 << 24 => Bits(a + b),
+            _ => Varying,
+        }
+    }
+}
+
+/// How the frame that leaves is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deparse {
+    /// Whatever path a packet took, it leaves with the headers it came with, where they were: changed fields are written
+    /// back in place.
+    InPlace,
+    /// Looked at per packet: in place if the headers match, else put together anew.
+    Checked,
+    /// Always put together as the emits run (control flow in the deparser).
+    Scratch,
+}
+
+/// The pipeline, flat.
+pub struct Flow<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// The blocks that run, in order: indices in [`Program::blocks`].
+    pub sequence: Vec<usize>,
+    /// All nodes of all steps.
+    pub places: Vec<Position>,
+    first: Vec<Place>,
+    /// Reverse post-order number of each place; `usize::MAX` if unreachable.
+    pub order: Vec<usize>,
+    /// Slots live before each place.
+    pub live: Vec<SlotSet>,
+    /// The cursor before each place.
+    pub cursor: Vec<Cursor>,
+    /// Header fields that any statement sets (extraction does not count).
+    pub written: HashSet<FieldId>,
+    /// Fields whose value anything needs.
+    pub needed: HashSet<FieldId>,
+    /// For each header: its offset in bytes, if every extraction puts it at the same.
+    pub fixed_offset: Vec<Option<u32>>,
+    /// Headers that some parser extracts.
+    pub extracted: HashSet<HeaderId>,
+    /// How each deparser works; `None` for other steps.
+    pub deparse: Vec<Option<Deparse>>,
+    /// Headers emitted by each deparser step, in order, where that order does not depend on the packet.
+    pub emits: Vec<Vec<HeaderId>>,
+    /// Places that can reach themselves.
+    pub in_cycle: Vec<bool>,
+    /// For each action: the fields it reads, its own data excepted.
+    action_uses: Vec<SlotSet>,
+}
+
+impl<'a> Flow<'a> {
+    /// Analyses a program.
+    pub fn new(program: &'a Program) -> Flow<'a> {
+        let sequence: Vec<usize> = program.ingress.iter().chain(&program.egress).map(|b| b.index()).collect();
+        let mut places = Vec::new();
+        let mut first = Vec::new();
+        for (step, &block) in sequence.iter().enumerate() {
+            first.push(places.len());
+            let nodes = program.blocks[block].body.nodes.len() as u32;
+            places.extend((0..nodes).map(|n| Position { step, node: NodeId(n) }));
+        }
+        let slots = program.fields.len() + 1 + program.headers.len();
+        let count = places.len();
+        let mut flow = Flow {
+            program,
+            sequence,
+            places,
+            first,
+            order: vec![usize::MAX; count],
+            live: vec![SlotSet::new(slots); count],
+            cursor: vec![Cursor::Unreached; count],
+            written: HashSet::new(),
+            needed: HashSet::new(),
+            fixed_offset: vec![None; program.headers.len()],
+            extracted: HashSet::new(),
+            deparse: Vec::new(),
+            emits: Vec::new(),
+            in_cycle: vec![false; count],
+            action_uses: Vec::new(),
+        };
+        flow.find_order();
+        flow.find_cycles();
+        flow.find_cursor();
+        flow.find_writes();
+        flow.find_deparse();
+        flow.find_needed();
+        flow.find_live();
+        flow
+    }
+
+    /// The slot of a field.
+    pub fn field_slot(&self, field: FieldId) -> Slot {
+        field.index()
+    }
+    /// The slot of the cursor, in bits.
+    pub fn cursor_slot(&self) -> Slot {
+        self.program.fields.len()
+    }
+    /// The slot of a header's offset in the frame in bytes, plus one; 0 when it did not come from the frame.
+    pub fn offset_slot(&self, header: HeaderId) -> Slot {
+        self.program.fields.len() + 1 + header.index()
+    }
+
+    /// The first place, if anything runs at all.
+    pub fn start(&self) -> Option<Place> {
+        (!self.places.is_empty()).then_some(0)
+    }
+    /// The node at a place.
+    pub fn node(&self, place: Place) -> &'a p4jet_ir::Node {
+        let p = self.places[place];
+        &self.program.blocks[self.sequence[p.step]].body.nodes[p.node.index()]
+    }
+    /// The block of a place.
+    pub fn block(&self, place: Place) -> &'a p4jet_ir::Block {
+        &self.program.blocks[self.sequence[self.places[place].step]]
+    }
+    /// Another node of the same step.
+    pub fn sibling(&self, place: Place, node: NodeId) -> Place {
+        self.first[self.places[place].step] + node.index()
+    }
+    /// Where the step after that of `place` begins; `None` after the last.
+    pub fn next_step(&self, place: Place) -> Option<Place> {
+        self.first.get(self.places[place].step + 1).copied()
+    }
+
+    /// The places that may follow.
+    pub fn successors(&self, place: Place) -> Vec<Place> {
+        let mut out = Vec::new();
+        let node = self.node(place);
+        let fallible =
+            node.stmts.iter().any(|s| matches!(s.op, Op::Extract { .. } | Op::Advance { .. } | Op::Lookahead { .. }));
+        if fallible {
+            out.extend(self.next_step(place));
+        }
+        match &node.terminator {
+            Terminator::Goto(n) => out.push(self.sibling(place, *n)),
+            Terminator::If { then, otherwise, .. } => {
+                out.push(self.sibling(place, *then));
+                out.push(self.sibling(place, *otherwise));
+            }
+            Terminator::Switch { cases, default, .. } => {
+                out.extend(cases.iter().map(|(_, n)| self.sibling(place, *n)));
+                out.push(self.sibling(place, *default));
+            }
+            Terminator::Apply { next, exit, .. } => {
+                out.push(self.sibling(place, *next));
+                out.push(self.sibling(place, *exit));
+            }
+            Terminator::Return | Terminator::Reject(_) | Terminator::Exit => out.extend(self.next_step(place)),
+            Terminator::Drop(_) => {}
+        }
+        out.sort_unstable();
+        out.dedup();
+        out
+    }
+
+    fn find_order(&mut self) {
+        let mut postorder = Vec::new();
+        let mut seen = vec![false; self.places.len()];
+        let mut stack: Vec<(Place, Vec<Place>)> = Vec::new();
+        if let Some(start) = self.start() {
+            seen[start] = true;
+            stack.push((start, self.successors(start)));
+        }
+        while let Some((place, rest)) = stack.last_mut() {
+            match rest.pop() {
+                Some(next) if !seen[next] => {
+                    seen[next] = true;
+                    let successors = self.successors(next);
+                    stack.push((next, successors));
+                }
+                Some(_) => {}
+                None => {
+                    postorder.push(*place);
+                    stack.pop();
+                }
+            }
+        }
+        for (number, place) in postorder.into_iter().rev().enumerate() {
+            self.order[place] = number;
+        }
+    }
+
+    fn find_cycles(&mut self) {
+        let mut graph = petgraph::graph::DiGraph::<(), ()>::new();
+        let nodes: Vec<_> = self.places.iter().map(|_| graph.add_node(())).collect();
+        for place in 0..self.places.len() {
+            for next in self.successors(place) {
+                graph.add_edge(nodes[place], nodes[next], ());
+                self.in_cycle[place] |= next == place;
+            }
+        }
+        // Kosaraju's algorithm, because petgraph's does not recurse.
+        for component in petgraph::algo::kosaraju_scc(&graph) {
+            if component.len() > 1 {
+                for node in component {
+                    self.in_cycle[node.index()] = true;
+                }
+            }
+        }
+    }
+
+    fn in_reverse_postorder(&self) -> Vec<Place> {
+        let mut all: Vec<Place> = (0..self.places.len()).filter(|&p| self.order[p] != usize::MAX).collect();
+        all.sort_by_key(|&p| self.order[p]);
+        all
+    }
+
+    /// Bits of a header without varbit fields; `None` with.
+    pub fn header_bits(&self, header: HeaderId) -> Option<u32> {
+        let header = &self.program.headers[header.index()];
+        header
+            .fields
+            .iter()
+            .map(|f| if f.varbit_length.is_some() { None } else { Some(self.program.width(f.field)) })
+            .sum()
+    }
+
+    fn find_cursor(&mut self) {
+        let places = self.in_reverse_postorder();
+        if let Some(start) = self.start() {
+            self.cursor[start] = Cursor::Bits(0);
+        }
+        let mut offsets: Vec<Vec<Cursor>> = vec![Vec::new(); self.program.headers.len()];
+        loop {
+            let mut changed = false;
+            offsets.iter_mut().for_each(Vec::clear);
+            for &place in &places {
+                let mut cursor = self.cursor[place];
+                let mut on_error = Cursor::Unreached;
+                for stmt in &self.node(place).stmts {
+                    match &stmt.op {
+                        Op::Extract { header, .. } => {
+                            on_error = on_error.join(cursor);
+                            offsets[header.index()].push(cursor);
+                            cursor = cursor.advance(self.header_bits(*header));
+                        }
+                        Op::Advance { bits } => {
+                            on_error = on_error.join(cursor);
+                            let known = match bits {
+                                Expr::Const { value, .. } => u32::try_from(value).ok(),
+                                _ => None,
+                            };
+                            cursor = cursor.advance(known);
+                        }
+                        Op::Lookahead { .. } => on_error = on_error.join(cursor),
+                        _ => {}
+                    }
+                }
+                if self.block(place).kind == BlockKind::Deparser
+                    && matches!(self.node(place).terminator, Terminator::Return)
+                {
+                    cursor = Cursor::Bits(0);
+                }
+                let error_target = self.next_step(place);
+                for next in self.successors(place) {
+                    let mut value = self.cursor[next].join(cursor);
+                    if Some(next) == error_target {
+                        value = value.join(on_error);
+                    }
+                    changed |= value != self.cursor[next];
+                    self.cursor[next] = value;
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        for (header, seen) in offsets.iter().enumerate() {
+            if !seen.is_empty() {
+                self.extracted.insert(HeaderId(header as u32));
+            }
+            self.fixed_offset[header] = match seen.first() {
+                Some(&Cursor::Bits(b)) if seen.iter().all(|&c| c == Cursor::Bits(b)) => Some(b / 8),
+                _ => None,
+            };
+        }
+    }
+
+    fn all_bodies(&self) -> Vec<&'a Cfg> {
+        let p = self.program;
+        let mut steps: Vec<usize> = self.sequence.clone();
+        steps.sort_unstable();
+        steps.dedup();
+        steps.iter().map(|&b| &p.blocks[b].body).chain(p.actions.iter().map(|a| &a.body)).collect()
+    }
+
+    fn find_writes(&mut self) {
+        for body in self.all_bodies() {
+            for node in &body.nodes {
+                for stmt in &node.stmts {
+                    match &stmt.op {
+                        Op::Set { dest, .. } | Op::Lookahead { dest } => {
+                            self.written.insert(*dest);
+                        }
+                        Op::Extern { outs, .. } => self.written.extend(outs),
+                        _ => {}
+                    }
+                }
+                if let Terminator::Apply { hit, action_run, .. } = &node.terminator {
+                    self.written.extend(hit.iter().chain(action_run));
+                }
+            }
+        }
+        for block in &self.program.blocks {
+            self.written.extend(block.error_field);
+        }
+        for action in &self.program.actions {
+            self.written.extend(&action.params);
+        }
+        // After a deparser headers no longer lie where they were extracted. If another one may emit them again, it must have
+        // all their fields.
+        let deparsers = self.sequence.iter().filter(|&&b| self.program.blocks[b].kind == BlockKind::Deparser).count();
+        if deparsers > 1 {
+            for header in &self.program.headers {
+                self.written.extend(header.fields.iter().map(|f| f.field));
+                self.written.extend(header.fields.iter().filter_map(|f| f.varbit_length));
+            }
+        }
+    }
+
+    fn find_deparse(&mut self) {
+        for step in 0..self.sequence.len() {
+            let block = &self.program.blocks[self.sequence[step]];
+            if block.kind != BlockKind::Deparser {
+                self.deparse.push(None);
+                self.emits.push(Vec::new());
+                continue;
+            }
+            match self.straight_emits(step) {
+                Some(emits) => {
+                    let in_place = self.always_in_place(&emits);
+                    self.deparse.push(Some(if in_place { Deparse::InPlace } else { Deparse::Checked }));
+                    self.emits.push(emits);
+                }
+                None => {
+                    self.deparse.push(Some(Deparse::Scratch));
+                    self.emits.push(Vec::new());
+                }
+            }
+        }
+    }
+
+    /// The emits of a deparser that always runs the same way and does not touch the headers it emits.
+    fn straight_emits(&self, step: usize) -> Option<Vec<HeaderId>> {
+        let body = &self.program.blocks[self.sequence[step]].body;
+        let mut emits = Vec::new();
+        let mut node = 0usize;
+        let mut seen = 0;
+        loop {
+            for stmt in &body.nodes[node].stmts {
+                match &stmt.op {
+                    Op::Emit { header } => emits.push(*header),
+                    Op::Set { dest, .. } | Op::Lookahead { dest } => {
+                        if matches!(self.program.fields[dest.index()].kind, FieldKind::Header(_) | FieldKind::Valid(_)) {
+                            return None;
+                        }
+                    }
+                    Op::Extern { outs, .. } => {
+                        let header = |f: &FieldId| {
+                            matches!(self.program.fields[f.index()].kind, FieldKind::Header(_) | FieldKind::Valid(_))
+                        };
+                        if outs.iter().any(header) {
+                            return None;
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            seen += 1;
+            match &body.nodes[node].terminator {
+                Terminator::Return => break,
+                Terminator::Goto(n) if seen <= body.nodes.len() => node = n.index(),
+                _ => return None,
+            }
+        }
+        // A header with a varbit field whose length changed would need re-assembly by parts.
+        let varbit_written = emits.iter().any(|h| self.varbit_written(*h));
+        (!varbit_written).then_some(emits)
+    }
+
+    /// Whether anything but extraction sets a varbit field of the header or its length.
+    pub fn varbit_written(&self, header: HeaderId) -> bool {
+        self.program.headers[header.index()].fields.iter().any(|f| {
+            f.varbit_length.is_some_and(|l| self.written.contains(&l) || self.written.contains(&f.field))
+        })
+    }
+
+    /// Whether packets always leave with exactly the extracted headers: nothing changes validity, every header is
+    /// extracted at most once and in the order of the emits, everything extracted is emitted, and nothing is skipped.
+    fn always_in_place(&self, emits: &[HeaderId]) -> bool {
+        let parsers = self.sequence.iter().filter(|&&b| self.program.blocks[b].kind == BlockKind::Parser).count();
+        let deparsers = self.sequence.iter().filter(|&&b| self.program.blocks[b].kind == BlockKind::Deparser).count();
+        if parsers != 1 || deparsers != 1 {
+            return false;
+        }
+        let valid_written = emits.iter().chain(&self.extracted).any(|h| {
+            let header = &self.program.headers[h.index()];
+            self.written.contains(&header.valid)
+                || header.fields.iter().any(|f| f.varbit_length.is_some_and(|l| self.written.contains(&l)))
+        });
+        if valid_written {
+            return false;
+        }
+        let rank = |h: HeaderId| {
+            let mut at = emits.iter().enumerate().filter(|(_, e)| **e == h).map(|(i, _)| i);
+            let first = at.next()?;
+            at.next().is_none().then_some(first + 1)
+        };
+        // The rank of the last header extracted before each place: a longest path, so a cycle never settles.
+        let mut before = vec![0usize; self.places.len()];
+        for _ in 0..=emits.len() + 1 {
+            let mut changed = false;
+            for place in self.in_reverse_postorder() {
+                let mut last = before[place];
+                for stmt in &self.node(place).stmts {
+                    match &stmt.op {
+                        Op::Extract { header, .. } => match rank(*header) {
+                            Some(r) if r > last => last = r,
+                            _ => return false,
+                        },
+                        Op::Advance { .. } => return false,
+                        _ => {}
+                    }
+                }
+                for next in self.successors(place) {
+                    if before[next] < last {
+                        before[next] = last;
+                        changed = true;
+                    }
+                }
+            }
+            if !changed {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn find_needed(&mut self) {
+        let mut needed: HashSet<FieldId> = HashSet::new();
+        for body in self.all_bodies() {
+            for node in &body.nodes {
+                for stmt in &node.stmts {
+                    op_uses(&stmt.op, &mut |f| {
+                        needed.insert(f);
+                    });
+                    if let Op::Emit { header: header_id } = stmt.op {
+                        let header = &self.program.headers[header_id.index()];
+                        needed.insert(header.valid);
+                        for f in &header.fields {
+                            if self.written.contains(&f.field) || self.varbit_written(header_id) {
+                                needed.insert(f.field);
+                            }
+                            needed.extend(f.varbit_length);
+                        }
+                    }
+                }
+                terminator_uses(&node.terminator, &mut |f| {
+                    needed.insert(f);
+                });
+            }
+        }
+        needed.extend(self.program.egress_port);
+        self.needed = needed;
+    }
+
+    fn find_live(&mut self) {
+        let slots = self.program.fields.len() + 1 + self.program.headers.len();
+        for action in &self.program.actions {
+            let mut set = SlotSet::new(slots);
+            for node in &action.body.nodes {
+                for stmt in &node.stmts {
+                    op_uses(&stmt.op, &mut |f| set.insert(f.index()));
+                }
+                terminator_uses(&node.terminator, &mut |f| set.insert(f.index()));
+            }
+            for param in &action.params {
+                set.remove(param.index());
+            }
+            self.action_uses.push(set);
+        }
+        let mut places = self.in_reverse_postorder();
+        places.reverse();
+        loop {
+            let mut changed = false;
+            for &place in &places {
+                let mut live = self.live_after(place);
+                let node = self.node(place);
+                terminator_uses(&node.terminator, &mut |f| live.insert(f.index()));
+                for stmt in node.stmts.iter().rev() {
+                    self.live_through(place, &stmt.op, &mut live);
+                }
+                changed |= self.live[place].union(&live);
+            }
+            if !changed {
+                break;
+            }
+        }
+    }
+
+    /// Slots live after the terminator of a place has read its operands; for a table, before its action runs.
+    pub fn live_after(&self, place: Place) -> SlotSet {
+        let slots = self.program.fields.len() + 1 + self.program.headers.len();
+        let mut live = SlotSet::new(slots);
+        let node = self.node(place);
+        for next in self.successors(place) {
+            live.union(&self.live[next]);
+        }
+        match &node.terminator {
+            Terminator::Apply { table, hit, action_run, .. } => {
+                for field in hit.iter().chain(action_run) {
+                    live.remove(field.index());
+                }
+                for action in &self.program.tables[table.index()].actions {
+                    live.union(&self.action_uses[action.action.index()]);
+                }
+            }
+            Terminator::Return | Terminator::Reject(_) | Terminator::Exit => {
+                if self.block(place).kind == BlockKind::Deparser {
+                    live.insert(self.cursor_slot());
+                }
+                if self.next_step(place).is_none() {
+                    self.program.egress_port.iter().for_each(|f| live.insert(f.index()));
+                }
+            }
+            _ => {}
+        }
+        live
+    }
+
+    fn live_through(&self, place: Place, op: &Op, live: &mut SlotSet) {
+        match op {
+            Op::Set { dest, .. } => live.remove(dest.index()),
+            Op::Extern { outs, .. } => outs.iter().for_each(|f| live.remove(f.index())),
+            Op::Extract { header, .. } => {
+                let h = &self.program.headers[header.index()];
+                live.remove(h.valid.index());
+                for f in &h.fields {
+                    live.remove(f.field.index());
+                    f.varbit_length.iter().for_each(|l| live.remove(l.index()));
+                }
+                live.remove(self.offset_slot(*header));
+            }
+            Op::Lookahead { dest } => live.remove(dest.index()),
+            Op::Advance { .. } => {}
+            Op::Emit { header } => {
+                let h = &self.program.headers[header.index()];
+                live.insert(h.valid.index());
+                live.insert(self.offset_slot(*header));
+                for f in &h.fields {
+                    if self.written.contains(&f.field) || self.varbit_written(*header) {
+                        live.insert(f.field.index());
+                    }
+                    f.varbit_length.iter().for_each(|l| live.insert(l.index()));
+                }
+            }
+        }
+        if matches!(op, Op::Extract { .. } | Op::Advance { .. } | Op::Lookahead { .. }) {
+            live.insert(self.cursor_slot());
+            // When it fails, the next step sees what was there before.
+            if let Some(next) = self.next_step(place) {
+                live.union(&self.live[next]);
+            }
+        }
+        op_uses(op, &mut |f| live.insert(f.index()));
+    }
+}
+
+/// Calls `use_` for every field an expression reads.
+pub fn expr_uses(expr: &Expr, use_: &mut impl FnMut(FieldId)) {
+    match expr {
+        Expr::Const { .. } => {}
+        Expr::Field(f) => use_(*f),
+        Expr::Unary(_, a) | Expr::ZeroExtend(a, _) | Expr::SignExtend(a, _) | Expr::Slice { value: a, .. } => {
+            expr_uses(a, use_);
+        }
+        Expr::Binary(_, a, b) | Expr::Concat(a, b) => {
+            expr_uses(a, use_);
+            expr_uses(b, use_);
+        }
+        Expr::Select(c, a, b) => {
+            expr_uses(c, use_);
+            expr_uses(a, use_);
+            expr_uses(b, use_);
+        }
+    }
+}
+
+fn op_uses(op: &Op, use_: &mut impl FnMut(FieldId)) {
+    match op {
+        Op::Set { value, .. } => expr_uses(value, use_),
+        Op::Extract { varbit_length, .. } => varbit_length.iter().for_each(|e| expr_uses(e, use_)),
+        Op::Advance { bits } => expr_uses(bits, use_),
+        Op::Lookahead { .. } | Op::Emit { .. } => {}
+        Op::Extern { args, .. } => args.iter().for_each(|e| expr_uses(e, use_)),
+    }
+}
+
+fn terminator_uses(terminator: &Terminator, use_: &mut impl FnMut(FieldId)) {
+    match terminator {
+        Terminator::If { cond, .. } => expr_uses(cond, use_),
+        Terminator::Switch { value, .. } => expr_uses(value, use_),
+        Terminator::Apply { keys, .. } => keys.iter().for_each(|e| expr_uses(e, use_)),
+        Terminator::Reject(error) => expr_uses(error, use_),
+        Terminator::Goto(_) | Terminator::Return | Terminator::Exit | Terminator::Drop(_) => {}
+    }
+}

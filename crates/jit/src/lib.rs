@@ -1,0 +1,283 @@
+//! The pipeline IR as machine code, by Cranelift.
+//!
+//! [`Compiled`] is a program's code; one per program, shared. [`Engine`] runs it for one worker. See [`codegen`] for the
+//! shape of the code.
+
+#![allow(unsafe_code)]
+
+mod bits;
+mod codegen;
+mod flow;
+mod runtime;
+mod values;
+
+pub use codegen::Error;
+
+use codegen::{Codegen, Helpers, Layout};
+use cranelift_codegen::ir::{AbiParam, Signature, types};
+use cranelift_codegen::isa::CallConv;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{FuncId, Linkage, Module};
+use flow::Flow;
+use p4jet_externs::{CallSite, Env, State};
+use p4jet_ir::{InstanceKind, Loc, Program};
+use p4jet_packet::{BATCH_MAX, Packet};
+use p4jet_tables::{Structure, TableSpec, View};
+use runtime::Ctx;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+/// [`Packet::drop_reason`] of a packet whose `assert` or `assume` failed.
+pub const DROP_ASSERTION: u32 = u32::MAX - 1;
+
+/// Tables of fewer entries are looked up at once, without a cut: they stay in the first-level caches.
+const CUT_ENTRIES_MIN: u32 = 2048;
+
+type Stage = unsafe extern "C" fn(*mut Ctx, *mut Packet, u64);
+
+/// A program's machine code.
+pub struct Compiled {
+    module: ManuallyDrop<JITModule>,
+    stages: Vec<Stage>,
+    sites: Vec<CallSite>,
+    phv_stride: usize,
+    scratch_bytes: usize,
+    instances: usize,
+    listing: Option<String>,
+}
+
+// SAFETY: after `finalize_definitions` the module is only memory: code that is never written again, freed on drop.
+unsafe impl Send for Compiled {}
+// SAFETY: as above.
+unsafe impl Sync for Compiled {}
+
+impl Drop for Compiled {
+    fn drop(&mut self) {
+        // SAFETY: engines hold an `Arc` of this, so no code of the module runs any more; the module is not used again.
+        unsafe { ManuallyDrop::take(&mut self.module).free_memory() };
+    }
+}
+
+/// How to compile.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Keep the assembly text ([`Compiled::listing`]).
+    pub listing: bool,
+    /// Tables of at least so many entries end a stage; `None` for the default.
+    pub cut_entries_min: Option<u32>,
+}
+
+fn internal(error: impl std::fmt::Display) -> Error {
+    Error { message: format!("internal error in code generation (please report): {error}"), loc: Loc(0) }
+}
+
+/// Bytes of PC-relative code per function beyond which we would rather refuse than wait.
+const NODES_MAX: usize = 200_000;
+
+impl Compiled {
+    /// Compiles a program whose tables have the given shapes.
+    pub fn new(program: &Program, tables: &[TableSpec], options: Options) -> Result<Compiled, Error> {
+        let nodes: usize = program.blocks.iter().map(|b| b.body.nodes.len()).sum();
+        if nodes > NODES_MAX {
+            return Err(Error {
+                message: format!("not supported yet: a program of {nodes} nodes (at most {NODES_MAX})"),
+                loc: Loc(0),
+            });
+        }
+        let structures: Vec<Structure> = tables.iter().map(p4jet_tables::structure_of).collect();
+        let flow = Flow::new(program);
+        let layout = Layout::new(&flow, &structures, options.cut_entries_min.unwrap_or(CUT_ENTRIES_MIN));
+
+        let mut flags = settings::builder();
+        flags.set("opt_level", "speed").map_err(internal)?;
+        flags.set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }).map_err(internal)?;
+        flags.set("is_pic", "false").map_err(internal)?;
+        flags.set("use_colocated_libcalls", "false").map_err(internal)?;
+        // Packets do not carry secrets of ours, and the guard costs a fifth of the router's rate.
+        flags.set("enable_table_access_spectre_mitigation", "false").map_err(internal)?;
+        let isa = cranelift_native::builder()
+            .map_err(internal)?
+            .finish(settings::Flags::new(flags))
+            .map_err(internal)?;
+        let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
+        builder.symbol("p4jet_wide", runtime::wide as *const u8);
+        builder.symbol("p4jet_read_bits", runtime::read_bits as *const u8);
+        builder.symbol("p4jet_write_bits", runtime::write_bits as *const u8);
+        builder.symbol("p4jet_copy", runtime::copy as *const u8);
+        builder.symbol("p4jet_replace", runtime::replace as *const u8);
+        builder.symbol("p4jet_call_extern", runtime::call_extern as *const u8);
+        let mut module = JITModule::new(builder);
+
+        let signature = |module: &JITModule, params: usize, returns: Option<types::Type>| {
+            let mut s = module.make_signature();
+            s.params = vec![AbiParam::new(types::I64); params];
+            s.returns = returns.into_iter().map(AbiParam::new).collect();
+            s
+        };
+        let mut import = |name: &str, params: usize, returns: bool| -> Result<FuncId, Error> {
+            let s = signature(&module, params, returns.then_some(types::I64));
+            module.declare_function(name, Linkage::Import, &s).map_err(internal)
+        };
+        let wide = import("p4jet_wide", 5, false)?;
+        let read_bits = import("p4jet_read_bits", 5, false)?;
+        let write_bits = import("p4jet_write_bits", 4, false)?;
+        let copy = import("p4jet_copy", 3, false)?;
+        let replace = import("p4jet_replace", 4, false)?;
+        let call_extern = import("p4jet_call_extern", 7, true)?;
+        let prefetch = declare_prefetch(&mut module)?;
+        let lookup = signature(&module, 2, Some(types::I32));
+        let stage_signature = signature(&module, 3, None);
+
+        let mut sites = Vec::new();
+        let mut ids = Vec::new();
+        let mut listing = options.listing.then(String::new);
+        let mut cx = module.make_context();
+        let mut builder_cx = FunctionBuilderContext::new();
+        for stage in 0..=layout.cuts.len() {
+            let id = module
+                .declare_function(&format!("stage_{stage}"), Linkage::Local, &stage_signature)
+                .map_err(internal)?;
+            cx.func.signature = stage_signature.clone();
+            let helpers = Helpers {
+                wide: module.declare_func_in_func(wide, &mut cx.func),
+                read_bits: module.declare_func_in_func(read_bits, &mut cx.func),
+                write_bits: module.declare_func_in_func(write_bits, &mut cx.func),
+                copy: module.declare_func_in_func(copy, &mut cx.func),
+                replace: module.declare_func_in_func(replace, &mut cx.func),
+                call_extern: module.declare_func_in_func(call_extern, &mut cx.func),
+                prefetch: prefetch.map(|p| module.declare_func_in_func(p, &mut cx.func)),
+                lookup: cx.func.import_signature(lookup.clone()),
+            };
+            let frontend = module.target_config();
+            let b = FunctionBuilder::new(&mut cx.func, &mut builder_cx);
+            Codegen::emit(b, &flow, &layout, &structures, helpers, &mut sites, stage, frontend)?;
+            cx.set_disasm(options.listing);
+            module.define_function(id, &mut cx).map_err(|e| internal(format!("{e:?}")))?;
+            if let (Some(text), Some(code)) = (&mut listing, cx.compiled_code()) {
+                text.push_str(&format!("; stage {stage}\n{}\n", code.vcode.as_deref().unwrap_or("")));
+            }
+            module.clear_context(&mut cx);
+            ids.push(id);
+        }
+        module.finalize_definitions().map_err(internal)?;
+        let stages = ids
+            .into_iter()
+            .map(|id| {
+                let code = module.get_finalized_function(id);
+                // SAFETY: compiled above with exactly this signature.
+                unsafe { std::mem::transmute::<*const u8, Stage>(code) }
+            })
+            .collect();
+        Ok(Compiled {
+            module: ManuallyDrop::new(module),
+            stages,
+            sites,
+            phv_stride: layout.stride as usize,
+            scratch_bytes: program.emitted_bytes_max() as usize + 64,
+            instances: program.instances.len(),
+            listing,
+        })
+    }
+
+    /// The assembly, if it was asked for.
+    pub fn listing(&self) -> Option<&str> {
+        self.listing.as_deref()
+    }
+
+    /// Number of stages: one more than there are cuts.
+    pub fn stages(&self) -> usize {
+        self.stages.len()
+    }
+}
+
+/// Cranelift has no prefetch instruction: a function of two instructions that clobbers nothing stands in.
+fn declare_prefetch(module: &mut JITModule) -> Result<Option<FuncId>, Error> {
+    if cfg!(not(target_arch = "x86_64")) {
+        return Ok(None);
+    }
+    let signature =
+        Signature { params: vec![AbiParam::new(types::I64)], returns: vec![], call_conv: CallConv::PreserveAll };
+    let id = module.declare_function("prefetch", Linkage::Local, &signature).map_err(internal)?;
+    // prefetcht0 [rdi]; ret
+    module.define_function_bytes(id, 16, &[0x0f, 0x18, 0x0f, 0xc3], &[]).map_err(internal)?;
+    Ok(Some(id))
+}
+
+/// Runs compiled code for one worker.
+pub struct Engine {
+    compiled: Arc<Compiled>,
+    queues: Vec<Box<[u32; BATCH_MAX]>>,
+    queue_bases: Vec<*mut u32>,
+    counts: Vec<u64>,
+    phv: Vec<u64>,
+    scratch: Vec<u8>,
+    registers: Vec<*mut u64>,
+    counters: Vec<*mut u64>,
+}
+
+// SAFETY: the raw pointers lead into memory that the engine owns or that `State`, shared and atomic, keeps; see `new`.
+unsafe impl Send for Engine {}
+
+impl Engine {
+    /// An engine for worker `worker` of `state`, which must be the state of the compiled program and outlive the engine.
+    pub fn new(compiled: Arc<Compiled>, program: &Program, state: &State, worker: usize) -> Engine {
+        let stages = compiled.stages.len();
+        let mut queues: Vec<Box<[u32; BATCH_MAX]>> = (0..stages).map(|_| Box::new([0; BATCH_MAX])).collect();
+        let queue_bases = queues.iter_mut().map(|q| q.as_mut_ptr()).collect();
+        let mut registers = vec![std::ptr::null_mut(); compiled.instances];
+        let mut counters = vec![std::ptr::null_mut(); compiled.instances];
+        for (i, instance) in program.instances.iter().enumerate() {
+            match instance.kind {
+                InstanceKind::Register { .. } => registers[i] = state.register_base(i as u32) as *mut u64,
+                InstanceKind::Counter { .. } | InstanceKind::DirectCounter { .. } => {
+                    counters[i] = state.counter_base(i as u32, worker) as *mut u64;
+                }
+            }
+        }
+        Engine {
+            queues,
+            queue_bases,
+            counts: vec![0; stages],
+            phv: vec![0; compiled.phv_stride * BATCH_MAX / 8],
+            scratch: vec![0; compiled.scratch_bytes],
+            registers,
+            counters,
+            compiled,
+        }
+    }
+
+    /// Runs the packets through the whole pipeline: sets their egress ports, changes them in place.
+    ///
+    /// # Safety
+    /// Every packet lies in a buffer with as much headroom as [`Program::emitted_bytes_max`] and 64 bytes of slack.
+    /// `views` are the views of the program's tables in order, valid for the call; `env` belongs to the same state as the
+    /// engine. At most [`BATCH_MAX`] packets.
+    pub unsafe fn run(&mut self, packets: &mut [Packet], views: &[*const View], env: &mut Env<'_>, now_us: u64) {
+        assert!(packets.len() <= BATCH_MAX);
+        self.counts.fill(0);
+        self.counts[0] = packets.len() as u64;
+        let mut ctx = Ctx {
+            views: views.as_ptr(),
+            phv: self.phv.as_mut_ptr().cast(),
+            now_us,
+            queues: self.queue_bases.as_ptr(),
+            counts: self.counts.as_mut_ptr(),
+            registers: self.registers.as_ptr(),
+            counters: self.counters.as_ptr(),
+            scratch: self.scratch.as_mut_ptr(),
+            env: std::ptr::from_mut(env).cast(),
+            sites: self.compiled.sites.as_ptr(),
+        };
+        debug_assert_eq!(self.queues.len(), self.compiled.stages.len());
+        for (stage, code) in self.compiled.stages.iter().enumerate() {
+            // SAFETY: generated code writes counts through the pointer taken above.
+            let count = unsafe { *ctx.counts.add(stage) };
+            if count > 0 {
+                // SAFETY: the caller's promises, and memory sized by the layout the code was made with.
+                unsafe { code(&mut ctx, packets.as_mut_ptr(), count) };
+            }
+        }
+    }
+}

@@ -1,0 +1,584 @@
+//! Calls: arguments, inlining of functions, actions and controls, dispatch to core.p4 and the architecture.
+//!
+//! P4_16 "calling convention": arguments are evaluated from left to right, `in` and `inout` copied in, the body runs, and
+//! `out` and `inout` are copied out from left to right, after `exit` too. Where the callee cannot tell the difference the
+//! parameter simply is the argument and nothing is copied.
+
+use std::collections::HashSet;
+
+use p4jet_analysis::typed::{self, Call, Callee, Local, Param, Type};
+use p4jet_ir::{FieldId, FieldKind};
+use p4jet_syntax::ast::Direction;
+use p4jet_syntax::span::Span;
+
+use crate::arch::{Arg, ExternCall};
+use crate::build;
+use crate::context::{Binding, Flow, GLOBAL, Jump, Kind, Lowered, Lowerer, ObjectId, full_name};
+use crate::object::{BlockDecl, Object};
+use crate::place::Place;
+use crate::survey::has_effects;
+use crate::types::Role;
+use crate::value::{Storage, Value};
+
+/// How parameters may be bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passing {
+    /// To a function: it sees nothing of the caller but its parameters, which may be the arguments.
+    Function,
+    /// To an action: it may see the arguments by other names, those of its control.
+    Action,
+    /// To a parser or control applied at one place: as to a function, but the parameters stay bound, as its tables'
+    /// actions exist once.
+    BlockOnce,
+    /// To a parser or control applied at several places: parameters have storage of their own.
+    BlockMany,
+}
+
+/// What is left to do when the callee is done: `place = storage`, in this order.
+type CopyOut = Vec<(Place, Storage)>;
+
+impl Lowerer<'_> {
+    /// Lowers a call; its result is [`Value::Void`] if it has none.
+    pub(crate) fn call(&mut self, call: &Call, ret: &Type) -> Lowered<Value> {
+        let outer = std::mem::replace(&mut self.span, call.span);
+        let result = self.call_inner(call, ret);
+        self.span = outer;
+        result
+    }
+
+    fn call_inner(&mut self, call: &Call, ret: &Type) -> Lowered<Value> {
+        let p = self.program;
+        match &call.callee {
+            Callee::Function(id) => {
+                let function = &p.functions[id.index()];
+                if function.body.is_some() {
+                    return self.call_function(function, call);
+                }
+                let type_args: Vec<Type> = call.type_args.iter().map(|t| self.ty(t)).collect();
+                let own = (&function.type_params[..], &type_args[..]);
+                let args = self.extern_args(&function.params, &call.args, &[own], call.span)?;
+                let call = ExternCall {
+                    name: function.name.clone(),
+                    object: None,
+                    type_args,
+                    args,
+                    ret: ret.clone(),
+                    span: call.span,
+                };
+                self.call_core_function(&call)
+            }
+            Callee::Action(id) => {
+                self.call_action(*id, call)?;
+                Ok(Value::Void)
+            }
+            Callee::Method { object, ext, method } => {
+                let Value::Object(id) = self.expr(object)? else {
+                    return self.bug(object.span, "a method of something that is no object");
+                };
+                self.call_method(id, *ext, *method, call, ret)
+            }
+            Callee::Apply(object) => {
+                let Value::Object(id) = self.expr(object)? else {
+                    return self.bug(object.span, "apply of something that is no object");
+                };
+                let direct = matches!(object.kind, typed::ExprKind::Instance(_));
+                self.apply_block(id, call, direct)?;
+                Ok(Value::Void)
+            }
+            Callee::DirectApply(ty) => {
+                // P4_16 "direct invocation": a local instance of the type's name.
+                let scope = self.block_scope();
+                let known = self.scope_mut(scope).direct.get(&call.span).copied();
+                let id = match known {
+                    Some(id) => id,
+                    None => {
+                        let ty = self.ty(ty);
+                        let id = self.construct(&ty, 0, &[], call.span)?;
+                        self.scope_mut(scope).direct.insert(call.span, id);
+                        id
+                    }
+                };
+                self.apply_block(id, call, true)?;
+                Ok(Value::Void)
+            }
+            Callee::TableApply(id) => {
+                self.apply_table(*id, None, None, call.span)?;
+                Ok(Value::Void)
+            }
+            Callee::SetValid(h) => {
+                let place = self.place(h)?;
+                self.with_storage(&place, &mut |cx, storage| {
+                    cx.set_valid(storage);
+                    Ok(())
+                })?;
+                Ok(Value::Void)
+            }
+            Callee::SetInvalid(h) => {
+                let place = self.place(h)?;
+                self.with_storage(&place, &mut |cx, storage| {
+                    cx.reset(storage);
+                    Ok(())
+                })?;
+                Ok(Value::Void)
+            }
+            Callee::IsValid(h) => Ok(Value::Scalar(self.expr(h)?.is_valid())),
+            Callee::PushFront(s, n) => self.shift_stack(s, *n, true),
+            Callee::PopFront(s, n) => self.shift_stack(s, *n, false),
+        }
+    }
+
+    /// P4_16 "operations on header stacks": elements move by `n`, those that come in are invalid.
+    fn shift_stack(&mut self, stack: &typed::Expr, n: u32, push: bool) -> Lowered<Value> {
+        let place = self.place(stack)?;
+        self.with_storage(&place, &mut |cx, storage| {
+            let Storage::Stack { elements, next } = storage else {
+                return cx.bug(stack.span, "push or pop of something that is no stack");
+            };
+            let size = elements.len();
+            let n = (n as usize).min(size);
+            // From the end that is overwritten first, so that nothing is read after it was written.
+            let order: Vec<usize> = if push { (0..size).rev().collect() } else { (0..size).collect() };
+            for i in order {
+                let from = if push { i.checked_sub(n) } else { Some(i + n).filter(|j| *j < size) };
+                match from {
+                    Some(j) => cx.copy_element(&elements[i], &elements[j]),
+                    None => cx.reset(&elements[i]),
+                }
+            }
+            let (size, n) = (size as u32, n as u32);
+            let old = p4jet_ir::Expr::Field(*next);
+            let konst = |v: u32| p4jet_ir::Expr::constant(v, 32);
+            use p4jet_ir::BinaryOp::{Add, LtU, Sub};
+            let moved = if push {
+                let fits = build::binary(LtU, old.clone(), konst(size - n));
+                build::select(fits, build::binary(Add, old, konst(n)), konst(size))
+            } else {
+                let falls_short = build::binary(LtU, old.clone(), konst(n));
+                build::select(falls_short, konst(0), build::binary(Sub, old, konst(n)))
+            };
+            cx.set(*next, moved);
+            Ok(())
+        })?;
+        Ok(Value::Void)
+    }
+
+    /// Copies one stack element to another, validity included, without touching unions' other members twice.
+    fn copy_element(&mut self, to: &Storage, from: &Storage) {
+        for (dest, source) in to.leaves().into_iter().zip(from.leaves()) {
+            self.set(dest, p4jet_ir::Expr::Field(source));
+        }
+    }
+
+    // -----------------------------------------------------------------------------------------------------------------
+    // Arguments
+
+    /// Evaluates arguments from left to right.
+    fn args(&mut self, params: &[Param], args: &[Option<typed::Expr>]) -> Lowered<Vec<Arg>> {
+        let mut out = Vec::new();
+        for (i, param) in params.iter().enumerate() {
+            let var = &self.program.vars[param.var.index()];
+            let mut evaluated =
+                Arg { dir: param.dir, ty: var.ty.clone(), value: None, place: None, span: self.span };
+            if let Some(e) = args.get(i).and_then(Option::as_ref) {
+                evaluated.span = e.span;
+                let later = args[i + 1..].iter().flatten().any(has_effects);
+                match param.dir {
+                    Direction::Out => evaluated.place = Some(self.place(e)?),
+                    Direction::InOut => {
+                        let place = self.place(e)?;
+                        let value = self.read(&place);
+                        evaluated.value = Some(if later { self.snapshot(value) } else { value });
+                        evaluated.place = Some(place);
+                    }
+                    Direction::In | Direction::None => {
+                        // A place keeps what it is (a header can be emitted), unless it may change before the call.
+                        let place = if self.is_place(e) && !later { Some(self.place(e)?) } else { None };
+                        let value = match &place {
+                            Some(place) => self.read(place),
+                            None => self.expr(e)?,
+                        };
+                        evaluated.value = Some(if later { self.snapshot(value) } else { value });
+                        evaluated.place = place;
+                    }
+                }
+            }
+            out.push(evaluated);
+        }
+        Ok(out)
+    }
+
+    /// Evaluates the arguments of an extern's function or method, whose types mention the given type parameters.
+    fn extern_args(
+        &mut self,
+        params: &[Param],
+        args: &[Option<typed::Expr>],
+        types: &[(&[typed::TypeParamId], &[Type])],
+        _span: Span,
+    ) -> Lowered<Vec<Arg>> {
+        let mut evaluated = self.args(params, args)?;
+        let scope = self.new_scope(self.scope, String::new(), false);
+        for (params, args) in types {
+            let pairs: Vec<_> = params.iter().copied().zip(args.iter().cloned()).collect();
+            self.scope_mut(scope).types.extend(pairs);
+        }
+        for arg in &mut evaluated {
+            arg.ty = self.in_scope(scope, |cx| cx.ty(&arg.ty));
+            if let Some(value @ Value::Integer(_)) = &arg.value {
+                arg.value = Some(self.cast(value.clone(), &Type::Integer, &arg.ty, arg.span)?);
+            }
+        }
+        Ok(evaluated)
+    }
+
+    /// Storage for a variable of the scope at hand, named after the path; not initialised.
+    pub(crate) fn local(&mut self, ty: &Type, name: &str, span: Span) -> Lowered<Storage> {
+        let name = full_name(self.path(), name);
+        let name = self.unique_name(Kind::Variable, &name);
+        self.storage(ty, &name, Role::Local, span)
+    }
+
+    /// Binds parameters in the scope at hand and copies in.
+    fn bind_params(&mut self, params: &[Param], args: Vec<Arg>, passing: Passing) -> Lowered<CopyOut> {
+        let by_reference = self.references(&args, passing);
+        let mut copy_out = Vec::new();
+        for ((param, arg), reference) in params.iter().zip(args).zip(by_reference) {
+            let var = &self.program.vars[param.var.index()];
+            let ty = self.ty(&var.ty);
+            let known = self.scopes[self.scope.0 as usize].vars.get(&param.var).cloned();
+            if let Some(Value::Object(_) | Value::Text(_)) = arg.value {
+                self.bind(param.var, Binding::Value(arg.value.unwrap_or(Value::Void)));
+                continue;
+            }
+            if let (true, Some(Place::Storage(storage))) = (reference, &arg.place) {
+                // Applied again: the tables' actions know the storage of the first time.
+                if known.is_none() || known == Some(Binding::Storage(storage.clone())) {
+                    self.bind(param.var, Binding::Storage(storage.clone()));
+                    if param.dir == Direction::Out {
+                        self.reset(storage);
+                    }
+                    continue;
+                }
+            }
+            let value = match arg.value {
+                Some(value @ (Value::Integer(_) | Value::Struct(_))) => {
+                    let from = if let Value::Integer(_) = value { Type::Integer } else { ty.clone() };
+                    Some(self.cast(value, &from, &ty, arg.span)?)
+                }
+                value => value,
+            };
+            if let Some(Value::Scalar(p4jet_ir::Expr::Field(field))) = &value
+                && param.dir == Direction::None
+                && matches!(self.ir.fields[field.index()].kind, FieldKind::ActionData(_))
+            {
+                // Action data belongs to this run of the action alone.
+                self.bind(param.var, Binding::Storage(Storage::Scalar(*field)));
+                continue;
+            }
+            if let (Some(value), Direction::In | Direction::None) = (&value, param.dir) {
+                let fixed = match passing {
+                    Passing::Function => value.is_const() || reference && value.is_atomic(),
+                    Passing::Action | Passing::BlockOnce => value.is_const(),
+                    Passing::BlockMany => false,
+                };
+                if fixed && (known.is_none() || known == Some(Binding::Value(value.clone()))) {
+                    self.bind(param.var, Binding::Value(value.clone()));
+                    continue;
+                }
+            }
+            let storage = match known {
+                Some(Binding::Storage(storage)) => storage,
+                Some(Binding::Value(_)) => {
+                    return self.unsupported(arg.span, "applying an object again with other arguments");
+                }
+                None => self.local(&ty, &var.name, arg.span)?,
+            };
+            match value {
+                Some(value) if param.dir != Direction::Out => self.assign_storage(&storage, value),
+                // P4_16 "calling convention": `out` headers come in invalid; other values are undefined, here 0.
+                _ => self.reset(&storage),
+            }
+            if let (Some(place), Direction::Out | Direction::InOut) = (arg.place, param.dir) {
+                copy_out.push((place, storage.clone()));
+            }
+            self.bind(param.var, Binding::Storage(storage));
+        }
+        Ok(copy_out)
+    }
+
+    /// For each argument, whether its parameter may be the argument itself: no other argument may write to it, nor read
+    /// what it writes.
+    fn references(&self, args: &[Arg], passing: Passing) -> Vec<bool> {
+        if let Passing::Action | Passing::BlockMany = passing {
+            return vec![false; args.len()];
+        }
+        let touched: Vec<(HashSet<FieldId>, bool)> = args
+            .iter()
+            .map(|arg| {
+                let mut fields = HashSet::new();
+                if let Some(place) = &arg.place {
+                    place_fields(place, &mut fields);
+                }
+                for e in arg.value.iter().flat_map(Value::leaves) {
+                    build::for_fields(&e, &mut |f| {
+                        fields.insert(f);
+                    });
+                }
+                (fields, matches!(arg.dir, Direction::Out | Direction::InOut))
+            })
+            .collect();
+        (0..args.len())
+            .map(|i| {
+                (0..args.len()).all(|j| {
+                    i == j || !(touched[i].1 || touched[j].1) || touched[i].0.is_disjoint(&touched[j].0)
+                })
+            })
+            .collect()
+    }
+
+    /// Runs a callee's body between copy-in and copy-out, with `return` and `exit` leading to the copy-out.
+    fn run_callee(
+        &mut self,
+        copy_out: CopyOut,
+        result: Option<Storage>,
+        body: impl FnOnce(&mut Self) -> Lowered<()>,
+    ) -> Lowered<()> {
+        let done = self.node();
+        let outer_exit = self.flow.exit;
+        let exit = if copy_out.is_empty() { outer_exit } else { Jump::Node(self.node()) };
+        let flow = Flow { ret: Jump::Node(done), result, exit, loops: Vec::new() };
+        let outer = std::mem::replace(&mut self.flow, flow);
+        let span = self.span;
+        let outcome = body(self);
+        self.flow = outer;
+        self.span = span;
+        self.goto(done);
+        if let (false, Jump::Node(landing)) = (copy_out.is_empty(), exit) {
+            // P4_16 "exit": copy-out happens even then.
+            self.enter(landing);
+            self.copy_out(&copy_out)?;
+            self.jump(outer_exit);
+        }
+        self.enter(done);
+        outcome?;
+        self.copy_out(&copy_out)
+    }
+
+    fn copy_out(&mut self, copies: &CopyOut) -> Lowered<()> {
+        for (place, storage) in copies {
+            self.assign(place, storage.read())?;
+        }
+        Ok(())
+    }
+
+    // -----------------------------------------------------------------------------------------------------------------
+    // Functions and actions
+
+    fn call_function(&mut self, function: &typed::Function, call: &Call) -> Lowered<Value> {
+        let args = self.args(&function.params, &call.args)?;
+        let scope = self.new_scope(GLOBAL, function.name.clone(), false);
+        let types: Vec<Type> = call.type_args.iter().map(|t| self.ty(t)).collect();
+        self.scope_mut(scope).types = function.type_params.iter().copied().zip(types).collect();
+        let Some(body) = &function.body else { return self.bug(call.span, "an extern function inlined") };
+        self.in_scope(scope, |cx| {
+            let copy_out = cx.bind_params(&function.params, args, Passing::Function)?;
+            let ret = cx.ty(&function.ret);
+            let result = if ret == Type::Void { None } else { Some(cx.local(&ret, "$result", call.span)?) };
+            cx.run_callee(copy_out, result.clone(), |cx| cx.stmts(body))?;
+            Ok(result.map_or(Value::Void, |s| s.read()))
+        })
+    }
+
+    fn call_action(&mut self, id: typed::ActionId, call: &Call) -> Lowered<()> {
+        let action = &self.program.actions[id.index()];
+        let args = self.args(&action.params, &call.args)?;
+        self.inline_action(id, args)
+    }
+
+    /// Inlines an action with evaluated arguments.
+    pub(crate) fn inline_action(&mut self, id: typed::ActionId, args: Vec<Arg>) -> Lowered<()> {
+        let action = &self.program.actions[id.index()];
+        let parent = if self.local_actions.contains(&id) { self.block_scope() } else { GLOBAL };
+        let path = full_name(&self.scopes[parent.0 as usize].path, &action.control_name);
+        let scope = self.new_scope(parent, path, false);
+        self.in_scope(scope, |cx| {
+            let copy_out = cx.bind_params(&action.params, args, Passing::Action)?;
+            cx.run_callee(copy_out, None, |cx| cx.stmts(&action.body))
+        })
+    }
+
+    /// Evaluates the arguments bound to an action's directional parameters.
+    pub(crate) fn action_args(
+        &mut self,
+        id: typed::ActionId,
+        args: &[Option<typed::Expr>],
+    ) -> Lowered<Vec<Arg>> {
+        let action = &self.program.actions[id.index()];
+        self.args(&action.params, args)
+    }
+
+    // -----------------------------------------------------------------------------------------------------------------
+    // Parsers and controls
+
+    fn apply_block(&mut self, id: ObjectId, call: &Call, direct: bool) -> Lowered<()> {
+        let Object::Block(block) = self.object(id).clone() else {
+            return self.bug(call.span, "apply of something that is neither parser nor control");
+        };
+        let args = self.args(self.params_of(block.decl), &call.args)?;
+        let passing = if block.single_site && direct { Passing::BlockOnce } else { Passing::BlockMany };
+        let runs_once = self.runs_once;
+        self.runs_once &= !block.applied;
+        if let Object::Block(block) = &mut self.objects[id.0 as usize] {
+            block.applied = true;
+        }
+        let result = self.in_scope(block.scope, |cx| {
+            let copy_out = cx.bind_params(cx.params_of(block.decl), args, passing)?;
+            cx.run_callee(copy_out, None, |cx| match block.decl {
+                BlockDecl::Control(control) => cx.control_body(control),
+                BlockDecl::Parser(parser) => {
+                    let Jump::Node(accept) = cx.flow.ret else {
+                        return cx.bug(call.span, "a sub-parser without continuation");
+                    };
+                    cx.parser_body(parser, Jump::Node(accept))
+                }
+            })
+        });
+        self.runs_once = runs_once;
+        result
+    }
+
+    /// The apply block of a control, after its variables are initialised.
+    pub(crate) fn control_body(&mut self, id: typed::ControlId) -> Lowered<()> {
+        let control = &self.program.controls[id.index()];
+        let Some(body) = &control.body else {
+            return self.bug(control.span, format!("`{}` has no body", control.name));
+        };
+        self.init_locals(&body.locals)?;
+        self.stmts(&body.apply)
+    }
+
+    /// P4_16: variables of a parser or control are initialised each time it is applied.
+    pub(crate) fn init_locals(&mut self, locals: &[Local]) -> Lowered<()> {
+        for local in locals {
+            if let Local::Var(var, init) = local {
+                self.declare_var(*var, init.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A variable comes into being: 0 unless it is initialised.
+    pub(crate) fn declare_var(&mut self, id: typed::VarId, init: Option<&typed::Expr>) -> Lowered<()> {
+        let var = &self.program.vars[id.index()];
+        let outer = std::mem::replace(&mut self.span, var.span);
+        let result = self.declare_var_inner(id, init);
+        self.span = outer;
+        result
+    }
+
+    fn declare_var_inner(&mut self, id: typed::VarId, init: Option<&typed::Expr>) -> Lowered<()> {
+        let var = &self.program.vars[id.index()];
+        let ty = self.ty(&var.ty);
+        let value = match init {
+            Some(e) => {
+                let value = self.expr(e)?;
+                Some(self.cast(value, &self.ty(&e.ty), &ty, e.span)?)
+            }
+            None => None,
+        };
+        // Storage belongs to the instance: actions that tables run refer to it.
+        let known = self.scopes[self.scope.0 as usize].vars.get(&id).cloned();
+        let (storage, fresh) = match known {
+            Some(Binding::Storage(storage)) => (storage, false),
+            _ => (self.local(&ty, &var.name, var.span)?, true),
+        };
+        match value {
+            Some(value) => self.assign_storage(&storage, value),
+            None if fresh && self.runs_once => {}
+            None => self.reset(&storage),
+        }
+        self.bind(id, Binding::Storage(storage));
+        Ok(())
+    }
+
+    // -----------------------------------------------------------------------------------------------------------------
+    // Externs
+
+    fn call_method(
+        &mut self,
+        object: ObjectId,
+        ext: typed::ExternId,
+        method: u32,
+        call: &Call,
+        ret: &Type,
+    ) -> Lowered<Value> {
+        let declaration = &self.program.externs[ext.index()];
+        let method = &declaration.methods[method as usize];
+        match self.object(object) {
+            Object::PacketIn => return self.packet_in(&method.name, call, ret),
+            Object::PacketOut => return self.packet_out(&method.name, call),
+            _ => {}
+        }
+        let object_args = match self.extern_object(object) {
+            Some(object) => object.type_args.clone(),
+            None => return self.bug(call.span, "a method of something that is no extern"),
+        };
+        let type_args: Vec<Type> = call.type_args.iter().map(|t| self.ty(t)).collect();
+        let types =
+            [(&declaration.type_params[..], &object_args[..]), (&method.type_params[..], &type_args[..])];
+        let args = self.extern_args(&method.params, &call.args, &types, call.span)?;
+        let call = ExternCall {
+            name: method.name.clone(),
+            object: Some((object, declaration.name.clone())),
+            type_args,
+            args,
+            ret: ret.clone(),
+            span: call.span,
+        };
+        let arch = self.arch;
+        arch.call(self, &call)
+    }
+
+    /// Functions of core.p4; the others are the architecture's.
+    fn call_core_function(&mut self, call: &ExternCall) -> Lowered<Value> {
+        match call.name.as_str() {
+            // P4_16 "verify".
+            "verify" => {
+                let check = call.scalar(self, 0)?;
+                let error = call.scalar(self, 1)?;
+                self.when(build::not(check), |cx| {
+                    cx.terminate(p4jet_ir::Terminator::Reject(error));
+                    Ok(())
+                })?;
+                Ok(Value::Void)
+            }
+            "static_assert" => {
+                let check = call.constant(self, 0)?;
+                if check == 0u32.into() {
+                    let text = match call.args.get(1).and_then(|a| a.value.clone()) {
+                        Some(Value::Text(text)) => format!("static_assert failed: {text}"),
+                        _ => "static_assert failed".to_string(),
+                    };
+                    let diagnostic =
+                        p4jet_syntax::diagnostic::Diagnostic::error("static-assert", call.span, text);
+                    return Err(self.report(diagnostic));
+                }
+                Ok(Value::Scalar(build::truth(true)))
+            }
+            _ => {
+                let arch = self.arch;
+                arch.call(self, call)
+            }
+        }
+    }
+}
+
+fn place_fields(place: &Place, out: &mut HashSet<FieldId>) {
+    match place {
+        Place::Storage(s) => out.extend(s.leaves()),
+        Place::Element { elements, next, .. } => {
+            out.extend(*next);
+            elements.iter().for_each(|e| place_fields(e, out));
+        }
+        Place::Slice(base, ..) | Place::SliceAt(base, ..) => place_fields(base, out),
+    }
+}

@@ -1,0 +1,270 @@
+//! Building control-flow graphs: a cursor at the end of an open node.
+//!
+//! After a terminator the cursor stands in a fresh node that nothing leads to, so that code after `return` needs no
+//! special case; [`CfgBuilder::finish`] drops what cannot be reached.
+
+use crate::context::Jump;
+use p4jet_ir::{Cfg, Expr, Loc, Node, NodeId, Op, Stmt, Terminator};
+
+/// A graph in the making.
+#[derive(Debug)]
+pub(crate) struct CfgBuilder {
+    nodes: Vec<OpenNode>,
+    current: NodeId,
+    /// Nodes that do nothing but leave, to be shared.
+    leaving: Vec<(Jump, NodeId)>,
+}
+
+#[derive(Debug, Default)]
+struct OpenNode {
+    label: String,
+    stmts: Vec<Stmt>,
+    terminator: Option<(Terminator, Loc)>,
+}
+
+impl Default for CfgBuilder {
+    fn default() -> Self {
+        CfgBuilder { nodes: vec![OpenNode::default()], current: NodeId(0), leaving: Vec::new() }
+    }
+}
+
+impl CfgBuilder {
+    /// A new node, not yet led to.
+    pub(crate) fn node(&mut self, label: impl Into<String>) -> NodeId {
+        self.nodes.push(OpenNode { label: label.into(), ..OpenNode::default() });
+        NodeId(self.nodes.len() as u32 - 1)
+    }
+
+    /// Moves the cursor to a node that has no terminator yet.
+    pub(crate) fn enter(&mut self, node: NodeId) {
+        debug_assert!(self.nodes[node.index()].terminator.is_none());
+        self.current = node;
+    }
+
+    /// Appends a statement.
+    pub(crate) fn push(&mut self, op: Op, loc: Loc) {
+        self.nodes[self.current.index()].stmts.push(Stmt { op, loc });
+    }
+
+    /// Ends the current node; the cursor moves to a fresh, unreachable one.
+    pub(crate) fn terminate(&mut self, terminator: Terminator, loc: Loc) {
+        self.nodes[self.current.index()].terminator = Some((terminator, loc));
+        self.current = self.node("");
+    }
+
+    /// A node that leads where `jump` does, by no other way than `terminator` if it leaves the graph.
+    pub(crate) fn leaving(&mut self, jump: Jump, terminator: Terminator, loc: Loc) -> NodeId {
+        if let Jump::Node(node) = jump {
+            return node;
+        }
+        if let Some((_, node)) = self.leaving.iter().find(|(j, _)| *j == jump) {
+            return *node;
+        }
+        let node = self.node("");
+        self.nodes[node.index()].terminator = Some((terminator, loc));
+        self.leaving.push((jump, node));
+        node
+    }
+
+    /// The graph without unreachable nodes and with straight lines joined. An open end returns.
+    pub(crate) fn finish(self, end: Loc) -> Cfg {
+        let mut nodes: Vec<Node> = self
+            .nodes
+            .into_iter()
+            .map(|n| {
+                let (terminator, terminator_loc) = n.terminator.unwrap_or((Terminator::Return, end));
+                Node { label: n.label, stmts: n.stmts, terminator, terminator_loc }
+            })
+            .collect();
+        fold_constant_branches(&mut nodes);
+        skip_empty(&mut nodes);
+        join_lines(&mut nodes);
+        prune(nodes)
+    }
+}
+
+/// `if true` is a goto.
+fn fold_constant_branches(nodes: &mut [Node]) {
+    for node in nodes {
+        if let Terminator::If { cond: Expr::Const { value, .. }, then, otherwise } = &node.terminator {
+            let target = if *value == 0u32.into() { *otherwise } else { *then };
+            node.terminator = Terminator::Goto(target);
+        }
+    }
+}
+
+/// Nodes that only go on are jumped over; labelled ones (parser states) stay.
+fn skip_empty(nodes: &mut [Node]) {
+    let destination = |start: u32| {
+        let mut at = NodeId(start);
+        // A cycle of empty nodes would turn for ever: give up after as many steps as there are nodes.
+        for _ in 0..nodes.len() {
+            let node = &nodes[at.index()];
+            match node.terminator {
+                Terminator::Goto(next) if node.stmts.is_empty() && node.label.is_empty() => at = next,
+                _ => break,
+            }
+        }
+        at
+    };
+    let forward: Vec<NodeId> = (0..nodes.len() as u32).map(destination).collect();
+    for node in nodes {
+        for_targets(&mut node.terminator, |t| *t = forward[t.index()]);
+        if let Terminator::If { then, otherwise, .. } = &node.terminator
+            && then == otherwise
+        {
+            node.terminator = Terminator::Goto(*then);
+        }
+    }
+}
+
+/// A node that only one goto leads to joins its predecessor.
+fn join_lines(nodes: &mut [Node]) {
+    let mut predecessors = vec![0u32; nodes.len()];
+    predecessors[0] += 1;
+    let reachable = reachable(nodes);
+    for (i, node) in nodes.iter_mut().enumerate() {
+        if reachable[i] {
+            for_targets(&mut node.terminator, |t| predecessors[t.index()] += 1);
+        }
+    }
+    for i in 0..nodes.len() {
+        if !reachable[i] {
+            continue;
+        }
+        while let Terminator::Goto(next) = nodes[i].terminator {
+            let n = next.index();
+            if n == i || predecessors[n] != 1 {
+                break;
+            }
+            if !nodes[n].label.is_empty() {
+                // A label names the whole node: it may only move to one that does nothing before.
+                if !nodes[i].label.is_empty() || !nodes[i].stmts.is_empty() {
+                    break;
+                }
+                nodes[i].label = std::mem::take(&mut nodes[n].label);
+            }
+            let stmts = std::mem::take(&mut nodes[n].stmts);
+            nodes[i].stmts.extend(stmts);
+            nodes[i].terminator = std::mem::replace(&mut nodes[n].terminator, Terminator::Return);
+            nodes[i].terminator_loc = nodes[n].terminator_loc;
+        }
+    }
+}
+
+fn reachable(nodes: &[Node]) -> Vec<bool> {
+    let mut seen = vec![false; nodes.len()];
+    let mut work = vec![0usize];
+    seen[0] = true;
+    while let Some(i) = work.pop() {
+        let mut terminator = nodes[i].terminator.clone();
+        for_targets(&mut terminator, |t| {
+            if !std::mem::replace(&mut seen[t.index()], true) {
+                work.push(t.index());
+            }
+        });
+    }
+    seen
+}
+
+/// Keeps what is reachable, numbered so that nodes stand after those that lead to them where there is no cycle.
+fn prune(nodes: Vec<Node>) -> Cfg {
+    enum Visit {
+        Node(usize),
+        Done(usize),
+    }
+    let mut seen = vec![false; nodes.len()];
+    let mut order = Vec::new();
+    let mut work = vec![Visit::Node(0)];
+    while let Some(visit) = work.pop() {
+        match visit {
+            Visit::Done(i) => order.push(i),
+            Visit::Node(i) if !std::mem::replace(&mut seen[i], true) => {
+                work.push(Visit::Done(i));
+                let mut terminator = nodes[i].terminator.clone();
+                for_targets(&mut terminator, |t| work.push(Visit::Node(t.index())));
+            }
+            Visit::Node(_) => {}
+        }
+    }
+    order.reverse();
+    let mut renumbered = vec![NodeId(0); nodes.len()];
+    for (new, old) in order.iter().enumerate() {
+        renumbered[*old] = NodeId(new as u32);
+    }
+    let mut nodes: Vec<Option<Node>> = nodes.into_iter().map(Some).collect();
+    let mut kept: Vec<Node> = order.iter().filter_map(|old| nodes[*old].take()).collect();
+    for node in &mut kept {
+        for_targets(&mut node.terminator, |t| *t = renumbered[t.index()]);
+    }
+    Cfg { nodes: kept }
+}
+
+fn for_targets(terminator: &mut Terminator, mut f: impl FnMut(&mut NodeId)) {
+    match terminator {
+        Terminator::Goto(n) => f(n),
+        Terminator::If { then, otherwise, .. } => {
+            f(then);
+            f(otherwise);
+        }
+        Terminator::Switch { cases, default, .. } => {
+            for (_, n) in cases {
+                f(n);
+            }
+            f(default);
+        }
+        Terminator::Apply { next, exit, .. } => {
+            f(next);
+            f(exit);
+        }
+        Terminator::Return | Terminator::Exit | Terminator::Reject(_) | Terminator::Drop(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOWHERE: Loc = Loc(0);
+
+    #[test]
+    fn what_follows_a_terminator_vanishes() {
+        let mut cfg = CfgBuilder::default();
+        cfg.terminate(Terminator::Return, NOWHERE);
+        cfg.terminate(Terminator::Drop(0), NOWHERE);
+        assert_eq!(cfg.finish(NOWHERE).nodes.len(), 1);
+    }
+
+    #[test]
+    fn straight_lines_are_one_node_and_take_its_label() {
+        let mut cfg = CfgBuilder::default();
+        let start = cfg.node("start");
+        let after = cfg.node("");
+        cfg.terminate(Terminator::Goto(start), NOWHERE);
+        cfg.enter(start);
+        cfg.terminate(Terminator::Goto(after), NOWHERE);
+        cfg.enter(after);
+        cfg.terminate(Terminator::Drop(0), NOWHERE);
+        let cfg = cfg.finish(NOWHERE);
+        assert_eq!(cfg.nodes.len(), 1);
+        assert_eq!((cfg.nodes[0].label.as_str(), &cfg.nodes[0].terminator), ("start", &Terminator::Drop(0)));
+    }
+
+    #[test]
+    fn a_cycle_of_empty_nodes_ends_the_search() {
+        let mut cfg = CfgBuilder::default();
+        let around = cfg.node("");
+        cfg.terminate(Terminator::Goto(around), NOWHERE);
+        cfg.enter(around);
+        cfg.terminate(Terminator::Goto(around), NOWHERE);
+        assert!(!cfg.finish(NOWHERE).nodes.is_empty());
+    }
+
+    #[test]
+    fn nodes_that_only_leave_are_shared() {
+        let mut cfg = CfgBuilder::default();
+        let a = cfg.leaving(Jump::Return, Terminator::Return, NOWHERE);
+        assert_eq!(a, cfg.leaving(Jump::Return, Terminator::Return, NOWHERE));
+        assert_ne!(a, cfg.leaving(Jump::Exit, Terminator::Exit, NOWHERE));
+    }
+}

@@ -1,0 +1,74 @@
+//! From the typed program to the pipeline IR.
+//!
+//! ```text
+//! main = V1Switch(P(), V(), I(), E(), C(), D())
+//!   object     instantiate P, V, I … and all they declare, each with its substitution environment
+//!   arch       the architecture binds storage to their parameters and puts them in order
+//!   parser     states become nodes          stmt, expr, place   statements become IR
+//!   call       functions, actions, sub-parsers and sub-controls are inlined
+//!   table      tables and the actions they run
+//! ```
+//!
+//! P4_16 and core.p4 are known here; architectures are behind [`Architecture`]. What cannot be lowered is refused with
+//! a place in the text, never miscompiled.
+//!
+//! # What "undefined" means
+//!
+//! Everything the specification leaves undefined is 0: variables before their first assignment, `out` arguments, the
+//! fields of invalid headers (`setInvalid` clears them), stack elements and slices beyond the end. Writes beyond the end
+//! of a stack are ignored.
+//!
+//! # Limits
+//!
+//! A parser state that may come back to itself without extracting is visited at most [`STATE_VISITS_MAX`] times; a loop
+//! turns at most [`LOOP_TURNS_MAX`] times. Then the parser rejects with `ParserTimeout`, the loop drops the packet.
+
+mod arch;
+mod block;
+pub mod build;
+mod call;
+mod cfg;
+mod context;
+mod expr;
+mod object;
+mod packet;
+mod parser;
+mod place;
+mod stmt;
+mod survey;
+mod table;
+mod types;
+mod value;
+
+pub use arch::{Architecture, Arg, ExternCall, Property};
+pub use block::BlockArg;
+pub use context::{Lowered, Lowerer, ObjectId, Reported};
+pub use object::{BlockDecl, BlockObject, ExternObject, Object, PackageObject};
+pub use parser::STATE_VISITS_MAX;
+pub use place::Place;
+pub use stmt::LOOP_TURNS_MAX;
+pub use types::Role;
+pub use value::{Piece, Storage, Value};
+
+use p4jet_analysis::typed;
+use p4jet_ir as ir;
+use p4jet_syntax::diagnostic::Diagnostic;
+
+/// Lowers a program for an architecture. `name` is the program's, for reports.
+pub fn lower(
+    program: &typed::Program,
+    arch: &dyn Architecture,
+    name: &str,
+) -> Result<ir::Program, Vec<Diagnostic>> {
+    let mut cx = Lowerer::new(program, arch, name);
+    let Some(main) = program.main else {
+        let span = context::nowhere();
+        return Err(vec![Diagnostic::error("no-main", span, "the program has no instance called `main`")]);
+    };
+    cx.span = program.instances[main.index()].span;
+    let outcome = cx.instance(main).and_then(|main| arch.pipeline(&mut cx, main));
+    if outcome.is_err() || !cx.diagnostics.is_empty() {
+        return Err(cx.diagnostics);
+    }
+    Ok(cx.ir)
+}

@@ -1,0 +1,285 @@
+//! Instances: monomorphisation by substitution environments.
+//!
+//! Instantiating a parser or control makes a [`Scope`](crate::context::Scope) in which its type and constructor
+//! parameters are bound and its own instances are made; P4_16 "compile-time evaluation" fixes that order.
+
+use p4jet_analysis::typed::{self, Local, Type};
+use p4jet_ir as ir;
+use p4jet_syntax::span::Span;
+
+use crate::context::{Binding, GLOBAL, Lowered, Lowerer, ObjectId, ScopeId, full_name};
+use crate::value::Value;
+
+/// An instance.
+#[derive(Clone, Debug)]
+pub enum Object {
+    /// A parser or control.
+    Block(BlockObject),
+    /// An extern object.
+    Extern(ExternObject),
+    /// A package.
+    Package(PackageObject),
+    /// The `packet_in` of core.p4.
+    PacketIn,
+    /// The `packet_out` of core.p4.
+    PacketOut,
+}
+
+/// Which parser or control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockDecl {
+    /// A parser.
+    Parser(typed::ParserId),
+    /// A control.
+    Control(typed::ControlId),
+}
+
+/// An instance of a parser or control.
+#[derive(Clone, Debug)]
+pub struct BlockObject {
+    /// Its declaration.
+    pub decl: BlockDecl,
+    pub(crate) scope: ScopeId,
+    /// Whether one call site applies it, so that parameters may stand for the arguments themselves.
+    pub(crate) single_site: bool,
+    /// Whether it was applied before.
+    pub(crate) applied: bool,
+}
+
+/// An instance of an extern.
+#[derive(Clone, Debug)]
+pub struct ExternObject {
+    /// Its declaration.
+    pub ext: typed::ExternId,
+    /// Type arguments.
+    pub type_args: Vec<Type>,
+    /// Which constructor.
+    pub constructor: u32,
+    /// Constructor arguments.
+    pub args: Vec<Option<Value>>,
+    /// Full control-plane name.
+    pub name: String,
+    /// Where it is declared.
+    pub span: Span,
+    /// The state that the architecture gave it.
+    pub state: Option<ir::InstanceId>,
+}
+
+/// An instance of a package.
+#[derive(Clone, Debug)]
+pub struct PackageObject {
+    /// Its declaration.
+    pub package: typed::PackageId,
+    /// Constructor arguments.
+    pub args: Vec<Option<Value>>,
+}
+
+impl<'a> Lowerer<'a> {
+    /// An instance by id.
+    pub fn object(&self, id: ObjectId) -> &Object {
+        &self.objects[id.0 as usize]
+    }
+
+    pub(crate) fn add_object(&mut self, object: Object) -> ObjectId {
+        self.objects.push(object);
+        ObjectId(self.objects.len() as u32 - 1)
+    }
+
+    /// The extern instance, if `id` is one.
+    pub fn extern_object(&self, id: ObjectId) -> Option<&ExternObject> {
+        match self.object(id) {
+            Object::Extern(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// Gives an extern instance its state.
+    pub fn set_state(&mut self, id: ObjectId, state: ir::InstanceId) {
+        if let Object::Extern(object) = &mut self.objects[id.0 as usize] {
+            object.state = Some(state);
+        }
+    }
+
+    /// Adds extern state to the program, under a name that is made unique.
+    pub fn add_instance(&mut self, name: &str, kind: ir::InstanceKind, span: Span) -> ir::InstanceId {
+        let name = self.unique_name(crate::context::Kind::Instance, name);
+        let loc = self.loc(span);
+        self.ir.instances.push(ir::Instance { name, kind, loc });
+        ir::InstanceId(self.ir.instances.len() as u32 - 1)
+    }
+
+    /// The object that a declared instance is in the scope at hand.
+    pub(crate) fn instance(&mut self, id: typed::InstanceId) -> Lowered<ObjectId> {
+        if let Some(object) = self.lookup(|s| s.instances.get(&id).copied()) {
+            return Ok(object);
+        }
+        // Not made by an enclosing object: a global one.
+        self.in_scope(GLOBAL, |cx| cx.declare(id))
+    }
+
+    /// Makes the object of an instance declared in the scope at hand.
+    pub(crate) fn declare(&mut self, id: typed::InstanceId) -> Lowered<ObjectId> {
+        let instance = &self.program.instances[id.index()];
+        if !instance.methods.is_empty() {
+            return self.unsupported(instance.span, "implementations of abstract methods");
+        }
+        let ty = self.ty(&instance.ty);
+        // The architecture's blocks are known to the control plane by the name of their type, wherever they are
+        // instantiated (conventions §2.7).
+        let top_level = self.scope == GLOBAL && matches!(ty, Type::Parser(..) | Type::Control(..));
+        let name =
+            if top_level { self.type_name(&ty) } else { full_name(self.path(), &instance.control_name) };
+        let sites = self.apply_sites.get(&id).copied().unwrap_or(0);
+        let object = self.make(&ty, instance.constructor, &instance.args, name, sites <= 1, instance.span)?;
+        let scope = self.scope;
+        self.scope_mut(scope).instances.insert(id, object);
+        Ok(object)
+    }
+
+    /// Makes a nameless object.
+    pub(crate) fn construct(
+        &mut self,
+        ty: &Type,
+        constructor: u32,
+        args: &[Option<typed::Expr>],
+        span: Span,
+    ) -> Lowered<ObjectId> {
+        let name = full_name(self.path(), &self.type_name(ty));
+        self.make(ty, constructor, args, name, true, span)
+    }
+
+    fn make(
+        &mut self,
+        ty: &Type,
+        constructor: u32,
+        args: &[Option<typed::Expr>],
+        name: String,
+        single_site: bool,
+        span: Span,
+    ) -> Lowered<ObjectId> {
+        let mut values = Vec::new();
+        for arg in args {
+            values.push(match arg {
+                Some(e) => Some(self.expr(e)?),
+                None => None,
+            });
+        }
+        let p = self.program;
+        match ty {
+            Type::Package(package, _) => {
+                Ok(self.add_object(Object::Package(PackageObject { package: *package, args: values })))
+            }
+            Type::Extern(ext, type_args) => {
+                let object = ExternObject {
+                    ext: *ext,
+                    type_args: type_args.clone(),
+                    constructor,
+                    args: values,
+                    name,
+                    span,
+                    state: None,
+                };
+                let id = self.add_object(Object::Extern(object));
+                let arch = self.arch;
+                let outer = std::mem::replace(&mut self.span, span);
+                let result = arch.construct(self, id);
+                self.span = outer;
+                result.map(|()| id)
+            }
+            Type::Parser(id, type_args) => {
+                let parser = &p.parsers[id.index()];
+                let locals = parser.body.as_ref().map_or(&[][..], |b| &b.locals);
+                let object = BlockDecl::Parser(*id);
+                let params = (&parser.type_params[..], &parser.ctor_params[..]);
+                self.make_block(object, params, type_args, values, locals, name, single_site)
+            }
+            Type::Control(id, type_args) => {
+                let control = &p.controls[id.index()];
+                let locals = control.body.as_ref().map_or(&[][..], |b| &b.locals);
+                let object = BlockDecl::Control(*id);
+                let params = (&control.type_params[..], &control.ctor_params[..]);
+                self.make_block(object, params, type_args, values, locals, name, single_site)
+            }
+            other => {
+                let what = format!("an instance of {}", self.type_name(other));
+                self.bug(span, what)
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn make_block(
+        &mut self,
+        decl: BlockDecl,
+        (type_params, ctor_params): (&[typed::TypeParamId], &[typed::Param]),
+        type_args: &[Type],
+        args: Vec<Option<Value>>,
+        locals: &[Local],
+        path: String,
+        single_site: bool,
+    ) -> Lowered<ObjectId> {
+        let scope = self.new_scope(GLOBAL, path, true);
+        let types = type_params.iter().copied().zip(type_args.iter().cloned()).collect();
+        self.scope_mut(scope).types = types;
+        let mut result = Ok(());
+        self.in_scope(scope, |cx| {
+            for (param, arg) in ctor_params.iter().zip(args) {
+                let var = &cx.program.vars[param.var.index()];
+                let ty = cx.ty(&var.ty);
+                let value = match arg {
+                    Some(value @ Value::Integer(_)) => cx.cast(value, &Type::Integer, &ty, var.span),
+                    Some(value) => Ok(value),
+                    None => continue,
+                };
+                match value {
+                    Ok(value) => cx.bind(param.var, Binding::Value(value)),
+                    Err(reported) => result = Err(reported),
+                }
+            }
+            for local in locals {
+                if let Local::Instance(id) = local {
+                    result = result.and(cx.declare(*id).map(|_| ()));
+                }
+            }
+        });
+        result?;
+        Ok(self.add_object(Object::Block(BlockObject { decl, scope, single_site, applied: false })))
+    }
+
+    /// The parameters of a parser or control, with their (substituted) types.
+    pub fn block_params(&self, id: ObjectId) -> Vec<(String, Type)> {
+        let Object::Block(block) = self.object(id) else { return Vec::new() };
+        let types = &self.scopes[block.scope.0 as usize].types;
+        self.params_of(block.decl)
+            .iter()
+            .map(|p| {
+                let var = &self.program.vars[p.var.index()];
+                let ty = match &var.ty {
+                    Type::Param(t) => types.get(t).cloned().unwrap_or_else(|| var.ty.clone()),
+                    ty => ty.clone(),
+                };
+                (var.name.clone(), ty)
+            })
+            .collect()
+    }
+
+    /// Its name in the source.
+    pub fn block_name(&self, id: ObjectId) -> String {
+        match self.object(id) {
+            Object::Block(BlockObject { decl: BlockDecl::Parser(p), .. }) => {
+                self.program.parsers[p.index()].name.clone()
+            }
+            Object::Block(BlockObject { decl: BlockDecl::Control(c), .. }) => {
+                self.program.controls[c.index()].name.clone()
+            }
+            _ => String::new(),
+        }
+    }
+
+    pub(crate) fn params_of(&self, decl: BlockDecl) -> &'a [typed::Param] {
+        match decl {
+            BlockDecl::Parser(p) => &self.program.parsers[p.index()].params,
+            BlockDecl::Control(c) => &self.program.controls[c.index()].params,
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! `packet_in` and `packet_out` of core.p4.
+
+use p4jet_analysis::typed::{self, Call, ExprKind, Type};
+use p4jet_ir::{BinaryOp, Expr, Intrinsic, Op};
+use p4jet_syntax::ast::StructKind;
+use p4jet_syntax::span::Span;
+
+use crate::build;
+use crate::context::{Lowered, Lowerer};
+use crate::place::Place;
+use crate::value::{Storage, Value};
+
+impl Lowerer<'_> {
+    /// A method of `packet_in`.
+    pub(crate) fn packet_in(&mut self, method: &str, call: &Call, ret: &Type) -> Lowered<Value> {
+        match method {
+            "extract" => {
+                let ty = match call.type_args.first() {
+                    Some(ty) => self.ty(ty),
+                    None => return self.bug(call.span, "extract without type"),
+                };
+                let place = match &call.args[0] {
+                    Some(e) => self.place(e)?,
+                    // `extract<T>(_)`: the bits are skipped.
+                    None => Place::Storage(self.local(&ty, "$skipped", call.span)?),
+                };
+                let length = match call.args.get(1) {
+                    Some(Some(e)) => Some(self.bit_count(e)?),
+                    _ => None,
+                };
+                self.with_storage_then(&place, &mut |cx, storage, moved| {
+                    cx.extract(storage, length.clone(), call.span)?;
+                    if let Some((next, to)) = moved {
+                        cx.set(next, Expr::constant(to, 32));
+                    }
+                    Ok(())
+                })?;
+                Ok(Value::Void)
+            }
+            "lookahead" => {
+                let Some(width) = self.wire_width(ret) else {
+                    let what = format!("lookahead of type {}", self.type_name(ret));
+                    return self.unsupported(call.span, what);
+                };
+                if width == 0 {
+                    return self.zero(ret, call.span);
+                }
+                let dest = self.temporary(width);
+                self.emit(Op::Lookahead { dest });
+                let mut from = width;
+                self.carve(&Expr::Field(dest), &mut from, ret, call.span)
+            }
+            "advance" => {
+                let bits = match &call.args[0] {
+                    Some(e) => self.bit_count(e)?,
+                    None => return self.bug(call.span, "advance without argument"),
+                };
+                self.emit(Op::Advance { bits });
+                Ok(Value::Void)
+            }
+            "length" => {
+                let field = self.intrinsic(Intrinsic::PacketLength, "packet_length", 32);
+                Ok(Value::Scalar(build::resize(&self.ir, Expr::Field(field), 32)))
+            }
+            other => self.unsupported(call.span, format!("packet_in.{other}")),
+        }
+    }
+
+    /// A number of bits to take off the packet.
+    fn bit_count(&mut self, e: &typed::Expr) -> Lowered<Expr> {
+        let bits = self.scalar(e)?;
+        if !self.arch.whole_bytes_only() || build::zero_bits(&bits) >= 3 {
+            return Ok(self.atom(bits));
+        }
+        let bits = self.atom(bits);
+        let odd = build::binary(BinaryOp::Ne, build::slice(&self.ir, bits.clone(), 2, 0), build::zero(3));
+        let code = self.error_code("ParserInvalidArgument");
+        self.when(odd, |cx| {
+            cx.reject(code);
+            Ok(())
+        })?;
+        Ok(bits)
+    }
+
+    /// P4_16 "packet extraction".
+    fn extract(&mut self, storage: &Storage, length: Option<Expr>, span: Span) -> Lowered<()> {
+        let Storage::Header { id, .. } = storage else {
+            return self.unsupported(span, "extract of something that is no header");
+        };
+        let has_varbit = self.ir.headers[id.index()].fields.iter().any(|f| f.varbit_length.is_some());
+        if has_varbit && length.is_none() {
+            return self.unsupported(span, "extract with one argument of a header with a varbit field");
+        }
+        if !has_varbit && length.is_some() {
+            return self.unsupported(span, "extract with two arguments of a header without varbit field");
+        }
+        self.emit(Op::Extract { header: *id, varbit_length: length });
+        self.invalidate_siblings(*id, &build::truth(true));
+        Ok(())
+    }
+
+    /// Cuts a value of type `ty` out of `bits`, downwards from bit `from`.
+    fn carve(&mut self, bits: &Expr, from: &mut u32, ty: &Type, span: Span) -> Lowered<Value> {
+        if let Some(width) = self.scalar_width(ty) {
+            let hi = *from - 1;
+            *from -= width;
+            return Ok(Value::Scalar(build::slice(&self.ir, bits.clone(), hi, *from)));
+        }
+        match self.underlying(ty) {
+            Type::Stack(element, n) => {
+                let mut elements = Vec::new();
+                for _ in 0..n {
+                    elements.push(self.carve(bits, from, &element, span)?);
+                }
+                Ok(Value::Stack { elements, next: Expr::constant(n, 32) })
+            }
+            t => {
+                let mut parts = Vec::new();
+                for (_, ty) in self.fields_of(&t) {
+                    parts.push(self.carve(bits, from, &ty, span)?);
+                }
+                Ok(match self.struct_kind(&t) {
+                    Some(StructKind::Header) => Value::Header { valid: build::truth(true), fields: parts },
+                    Some(_) => Value::Struct(parts),
+                    None => {
+                        return self.unsupported(span, format!("lookahead of type {}", self.type_name(&t)));
+                    }
+                })
+            }
+        }
+    }
+
+    /// A method of `packet_out`.
+    pub(crate) fn packet_out(&mut self, method: &str, call: &Call) -> Lowered<Value> {
+        match (method, &call.args[..]) {
+            ("emit", [Some(e)]) => {
+                let place = self.emitted(e)?;
+                self.with_storage(&place, &mut |cx, storage| cx.emit_headers(storage, e.span))?;
+                Ok(Value::Void)
+            }
+            (other, _) => self.unsupported(call.span, format!("packet_out.{other}")),
+        }
+    }
+
+    /// The storage of what is emitted; a value without storage gets some.
+    fn emitted(&mut self, e: &typed::Expr) -> Lowered<Place> {
+        if self.is_place(e) {
+            return self.place(e);
+        }
+        if let ExprKind::Cast(inner) = &e.kind
+            && self.is_place(inner)
+        {
+            return self.place(inner);
+        }
+        let ty = self.ty(&e.ty);
+        let value = self.expr(e)?;
+        let storage = self.local(&ty, "$emitted", e.span)?;
+        self.assign_storage(&storage, value);
+        Ok(Place::Storage(storage))
+    }
+
+    /// P4_16 "deparsing": headers if valid; structs, stacks and unions member by member.
+    fn emit_headers(&mut self, storage: &Storage, span: Span) -> Lowered<()> {
+        match storage {
+            Storage::Header { id, .. } => {
+                self.emit(Op::Emit { header: *id });
+                Ok(())
+            }
+            Storage::Struct(parts) | Storage::Union(parts) | Storage::Stack { elements: parts, .. } => {
+                parts.iter().try_for_each(|p| self.emit_headers(p, span))
+            }
+            Storage::Scalar(_) | Storage::Varbit { .. } => {
+                self.unsupported(span, "emit of something that is no header")
+            }
+        }
+    }
+}

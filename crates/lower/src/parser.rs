@@ -1,0 +1,340 @@
+//! Parsers: states to nodes, `select` to switches and chains of ifs.
+
+use num_bigint::BigUint;
+use num_traits::Zero;
+use p4jet_analysis::typed::{
+    self, Callee, ExprKind, KeySet, ParserBody, SelectCase, Stmt, StmtKind, Target, Transition, Type,
+};
+use p4jet_ir::{BinaryOp, Expr, NodeId, Terminator};
+use p4jet_syntax::span::Span;
+
+use crate::build;
+use crate::context::{Jump, Lowered, Lowerer};
+
+/// A state that may be visited again without bits being extracted in between is visited at most so often by a packet;
+/// then the parser rejects with `ParserTimeout`.
+pub const STATE_VISITS_MAX: u32 = 4096;
+
+/// A select on keys of this many bits together, all of them constants, is one switch.
+const SWITCH_WIDTH_MAX: u32 = 64;
+
+impl Lowerer<'_> {
+    /// The states of a parser, from its start; `accept` says where acceptance leads.
+    pub(crate) fn parser_body(&mut self, id: typed::ParserId, accept: Jump) -> Lowered<()> {
+        let parser = &self.program.parsers[id.index()];
+        let Some(body) = &parser.body else {
+            return self.bug(parser.span, format!("`{}` has no body", parser.name));
+        };
+        self.init_locals(&body.locals)?;
+        let visited = reachable(body);
+        let suspects = may_turn_without_extracting(self.program, body);
+        let top_level = accept == Jump::Return;
+        let prefix = if top_level { String::new() } else { format!("{}.", self.path()) };
+        let nodes: Vec<NodeId> =
+            body.states.iter().map(|s| self.cfg.node(format!("{prefix}{}", s.name))).collect();
+        let visits = if suspects.iter().any(|s| *s) {
+            let field = self.temporary(32);
+            self.set(field, build::zero(32));
+            Some(field)
+        } else {
+            None
+        };
+        self.goto(nodes[body.start as usize]);
+        let mut result = Ok(());
+        let runs_once = self.runs_once;
+        let outer_span = self.span;
+        for (i, state) in body.states.iter().enumerate() {
+            if !visited[i] {
+                continue;
+            }
+            self.enter(nodes[i]);
+            self.span = state.span;
+            if let (true, Some(visits)) = (suspects[i], visits) {
+                let next = build::binary(BinaryOp::Add, Expr::Field(visits), Expr::constant(1u32, 32));
+                self.set(visits, next);
+                let spent =
+                    build::binary(BinaryOp::LtU, Expr::constant(STATE_VISITS_MAX, 32), Expr::Field(visits));
+                let code = self.error_code("ParserTimeout");
+                let _ = self.when(spent, |cx| {
+                    cx.reject(code);
+                    Ok(())
+                });
+            }
+            // A state may be visited several times, and after states that stand later in the text.
+            self.runs_once = false;
+            result = self.stmts(&state.stmts).and(result);
+            result = self.transition(&state.transition, &nodes, accept).and(result);
+        }
+        self.runs_once = runs_once;
+        self.span = outer_span;
+        result
+    }
+
+    fn target(&mut self, target: Target, nodes: &[NodeId], accept: Jump) {
+        match target {
+            Target::State(i) => self.goto(nodes[i as usize]),
+            Target::Accept => self.jump(accept),
+            // P4_16 "the reject state": the error is what `verify` set; here none.
+            Target::Reject => self.reject(0),
+        }
+    }
+
+    fn target_node(&mut self, target: Target, nodes: &[NodeId], accept: Jump) -> NodeId {
+        match target {
+            Target::State(i) => nodes[i as usize],
+            Target::Accept => self.jump_node(accept),
+            Target::Reject => self.reject_node(0),
+        }
+    }
+
+    /// A node that rejects with a code.
+    fn reject_node(&mut self, code: u32) -> NodeId {
+        let (node, back) = (self.node(), self.node());
+        self.goto(back);
+        self.enter(node);
+        self.reject(code);
+        self.enter(back);
+        node
+    }
+
+    fn transition(&mut self, transition: &Transition, nodes: &[NodeId], accept: Jump) -> Lowered<()> {
+        match transition {
+            Transition::Direct(target, span) => {
+                self.span = *span;
+                self.target(*target, nodes, accept);
+                Ok(())
+            }
+            Transition::Select { keys, cases, span } => {
+                self.span = *span;
+                self.select(keys, cases, nodes, accept, *span)
+            }
+        }
+    }
+
+    /// P4_16 "select expressions": the first case whose sets contain the keys; none is `error.NoMatch`.
+    fn select(
+        &mut self,
+        keys: &[typed::Expr],
+        cases: &[SelectCase],
+        nodes: &[NodeId],
+        accept: Jump,
+        span: Span,
+    ) -> Lowered<()> {
+        let values = self.exprs(keys)?;
+        let mut exprs = Vec::new();
+        let mut tys = Vec::new();
+        for (value, key) in values.into_iter().zip(keys) {
+            let ty = self.ty(&key.ty);
+            exprs.push(self.scalar_of(value, &ty, key.span)?);
+            tys.push(ty);
+        }
+        if self.select_as_switch(&exprs, &tys, cases, nodes, accept)? {
+            return Ok(());
+        }
+        let exprs: Vec<Expr> = exprs.into_iter().map(|e| self.atom(e)).collect();
+        for case in cases {
+            self.span = case.span;
+            let cond = self.case_condition(&exprs, &tys, case, keys)?;
+            let then = self.target_node(case.target, nodes, accept);
+            let otherwise = self.node();
+            self.terminate(Terminator::If { cond, then, otherwise });
+            self.enter(otherwise);
+        }
+        self.span = span;
+        let code = self.error_code("NoMatch");
+        self.reject(code);
+        Ok(())
+    }
+
+    /// One switch, if every case is a constant for all keys or matches everything.
+    fn select_as_switch(
+        &mut self,
+        keys: &[Expr],
+        tys: &[Type],
+        cases: &[SelectCase],
+        nodes: &[NodeId],
+        accept: Jump,
+    ) -> Lowered<bool> {
+        let widths: Vec<u32> = keys.iter().map(|k| self.width(k)).collect();
+        if widths.iter().sum::<u32>() > SWITCH_WIDTH_MAX {
+            return Ok(false);
+        }
+        let is_any = |case: &SelectCase| case.keysets.iter().all(|k| matches!(k, KeySet::Any));
+        let is_value = |case: &SelectCase| {
+            case.keysets.len() == keys.len() && case.keysets.iter().all(|k| matches!(k, KeySet::Value(_)))
+        };
+        let live = cases.iter().position(is_any).unwrap_or(cases.len());
+        if !cases[..live].iter().all(is_value) {
+            return Ok(false);
+        }
+        let mut targets: Vec<(BigUint, NodeId)> = Vec::new();
+        for case in &cases[..live] {
+            let mut label = BigUint::zero();
+            for ((set, ty), width) in case.keysets.iter().zip(tys).zip(&widths) {
+                let KeySet::Value(e) = set else { return Ok(false) };
+                label = (label << *width) | self.constant(e, ty)?;
+            }
+            let target = self.target_node(case.target, nodes, accept);
+            // The first case that matches is taken.
+            if !targets.iter().any(|(known, _)| *known == label) {
+                targets.push((label, target));
+            }
+        }
+        if targets.is_empty() && live < cases.len() {
+            self.span = cases[live].span;
+            self.target(cases[live].target, nodes, accept);
+            return Ok(true);
+        }
+        let default = match cases.get(live) {
+            Some(case) => self.target_node(case.target, nodes, accept),
+            None => {
+                let code = self.error_code("NoMatch");
+                self.reject_node(code)
+            }
+        };
+        let value = keys.iter().cloned().reduce(|a, b| Expr::Concat(Box::new(a), Box::new(b)));
+        match value {
+            Some(value) => self.terminate(Terminator::Switch { value, cases: targets, default }),
+            None => self.goto(default),
+        }
+        Ok(true)
+    }
+
+    fn case_condition(
+        &mut self,
+        keys: &[Expr],
+        tys: &[Type],
+        case: &SelectCase,
+        typed_keys: &[typed::Expr],
+    ) -> Lowered<Expr> {
+        if let [KeySet::Any] = case.keysets[..] {
+            return Ok(build::truth(true));
+        }
+        if let ([KeySet::ValueSet(id)], n) = (&case.keysets[..], keys.len())
+            && n != 1
+        {
+            return self.in_value_set(*id, keys, typed_keys);
+        }
+        let mut cond = build::truth(true);
+        for (i, (set, ty)) in case.keysets.iter().zip(tys).enumerate() {
+            let key = keys[i].clone();
+            let signed = self.is_signed(ty);
+            let here = match set {
+                KeySet::Any => continue,
+                KeySet::Value(e) => {
+                    let value = self.expr(e)?;
+                    let value = self.scalar_of(value, ty, e.span)?;
+                    build::eq(key, value)
+                }
+                KeySet::Mask(value, mask) => {
+                    let value = self.expr(value)?;
+                    let value = self.scalar_of(value, ty, case.span)?;
+                    let mask = self.expr(mask)?;
+                    let mask = self.scalar_of(mask, ty, case.span)?;
+                    let masked = |e| build::binary(BinaryOp::And, e, mask.clone());
+                    build::eq(masked(key), masked(value))
+                }
+                KeySet::Range(lo, hi) => {
+                    let lo = self.expr(lo)?;
+                    let lo = self.scalar_of(lo, ty, case.span)?;
+                    let hi = self.expr(hi)?;
+                    let hi = self.scalar_of(hi, ty, case.span)?;
+                    let op = if signed { BinaryOp::LeS } else { BinaryOp::LeU };
+                    build::and(build::binary(op, lo, key.clone()), build::binary(op, key, hi))
+                }
+                KeySet::ValueSet(id) => self.in_value_set(*id, &keys[i..=i], &typed_keys[i..=i])?,
+            };
+            cond = build::and(cond, here);
+        }
+        Ok(cond)
+    }
+
+    fn in_value_set(
+        &mut self,
+        id: typed::ValueSetId,
+        keys: &[Expr],
+        typed_keys: &[typed::Expr],
+    ) -> Lowered<Expr> {
+        let names: Vec<String> = typed_keys.iter().map(|e| self.source_text(e.span)).collect();
+        let table = self.value_set(id, &names)?;
+        let widths: Vec<u32> = self.ir.tables[table.index()].keys.iter().map(|k| k.width).collect();
+        let found: Vec<u32> = keys.iter().map(|k| self.width(k)).collect();
+        if widths != found {
+            let span = self.program.value_sets[id.index()].span;
+            return self.unsupported(span, "a value set whose fields are not one to one the select's keys");
+        }
+        let hit = self.temporary(1);
+        self.apply_lowered(table, keys.to_vec(), Some(hit), None);
+        Ok(Expr::Field(hit))
+    }
+}
+
+fn successors(state: &typed::State) -> Vec<usize> {
+    let index = |t: &Target| match t {
+        Target::State(i) => Some(*i as usize),
+        Target::Accept | Target::Reject => None,
+    };
+    match &state.transition {
+        Transition::Direct(target, _) => index(target).into_iter().collect(),
+        Transition::Select { cases, .. } => cases.iter().filter_map(|c| index(&c.target)).collect(),
+    }
+}
+
+fn reachable(body: &ParserBody) -> Vec<bool> {
+    let mut seen = vec![false; body.states.len()];
+    let mut work = vec![body.start as usize];
+    while let Some(i) = work.pop() {
+        if !std::mem::replace(&mut seen[i], true) {
+            work.extend(successors(&body.states[i]));
+        }
+    }
+    seen
+}
+
+/// The states on a cycle none of whose states surely takes bits off the packet. All other cycles end with the packet.
+fn may_turn_without_extracting(program: &typed::Program, body: &ParserBody) -> Vec<bool> {
+    let n = body.states.len();
+    let idle: Vec<bool> =
+        body.states.iter().map(|s| !s.stmts.iter().any(|s| surely_extracts(program, s))).collect();
+    (0..n)
+        .map(|start| {
+            // Whether `start` can come back to itself through idle states.
+            let mut seen = vec![false; n];
+            let mut work = if idle[start] { successors(&body.states[start]) } else { Vec::new() };
+            while let Some(i) = work.pop() {
+                if i == start {
+                    return true;
+                }
+                if idle[i] && !std::mem::replace(&mut seen[i], true) {
+                    work.extend(successors(&body.states[i]));
+                }
+            }
+            false
+        })
+        .collect()
+}
+
+/// Whether the statement takes at least one bit off the packet, or ends the parser.
+fn surely_extracts(program: &typed::Program, stmt: &Stmt) -> bool {
+    match &stmt.kind {
+        StmtKind::Block { stmts, .. } => stmts.iter().any(|s| surely_extracts(program, s)),
+        StmtKind::Call(call) => {
+            let Callee::Method { object, ext, method } = &call.callee else { return false };
+            let Type::Extern(..) = object.ty else { return false };
+            let ext = &program.externs[ext.index()];
+            if ext.name != "packet_in" || ext.methods[*method as usize].name != "extract" {
+                return false;
+            }
+            let ty = match call.type_args.first() {
+                Some(Type::New(id)) => &program.new_types[id.index()].ty,
+                Some(ty) => ty,
+                None => return false,
+            };
+            let Type::Struct(id, _) = ty else { return false };
+            let nonzero =
+                |e: &typed::Field| !matches!(e.ty, Type::Varbit(_) | Type::Struct(..) | Type::Param(_));
+            matches!(object.kind, ExprKind::Var(_)) && program.structs[id.index()].fields.iter().any(nonzero)
+        }
+        _ => false,
+    }
+}

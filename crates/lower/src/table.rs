@@ -1,0 +1,490 @@
+//! Tables: keys, actions, entries, and applying them.
+//!
+//! Each table of each control instance becomes one [`ir::Table`] the first time it is applied. An action that several
+//! tables of the instance list becomes one [`ir::Action`], unless it is bound to arguments.
+
+use num_bigint::{BigInt, BigUint};
+use num_traits::{One, ToPrimitive, Zero};
+use p4jet_analysis::typed::{self, ExprKind, KeySet, Type};
+use p4jet_ir as ir;
+use p4jet_ir::{FieldId, FieldKind, KeyMatch, MatchKind, Terminator};
+use p4jet_syntax::ast::Direction;
+use p4jet_syntax::span::Span;
+
+use crate::arch::{Arg, Property};
+use crate::build;
+use crate::context::{Flow, GLOBAL, Jump, Kind, Lowered, Lowerer, ScopeId, full_name};
+use crate::value::Value;
+
+/// P4Runtime's and bmv2's `size` of a table that states none.
+const SIZE_DEFAULT: u32 = 1024;
+
+impl Lowerer<'_> {
+    /// Applies a table at this point.
+    pub(crate) fn apply_table(
+        &mut self,
+        id: typed::TableId,
+        hit: Option<FieldId>,
+        action_run: Option<FieldId>,
+        span: Span,
+    ) -> Lowered<()> {
+        let table = self.table(id)?;
+        let declaration = &self.program.tables[id.index()];
+        let mut keys = Vec::new();
+        let later_effects =
+            |i: usize| declaration.keys[i + 1..].iter().any(|k| crate::survey::has_effects(&k.expr));
+        for (i, key) in declaration.keys.iter().enumerate() {
+            let value = self.scalar(&key.expr)?;
+            keys.push(if later_effects(i) { self.snapshot_expr(value) } else { value });
+        }
+        let outer = std::mem::replace(&mut self.span, span);
+        self.apply_lowered(table, keys, hit, action_run);
+        self.span = outer;
+        Ok(())
+    }
+
+    /// Applies a table of the IR.
+    pub(crate) fn apply_lowered(
+        &mut self,
+        table: ir::TableId,
+        keys: Vec<ir::Expr>,
+        hit: Option<FieldId>,
+        action_run: Option<FieldId>,
+    ) {
+        let next = self.node();
+        let actions = &self.ir.tables[table.index()].actions;
+        let exits = |a: &ir::TableAction| {
+            let body = &self.ir.actions[a.action.index()].body;
+            body.nodes.iter().any(|n| n.terminator == Terminator::Exit)
+        };
+        let exit = if actions.iter().any(exits) { self.jump_node(self.flow.exit) } else { next };
+        self.terminate(Terminator::Apply { table, keys, hit, action_run, next, exit });
+        self.enter(next);
+    }
+
+    /// The IR table of a table of the instance at hand.
+    fn table(&mut self, id: typed::TableId) -> Lowered<ir::TableId> {
+        let scope = self.block_scope();
+        if let Some(known) = self.scopes[scope.0 as usize].tables.get(&id) {
+            return Ok(*known);
+        }
+        let declaration = &self.program.tables[id.index()];
+        let outer_span = std::mem::replace(&mut self.span, declaration.span);
+        let result = self.in_scope(scope, |cx| cx.make_table(id, scope, declaration));
+        self.span = outer_span;
+        result
+    }
+
+    fn make_table(
+        &mut self,
+        id: typed::TableId,
+        scope: ScopeId,
+        declaration: &typed::Table,
+    ) -> Lowered<ir::TableId> {
+        let name = full_name(self.path(), &declaration.control_name);
+        let name = self.unique_name(Kind::Table, &name);
+        let loc = self.loc(declaration.span);
+        let table = ir::TableId(self.ir.tables.len() as u32);
+        self.scope_mut(scope).tables.insert(id, table);
+        let entries_count = declaration.entries.len() as u32;
+        self.ir.tables.push(ir::Table {
+            name,
+            keys: Vec::new(),
+            actions: Vec::new(),
+            default: ir::ActionCall { action: 0, data: Vec::new() },
+            const_default: declaration.const_default,
+            size: declaration.size.filter(|s| *s > 0).unwrap_or(SIZE_DEFAULT).max(entries_count),
+            entries: Vec::new(),
+            const_entries: declaration.const_entries,
+            direct: Vec::new(),
+            hidden: false,
+            loc,
+        });
+        self.properties(table, declaration)?;
+
+        let mut keys = Vec::new();
+        for key in &declaration.keys {
+            let ty = self.ty(&key.expr.ty);
+            let Some(width) = self.scalar_width(&ty) else {
+                let what = format!("a table key of type {}", self.type_name(&ty));
+                return self.unsupported(key.span, what);
+            };
+            let Some(kind) = match_kind(&key.match_kind) else {
+                return self.unsupported(key.span, format!("match kind `{}`", key.match_kind));
+            };
+            keys.push(ir::Key { name: key.name.clone(), width, kind });
+        }
+        if keys.iter().filter(|k| k.kind == MatchKind::Lpm).count() > 1 {
+            return self.unsupported(declaration.span, "a table with several lpm keys");
+        }
+        self.ir.tables[table.index()].keys = keys.clone();
+
+        let mut actions = Vec::new();
+        for listed in &declaration.actions {
+            let action = self.table_action(&listed.action)?;
+            let has = |name: &str| listed.annotations.iter().any(|a| a.name.text == name);
+            actions.push(ir::TableAction {
+                action,
+                table_only: has("tableonly"),
+                default_only: has("defaultonly"),
+            });
+        }
+        let position = |id| declaration.actions.iter().position(|a| a.action.action == id);
+        let default = match position(declaration.default.action) {
+            Some(i) => i as u32,
+            None => {
+                // `NoAction` that the program need not list.
+                let action = self.table_action(&declaration.default)?;
+                actions.push(ir::TableAction { action, table_only: false, default_only: true });
+                actions.len() as u32 - 1
+            }
+        };
+        self.ir.tables[table.index()].actions = actions;
+        let data = self.action_data(&declaration.default)?;
+        self.ir.tables[table.index()].default = ir::ActionCall { action: default, data };
+
+        let mut entries = Vec::new();
+        let priorities = self.priorities(declaration)?;
+        for (entry, priority) in declaration.entries.iter().zip(priorities) {
+            let mut key = Vec::new();
+            for (i, typed_key) in declaration.keys.iter().enumerate() {
+                // A single `default` or `_` stands for all keys.
+                let Some(set) = entry.keysets.get(i).or(entry.keysets.first()) else {
+                    return self.bug(entry.span, "an entry without key");
+                };
+                let ty = self.ty(&typed_key.expr.ty);
+                key.push(self.key_match(set, &keys[i], &ty, entry.span)?);
+            }
+            let Some(action) = position(entry.action.action) else {
+                return self.bug(entry.span, "an entry whose action the table does not list");
+            };
+            let data = self.action_data(&entry.action)?;
+            let action = ir::ActionCall { action: action as u32, data };
+            let loc = self.loc(entry.span);
+            entries.push(ir::Entry { key, priority, action, loc });
+        }
+        entries.sort_by_key(|e| e.priority);
+        self.ir.tables[table.index()].entries = entries;
+        Ok(table)
+    }
+
+    fn properties(&mut self, table: ir::TableId, declaration: &typed::Table) -> Lowered<()> {
+        for (name, e) in &declaration.properties {
+            // How the priorities of entries are counted: [`Lowerer::priorities`].
+            if name == "priority_delta" || name == "largest_priority_wins" {
+                continue;
+            }
+            let value = self.expr(e)?;
+            let property = Property { name: name.clone(), value, span: e.span };
+            let arch = self.arch;
+            arch.table_property(self, table, &property)?;
+        }
+        Ok(())
+    }
+
+    /// The IR's priority of each entry, the smaller the more important.
+    ///
+    /// P4_16 "entry priorities": an entry without takes the one before it, `priority_delta` less important. Larger ones
+    /// win unless `largest_priority_wins` is false; then the number is the IR's. Otherwise the IR counts from the largest
+    /// that P4Runtime knows, as bmv2's server does.
+    fn priorities(&mut self, table: &typed::Table) -> Lowered<Vec<u32>> {
+        let n = table.entries.len();
+        let larger_wins = table.largest_priority_wins;
+        if larger_wins && table.entries.iter().all(|e| e.priority.is_none()) {
+            // As p4c numbers them for bmv2.
+            return Ok((1..=n as u32).collect());
+        }
+        let delta = match table.properties.iter().find(|(name, _)| name == "priority_delta") {
+            Some((_, typed::Expr { kind: ExprKind::Int(delta), .. })) => delta.clone(),
+            _ => BigInt::one(),
+        };
+        let mut last: Option<BigInt> = None;
+        let mut out = Vec::new();
+        for entry in &table.entries {
+            let priority = match (&entry.priority, last) {
+                (Some(given), _) => given.clone(),
+                (None, Some(last)) if larger_wins => last - &delta,
+                (None, Some(last)) => last + &delta,
+                (None, None) => BigInt::one(),
+            };
+            let stored = if larger_wins { BigInt::from(i32::MAX) - &priority } else { priority.clone() };
+            match stored.to_u32() {
+                Some(stored) => out.push(stored),
+                None => return self.unsupported(entry.span, "a priority beyond 31 bits"),
+            }
+            last = Some(priority);
+        }
+        Ok(out)
+    }
+
+    fn key_match(&mut self, set: &KeySet, key: &ir::Key, ty: &Type, span: Span) -> Lowered<KeyMatch> {
+        let all = build::ones(key.width);
+        let refuse = |cx: &mut Self, what: &str| {
+            let what = format!("{what} as {} key", key.kind.name());
+            cx.unsupported(span, what)
+        };
+        Ok(match set {
+            KeySet::Any => match key.kind {
+                MatchKind::Exact => return refuse(self, "a don't-care"),
+                MatchKind::Lpm => KeyMatch::Lpm { value: BigUint::zero(), prefix_len: 0 },
+                MatchKind::Ternary => KeyMatch::Ternary { value: BigUint::zero(), mask: BigUint::zero() },
+                MatchKind::Range => KeyMatch::Range { lo: BigUint::zero(), hi: all },
+                MatchKind::Optional => KeyMatch::Optional(None),
+            },
+            KeySet::Value(e) => {
+                let value = self.constant(e, ty)?;
+                match key.kind {
+                    MatchKind::Exact => KeyMatch::Exact(value),
+                    MatchKind::Lpm => KeyMatch::Lpm { value, prefix_len: key.width },
+                    MatchKind::Ternary => KeyMatch::Ternary { value, mask: all },
+                    MatchKind::Range => KeyMatch::Range { lo: value.clone(), hi: value },
+                    MatchKind::Optional => KeyMatch::Optional(Some(value)),
+                }
+            }
+            KeySet::Mask(value, mask) => {
+                let value = self.constant(value, ty)?;
+                let mask = self.constant(mask, ty)?;
+                let value = value & &mask;
+                match key.kind {
+                    MatchKind::Ternary => KeyMatch::Ternary { value, mask },
+                    MatchKind::Lpm => match prefix_len(&mask, key.width) {
+                        Some(prefix_len) => KeyMatch::Lpm { value, prefix_len },
+                        None => return refuse(self, "a mask that is no prefix"),
+                    },
+                    MatchKind::Exact if mask == all => KeyMatch::Exact(value),
+                    MatchKind::Optional if mask == all => KeyMatch::Optional(Some(value)),
+                    MatchKind::Optional if mask.is_zero() => KeyMatch::Optional(None),
+                    MatchKind::Range if mask == all => KeyMatch::Range { lo: value.clone(), hi: value },
+                    MatchKind::Range if mask.is_zero() => KeyMatch::Range { lo: BigUint::zero(), hi: all },
+                    _ => return refuse(self, "a mask"),
+                }
+            }
+            KeySet::Range(lo, hi) => {
+                let lo = self.constant(lo, ty)?;
+                let hi = self.constant(hi, ty)?;
+                match key.kind {
+                    MatchKind::Range if lo <= hi => KeyMatch::Range { lo, hi },
+                    MatchKind::Range => return refuse(self, "an empty range"),
+                    _ if lo == hi => match key.kind {
+                        MatchKind::Exact => KeyMatch::Exact(lo),
+                        MatchKind::Lpm => KeyMatch::Lpm { value: lo, prefix_len: key.width },
+                        MatchKind::Ternary => KeyMatch::Ternary { value: lo, mask: all },
+                        _ => KeyMatch::Optional(Some(lo)),
+                    },
+                    _ => return refuse(self, "a range"),
+                }
+            }
+            KeySet::ValueSet(_) => return refuse(self, "a value set"),
+        })
+    }
+
+    /// The values of the control plane's parameters in an action reference.
+    fn action_data(&mut self, action: &typed::ActionRef) -> Lowered<Vec<BigUint>> {
+        let declaration = &self.program.actions[action.action.index()];
+        let mut data = Vec::new();
+        for (i, param) in declaration.params.iter().enumerate() {
+            if param.dir != Direction::None {
+                continue;
+            }
+            let ty = self.ty(&self.program.vars[param.var.index()].ty);
+            // Bound in the table's list of actions: no data.
+            match action.args.get(i) {
+                Some(Some(e)) => data.push(self.constant(e, &ty)?),
+                _ => return self.unsupported(action.span, "an action with arguments missing here"),
+            }
+        }
+        Ok(data)
+    }
+
+    /// The IR action for an action in a table's list.
+    fn table_action(&mut self, action: &typed::ActionRef) -> Lowered<ir::ActionId> {
+        let id = action.action;
+        let declaration = &self.program.actions[id.index()];
+        let local = self.local_actions.contains(&id);
+        let home = if local { self.block_scope() } else { GLOBAL };
+        let bound = declaration.params.iter().any(|p| p.dir != Direction::None);
+        if !bound && let Some(known) = self.scopes[home.0 as usize].actions.get(&id) {
+            return Ok(*known);
+        }
+        let path = full_name(&self.scopes[home.0 as usize].path, &declaration.control_name);
+        let name = self.unique_name(Kind::Action, &path);
+        let loc = self.loc(declaration.span);
+        let ir_id = ir::ActionId(self.ir.actions.len() as u32);
+        self.ir.actions.push(ir::Action { name, params: Vec::new(), body: ir::Cfg::default(), loc });
+        if !bound {
+            self.scope_mut(home).actions.insert(id, ir_id);
+        }
+        let scope = self.new_scope(home, path, false);
+
+        // Tables may be applied several times.
+        let runs_once = std::mem::replace(&mut self.runs_once, false);
+        let outer_span = std::mem::replace(&mut self.span, declaration.span);
+        let flow = Flow { ret: Jump::Return, result: None, exit: Jump::Exit, loops: Vec::new() };
+        let body = self.graph(flow, |cx| {
+            // Arguments of directional parameters are expressions of the enclosing control, evaluated when the table
+            // runs the action: nothing happens between the lookup and the action.
+            let mut args: Vec<Arg> = cx.action_args(id, &action.args)?;
+            cx.action_params(ir_id, declaration, &mut args, scope)?;
+            cx.inline_action(id, args)
+        });
+        self.runs_once = runs_once;
+        self.span = outer_span;
+        self.ir.actions[ir_id.index()].body = body?;
+        Ok(ir_id)
+    }
+
+    /// Makes fields for the parameters that the control plane gives values to, and passes them as arguments.
+    fn action_params(
+        &mut self,
+        ir_id: ir::ActionId,
+        declaration: &typed::Action,
+        args: &mut [Arg],
+        scope: ScopeId,
+    ) -> Lowered<()> {
+        for (param, arg) in declaration.params.iter().zip(args) {
+            if param.dir != Direction::None {
+                continue;
+            }
+            let var = &self.program.vars[param.var.index()];
+            let ty = self.in_scope(scope, |cx| cx.ty(&var.ty));
+            let Some(width) = self.scalar_width(&ty) else {
+                let what = format!("an action parameter of type {}", self.type_name(&ty));
+                return self.unsupported(var.span, what);
+            };
+            let name = format!("{}.{}", self.ir.actions[ir_id.index()].name, var.name);
+            let field = self.field(&name, width, FieldKind::ActionData(ir_id));
+            self.ir.actions[ir_id.index()].params.push(field);
+            arg.value = Some(Value::Scalar(ir::Expr::Field(field)));
+            arg.place = None;
+        }
+        Ok(())
+    }
+
+    // -----------------------------------------------------------------------------------------------------------------
+    // Value sets
+
+    /// The hidden table of a parser value set: a hit means that the keys are in the set.
+    pub(crate) fn value_set(&mut self, id: typed::ValueSetId, key_names: &[String]) -> Lowered<ir::TableId> {
+        let scope = self.block_scope();
+        if let Some(known) = self.scopes[scope.0 as usize].value_sets.get(&id) {
+            return Ok(*known);
+        }
+        let set = &self.program.value_sets[id.index()];
+        let name = full_name(&self.scopes[scope.0 as usize].path, &set.name);
+        let name = self.unique_name(Kind::Table, &name);
+        let ty = self.ty(&set.ty);
+        // P4_16 "parser value sets": a struct's fields are one key each; `@match` says how.
+        let mut parts: Vec<(String, Type, MatchKind)> = Vec::new();
+        match &ty {
+            Type::Struct(..) => self.value_set_keys(&ty, "", MatchKind::Exact, &mut parts, set.span)?,
+            _ => {
+                let tys = match &ty {
+                    Type::Tuple(tys) => tys.clone(),
+                    ty => vec![ty.clone()],
+                };
+                let kind = self.match_annotation(&set.annotations, set.span)?;
+                for (i, ty) in tys.into_iter().enumerate() {
+                    parts.push((key_names.get(i).cloned().unwrap_or_else(|| format!("f{i}")), ty, kind));
+                }
+            }
+        }
+        let mut keys = Vec::new();
+        for (name, ty, kind) in parts {
+            let Some(width) = self.scalar_width(&ty) else {
+                let what = format!("a value set of type {}", self.type_name(&ty));
+                return self.unsupported(set.span, what);
+            };
+            keys.push(ir::Key { name, width, kind });
+        }
+        let member = self.member_action();
+        let loc = self.loc(set.span);
+        self.ir.tables.push(ir::Table {
+            name,
+            keys,
+            actions: vec![ir::TableAction { action: member, table_only: false, default_only: false }],
+            default: ir::ActionCall { action: 0, data: Vec::new() },
+            const_default: true,
+            size: set.size.max(1),
+            entries: Vec::new(),
+            const_entries: false,
+            direct: Vec::new(),
+            hidden: true,
+            loc,
+        });
+        let table = ir::TableId(self.ir.tables.len() as u32 - 1);
+        self.scope_mut(scope).value_sets.insert(id, table);
+        Ok(table)
+    }
+
+    fn value_set_keys(
+        &mut self,
+        ty: &Type,
+        prefix: &str,
+        inherited: MatchKind,
+        parts: &mut Vec<(String, Type, MatchKind)>,
+        span: Span,
+    ) -> Lowered<()> {
+        let Type::Struct(id, _) = ty else { return Ok(()) };
+        let declared = &self.program.structs[id.index()].fields;
+        for ((field, ty), declared) in self.fields_of(ty).into_iter().zip(declared) {
+            let kind = match declared.annotations.iter().any(|a| a.name.text == "match") {
+                true => self.match_annotation(&declared.annotations, span)?,
+                false => inherited,
+            };
+            let name = format!("{prefix}{field}");
+            match ty {
+                Type::Struct(..) => self.value_set_keys(&ty, &format!("{name}."), kind, parts, span)?,
+                ty => parts.push((name, ty, kind)),
+            }
+        }
+        Ok(())
+    }
+
+    fn match_annotation(
+        &mut self,
+        annotations: &[p4jet_syntax::ast::Annotation],
+        span: Span,
+    ) -> Lowered<MatchKind> {
+        use p4jet_syntax::ast::AnnotationBody;
+        let Some(annotation) = annotations.iter().find(|a| a.name.text == "match") else {
+            return Ok(MatchKind::Exact);
+        };
+        let kind = match &annotation.body {
+            AnnotationBody::Tokens(tokens) => tokens.first().and_then(|t| match_kind(&t.text)),
+            _ => None,
+        };
+        match kind {
+            Some(kind) => Ok(kind),
+            None => self.unsupported(span, "this `@match`"),
+        }
+    }
+
+    fn member_action(&mut self) -> ir::ActionId {
+        if let Some(known) = self.member_action {
+            return known;
+        }
+        let name = self.unique_name(Kind::Action, "$member");
+        let node = ir::Node {
+            label: String::new(),
+            stmts: Vec::new(),
+            terminator: Terminator::Return,
+            terminator_loc: ir::Loc(0),
+        };
+        let body = ir::Cfg { nodes: vec![node] };
+        self.ir.actions.push(ir::Action { name, params: Vec::new(), body, loc: ir::Loc(0) });
+        let id = ir::ActionId(self.ir.actions.len() as u32 - 1);
+        self.member_action = Some(id);
+        id
+    }
+}
+
+fn match_kind(name: &str) -> Option<MatchKind> {
+    MatchKind::ALL.into_iter().find(|k| k.name() == name)
+}
+
+/// The length of the prefix that a mask selects, if it is one.
+fn prefix_len(mask: &BigUint, width: u32) -> Option<u32> {
+    let ones = mask.count_ones() as u32;
+    let prefix = if ones == 0 { BigUint::zero() } else { build::ones(ones) << (width - ones) };
+    (*mask == prefix).then_some(ones)
+}

@@ -1,0 +1,350 @@
+//! Types: substitution, widths, storage and zero values.
+
+use num_bigint::BigInt;
+use p4jet_analysis::typed::{self, Type};
+use p4jet_ir as ir;
+use p4jet_ir::{Expr, FieldId, FieldKind, HeaderId};
+use p4jet_syntax::ast::StructKind;
+use p4jet_syntax::span::Span;
+
+use crate::build;
+use crate::context::{Kind, Lowered, Lowerer};
+use crate::value::{Storage, Value};
+
+/// What new storage is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Parameters of the architecture's blocks: named in the program, shown in traces.
+    Metadata,
+    /// Everything else.
+    Local,
+}
+
+impl Role {
+    fn kind(self) -> FieldKind {
+        match self {
+            Role::Metadata => FieldKind::Metadata,
+            Role::Local => FieldKind::Temporary,
+        }
+    }
+}
+
+impl Lowerer<'_> {
+    /// The type with type parameters replaced by what they stand for here.
+    pub fn ty(&self, ty: &Type) -> Type {
+        self.substitute(ty, &|p| self.lookup(|s| s.types.get(&p).cloned()))
+    }
+
+    fn substitute(&self, ty: &Type, find: &dyn Fn(typed::TypeParamId) -> Option<Type>) -> Type {
+        let list = |tys: &[Type]| tys.iter().map(|t| self.substitute(t, find)).collect::<Vec<_>>();
+        match ty {
+            Type::Param(p) => find(*p).unwrap_or_else(|| ty.clone()),
+            Type::Struct(id, args) => Type::Struct(*id, list(args)),
+            Type::Stack(element, n) => Type::Stack(Box::new(self.substitute(element, find)), *n),
+            Type::Tuple(parts) => Type::Tuple(list(parts)),
+            Type::List(element) => Type::List(Box::new(self.substitute(element, find))),
+            Type::Set(element) => Type::Set(Box::new(self.substitute(element, find))),
+            Type::Extern(id, args) => Type::Extern(*id, list(args)),
+            Type::Parser(id, args) => Type::Parser(*id, list(args)),
+            Type::Control(id, args) => Type::Control(*id, list(args)),
+            Type::Package(id, args) => Type::Package(*id, list(args)),
+            Type::Void
+            | Type::Bool
+            | Type::String
+            | Type::Integer
+            | Type::Bit(_)
+            | Type::Int(_)
+            | Type::Varbit(_)
+            | Type::Error
+            | Type::MatchKind
+            | Type::Enum(_)
+            | Type::New(_)
+            | Type::ApplyResult(_)
+            | Type::ActionEnum(_) => ty.clone(),
+        }
+    }
+
+    /// Names and types of the fields of a (substituted) struct, header or union type; elements of a tuple.
+    pub fn fields_of(&self, ty: &Type) -> Vec<(String, Type)> {
+        match ty {
+            Type::Struct(id, args) => {
+                let declaration = &self.program.structs[id.index()];
+                let find = |p| {
+                    declaration.type_params.iter().position(|q| *q == p).and_then(|i| args.get(i).cloned())
+                };
+                declaration.fields.iter().map(|f| (f.name.clone(), self.substitute(&f.ty, &find))).collect()
+            }
+            Type::Tuple(parts) => {
+                parts.iter().enumerate().map(|(i, t)| (format!("f{i}"), t.clone())).collect()
+            }
+            Type::New(id) => self.fields_of(&self.program.new_types[id.index()].ty),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Which kind of struct a (substituted) type is; tuples count as structs.
+    pub(crate) fn struct_kind(&self, ty: &Type) -> Option<StructKind> {
+        match ty {
+            Type::Struct(id, _) => Some(self.program.structs[id.index()].kind),
+            Type::Tuple(_) => Some(StructKind::Struct),
+            Type::New(id) => self.struct_kind(&self.program.new_types[id.index()].ty),
+            _ => None,
+        }
+    }
+
+    /// The type that values are made of: without `type` and enum.
+    pub fn underlying(&self, ty: &Type) -> Type {
+        match ty {
+            Type::New(id) => self.underlying(&self.program.new_types[id.index()].ty),
+            Type::Enum(id) => match &self.program.enums[id.index()].underlying {
+                Some(underlying) => self.underlying(underlying),
+                // An enum without underlying type is its member's index.
+                None => Type::Bit(32),
+            },
+            Type::Error | Type::ActionEnum(_) => Type::Bit(32),
+            Type::Bool => Type::Bit(1),
+            _ => ty.clone(),
+        }
+    }
+
+    /// The width of a (substituted) type that is one scalar.
+    pub fn scalar_width(&self, ty: &Type) -> Option<u32> {
+        match self.underlying(ty) {
+            Type::Bit(w) | Type::Int(w) if w > 0 => Some(w),
+            _ => None,
+        }
+    }
+
+    /// Whether operators on it are signed.
+    pub fn is_signed(&self, ty: &Type) -> bool {
+        matches!(self.underlying(ty), Type::Int(_))
+    }
+
+    /// The bits of a (substituted) type on the wire, if that is fixed.
+    pub fn wire_width(&self, ty: &Type) -> Option<u32> {
+        if let Some(w) = self.scalar_width(ty) {
+            return Some(w);
+        }
+        match self.underlying(ty) {
+            Type::Stack(element, n) => self.wire_width(&element)?.checked_mul(n),
+            t @ (Type::Struct(..) | Type::Tuple(_))
+                if self.struct_kind(&t) != Some(StructKind::HeaderUnion) =>
+            {
+                self.fields_of(&t).iter().map(|(_, t)| self.wire_width(t)).sum()
+            }
+            _ => None,
+        }
+    }
+
+    /// The name of a member of an enum without underlying type.
+    pub fn enum_member(&self, ty: &Type, index: &num_bigint::BigUint) -> Option<&str> {
+        match ty {
+            Type::Enum(id) => {
+                let members = &self.program.enums[id.index()].members;
+                members.get(usize::try_from(index).ok()?).map(|(name, _)| name.as_str())
+            }
+            Type::New(id) => self.enum_member(&self.program.new_types[id.index()].ty, index),
+            _ => None,
+        }
+    }
+
+    /// How to name a type in a message.
+    pub fn type_name(&self, ty: &Type) -> String {
+        let p = self.program;
+        match ty {
+            Type::Void => "void".into(),
+            Type::Bool => "bool".into(),
+            Type::String => "string".into(),
+            Type::Integer => "int".into(),
+            Type::Bit(w) => format!("bit<{w}>"),
+            Type::Int(w) => format!("int<{w}>"),
+            Type::Varbit(w) => format!("varbit<{w}>"),
+            Type::Error => "error".into(),
+            Type::MatchKind => "match_kind".into(),
+            Type::Struct(id, _) => p.structs[id.index()].name.clone(),
+            Type::Enum(id) => p.enums[id.index()].name.clone(),
+            Type::New(id) => p.new_types[id.index()].name.clone(),
+            Type::Stack(element, n) => format!("{}[{n}]", self.type_name(element)),
+            Type::Tuple(_) => "a tuple".into(),
+            Type::List(_) => "a list".into(),
+            Type::Set(_) => "a set".into(),
+            Type::Extern(id, _) => p.externs[id.index()].name.clone(),
+            Type::Parser(id, _) => p.parsers[id.index()].name.clone(),
+            Type::Control(id, _) => p.controls[id.index()].name.clone(),
+            Type::Package(id, _) => p.packages[id.index()].name.clone(),
+            Type::ApplyResult(_) => "the result of apply".into(),
+            Type::ActionEnum(_) => "action_run".into(),
+            Type::Param(id) => p.type_params[id.index()].clone(),
+        }
+    }
+
+    /// New storage for a value of a (substituted) type, called `name`.
+    pub fn storage(&mut self, ty: &Type, name: &str, role: Role, span: Span) -> Lowered<Storage> {
+        if let Some(width) = self.scalar_width(ty) {
+            return Ok(Storage::Scalar(self.field(name, width, role.kind())));
+        }
+        match self.underlying(ty) {
+            Type::Varbit(width) if width > 0 => Ok(Storage::Varbit {
+                value: self.field(name, width, role.kind()),
+                length: self.field(&format!("{name}.$length$"), 32, role.kind()),
+            }),
+            Type::Stack(element, n) => {
+                let mut elements = Vec::new();
+                for i in 0..n {
+                    elements.push(self.storage(&element, &format!("{name}[{i}]"), role, span)?);
+                }
+                let next = self.field(&format!("{name}.$next$"), 32, role.kind());
+                Ok(Storage::Stack { elements, next })
+            }
+            t @ (Type::Struct(..) | Type::Tuple(_)) => {
+                let kind = self.struct_kind(&t).unwrap_or(StructKind::Struct);
+                if kind == StructKind::Header {
+                    return self.header_storage(&t, name, role, span);
+                }
+                let mut parts = Vec::new();
+                for (field, ty) in self.fields_of(&t) {
+                    parts.push(self.storage(&ty, &format!("{name}.{field}"), role, span)?);
+                }
+                if kind == StructKind::Struct {
+                    return Ok(Storage::Struct(parts));
+                }
+                let ids: Vec<HeaderId> = parts
+                    .iter()
+                    .filter_map(|p| match p {
+                        Storage::Header { id, .. } => Some(*id),
+                        _ => None,
+                    })
+                    .collect();
+                for id in &ids {
+                    self.siblings.insert(*id, ids.iter().copied().filter(|other| other != id).collect());
+                }
+                Ok(Storage::Union(parts))
+            }
+            other => {
+                let what = format!("a variable of type {}", self.type_name(&other));
+                self.unsupported(span, what)
+            }
+        }
+    }
+
+    fn header_storage(&mut self, ty: &Type, name: &str, role: Role, span: Span) -> Lowered<Storage> {
+        let id = HeaderId(self.ir.headers.len() as u32);
+        let name = self.unique_name(Kind::Header, name);
+        let valid = self.field(&format!("{name}.$valid$"), 1, FieldKind::Valid(id));
+        self.ir.headers.push(ir::Header { name: name.clone(), valid, fields: Vec::new() });
+        let mut fields = Vec::new();
+        let mut wire = Vec::new();
+        for (field, ty) in self.fields_of(ty) {
+            fields.push(self.header_field(id, &ty, &format!("{name}.{field}"), role, &mut wire, span)?);
+        }
+        self.ir.headers[id.index()].fields = wire;
+        Ok(Storage::Header { id, valid, fields })
+    }
+
+    /// P4_16 "header types": fields are scalars, a varbit, or structs of such.
+    fn header_field(
+        &mut self,
+        id: HeaderId,
+        ty: &Type,
+        name: &str,
+        role: Role,
+        wire: &mut Vec<ir::HeaderField>,
+        span: Span,
+    ) -> Lowered<Storage> {
+        if let Some(width) = self.scalar_width(ty) {
+            let field = self.field(name, width, FieldKind::Header(id));
+            wire.push(ir::HeaderField { field, varbit_length: None });
+            return Ok(Storage::Scalar(field));
+        }
+        match self.underlying(ty) {
+            Type::Varbit(width) if width > 0 => {
+                let value = self.field(name, width, FieldKind::Header(id));
+                let length = self.field(&format!("{name}.$length$"), 32, role.kind());
+                wire.push(ir::HeaderField { field: value, varbit_length: Some(length) });
+                Ok(Storage::Varbit { value, length })
+            }
+            t if self.struct_kind(&t) == Some(StructKind::Struct) => {
+                let mut parts = Vec::new();
+                for (field, ty) in self.fields_of(&t) {
+                    parts.push(self.header_field(id, &ty, &format!("{name}.{field}"), role, wire, span)?);
+                }
+                Ok(Storage::Struct(parts))
+            }
+            other => {
+                let what = format!("a header field of type {}", self.type_name(&other));
+                self.unsupported(span, what)
+            }
+        }
+    }
+
+    /// The value of a variable of a (substituted) type that nobody initialised.
+    pub fn zero(&mut self, ty: &Type, span: Span) -> Lowered<Value> {
+        if let Some(width) = self.scalar_width(ty) {
+            return Ok(Value::Scalar(build::zero(width)));
+        }
+        match self.underlying(ty) {
+            Type::Varbit(width) if width > 0 => {
+                Ok(Value::Varbit { value: build::zero(width), length: build::zero(32) })
+            }
+            Type::Integer => Ok(Value::Integer(BigInt::ZERO)),
+            Type::String => Ok(Value::Text(String::new())),
+            Type::Void => Ok(Value::Void),
+            Type::Stack(element, n) => {
+                let element = self.zero(&element, span)?;
+                Ok(Value::Stack { elements: vec![element; n as usize], next: build::zero(32) })
+            }
+            t @ (Type::Struct(..) | Type::Tuple(_)) => {
+                let kind = self.struct_kind(&t).unwrap_or(StructKind::Struct);
+                let mut parts = Vec::new();
+                for (_, ty) in self.fields_of(&t) {
+                    parts.push(self.zero(&ty, span)?);
+                }
+                Ok(match kind {
+                    StructKind::Struct => Value::Struct(parts),
+                    StructKind::Header => Value::Header { valid: build::truth(false), fields: parts },
+                    StructKind::HeaderUnion => Value::Union(parts),
+                })
+            }
+            other => {
+                let what = format!("a value of type {}", self.type_name(&other));
+                self.unsupported(span, what)
+            }
+        }
+    }
+
+    /// Makes storage 0 and its headers invalid.
+    pub(crate) fn reset(&mut self, storage: &Storage) {
+        for field in storage.leaves() {
+            self.set(field, build::zero(self.ir.width(field)));
+        }
+    }
+
+    /// The member of struct storage by name.
+    pub fn member<'s>(&self, ty: &Type, storage: &'s Storage, name: &str) -> Option<&'s Storage> {
+        let index = self.fields_of(ty).iter().position(|(n, _)| n == name)?;
+        storage.parts().get(index)
+    }
+
+    /// The member of struct storage by name, if it is a scalar.
+    pub fn scalar_member(&self, ty: &Type, storage: &Storage, name: &str) -> Option<FieldId> {
+        match self.member(ty, storage, name)? {
+            Storage::Scalar(field) => Some(*field),
+            _ => None,
+        }
+    }
+
+    /// The value as one expression of a (substituted) type.
+    pub(crate) fn scalar_of(&mut self, value: Value, ty: &Type, span: Span) -> Lowered<Expr> {
+        match value {
+            Value::Scalar(e) => Ok(e),
+            Value::Integer(n) => {
+                let width = self.scalar_width(ty).unwrap_or_else(|| (n.bits() as u32).max(1));
+                Ok(Expr::constant(build::pattern(&n, width), width))
+            }
+            _ => {
+                let what = format!("an expression of type {} used as a scalar", self.type_name(ty));
+                self.bug(span, what)
+            }
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Trees of scalars: what a P4 value is stored in ([`Storage`]) and what an expression gives ([`Value`]).
+
+use num_bigint::BigInt;
+use p4jet_ir::{Expr, FieldId, HeaderId};
+
+use crate::build;
+use crate::context::ObjectId;
+
+/// Where a value of some P4 type lives.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Storage {
+    /// `bit`, `int`, `bool`, enum, `error`, and `type`s over them.
+    Scalar(FieldId),
+    /// `varbit`: the bits as a number, and how many there are.
+    Varbit {
+        /// Right-aligned.
+        value: FieldId,
+        /// In bits, width 32.
+        length: FieldId,
+    },
+    /// A struct or tuple.
+    Struct(Vec<Storage>),
+    /// A header.
+    Header {
+        /// In the IR.
+        id: HeaderId,
+        /// Validity.
+        valid: FieldId,
+        /// Fields, in order of declaration.
+        fields: Vec<Storage>,
+    },
+    /// A header union: its member headers.
+    Union(Vec<Storage>),
+    /// A header stack.
+    Stack {
+        /// Headers or unions.
+        elements: Vec<Storage>,
+        /// P4_16 "header stacks": `nextIndex`, width 32.
+        next: FieldId,
+    },
+}
+
+/// What an expression gives: pure, but reading fields at the time it is used.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `bit`, `int`, `bool`, enum, `error`, and `type`s over them.
+    Scalar(Expr),
+    /// `varbit`
+    Varbit {
+        /// Right-aligned, of the maximal width.
+        value: Expr,
+        /// In bits, width 32.
+        length: Expr,
+    },
+    /// A struct, tuple or list.
+    Struct(Vec<Value>),
+    /// A header.
+    Header {
+        /// Width 1.
+        valid: Expr,
+        /// In order.
+        fields: Vec<Value>,
+    },
+    /// A header union: its members.
+    Union(Vec<Value>),
+    /// A header stack.
+    Stack {
+        /// In order.
+        elements: Vec<Value>,
+        /// `nextIndex`, width 32.
+        next: Expr,
+    },
+    /// A compile-time `int`.
+    Integer(BigInt),
+    /// A compile-time `string`.
+    Text(String),
+    /// An instance.
+    Object(ObjectId),
+    /// Nothing.
+    Void,
+}
+
+/// A run of bits in a value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Piece {
+    /// As many as the expression is wide.
+    Bits(Expr),
+    /// As many as `length` says, right-aligned in `value`.
+    Varbit {
+        /// The bits.
+        value: Expr,
+        /// How many, width 32.
+        length: Expr,
+    },
+}
+
+impl Storage {
+    /// The value now there.
+    pub fn read(&self) -> Value {
+        match self {
+            Storage::Scalar(f) => Value::Scalar(Expr::Field(*f)),
+            Storage::Varbit { value, length } => {
+                Value::Varbit { value: Expr::Field(*value), length: Expr::Field(*length) }
+            }
+            Storage::Struct(fields) => Value::Struct(fields.iter().map(Storage::read).collect()),
+            Storage::Header { valid, fields, .. } => Value::Header {
+                valid: Expr::Field(*valid),
+                fields: fields.iter().map(Storage::read).collect(),
+            },
+            Storage::Union(members) => Value::Union(members.iter().map(Storage::read).collect()),
+            Storage::Stack { elements, next } => Value::Stack {
+                elements: elements.iter().map(Storage::read).collect(),
+                next: Expr::Field(*next),
+            },
+        }
+    }
+
+    /// All fields, validity bits, lengths and indices in a fixed order, the same as [`Value::leaves`].
+    pub fn leaves(&self) -> Vec<FieldId> {
+        let mut out = Vec::new();
+        self.collect(&mut out);
+        out
+    }
+
+    fn collect(&self, out: &mut Vec<FieldId>) {
+        match self {
+            Storage::Scalar(f) => out.push(*f),
+            Storage::Varbit { value, length } => out.extend([*value, *length]),
+            Storage::Struct(parts) | Storage::Union(parts) => parts.iter().for_each(|p| p.collect(out)),
+            Storage::Header { valid, fields, .. } => {
+                out.push(*valid);
+                fields.iter().for_each(|p| p.collect(out));
+            }
+            Storage::Stack { elements, next } => {
+                elements.iter().for_each(|p| p.collect(out));
+                out.push(*next);
+            }
+        }
+    }
+
+    /// The parts: fields of a struct or header, members of a union.
+    pub fn parts(&self) -> &[Storage] {
+        match self {
+            Storage::Struct(parts) | Storage::Union(parts) | Storage::Header { fields: parts, .. } => parts,
+            Storage::Stack { elements, .. } => elements,
+            Storage::Scalar(_) | Storage::Varbit { .. } => &[],
+        }
+    }
+}
+
+impl Value {
+    /// Rebuilds the value with `f` applied to every scalar expression in it.
+    pub fn map(self, f: &mut impl FnMut(Expr) -> Expr) -> Value {
+        match self {
+            Value::Scalar(e) => Value::Scalar(f(e)),
+            Value::Varbit { value, length } => Value::Varbit { value: f(value), length: f(length) },
+            Value::Struct(parts) => Value::Struct(parts.into_iter().map(|p| p.map(f)).collect()),
+            Value::Header { valid, fields } => {
+                let valid = f(valid);
+                Value::Header { valid, fields: fields.into_iter().map(|p| p.map(f)).collect() }
+            }
+            Value::Union(parts) => Value::Union(parts.into_iter().map(|p| p.map(f)).collect()),
+            Value::Stack { elements, next } => {
+                let elements = elements.into_iter().map(|p| p.map(f)).collect();
+                Value::Stack { elements, next: f(next) }
+            }
+            Value::Integer(_) | Value::Text(_) | Value::Object(_) | Value::Void => self,
+        }
+    }
+
+    /// All scalar expressions in order, as [`Storage::leaves`].
+    pub fn leaves(&self) -> Vec<Expr> {
+        let mut out = Vec::new();
+        self.clone().map(&mut |e| {
+            out.push(e.clone());
+            e
+        });
+        out
+    }
+
+    /// The bits that the value is made of, as `hash` and checksums see them: no validity, no `nextIndex`. `None` if
+    /// there is something that has no bits.
+    pub fn pieces(&self) -> Option<Vec<Piece>> {
+        let mut out = Vec::new();
+        self.collect_pieces(&mut out).then_some(out)
+    }
+
+    fn collect_pieces(&self, out: &mut Vec<Piece>) -> bool {
+        match self {
+            Value::Scalar(e) => {
+                out.push(Piece::Bits(e.clone()));
+                true
+            }
+            Value::Varbit { value, length } => {
+                out.push(Piece::Varbit { value: value.clone(), length: length.clone() });
+                true
+            }
+            Value::Struct(parts)
+            | Value::Union(parts)
+            | Value::Header { fields: parts, .. }
+            | Value::Stack { elements: parts, .. } => parts.iter().all(|p| p.collect_pieces(out)),
+            Value::Integer(_) | Value::Text(_) | Value::Object(_) | Value::Void => false,
+        }
+    }
+
+    /// The parts of a struct, header, union or stack.
+    pub fn parts(&self) -> &[Value] {
+        match self {
+            Value::Struct(parts)
+            | Value::Union(parts)
+            | Value::Header { fields: parts, .. }
+            | Value::Stack { elements: parts, .. } => parts,
+            _ => &[],
+        }
+    }
+
+    /// Whether a header or union is valid.
+    pub fn is_valid(&self) -> Expr {
+        match self {
+            Value::Header { valid, .. } => valid.clone(),
+            // P4_16 "header unions": valid if one of the members is.
+            Value::Union(members) => {
+                members.iter().map(Value::is_valid).reduce(build::or).unwrap_or_else(|| build::truth(false))
+            }
+            _ => build::truth(true),
+        }
+    }
+
+    /// `cond ? a : b`, scalar by scalar. Both have the same shape.
+    pub fn select(cond: &Expr, a: Value, b: Value) -> Value {
+        let others = b.leaves();
+        let mut others = others.into_iter();
+        a.map(&mut |e| match others.next() {
+            Some(o) => build::select(cond.clone(), e, o),
+            None => e,
+        })
+    }
+
+    /// The part that `index` selects; `beyond` if there is none. A tree, so that long stacks make no deep expressions.
+    pub(crate) fn pick(parts: &[Value], index: &Expr, width: u32, beyond: Value) -> Value {
+        fn below(index: &Expr, limit: usize, width: u32) -> Expr {
+            let limit = num_bigint::BigUint::from(limit);
+            if limit > build::ones(width) {
+                return build::truth(true);
+            }
+            build::binary(p4jet_ir::BinaryOp::LtU, index.clone(), Expr::constant(limit, width))
+        }
+        fn tree(parts: &[Value], first: usize, index: &Expr, width: u32) -> Value {
+            if let [part] = parts {
+                return part.clone();
+            }
+            let (low, high) = parts.split_at(parts.len().div_ceil(2));
+            let cond = below(index, first + low.len(), width);
+            let high = tree(high, first + low.len(), index, width);
+            Value::select(&cond, tree(low, first, index, width), high)
+        }
+        if parts.is_empty() {
+            return beyond;
+        }
+        Value::select(&below(index, parts.len(), width), tree(parts, 0, index, width), beyond)
+    }
+
+    /// Whether all scalars are constants or plain fields, so that using the value twice costs nothing.
+    pub fn is_atomic(&self) -> bool {
+        self.leaves().iter().all(|e| matches!(e, Expr::Const { .. } | Expr::Field(_)))
+    }
+
+    /// Whether all scalars are constants.
+    pub fn is_const(&self) -> bool {
+        self.leaves().iter().all(|e| matches!(e, Expr::Const { .. }))
+    }
+
+    /// Equality as P4_16 defines it for scalars, structs, headers, unions and stacks.
+    pub fn equal(a: &Value, b: &Value) -> Expr {
+        let all =
+            |x: &[Value], y: &[Value]| build::all(x.iter().zip(y).map(|(x, y)| Value::equal(x, y)).collect());
+        match (a, b) {
+            (Value::Scalar(x), Value::Scalar(y)) => build::eq(x.clone(), y.clone()),
+            // Varbits are equal when their dynamic widths and their bits are.
+            (Value::Varbit { value: x, length: l }, Value::Varbit { value: y, length: m }) => {
+                build::and(build::eq(l.clone(), m.clone()), build::eq(x.clone(), y.clone()))
+            }
+            // Both invalid, or both valid with equal fields.
+            (Value::Header { valid: v, fields: x }, Value::Header { valid: w, fields: y }) => {
+                let both_invalid = build::and(build::not(v.clone()), build::not(w.clone()));
+                let both_valid = build::and(v.clone(), w.clone());
+                build::or(both_invalid, build::and(both_valid, all(x, y)))
+            }
+            (Value::Integer(x), Value::Integer(y)) => build::truth(x == y),
+            (Value::Text(x), Value::Text(y)) => build::truth(x == y),
+            // A list that stands for a header is a valid one.
+            (Value::Header { valid, fields }, Value::Struct(parts))
+            | (Value::Struct(parts), Value::Header { valid, fields }) => {
+                build::and(valid.clone(), all(fields, parts))
+            }
+            (a, b) => all(a.parts(), b.parts()),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Packets in memory: the layout that generated code, the packet loop and the ports share.
+//!
+//! * [`Packet`]: where one frame lies, where it came from, where it goes. Generated code reads and writes it.
+//! * [`Pool`]: one memory of many equal buffers, handed out round-robin. There is no freeing: a packet is carried
+//!   all the way out (run to completion) long before the ring comes round to its buffer again.
+//! * [`Batch`]: up to [`BATCH_MAX`] packets that a port fills and the packet loop empties.
+//!
+//! ```
+//! use p4jet_packet::{Batch, Pool};
+//! let mut pool = Pool::new(1024, 1518, 128)?;
+//! let mut batch = Batch::new();
+//! batch.push(&mut pool, 3, &[0xff; 60]).unwrap();
+//! let packet = batch.packets()[0];
+//! assert_eq!((packet.ingress_port, packet.len), (3, 60));
+//! assert_eq!(pool.frame(&packet), &[0xff; 60]);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod batch;
+mod packet;
+mod pool;
+
+pub use batch::{BATCH_MAX, Batch, PushError};
+pub use packet::{PORT_DROP, Packet};
+pub use pool::{CACHE_LINE, COUNT_DEFAULT, Pool};

@@ -1,0 +1,173 @@
+//! Network interfaces of the kernel: looking them up and their state.
+
+// Reason: system calls on C structures.
+#![allow(unsafe_code)]
+
+use crate::PortError;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// Opens a socket; closed on exec.
+pub(crate) fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
+    // SAFETY: no memory is passed.
+    let fd = unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) };
+    owned(fd)
+}
+
+/// The descriptor that a system call returned.
+pub(crate) fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just gave us this descriptor, nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The result of a system call that returns a count, or -1.
+pub(crate) fn result(value: isize) -> io::Result<usize> {
+    usize::try_from(value).map_err(|_| io::Error::last_os_error())
+}
+
+/// Sets a socket option to a value without padding and pointers.
+pub(crate) fn set_option<T: Copy>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+    // SAFETY: the pointer and the length describe `value`, which the kernel only reads.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_ref(value).cast(),
+            mem::size_of::<T>() as libc::socklen_t,
+        )
+    };
+    result(status as isize).map(drop)
+}
+
+/// Reads a socket option of integers.
+pub(crate) fn get_option<const N: usize>(socket: &OwnedFd, level: i32, option: i32) -> io::Result<[u32; N]> {
+    let mut value = [0; N];
+    let mut len = mem::size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to `value`, and any bytes are good integers.
+    let status = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, option, value.as_mut_ptr().cast(), &raw mut len)
+    };
+    result(status as isize).map(|_| value)
+}
+
+/// A request about the interface `name`, which is shorter than `IFNAMSIZ`.
+pub(crate) fn request(name: &str) -> libc::ifreq {
+    // SAFETY: `ifreq` holds integers and a union of plain data; all zeros are a good value.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    for (to, from) in request.ifr_name[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request
+}
+
+fn ioctl(name: &str, code: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
+    debug_assert!(name.len() < libc::IFNAMSIZ);
+    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    // SAFETY: the codes used here read and write an `ifreq`.
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), code, std::ptr::from_mut(request)) };
+    result(status as isize).map(drop)
+}
+
+/// Its number, or `None` when there is no such interface.
+pub(crate) fn index(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: a string that ends in 0.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => None,
+        index => Some(index),
+    }
+}
+
+/// Is there still an interface of this number, in the namespace of `socket`?
+pub(crate) fn exists(socket: &OwnedFd, index: u32) -> bool {
+    let mut request = request("");
+    request.ifr_ifru.ifru_ifindex = index as i32;
+    // SAFETY: SIOCGIFNAME reads and writes an `ifreq`.
+    let status = unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFNAME as libc::Ioctl, std::ptr::from_mut(&mut request))
+    };
+    status >= 0
+}
+
+/// Is it set up (administratively, `ip link set NAME up`)?
+pub(crate) fn is_up(name: &str) -> io::Result<bool> {
+    let mut request = request(name);
+    ioctl(name, libc::SIOCGIFFLAGS as libc::Ioctl, &mut request)?;
+    // SAFETY: SIOCGIFFLAGS filled this member of the union.
+    Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }) & libc::IFF_UP != 0)
+}
+
+/// Does it carry Ethernet frames? Loopback does. What cannot be asked is believed to.
+pub(crate) fn is_ethernet(name: &str) -> bool {
+    let mut request = request(name);
+    if ioctl(name, libc::SIOCGIFHWADDR as libc::Ioctl, &mut request).is_err() {
+        return true;
+    }
+    // SAFETY: SIOCGIFHWADDR filled this member of the union.
+    let kind = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+    [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&kind)
+}
+
+/// Sets it up.
+pub(crate) fn set_up(name: &str) -> io::Result<()> {
+    let mut request = request(name);
+    ioctl(name, libc::SIOCGIFFLAGS as libc::Ioctl, &mut request)?;
+    // SAFETY: SIOCGIFFLAGS filled this member of the union.
+    let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags }) | libc::IFF_UP;
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    ioctl(name, libc::SIOCSIFFLAGS as libc::Ioctl, &mut request)
+}
+
+/// The names of all interfaces, in the order of their numbers.
+pub(crate) fn names() -> Vec<String> {
+    let mut names = Vec::new();
+    // SAFETY: `if_nameindex` gives an array that ends with an entry of index 0 and lives until `if_freenameindex`;
+    // each entry before it has a name that ends in 0.
+    unsafe {
+        let array = libc::if_nameindex();
+        if array.is_null() {
+            return names;
+        }
+        let mut entry = array;
+        while (*entry).if_index != 0 {
+            names.push(CStr::from_ptr((*entry).if_name).to_string_lossy().into_owned());
+            entry = entry.add(1);
+        }
+        libc::if_freenameindex(array);
+    }
+    names
+}
+
+/// There is no interface `name`.
+pub(crate) fn missing(name: &str) -> PortError {
+    PortError::environment(format!(
+        "no network interface `{name}`; the interfaces here are {}",
+        names().iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_found_and_nonsense_is_not() {
+        let Some(lo) = index("lo") else { return };
+        let any = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).unwrap();
+        assert!(exists(&any, lo) && !exists(&any, i32::MAX as u32) && names().contains(&"lo".to_owned()));
+        assert!(is_up("lo").is_ok());
+        assert_eq!((index("no-such-if"), index("a\0b")), (None, None));
+        assert_eq!(is_up("no-such-if").unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        let error = missing("no-such-if").to_string();
+        assert!(
+            error.starts_with("no network interface `no-such-if`; the interfaces here are ")
+                && error.contains("`lo`")
+        );
+    }
+}

@@ -1,0 +1,30 @@
+//! Ports: frames in and out. A port knows bytes and lengths, never what a header means to the program.
+//!
+//! * [`Port`]: what the packet loop sees of any port, one call per batch.
+//! * [`PortSpec`], [`open`]: `N@SPEC` of the command line to an open port.
+//! * The kinds: [`AfPacketPort`], [`TapPort`], [`PcapPort`], [`MemoryPort`], and [`LoopPort`] for benchmarks.
+//! * [`CaptureReader`], [`CaptureWriter`]: capture files by themselves.
+//!
+//! Nothing here panics on what a file, an interface or a user brings: errors are [`PortError`] values, and frames that
+//! cannot be carried are dropped and counted in [`PortStats`].
+
+mod afpacket;
+mod capture;
+mod error;
+mod interface;
+mod memory;
+mod offload;
+mod pcap;
+mod port;
+mod ring;
+mod spec;
+mod tap;
+
+pub use afpacket::AfPacketPort;
+pub use capture::{CAPTURED_FRAME_MAX, CaptureReader, CaptureWriter, read_capture};
+pub use error::{ErrorKind, PortError};
+pub use memory::{LoopPort, MemoryHandle, MemoryPort};
+pub use pcap::PcapPort;
+pub use port::{Port, PortStats, Received, Sent};
+pub use spec::{PortKind, PortOptions, PortSpec, check_specs, open};
+pub use tap::TapPort;

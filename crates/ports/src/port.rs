@@ -1,0 +1,91 @@
+//! What the packet loop sees of any port.
+
+use crate::PortError;
+use p4jet_packet::{Batch, Pool};
+use std::os::fd::RawFd;
+
+/// What [`Port::receive`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// So many packets were added to the batch: at least one, except when the batch had no room.
+    Packets(usize),
+    /// None now; more may come. Wait on [`Port::poll_fd`], or ask again.
+    Empty,
+    /// None now, and none ever again.
+    End,
+}
+
+/// What became of the frames of one [`Port::send`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Frames that left.
+    pub sent: usize,
+    /// Frames dropped: too long for the link, the link down, or its queue full. A switch does not wait for a link.
+    pub dropped: usize,
+}
+
+/// What a port has carried since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Frames given to the packet loop.
+    pub rx_packets: u64,
+    /// Bytes of them.
+    pub rx_bytes: u64,
+    /// Frames longer than the pool's `frame_max`.
+    pub rx_dropped_oversize: u64,
+    /// Frames lost before p4jet saw them, the ring of the operating system being full.
+    pub rx_dropped_overrun: u64,
+    /// Frames that the operating system delivered incomplete (partial checksum or unsegmented) in a way that p4jet
+    /// cannot complete.
+    pub rx_dropped_malformed: u64,
+    /// Frames sent.
+    pub tx_packets: u64,
+    /// Bytes of them.
+    pub tx_bytes: u64,
+    /// Frames not sent, see [`Sent::dropped`].
+    pub tx_dropped: u64,
+}
+
+/// A place where frames come from and go to. Calls are per batch, so that one virtual call is spread over many packets.
+///
+/// Errors mean the port is of no more use (the interface vanished, the file is corrupt, the disk is full); what happens
+/// to single frames is counted instead.
+pub trait Port: Send {
+    /// Adds frames to what room `batch` has, each in a fresh buffer of `pool`, with `number` as ingress port.
+    /// Never blocks.
+    ///
+    /// # Errors
+    ///
+    /// The port is of no more use.
+    fn receive(&mut self, number: u32, pool: &mut Pool, batch: &mut Batch) -> Result<Received, PortError>;
+
+    /// Sends `frames` in order; they may be overwritten as soon as it returns. Never waits for the link.
+    ///
+    /// # Errors
+    ///
+    /// The port is of no more use.
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Sent, PortError>;
+
+    /// A descriptor to poll for readability after [`Received::Empty`]; `None` for a port that always knows at once.
+    fn poll_fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// Flushes what is written, so that failures are seen; the port must not be used after. Dropping a port does the
+    /// same, silently.
+    ///
+    /// # Errors
+    ///
+    /// Not everything could be written.
+    fn finish(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    /// What it has carried so far.
+    fn stats(&mut self) -> PortStats;
+
+    /// Things the user should be told when the switch starts, one a line: the interface is down, for one.
+    fn notices(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,383 @@
+//! `N@SPEC`: the ports of the command line.
+
+use crate::{AfPacketPort, MemoryPort, PcapPort, Port, PortError, TapPort};
+use p4jet_packet::PORT_DROP;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What can be written, for messages.
+const FORMS: &str = "IFNAME, packet:IFNAME, xdp:IFNAME[,queue=Q], tap:NAME, pcap:IN,OUT or mem";
+/// Bytes of an interface name: IFNAMSIZ without the final 0.
+const INTERFACE_NAME_MAX: usize = 15;
+
+/// A port of the switch as written on the command line, `N@SPEC`.
+///
+/// ```
+/// use p4jet_ports::{PortKind, PortSpec};
+/// let spec: PortSpec = "1@pcap:in.pcap,".parse().unwrap();
+/// assert_eq!(spec.number, 1);
+/// assert_eq!(spec.kind, PortKind::Pcap { input: Some("in.pcap".into()), output: None });
+/// assert_eq!(spec.to_string(), "1@pcap:in.pcap,");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortSpec {
+    /// The port's number, as the program sees it.
+    pub number: u32,
+    /// What it is.
+    pub kind: PortKind,
+}
+
+/// What a port is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortKind {
+    /// An interface of the kernel through AF_PACKET: `IFNAME` or `packet:IFNAME`.
+    Packet(String),
+    /// An interface of the kernel through AF_XDP: `xdp:IFNAME[,queue=Q]`. Parsed, not supported yet.
+    Xdp {
+        /// The interface.
+        interface: String,
+        /// The queue of the interface.
+        queue: u32,
+    },
+    /// A TAP interface to create: `tap:NAME`.
+    Tap(String),
+    /// Capture files: `pcap:IN,OUT`, either may be empty.
+    Pcap {
+        /// The file to read.
+        input: Option<PathBuf>,
+        /// The file to write.
+        output: Option<PathBuf>,
+    },
+    /// Nothing comes in, what goes out is kept: `mem`, for tests.
+    Memory,
+}
+
+/// How to open ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortOptions {
+    /// Most bytes of a frame to expect: `frame_max` of the pool.
+    pub frame_max: usize,
+    /// Captures are written with the time of day instead of the number of the frame.
+    pub wall_clock: bool,
+}
+
+impl Default for PortOptions {
+    /// Ethernet frames of 1500 bytes of payload and two VLAN tags.
+    fn default() -> Self {
+        PortOptions { frame_max: 1522, wall_clock: false }
+    }
+}
+
+impl std::str::FromStr for PortSpec {
+    type Err = PortError;
+
+    fn from_str(text: &str) -> Result<PortSpec, PortError> {
+        let wrong = |what: String| PortError::usage(format!("port `{text}`: {what}"));
+        let Some((number, spec)) = text.split_once('@') else {
+            return Err(wrong(format!("expected N@SPEC, a port number and {FORMS}; for example `0@veth0`")));
+        };
+        // `parse` would take a plus sign.
+        let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        let number = match number.parse() {
+            Ok(number) if digits && number != PORT_DROP => number,
+            _ => {
+                return Err(wrong(format!("`{number}` is no port number: expected 0 to {}", PORT_DROP - 1)));
+            }
+        };
+        let kind = match spec.split_once(':') {
+            None if spec.is_empty() => {
+                return Err(wrong(format!("nothing after `@`: expected {FORMS}")));
+            }
+            None if spec == "mem" => PortKind::Memory,
+            None => PortKind::Packet(interface(spec).map_err(wrong)?),
+            Some(("packet", name)) => PortKind::Packet(interface(name).map_err(wrong)?),
+            Some(("tap", name)) => PortKind::Tap(interface(name).map_err(wrong)?),
+            Some(("xdp", rest)) => {
+                let (name, option) = rest.split_once(',').unwrap_or((rest, "queue=0"));
+                let queue =
+                    option.strip_prefix("queue=").and_then(|queue| queue.parse().ok()).ok_or_else(|| {
+                        wrong(format!(
+                            "unknown option `{option}`: expected `queue=Q`, Q the number of a queue"
+                        ))
+                    })?;
+                PortKind::Xdp { interface: interface(name).map_err(wrong)?, queue }
+            }
+            Some(("pcap", files)) => match files.split(',').collect::<Vec<_>>()[..] {
+                ["", ""] => {
+                    return Err(wrong("neither an input nor an output file: expected pcap:IN,OUT".into()));
+                }
+                [input, output] => {
+                    let path = |name: &str| (!name.is_empty()).then(|| PathBuf::from(name));
+                    PortKind::Pcap { input: path(input), output: path(output) }
+                }
+                [one] => {
+                    return Err(wrong(format!(
+                        "expected pcap:IN,OUT; `pcap:{one},` only reads the file, `pcap:,{one}` only writes it"
+                    )));
+                }
+                _ => {
+                    return Err(wrong("more than one comma: file names with a comma cannot be given".into()));
+                }
+            },
+            Some((kind, _)) => {
+                return Err(wrong(format!(
+                    "unknown kind `{kind}`: expected {FORMS}; an interface whose name has a colon is packet:{spec}"
+                )));
+            }
+        };
+        Ok(PortSpec { number, kind })
+    }
+}
+
+/// A name that Linux allows for an interface.
+fn interface(name: &str) -> Result<String, String> {
+    let allowed = |c: char| !c.is_whitespace() && !c.is_control() && c != '/';
+    if name.is_empty() {
+        Err("the interface name is empty".into())
+    } else if name.len() > INTERFACE_NAME_MAX {
+        Err(format!("interface name `{name}` has {} bytes: at most {INTERFACE_NAME_MAX}", name.len()))
+    } else if !name.chars().all(allowed) || name == "." || name == ".." {
+        Err(format!("`{}` is no interface name: no space, no `/`", name.escape_debug()))
+    } else {
+        Ok(name.to_owned())
+    }
+}
+
+impl fmt::Display for PortSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.number, self.kind)
+    }
+}
+
+impl fmt::Display for PortKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = |path: &Option<PathBuf>| {
+            path.as_ref().map_or_else(String::new, |path| path.display().to_string())
+        };
+        match self {
+            // Otherwise the name would read as something else.
+            PortKind::Packet(name) if name == "mem" || name.contains(':') => {
+                write!(f, "packet:{name}")
+            }
+            PortKind::Packet(name) => f.write_str(name),
+            PortKind::Xdp { interface, queue } => write!(f, "xdp:{interface},queue={queue}"),
+            PortKind::Tap(name) => write!(f, "tap:{name}"),
+            PortKind::Pcap { input, output } => write!(f, "pcap:{},{}", file(input), file(output)),
+            PortKind::Memory => f.write_str("mem"),
+        }
+    }
+}
+
+/// Checks that the ports of one switch go together: numbers, interfaces and output files are each used once.
+///
+/// # Errors
+///
+/// They are not; the message names both ports.
+pub fn check_specs(specs: &[PortSpec]) -> Result<(), PortError> {
+    for (i, b) in specs.iter().enumerate() {
+        for a in &specs[..i] {
+            let same = |what: String| Err(PortError::usage(format!("ports `{a}` and `{b}` {what}")));
+            if a.number == b.number {
+                return same(format!("have the same number {}", a.number));
+            }
+            if let (Some(name), Some(other)) = (a.kind.interface(), b.kind.interface())
+                && name == other
+            {
+                return same(format!("are the same interface `{name}`"));
+            }
+            for (written, files) in [(a.kind.output(), b.kind.files()), (b.kind.output(), a.kind.files())] {
+                if let Some(path) = written
+                    && files.into_iter().flatten().any(|other| same_file(path, other))
+                {
+                    return same(format!("use the file {}, which one of them writes", path.display()));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+impl PortKind {
+    fn interface(&self) -> Option<&str> {
+        match self {
+            PortKind::Packet(name) | PortKind::Tap(name) | PortKind::Xdp { interface: name, .. } => {
+                Some(name)
+            }
+            PortKind::Pcap { .. } | PortKind::Memory => None,
+        }
+    }
+
+    fn output(&self) -> Option<&Path> {
+        self.files()[1]
+    }
+
+    fn files(&self) -> [Option<&Path>; 2] {
+        match self {
+            PortKind::Pcap { input, output } => [input.as_deref(), output.as_deref()],
+            _ => [None, None],
+        }
+    }
+}
+
+/// Are these the same file? Files that are not there yet are compared by name. Devices may be shared.
+fn same_file(a: &Path, b: &Path) -> bool {
+    match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b && a.is_file(),
+        _ => a == b,
+    }
+}
+
+/// Opens the port that `spec` describes.
+///
+/// # Errors
+///
+/// The kind is not supported, the environment refuses, or a capture is wrong; the message begins with the port.
+pub fn open(spec: &PortSpec, options: &PortOptions) -> Result<Box<dyn Port>, PortError> {
+    match &spec.kind {
+        PortKind::Packet(name) => Ok(Box::new(AfPacketPort::open(name, options.frame_max)?)),
+        PortKind::Xdp { interface, .. } => Err(PortError::usage(format!(
+            "port `{spec}`: AF_XDP is not supported yet; use the same interface through AF_PACKET: `{}@packet:{interface}`",
+            spec.number
+        ))),
+        PortKind::Tap(name) => Ok(Box::new(TapPort::open(name)?)),
+        PortKind::Pcap { input, output } => {
+            if let (Some(input), Some(output)) = (input, output)
+                && same_file(input, output)
+            {
+                return Err(PortError::usage(format!("port `{spec}`: reads and writes the same file")));
+            }
+            Ok(Box::new(PcapPort::open(input.as_deref(), output.as_deref(), options.wall_clock)?))
+        }
+        // The other end is nobody: nothing comes in.
+        PortKind::Memory => Ok(Box::new(MemoryPort::new().0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Result<PortSpec, PortError> {
+        text.parse()
+    }
+
+    #[test]
+    fn every_form_parses_and_prints() {
+        let pcap = |input: &str, output: &str| PortKind::Pcap {
+            input: (!input.is_empty()).then(|| input.into()),
+            output: (!output.is_empty()).then(|| output.into()),
+        };
+        for (text, number, kind) in [
+            ("0@veth0", 0, PortKind::Packet("veth0".into())),
+            ("511@packet:mem", 511, PortKind::Packet("mem".into())),
+            ("4294967294@packet:eth0:1", u32::MAX - 1, PortKind::Packet("eth0:1".into())),
+            ("1@veth0@if3", 1, PortKind::Packet("veth0@if3".into())),
+            ("2@tap:p4", 2, PortKind::Tap("p4".into())),
+            ("3@xdp:eth0,queue=7", 3, PortKind::Xdp { interface: "eth0".into(), queue: 7 }),
+            ("4@pcap:in.pcap,out.pcap", 4, pcap("in.pcap", "out.pcap")),
+            ("4@pcap:in.pcap,", 4, pcap("in.pcap", "")),
+            ("4@pcap:,a:b/out.pcap", 4, pcap("", "a:b/out.pcap")),
+            ("5@mem", 5, PortKind::Memory),
+        ] {
+            assert_eq!(parse(text), Ok(PortSpec { number, kind }), "{text}");
+            assert_eq!(parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(parse("3@xdp:eth0").unwrap().to_string(), "3@xdp:eth0,queue=0");
+    }
+
+    #[test]
+    fn wrong_ones_say_what_is_expected() {
+        for (text, expect) in [
+            (
+                "veth0",
+                "port `veth0`: expected N@SPEC, a port number and IFNAME, packet:IFNAME, xdp:IFNAME[,queue=Q], \
+                       tap:NAME, pcap:IN,OUT or mem; for example `0@veth0`",
+            ),
+            (
+                "0@",
+                "port `0@`: nothing after `@`: expected IFNAME, packet:IFNAME, xdp:IFNAME[,queue=Q], tap:NAME, \
+                    pcap:IN,OUT or mem",
+            ),
+            ("x@veth0", "port `x@veth0`: `x` is no port number: expected 0 to 4294967294"),
+            ("+1@veth0", "port `+1@veth0`: `+1` is no port number: expected 0 to 4294967294"),
+            (
+                "4294967295@veth0",
+                "port `4294967295@veth0`: `4294967295` is no port number: expected 0 to 4294967294",
+            ),
+            (
+                "0@dpdk:0",
+                "port `0@dpdk:0`: unknown kind `dpdk`: expected IFNAME, packet:IFNAME, \
+                          xdp:IFNAME[,queue=Q], tap:NAME, pcap:IN,OUT or mem; an interface whose name has a colon is \
+                          packet:dpdk:0",
+            ),
+            ("0@tap:", "port `0@tap:`: the interface name is empty"),
+            (
+                "0@a-name-much-too-long",
+                "port `0@a-name-much-too-long`: interface name `a-name-much-too-long` has 20 \
+                                        bytes: at most 15",
+            ),
+            ("0@a b", "port `0@a b`: `a b` is no interface name: no space, no `/`"),
+            ("0@pcap:,", "port `0@pcap:,`: neither an input nor an output file: expected pcap:IN,OUT"),
+            (
+                "0@pcap:a",
+                "port `0@pcap:a`: expected pcap:IN,OUT; `pcap:a,` only reads the file, `pcap:,a` only writes \
+                          it",
+            ),
+            (
+                "0@pcap:a,b,c",
+                "port `0@pcap:a,b,c`: more than one comma: file names with a comma cannot be given",
+            ),
+            (
+                "0@xdp:e,q=1",
+                "port `0@xdp:e,q=1`: unknown option `q=1`: expected `queue=Q`, Q the number of a queue",
+            ),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert_eq!((error.to_string().as_str(), error.exit_status()), (expect, 2));
+        }
+    }
+
+    #[test]
+    fn ports_must_go_together() {
+        let check = |texts: &[&str]| {
+            let specs: Vec<_> = texts.iter().map(|text| parse(text).unwrap()).collect();
+            check_specs(&specs).map_err(|error| error.to_string())
+        };
+        assert_eq!(check(&["0@a", "1@b", "2@pcap:x,y", "3@pcap:x,", "4@mem", "5@mem"]), Ok(()));
+        assert_eq!(check(&["1@a", "1@b"]), Err("ports `1@a` and `1@b` have the same number 1".into()));
+        assert_eq!(
+            check(&["0@a", "1@packet:a"]),
+            Err("ports `0@a` and `1@a` are the same interface `a`".into())
+        );
+        let error = "ports `0@pcap:,x` and `1@pcap:x,` use the file x, which one of them writes";
+        assert_eq!(check(&["0@pcap:,x", "1@pcap:x,"]), Err(error.into()));
+    }
+
+    #[test]
+    fn what_cannot_be_opened_says_why() {
+        let fail = |text: &str| open(&parse(text).unwrap(), &PortOptions::default()).err().unwrap();
+        let error = fail("0@xdp:lo");
+        assert!(error.to_string().contains("not supported yet"));
+        assert_eq!(error.exit_status(), 2);
+        let error = fail("0@no-such-if");
+        assert!(
+            error.to_string().starts_with("no network interface `no-such-if`; the interfaces here are"),
+            "{error}"
+        );
+        assert_eq!(error.exit_status(), 3);
+        assert_eq!(fail("0@pcap:/no/such/file,").exit_status(), 1);
+        assert_eq!(fail("0@pcap:,/no/such/file").exit_status(), 3);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_text_is_an_answer(text in "[0-9]{0,3}@?(packet:|tap:|xdp:|pcap:|mem)?[a-z,:@=é ]{0,18}") {
+            if let Ok(spec) = parse(&text) {
+                prop_assert_eq!(parse(&spec.to_string()), Ok(spec));
+            }
+        }
+    }
+}

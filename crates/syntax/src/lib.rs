@@ -1,0 +1,96 @@
+//! P4 text to syntax tree: preprocessor, lexer, parser, and the diagnostics that all compiler stages share.
+//!
+//! ```
+//! use p4jet_syntax::{Options, parse_text, render};
+//!
+//! let parsed = parse_text("port.p4", "const bit<9> DROP = 511;\nheader H { bit<8> x }\n", &Options::default());
+//! assert_eq!(parsed.program.decls.len(), 2);
+//! assert_eq!(
+//!     render(&parsed.diagnostics, &parsed.sources, false),
+//!     "\
+//! error: expected `;` after the field, found `}`
+//!  --> port.p4:2:20
+//!   |
+//! 2 | header H { bit<8> x }
+//!   |                    ^ expected `;`
+//!
+//! 1 error
+//! "
+//! );
+//! ```
+
+pub mod ast;
+pub mod diagnostic;
+mod lexer;
+mod literal;
+mod parser;
+mod preprocess;
+mod render;
+pub mod span;
+mod suggest;
+
+pub use render::render;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where included files come from, and what is defined before the first line.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// `-I`: where to look for included files, in order.
+    pub include_dirs: Vec<PathBuf>,
+    /// `-D`: macros; without a value a macro is 1.
+    pub defines: Vec<(String, Option<String>)>,
+    /// Files that p4jet brings along, by the name in `#include <name>`; a file in `include_dirs` comes first.
+    pub builtins: Vec<(&'static str, &'static str)>,
+}
+
+/// What became of a program's text.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The tree; what was wrong is missing from it.
+    pub program: ast::Program,
+    /// The files read; the program is the first.
+    pub sources: span::SourceMap,
+    /// Errors and warnings in order of discovery.
+    pub diagnostics: Vec<diagnostic::Diagnostic>,
+}
+
+/// Parses the program in the file `path`. The error is that of reading this file; an included file that cannot be
+/// read is a diagnostic.
+pub fn parse_file(path: &Path, options: &Options) -> io::Result<Parsed> {
+    let bytes = std::fs::read(path)?;
+    if bytes.len() > preprocess::FILE_BYTES_MAX as usize {
+        let message = format!("larger than {} bytes", preprocess::FILE_BYTES_MAX);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    // P4_16 "Lexical constructs": comments and strings may hold any 8-bit characters.
+    Ok(parse_text(&path.display().to_string(), &String::from_utf8_lossy(&bytes), options))
+}
+
+/// Parses `text`; `name` stands in diagnostics, and its directory is where `#include "x"` looks first.
+pub fn parse_text(name: &str, text: &str, options: &Options) -> Parsed {
+    // How deep the text may nest must not depend on how much stack the caller has left, nor on the build profile.
+    std::thread::scope(|scope| {
+        let parse = || parse_here(name, text, options);
+        match std::thread::Builder::new().stack_size(PARSER_STACK_BYTES).spawn_scoped(scope, parse) {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            // No thread to be had: the caller's stack is likely to do.
+            Err(_) => parse_here(name, text, options),
+        }
+    })
+}
+
+/// What 256 levels of the largest frames need in an unoptimised build, several times over.
+const PARSER_STACK_BYTES: usize = 32 * 1024 * 1024;
+
+fn parse_here(name: &str, text: &str, options: &Options) -> Parsed {
+    let preprocess::Output { tokens, pragmas, interner, sources, mut diagnostics, aborted } =
+        preprocess::preprocess(name, text, options);
+    let (program, errors) = parser::parse(tokens, &pragmas, &interner);
+    // What breaks off in the middle is not the user's syntax error.
+    if !aborted {
+        diagnostics.extend(errors);
+    }
+    Parsed { program, sources, diagnostics }
+}

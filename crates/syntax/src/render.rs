@@ -1,0 +1,91 @@
+//! Diagnostics as text for people.
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::span::{SourceMap, Span};
+use annotate_snippets::{Annotation, AnnotationKind, Element, Level, Renderer, Snippet};
+use std::ops::Range;
+
+/// Renders diagnostics: what is wrong, file, line and column, the source line with a caret, related places, notes;
+/// and at the end how many errors and warnings there are. Without diagnostics the text is empty.
+pub fn render(diagnostics: &[Diagnostic], sources: &SourceMap, color: bool) -> String {
+    let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+    let mut text = String::new();
+    for diagnostic in diagnostics {
+        let level = match diagnostic.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let mut group =
+            level.primary_title(diagnostic.message.as_str()).elements(places(diagnostic, sources));
+        for note in &diagnostic.notes {
+            group = group.element(Level::NOTE.no_name().message(note.as_str()));
+        }
+        text += &renderer.render(&[group]);
+        text += "\n\n";
+    }
+    text += &summary(diagnostics);
+    text
+}
+
+/// "2 errors, 1 warning"
+fn summary(diagnostics: &[Diagnostic]) -> String {
+    let errors = diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
+    let warnings = diagnostics.len() - errors;
+    let counted = [(errors, "error"), (warnings, "warning")];
+    let parts: Vec<String> = counted
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}{}", if *count == 1 { "" } else { "s" }))
+        .collect();
+    if parts.is_empty() { String::new() } else { format!("{}\n", parts.join(", ")) }
+}
+
+/// The places of a diagnostic, the main one first, those in one file together.
+fn places<'a>(diagnostic: &'a Diagnostic, sources: &'a SourceMap) -> Vec<Element<'a>> {
+    let main = (diagnostic.span, diagnostic.label.as_str(), AnnotationKind::Primary);
+    let related =
+        diagnostic.related.iter().map(|(span, label)| (*span, label.as_str(), AnnotationKind::Context));
+    let mut rest: Vec<_> = std::iter::once(main).chain(related).collect();
+    let mut elements = Vec::new();
+    while let Some(&(first, ..)) = rest.first() {
+        let (here, other) = rest.into_iter().partition(|(span, ..)| span.file == first.file);
+        rest = other;
+        if let Some(element) = snippet(here, sources) {
+            elements.push(element);
+        }
+    }
+    elements
+}
+
+/// The lines of one file from the first to the last place in it.
+fn snippet<'a>(places: Vec<(Span, &'a str, AnnotationKind)>, sources: &'a SourceMap) -> Option<Element<'a>> {
+    let file = sources.files.get(places.first()?.0.file.0 as usize)?;
+    let text = file.text.as_str();
+    let ranges: Vec<Range<usize>> = places.iter().map(|(span, ..)| first_line(*span, text)).collect();
+    let lo = ranges.iter().map(|r| r.start).min()?;
+    let hi = ranges.iter().map(|r| r.end).max()?;
+    let lo = text[..lo].rfind('\n').map_or(0, |at| at + 1);
+    let hi = text[hi..].find('\n').map_or(text.len(), |at| hi + at);
+    let line = text[..lo].bytes().filter(|&b| b == b'\n').count() + 1;
+    let annotations = places.iter().zip(ranges).map(|(&(_, label, kind), range)| {
+        let annotation: Annotation = kind.span(range.start - lo..range.end - lo);
+        if label.is_empty() { annotation } else { annotation.label(label) }
+    });
+    let snippet =
+        Snippet::source(&text[lo..hi]).line_start(line).path(file.name.as_str()).annotations(annotations);
+    Some(snippet.into())
+}
+
+/// The part of a span on its first line: of a declaration only the beginning is of interest.
+fn first_line(span: Span, text: &str) -> Range<usize> {
+    let mut lo = (span.lo as usize).min(text.len());
+    while !text.is_char_boundary(lo) {
+        lo -= 1;
+    }
+    let mut hi = (span.hi as usize).clamp(lo, text.len());
+    while !text.is_char_boundary(hi) {
+        hi += 1;
+    }
+    let end = text[lo..hi].find('\n').map_or(hi, |at| lo + at);
+    lo..end
+}

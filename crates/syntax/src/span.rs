@@ -1,0 +1,52 @@
+//! Places in source text.
+
+/// A source file of one compilation: an index into [`SourceMap::files`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId(pub u32);
+
+/// A run of bytes in one file. What a macro produced points at the place where the macro was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Span {
+    /// The file.
+    pub file: FileId,
+    /// First byte.
+    pub lo: u32,
+    /// One past the last byte.
+    pub hi: u32,
+}
+
+/// A file that was read.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    /// Its path as the user or the `#include` named it; `<core.p4>` style names for built-in files.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// Whether it is one of the standard includes that p4jet brings along.
+    pub builtin: bool,
+}
+
+/// All files of one compilation.
+#[derive(Clone, Debug, Default)]
+pub struct SourceMap {
+    /// Files in the order of first reading; the user's program is the first.
+    pub files: Vec<SourceFile>,
+}
+
+impl SourceMap {
+    /// 1-based line and column (in characters) of the first byte of `span`.
+    pub fn line_column(&self, span: Span) -> (u32, u32) {
+        let text = &self.files[span.file.0 as usize].text;
+        let lo = (span.lo as usize).min(text.len());
+        let before = &text.as_bytes()[..lo];
+        let line = before.iter().filter(|&&b| b == b'\n').count() as u32 + 1;
+        let start = before.iter().rposition(|&b| b == b'\n').map_or(0, |p| p + 1);
+        let column = String::from_utf8_lossy(&before[start..]).chars().count() as u32 + 1;
+        (line, column)
+    }
+
+    /// The name of the file that `span` is in.
+    pub fn file_name(&self, span: Span) -> &str {
+        &self.files[span.file.0 as usize].name
+    }
+}

@@ -1,0 +1,2 @@
+#include "broken.p4"
+const bit<8> a = ;

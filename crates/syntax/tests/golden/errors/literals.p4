@@ -1,0 +1,10 @@
+const bit<8> a = 8w;
+const bit<8> b = 0x;
+const bit<8> c = 0b102;
+const bit<8> d = 12abc;
+const bit<8> e = 99999999999w1;
+const bit<8> f = 1_0w3;
+const bit<8> g = 3W4;
+const bit<8> h = 0o8;
+const string s = "never closed;
+const bit<8> i = 1;

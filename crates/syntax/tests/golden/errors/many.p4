@@ -1,0 +1,120 @@
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;
+}
+const x;

@@ -1,0 +1,3 @@
+const bit<8> a = 1;
+/* open
+const bit<8> b = 1;

@@ -1,0 +1,3 @@
+header h {
+    bit<8>;
+}

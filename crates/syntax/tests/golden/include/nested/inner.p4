@@ -1,0 +1,1 @@
+const bit<8> FROM_INNER = DOUBLE(4);

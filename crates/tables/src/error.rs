@@ -1,0 +1,188 @@
+//! What can be wrong with a table operation.
+
+use crate::{EntryHandle, MatchKind};
+use std::fmt;
+
+/// Why a table operation was refused. Nothing has changed then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableError {
+    /// The table has as many entries as it may.
+    Full {
+        /// How many that is.
+        size: u32,
+    },
+    /// There is an entry with this key (and priority) already.
+    Duplicate {
+        /// That one.
+        existing: EntryHandle,
+    },
+    /// No entry has this handle.
+    InvalidHandle(EntryHandle),
+    /// The entry that had this handle is gone; its slot has another now.
+    ExpiredHandle {
+        /// The handle asked for.
+        found: EntryHandle,
+        /// The handle of the entry that is there now.
+        current: EntryHandle,
+    },
+    /// The table has no key, so it cannot have entries.
+    NoKey,
+    /// The number of match fields is not that of the key.
+    KeyCount {
+        /// Fields given.
+        found: usize,
+        /// Fields of the table.
+        expected: usize,
+    },
+    /// A match field is of the wrong kind.
+    KeyKind {
+        /// Which key field.
+        field: usize,
+        /// Kind given.
+        found: MatchKind,
+        /// Kind of the field.
+        expected: MatchKind,
+    },
+    /// A value or mask has more bits than its field.
+    KeyWidth {
+        /// Which key field.
+        field: usize,
+        /// Bits needed for what was given.
+        found: u64,
+        /// Bits of the field.
+        expected: u32,
+    },
+    /// A prefix is longer than its field.
+    PrefixLength {
+        /// Which key field.
+        field: usize,
+        /// Length given.
+        found: u32,
+        /// Bits of the field.
+        expected: u32,
+    },
+    /// A range ends before it begins.
+    EmptyRange {
+        /// Which key field.
+        field: usize,
+    },
+    /// The table has no such action.
+    UnknownAction {
+        /// Index given.
+        found: u32,
+        /// Number of actions of the table.
+        expected: usize,
+    },
+    /// The number of action parameters is wrong.
+    DataCount {
+        /// Which action.
+        action: u32,
+        /// Values given.
+        found: usize,
+        /// Parameters of the action.
+        expected: usize,
+    },
+    /// An action parameter has too many bits.
+    DataWidth {
+        /// Which action.
+        action: u32,
+        /// Which parameter.
+        param: usize,
+        /// Bits needed for what was given.
+        found: u64,
+        /// Bits of the parameter.
+        expected: u32,
+    },
+    /// Too much of what earlier changes replaced is still in use by packet workers. Later the same call can succeed.
+    Busy,
+}
+
+impl TableError {
+    /// The name that bmv2 and its tools give to this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            TableError::Full { .. } => "TABLE_FULL",
+            TableError::Duplicate { .. } => "DUPLICATE_ENTRY",
+            TableError::InvalidHandle(_) => "INVALID_HANDLE",
+            TableError::ExpiredHandle { .. } => "EXPIRED_HANDLE",
+            TableError::NoKey => "NO_TABLE_KEY",
+            TableError::KeyCount { .. }
+            | TableError::KeyKind { .. }
+            | TableError::KeyWidth { .. }
+            | TableError::PrefixLength { .. }
+            | TableError::EmptyRange { .. } => "BAD_MATCH_KEY",
+            TableError::UnknownAction { .. } => "INVALID_ACTION_NAME",
+            TableError::DataCount { .. } | TableError::DataWidth { .. } => "BAD_ACTION_DATA",
+            TableError::Busy => "ERROR",
+        }
+    }
+}
+
+impl fmt::Display for TableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TableError::Full { size } => write!(f, "the table is full: it has all of its {size} entries"),
+            TableError::Duplicate { existing } => {
+                write!(f, "an entry with this key exists already: handle {}", existing.0)
+            }
+            TableError::InvalidHandle(h) => write!(f, "no entry has handle {}", h.0),
+            TableError::ExpiredHandle { found, current } => {
+                write!(
+                    f,
+                    "the entry with handle {} was deleted; its slot now holds handle {}",
+                    found.0, current.0
+                )
+            }
+            TableError::NoKey => {
+                write!(f, "the table has no key, so it can have no entries, only a default action")
+            }
+            TableError::KeyCount { found, expected } => {
+                write!(f, "found {found} match fields, expected {expected}")
+            }
+            TableError::KeyKind { field, found, expected } => {
+                write!(f, "key field {field}: found {found} match, expected {expected}")
+            }
+            TableError::KeyWidth { field, found, expected } => {
+                write!(f, "key field {field}: found a value of {found} bits, expected at most {expected}")
+            }
+            TableError::PrefixLength { field, found, expected } => {
+                write!(f, "key field {field}: found prefix length {found}, expected at most {expected}")
+            }
+            TableError::EmptyRange { field } => {
+                write!(
+                    f,
+                    "key field {field}: found a range whose end is below its start, expected low <= high"
+                )
+            }
+            TableError::UnknownAction { found, expected } => {
+                write!(f, "found action {found}, expected one of the table's {expected} (numbered from 0)")
+            }
+            TableError::DataCount { action, found, expected } => {
+                write!(f, "action {action}: found {found} parameters, expected {expected}")
+            }
+            TableError::DataWidth { action, param, found, expected } => {
+                write!(
+                    f,
+                    "action {action}: parameter {param}: found a value of {found} bits, expected at most {expected}"
+                )
+            }
+            TableError::Busy => {
+                write!(f, "packet workers still use too much of what earlier changes replaced; try again")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TableError {}
+
+impl fmt::Display for MatchKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MatchKind::Exact => "exact",
+            MatchKind::Lpm => "lpm",
+            MatchKind::Ternary => "ternary",
+            MatchKind::Range => "range",
+            MatchKind::Optional => "optional",
+        })
+    }
+}

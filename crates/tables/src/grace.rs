@@ -1,0 +1,150 @@
+//! Giving things back after every reader has passed a quiet point.
+//!
+//! Epochs may run what is deferred on a packet worker. So nothing is freed there: it is only handed back, by a push that
+//! never waits, to the writer, which frees or reuses it at its next change.
+#![allow(unsafe_code)]
+
+use crate::TableError;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a change waits for readers before it gives up. A reader holds its guard for one batch of packets: microseconds.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+struct Node<T> {
+    value: T,
+    next: *mut Node<T>,
+}
+
+/// Things on their way back from readers to the writer.
+pub(crate) struct Returns<T>(Arc<List<T>>);
+
+/// What has come back, last first.
+struct List<T>(AtomicPtr<Node<T>>);
+
+struct Pending<T>(*mut Node<T>);
+
+// SAFETY: the node is owned by whoever holds the pointer, and its value may change threads.
+unsafe impl<T: Send> Send for Pending<T> {}
+
+impl<T: Send + 'static> Returns<T> {
+    pub fn new() -> Returns<T> {
+        Returns(Arc::new(List(AtomicPtr::new(ptr::null_mut()))))
+    }
+
+    /// Hands `value` back when all readers that are pinned now are gone.
+    pub fn retire(&self, value: T) {
+        let head = Arc::clone(&self.0);
+        let node = Pending(Box::into_raw(Box::new(Node { value, next: ptr::null_mut() })));
+        crossbeam_epoch::pin().defer(move || {
+            // As a whole, not its field: the field alone would not be Send.
+            let Pending(node) = { node };
+            let mut first = head.0.load(Ordering::Relaxed);
+            loop {
+                // SAFETY: the node is not on the list yet, so it is ours.
+                unsafe { (*node).next = first };
+                match head.0.compare_exchange_weak(first, node, Ordering::Release, Ordering::Relaxed) {
+                    Ok(_) => return,
+                    Err(now) => first = now,
+                }
+            }
+        });
+    }
+
+    /// Takes what has come back.
+    pub fn take(&self) -> Vec<T> {
+        let mut values = Vec::new();
+        if self.0.0.load(Ordering::Relaxed).is_null() {
+            return values;
+        }
+        let mut node = self.0.0.swap(ptr::null_mut(), Ordering::Acquire);
+        while !node.is_null() {
+            // SAFETY: nodes were made by `Box::into_raw`; the swap made the whole list ours.
+            let Node { value, next } = *unsafe { Box::from_raw(node) };
+            values.push(value);
+            node = next;
+        }
+        values
+    }
+}
+
+impl<T> Drop for List<T> {
+    fn drop(&mut self) {
+        let mut node = *self.0.get_mut();
+        while !node.is_null() {
+            // SAFETY: nodes were made by `Box::into_raw`, and nobody else has the list any more.
+            node = unsafe { Box::from_raw(node) }.next;
+        }
+    }
+}
+
+/// Calls `ready` until it gives something, moving epochs on between.
+pub(crate) fn wait<T>(mut ready: impl FnMut() -> Option<T>) -> Result<T, TableError> {
+    let mut deadline = None;
+    for round in 0u32.. {
+        if let Some(value) = ready() {
+            return Ok(value);
+        }
+        crossbeam_epoch::pin().flush();
+        if round > 8 {
+            std::thread::yield_now();
+            let end = *deadline.get_or_insert_with(|| Instant::now() + WAIT_MAX);
+            if Instant::now() > end {
+                return Err(TableError::Busy);
+            }
+        }
+    }
+    unreachable!("it returns before 2^32 rounds are over")
+}
+
+/// Numbers that are handed out and, once readers cannot know them any more, handed out again.
+pub(crate) struct Pool {
+    next: u32,
+    end: u32,
+    free: Vec<u32>,
+    retired: Vec<u32>,
+    returns: Returns<Vec<u32>>,
+}
+
+/// Numbers retired together.
+const RETIRED_TOGETHER: usize = 64;
+
+impl Pool {
+    /// Numbers from `first` to `end - 1`.
+    pub fn new(first: u32, end: u32) -> Pool {
+        Pool { next: first, end, free: Vec::new(), retired: Vec::new(), returns: Returns::new() }
+    }
+
+    pub fn take(&mut self) -> Result<u32, TableError> {
+        if self.free.is_empty() {
+            self.free = self.returns.take().concat();
+        }
+        if let Some(number) = self.free.pop() {
+            return Ok(number);
+        }
+        if self.next < self.end {
+            self.next += 1;
+            return Ok(self.next - 1);
+        }
+        self.send();
+        let returns = &self.returns;
+        self.free = wait(|| Some(returns.take().concat()).filter(|numbers| !numbers.is_empty()))?;
+        Ok(self.free.pop().expect("some came back"))
+    }
+
+    /// Gives back a number that readers may know.
+    pub fn retire(&mut self, number: u32) {
+        self.retired.push(number);
+        if self.retired.len() >= RETIRED_TOGETHER {
+            self.send();
+        }
+    }
+
+    fn send(&mut self) {
+        if !self.retired.is_empty() {
+            self.returns.retire(std::mem::take(&mut self.retired));
+        }
+    }
+}

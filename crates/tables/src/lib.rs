@@ -1,0 +1,132 @@
+//! Match-action tables: what the control plane declared, and the structures the packet path reads.
+//!
+//! * [`Table`]: what one writer, the control plane, works with: checks, handles, entries, and [`Table::lookup`], the
+//!   reference meaning of a table that the interpreter uses.
+//! * [`View`]: what packet workers and generated code read, without ever waiting. Its documentation is the contract with
+//!   the code generator.
+//!
+//! Every change is visible to readers when the call that makes it returns; a reader sees an entry as it was or as it is,
+//! never a mix. What readers may still be looking at is reused only after they all have passed a quiet point: they [`pin`]
+//! while they use a view.
+
+mod error;
+mod explain;
+mod generic;
+mod grace;
+mod index;
+mod key;
+mod lpm32;
+mod memory;
+mod probe;
+mod rows;
+mod table;
+mod view;
+
+pub use error::TableError;
+pub use explain::{Difference, Explanation, Hit, HitReason, Near};
+pub use table::Table;
+pub use view::{Guard, Structure, View, ViewHandle, lookup_fast, pin, structure_of};
+
+use num_bigint::BigUint;
+
+/// How a key field matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MatchKind {
+    /// Equal.
+    Exact,
+    /// Longest prefix.
+    Lpm,
+    /// Value and mask.
+    Ternary,
+    /// From low to high, both included.
+    Range,
+    /// Equal or anything.
+    Optional,
+}
+
+/// A key field.
+#[derive(Clone, Debug)]
+pub struct KeySpec {
+    /// Width in bits.
+    pub width: u32,
+    /// How it matches.
+    pub kind: MatchKind,
+}
+
+/// An action as a table sees it.
+#[derive(Clone, Debug)]
+pub struct ActionSpec {
+    /// Width in bits of each action data parameter.
+    pub param_widths: Vec<u32>,
+}
+
+/// The shape of a table; fixed for its life.
+#[derive(Clone, Debug)]
+pub struct TableSpec {
+    /// Key fields in order.
+    pub keys: Vec<KeySpec>,
+    /// Actions; entries name them by index.
+    pub actions: Vec<ActionSpec>,
+    /// Most entries.
+    pub size: u32,
+    /// Every entry gets a row of its own, whose index is then the index of its direct counter and meter.
+    /// Otherwise entries with equal action and data share a row.
+    pub row_per_entry: bool,
+    /// The default action as the program gives it.
+    pub default: Action,
+}
+
+/// An action with its data.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Action {
+    /// Index in [`TableSpec::actions`].
+    pub action: u32,
+    /// One value per parameter.
+    pub data: Vec<BigUint>,
+}
+
+/// What one key field of an entry matches.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum KeyMatch {
+    /// This value.
+    Exact(BigUint),
+    /// Values whose first `prefix_len` bits are those of `value`. Bits beyond the prefix are 0.
+    Lpm {
+        /// The prefix.
+        value: BigUint,
+        /// Its length in bits.
+        prefix_len: u32,
+    },
+    /// Values equal to `value` where `mask` has ones. Other bits of `value` are 0.
+    Ternary {
+        /// The value.
+        value: BigUint,
+        /// The bits that count.
+        mask: BigUint,
+    },
+    /// Values from `lo` to `hi`.
+    Range {
+        /// Lowest.
+        lo: BigUint,
+        /// Highest.
+        hi: BigUint,
+    },
+    /// This value, or any.
+    Optional(Option<BigUint>),
+}
+
+/// A table entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// One match per key field.
+    pub key: Vec<KeyMatch>,
+    /// Among several matching entries of a table with ternary, range or optional fields the smallest number wins;
+    /// ignored (0) elsewhere.
+    pub priority: u32,
+    /// What to do.
+    pub action: Action,
+}
+
+/// Names an entry for the control plane: slot in the low 24 bits, generation of the slot above (conventions of bmv2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EntryHandle(pub u32);

@@ -1,0 +1,148 @@
+//! Rows: actions with their data, as generated code reads them.
+//!
+//! A row that readers may see is never rewritten: a change takes another row.
+
+use crate::grace::{Pool, Returns, wait};
+use crate::memory::Region;
+use crate::{Action, TableError, TableSpec};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Most slots: handles have 24 bits for them.
+pub(crate) const SLOTS_MAX: u32 = 1 << 24;
+
+/// With a row per entry: rows that an entry may have in its life, one at a time. Direct counters rely on this number
+/// (`p4jet_externs::DIRECT_BANKS`).
+pub(crate) const BANKS: u32 = 8;
+
+/// Rows for default actions, of tables with a row per entry.
+const DEFAULT_ROWS: u32 = 64;
+
+/// From so many bytes of used rows on, large pages.
+const HUGE_BYTES_MIN: usize = 1 << 20;
+
+pub(crate) struct Rows {
+    region: Arc<Region>,
+    row_words: usize,
+    huge: bool,
+    kind: Kind,
+}
+
+enum Kind {
+    Shared { pool: Pool, by_content: HashMap<Box<[u64]>, u32>, users: Vec<u32> },
+    PerEntry { stride: u32, defaults: Pool, retired: HashSet<u32>, returns: Returns<u32> },
+}
+
+/// Words of a row: action index, then its data.
+pub(crate) fn row_words(spec: &TableSpec) -> usize {
+    let words = |params: &[u32]| params.iter().map(|width| width.div_ceil(64) as usize).sum::<usize>();
+    1 + spec.actions.iter().map(|action| words(&action.param_widths)).max().unwrap_or(0)
+}
+
+fn encode(spec: &TableSpec, action: &Action) -> Vec<u64> {
+    let mut words = vec![u64::from(action.action)];
+    for (value, width) in action.data.iter().zip(&spec.actions[action.action as usize].param_widths) {
+        let end = words.len() + width.div_ceil(64) as usize;
+        words.extend(value.iter_u64_digits());
+        words.resize(end, 0);
+    }
+    words
+}
+
+impl Rows {
+    pub fn new(spec: &TableSpec) -> Rows {
+        let size = spec.size.min(SLOTS_MAX);
+        let row_words = row_words(spec);
+        let (kind, rows) = if spec.row_per_entry {
+            let stride = size + 1;
+            let defaults = Pool::new(BANKS * stride, BANKS * stride + DEFAULT_ROWS);
+            let kind = Kind::PerEntry { stride, defaults, retired: HashSet::new(), returns: Returns::new() };
+            (kind, BANKS * stride + DEFAULT_ROWS)
+        } else {
+            // Twice as many as entries: as many again may wait for readers to pass.
+            let rows = 2 * size + 1024;
+            let pool = Pool::new(1, rows);
+            (Kind::Shared { pool, by_content: HashMap::new(), users: Vec::new() }, rows)
+        };
+        let region = Arc::new(Region::zeroed(rows as usize * row_words * 8));
+        Rows { region, row_words, huge: false, kind }
+    }
+
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// A row for the action: of the entry in `slot`, or for the default action if that is `None`. `now` is the row that
+    /// the entry has.
+    pub fn take(
+        &mut self,
+        spec: &TableSpec,
+        action: &Action,
+        slot: Option<u32>,
+        now: Option<u32>,
+    ) -> Result<u32, TableError> {
+        let mut words = encode(spec, action);
+        let row = match &mut self.kind {
+            Kind::Shared { pool, by_content, users } => {
+                if let Some(row) = by_content.get(words.as_slice()) {
+                    users[*row as usize] += 1;
+                    return Ok(*row);
+                }
+                let row = pool.take()?;
+                if users.len() <= row as usize {
+                    users.resize(row as usize + 1, 0);
+                }
+                users[row as usize] = 1;
+                by_content.insert(words.as_slice().into(), row);
+                row
+            }
+            Kind::PerEntry { stride, defaults, retired, returns } => match slot {
+                None => defaults.take()?,
+                Some(slot) => {
+                    words[0] |= u64::from(slot) << 32;
+                    let banks = 0..BANKS;
+                    wait(|| {
+                        for row in returns.take() {
+                            retired.remove(&row);
+                        }
+                        let mut rows = banks.clone().map(|bank| slot + 1 + bank * *stride);
+                        rows.find(|row| Some(*row) != now && !retired.contains(row))
+                    })?
+                }
+            },
+        };
+        let start = row as usize * self.row_words;
+        for (word, value) in self.region.words()[start..].iter().zip(&words) {
+            // Published by the release store of the index that leads here.
+            word.store(*value, Ordering::Relaxed);
+        }
+        if !self.huge && (start + self.row_words) * 8 > HUGE_BYTES_MIN {
+            self.huge = true;
+            self.region.advise_huge();
+        }
+        Ok(row)
+    }
+
+    /// One user less of a row.
+    pub fn release(&mut self, spec: &TableSpec, action: &Action, row: u32) {
+        match &mut self.kind {
+            Kind::Shared { pool, by_content, users } => {
+                let users = &mut users[row as usize];
+                *users -= 1;
+                if *users == 0 {
+                    by_content.remove(encode(spec, action).as_slice());
+                    pool.retire(row);
+                }
+            }
+            Kind::PerEntry { stride, defaults, retired, returns } => {
+                if row >= BANKS * *stride {
+                    defaults.retire(row);
+                } else {
+                    retired.insert(row);
+                    returns.retire(row);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What readers see of a table.
+#![allow(unsafe_code)]
+
+use crate::generic::{Snapshot, lookup_of};
+use crate::grace::Returns;
+use crate::key::{Order, order_of};
+use crate::lpm32::GROUP;
+use crate::memory::Region;
+use crate::probe::{DELETED, EMPTY, hash};
+use crate::{MatchKind, TableSpec};
+pub use crossbeam_epoch::Guard;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+/// Keys of at most so many bits index an array.
+const DIRECT_BITS_MAX: u32 = 12;
+
+/// How the packet path finds entries. A function of the shape of the table alone: [`structure_of`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Structure {
+    /// No key: always the default action.
+    Keyless,
+    /// All exact, at most 12 bits: an array indexed by the packed key.
+    Direct,
+    /// All exact: open addressing.
+    Hash,
+    /// One lpm key of 8 to 32 bits: DIR-24-8.
+    Lpm32,
+    /// Everything else: whatever [`View::lookup`] does.
+    Generic,
+}
+
+/// The structure for tables of this shape.
+pub fn structure_of(spec: &TableSpec) -> Structure {
+    let bits: u32 = spec.keys.iter().map(|key| key.width).sum();
+    match order_of(spec) {
+        _ if spec.keys.is_empty() => Structure::Keyless,
+        Order::Exact if bits <= DIRECT_BITS_MAX => Structure::Direct,
+        Order::Exact => Structure::Hash,
+        Order::Prefix(_) if spec.keys.len() == 1 && (8..=32).contains(&bits) => Structure::Lpm32,
+        Order::Prefix(_) | Order::PrefixSum | Order::Priority => Structure::Generic,
+    }
+}
+
+/// A table as readers see it: the contract between the tables and generated code.
+///
+/// A view never changes, except for [`Self::default_row`] and what its pointers lead to; all of that is written by one
+/// writer and may be read at any time. A change that needs other memory makes another view, so load the pointer once per
+/// batch ([`ViewHandle::load`]) and use it as long as the guard is held, no longer.
+///
+/// **Packed key.** The key fields one after another, the first at bit 0 (least significant), as little-endian `u64` limbs:
+/// `key_limbs` of them, at least one. Unused high bits are 0.
+///
+/// **Rows.** Row `r` is at `rows + r * row_words` (in words). Word 0: the index of the action in the low 32 bits; above it
+/// the slot of the entry, if the table has a row per entry. Then each parameter of the action in `ceil(width / 64)` limbs.
+/// `row_words` is 1 + the most words that the data of any action of the table takes. Row 0 means "miss": then
+/// `default_row` is the row to run.
+///
+/// **Structure**, by [`Self::structure`] (known beforehand: [`structure_of`]). The result of a lookup is a row, 0 on a miss.
+/// Loads marked *acquire* must be (on x86-64 every load is).
+///
+/// * [`Structure::Keyless`]: a miss.
+/// * [`Structure::Direct`]: acquire `u32` at `base + 4 * key`.
+/// * [`Structure::Hash`]: slots of `key_limbs + 1` words at `base`: the key, then a value, of which the low 32 bits count.
+///   `h = limb0 * seed`, for each further limb `h = (rotl(h, 32) ^ limb) * seed`, modulo 2^64; the search begins in slot
+///   `h >> shift`. Load the value (acquire): 0 is a miss. Then compare the key: if it is equal, the value is the row, or a
+///   miss if it is `0xffff_ffff` (the key was deleted). Else go on to slot `(i + 1) & mask`. There is always an empty slot.
+/// * [`Structure::Lpm32`]: `k` is the key shifted left by `32 - width`. `e` = acquire `u32` at `base + 4 * (k >> 8)`. If bit
+///   31 of `e` is clear it is the row (or 0), else the row is the acquire `u32` at
+///   `aux + 4 * ((e & 0x7fff_ffff) * 256 + (k & 255))`.
+/// * [`Structure::Generic`]: call [`Self::lookup`].
+#[repr(C, align(64))]
+pub struct View {
+    /// Row 0.
+    pub rows: *const u64,
+    /// The structure.
+    pub base: *const u8,
+    /// The second part of the structure.
+    pub aux: *const u8,
+    /// Hash: number of slots - 1.
+    pub mask: u64,
+    /// Hash: 64 - log2(number of slots).
+    pub shift: u64,
+    /// Hash: the multiplier, odd.
+    pub seed: u64,
+    /// Finds the row of a packed key, 0 on a miss. Set for every structure.
+    ///
+    /// Safety: takes a view that is guarded and a pointer to its `key_limbs` limbs.
+    pub lookup: unsafe extern "C" fn(*const View, *const u64) -> u32,
+    /// The row to run on a miss. Changes while the view is in use.
+    pub default_row: AtomicU32,
+    /// Which structure it is.
+    pub structure: Structure,
+    /// Limbs of a packed key.
+    pub key_limbs: u32,
+    /// Words of a row.
+    pub row_words: u32,
+    /// Lpm32: 32 - width.
+    pub lpm_shift: u32,
+    /// What the pointers point into.
+    keep: Keep,
+}
+
+/// Owns what a view points into.
+struct Keep {
+    rows: Arc<Region>,
+    base: Option<Arc<Region>>,
+    aux: Option<Arc<Region>>,
+    _snapshot: Option<Box<Snapshot>>,
+}
+
+// SAFETY: the pointers lead into what `keep` owns, which is shared memory made of atomics.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
+
+/// What differs between structures.
+pub(crate) struct Parts {
+    pub base: Option<Arc<Region>>,
+    pub aux: Option<Arc<Region>>,
+    pub hash: (u64, u64, u64),
+    pub snapshot: Option<Snapshot>,
+}
+
+impl View {
+    pub(crate) fn new(
+        spec: &TableSpec,
+        key_limbs: usize,
+        row_words: usize,
+        rows: &Arc<Region>,
+        default_row: u32,
+        parts: Parts,
+    ) -> View {
+        let start =
+            |region: &Option<Arc<Region>>| region.as_ref().map_or(ptr::null(), |region| region.start());
+        let snapshot = parts.snapshot.map(Box::new);
+        let structure = structure_of(spec);
+        let (mask, shift, seed) = parts.hash;
+        View {
+            rows: rows.start().cast(),
+            base: snapshot.as_ref().map_or(start(&parts.base), |s| ptr::from_ref(&**s).cast()),
+            aux: start(&parts.aux),
+            mask,
+            shift,
+            seed,
+            lookup: if structure == Structure::Generic { lookup_of(key_limbs) } else { lookup_plain },
+            default_row: AtomicU32::new(default_row),
+            structure,
+            key_limbs: key_limbs as u32,
+            row_words: row_words as u32,
+            lpm_shift: match spec.keys.as_slice() {
+                [key] if key.kind == MatchKind::Lpm => 32u32.saturating_sub(key.width),
+                _ => 0,
+            },
+            keep: Keep { rows: Arc::clone(rows), base: parts.base, aux: parts.aux, _snapshot: snapshot },
+        }
+    }
+
+    /// The words of a row: see the layout above. For tests and tools.
+    pub fn row(&self, row: u32) -> Vec<u64> {
+        let start = row as usize * self.row_words as usize;
+        let words = &self.keep.rows.words()[start..start + self.row_words as usize];
+        words.iter().map(|word| word.load(Ordering::Acquire)).collect()
+    }
+
+    fn base(&self) -> &Region {
+        self.keep.base.as_ref().expect("this structure has memory")
+    }
+}
+
+unsafe extern "C" fn lookup_plain(view: *const View, key: *const u64) -> u32 {
+    // SAFETY: the contract of `View::lookup`.
+    unsafe {
+        let view = &*view;
+        lookup_fast(view, std::slice::from_raw_parts(key, view.key_limbs as usize))
+    }
+}
+
+/// What generated code does, in Rust: the row of the packed key, 0 on a miss.
+pub fn lookup_fast(view: &View, key: &[u64]) -> u32 {
+    match view.structure {
+        Structure::Keyless => 0,
+        Structure::Direct => view.base().halves()[key[0] as usize].load(Ordering::Acquire),
+        Structure::Hash => match key {
+            [a] => lookup_hash(view, &[*a]),
+            [a, b] => lookup_hash(view, &[*a, *b]),
+            _ => lookup_hash(view, key),
+        },
+        Structure::Lpm32 => {
+            let key = (key[0] as u32) << view.lpm_shift;
+            let entry = view.base().halves()[(key >> 8) as usize].load(Ordering::Acquire);
+            if entry & GROUP == 0 {
+                return entry;
+            }
+            let groups = view.keep.aux.as_ref().expect("DIR-24-8 has two arrays");
+            let index = (entry & !GROUP) as usize * 256 + (key & 255) as usize;
+            groups.halves()[index].load(Ordering::Acquire)
+        }
+        Structure::Generic => {
+            assert_eq!(key.len(), view.key_limbs as usize, "limbs of the key");
+            // SAFETY: the view is borrowed, and the key has its limbs.
+            unsafe { (view.lookup)(view, key.as_ptr()) }
+        }
+    }
+}
+
+#[inline]
+fn lookup_hash(view: &View, key: &[u64]) -> u32 {
+    let limbs = key.len();
+    let words: &[AtomicU64] = view.base().words();
+    let mut index = hash(view.seed, key.iter().copied()) >> view.shift;
+    loop {
+        let slot = &words[index as usize * (limbs + 1)..][..limbs + 1];
+        let value = slot[limbs].load(Ordering::Acquire) as u32;
+        if value == EMPTY {
+            return 0;
+        }
+        if key.iter().zip(slot).all(|(k, word)| *k == word.load(Ordering::Relaxed)) {
+            return if value == DELETED { 0 } else { value };
+        }
+        index = (index + 1) & view.mask;
+    }
+}
+
+/// Announces that this thread reads views, until the guard is dropped. Pin once per batch of packets, never for long: what
+/// writers replace stays allocated meanwhile, and after many changes they wait.
+pub fn pin() -> Guard {
+    crossbeam_epoch::pin()
+}
+
+/// Where readers find the current [`View`] of a table. Cheap to clone; may outlive the table, which then stays as it was.
+#[derive(Clone)]
+pub struct ViewHandle(Arc<Current>);
+
+struct Current(AtomicPtr<View>);
+
+impl ViewHandle {
+    pub(crate) fn new(view: View) -> ViewHandle {
+        ViewHandle(Arc::new(Current(AtomicPtr::new(Box::into_raw(Box::new(view))))))
+    }
+
+    /// The current view, to be used as long as the guard is held.
+    pub fn load(&self, _guard: &Guard) -> *const View {
+        self.0.0.load(Ordering::Acquire)
+    }
+
+    /// The current view.
+    pub fn get<'g>(&self, guard: &'g Guard) -> &'g View {
+        // SAFETY: views are freed only after all guards are gone that were there when it was replaced.
+        unsafe { &*self.load(guard) }
+    }
+
+    pub(crate) fn replace(&self, view: View, returns: &Returns<Box<View>>) {
+        let old = self.0.0.swap(Box::into_raw(Box::new(view)), Ordering::AcqRel);
+        // SAFETY: it came from `Box::into_raw` and the swap made it ours. Readers may still use it; the box only carries it
+        // until they have passed.
+        returns.retire(unsafe { Box::from_raw(old) });
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        // SAFETY: it came from `Box::into_raw` and no handle is left to load it from.
+        let view = unsafe { Box::from_raw(*self.0.get_mut()) };
+        // A reader may have loaded it before its handle went.
+        pin().defer(move || drop(view));
+    }
+}

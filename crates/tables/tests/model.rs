@@ -1,0 +1,384 @@
+//! Random tables under random changes: `lookup`, `lookup_fast` and a model that tries every entry agree.
+//!
+//! Blind spot: one thread; `readers.rs` has readers beside the writer.
+
+use num_bigint::BigUint;
+use p4jet_tables::*;
+use proptest::prelude::*;
+
+/// SplitMix64.
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ x >> 31
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+
+    /// Few different values, so that entries and keys meet: some high bits, some low bits, sometimes anything.
+    fn value(&mut self, width: u32) -> BigUint {
+        let ones = (BigUint::from(1u32) << width) - 1u32;
+        let any =
+            (0..width.div_ceil(64)).fold(BigUint::default(), |v, _| v << 64 | BigUint::from(self.next()));
+        match self.below(8) {
+            0 => any & ones,
+            1 => ones,
+            2 => BigUint::default(),
+            _ => {
+                let high = BigUint::from(self.below(4)) << width.saturating_sub(2);
+                (high | BigUint::from(self.below(5))) & ones
+            }
+        }
+    }
+
+    fn key_match(&mut self, key: &KeySpec) -> KeyMatch {
+        let width = key.width;
+        let value = self.value(width);
+        match key.kind {
+            MatchKind::Exact => KeyMatch::Exact(value),
+            MatchKind::Lpm => {
+                let short = self.below(u64::from(width) + 1) as u32;
+                // The shortest seldom: they take long in DIR-24-8.
+                let shortest = if self.below(8) == 0 { self.below(2) as u32 } else { width / 2 };
+                let prefix_len =
+                    self.pick(&[shortest.min(width), width / 3, width - 1, width, short.max(width / 3)]);
+                KeyMatch::Lpm { value, prefix_len }
+            }
+            MatchKind::Ternary => {
+                let low = (BigUint::from(1u32) << (width / 2)) - 1u32;
+                let mask = match self.below(4) {
+                    0 => BigUint::default(),
+                    1 => (BigUint::from(1u32) << width) - 1u32,
+                    2 => (BigUint::from(1u32) << width) - 1u32 - low,
+                    _ => self.value(width),
+                };
+                KeyMatch::Ternary { value, mask }
+            }
+            MatchKind::Range => {
+                let other = self.value(width);
+                KeyMatch::Range { lo: value.clone().min(other.clone()), hi: value.max(other) }
+            }
+            MatchKind::Optional => KeyMatch::Optional((self.below(3) > 0).then_some(value)),
+        }
+    }
+
+    fn action(&mut self, spec: &TableSpec) -> Action {
+        let action = self.below(spec.actions.len() as u64) as u32;
+        let widths = &spec.actions[action as usize].param_widths;
+        Action { action, data: widths.iter().map(|width| self.value(*width)).collect() }
+    }
+
+    fn spec(&mut self) -> TableSpec {
+        let widths = [1, 3, 8, 9, 12, 16, 20, 31, 32, 33, 48, 64, 65, 128];
+        let key = |rng: &mut Rng, kind| KeySpec { width: rng.pick(&widths), kind };
+        let count = 1 + self.below(4);
+        use MatchKind::{Exact, Lpm, Optional, Range, Ternary};
+        let mut keys: Vec<KeySpec> = match self.below(8) {
+            0 => vec![key(self, Exact)],
+            1 => vec![KeySpec { width: self.pick(&[8, 9, 16, 23, 24, 25, 31, 32]), kind: Lpm }],
+            2 => (0..count).map(|_| key(self, Exact)).collect(),
+            3 => vec![key(self, Exact), key(self, Lpm), key(self, Exact)],
+            4 => (0..count).map(|_| key(self, Lpm)).collect(),
+            5 => (0..count).map(|_| key(self, Range)).collect(),
+            _ => (0..count)
+                .map(|_| {
+                    let kind = self.pick(&[Exact, Lpm, Ternary, Range, Optional]);
+                    key(self, kind)
+                })
+                .collect(),
+        };
+        if self.below(40) == 0 {
+            keys.clear();
+        }
+        TableSpec {
+            keys,
+            actions: vec![
+                ActionSpec { param_widths: vec![] },
+                ActionSpec { param_widths: vec![9, 48] },
+                ActionSpec { param_widths: vec![70] },
+            ],
+            size: self.pick(&[1, 5, 40, 400]),
+            row_per_entry: self.below(3) == 0,
+            default: Action { action: 0, data: vec![] },
+        }
+    }
+}
+
+/// What a table means, as short as can be.
+#[derive(Default)]
+struct Model {
+    /// By age.
+    entries: Vec<(EntryHandle, Entry)>,
+}
+
+fn cleared(mut key: Vec<KeyMatch>, spec: &TableSpec) -> Vec<KeyMatch> {
+    for (field, key_spec) in key.iter_mut().zip(&spec.keys) {
+        match field {
+            KeyMatch::Lpm { value, prefix_len } => {
+                let shift = key_spec.width - *prefix_len;
+                *value = (&*value >> shift) << shift;
+            }
+            KeyMatch::Ternary { value, mask } => *value &= &*mask,
+            _ => {}
+        }
+    }
+    key
+}
+
+fn field_matches(field: &KeyMatch, width: u32, value: &BigUint) -> bool {
+    match field {
+        KeyMatch::Exact(v) => v == value,
+        KeyMatch::Lpm { value: v, prefix_len } => {
+            (0..*prefix_len).all(|i| v.bit(u64::from(width - 1 - i)) == value.bit(u64::from(width - 1 - i)))
+        }
+        KeyMatch::Ternary { value: v, mask } => v & mask == value & mask,
+        KeyMatch::Range { lo, hi } => (lo..=hi).contains(&value),
+        KeyMatch::Optional(v) => v.as_ref().is_none_or(|v| v == value),
+    }
+}
+
+impl Model {
+    fn lookup(&self, spec: &TableSpec, key: &[BigUint]) -> Option<EntryHandle> {
+        let free = spec.keys.iter().any(|k| !matches!(k.kind, MatchKind::Exact | MatchKind::Lpm));
+        let matching = self.entries.iter().filter(|(_, entry)| {
+            entry.key.iter().zip(&spec.keys).zip(key).all(|((f, s), v)| field_matches(f, s.width, v))
+        });
+        // `min_by_key` gives the first, that is the oldest, of equals.
+        let best = matching.min_by_key(|(_, entry)| {
+            if free {
+                i64::from(entry.priority)
+            } else {
+                let len =
+                    |k: &KeyMatch| if let KeyMatch::Lpm { prefix_len, .. } = k { *prefix_len } else { 0 };
+                -entry.key.iter().map(|k| i64::from(len(k))).sum::<i64>()
+            }
+        });
+        best.map(|(handle, _)| *handle)
+    }
+}
+
+fn pack(spec: &TableSpec, key: &[BigUint]) -> Vec<u64> {
+    let mut packed = BigUint::default();
+    let mut at = 0;
+    for (spec, value) in spec.keys.iter().zip(key) {
+        packed |= value << at;
+        at += spec.width;
+    }
+    let mut limbs = packed.to_u64_digits();
+    limbs.resize(at.div_ceil(64).max(1) as usize, 0);
+    limbs
+}
+
+/// The words that a row must have.
+fn row_words(action: &Action, spec: &TableSpec) -> Vec<u64> {
+    let mut words = vec![u64::from(action.action)];
+    for (value, width) in action.data.iter().zip(&spec.actions[action.action as usize].param_widths) {
+        let mut limbs = value.to_u64_digits();
+        limbs.resize(width.div_ceil(64) as usize, 0);
+        words.extend(limbs);
+    }
+    words
+}
+
+/// A key near an entry, or any.
+fn probe(rng: &mut Rng, spec: &TableSpec, model: &Model) -> Vec<BigUint> {
+    let near = (!model.entries.is_empty() && rng.below(3) > 0)
+        .then(|| &model.entries[rng.below(model.entries.len() as u64) as usize].1);
+    (spec.keys.iter().enumerate())
+        .map(|(i, key)| {
+            let noise = rng.value(key.width);
+            match near.map(|entry| &entry.key[i]) {
+                Some(KeyMatch::Exact(v) | KeyMatch::Optional(Some(v))) if rng.below(10) > 0 => v.clone(),
+                Some(KeyMatch::Lpm { value, prefix_len }) => {
+                    value | (noise & ((BigUint::from(1u32) << (key.width - prefix_len)) - 1u32))
+                }
+                Some(KeyMatch::Ternary { value, mask }) => {
+                    value | (noise & ((BigUint::from(1u32) << key.width) - 1u32 - mask))
+                }
+                Some(KeyMatch::Range { lo, hi }) => match rng.below(4) {
+                    0 => lo.clone(),
+                    1 => hi.clone(),
+                    2 if *lo > BigUint::default() => lo - 1u32,
+                    _ => noise,
+                },
+                _ => noise,
+            }
+        })
+        .collect()
+}
+
+fn check_lookups(rng: &mut Rng, table: &Table, views: &ViewHandle, model: &Model, count: u64) {
+    let spec = table.spec();
+    let guard = pin();
+    let view = views.get(&guard);
+    for _ in 0..count {
+        let key = probe(rng, spec, model);
+        let expected = model.lookup(spec, &key);
+        let found = table.lookup(&key);
+        assert_eq!(found, expected, "lookup of {key:x?}");
+        let row = lookup_fast(view, &pack(spec, &key));
+        assert_eq!(row, found.map_or(0, |h| table.row_of(h)), "fast lookup of {key:x?} ({found:?})");
+        let limbs = pack(spec, &key);
+        // SAFETY: the view is guarded and the key has its limbs.
+        #[allow(unsafe_code)]
+        let called = unsafe { (view.lookup)(view, limbs.as_ptr()) };
+        assert_eq!(called, row, "through the function pointer");
+        let explained = table.explain(&key);
+        assert_eq!(explained.hit.map(|hit| hit.handle), expected);
+        assert_eq!(explained.nearest.is_empty(), expected.is_some() || model.entries.is_empty());
+        for near in explained.nearest {
+            assert!(near.fields.iter().any(Option::is_some), "an entry that matches is no miss");
+        }
+    }
+    for (handle, entry) in &model.entries {
+        let row = view.row(table.row_of(*handle));
+        let mut words = row_words(&entry.action, spec);
+        if spec.row_per_entry {
+            words[0] |= u64::from(handle.0 & 0xff_ffff) << 32;
+            let row = table.row_of(*handle) % (spec.size + 1);
+            assert_eq!(row, (handle.0 & 0xff_ffff) + 1, "rows of an entry differ by multiples of size + 1");
+        }
+        assert_eq!(row[..words.len()], words);
+    }
+    let default = view.row(view.default_row.load(std::sync::atomic::Ordering::Acquire));
+    let mut words = row_words(table.default_action(), spec);
+    words[0] |= default[0] >> 32 << 32;
+    assert_eq!(default[..words.len()], words);
+}
+
+fn run(seed: u64, steps: u32) {
+    let mut rng = Rng(seed);
+    let spec = rng.spec();
+    let mut table = Table::new(spec.clone());
+    let views = table.view_handle();
+    let mut model = Model::default();
+    let inserting = 3 + rng.below(5);
+    for step in 0..steps {
+        let at = (!model.entries.is_empty()).then(|| rng.below(model.entries.len() as u64) as usize);
+        match (rng.below(10), at) {
+            (0, Some(at)) => {
+                let action = rng.action(&spec);
+                table.modify(model.entries[at].0, action.clone()).unwrap();
+                model.entries[at].1.action = action;
+            }
+            (1, _) => {
+                let action = rng.action(&spec);
+                table.set_default(action.clone()).unwrap();
+                assert_eq!(*table.default_action(), action);
+            }
+            (2, _) if rng.below(20) == 0 => {
+                table.clear();
+                model.entries.clear();
+                table.reset_default().unwrap();
+            }
+            (n, Some(at)) if n >= inserting => {
+                let (handle, entry) = model.entries.remove(at);
+                assert_eq!(table.delete(handle).unwrap(), entry);
+                assert_eq!(table.delete(handle), Err(TableError::InvalidHandle(handle)));
+            }
+            _ => {
+                let key: Vec<KeyMatch> = spec.keys.iter().map(|key| rng.key_match(key)).collect();
+                let free = spec.keys.iter().any(|k| !matches!(k.kind, MatchKind::Exact | MatchKind::Lpm));
+                let priority = if free { rng.below(4) as u32 } else { 0 };
+                let entry = Entry { key: key.clone(), priority, action: rng.action(&spec) };
+                let stored = Entry { key: cleared(key.clone(), &spec), ..entry.clone() };
+                let same = model.entries.iter().find(|(_, e)| e.key == stored.key && e.priority == priority);
+                assert_eq!(table.find(&key, priority), same.map(|(h, _)| *h).filter(|_| !key.is_empty()));
+                let expected = match same {
+                    _ if spec.keys.is_empty() => Err(TableError::NoKey),
+                    Some((handle, _)) => Err(TableError::Duplicate { existing: *handle }),
+                    None if model.entries.len() == spec.size as usize => {
+                        Err(TableError::Full { size: spec.size })
+                    }
+                    None => Ok(stored),
+                };
+                match (table.insert(entry), expected) {
+                    (Ok(handle), Ok(stored)) => {
+                        assert!(model.entries.iter().all(|(h, _)| *h != handle));
+                        assert_eq!(table.get(handle), Some(&stored));
+                        model.entries.push((handle, stored));
+                    }
+                    (found, expected) => assert_eq!(found.unwrap_err(), expected.unwrap_err()),
+                }
+            }
+        }
+        assert_eq!(table.len(), model.entries.len());
+        check_lookups(&mut rng, &table, &views, &model, if step % 16 == 0 { 10 } else { 2 });
+    }
+    let mut listed: Vec<_> = model.entries.iter().map(|(h, e)| (*h, e)).collect();
+    listed.sort_by_key(|(h, _)| h.0 & 0xff_ffff);
+    assert_eq!(table.entries().collect::<Vec<_>>(), listed);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn agree(seed in any::<u64>(), steps in 1u32..400) {
+        run(seed, steps);
+    }
+}
+
+#[test]
+fn large_tables_agree() {
+    for (seed, keys) in [
+        vec![KeySpec { width: 48, kind: MatchKind::Exact }],
+        vec![KeySpec { width: 32, kind: MatchKind::Lpm }],
+        vec![KeySpec { width: 128, kind: MatchKind::Lpm }],
+        vec![KeySpec { width: 64, kind: MatchKind::Exact }, KeySpec { width: 64, kind: MatchKind::Exact }],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut rng = Rng(seed as u64);
+        let spec = TableSpec {
+            keys,
+            actions: vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![9] }],
+            size: 30_000,
+            row_per_entry: seed % 2 == 1,
+            default: Action { action: 0, data: vec![] },
+        };
+        let mut table = Table::new(spec.clone());
+        let mut handles = Vec::new();
+        for _ in 0..20_000 {
+            let action = Action { action: 1, data: vec![rng.below(512).into()] };
+            let key = spec.keys.iter().map(|key| {
+                let value = BigUint::from(rng.next()) << 64 | BigUint::from(rng.next());
+                let value = value & ((BigUint::from(1u32) << key.width) - 1u32);
+                match key.kind {
+                    MatchKind::Lpm => {
+                        KeyMatch::Lpm { value, prefix_len: rng.below(u64::from(key.width) + 1) as u32 }
+                    }
+                    _ => KeyMatch::Exact(value),
+                }
+            });
+            if let Ok(handle) = table.insert(Entry { key: key.collect(), priority: 0, action }) {
+                handles.push(handle);
+            }
+            if rng.below(4) == 0 {
+                let at = rng.below(handles.len() as u64) as usize;
+                table.delete(handles.swap_remove(at)).unwrap();
+            }
+        }
+        let views = table.view_handle();
+        let guard = pin();
+        let all: Vec<(EntryHandle, Entry)> = table.entries().map(|(h, e)| (h, e.clone())).collect();
+        assert_eq!(all.len(), handles.len());
+        let model = Model { entries: all };
+        for _ in 0..20_000 {
+            let key = probe(&mut rng, &spec, &model);
+            let row = lookup_fast(views.get(&guard), &pack(&spec, &key));
+            assert_eq!(row, table.lookup(&key).map_or(0, |h| table.row_of(h)), "{key:x?}");
+        }
+        assert!(table.memory_bytes() > 0);
+    }
+}

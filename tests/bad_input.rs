@@ -1,0 +1,456 @@
+//! Bad input of every kind. Each case asserts the exit status (1 the input is wrong, 2 wrong usage, 3 the environment
+//! refused) and that the message helps: what was found, what was expected, which choices there are. That no process dies
+//! of a panic or a signal is asserted where processes are run (common/mod.rs).
+
+mod common;
+
+use common::{Output, TempDir, p4jet, pcap, run, run_command};
+
+/// A table of two entries, a table with a const entry, a register; two actions share a suffix, two tables too.
+const PROGRAM: &str = r#"#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<16> a; bit<9> b; bit<7> c; bit<48> mac; }
+struct headers { h_t h; }
+struct meta {}
+parser P(packet_in p, out headers hdr, inout meta m, inout standard_metadata_t s) {
+    state start { p.extract(hdr.h); transition accept; }
+}
+control V(inout headers hdr, inout meta m) { apply {} }
+control Inner(inout headers hdr, inout standard_metadata_t s) {
+    action go(bit<9> port) { s.egress_spec = port; }
+    table small { key = { hdr.h.a : exact; } actions = { go; } default_action = go(3); size = 2; }
+    apply { small.apply(); }
+}
+control I(inout headers hdr, inout meta m, inout standard_metadata_t s) {
+    register<bit<16>>(8) reg;
+    Inner() left;
+    Inner() right;
+    action send(bit<9> port) { s.egress_spec = port; }
+    action drop() { mark_to_drop(s); }
+    table two { key = { hdr.h.a : exact; } actions = { send; drop; } default_action = drop(); size = 2; }
+    table tern { key = { hdr.h.a : ternary; hdr.h.mac : exact; } actions = { send; drop; } default_action = drop(); }
+    table pre { key = { hdr.h.a : lpm; } actions = { send; } default_action = send(1); }
+    table ports { key = { hdr.h.b : range; } actions = { send; } default_action = send(2); }
+    table fixed {
+        key = { hdr.h.a : exact; }
+        actions = { send; drop; }
+        const default_action = drop();
+        const entries = { 1 : send(1); }
+    }
+    apply {
+        left.apply(hdr, s);
+        right.apply(hdr, s);
+        two.apply();
+        tern.apply();
+        pre.apply();
+        ports.apply();
+        fixed.apply();
+        reg.write(0, hdr.h.a);
+    }
+}
+control E(inout headers hdr, inout meta m, inout standard_metadata_t s) { apply {} }
+control C(inout headers hdr, inout meta m) { apply {} }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr.h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+/// Runs words, the program's path for `PROG` and the folder's for `DIR`.
+fn p4jet_words(dir: &TempDir, words: &str) -> Output {
+    let program = dir.file("prog.p4");
+    if !std::path::Path::new(&program).exists() {
+        dir.write("prog.p4", PROGRAM);
+    }
+    let folder = dir.path().to_str().expect("UTF-8");
+    let words: Vec<String> =
+        words.split_whitespace().map(|w| w.replace("PROG", &program).replace("DIR", folder)).collect();
+    run(&words)
+}
+
+#[test]
+fn the_program_of_these_tests_is_fine() {
+    let dir = TempDir::new("fine");
+    let output = p4jet_words(&dir, "check PROG").expect_status(0);
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", ""));
+}
+
+#[test]
+fn wrong_usage_is_status_2() {
+    let dir = TempDir::new("usage");
+    let packets = dir.write("packets.pcap", pcap(&[vec![0; 60]]));
+    for (words, says) in [
+        ("", &["Usage: p4jet", "check", "test", "run", "trace", "bench", "demo"] as &[&str]),
+        ("chekc PROG", &["unrecognized subcommand 'chekc'", "check"]),
+        ("check", &["<PROGRAM>"]),
+        ("check PROG --ri", &["unexpected argument '--ri'", "--ir"]),
+        ("check PROG PROG", &["unexpected argument"]),
+        ("check PROG --arch tna", &["unknown architecture `tna`", "expected auto or one of: v1model"]),
+        ("check PROG --arch psa", &["`psa`", "v1model"]),
+        ("test PROG", &["<TESTS>"]),
+        ("test PROG x.stf --engine turbo", &["invalid value 'turbo'", "jit", "interp", "both"]),
+        ("run PROG", &["-i <N@SPEC>"]),
+        ("run PROG -i", &["N@SPEC"]),
+        ("run PROG -i veth0", &["port `veth0`", "expected N@SPEC", "for example `0@veth0`"]),
+        ("run PROG -i 0@", &["nothing after `@`", "IFNAME", "tap:NAME", "pcap:IN,OUT", "mem"]),
+        ("run PROG -i x@veth0", &["`x` is no port number", "expected 0 to"]),
+        ("run PROG -i -1@veth0", &["-1"]),
+        ("run PROG -i 0@dpdk:0", &["unknown kind `dpdk`", "IFNAME"]),
+        ("run PROG -i 0@pcap:one.pcap", &["expected pcap:IN,OUT", "pcap:one.pcap,"]),
+        ("run PROG -i 0@pcap:,", &["neither an input nor an output file"]),
+        ("run PROG -i 0@name-much-too-long", &["18 bytes", "at most 15"]),
+        ("run PROG -i 0@xdp:lo", &["AF_XDP is not supported yet", "0@packet:lo"]),
+        ("run PROG -i 0@mem -i 0@mem", &["`0@mem` and `0@mem`", "the same number 0"]),
+        ("run PROG -i 0@lo -i 1@packet:lo", &["the same interface `lo`"]),
+        ("run PROG -i 0@pcap:,DIR/x -i 1@pcap:DIR/x,", &["use the file", "which one of them writes"]),
+        ("run PROG -i 0@mem --engine turbo", &["invalid value 'turbo'", "jit", "interp"]),
+        ("run PROG -i 0@mem --frame-max x", &["invalid value 'x'", "--frame-max"]),
+        ("trace PROG", &["<HEX>"]),
+        ("trace PROG --port x 00", &["invalid value 'x'", "--port"]),
+        ("trace PROG 0g", &["character 2 of the frame is `g`", "expected hexadecimal digits"]),
+        ("trace PROG 00 0", &["3 hexadecimal digits", "expected two for each byte"]),
+        ("bench PROG", &["--pcap <FILE>"]),
+        ("bench PROG --pcap DIR/packets.pcap --seconds 0", &["--seconds 0", "more than 0"]),
+        ("bench PROG --pcap DIR/packets.pcap --seconds -1", &["-1"]),
+        ("bench PROG --pcap DIR/packets.pcap --seconds NaN", &["--seconds NaN"]),
+        ("bench PROG --pcap DIR/packets.pcap --seconds inf", &["--seconds inf"]),
+        ("bench PROG --pcap DIR/packets.pcap --cores 2", &["--cores 2", "not supported yet"]),
+        ("demo --seconds 0", &["--seconds 0"]),
+        ("demo extra", &["unexpected argument 'extra'"]),
+    ] {
+        let output = p4jet_words(&dir, words);
+        assert_eq!(output.status, 2, "{words}\n{}{}", output.stdout, output.stderr);
+        let output = output.says(says);
+        assert_eq!(output.stdout, "", "{words}");
+    }
+    drop(packets);
+}
+
+#[test]
+fn help_is_no_failure() {
+    for words in [&["--help"] as &[&str], &["--version"], &["help"], &["check", "--help"], &["run", "-h"]] {
+        let output = run(words).expect_status(0);
+        assert!(!output.stdout.is_empty() && output.stderr.is_empty());
+    }
+}
+
+#[test]
+fn programs_that_are_no_programs() {
+    let dir = TempDir::new("programs");
+    dir.write("empty.p4", "");
+    dir.write("blank.p4", "\n\n// nothing here\n");
+    dir.write("nomain.p4", "#include <core.p4>\nheader h { bit<8> x; }\n");
+    dir.write("syntax.p4", "#include <core.p4>\nheader h { bit<8> x }\n");
+    dir.write("type.p4", "#include <core.p4>\nconst bit<8> x = true;\n");
+    dir.write("include.p4", "#include <core.p5>\n");
+    dir.write("self.p4", "#include \"self.p4\"\n");
+    dir.write("package.p4", "package Box();\nBox() main;\n");
+    // In a name, not in a comment or text, where P4_16 allows any byte.
+    dir.write("binary.p4", b"header \xff\xfe { bit<8> x; }\n\x00\x01");
+    dir.write(
+        "noise.p4",
+        (0u32..4096).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect::<Vec<_>>(),
+    );
+    dir.write("if.p4", "#if 1\nconst bit<8> x = 1;\n");
+    dir.write("comment.p4", "/* never closed");
+    for (words, says) in [
+        ("check DIR/missing.p4", &["cannot read", "missing.p4", "No such file"] as &[&str]),
+        ("check DIR", &["cannot read", "irectory"]),
+        ("check DIR/empty.p4", &["main"]),
+        ("check DIR/blank.p4", &["main"]),
+        ("check DIR/nomain.p4", &["main"]),
+        ("check DIR/syntax.p4", &["expected `;`", "syntax.p4:2:21", "header h { bit<8> x }", "^"]),
+        ("check DIR/type.p4", &["type.p4:2:", "const bit<8> x = true;", "^", "bit<8>", "bool"]),
+        ("check DIR/include.p4", &["core.p5", "include.p4:1:"]),
+        ("check DIR/self.p4", &["self.p4:1:"]),
+        ("check DIR/package.p4", &["v1model"]),
+        ("check DIR/binary.p4", &["binary.p4:1:"]),
+        ("check DIR/noise.p4", &["noise.p4:"]),
+        ("check DIR/if.p4", &["#endif", "if.p4:1"]),
+        ("check DIR/comment.p4", &["comment.p4:1:1"]),
+        ("test DIR/syntax.p4 x.stf", &["syntax.p4:2:21"]),
+        ("run DIR/syntax.p4 -i 0@mem", &["syntax.p4:2:21"]),
+        ("trace DIR/syntax.p4 00", &["syntax.p4:2:21"]),
+        ("bench DIR/syntax.p4 --pcap x", &["syntax.p4:2:21"]),
+    ] {
+        let output = p4jet_words(&dir, words);
+        assert_eq!(output.status, 1, "{words}\n{}{}", output.stdout, output.stderr);
+        let output = output.says(says);
+        assert_eq!(output.stdout, "", "{words}");
+        assert!(output.stderr.contains("error"), "{words}: {}", output.stderr);
+    }
+}
+
+/// What p4jet cannot do yet is refused with the place.
+#[test]
+fn missing_features_are_refused_with_the_place() {
+    let dir = TempDir::new("features");
+    for (name, from, to, says) in [
+        ("clone", "reg.write(0, hdr.h.a);", "clone(CloneType.I2E, 5);", "clone"),
+        ("meter", "reg.write(0, hdr.h.a);", "meter(8, MeterType.bytes) mt;", "meter"),
+        ("resubmit", "reg.write(0, hdr.h.a);", "resubmit_preserving_field_list(1);", "resubmit"),
+    ] {
+        let mut text = PROGRAM.replace(from, to);
+        if name == "meter" {
+            text = PROGRAM.replace("Inner() left;", "meter(8, MeterType.bytes) mt; Inner() left;");
+        }
+        assert_ne!(text, PROGRAM);
+        let path = dir.write(&format!("{name}.p4"), &text);
+        let output = run(&["check", &path]).expect_status(1).says(&["not supported yet", says]);
+        assert!(output.stderr.contains(&format!("{name}.p4:")), "{}", output.stderr);
+    }
+}
+
+#[test]
+fn captures_that_are_no_captures() {
+    let dir = TempDir::new("captures");
+    let whole = pcap(&[vec![0; 60], vec![1; 60]]);
+    dir.write("whole.pcap", &whole);
+    dir.write("truncated.pcap", &whole[..whole.len() - 7]);
+    dir.write("header.pcap", &whole[..20]);
+    dir.write("record.pcap", &whole[..24 + 10]);
+    dir.write("empty.pcap", "");
+    dir.write("none.pcap", pcap(&[]));
+    // LINKTYPE_RAW: IP without a link layer.
+    dir.write("raw.pcap", common::pcap_of_link(101, &[vec![0x45; 60]]));
+    dir.write("text.pcap", "this is no capture, whatever it is");
+    let mut huge = whole.clone();
+    huge[24 + 8..24 + 16].copy_from_slice(&[0xff; 8]);
+    dir.write("huge.pcap", &huge);
+    for (file, says) in [
+        ("missing.pcap", &["cannot open", "missing.pcap", "No such file"] as &[&str]),
+        ("truncated.pcap", &["truncated.pcap", "packet 2"]),
+        ("header.pcap", &["header.pcap"]),
+        ("record.pcap", &["record.pcap", "packet 1"]),
+        ("empty.pcap", &["the file is empty", "expected a pcap or pcapng header"]),
+        ("raw.pcap", &["raw.pcap", "Ethernet"]),
+        ("text.pcap", &["74 68 69 73", "expected a pcap file"]),
+        ("huge.pcap", &["huge.pcap", "packet 1", "4294967295"]),
+        ("", &["cannot"]),
+    ] {
+        let path = if file.is_empty() { dir.path().to_str().unwrap().to_owned() } else { dir.file(file) };
+        dir.write("prog.p4", PROGRAM);
+        let program = dir.file("prog.p4");
+        let output = run(&["bench", &program, "--pcap", &path, "--seconds", "0.01"]);
+        assert_eq!(output.status, 1, "bench {file}: {}", output.stderr);
+        output.says(says);
+        let output = run(&["run", &program, "-i", &format!("0@pcap:{path},")]);
+        assert_eq!(output.status, 1, "run {file}: {}", output.stderr);
+        output.says(says);
+    }
+    // A capture without packets is nothing to measure with, but a fine input.
+    let program = dir.file("prog.p4");
+    run(&["bench", &program, "--pcap", &dir.file("none.pcap")]).expect_status(1).says(&["empty"]);
+    run(&["run", &program, "-i", &format!("0@pcap:{},", dir.file("none.pcap"))]).expect_status(0);
+    // What was read before the bad place was forwarded.
+    let out = dir.file("out.pcap");
+    let input = dir.file("truncated.pcap");
+    let words = ["run", &program, "-i", &format!("0@pcap:{input},"), "-i", &format!("2@pcap:,{out}")];
+    run(&words).expect_status(1);
+    assert!(common::read_pcap(&out).len() <= 1);
+}
+
+#[test]
+fn the_environment_refuses() {
+    let dir = TempDir::new("environment");
+    let output = p4jet_words(&dir, "run PROG -i 0@p4jet-none").expect_status(3);
+    output.says(&["no network interface `p4jet-none`", "the interfaces here are", "`lo`"]);
+    p4jet_words(&dir, "run PROG -i 0@pcap:,DIR/nowhere/out.pcap")
+        .expect_status(3)
+        .says(&["nowhere/out.pcap"]);
+    // A full disk is found out in the end.
+    dir.write("many.pcap", pcap(&vec![vec![0; 60]; 1000]));
+    p4jet_words(&dir, "run PROG -i 0@pcap:DIR/many.pcap, -i 2@pcap:,/dev/full")
+        .expect_status(3)
+        .says(&["No space"]);
+}
+
+/// As nobody: root makes itself one for this; without root nothing needs to be given up.
+#[test]
+fn not_permitted_names_the_remedy() {
+    use std::os::unix::process::CommandExt;
+    let dir = TempDir::new("nobody");
+    // Readable for everybody, wherever the temporary folder is.
+    let program = dir.write("prog.p4", PROGRAM);
+    let binary = dir.file("p4jet");
+    std::fs::copy(env!("CARGO_BIN_EXE_p4jet"), &binary).unwrap();
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
+    let as_nobody = |words: &[&str]| {
+        let mut command = std::process::Command::new(&binary);
+        command.args(words).stdin(std::process::Stdio::null()).current_dir("/");
+        if is_root {
+            command.uid(65534).gid(65534);
+        }
+        run_command(&mut command)
+    };
+    let output = as_nobody(&["run", &program, "-i", "0@lo"]).expect_status(3);
+    output.says(&["cannot open a packet socket", "`lo`", "CAP_NET_RAW"]);
+    let output = as_nobody(&["run", &program, "-i", "0@tap:p4jet-tap"]).expect_status(3);
+    output.says(&["p4jet-tap"]);
+}
+
+/// Runtime commands that are wrong: file, line, column, and what would be right.
+#[test]
+fn wrong_entries() {
+    let dir = TempDir::new("entries");
+    let good = "table_add two send 1 => 1\n";
+    for (line, says) in [
+        ("table_ad two send 2 => 1", &["table_ad", "did you mean `table_add`"] as &[&str]),
+        ("table_add tow send 2 => 1", &["Invalid table name (tow)", "did you mean `I.two`"]),
+        ("table_add small go 2 => 1", &["ambiguous", "`I.left.small`", "`I.right.small`"]),
+        ("table_add left.small go 2 => 1", &[]),
+        ("table_add two sned 2 => 1", &["Invalid action name (sned)", "did you mean `I.send`"]),
+        ("table_add two go 2 => 1", &["go"]),
+        ("table_add two send 2 1", &["expected `=>`"]),
+        ("table_add two send => 1", &["key"]),
+        ("table_add two send 2 3 => 1", &["3"]),
+        ("table_add two send 2 =>", &["1 parameters", "port bit<9>", "found 0"]),
+        ("table_add two send 2 => 1 1", &["1 parameters", "found 2"]),
+        ("table_add two send 2 => 512", &["port", "`512` does not fit in 9 bits", "511"]),
+        ("table_add two send 65536 => 1", &["`65536` does not fit in 16 bits", "65535"]),
+        ("table_add two send 10.0.0.1 => 1", &["`10.0.0.1`", "an IPv4 address is for 32 bits", "bit<16>"]),
+        ("table_add two send 02:00:00:00:00:01 => 1", &["a MAC address is for 48 bits", "bit<16>"]),
+        ("table_add two send -1 => 1", &["`-1` is negative"]),
+        ("table_add two send two => 1", &["`two` is not a number"]),
+        ("table_add two send 0x => 1", &["`0x` is not a number"]),
+        ("table_add two send 1 => 2", &["DUPLICATE_ENTRY", "handle 0"]),
+        ("table_add tern send 1&&&0xff 02:00:00:00:00 => 1 5", &["is not a MAC address"]),
+        ("table_add tern send 1&&&0xff 02:00:00:00:00:01 => 1", &["priority"]),
+        ("table_add tern send 1 02:00:00:00:00:01 => 1 5", &["expected value&&&mask"]),
+        ("table_add pre send 1 => 1", &["expected value/prefix-length"]),
+        ("table_add pre send 1/17 => 1", &["17", "16"]),
+        ("table_add ports send 5 => 1 1", &["expected low->high"]),
+        ("table_add ports send 5->4 => 1 1", &["low end is above its high end"]),
+        ("table_add fixed send 2 => 1", &["IMMUTABLE_TABLE_ENTRIES", "const entries"]),
+        ("table_set_default fixed send 1", &["DEFAULT_ACTION_IS_CONST"]),
+        ("table_set_default two send 512", &["does not fit in 9 bits"]),
+        ("table_delete two 77", &["INVALID_HANDLE", "77"]),
+        ("table_modify two send 77 => 1", &["INVALID_HANDLE", "77"]),
+        ("register_write reg 8 1", &["8", "0 to 7"]),
+        ("register_write reg 0 65536", &["does not fit in 16 bits"]),
+        ("register_write gre 0 1", &["Invalid register name (gre)", "reg"]),
+        ("counter_read c 0", &["Invalid counter name (c)", "the program has no counter"]),
+        ("mc_mgrp_create 1", &["not supported yet", "mc_mgrp_create"]),
+        ("mirroring_add 1 2", &["not supported yet"]),
+        ("\u{fffd}\u{0}", &["Unknown syntax"]),
+    ] {
+        let commands = dir.write("bad.cmd", format!("# a comment\n\n{good}{line}\n"));
+        dir.write("prog.p4", PROGRAM);
+        let program = dir.file("prog.p4");
+        let output = run(&["trace", &program, "--commands", &commands, "0001"]);
+        if says.is_empty() {
+            output.expect_status(0);
+            continue;
+        }
+        assert_eq!(output.status, 1, "{line}\n{}{}", output.stdout, output.stderr);
+        let output = output.says(says);
+        assert!(output.stderr.contains("bad.cmd:4"), "{line}: no line number\n{}", output.stderr);
+        // Every command that loads entries refuses before it does anything.
+        assert_eq!(output.stdout, "", "{line}");
+    }
+}
+
+#[test]
+fn a_full_table_says_how_many_it_holds() {
+    let dir = TempDir::new("full");
+    let three = "table_add two send 1 => 1\ntable_add two send 2 => 1\ntable_add two send 3 => 1\n";
+    dir.write("three.cmd", three);
+    let output = p4jet_words(&dir, "trace PROG --commands DIR/three.cmd 0001").expect_status(1);
+    output.says(&["three.cmd:3", "TABLE_FULL", "all of its 2 entries"]);
+}
+
+#[test]
+fn entry_files_that_are_none() {
+    let dir = TempDir::new("files");
+    dir.write("binary.cmd", [0xff, 0xfe, 0]);
+    dir.write("empty.cmd", "");
+    dir.write("comments.cmd", "# nothing\n\n   # more of it\r\n");
+    p4jet_words(&dir, "trace PROG --commands DIR/missing.cmd 00")
+        .expect_status(1)
+        .says(&["missing.cmd", "No such file"]);
+    p4jet_words(&dir, "trace PROG --commands DIR 00").expect_status(1).says(&["cannot read"]);
+    p4jet_words(&dir, "trace PROG --commands DIR/binary.cmd 00").expect_status(1).says(&["binary.cmd"]);
+    p4jet_words(&dir, "trace PROG --commands DIR/empty.cmd 00").expect_status(0);
+    p4jet_words(&dir, "trace PROG --commands DIR/comments.cmd 00").expect_status(0);
+}
+
+/// A bad line leaves nothing half applied: a running switch shows it. `pcap` input ends the run, so this one reads its
+/// commands from a file and forwards nothing at all.
+#[test]
+fn a_bad_line_stops_before_the_first_packet() {
+    let dir = TempDir::new("half");
+    dir.write("bad.cmd", "table_set_default two send 2\ntable_add two send 1 => 600\n");
+    dir.write("in.pcap", pcap(&[vec![0; 60]]));
+    let output =
+        p4jet_words(&dir, "run PROG -i 0@pcap:DIR/in.pcap, -i 2@pcap:,DIR/out.pcap --commands DIR/bad.cmd");
+    let output = output.expect_status(1).says(&["bad.cmd:2", "does not fit in 9 bits"]);
+    assert!(!output.stderr.contains("packets received"), "{}", output.stderr);
+    assert!(
+        !std::path::Path::new(&dir.file("out.pcap")).exists(),
+        "the output was made although nothing ran"
+    );
+}
+
+#[test]
+fn packet_tests_that_fail() {
+    let dir = TempDir::new("stf");
+    let pass = "add two hdr.h.a:0x0001 send(port:2)\npacket 0 0001000000000000000000\nexpect 2\n";
+    for (script, prints) in [
+        ("packet 0 0001\nexpcet 2 00\n", &["line 2", "expcet", "did you mean `expect`"] as &[&str]),
+        ("packet 0 000g\n", &["line 1", "`g`"]),
+        ("packet 0 000\n", &["line 1"]),
+        ("packet\n", &["line 1", "port"]),
+        ("add nosuch hdr.h.a:1 send(port:1)\n", &["line 1", "nosuch"]),
+        ("add two hdr.h.x:1 send(port:1)\n", &["line 1", "hdr.h.x"]),
+        ("add two hdr.h.a:1 send(prot:1)\n", &["line 1", "prot"]),
+        ("add two hdr.h.a:1 send()\n", &["line 1", "port"]),
+        ("add two hdr.h.a:0x10000 send(port:1)\n", &["line 1", "16 bits"]),
+        ("mc_mgrp_create 1\n", &["line 1", "not supported yet"]),
+        ("packet 0 0002000000000000000000\nexpect 2 00\n", &["line 2"]),
+        (
+            "add two hdr.h.a:1 send(port:2)\npacket 0 0001000000000000000000\nexpect 2 0003\n",
+            &["line 3", "byte 1"],
+        ),
+        (
+            "add two hdr.h.a:1 send(port:2)\npacket 0 0001000000000000000000\nexpect 2 0001$\n",
+            &["line 3", "bytes"],
+        ),
+    ] {
+        dir.write("bad.stf", script);
+        for engine in ["jit", "interp", "both"] {
+            let output = p4jet_words(&dir, &format!("test PROG DIR/bad.stf --engine {engine}"));
+            assert_eq!(output.status, 1, "{script}\n{}{}", output.stdout, output.stderr);
+            let output = output.prints(&["FAIL bad: ", "0 passed, 1 failed"]).prints(prints);
+            assert_eq!(output.stdout.lines().last(), Some("0 passed, 1 failed"), "{}", output.stdout);
+        }
+    }
+    // The others are still run.
+    dir.write("good.stf", pass);
+    let output = p4jet_words(&dir, "test PROG DIR/bad.stf DIR/good.stf DIR/missing.stf DIR").expect_status(1);
+    output.prints(&["FAIL bad", "PASS good\n", "FAIL missing: cannot read", "1 passed, 3 failed"]);
+    p4jet_words(&dir, "test PROG DIR/good.stf --engine both")
+        .expect_status(0)
+        .prints(&["PASS good\n1 passed, 0 failed"]);
+}
+
+/// A test without an expectation proves nothing, so it fails.
+#[test]
+fn packet_tests_that_test_nothing() {
+    let dir = TempDir::new("nothing");
+    for script in ["", "# only a comment\n", "wait\n", "packet 0 0001000000000000000000\n"] {
+        dir.write("nothing.stf", script);
+        let output = p4jet_words(&dir, "test PROG DIR/nothing.stf").expect_status(1);
+        output.prints(&["FAIL nothing: ", "expect", "0 passed, 1 failed"]);
+    }
+}
+
+#[test]
+fn frames_of_any_size_can_be_traced() {
+    let dir = TempDir::new("sizes");
+    dir.write("prog.p4", PROGRAM);
+    for bytes in [1, 9, 10, 1514, 9216, 60_000] {
+        let output = run(&["trace", &dir.file("prog.p4"), &"00".repeat(bytes)]).expect_status(0);
+        output.prints(&[&format!("packet of {bytes} bytes")]);
+    }
+    // No digits, no frame.
+    let output = run_command(p4jet().args(["trace", &dir.file("prog.p4"), ""]));
+    assert!(output.status == 0 || output.status == 2, "{}", output.stderr);
+}

@@ -1,0 +1,63 @@
+//! The compiler in this process: the stages that `p4jet check` runs, in its order (crates/cli/src/compile.rs).
+
+use p4jet_dataplane::Switch;
+use p4jet_syntax::diagnostic::{Diagnostic, Severity};
+use p4jet_syntax::{Options, render};
+use std::sync::Arc;
+
+/// How far a program came.
+pub enum Outcome {
+    /// The stage that refused it, and what it said.
+    Refused(&'static str, String),
+    /// Machine code was made: switches with the program as it was lowered and as the passes left it.
+    Compiled { reference: Arc<Switch>, optimised: Arc<Switch> },
+}
+
+/// Compiles `text` down to machine code.
+///
+/// A refusal without a word, and IR that the verifier does not accept, are bugs of p4jet: they panic.
+pub fn compile(name: &str, text: &str) -> Outcome {
+    let options = Options { builtins: p4jet_analysis::BUILTINS.to_vec(), ..Options::default() };
+    let parsed = p4jet_syntax::parse_text(name, text, &options);
+    let sources = parsed.sources.clone();
+    let mut diagnostics = parsed.diagnostics;
+    let is_wrong = |all: &[Diagnostic]| all.iter().any(|d| d.severity == Severity::Error);
+    let refuse = |stage, diagnostics: &[Diagnostic]| {
+        let text = render(diagnostics, &sources, false);
+        assert!(text.contains("error"), "refused by `{stage}` without a reason:\n{text}");
+        Outcome::Refused(stage, text)
+    };
+    if is_wrong(&diagnostics) {
+        return refuse("parse", &diagnostics);
+    }
+    let (typed, more) = p4jet_analysis::analyse(&parsed.program, parsed.sources);
+    diagnostics.extend(more);
+    let Some(typed) = typed else { return refuse("analyse", &diagnostics) };
+    let Some(architecture) = p4jet_arch::detect(&typed) else {
+        return Outcome::Refused("architecture", String::new());
+    };
+    let lowered = match p4jet_lower::lower(&typed, architecture, name) {
+        Ok(program) => program,
+        Err(more) => {
+            diagnostics.extend(more);
+            return refuse("lower", &diagnostics);
+        }
+    };
+    if let Err(errors) = p4jet_ir::verify::verify(&lowered) {
+        panic!("lowered to invalid IR: {}", errors[0]);
+    }
+    let mut program = lowered.clone();
+    p4jet_ir::passes::run(&mut program);
+    if let Err(errors) = p4jet_ir::verify::verify(&program) {
+        panic!("invalid IR after the passes: {}", errors[0]);
+    }
+    let switches = Switch::new(lowered).and_then(|reference| Ok((reference, Switch::new(program)?)));
+    let (reference, optimised) = match switches {
+        Ok(pair) => pair,
+        Err(why) => return Outcome::Refused("tables", why),
+    };
+    match optimised.code() {
+        Ok(_) => Outcome::Compiled { reference, optimised },
+        Err(why) => Outcome::Refused("machine code", why.message),
+    }
+}

@@ -1,0 +1,259 @@
+//! What the whole-system tests share: the binary under a deadline, files that go away, captures, generated workloads.
+#![allow(dead_code, reason = "not every test that includes this module uses all of it")]
+
+pub mod chain;
+pub mod documents;
+pub mod workload;
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// No wait is longer.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The root of the checkout.
+pub fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().expect("the crate lies in crates/cli")
+}
+
+/// The shipped program of that name.
+pub fn program(name: &str) -> PathBuf {
+    root().join("programs").join(name).join(format!("{name}.p4"))
+}
+
+/// The folders in programs/, sorted.
+pub fn program_folders() -> Vec<PathBuf> {
+    let entries = fs::read_dir(root().join("programs")).expect("programs/ is there");
+    let mut folders: Vec<_> = entries.map(|e| e.expect("readable").path()).filter(|p| p.is_dir()).collect();
+    folders.sort();
+    assert!(!folders.is_empty());
+    folders
+}
+
+/// Last component of a path, without extension.
+pub fn stem(path: &Path) -> String {
+    path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// How a process ended and what it said.
+#[derive(Debug)]
+pub struct Output {
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// A call of the binary.
+pub fn p4jet() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_p4jet"));
+    command.stdin(Stdio::null()).env_remove("RUST_BACKTRACE");
+    command
+}
+
+/// Runs the binary with these arguments.
+pub fn run<A: AsRef<std::ffi::OsStr>>(arguments: &[A]) -> Output {
+    run_command(p4jet().args(arguments))
+}
+
+/// Runs a command. It must end by itself, in time and not by a signal.
+pub fn run_command(command: &mut Command) -> Output {
+    let what = format!("{command:?}");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.unwrap_or_else(|e| panic!("{what}: {e}"));
+    let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
+    let status = wait(&mut child, &what);
+    let text = |reader: thread::JoinHandle<Vec<u8>>| {
+        String::from_utf8_lossy(&reader.join().expect("a reader does not panic")).into_owned()
+    };
+    let (stdout, stderr) = (text(stdout), text(stderr));
+    let status = status.code().unwrap_or_else(|| panic!("{what}: {status}\n{stdout}{stderr}"));
+    assert_ne!(status, 101, "{what}: a panic\n{stderr}");
+    Output { status, stdout, stderr }
+}
+
+fn collect(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What came before an error is what there is.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+/// Waits for the end of a process; kills it at the deadline.
+pub fn wait(child: &mut Child, what: &str) -> std::process::ExitStatus {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        if let Some(status) = child.try_wait().expect("a child can be waited for") {
+            return status;
+        }
+        if Instant::now() > end {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("{what}: still running after {DEADLINE:?}");
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+impl Output {
+    /// Asserts the exit status, with all that was said in the message.
+    #[track_caller]
+    pub fn expect_status(self, status: i32) -> Output {
+        assert_eq!(
+            self.status, status,
+            "exit status\n--- stdout\n{}--- stderr\n{}",
+            self.stdout, self.stderr
+        );
+        self
+    }
+
+    /// Asserts that standard error has all of these.
+    #[track_caller]
+    pub fn says(self, parts: &[&str]) -> Output {
+        for part in parts {
+            assert!(self.stderr.contains(part), "expected `{part}` in\n{}", self.stderr);
+        }
+        self
+    }
+
+    /// Asserts that standard output has all of these.
+    #[track_caller]
+    pub fn prints(self, parts: &[&str]) -> Output {
+        for part in parts {
+            assert!(self.stdout.contains(part), "expected `{part}` in\n{}", self.stdout);
+        }
+        self
+    }
+}
+
+/// A folder that goes away with it.
+pub struct TempDir(PathBuf);
+
+impl TempDir {
+    pub fn new(role: &str) -> TempDir {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("p4jet-{}-{count}-{role}", std::process::id()));
+        fs::create_dir_all(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        TempDir(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The path of a file in it, as text.
+    pub fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("temporary paths are UTF-8").to_owned()
+    }
+
+    /// Writes a file; gives its path.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.file(name);
+        fs::write(&path, content).unwrap_or_else(|e| panic!("{path}: {e}"));
+        path
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The bytes of a capture file: pcap, little endian, microseconds, Ethernet.
+pub fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
+    pcap_of_link(1, frames)
+}
+
+/// The same for any link type (LINKTYPE_ETHERNET is 1).
+pub fn pcap_of_link(link: u32, frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let word = |v: u32, to: &mut Vec<u8>| to.extend(v.to_le_bytes());
+    // Magic, version 2.4, time zone, accuracy, snapshot length, link type.
+    for v in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 262_144, link] {
+        word(v, &mut bytes);
+    }
+    for (i, frame) in (0u32..).zip(frames) {
+        let len = u32::try_from(frame.len()).expect("frames are short");
+        for v in [i / 1_000_000, i % 1_000_000, len, len] {
+            word(v, &mut bytes);
+        }
+        bytes.extend(frame);
+    }
+    bytes
+}
+
+/// The frames of a capture file that p4jet wrote.
+pub fn read_pcap(path: &str) -> Vec<Vec<u8>> {
+    p4jet_ports::read_capture(Path::new(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// Hexadecimal digits, blanks ignored, to bytes.
+pub fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text
+        .chars()
+        .filter(|c| !c.is_whitespace())
+        .map(|c| c.to_digit(16).unwrap_or_else(|| panic!("`{c}` in {text}")) as u8)
+        .collect();
+    assert_eq!(digits.len() % 2, 0, "{text}");
+    digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect()
+}
+
+/// Bytes as hexadecimal digits.
+pub fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The frames of the `packet` lines of a packet test, with their ports.
+pub fn stf_packets(text: &str) -> Vec<(u32, Vec<u8>)> {
+    let lines = text.lines().map(str::trim).filter_map(|l| l.strip_prefix("packet "));
+    lines
+        .map(|line| {
+            let (port, data) = line.trim_start().split_once(' ').unwrap_or((line, ""));
+            (port.parse().unwrap_or_else(|_| panic!("packet {line}")), hex(data))
+        })
+        .collect()
+}
+
+/// The packet tests of a program's folder, sorted.
+pub fn stf_files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder.join("tests")) else { return Vec::new() };
+    let mut files: Vec<_> = entries
+        .map(|e| e.expect("readable").path())
+        .filter(|p| p.extension().is_some_and(|e| e == "stf"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// xorshift64*: numbers that look random and repeat.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next() >> 33) as usize % bound.max(1)
+    }
+}
+
+/// The middle one.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

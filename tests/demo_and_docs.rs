@@ -1,0 +1,357 @@
+//! What the README and docs/ promise: the demo, `bench --json`, traces that explain, and every command that the
+//! documents show.
+//!
+//! In docs/*.md, every line of a block marked `sh` that begins with `p4jet` is run, in a folder where `programs` is the
+//! checkout's and `packets.pcap` and `entries.cmd` are a workload for simple_router; it must end with status 0. A block
+//! marked `runtime NAME` is loaded as runtime commands of that program. Blocks without a mark are only looked at.
+
+mod common;
+
+use common::chain::{Outcome, compile};
+use common::documents::{blocks, calls};
+use common::{TempDir, program, root, run, run_command, workload};
+use p4jet_control::Control;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+#[test]
+fn demo_does_what_the_readme_says() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.contains("cargo run --release -- demo"), "the README begins with another command");
+    // Nothing but the binary: an empty folder, no standard input, no environment.
+    let dir = TempDir::new("demo");
+    let output =
+        run_command(common::p4jet().args(["demo", "--seconds", "0.2"]).current_dir(dir.path()).env_clear());
+    let output = output.expect_status(0).prints(&[
+        "compiled to machine code in ",
+        "entries loaded",
+        "to a known network: leaves by port",
+        "TTL 64 is now 63",
+        "with TTL 0: dropped",
+        "with a wrong IPv4 checksum: dropped",
+        "to nowhere: dropped",
+        "table ingress.ipv4_lpm",
+        "Mpps",
+        "ns a packet",
+        "machine code",
+        "interpreter",
+        "to the same bytes (digest ",
+    ]);
+    assert_eq!(output.stderr, "");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "the demo left files behind");
+}
+
+#[test]
+fn bench_json_has_the_keys_of_the_contract() {
+    let dir = TempDir::new("bench");
+    let keys = [
+        "compile_ms",
+        "cores",
+        "digest",
+        "drops",
+        "engine",
+        "entries",
+        "load_ms",
+        "mpps",
+        "ns_per_packet",
+        "packets",
+        "per_port",
+        "program",
+        "seconds",
+    ];
+    for (name, size, work) in [
+        ("basic_l2", 64, workload::l2(64, 4096)),
+        ("basic_l2", 1024, workload::l2(1024, 4096)),
+        ("simple_router", 64, workload::l3(64, 4096)),
+        ("simple_router", 1024, workload::l3(1024, 4096)),
+    ] {
+        let commands = dir.write("entries.cmd", &work.commands);
+        let packets = dir.write("packets.pcap", common::pcap(&work.frames));
+        let mut digests = BTreeSet::new();
+        for engine in ["jit", "interp"] {
+            let mut command = common::p4jet();
+            command.arg("bench").arg(program(name)).args(["--commands", &commands, "--pcap", &packets]);
+            let output = run_command(command.args(["--seconds", "0.1", "--json", "--engine", engine]));
+            let output = output.expect_status(0);
+            assert_eq!(output.stdout.lines().count(), 1, "one line: {}", output.stdout);
+            let line: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+            let mut found: Vec<&str> = line.as_object().unwrap().keys().map(String::as_str).collect();
+            found.sort_unstable();
+            assert_eq!(found, keys);
+            assert_eq!(line["program"], name);
+            assert_eq!(line["engine"], engine);
+            assert_eq!(line["cores"], 1);
+            assert_eq!(line["entries"], work.entries, "{name} {size}");
+            // Every packet is for an entry.
+            assert_eq!(line["drops"], 0, "{name} {size} {engine}");
+            let number = |key: &str| line[key].as_f64().unwrap();
+            let per_port = line["per_port"].as_object().unwrap();
+            let sent: f64 = per_port.values().map(|n| n.as_f64().unwrap()).sum();
+            assert_eq!(sent, number("packets"));
+            assert!(per_port.keys().all(|port| port.parse::<u32>().is_ok_and(|p| p < 4)), "{per_port:?}");
+            assert!(number("seconds") >= 0.1 && number("packets") > 0.0);
+            let mpps = number("packets") / number("seconds") / 1e6;
+            assert!((number("mpps") - mpps).abs() < 0.01 * mpps + 0.002, "{line}");
+            let digest = line["digest"].as_str().unwrap().to_string();
+            assert!(!digest.is_empty() && digest.bytes().all(|b| b.is_ascii_hexdigit()));
+            digests.insert(digest);
+        }
+        assert_eq!(digests.len(), 1, "{name} {size}: the engines differ");
+    }
+}
+
+/// The digest sees what changes on the way out: a packet, a port.
+#[test]
+fn bench_digest_depends_on_the_output() {
+    let dir = TempDir::new("digest");
+    let work = workload::l3(64, 256);
+    let packets = dir.write("packets.pcap", common::pcap(&work.frames));
+    let mut digests = BTreeSet::new();
+    for commands in [
+        work.commands.clone(),
+        // Another MAC address for one of the ports.
+        work.commands.replace("02:00:00:00:09:03", "02:00:00:00:09:ff"),
+        // No packet leaves at all.
+        work.commands.lines().filter(|l| !l.contains("send_frame")).collect::<Vec<_>>().join("\n"),
+    ] {
+        let commands = dir.write("entries.cmd", commands);
+        let mut command = common::p4jet();
+        command.arg("bench").arg(program("simple_router")).args([
+            "--commands",
+            &commands,
+            "--pcap",
+            &packets,
+        ]);
+        let output = run_command(command.args(["--seconds", "0.01", "--json"])).expect_status(0);
+        let line: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        digests.insert(line["digest"].as_str().unwrap().to_string());
+    }
+    assert_eq!(digests.len(), 3);
+}
+
+/// The number of the first line of a program that has all of `parts`, from line `from` on.
+fn line_of(text: &str, from: usize, part: &str) -> usize {
+    let lines = text.lines().zip(1..).skip(from);
+    lines
+        .into_iter()
+        .find(|(l, _)| l.contains(part))
+        .map(|(_, n)| n)
+        .unwrap_or_else(|| panic!("no line with {part}"))
+}
+
+#[test]
+fn a_trace_explains_a_drop() {
+    let dir = TempDir::new("trace");
+    let commands = dir.write(
+        "entries.cmd",
+        "table_add ipv4_lpm set_nhop 198.51.100.0/24 => 10.0.0.1 1\n\
+         table_add ipv4_lpm set_nhop 203.0.113.0/24 => 10.0.0.2 2\n",
+    );
+    let path = program("simple_router");
+    let text = fs::read_to_string(&path).unwrap();
+    // `_drop` of ingress is the first of the two.
+    let drop_line = line_of(&text, line_of(&text, 0, "control ingress("), "mark_to_drop");
+    let apply_line = line_of(&text, 0, "ipv4_lpm.apply()");
+    let near_miss = "198.51.101.7";
+    let frame = workload::udp_frame(
+        workload::mac(1),
+        workload::mac(2),
+        [192, 0, 2, 1].into(),
+        near_miss.parse().unwrap(),
+        64,
+        1000,
+        60,
+    );
+    let trace = |frame: &[u8], more: &[&str]| {
+        let mut command = common::p4jet();
+        command
+            .arg("trace")
+            .arg(&path)
+            .args(["--commands", &commands, "--port", "3"])
+            .arg(common::to_hex(frame));
+        run_command(command.args(more)).expect_status(0)
+    };
+    let output = trace(&frame, &[]).prints(&[
+        "packet of 60 bytes arrives at port 3",
+        "table ingress.ipv4_lpm",
+        "hdr.ipv4.dstAddr (lpm) = 0xc6336507 (198.51.101.7)",
+        "miss",
+        "nearest: entry 0x0: 0xc6336400 (198.51.100.0)/24",
+        "ingress._drop",
+        "dropped: ",
+        &format!("simple_router.p4:{drop_line}:"),
+        &format!("simple_router.p4:{apply_line}:"),
+    ]);
+    // The last lines say why: the field that decided and the action that wrote it.
+    let dropped = &output.stdout[output.stdout.find("dropped: ").unwrap()..];
+    assert!(dropped.contains("egress_spec = 0x1ff (511)"), "{dropped}");
+    assert!(dropped.contains(&format!("simple_router.p4:{drop_line}:")), "{dropped}");
+
+    // JSON says the same, and is JSON.
+    let json: serde_json::Value = serde_json::from_str(&trace(&frame, &["--json"]).stdout).unwrap();
+    let json = json.to_string();
+    for part in ["ingress.ipv4_lpm", "hdr.ipv4.dstAddr", "ingress._drop"] {
+        assert!(json.contains(part), "{json}");
+    }
+
+    // Cut short: the trace says what is missing.
+    trace(&frame[..20], &[])
+        .prints(&["cannot extract hdr.ipv4: it takes 20 bytes, 6 bytes are left", "dropped: "]);
+}
+
+#[test]
+fn a_trace_tells_the_way_of_a_packet() {
+    let dir = TempDir::new("trace");
+    let work = workload::l3(64, 1);
+    let commands = dir.write("entries.cmd", &work.commands);
+    let mut command = common::p4jet();
+    command.arg("trace").arg(program("simple_router")).args(["--commands", &commands, "--port", "0"]);
+    let output = run_command(command.arg(common::to_hex(&work.frames[0]))).expect_status(0);
+    output.prints(&[
+        "parser ",
+        "extract hdr.ethernet",
+        "extract hdr.ipv4",
+        "parse_ipv4",
+        "table ingress.ipv4_lpm",
+        "hit entry",
+        "action ingress.set_nhop(",
+        "table ingress.forward",
+        "action ingress.set_dmac(",
+        "table egress.send_frame",
+        "hdr.ipv4.ttl: 0x40 (64) -> 0x3f (63)",
+        "emit hdr.ethernet, 14 bytes",
+        "emit hdr.ipv4, 20 bytes",
+        "60 bytes leave by port",
+    ]);
+}
+
+#[test]
+fn check_prints_what_it_is_asked_for() {
+    let path = program("simple_router");
+    let path = path.to_str().unwrap();
+    run(&["check", path, "--ir"]).expect_status(0).prints(&["ingress.ipv4_lpm", "hdr.ipv4.ttl"]);
+    assert!(!run(&["check", path, "--asm"]).expect_status(0).stdout.is_empty());
+    let output = run(&["check", path, "--time"]).expect_status(0);
+    for stage in ["parse", "analyse", "lower", "passes", "machine code", "all"] {
+        assert!(
+            output.stdout.lines().any(|l| l.starts_with(stage) && l.ends_with(" ms")),
+            "{}",
+            output.stdout
+        );
+    }
+}
+
+fn documents() -> Vec<PathBuf> {
+    let entries = fs::read_dir(root().join("docs")).unwrap();
+    let mut files: Vec<_> =
+        entries.map(|e| e.unwrap().path()).filter(|p| p.extension() == Some("md".as_ref())).collect();
+    files.sort();
+    assert!(files.len() >= 4);
+    files
+}
+
+#[test]
+fn documented_commands_run() {
+    let dir = TempDir::new("docs");
+    std::os::unix::fs::symlink(root().join("programs"), dir.path().join("programs")).unwrap();
+    let work = workload::l3(64, 256);
+    dir.write("entries.cmd", &work.commands);
+    dir.write("packets.pcap", common::pcap(&work.frames));
+    let (mut called, mut loaded) = (0, 0);
+    for document in documents() {
+        for (mark, body) in blocks(&fs::read_to_string(&document).unwrap()) {
+            if mark == "sh" {
+                for call in calls(&body, dir.path()) {
+                    let output = run_command(common::p4jet().args(&call).current_dir(dir.path()));
+                    let call = call.join(" ");
+                    assert_eq!(output.status, 0, "{}: {call}\n{}", document.display(), output.stderr);
+                    called += 1;
+                }
+            } else if let Some(name) = mark.strip_prefix("runtime ") {
+                let commands = dir.write("runtime.cmd", &body);
+                let mut command = common::p4jet();
+                command.arg("trace").arg(program(name)).args(["--commands", &commands, "00"]);
+                let output = run_command(&mut command);
+                assert_eq!(output.status, 0, "{}:\n{body}\n{}", document.display(), output.stderr);
+                loaded += 1;
+            }
+        }
+    }
+    assert!(
+        called >= 8 && loaded >= 4,
+        "few examples are tested: {called} commands, {loaded} files of entries"
+    );
+}
+
+/// docs/commands.md has every command and option of the binary, and no option that it does not have.
+#[test]
+fn every_option_is_documented() {
+    let text = fs::read_to_string(root().join("docs/commands.md")).unwrap();
+    let mut known = BTreeSet::from(["--help".to_string(), "--version".to_string()]);
+    for command in ["check", "test", "run", "trace", "bench", "demo"] {
+        assert!(
+            text.contains(&format!("## `p4jet {command}")),
+            "docs/commands.md has no section for {command}"
+        );
+        let help = run(&[command, "--help"]).expect_status(0).stdout;
+        for line in help.lines().map(str::trim_start).filter(|l| l.starts_with('-')) {
+            for option in line.split([' ', ',']).filter(|w| w.starts_with('-')) {
+                if option != "-h" {
+                    let documented =
+                        text.contains(&format!("`{option}`")) || text.contains(&format!("`{option} "));
+                    assert!(documented, "docs/commands.md does not have {option} of {command}");
+                    known.insert(option.to_string());
+                }
+            }
+        }
+    }
+    for word in text.split(|c: char| c.is_whitespace() || "`|,;()=".contains(c)) {
+        if word.starts_with("--")
+            && word.len() > 2
+            && word.bytes().all(|b| b == b'-' || b.is_ascii_lowercase())
+        {
+            assert!(known.contains(word), "docs/commands.md has {word}, which no command knows");
+        }
+    }
+}
+
+/// docs/commands.md names every runtime command there is.
+#[test]
+fn every_runtime_command_is_documented() {
+    let text = fs::read_to_string(root().join("docs/commands.md")).unwrap();
+    let source = fs::read_to_string(program("simple_router")).unwrap();
+    let Outcome::Compiled { optimised, .. } = compile("simple_router.p4", &source) else {
+        panic!("simple_router compiles");
+    };
+    let help = Control::new(optimised).execute("help").unwrap();
+    let commands: Vec<&str> = help.split_whitespace().filter(|w| w.contains('_')).collect();
+    assert!(commands.len() > 15, "{help}");
+    for command in commands {
+        assert!(
+            text.contains(&format!("`{command}`")) || text.contains(&format!("`{command} ")),
+            "docs/commands.md does not have {command}"
+        );
+    }
+}
+
+/// Files that the documents name are there.
+#[test]
+fn documents_name_files_that_exist() {
+    let mut documents = documents();
+    documents.extend(["README.md", "ARCHITECTURE.md"].map(|name| root().join(name)));
+    let is_path = |w: &&str| {
+        let starts = ["crates/", "docs/", "programs/", "tests/", "p4/", "bench/"];
+        starts.iter().any(|s| w.starts_with(s))
+            && w.bytes().all(|b| b.is_ascii_alphanumeric() || b"/_.-".contains(&b))
+    };
+    for document in documents {
+        let text = fs::read_to_string(&document).unwrap();
+        for word in text.split(|c: char| c.is_whitespace() || "`|,;()[]:#".contains(c)) {
+            let word = word.trim_end_matches('.');
+            if is_path(&word) {
+                assert!(root().join(word).exists(), "{} names {word}", document.display());
+            }
+        }
+    }
+}

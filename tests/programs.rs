@@ -1,0 +1,246 @@
+//! The shipped programs, by the binary: each compiles without a word, passes its packet tests on both engines, loads its
+//! entries, forwards captures the same on both engines, and has a README whose commands exist.
+
+mod common;
+
+use common::documents::{blocks, calls};
+use common::{TempDir, program_folders, run, run_command, stem, stf_files, stf_packets};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A folder's program; there is exactly one.
+fn program_of(folder: &Path) -> PathBuf {
+    let path = folder.join(folder.file_name().expect("a name")).with_extension("p4");
+    assert!(path.is_file(), "{} is missing", path.display());
+    path
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().expect("the checkout has a UTF-8 path").to_owned()
+}
+
+fn entries_of(folder: &Path) -> String {
+    let path = folder.join("entries.cmd");
+    assert!(path.is_file(), "{} is missing", path.display());
+    text(&path)
+}
+
+#[test]
+fn check_is_silent() {
+    for folder in program_folders() {
+        let output = run(&["check".into(), text(&program_of(&folder))]).expect_status(0);
+        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", ""), "{}", folder.display());
+    }
+}
+
+#[test]
+fn packet_tests_pass_on_both_engines() {
+    for folder in program_folders() {
+        let files = stf_files(&folder);
+        assert!(!files.is_empty(), "{} has no packet tests", folder.display());
+        for engine in ["interp", "jit", "both"] {
+            let mut arguments = vec!["test".into(), text(&program_of(&folder)), format!("--engine={engine}")];
+            arguments.extend(files.iter().map(|f| text(f)));
+            let output = run(&arguments);
+            let mut expected: String = files.iter().map(|f| format!("PASS {}\n", stem(f))).collect();
+            expected += &format!("{} passed, 0 failed\n", files.len());
+            assert_eq!(output.stdout, expected, "{}\n{}", folder.display(), output.stderr);
+            assert_eq!(output.status, 0);
+        }
+    }
+}
+
+/// A packet test that asks for nothing proves nothing.
+#[test]
+fn every_packet_test_expects_something() {
+    for folder in program_folders() {
+        for file in stf_files(&folder) {
+            let script = fs::read_to_string(&file).unwrap();
+            let mut words = script.lines().filter_map(|l| l.split_whitespace().next());
+            assert!(
+                words.any(|w| ["expect", "no_packet", "check_counter"].contains(&w)),
+                "{} expects nothing",
+                file.display()
+            );
+        }
+    }
+}
+
+/// All frames of all packet tests of a folder, and its traffic.pcap: the program's own idea of interesting traffic.
+fn frames_of(folder: &Path) -> Vec<Vec<u8>> {
+    let scripts = stf_files(folder).into_iter().map(|f| fs::read_to_string(f).unwrap());
+    let frames: Vec<Vec<u8>> = scripts.flat_map(|s| stf_packets(&s)).map(|(_, frame)| frame).collect();
+    assert!(frames.len() > 10, "{} has few packets", folder.display());
+    let traffic = folder.join("traffic.pcap");
+    let traffic = if traffic.exists() { common::read_pcap(&text(&traffic)) } else { Vec::new() };
+    [frames, traffic].concat()
+}
+
+#[test]
+fn entries_load() {
+    for folder in program_folders() {
+        let (program, entries) = (text(&program_of(&folder)), entries_of(&folder));
+        let output =
+            run(&["trace", &program, "--commands", &entries, "--port", "0", "ffffffffffff0200000000010800"]);
+        output.expect_status(0).prints(&["packet of 14 bytes arrives at port 0"]);
+    }
+}
+
+/// `run` on captures: the same files from both engines, and something in them.
+#[test]
+fn captures_are_forwarded_alike_by_both_engines() {
+    let dir = TempDir::new("captures");
+    for folder in program_folders() {
+        let (program, entries) = (text(&program_of(&folder)), entries_of(&folder));
+        let input = dir.write("in.pcap", common::pcap(&frames_of(&folder)));
+        let mut results: Vec<(Vec<Vec<Vec<u8>>>, String)> = Vec::new();
+        for engine in ["jit", "interp"] {
+            let outputs: Vec<String> =
+                (0..4).map(|port| dir.file(&format!("{engine}-{port}.pcap"))).collect();
+            let mut command = common::p4jet();
+            command.args(["run", &program, "--engine", engine, "--commands", &entries]);
+            for (port, output) in outputs.iter().enumerate() {
+                let input = if port == 0 { &input } else { "" };
+                command.args(["-i", &format!("{port}@pcap:{input},{output}")]);
+            }
+            let output = run_command(&mut command).expect_status(0);
+            let captures = outputs.iter().map(|path| common::read_pcap(path)).collect();
+            results.push((captures, output.stderr));
+        }
+        assert_eq!(results[0].0, results[1].0, "{}", folder.display());
+        // The summaries, with their reasons for drops, agree too.
+        assert_eq!(results[0].1, results[1].1, "{}", folder.display());
+        let sent: usize = results[0].0.iter().map(Vec::len).sum();
+        assert!(sent > 0, "{}: entries.cmd lets nothing through", folder.display());
+    }
+}
+
+#[test]
+fn bench_digests_agree() {
+    let dir = TempDir::new("digests");
+    for folder in program_folders() {
+        let (program, entries) = (text(&program_of(&folder)), entries_of(&folder));
+        let packets = dir.write("packets.pcap", common::pcap(&frames_of(&folder)));
+        let digests = ["jit", "interp"].map(|engine| {
+            let arguments =
+                ["bench", &program, "--commands", &entries, "--pcap", &packets, "--seconds", "0.05"];
+            let output = run_command(common::p4jet().args(arguments).args(["--json", "--engine", engine]));
+            let line: serde_json::Value = serde_json::from_str(&output.expect_status(0).stdout).unwrap();
+            line["digest"].as_str().unwrap().to_string()
+        });
+        assert_eq!(digests[0], digests[1], "{}", folder.display());
+    }
+}
+
+/// A capture through simple_router, every byte of what comes out known beforehand.
+#[test]
+fn simple_router_forwards_a_capture() {
+    let dir = TempDir::new("router");
+    let commands = dir.write(
+        "entries.cmd",
+        "table_add ipv4_lpm set_nhop 198.51.100.0/24 => 10.0.0.1 1\n\
+         table_add forward set_dmac 10.0.0.1 => 00:00:5e:00:53:a1\n\
+         table_add send_frame rewrite_mac 1 => 00:00:5e:00:53:f1\n",
+    );
+    let routed = "00005e005301 00005e005302 0800 45000020 00000000 40118e91 c0000201 c6336407 03e80035 000c0000 deadbeef";
+    let leaves = "00005e0053a1 00005e0053f1 0800 45000020 00000000 3f118f91 c0000201 c6336407 03e80035 000c0000 deadbeef";
+    let bad_checksum = routed.replace("8e91", "8e90");
+    let elsewhere = "00005e005301 00005e005302 0800 45000020 00000000 4011a8bc c0000201 08080808 03e80035 000c0000 deadbeef";
+    let frames: Vec<Vec<u8>> = [routed, &bad_checksum, elsewhere, "00", routed].map(common::hex).into();
+    let input = dir.write("in.pcap", common::pcap(&frames));
+    for engine in ["jit", "interp"] {
+        let [zero, one] = ["0", "1"].map(|port| dir.file(&format!("{engine}-{port}.pcap")));
+        let program = text(&common::program("simple_router"));
+        let output = run(&[
+            "run",
+            &program,
+            "--engine",
+            engine,
+            "-i",
+            &format!("0@pcap:{input},{zero}"),
+            "-i",
+            &format!("1@pcap:,{one}"),
+            "--commands",
+            &commands,
+        ]);
+        output.expect_status(0).says(&["5 packets received", "2 sent to port 1", "dropped: "]);
+        assert_eq!(common::read_pcap(&zero), Vec::<Vec<u8>>::new());
+        assert_eq!(common::read_pcap(&one), [common::hex(leaves), common::hex(leaves)]);
+    }
+}
+
+/// A copy of a program's folder, so that what is run there may write.
+fn copy_of(folder: &Path) -> TempDir {
+    let copy = TempDir::new("copy");
+    let files = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
+    for from in files.chain(stf_files(folder)).filter(|p| p.is_file()) {
+        let to = copy.path().join(from.strip_prefix(folder).unwrap());
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(from, to).unwrap();
+    }
+    copy
+}
+
+/// Every call of p4jet that a README shows is made, in a copy of its folder, and ends with status 0.
+#[test]
+fn readmes_show_commands_that_run() {
+    for folder in program_folders() {
+        let readme =
+            fs::read_to_string(folder.join("README.md")).unwrap_or_else(|e| panic!("README.md: {e}"));
+        let copy = copy_of(&folder);
+        let mut made: Vec<String> = Vec::new();
+        for (_, body) in blocks(&readme).into_iter().filter(|(mark, _)| mark == "sh") {
+            for call in calls(&body, copy.path()) {
+                let mut command = common::p4jet();
+                command.args(&call).current_dir(copy.path());
+                if call[0] == "bench" {
+                    command.args(["--seconds", "0.05"]);
+                }
+                let output = run_command(&mut command);
+                assert_eq!(
+                    output.status,
+                    0,
+                    "{}: p4jet {}\n{}",
+                    folder.display(),
+                    call.join(" "),
+                    output.stderr
+                );
+                made.push(call[0].clone());
+            }
+        }
+        for command in ["test", "trace", "run"] {
+            assert!(
+                made.iter().any(|c| c == command),
+                "{} does not show `p4jet {command}`",
+                folder.display()
+            );
+        }
+    }
+}
+
+/// Runtime commands that a README shows in a block of their own are carried out.
+#[test]
+fn readmes_show_runtime_commands_that_load() {
+    let dir = TempDir::new("readme");
+    let is_command = |l: &&str| ["table_", "register_", "counter_"].iter().any(|p| l.starts_with(p));
+    for folder in program_folders() {
+        let readme = fs::read_to_string(folder.join("README.md")).unwrap_or_default();
+        for (_, body) in blocks(&readme).into_iter().filter(|(mark, _)| mark != "sh") {
+            let commands: Vec<&str> = body.lines().filter(is_command).collect();
+            let file = dir.write("readme.cmd", commands.join("\n"));
+            run(&["trace", &text(&program_of(&folder)), "--commands", &file, "00"]).expect_status(0);
+        }
+    }
+}
+
+/// A README that says how many packets `traffic.pcap` has says it right.
+#[test]
+fn readmes_count_their_packets() {
+    for folder in program_folders() {
+        let readme = fs::read_to_string(folder.join("README.md")).unwrap_or_default();
+        let Some((_, rest)) = readme.split_once("`traffic.pcap` has ") else { continue };
+        let count: usize = rest.split_whitespace().next().unwrap().parse().unwrap();
+        let frames = common::read_pcap(&text(&folder.join("traffic.pcap")));
+        assert_eq!(frames.len(), count, "{}", folder.display());
+    }
+}
