@@ -43,26 +43,40 @@ fn seeds() -> Vec<Seed> {
     let paths = common::program_folders().into_iter().map(|f| common::program(&common::stem(&f)));
     paths
         .map(|path| {
-            let text = fs::read_to_string(&path).unwrap();
+            // Without comments: a mutation there changes nothing.
+            let text = without_comments(&fs::read_to_string(&path).unwrap());
             Seed { name: common::stem(&path), words: pieces(&text), text }
         })
         .collect()
 }
 
-/// Words, numbers, blanks and single other characters.
+fn without_comments(text: &str) -> String {
+    let lines = text.lines().map(|l| l.split("//").next().unwrap_or(l).trim_end()).filter(|l| !l.is_empty());
+    lines.map(|l| format!("{l}\n")).collect()
+}
+
+/// Types with a width, words, numbers, blanks and single other characters.
 fn pieces(text: &str) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
-        let length =
+        let mut length =
             if is_word(first) { rest.find(|c| !is_word(c)).unwrap_or(rest.len()) } else { first.len_utf8() };
+        if matches!(&rest[..length], "bit" | "varbit") {
+            length = rest.find('>').map_or(length, |end| end + 1);
+        }
+        if OPERATORS.iter().any(|o| rest.starts_with(o)) {
+            length = 2;
+        }
         let (piece, after) = rest.split_at(length);
         pieces.push(piece.to_string());
         rest = after;
     }
     pieces
 }
+
+const OPERATORS: &[&str] = &["==", "!=", "<=", ">=", "<<", ">>", "&&", "||", "++"];
 
 fn is_word(piece: &str) -> bool {
     piece.chars().all(|c| c.is_alphanumeric() || c == '_')
@@ -217,10 +231,15 @@ fn mutate_bytes(random: &mut Random, bytes: &mut Vec<u8>, others: &[u8]) {
     }
 }
 
-fn mutate_lines(random: &mut Random, text: &str) -> String {
+/// Deletes, doubles or swaps lines; if `gentle`, only such as hold one whole statement or declaration.
+fn mutate_lines(random: &mut Random, text: &str, gentle: bool) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
-    for _ in 0..1 + random.below(4) {
-        let (from, to) = (random.below(lines.len()), random.below(lines.len()));
+    for _ in 0..1 + random.below(if gentle { 2 } else { 4 }) {
+        let whole = |l: &str| {
+            l.ends_with(';') && !l.contains('}') && l.matches('(').count() == l.matches(')').count()
+        };
+        let places: Vec<usize> = (0..lines.len()).filter(|&i| !gentle || whole(lines[i])).collect();
+        let (from, to) = (places[random.below(places.len())], places[random.below(places.len())]);
         match random.below(3) {
             0 => lines.swap(from, to),
             1 => drop(lines.remove(from)),
@@ -230,19 +249,123 @@ fn mutate_lines(random: &mut Random, text: &str) -> String {
     lines.join("\n")
 }
 
+/// Words that can stand for each other as far as the grammar goes.
+const KINDS: &[&[&str]] = &[
+    &[
+        "+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "++", "|+|", "|-|", "==", "!=", "<", "<=", ">",
+        ">=", "&&", "||",
+    ],
+    &[
+        "bit<1>",
+        "bit<8>",
+        "bit<16>",
+        "bit<9>",
+        "bit<64>",
+        "bit<65>",
+        "bit<128>",
+        "int<16>",
+        "int",
+        "bool",
+        "varbit<320>",
+    ],
+    &["exact", "lpm", "ternary", "range", "optional"],
+    &["in", "out", "inout"],
+    &["true", "false"],
+    &["isValid", "setValid", "setInvalid", "apply", "extract", "emit", "lookahead", "advance", "length"],
+    &["bit<8>", "bit<16>", "bit<32>", "bit<48>"],
+];
+
+const KEYWORDS: &[&str] = &[
+    "action",
+    "actions",
+    "apply",
+    "bool",
+    "const",
+    "control",
+    "default",
+    "default_action",
+    "else",
+    "entries",
+    "error",
+    "exit",
+    "false",
+    "header",
+    "if",
+    "in",
+    "include",
+    "inout",
+    "int",
+    "key",
+    "out",
+    "parser",
+    "return",
+    "select",
+    "size",
+    "state",
+    "struct",
+    "switch",
+    "table",
+    "transition",
+    "true",
+    "tuple",
+    "typedef",
+    "void",
+];
+
+/// A change after which most programs still parse: a word by another of the same sort, a number by an odd one, a
+/// statement gone, doubled or elsewhere.
+fn mutate_gently(random: &mut Random, seed: &Seed) -> String {
+    const NUMBERS: &[&str] =
+        &["0", "1", "2", "7", "31", "32", "33", "64", "65", "255", "256", "511", "65536", "8w255", "8s127"];
+    if random.below(3) == 0 {
+        return mutate_lines(random, &seed.text, true);
+    }
+    let mut words = seed.words.clone();
+    for _ in 0..1 + random.below(2) {
+        let starts = |w: &str, digit: bool| w.chars().next().is_some_and(|c| c.is_ascii_digit() == digit);
+        let is_number = |w: &String| is_word(w) && starts(w, true);
+        let is_name = |w: &String| is_word(w) && starts(w, false) && !KEYWORDS.contains(&w.as_str());
+        let pick = |random: &mut Random, words: &[String], wanted: &dyn Fn(&String) -> bool| {
+            let places: Vec<usize> = (0..words.len()).filter(|&i| wanted(&words[i])).collect();
+            (!places.is_empty()).then(|| places[random.below(places.len())])
+        };
+        match random.below(3) {
+            0 => {
+                let (at, from) = (pick(random, &words, &is_name), pick(random, &words, &is_name));
+                if let (Some(at), Some(from)) = (at, from) {
+                    words[at] = words[from].clone();
+                }
+            }
+            1 => {
+                if let Some(at) = pick(random, &words, &is_number) {
+                    words[at] = NUMBERS[random.below(NUMBERS.len())].to_string();
+                }
+            }
+            _ => {
+                let kind = KINDS[random.below(KINDS.len())];
+                if let Some(at) = pick(random, &words, &|w| kind.contains(&w.as_str())) {
+                    words[at] = kind[random.below(kind.len())].to_string();
+                }
+            }
+        }
+    }
+    words.concat()
+}
+
 /// The text of a case, and the program that it was.
 fn case(number: u64, seeds: &[Seed]) -> (String, String) {
     // Neighbouring seeds must not give neighbouring numbers.
     let mut random = Random((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     random.next();
     let (seed, other) = (&seeds[random.below(seeds.len())], &seeds[random.below(seeds.len())]);
-    let text = match random.below(8) {
-        0..=4 => {
+    let text = match random.below(10) {
+        0..=5 => mutate_gently(&mut random, seed),
+        6..=7 => {
             let mut words = seed.words.clone();
             mutate_words(&mut random, &mut words, &other.words);
             words.concat()
         }
-        5..=6 => mutate_lines(&mut random, &seed.text),
+        8 => mutate_lines(&mut random, &seed.text, false),
         _ => {
             let mut bytes = seed.text.clone().into_bytes();
             mutate_bytes(&mut random, &mut bytes, other.text.as_bytes());

@@ -9,6 +9,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
+use p4jet_syntax::span::{FileId, Span};
+
+const SPAN_NONE: Span = Span { file: FileId(0), lo: 0, hi: 0 };
 
 enum Outcome {
     Lowered(Box<p4jet_ir::Program>),
@@ -87,7 +90,10 @@ fn lower(file: &str) -> Outcome {
     }
     let (typed, diagnostics) = p4jet_analysis::analyse(&parsed.program, parsed.sources);
     let Some(typed) = typed else { return Outcome::Wrong(errors(diagnostics)) };
-    let Some(arch) = p4jet_arch::detect(&typed) else { return Outcome::Invalid("no architecture".into()) };
+    let Some(arch) = p4jet_arch::detect(&typed) else {
+        let span = typed.instances.last().map_or(SPAN_NONE, |i| i.span);
+        return Outcome::Refused(vec![Diagnostic::unsupported(span, "this architecture")]);
+    };
     let name = Path::new(file).file_stem().map_or(String::new(), |s| s.to_string_lossy().into_owned());
     match p4jet_lower::lower(&typed, arch, &name) {
         Ok(program) => match p4jet_ir::verify::verify(&program) {

@@ -9,6 +9,8 @@ use p4jet_interp::{Arrival, Machine, Outcome, build_state, build_tables};
 /// The pieces of a test program; the rest is the same everywhere.
 #[derive(Default)]
 struct Pieces<'a> {
+    /// What stands before the includes.
+    before: &'a str,
     /// Declarations before the parser.
     top: &'a str,
     /// Fields of `metadata_t`, after `x` and `y`.
@@ -32,7 +34,8 @@ impl Pieces<'_> {
             states => states,
         };
         format!(
-            "#include <core.p4>
+            "{before}
+#include <core.p4>
 #include <v1model.p4>
 header h_t {{ bit<8> a; bit<8> b; bit<8> c; bit<8> d; }}
 {top}
@@ -49,6 +52,7 @@ control C(inout headers_t hdr, inout metadata_t meta) {{ apply {{ {compute} }} }
 control D(packet_out packet, in headers_t hdr) {{ apply {{ packet.emit(hdr); }} }}
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 ",
+            before = self.before,
             top = self.top,
             headers = self.headers,
             meta = self.meta,
@@ -457,4 +461,87 @@ fn generic_functions_and_constructor_parameters() {
     };
     p.check(&[0, 1, 2, 0], &[1, 8, 2, 0]);
     p.check(&[0, 1, 2, 5], &[2, 8, 2, 5]);
+}
+
+#[test]
+fn no_error_is_zero_whatever_is_declared_first() {
+    let p = Pieces {
+        before: "error { Mine, Yours }",
+        states: "state start { packet.extract(hdr.h); verify(hdr.h.a == 0, error.Yours); transition accept; }",
+        ingress: "if (sm.parser_error == error.NoError) { hdr.h.b = 1; } else if (sm.parser_error == error.Yours) { hdr.h.b = 2; }",
+        ..Pieces::default()
+    };
+    p.check(&[0, 0, 0, 0], &[0, 1, 0, 0]);
+    p.check(&[1, 0, 0, 0], &[1, 2, 0, 0]);
+}
+
+#[test]
+fn a_control_applied_at_several_places_keeps_its_table() {
+    let p = Pieces {
+        top: "control Sub(inout bit<8> v, in bit<8> n) {
+                action add(bit<8> m) { v = v + n + m; }
+                table t { key = { v : exact; } actions = { add; } const entries = { 1: add(10); 2: add(20); } }
+                apply { t.apply(); }
+            }
+            control Outer(inout h_t h) { Sub() s; apply { s.apply(h.a, h.c); s.apply(h.b, 5); } }",
+        locals: "Outer() o;",
+        ingress: "o.apply(hdr.h); o.apply(hdr.h);",
+        ..Pieces::default()
+    };
+    p.check(&[1, 2, 3, 0], &[14, 27, 3, 0]);
+    p.check(&[9, 9, 3, 0], &[9, 9, 3, 0]);
+}
+
+#[test]
+fn a_sub_parser_applied_twice_copies() {
+    let p = Pieces {
+        top: "parser Sub(packet_in packet, inout h_t h) { state start { packet.extract(h); transition accept; } }",
+        headers: "h_t i;",
+        states: "Sub() sub;
+            state start { sub.apply(packet, hdr.h); transition select(hdr.h.a) { 1: more; default: accept; } }
+            state more { sub.apply(packet, hdr.i); transition accept; }",
+        ..Pieces::default()
+    };
+    p.check(&[1, 2, 3, 4, 5, 6, 7, 8, 9], &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    p.check(&[0, 2, 3, 4, 5], &[0, 2, 3, 4, 5]);
+}
+
+#[test]
+fn values_that_a_call_changes_are_read_before_it() {
+    let top = "bit<8> bump(inout bit<8> v) { v = v + 1; return v; } void set(inout bit<8> l, in bit<8> r) { l = r; }";
+    let p = |code| Pieces { top, ingress: code, ..Pieces::default() };
+    p("hdr.h = { hdr.h.a, bump(hdr.h.a), hdr.h.a, bump(hdr.h.a) };").check(&[5, 0, 0, 0], &[5, 6, 6, 7]);
+    p("set(hdr.h.b, hdr.h.b + bump(hdr.h.b));").check(&[0, 5, 0, 0], &[0, 11, 0, 0]);
+    p("set(hdr.h.a, hdr.h.a + 1); hdr.h.b = bump(hdr.h.c) == 1 ? bump(hdr.h.d) : bump(hdr.h.c);")
+        .check(&[5, 0, 0, 0], &[6, 1, 1, 1]);
+    p("bit<8> i = bump(hdr.h.a) + (hdr.h.b == 0 && bump(hdr.h.b) == 1 ? bump(hdr.h.b) : 8w0); hdr.h.d = i;")
+        .check(&[0, 0, 0, 0], &[1, 2, 0, 3]);
+}
+
+#[test]
+fn exit_inside_a_table_action_copies_out_of_the_controls_around() {
+    let p = Pieces {
+        top: "control Sub(inout bit<8> v) {
+                action stop() { v = 9; exit; }
+                table t { actions = { stop; } default_action = stop(); }
+                apply { v = 1; t.apply(); v = 2; }
+            }",
+        locals: "Sub() s;",
+        // A slice is no variable: it is copied.
+        ingress: "if (hdr.h.b == 0) { s.apply(hdr.h.a[7:0]); } else { s.apply(hdr.h.c); } hdr.h.d = 1;",
+        ..Pieces::default()
+    };
+    p.check(&[0, 0, 0, 0], &[9, 0, 0, 0]);
+    p.check(&[0, 1, 0, 0], &[0, 1, 9, 0]);
+}
+
+#[test]
+fn header_variables_need_not_be_whole_bytes() {
+    let p = Pieces {
+        top: "header odd_t { bit<3> v; }",
+        ingress: "odd_t o; o.setValid(); o.v = hdr.h.a[2:0]; odd_t q; q = o;
+            if (q.isValid() && q.v == 5) { hdr.h.b = 1; }",
+        ..Pieces::default()
+    };
+    p.check(&[0xd, 0, 0, 0], &[0xd, 1, 0, 0]);
 }

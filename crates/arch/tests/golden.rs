@@ -7,8 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-/// The program around the pieces that a test is about: lines of the form `//! PARSER`, … in the file are not needed;
-/// every test file is a complete program.
+/// The IR's text, or the rendered refusals.
 fn lower(name: &str, text: &str) -> String {
     let options = p4jet_syntax::Options {
         builtins: p4jet_analysis::BUILTINS.to_vec(),

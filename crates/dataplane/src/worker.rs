@@ -72,9 +72,9 @@ impl Worker {
         self.time = now_us;
     }
 
-    /// A pool of buffers as this program needs them, for frames of at most `frame_max` bytes.
+    /// A pool of buffers as this program needs them, for frames of at least `frame_max` bytes.
     pub fn pool(&self, count: usize, frame_max: usize) -> io::Result<Pool> {
-        Pool::new(count, frame_max, self.switch.program().emitted_bytes_max() as usize)
+        Pool::new(count, frame_max.max(p4jet_jit::FRAME_READABLE_BYTES), self.switch.program().emitted_bytes_max() as usize)
     }
 
     /// Runs every packet of the batch through the pipeline; sets egress ports, changes the frames. The packets are of

@@ -5,7 +5,7 @@
 //! touch is prefetched, and the packet is queued for the stage that begins with the lookup. So the cache misses of a
 //! batch overlap. Inside a stage every field is an SSA value.
 
-use crate::flow::{Deparse, Flow, Place, Slot};
+use crate::flow::{Deparse, Flow, Origin, Place, Slot, SlotSet, op_sets};
 use crate::runtime::Ctx;
 use crate::values::{Limbs, limb_count};
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -20,7 +20,7 @@ use p4jet_ir::{
 };
 use p4jet_packet::{PORT_DROP, Packet};
 use p4jet_tables::{Structure, View};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::mem::offset_of;
 
 /// What cannot be compiled, and where.
@@ -76,7 +76,7 @@ impl Layout {
         let mut offset = 0;
         for &cut in &cuts {
             let live = flow.live_after(cut);
-            for slot in live.iter() {
+            for slot in live.iter().filter(|&slot| flow.origin(cut, slot) == Origin::Phv) {
                 phv.entry(slot).or_insert_with(|| {
                     let at = offset;
                     offset += 8 * limb_count(slot_width(flow, slot)) as i32;
@@ -130,6 +130,8 @@ pub struct Codegen<'a, 'f> {
     work: Vec<Place>,
     buffers: HashMap<(usize, usize), StackSlot>,
     drops: HashMap<u32, Block>,
+    /// What statements may have set before the one that is being emitted; `None` inside actions, where it is not known.
+    set_so_far: Option<SlotSet>,
     ctx: Value,
     packet: Value,
     phv: Value,
@@ -257,6 +259,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             work: Vec::new(),
             buffers: HashMap::new(),
             drops: HashMap::new(),
+            set_so_far: None,
             ctx,
             packet,
             phv,
@@ -326,27 +329,56 @@ impl<'a, 'f> Codegen<'a, 'f> {
     /// Sets the intrinsic fields of arrival, or those of the start of egress.
     fn load_intrinsics(&mut self, egress: bool) {
         for &(intrinsic, field) in &self.program().intrinsics {
-            if (intrinsic == Intrinsic::EgressTimestamp) != egress {
-                continue;
+            if (intrinsic == Intrinsic::EgressTimestamp) == egress {
+                self.load_intrinsic(intrinsic, field);
             }
-            let value = match intrinsic {
-                Intrinsic::IngressPort => {
-                    let offset = offset_of!(Packet, ingress_port) as i32;
-                    let v = self.b.ins().load(types::I32, plain(), self.packet, offset);
-                    self.b.ins().uextend(types::I64, v)
-                }
-                Intrinsic::PacketLength => self.b.use_var(self.length),
-                Intrinsic::IngressTimestamp | Intrinsic::EgressTimestamp => {
-                    self.b.ins().load(types::I64, plain(), self.ctx, offset_of!(Ctx, now_us) as i32)
-                }
-            };
-            let width = self.program().width(field);
-            let mut limbs = vec![self.mask(value, width.min(64))];
-            while limbs.len() < limb_count(width) {
-                limbs.push(self.iconst(0));
+        }
+    }
+
+    fn load_intrinsic(&mut self, intrinsic: Intrinsic, field: FieldId) {
+        let value = match intrinsic {
+            Intrinsic::IngressPort => {
+                let offset = offset_of!(Packet, ingress_port) as i32;
+                let v = self.b.ins().load(types::I32, plain(), self.packet, offset);
+                self.b.ins().uextend(types::I64, v)
             }
+            Intrinsic::PacketLength => self.b.use_var(self.length),
+            Intrinsic::IngressTimestamp | Intrinsic::EgressTimestamp => {
+                self.b.ins().load(types::I64, plain(), self.ctx, offset_of!(Ctx, now_us) as i32)
+            }
+        };
+        let width = self.program().width(field);
+        let mut limbs = vec![self.mask(value, width.min(64))];
+        while limbs.len() < limb_count(width) {
+            limbs.push(self.iconst(0));
+        }
+        self.set_field(field, &limbs);
+    }
+
+    /// Takes fields that no statement has set from the frame again, which is cheaper than keeping them in the PHV: what a
+    /// stage does not use is never loaded.
+    fn reload_from_frame(&mut self, header: HeaderId, fields: &[(FieldId, u32)]) {
+        let valid = self.get(self.flow.field_slot(self.program().headers[header.index()].valid))[0];
+        let data = self.b.use_var(self.data);
+        let yes = self.b.create_block();
+        let no = self.b.create_block();
+        let done = self.b.create_block();
+        self.b.set_cold_block(no);
+        self.b.ins().brif(valid, yes, &[], no, &[]);
+        self.b.switch_to_block(yes);
+        for &(field, bit) in fields {
+            let value = self.load_bits(data, bit, self.program().width(field));
+            self.set_field(field, &value);
+        }
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(no);
+        let zero = self.iconst(0);
+        for &(field, _) in fields {
+            let limbs = vec![zero; limb_count(self.program().width(field))];
             self.set_field(field, &limbs);
         }
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(done);
     }
 
     /// A slot's value now.
@@ -404,12 +436,16 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let block = self.places[&place];
         self.b.switch_to_block(block);
         let node = self.flow.node(place);
+        self.set_so_far = Some(self.flow.set_before[place].clone());
         self.emit_node(node, &Scope::Place(place))
     }
 
     fn emit_node(&mut self, node: &'a Node, scope: &Scope) -> Result<(), Error> {
         for stmt in &node.stmts {
             self.op(&stmt.op, stmt.loc, scope)?;
+            if let Some(set) = &mut self.set_so_far {
+                op_sets(&stmt.op, &mut |f| set.insert(f.index()));
+            }
         }
         self.terminator(node, scope)
     }
@@ -1045,7 +1081,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.b.ins().store(plain(), limb, self.phv, self.layout.key + 8 * i as i32);
         }
         for slot in self.flow.live_after(place).iter() {
-            if self.vars[slot].is_some() {
+            if self.vars[slot].is_some() && self.flow.origin(place, slot) == Origin::Phv {
                 let offset = self.layout.phv[&slot];
                 for (i, limb) in self.get(slot).into_iter().enumerate() {
                     self.b.ins().store(plain(), limb, self.phv, offset + 8 * i as i32);
@@ -1072,15 +1108,27 @@ impl<'a, 'f> Codegen<'a, 'f> {
     /// Begins a stage: takes back what [`Self::cut`] put away, then looks up.
     fn resume(&mut self, place: Place) -> Result<(), Error> {
         let live = self.flow.live_after(place);
-        self.zero_slots(|slot| !live.contains(slot));
+        self.zero_slots(|slot| !live.contains(slot) || self.flow.origin(place, slot) == Origin::Zero);
+        let mut in_frame: BTreeMap<HeaderId, Vec<(FieldId, u32)>> = BTreeMap::new();
         for slot in live.iter() {
-            if let Some(vars) = self.vars[slot].clone() {
-                let offset = self.layout.phv[&slot];
-                for (i, var) in vars.into_iter().enumerate() {
-                    let limb = self.b.ins().load(types::I64, plain(), self.phv, offset + 8 * i as i32);
-                    self.b.def_var(var, limb);
+            let Some(vars) = self.vars[slot].clone() else { continue };
+            match self.flow.origin(place, slot) {
+                Origin::Zero => {}
+                Origin::Intrinsic(intrinsic) => self.load_intrinsic(intrinsic, FieldId(slot as u32)),
+                Origin::Frame(header, bit) => {
+                    in_frame.entry(header).or_default().push((FieldId(slot as u32), bit));
+                }
+                Origin::Phv => {
+                    let offset = self.layout.phv[&slot];
+                    for (i, var) in vars.into_iter().enumerate() {
+                        let limb = self.b.ins().load(types::I64, plain(), self.phv, offset + 8 * i as i32);
+                        self.b.def_var(var, limb);
+                    }
                 }
             }
+        }
+        for (header, fields) in in_frame {
+            self.reload_from_frame(header, &fields);
         }
         let Terminator::Apply { table, keys, .. } = &self.flow.node(place).terminator else {
             unreachable!("cuts stand at tables");
@@ -1253,6 +1301,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         } else {
             self.b.ins().jump(next, &[]);
         }
+        self.set_so_far = None;
         for (a, block) in t.actions.iter().zip(entries) {
             if let Some(block) = block {
                 self.b.switch_to_block(block);
@@ -1403,11 +1452,19 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let total: u32 = widths.iter().sum();
         let mut behind = total.next_multiple_of(16);
         let mut sum = self.iconst(0);
-        for (arg, width) in args.iter().zip(widths) {
+        let mut i = 0;
+        while i < args.len() {
+            if let Some((run, value)) = self.csum_run(&args[i..], behind) {
+                sum = self.b.ins().iadd(sum, value);
+                behind -= widths[i..i + run].iter().sum::<u32>();
+                i += run;
+                continue;
+            }
+            let width = widths[i];
             behind -= width;
             let shift = behind % 16;
-            for (i, limb) in self.expr(arg)?.into_iter().enumerate() {
-                let bits = (width - 64 * i as u32).min(64);
+            for (limb_index, limb) in self.expr(&args[i])?.into_iter().enumerate() {
+                let bits = (width - 64 * limb_index as u32).min(64);
                 let mut parts = vec![limb];
                 if bits + shift > 56 {
                     let low = self.mask(limb, 32);
@@ -1419,8 +1476,15 @@ impl<'a, 'f> Codegen<'a, 'f> {
                     sum = self.b.ins().iadd(sum, v);
                 }
             }
+            i += 1;
         }
-        // Folding by rotation: the high half of s + rotl(s) is the end-around sum of both halves.
+        let s = self.fold16(sum);
+        Ok(self.b.ins().bxor_imm_u(s, 0xffff))
+    }
+
+    /// Folds an unsigned sum to 16 bits with end-around carry. By rotation: the high half of `s + rotl(s)` is the
+    /// end-around sum of both halves.
+    fn fold16(&mut self, sum: Value) -> Value {
         let turned = self.b.ins().rotl_imm_u(sum, 32);
         let s = self.b.ins().iadd(sum, turned);
         let s = self.b.ins().ushr_imm_u(s, 32);
@@ -1428,8 +1492,55 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let turned = self.b.ins().rotl_imm_u(s, 16);
         let s = self.b.ins().iadd(s, turned);
         let s = self.b.ins().ushr_imm_u(s, 16);
-        let s = self.b.ins().uextend(types::I64, s);
-        Ok(self.b.ins().bxor_imm_u(s, 0xffff))
+        self.b.ins().uextend(types::I64, s)
+    }
+
+    /// If `args` begin with neighbouring header fields that are still as the frame has them: how many they are, and their
+    /// sum, taken from the frame word by word. RFC 1071 section 2(B): the sum does not depend on the byte order, so words
+    /// are added as loaded and only the result is swapped.
+    fn csum_run(&mut self, args: &'a [Expr], behind: u32) -> Option<(usize, Value)> {
+        let set = self.set_so_far.as_ref()?;
+        let program = self.program();
+        let in_frame = |arg: &Expr| -> Option<(HeaderId, u32, u32)> {
+            let Expr::Field(field) = arg else { return None };
+            let p4jet_ir::FieldKind::Header(header) = program.fields[field.index()].kind else { return None };
+            let valid = program.headers[header.index()].valid;
+            if set.contains(field.index()) || set.contains(valid.index()) {
+                return None;
+            }
+            Some((header, self.flow.frame_bit(header, *field)?, program.width(*field)))
+        };
+        let (header, start, _) = in_frame(args.first()?)?;
+        let (mut end, mut best) = (start, None);
+        for (i, arg) in args.iter().enumerate() {
+            match in_frame(arg) {
+                Some((h, bit, width)) if h == header && bit == end => end += width,
+                _ => break,
+            }
+            // Whole 16-bit words, in the frame and in the sum.
+            if start % 8 == 0 && (end - start) % 16 == 0 && behind % 16 == 0 {
+                best = Some((i + 1, end));
+            }
+        }
+        let (run, end) = best?;
+        let data = self.b.use_var(self.data);
+        let mut sum = self.iconst(0);
+        let (mut at, end) = (start / 8, end / 8);
+        while at < end {
+            let ty = if end - at >= 4 { types::I32 } else { types::I16 };
+            let word = self.b.ins().load(ty, MemFlagsData::new().with_notrap(), data, at as i32);
+            let word = self.b.ins().uextend(types::I64, word);
+            sum = self.b.ins().iadd(sum, word);
+            at += ty.bytes();
+        }
+        let sum = self.fold16(sum);
+        let sum = self.b.ins().ireduce(types::I16, sum);
+        let sum = self.b.ins().bswap(sum);
+        let sum = self.b.ins().uextend(types::I64, sum);
+        // The fields of a header that is not there are 0.
+        let valid = self.get(self.flow.field_slot(program.headers[header.index()].valid))[0];
+        let zero = self.iconst(0);
+        Some((run, self.b.ins().select(valid, sum, zero)))
     }
 
     fn call_extern_out_of_line(

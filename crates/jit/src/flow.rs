@@ -1,7 +1,7 @@
 //! The whole pipeline as one control-flow graph, and what is known about it before code is emitted.
 
 use p4jet_ir::{
-    BlockKind, Cfg, Expr, FieldId, FieldKind, HeaderId, NodeId, Op, Program, Terminator,
+    BlockKind, Cfg, Expr, FieldId, FieldKind, HeaderId, Intrinsic, NodeId, Op, Program, Terminator,
 };
 use std::collections::HashSet;
 
@@ -30,7 +30,8 @@ impl SlotSet {
     fn new(count: usize) -> Self {
         SlotSet(vec![0; count.div_ceil(64)])
     }
-    fn insert(&mut self, slot: Slot) {
+    /// Adds a slot.
+    pub fn insert(&mut self, slot: Slot) {
         self.0[slot / 64] |= 1 << (slot % 64);
     }
     fn remove(&mut self, slot: Slot) {
@@ -128,9 +129,27 @@ pub struct Flow<'a> {
     pub emits: Vec<Vec<HeaderId>>,
     /// Places that can reach themselves.
     pub in_cycle: Vec<bool>,
+    /// Slots that some statement may have set before each place; extraction does not count.
+    pub set_before: Vec<SlotSet>,
     /// For each action: the fields it reads, its own data excepted.
     action_uses: Vec<SlotSet>,
 }
+
+/// How a slot gets its value back when a stage begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nothing has set it: it is 0.
+    Zero,
+    /// An intrinsic nobody has set.
+    Intrinsic(Intrinsic),
+    /// Still what the packet says, at this bit of the frame if the header is valid; else 0.
+    Frame(HeaderId, u32),
+    /// Only the PHV knows.
+    Phv,
+}
+
+/// Buffers have room for so many bytes, so fields that lie below can be read before anyone knows whether they are there.
+pub const READABLE_BYTES: u32 = 1024;
 
 impl<'a> Flow<'a> {
     /// Analyses a program.
@@ -160,6 +179,7 @@ impl<'a> Flow<'a> {
             deparse: Vec::new(),
             emits: Vec::new(),
             in_cycle: vec![false; count],
+            set_before: vec![SlotSet::new(slots); count],
             action_uses: Vec::new(),
         };
         flow.find_order();
@@ -169,6 +189,7 @@ impl<'a> Flow<'a> {
         flow.find_deparse();
         flow.find_needed();
         flow.find_live();
+        flow.find_set_before();
         flow
     }
 
@@ -601,7 +622,7 @@ impl<'a> Flow<'a> {
                 }
             }
             Terminator::Return | Terminator::Reject(_) | Terminator::Exit => {
-                if self.block(place).kind == BlockKind::Deparser {
+                if matches!(self.deparse[self.places[place].step], Some(Deparse::Checked | Deparse::Scratch)) {
                     live.insert(self.cursor_slot());
                 }
                 if self.next_step(place).is_none() {
@@ -611,6 +632,100 @@ impl<'a> Flow<'a> {
             _ => {}
         }
         live
+    }
+
+    fn find_set_before(&mut self) {
+        let slots = self.program.fields.len() + 1 + self.program.headers.len();
+        let mut action_sets = Vec::new();
+        for action in &self.program.actions {
+            let mut set = SlotSet::new(slots);
+            for node in &action.body.nodes {
+                node.stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| set.insert(f.index())));
+            }
+            action.params.iter().for_each(|p| set.insert(p.index()));
+            action_sets.push(set);
+        }
+        let places = self.in_reverse_postorder();
+        loop {
+            let mut changed = false;
+            for &place in &places {
+                let mut set = self.set_before[place].clone();
+                let node = self.node(place);
+                node.stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| set.insert(f.index())));
+                if let Terminator::Apply { table, hit, action_run, .. } = &node.terminator {
+                    hit.iter().chain(action_run).for_each(|f| set.insert(f.index()));
+                    for action in &self.program.tables[table.index()].actions {
+                        set.union(&action_sets[action.action.index()]);
+                    }
+                }
+                // Where a parser gives up, by itself or by the program's will, the error field is set.
+                self.block(place).error_field.iter().for_each(|f| set.insert(f.index()));
+                for next in self.successors(place) {
+                    changed |= self.set_before[next].union(&set);
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+    }
+
+    /// How a slot gets its value at the cut at `place`, if nothing is kept for it but the frame.
+    pub fn origin(&self, place: Place, slot: Slot) -> Origin {
+        let Some(field) = self.program.fields.get(slot) else { return Origin::Phv };
+        let mut set = self.set_before[place].clone();
+        self.node(place).stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| set.insert(f.index())));
+        if set.contains(slot) {
+            return Origin::Phv;
+        }
+        match field.kind {
+            FieldKind::Header(header) => match self.frame_bit(header, FieldId(slot as u32)) {
+                Some(bit) if !set.contains(self.program.headers[header.index()].valid.index()) => {
+                    Origin::Frame(header, bit)
+                }
+                _ if !self.extracted.contains(&header) => Origin::Zero,
+                _ => Origin::Phv,
+            },
+            FieldKind::Valid(header) if self.extracted.contains(&header) => Origin::Phv,
+            _ => {
+                let intrinsic = self.program.intrinsics.iter().find(|(_, f)| f.index() == slot);
+                match intrinsic {
+                    // Taken when egress begins.
+                    Some((Intrinsic::EgressTimestamp, _))
+                        if self.places[place].step < self.program.ingress.len() =>
+                    {
+                        Origin::Zero
+                    }
+                    Some((i, _)) => Origin::Intrinsic(*i),
+                    // Lengths of varbits are set by extraction.
+                    None if self.is_varbit_length(FieldId(slot as u32)) => Origin::Phv,
+                    None => Origin::Zero,
+                }
+            }
+        }
+    }
+
+    fn is_varbit_length(&self, field: FieldId) -> bool {
+        self.program.headers.iter().any(|h| h.fields.iter().any(|f| f.varbit_length == Some(field)))
+    }
+
+    /// The bit of the frame where a header's field always begins, where that can be said.
+    pub fn frame_bit(&self, header: HeaderId, field: FieldId) -> Option<u32> {
+        if self.deparse.iter().flatten().count() > 1 {
+            return None;
+        }
+        let mut bit = self.fixed_offset[header.index()]? * 8;
+        for f in &self.program.headers[header.index()].fields {
+            if f.varbit_length.is_some() {
+                return None;
+            }
+            let end = bit + self.program.width(f.field);
+            if f.field == field {
+                return (end <= READABLE_BYTES * 8).then_some(bit);
+            }
+            bit = end;
+        }
+        None
     }
 
     fn live_through(&self, place: Place, op: &Op, live: &mut SlotSet) {
@@ -631,7 +746,10 @@ impl<'a> Flow<'a> {
             Op::Emit { header } => {
                 let h = &self.program.headers[header.index()];
                 live.insert(h.valid.index());
-                live.insert(self.offset_slot(*header));
+                let in_place = self.deparse[self.places[place].step] == Some(Deparse::InPlace);
+                if !in_place || self.fixed_offset[header.index()].is_none() {
+                    live.insert(self.offset_slot(*header));
+                }
                 for f in &h.fields {
                     if self.written.contains(&f.field) || self.varbit_written(*header) {
                         live.insert(f.field.index());
@@ -668,6 +786,15 @@ pub fn expr_uses(expr: &Expr, use_: &mut impl FnMut(FieldId)) {
             expr_uses(a, use_);
             expr_uses(b, use_);
         }
+    }
+}
+
+/// Calls `set` for every field a statement sets; extraction does not count.
+pub fn op_sets(op: &Op, set: &mut impl FnMut(FieldId)) {
+    match op {
+        Op::Set { dest, .. } | Op::Lookahead { dest } => set(*dest),
+        Op::Extern { outs, .. } => outs.iter().for_each(|f| set(*f)),
+        Op::Extract { .. } | Op::Advance { .. } | Op::Emit { .. } => {}
     }
 }
 

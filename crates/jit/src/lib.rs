@@ -32,6 +32,9 @@ use std::sync::Arc;
 /// [`Packet::drop_reason`] of a packet whose `assert` or `assume` failed.
 pub const DROP_ASSERTION: u32 = u32::MAX - 1;
 
+/// Bytes of a frame that generated code may read whatever the frame's length: buffers must have as many.
+pub const FRAME_READABLE_BYTES: usize = flow::READABLE_BYTES as usize;
+
 /// Tables of fewer entries are looked up at once, without a cut: they stay in the first-level caches.
 const CUT_ENTRIES_MIN: u32 = 2048;
 
@@ -251,7 +254,8 @@ impl Engine {
     /// Runs the packets through the whole pipeline: sets their egress ports, changes them in place.
     ///
     /// # Safety
-    /// Every packet lies in a buffer with as much headroom as [`Program::emitted_bytes_max`] and 64 bytes of slack.
+    /// Every packet lies in a buffer with as much headroom as [`Program::emitted_bytes_max`], with room for
+    /// [`FRAME_READABLE_BYTES`] and 64 bytes of slack behind the longest frame.
     /// `views` are the views of the program's tables in order, valid for the call; `env` belongs to the same state as the
     /// engine. At most [`BATCH_MAX`] packets.
     pub unsafe fn run(&mut self, packets: &mut [Packet], views: &[*const View], env: &mut Env<'_>, now_us: u64) {

@@ -23,12 +23,6 @@ pub trait Architecture: Sync {
     /// Makes the pipeline of `main`: storage, blocks, glue, intrinsics, `ingress` and `egress`.
     fn pipeline(&self, cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()>;
 
-    /// Whether `advance` and the second argument of `extract` must be whole bytes; others reject with
-    /// `ParserInvalidArgument`. P4_16 leaves it to the target.
-    fn whole_bytes_only(&self) -> bool {
-        false
-    }
-
     /// An extern object came into being; gives it its state, if it has any of its own.
     fn construct(&self, cx: &mut Lowerer<'_>, object: ObjectId) -> Lowered<()>;
 

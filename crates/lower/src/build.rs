@@ -207,56 +207,6 @@ pub fn resize_signed(program: &Program, e: Expr, width: u32) -> Expr {
     }
 }
 
-/// A lower bound of the number of zero bits at the low end of every value that the expression can have.
-pub fn zero_bits(e: &Expr) -> u64 {
-    use BinaryOp::*;
-    match e {
-        Expr::Const { value, width } => value.trailing_zeros().unwrap_or(u64::from(*width)),
-        Expr::Binary(Add | Sub | Or | Xor, a, b) | Expr::Select(_, a, b) => zero_bits(a).min(zero_bits(b)),
-        Expr::Binary(And, a, b) => zero_bits(a).max(zero_bits(b)),
-        Expr::Binary(Mul, a, b) => zero_bits(a) + zero_bits(b),
-        Expr::Binary(Shl, a, count) => {
-            zero_bits(a) + as_const(count).map_or(0, |c| u64::try_from(c).unwrap_or(1 << 32))
-        }
-        Expr::Concat(_, b) | Expr::ZeroExtend(b, _) | Expr::SignExtend(b, _) => zero_bits(b),
-        Expr::Slice { value, lo: 0, .. } => zero_bits(value),
-        _ => 0,
-    }
-}
-
-/// Deepest nesting of an expression, counted up to `limit`.
-pub fn depth(e: &Expr, limit: u32) -> u32 {
-    if limit == 0 {
-        return 0;
-    }
-    1 + match e {
-        Expr::Const { .. } | Expr::Field(_) => 0,
-        Expr::Unary(_, a) | Expr::ZeroExtend(a, _) | Expr::SignExtend(a, _) => depth(a, limit - 1),
-        Expr::Slice { value, .. } => depth(value, limit - 1),
-        Expr::Binary(_, a, b) | Expr::Concat(a, b) => depth(a, limit - 1).max(depth(b, limit - 1)),
-        Expr::Select(c, a, b) => depth(c, limit - 1).max(depth(a, limit - 1)).max(depth(b, limit - 1)),
-    }
-}
-
-/// Calls `f` with every field that the expression reads.
-pub fn for_fields(e: &Expr, f: &mut impl FnMut(p4jet_ir::FieldId)) {
-    match e {
-        Expr::Const { .. } => {}
-        Expr::Field(field) => f(*field),
-        Expr::Unary(_, a) | Expr::ZeroExtend(a, _) | Expr::SignExtend(a, _) => for_fields(a, f),
-        Expr::Slice { value, .. } => for_fields(value, f),
-        Expr::Binary(_, a, b) | Expr::Concat(a, b) => {
-            for_fields(a, f);
-            for_fields(b, f);
-        }
-        Expr::Select(c, a, b) => {
-            for_fields(c, f);
-            for_fields(a, f);
-            for_fields(b, f);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,21 +236,9 @@ mod tests {
     }
 
     #[test]
-    fn zeros_at_the_low_end_are_known() {
-        let field = || Expr::Field(p4jet_ir::FieldId(0));
-        assert_eq!(zero_bits(&binary(BinaryOp::Mul, field(), bits(8, 32))), 3);
-        assert_eq!(zero_bits(&binary(BinaryOp::Shl, field(), bits(4, 32))), 4);
-        assert_eq!(
-            zero_bits(&binary(BinaryOp::Sub, bits(160, 32), binary(BinaryOp::Mul, field(), bits(32, 32)))),
-            5
-        );
-        assert_eq!(zero_bits(&field()), 0);
-    }
-
-    #[test]
     fn many_conditions_make_a_shallow_tree() {
         let list = (0..1000).map(|i| Expr::Field(p4jet_ir::FieldId(i))).collect();
-        assert_eq!(depth(&all(list), 100), 11);
+        assert_eq!(all(list).depth(), 11);
         assert_eq!(all(vec![]), truth(true));
     }
 }

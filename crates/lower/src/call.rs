@@ -319,7 +319,7 @@ impl Lowerer<'_> {
                     place_fields(place, &mut fields);
                 }
                 for e in arg.value.iter().flat_map(Value::leaves) {
-                    build::for_fields(&e, &mut |f| {
+                    e.for_each_field(&mut |f| {
                         fields.insert(f);
                     });
                 }

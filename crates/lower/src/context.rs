@@ -143,6 +143,8 @@ pub struct Lowerer<'a> {
     pub(crate) runs_once: bool,
     /// Values of the parser's or control's key sets that hit: the hidden tables' action.
     pub(crate) member_action: Option<ir::ActionId>,
+    /// Actions by control-plane name, before names are made unique.
+    pub(crate) actions_named: HashMap<String, Vec<ir::ActionId>>,
     names: HashSet<(Kind, String)>,
     temporaries: u32,
     locs: HashMap<Span, Loc>,
@@ -183,6 +185,7 @@ impl<'a> Lowerer<'a> {
             local_actions: crate::survey::local_actions(program),
             runs_once: false,
             member_action: None,
+            actions_named: HashMap::new(),
             names: HashSet::new(),
             temporaries: 0,
             locs: HashMap::new(),
@@ -266,6 +269,11 @@ impl<'a> Lowerer<'a> {
             }
             n += 1;
         }
+    }
+
+    /// Frees a name.
+    pub(crate) fn release_name(&mut self, kind: Kind, name: &str) {
+        self.names.remove(&(kind, name.to_string()));
     }
 
     /// A new field; its name is made unique.

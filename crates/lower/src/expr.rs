@@ -23,9 +23,7 @@ impl Lowerer<'_> {
     pub fn expr(&mut self, e: &typed::Expr) -> Lowered<Value> {
         let value = self.expr_inner(e)?;
         match value {
-            Value::Scalar(s) if build::depth(&s, DEPTH_MAX) >= DEPTH_MAX => {
-                Ok(Value::Scalar(self.snapshot_expr(s)))
-            }
+            Value::Scalar(s) if s.depth() >= DEPTH_MAX => Ok(Value::Scalar(self.snapshot_expr(s))),
             value => Ok(value),
         }
     }

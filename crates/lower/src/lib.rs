@@ -30,6 +30,7 @@ mod call;
 mod cfg;
 mod context;
 mod expr;
+mod headers;
 mod object;
 mod packet;
 mod parser;
@@ -37,6 +38,7 @@ mod place;
 mod stmt;
 mod survey;
 mod table;
+mod twins;
 mod types;
 mod value;
 
@@ -70,5 +72,7 @@ pub fn lower(
     if outcome.is_err() || !cx.diagnostics.is_empty() {
         return Err(cx.diagnostics);
     }
-    Ok(cx.ir)
+    let mut lowered = cx.ir;
+    headers::dissolve_odd(&mut lowered);
+    Ok(lowered)
 }

@@ -1,7 +1,7 @@
 //! `packet_in` and `packet_out` of core.p4.
 
 use p4jet_analysis::typed::{self, Call, ExprKind, Type};
-use p4jet_ir::{BinaryOp, Expr, Intrinsic, Op};
+use p4jet_ir::{Expr, HeaderId, Intrinsic, Op};
 use p4jet_syntax::ast::StructKind;
 use p4jet_syntax::span::Span;
 
@@ -25,7 +25,10 @@ impl Lowerer<'_> {
                     None => Place::Storage(self.local(&ty, "$skipped", call.span)?),
                 };
                 let length = match call.args.get(1) {
-                    Some(Some(e)) => Some(self.bit_count(e)?),
+                    Some(Some(e)) => {
+                        let length = self.scalar(e)?;
+                        Some(self.atom(length))
+                    }
                     _ => None,
                 };
                 self.with_storage_then(&place, &mut |cx, storage, moved| {
@@ -52,7 +55,7 @@ impl Lowerer<'_> {
             }
             "advance" => {
                 let bits = match &call.args[0] {
-                    Some(e) => self.bit_count(e)?,
+                    Some(e) => self.scalar(e)?,
                     None => return self.bug(call.span, "advance without argument"),
                 };
                 self.emit(Op::Advance { bits });
@@ -64,22 +67,6 @@ impl Lowerer<'_> {
             }
             other => self.unsupported(call.span, format!("packet_in.{other}")),
         }
-    }
-
-    /// A number of bits to take off the packet.
-    fn bit_count(&mut self, e: &typed::Expr) -> Lowered<Expr> {
-        let bits = self.scalar(e)?;
-        if !self.arch.whole_bytes_only() || build::zero_bits(&bits) >= 3 {
-            return Ok(self.atom(bits));
-        }
-        let bits = self.atom(bits);
-        let odd = build::binary(BinaryOp::Ne, build::slice(&self.ir, bits.clone(), 2, 0), build::zero(3));
-        let code = self.error_code("ParserInvalidArgument");
-        self.when(odd, |cx| {
-            cx.reject(code);
-            Ok(())
-        })?;
-        Ok(bits)
     }
 
     /// P4_16 "packet extraction".
@@ -94,9 +81,21 @@ impl Lowerer<'_> {
         if !has_varbit && length.is_some() {
             return self.unsupported(span, "extract with two arguments of a header without varbit field");
         }
+        self.whole_bytes(*id, span)?;
         self.emit(Op::Extract { header: *id, varbit_length: length });
         self.invalidate_siblings(*id, &build::truth(true));
         Ok(())
+    }
+
+    /// Refuses a header that is no whole number of bytes long, as bmv2 does.
+    fn whole_bytes(&mut self, id: HeaderId, span: Span) -> Lowered<()> {
+        let header = &self.ir.headers[id.index()];
+        let bits = crate::headers::fixed_bits(&self.ir, header);
+        if bits.is_multiple_of(8) {
+            return Ok(());
+        }
+        let what = format!("extract or emit of a header of {bits} bits, no whole number of bytes");
+        self.unsupported(span, what)
     }
 
     /// Cuts a value of type `ty` out of `bits`, downwards from bit `from`.
@@ -163,6 +162,7 @@ impl Lowerer<'_> {
     fn emit_headers(&mut self, storage: &Storage, span: Span) -> Lowered<()> {
         match storage {
             Storage::Header { id, .. } => {
+                self.whole_bytes(*id, span)?;
                 self.emit(Op::Emit { header: *id });
                 Ok(())
             }

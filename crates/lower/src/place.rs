@@ -294,7 +294,7 @@ impl Lowerer<'_> {
         let order: HashMap<FieldId, usize> = dests.iter().enumerate().map(|(i, f)| (*f, i)).collect();
         for (i, source) in sources.iter_mut().enumerate() {
             let mut clobbered = false;
-            build::for_fields(source, &mut |f| clobbered |= order.get(&f).is_some_and(|at| *at < i));
+            source.for_each_field(&mut |f| clobbered |= order.get(&f).is_some_and(|at| *at < i));
             if clobbered {
                 *source = self.snapshot_expr(source.clone());
             }

@@ -310,11 +310,9 @@ impl Lowerer<'_> {
         let name = self.unique_name(Kind::Action, &path);
         let loc = self.loc(declaration.span);
         let ir_id = ir::ActionId(self.ir.actions.len() as u32);
+        let (fields, headers) = (self.ir.fields.len(), self.ir.headers.len());
         self.ir.actions.push(ir::Action { name, params: Vec::new(), body: ir::Cfg::default(), loc });
-        if !bound {
-            self.scope_mut(home).actions.insert(id, ir_id);
-        }
-        let scope = self.new_scope(home, path, false);
+        let scope = self.new_scope(home, path.clone(), false);
 
         // Tables may be applied several times.
         let runs_once = std::mem::replace(&mut self.runs_once, false);
@@ -330,7 +328,23 @@ impl Lowerer<'_> {
         self.runs_once = runs_once;
         self.span = outer_span;
         self.ir.actions[ir_id.index()].body = body?;
-        Ok(ir_id)
+        let mut action = ir_id;
+        // Nothing but the new action knows the fields made for it.
+        if let (Some(twin), true) = (self.twin(&path, ir_id), headers == self.ir.headers.len()) {
+            for field in self.ir.fields.split_off(fields) {
+                self.release_name(Kind::Field, &field.name);
+            }
+            if let Some(dropped) = self.ir.actions.pop() {
+                self.release_name(Kind::Action, &dropped.name);
+            }
+            action = twin;
+        } else {
+            self.actions_named.entry(path).or_default().push(ir_id);
+        }
+        if !bound {
+            self.scope_mut(home).actions.insert(id, action);
+        }
+        Ok(action)
     }
 
     /// Makes fields for the parameters that the control plane gives values to, and passes them as arguments.

@@ -36,10 +36,6 @@ impl Architecture for V1Model {
         pipeline::build(cx, main)
     }
 
-    fn whole_bytes_only(&self) -> bool {
-        true
-    }
-
     fn construct(&self, cx: &mut Lowerer<'_>, object: ObjectId) -> Lowered<()> {
         externs::construct(cx, object)
     }

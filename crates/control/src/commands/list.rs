@@ -111,9 +111,9 @@ pub(crate) fn help() -> String {
     let mut out = format!("\n{title}\n{}\n", "=".repeat(title.len()));
     // Two columns keep it within 80 characters.
     let rows = COMMANDS.len().div_ceil(2);
-    for row in 0..rows {
+    for (row, left) in COMMANDS.iter().take(rows).enumerate() {
         let right = COMMANDS.get(rows + row).map_or("", |spec| spec.name);
-        out += format!("{:<30}{right}", COMMANDS[row].name).trim_end();
+        out += format!("{:<30}{right}", left.name).trim_end();
         out.push('\n');
     }
     out

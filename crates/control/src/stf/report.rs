@@ -61,7 +61,7 @@ impl std::fmt::Display for Failure {
 
 /// How a packet differs from what was expected: one line, and the lines that show it. `None` if it does not.
 pub(super) fn compare(pattern: &Pattern, got: &[u8]) -> Option<(String, String)> {
-    let nibble = |i: usize| if i % 2 == 0 { got[i / 2] >> 4 } else { got[i / 2] & 15 };
+    let nibble = |i: usize| if i.is_multiple_of(2) { got[i / 2] >> 4 } else { got[i / 2] & 15 };
     let differs = |i: &usize| pattern.nibbles[*i].is_some_and(|n| n != nibble(*i));
     let common = pattern.nibbles.len().min(got.len() * 2);
     let expected_bytes = pattern.nibbles.len().div_ceil(2);

@@ -497,8 +497,10 @@ impl<'a, D: Device> Runner<'a, D> {
 /// An object by its name: by dotted suffix, or else the only one whose name ends in the text.
 fn find(index: &NameIndex, name: &Name) -> Result<u32, Wrong> {
     index.find(&name.text).or_else(|message| {
-        let mut ends =
-            index.names().zip(index.sorted()).filter(|(n, _)| n.ends_with(&name.text) && name.text != "");
+        let mut ends = index
+            .names()
+            .zip(index.sorted())
+            .filter(|(n, _)| n.ends_with(&name.text) && !name.text.is_empty());
         match (ends.next(), ends.next()) {
             (Some((_, id)), None) => Ok(id),
             _ => Err(at(name.column)(message)),

@@ -1,0 +1,47 @@
+//! Headers that never meet a packet.
+//!
+//! The IR's headers are what is extracted or emitted, in whole bytes. A program may use other header types for its
+//! variables: these become plain fields with a validity bit.
+
+use p4jet_ir::{FieldKind, Header, HeaderId, Op, Program};
+
+/// The bits of a header without its varbit.
+pub(crate) fn fixed_bits(program: &Program, header: &Header) -> u64 {
+    let fixed = header.fields.iter().filter(|f| f.varbit_length.is_none());
+    fixed.map(|f| u64::from(program.width(f.field))).sum()
+}
+
+/// Takes the headers that are not whole bytes out of the program. None of them is extracted or emitted: that was refused.
+pub(crate) fn dissolve_odd(program: &mut Program) {
+    let odd: Vec<bool> = program.headers.iter().map(|h| !fixed_bits(program, h).is_multiple_of(8)).collect();
+    if !odd.contains(&true) {
+        return;
+    }
+    let mut kept = 0;
+    let renumbered: Vec<Option<HeaderId>> = odd
+        .iter()
+        .map(|odd| {
+            let id = HeaderId(kept);
+            kept += u32::from(!odd);
+            (!odd).then_some(id)
+        })
+        .collect();
+    for field in &mut program.fields {
+        field.kind = match field.kind {
+            FieldKind::Header(h) => renumbered[h.index()].map_or(FieldKind::Temporary, FieldKind::Header),
+            FieldKind::Valid(h) => renumbered[h.index()].map_or(FieldKind::Temporary, FieldKind::Valid),
+            kind => kind,
+        };
+    }
+    let mut odd = odd.into_iter();
+    program.headers.retain(|_| !odd.next().unwrap_or(false));
+    let bodies =
+        program.actions.iter_mut().map(|a| &mut a.body).chain(program.blocks.iter_mut().map(|b| &mut b.body));
+    for stmt in bodies.flat_map(|b| &mut b.nodes).flat_map(|n| &mut n.stmts) {
+        if let Op::Extract { header, .. } | Op::Emit { header } = &mut stmt.op
+            && let Some(id) = renumbered[header.index()]
+        {
+            *header = id;
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Actions of one control-plane name that do the same are one action.
+//!
+//! `@name(".nop")` in two controls, common in programs that come from P4_14, means one action to the control plane.
+
+use p4jet_ir as ir;
+use p4jet_ir::{Expr, FieldId, Loc, Op};
+
+use crate::context::Lowerer;
+
+impl Lowerer<'_> {
+    /// An action before `new` with the given name and the same parameters and code, whatever the source places.
+    pub(crate) fn twin(&self, name: &str, new: ir::ActionId) -> Option<ir::ActionId> {
+        let new = &self.ir.actions[new.index()];
+        let same = |old: &&ir::ActionId| {
+            let old = &self.ir.actions[old.index()];
+            let widths = |a: &ir::Action| a.params.iter().map(|f| self.ir.width(*f)).collect::<Vec<_>>();
+            widths(old) == widths(new) && comparable(old, &old.params) == comparable(new, &old.params)
+        };
+        self.actions_named.get(name)?.iter().find(same).copied()
+    }
+}
+
+/// The code with other parameters in place of the action's own, and without places.
+fn comparable(action: &ir::Action, params: &[FieldId]) -> ir::Cfg {
+    let rename = |f: &mut FieldId| {
+        if let Some(i) = action.params.iter().position(|p| p == f) {
+            *f = params[i];
+        }
+    };
+    let mut expr = |e: &mut Expr| {
+        e.rewrite(&mut |e| {
+            if let Expr::Field(f) = e {
+                rename(f);
+            }
+        });
+    };
+    let mut body = action.body.clone();
+    for node in &mut body.nodes {
+        node.terminator_loc = Loc(0);
+        node.terminator.for_each_expr_mut(&mut expr);
+        for stmt in &mut node.stmts {
+            stmt.loc = Loc(0);
+            stmt.op.for_each_expr_mut(&mut expr);
+            match &mut stmt.op {
+                Op::Set { dest, .. } => rename(dest),
+                Op::Extern { outs, .. } => outs.iter_mut().for_each(rename),
+                Op::Extract { .. } | Op::Advance { .. } | Op::Lookahead { .. } | Op::Emit { .. } => {}
+            }
+        }
+    }
+    body
+}
