@@ -38,13 +38,14 @@ control I(inout headers hdr, inout meta m, inout standard_metadata_t s) {
         const entries = { 9 : send(1); }
     }
     apply {
+        fixed.apply();
         left.apply(hdr, s);
         right.apply(hdr, s);
-        two.apply();
         tern.apply();
         pre.apply();
         ports.apply();
-        fixed.apply();
+        // Decides, being the last.
+        two.apply();
         reg.write(0, hdr.h.a);
     }
 }

@@ -355,3 +355,22 @@ fn documents_name_files_that_exist() {
         }
     }
 }
+
+/// What a document says is "`NAME` in FILE" is there.
+#[test]
+fn documents_name_code_that_exists() {
+    let mut checked = 0;
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap().replace('\n', " ");
+        for (at, phrase) in text.match_indices("` in crates/") {
+            let name = text[..at].rsplit('`').next().unwrap_or("");
+            let rest = &text[at + phrase.len() - "crates/".len()..];
+            let path = rest.split(|c: char| c.is_whitespace() || ",;:)`".contains(c)).next().unwrap_or("");
+            let path = root().join(path.trim_end_matches('.'));
+            let code = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            assert!(code.contains(name), "{}: no `{name}` in {}", document.display(), path.display());
+            checked += 1;
+        }
+    }
+    assert!(checked >= 5, "{checked}");
+}

@@ -470,9 +470,44 @@ impl Maker {
         next
     }
 
+    /// A checksum or hash over neighbouring fields of a header, as programs do it, or over anything.
+    fn hash_call(&mut self, cfg: &mut Cfg, node: NodeId, scope: &[FieldId]) {
+        let mut args = Vec::new();
+        for _ in 0..self.rng.range(1, 3) {
+            if self.rng.once_in(3) {
+                let width = *self.rng.pick(&WIDTHS);
+                args.push(self.expr(width, scope, 1));
+                continue;
+            }
+            let header = self.rng.below(self.p.headers.len());
+            let fields: Vec<FieldId> = self.p.headers[header]
+                .fields
+                .iter()
+                .filter(|f| f.varbit_length.is_none())
+                .map(|f| f.field)
+                .collect();
+            if fields.is_empty() {
+                continue;
+            }
+            let first = self.rng.below(fields.len());
+            let last = self.rng.range(first, fields.len() - 1);
+            args.extend(fields[first..=last].iter().map(|f| Expr::Field(*f)));
+        }
+        let function = ["csum16", "csum16", "csum16", "crc32", "xor16", "identity"][self.rng.below(6)];
+        let out = *self.rng.pick(scope);
+        let op = Op::Extern {
+            function: function.to_string(),
+            instance: None,
+            args,
+            outs: vec![out],
+            text: Vec::new(),
+        };
+        self.push(cfg, node, op);
+    }
+
     fn extern_call(&mut self, cfg: &mut Cfg, node: NodeId, scope: &[FieldId]) {
-        if self.p.instances.is_empty() {
-            return;
+        if self.p.instances.is_empty() || self.rng.once_in(2) {
+            return self.hash_call(cfg, node, scope);
         }
         let index = self.rng.below(self.p.instances.len());
         let instance = Some(InstanceId(index as u32));

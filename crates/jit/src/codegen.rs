@@ -49,6 +49,8 @@ pub struct Helpers {
 pub struct Layout {
     /// Stage `k + 1` begins with the lookup of the table applied at `cuts[k]`.
     pub cuts: Vec<Place>,
+    /// What each cut carries.
+    pub carried: Vec<Vec<(Slot, Origin)>>,
     /// PHV offset of each slot that lives across some cut, in bytes.
     pub phv: HashMap<Slot, i32>,
     /// PHV offset of the key of the pending lookup.
@@ -74,9 +76,9 @@ impl Layout {
         let mut phv = HashMap::new();
         let mut key_limbs = 1;
         let mut offset = 0;
-        for &cut in &cuts {
-            let live = flow.live_after(cut);
-            for slot in live.iter().filter(|&slot| flow.origin(cut, slot) == Origin::Phv) {
+        let carried: Vec<Vec<(Slot, Origin)>> = cuts.iter().map(|&cut| flow.carried(cut)).collect();
+        for (&cut, carried) in cuts.iter().zip(&carried) {
+            for &(slot, _) in carried.iter().filter(|(_, origin)| *origin == Origin::Phv) {
                 phv.entry(slot).or_insert_with(|| {
                     let at = offset;
                     offset += 8 * limb_count(slot_width(flow, slot)) as i32;
@@ -89,7 +91,7 @@ impl Layout {
             }
         }
         let key = offset;
-        Layout { cuts, phv, key, stride: (key as u32 + 8 * key_limbs as u32).next_multiple_of(64) }
+        Layout { cuts, carried, phv, key, stride: (key as u32 + 8 * key_limbs as u32).next_multiple_of(64) }
     }
 }
 
@@ -284,7 +286,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 }
             }
         } else {
-            cg.resume(layout.cuts[stage - 1])?;
+            cg.resume(stage - 1)?;
         }
         while let Some(place) = cg.work.pop() {
             cg.emit_place(place)?;
@@ -1076,12 +1078,11 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     /// Ends this stage for the packet: it waits for its table in the next one.
     fn cut(&mut self, cut: usize, table: TableId, key: &[Value]) {
-        let place = self.layout.cuts[cut];
         for (i, &limb) in key.iter().enumerate() {
             self.b.ins().store(plain(), limb, self.phv, self.layout.key + 8 * i as i32);
         }
-        for slot in self.flow.live_after(place).iter() {
-            if self.vars[slot].is_some() && self.flow.origin(place, slot) == Origin::Phv {
+        for &(slot, origin) in &self.layout.carried[cut] {
+            if self.vars[slot].is_some() && origin == Origin::Phv {
                 let offset = self.layout.phv[&slot];
                 for (i, limb) in self.get(slot).into_iter().enumerate() {
                     self.b.ins().store(plain(), limb, self.phv, offset + 8 * i as i32);
@@ -1106,13 +1107,16 @@ impl<'a, 'f> Codegen<'a, 'f> {
     }
 
     /// Begins a stage: takes back what [`Self::cut`] put away, then looks up.
-    fn resume(&mut self, place: Place) -> Result<(), Error> {
-        let live = self.flow.live_after(place);
-        self.zero_slots(|slot| !live.contains(slot) || self.flow.origin(place, slot) == Origin::Zero);
+    fn resume(&mut self, cut: usize) -> Result<(), Error> {
+        let place = self.layout.cuts[cut];
+        let carried = &self.layout.carried[cut];
+        self.zero_slots(|slot| {
+            carried.binary_search_by_key(&slot, |c| c.0).map_or(true, |i| carried[i].1 == Origin::Zero)
+        });
         let mut in_frame: BTreeMap<HeaderId, Vec<(FieldId, u32)>> = BTreeMap::new();
-        for slot in live.iter() {
+        for &(slot, origin) in carried {
             let Some(vars) = self.vars[slot].clone() else { continue };
-            match self.flow.origin(place, slot) {
+            match origin {
                 Origin::Zero => {}
                 Origin::Intrinsic(intrinsic) => self.load_intrinsic(intrinsic, FieldId(slot as u32)),
                 Origin::Frame(header, bit) => {

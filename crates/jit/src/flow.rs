@@ -670,11 +670,23 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// How a slot gets its value at the cut at `place`, if nothing is kept for it but the frame.
-    pub fn origin(&self, place: Place, slot: Slot) -> Origin {
-        let Some(field) = self.program.fields.get(slot) else { return Origin::Phv };
+    /// The slots that live across a cut at `place`, and how each gets its value back.
+    pub fn carried(&self, place: Place) -> Vec<(Slot, Origin)> {
         let mut set = self.set_before[place].clone();
         self.node(place).stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| set.insert(f.index())));
+        let mut live = self.live_after(place);
+        let slots: Vec<Slot> = live.iter().collect();
+        for slot in slots {
+            // Whether the frame has a field says the header's validity, live or not.
+            if let Origin::Frame(header, _) = self.origin(place, slot, &set) {
+                live.insert(self.program.headers[header.index()].valid.index());
+            }
+        }
+        live.iter().map(|slot| (slot, self.origin(place, slot, &set))).collect()
+    }
+
+    fn origin(&self, place: Place, slot: Slot, set: &SlotSet) -> Origin {
+        let Some(field) = self.program.fields.get(slot) else { return Origin::Phv };
         if set.contains(slot) {
             return Origin::Phv;
         }
