@@ -59,13 +59,13 @@ impl Measured {
 /// Measures a program with its entries on a capture.
 pub fn run(args: &Args) -> Result<(), Failure> {
     if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
-        return Err(Failure::Usage(format!("--seconds {}: expected more than 0, at most 3600", args.seconds)));
+        return Err(Failure::Usage(format!(
+            "--seconds {}: expected more than 0, at most 3600",
+            args.seconds
+        )));
     }
     if args.cores != 1 {
-        return Err(Failure::Usage(format!(
-            "--cores {}: not supported yet: more than one core",
-            args.cores
-        )));
+        return Err(Failure::Usage(format!("--cores {}: not supported yet: more than one core", args.cores)));
     }
     let engine = EngineKind::from(args.engine);
     let start = Instant::now();
@@ -79,7 +79,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     let mut source = LoopPort::from_capture(&args.pcap).map_err(|e| Failure::port(&e))?;
-    let mut pool = worker.pool(p4jet_packet::COUNT_DEFAULT, source.frame_max().max(1518)).map_err(no_memory)?;
+    let mut pool =
+        worker.pool(p4jet_packet::COUNT_DEFAULT, source.frame_max().max(1518)).map_err(no_memory)?;
     let digest = digest(&mut worker, &mut source, &mut pool)?;
     let warm_up = args.seconds.min(0.5);
     measure(&mut worker, &mut source, &mut pool, warm_up)?;

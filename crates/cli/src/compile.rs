@@ -124,11 +124,7 @@ fn compile_parsed(
         return Err(Failure::Reported);
     };
 
-    let architecture = if arch == "auto" {
-        p4jet_arch::detect(&typed)
-    } else {
-        p4jet_arch::by_name(arch)
-    };
+    let architecture = if arch == "auto" { p4jet_arch::detect(&typed) } else { p4jet_arch::by_name(arch) };
     let Some(architecture) = architecture else {
         show(&diagnostics, &sources);
         let known = p4jet_arch::names().join(", ");

@@ -34,7 +34,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let start = Instant::now();
     switch.code().map_err(|e| Failure::Input(switch.describe(&e)))?;
     let code_time = start.elapsed();
-    let total: f64 = compiled.times.iter().map(|(_, t)| t.as_secs_f64()).sum::<f64>() + code_time.as_secs_f64();
+    let total: f64 =
+        compiled.times.iter().map(|(_, t)| t.as_secs_f64()).sum::<f64>() + code_time.as_secs_f64();
     println!("simple_router.p4: an IPv4 router in P4_16, {} lines", PROGRAM.lines().count());
     let stages: Vec<String> =
         compiled.times.iter().map(|(s, t)| format!("{s} {:.2}", t.as_secs_f64() * 1e3)).collect();
@@ -47,7 +48,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
     let commands = entries();
     load(&switch, &commands)?;
-    println!("{} entries loaded ({ROUTES} routes, {NEXT_HOPS} next hops, {PORTS} ports)\n", bench::entries(&switch));
+    println!(
+        "{} entries loaded ({ROUTES} routes, {NEXT_HOPS} next hops, {PORTS} ports)\n",
+        bench::entries(&switch)
+    );
 
     println!("What it does with single packets:");
     let mut worker = switch.worker(EngineKind::Jit).map_err(Failure::Input)?;
@@ -144,7 +148,11 @@ fn entries() -> String {
         );
     }
     for hop in 0..NEXT_HOPS {
-        let _ = writeln!(text, "table_add forward set_dmac {} => 02:00:00:00:01:{hop:02x}", ip(0xc0a8_0001 + hop));
+        let _ = writeln!(
+            text,
+            "table_add forward set_dmac {} => 02:00:00:00:01:{hop:02x}",
+            ip(0xc0a8_0001 + hop)
+        );
     }
     for port in 0..PORTS {
         let _ = writeln!(text, "table_add send_frame rewrite_mac {port} => 02:00:00:00:09:{port:02x}");

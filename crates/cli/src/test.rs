@@ -89,6 +89,9 @@ impl From<String> for Failed {
 fn run_file(compiled: &Compiled, path: &Path, engine: EngineKind) -> Result<(), Failed> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
     let script = stf::parse(&text).map_err(|e| format!("{}:{e}", path.display()))?;
+    if script.is_empty() {
+        return Err(format!("{}: no statements, so nothing was tested", path.display()).into());
+    }
     let switch = Switch::new(compiled.for_engine(engine))?;
     let mut control = Control::new(switch.clone());
     let mut worker = switch.worker(engine)?;

@@ -45,7 +45,11 @@ struct Attached {
 
 impl Forwarder {
     /// Ports by number; frames of at most `frame_max` bytes.
-    pub fn new(worker: Worker, ports: Vec<(u32, Box<dyn Port>)>, frame_max: usize) -> std::io::Result<Forwarder> {
+    pub fn new(
+        worker: Worker,
+        ports: Vec<(u32, Box<dyn Port>)>,
+        frame_max: usize,
+    ) -> std::io::Result<Forwarder> {
         let pool = worker.pool(p4jet_packet::COUNT_DEFAULT, frame_max)?;
         let ports = ports.into_iter().map(|(number, port)| Attached { number, port, ended: false }).collect();
         Ok(Forwarder { worker, ports, pool, batch: Batch::new(), stats: ForwardStats::default() })
@@ -186,9 +190,11 @@ impl Forwarder {
             return;
         }
         // SAFETY: the array is valid for its length; the descriptors belong to open ports.
-        let woken = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, IDLE.as_millis() as i32) };
+        let woken =
+            unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, IDLE.as_millis() as i32) };
         // A descriptor in error stays ready for ever; the port tells by itself what is wrong.
-        if woken > 0 && fds.iter().any(|f| f.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0) {
+        if woken > 0 && fds.iter().any(|f| f.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0)
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

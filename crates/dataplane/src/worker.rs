@@ -57,9 +57,18 @@ impl Worker {
         // SAFETY: the environment borrows the state of `switch`, which this worker keeps alive and never moves (it is in
         // an Arc); `env` is dropped before `switch`, being declared before it.
         let env: Env<'static> = unsafe { std::mem::transmute(env) };
-        let views: Vec<ViewHandle> =
-            (0..switch.tables.len()).map(|t| switch.table(p4jet_ir::TableId(t as u32)).view_handle()).collect();
-        Ok(Worker { engine, pinned: Vec::with_capacity(views.len()), views, env, switch: Arc::clone(switch), time: None, own: None })
+        let views: Vec<ViewHandle> = (0..switch.tables.len())
+            .map(|t| switch.table(p4jet_ir::TableId(t as u32)).view_handle())
+            .collect();
+        Ok(Worker {
+            engine,
+            pinned: Vec::with_capacity(views.len()),
+            views,
+            env,
+            switch: Arc::clone(switch),
+            time: None,
+            own: None,
+        })
     }
 
     /// The switch it belongs to.
@@ -74,7 +83,11 @@ impl Worker {
 
     /// A pool of buffers as this program needs them, for frames of at least `frame_max` bytes.
     pub fn pool(&self, count: usize, frame_max: usize) -> io::Result<Pool> {
-        Pool::new(count, frame_max.max(p4jet_jit::FRAME_READABLE_BYTES), self.switch.program().emitted_bytes_max() as usize)
+        Pool::new(
+            count,
+            frame_max.max(p4jet_jit::FRAME_READABLE_BYTES),
+            self.switch.program().emitted_bytes_max() as usize,
+        )
     }
 
     /// Runs every packet of the batch through the pipeline; sets egress ports, changes the frames. The packets are of
@@ -144,19 +157,26 @@ impl Worker {
             Some(own) => own,
             None => match self.pool(64, 65_535) {
                 Ok(pool) => (pool, Batch::new()),
-                Err(e) => return Processed { sent: vec![], dropped: Some(format!("no memory for packets: {e}")) },
+                Err(e) => {
+                    return Processed { sent: vec![], dropped: Some(format!("no memory for packets: {e}")) };
+                }
             },
         };
         batch.clear();
         let result = match batch.push(&mut pool, ingress_port, frame) {
-            Err(e) => Processed { sent: vec![], dropped: Some(format!("the packet cannot be taken in: {e:?}")) },
+            Err(e) => {
+                Processed { sent: vec![], dropped: Some(format!("the packet cannot be taken in: {e:?}")) }
+            }
             Ok(()) => {
                 self.process(&mut pool, &mut batch);
                 let packet = batch.packets()[0];
                 if packet.egress_port == PORT_DROP {
                     Processed { sent: vec![], dropped: Some(self.drop_reason(packet.drop_reason)) }
                 } else {
-                    Processed { sent: vec![(packet.egress_port, pool.frame(&packet).to_vec())], dropped: None }
+                    Processed {
+                        sent: vec![(packet.egress_port, pool.frame(&packet).to_vec())],
+                        dropped: None,
+                    }
                 }
             }
         };

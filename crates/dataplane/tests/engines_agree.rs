@@ -62,10 +62,7 @@ fn compare(seed: u64, program: &Program, cut_entries_min: Option<u32>) {
             outcome(&got),
             outcome(&want),
             "seed {seed}, packet {k}: jit (left) and interpreter (right) differ\nframe {frame:02x?}\n{}",
-            reference
-                .trace((k % 8) as u32, &frame)
-                .map(|(t, _)| t.render(program))
-                .unwrap_or_else(|e| e)
+            reference.trace((k % 8) as u32, &frame).map(|(t, _)| t.render(program)).unwrap_or_else(|e| e)
         );
     }
     assert_eq!(state(&fast), state(&reference), "seed {seed}: extern state differs");

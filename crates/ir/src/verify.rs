@@ -263,7 +263,7 @@ impl Verifier<'_> {
                 .filter_map(|f| self.p.fields.get(f.field.index()))
                 .map(|f| u64::from(f.width))
                 .sum();
-            self.check(fixed % 8 == 0, || format!("{fixed} bits, expected a multiple of 8"));
+            self.check(fixed.is_multiple_of(8), || format!("{fixed} bits, expected a multiple of 8"));
             self.check(varbits <= 1, || format!("{varbits} varbits, expected at most one"));
         }
     }

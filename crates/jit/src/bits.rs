@@ -74,7 +74,7 @@ impl Codegen<'_, '_> {
 
     fn store_limb(&mut self, base: Value, bit: u32, width: u32, value: Value) {
         let (byte, skip) = ((bit / 8) as i32, bit % 8);
-        if skip == 0 && width % 8 == 0 {
+        if skip == 0 && width.is_multiple_of(8) {
             let mut at = byte;
             let mut left = width;
             while left > 0 {

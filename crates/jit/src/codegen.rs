@@ -10,13 +10,15 @@ use crate::runtime::Ctx;
 use crate::values::{Limbs, limb_count};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    Block, BlockArg, FuncRef, InstBuilder, MemFlagsData, SigRef, StackSlot, StackSlotData, StackSlotKind, Value, types,
+    Block, BlockArg, FuncRef, InstBuilder, MemFlagsData, SigRef, StackSlot, StackSlotData, StackSlotKind,
+    Value, types,
 };
 use cranelift_frontend::{FunctionBuilder, Switch, Variable};
 use num_bigint::BigUint;
 use p4jet_externs::CallSite;
 use p4jet_ir::{
-    ActionId, Expr, FieldId, HeaderId, InstanceKind, Intrinsic, Loc, Node, NodeId, Op, Program, TableId, Terminator,
+    ActionId, Expr, FieldId, HeaderId, InstanceKind, Intrinsic, Loc, Node, NodeId, Op, Program, TableId,
+    Terminator,
 };
 use p4jet_packet::{PORT_DROP, Packet};
 use p4jet_tables::{Structure, View};
@@ -168,7 +170,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
-        let (ctx, packets, count) = (b.block_params(entry)[0], b.block_params(entry)[1], b.block_params(entry)[2]);
+        let (ctx, packets, count) =
+            (b.block_params(entry)[0], b.block_params(entry)[1], b.block_params(entry)[2]);
         let head = b.create_block();
         let body = b.create_block();
         let done = b.create_block();
@@ -528,7 +531,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
             Terminator::Switch { value, cases, default } => self.switch(value, cases, *default, scope)?,
             Terminator::Apply { table, keys, .. } => {
                 let Scope::Place(place) = *scope else {
-                    return Err(Error { message: "a table inside an action".into(), loc: node.terminator_loc });
+                    return Err(Error {
+                        message: "a table inside an action".into(),
+                        loc: node.terminator_loc,
+                    });
                 };
                 let key = self.pack_key(*table, keys)?;
                 match self.layout.cuts.iter().position(|&c| c == place) {
@@ -618,7 +624,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
                     self.set_field(*dest, &v);
                 }
             }
-            Op::Extract { header, varbit_length } => self.extract(*header, varbit_length.as_ref(), scope.place())?,
+            Op::Extract { header, varbit_length } => {
+                self.extract(*header, varbit_length.as_ref(), scope.place())?
+            }
             Op::Advance { bits } => self.advance(bits, scope.place())?,
             Op::Lookahead { dest } => {
                 let place = scope.place();
@@ -815,11 +823,12 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let mut same = None;
                 let mut out = self.iconst(0);
                 for &header in &emits {
-                    let valid = self.get(self.flow.field_slot(self.program().headers[header.index()].valid))[0];
+                    let valid =
+                        self.get(self.flow.field_slot(self.program().headers[header.index()].valid))[0];
                     let offset = self.get(self.flow.offset_slot(header))[0];
                     let expected = self.b.ins().iadd_imm_u(out, 1);
                     let wrong = self.b.ins().icmp(IntCC::NotEqual, offset, expected);
-                    let wrong = self.from_bool(wrong);
+                    let wrong = self.bool_limb(wrong);
                     let wrong = self.b.ins().band(wrong, valid);
                     same = Some(match same {
                         None => wrong,
@@ -936,8 +945,13 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let to = self.b.ins().iadd(scratch, at);
         let bytes = self.header_bytes(header);
         let has_varbit = h.fields.iter().any(|f| f.varbit_length.is_some());
-        let fixed_bytes =
-            h.fields.iter().filter(|f| f.varbit_length.is_none()).map(|f| program.width(f.field)).sum::<u32>() / 8;
+        let fixed_bytes = h
+            .fields
+            .iter()
+            .filter(|f| f.varbit_length.is_none())
+            .map(|f| program.width(f.field))
+            .sum::<u32>()
+            / 8;
         // A varbit that statements set is written whole below; its old bytes may be fewer than the new.
         let copyable = self.flow.extracted.contains(&header) && !self.flow.varbit_written(header);
         if copyable {
@@ -974,9 +988,11 @@ impl<'a, 'f> Codegen<'a, 'f> {
     fn write_all_fields(&mut self, header: HeaderId, mut base: Value) {
         let program = self.program();
         let h = &program.headers[header.index()];
-        let total: u32 = h.fields.iter().filter(|f| f.varbit_length.is_none()).map(|f| program.width(f.field)).sum();
+        let total: u32 =
+            h.fields.iter().filter(|f| f.varbit_length.is_none()).map(|f| program.width(f.field)).sum();
         if h.fields.iter().all(|f| f.varbit_length.is_none()) {
-            let covered = h.fields.iter().all(|f| self.is_written(f.field) && program.width(f.field) % 8 == 0);
+            let covered =
+                h.fields.iter().all(|f| self.is_written(f.field) && program.width(f.field).is_multiple_of(8));
             if !covered {
                 self.zero_bytes(base, total / 8);
             }
@@ -1202,8 +1218,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.b.ins().brif(row, compare, &[], done, &[BlockArg::Value(row)]);
 
                 self.b.switch_to_block(compare);
-                let found: Limbs =
-                    (0..key.len()).map(|i| self.b.ins().load(types::I64, plain(), at, 8 * i as i32)).collect();
+                let found: Limbs = (0..key.len())
+                    .map(|i| self.b.ins().load(types::I64, plain(), at, 8 * i as i32))
+                    .collect();
                 let equal = self.equal(&found, key);
                 self.b.ins().brif(equal, live, &[], step, &[]);
 
@@ -1241,7 +1258,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let found = self.lookup(table, view, key);
         if let Some(field) = hit {
             let is_hit = self.b.ins().icmp_imm_u(IntCC::NotEqual, found, 0);
-            let is_hit = self.from_bool(is_hit);
+            let is_hit = self.bool_limb(is_hit);
             self.set_field(*field, &[is_hit]);
         }
         if !t.direct.is_empty() {
@@ -1329,8 +1346,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
         for &param in &action.params {
             let limbs = limb_count(program.width(param));
             if self.is_needed(param) {
-                let value: Limbs =
-                    (0..limbs).map(|i| self.b.ins().load(types::I64, fixed(), row, at + 8 * i as i32)).collect();
+                let value: Limbs = (0..limbs)
+                    .map(|i| self.b.ins().load(types::I64, fixed(), row, at + 8 * i as i32))
+                    .collect();
                 self.set_field(param, &value);
             }
             at += 8 * limbs as i32;
@@ -1522,7 +1540,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 _ => break,
             }
             // Whole 16-bit words, in the frame and in the sum.
-            if start % 8 == 0 && (end - start) % 16 == 0 && behind % 16 == 0 {
+            if start.is_multiple_of(8) && (end - start).is_multiple_of(16) && behind.is_multiple_of(16) {
                 best = Some((i + 1, end));
             }
         }

@@ -232,8 +232,10 @@ impl<'a> Flow<'a> {
     pub fn successors(&self, place: Place) -> Vec<Place> {
         let mut out = Vec::new();
         let node = self.node(place);
-        let fallible =
-            node.stmts.iter().any(|s| matches!(s.op, Op::Extract { .. } | Op::Advance { .. } | Op::Lookahead { .. }));
+        let fallible = node
+            .stmts
+            .iter()
+            .any(|s| matches!(s.op, Op::Extract { .. } | Op::Advance { .. } | Op::Lookahead { .. }));
         if fallible {
             out.extend(self.next_step(place));
         }
@@ -251,7 +253,9 @@ impl<'a> Flow<'a> {
                 out.push(self.sibling(place, *next));
                 out.push(self.sibling(place, *exit));
             }
-            Terminator::Return | Terminator::Reject(_) | Terminator::Exit => out.extend(self.next_step(place)),
+            Terminator::Return | Terminator::Reject(_) | Terminator::Exit => {
+                out.extend(self.next_step(place))
+            }
             Terminator::Drop(_) => {}
         }
         out.sort_unstable();
@@ -415,7 +419,8 @@ impl<'a> Flow<'a> {
         }
         // After a deparser headers no longer lie where they were extracted. If another one may emit them again, it must have
         // all their fields.
-        let deparsers = self.sequence.iter().filter(|&&b| self.program.blocks[b].kind == BlockKind::Deparser).count();
+        let deparsers =
+            self.sequence.iter().filter(|&&b| self.program.blocks[b].kind == BlockKind::Deparser).count();
         if deparsers > 1 {
             for header in &self.program.headers {
                 self.written.extend(header.fields.iter().map(|f| f.field));
@@ -457,13 +462,19 @@ impl<'a> Flow<'a> {
                 match &stmt.op {
                     Op::Emit { header } => emits.push(*header),
                     Op::Set { dest, .. } | Op::Lookahead { dest } => {
-                        if matches!(self.program.fields[dest.index()].kind, FieldKind::Header(_) | FieldKind::Valid(_)) {
+                        if matches!(
+                            self.program.fields[dest.index()].kind,
+                            FieldKind::Header(_) | FieldKind::Valid(_)
+                        ) {
                             return None;
                         }
                     }
                     Op::Extern { outs, .. } => {
                         let header = |f: &FieldId| {
-                            matches!(self.program.fields[f.index()].kind, FieldKind::Header(_) | FieldKind::Valid(_))
+                            matches!(
+                                self.program.fields[f.index()].kind,
+                                FieldKind::Header(_) | FieldKind::Valid(_)
+                            )
                         };
                         if outs.iter().any(header) {
                             return None;
@@ -494,8 +505,10 @@ impl<'a> Flow<'a> {
     /// Whether packets always leave with exactly the extracted headers: nothing changes validity, every header is
     /// extracted at most once and in the order of the emits, everything extracted is emitted, and nothing is skipped.
     fn always_in_place(&self, emits: &[HeaderId]) -> bool {
-        let parsers = self.sequence.iter().filter(|&&b| self.program.blocks[b].kind == BlockKind::Parser).count();
-        let deparsers = self.sequence.iter().filter(|&&b| self.program.blocks[b].kind == BlockKind::Deparser).count();
+        let parsers =
+            self.sequence.iter().filter(|&&b| self.program.blocks[b].kind == BlockKind::Parser).count();
+        let deparsers =
+            self.sequence.iter().filter(|&&b| self.program.blocks[b].kind == BlockKind::Deparser).count();
         if parsers != 1 || deparsers != 1 {
             return false;
         }
@@ -622,7 +635,8 @@ impl<'a> Flow<'a> {
                 }
             }
             Terminator::Return | Terminator::Reject(_) | Terminator::Exit => {
-                if matches!(self.deparse[self.places[place].step], Some(Deparse::Checked | Deparse::Scratch)) {
+                if matches!(self.deparse[self.places[place].step], Some(Deparse::Checked | Deparse::Scratch))
+                {
                     live.insert(self.cursor_slot());
                 }
                 if self.next_step(place).is_none() {
@@ -786,7 +800,10 @@ pub fn expr_uses(expr: &Expr, use_: &mut impl FnMut(FieldId)) {
     match expr {
         Expr::Const { .. } => {}
         Expr::Field(f) => use_(*f),
-        Expr::Unary(_, a) | Expr::ZeroExtend(a, _) | Expr::SignExtend(a, _) | Expr::Slice { value: a, .. } => {
+        Expr::Unary(_, a)
+        | Expr::ZeroExtend(a, _)
+        | Expr::SignExtend(a, _)
+        | Expr::Slice { value: a, .. } => {
             expr_uses(a, use_);
         }
         Expr::Binary(_, a, b) | Expr::Concat(a, b) => {

@@ -95,7 +95,9 @@ impl Compiled {
 
         let mut flags = settings::builder();
         flags.set("opt_level", "speed").map_err(internal)?;
-        flags.set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }).map_err(internal)?;
+        flags
+            .set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })
+            .map_err(internal)?;
         flags.set("is_pic", "false").map_err(internal)?;
         flags.set("use_colocated_libcalls", "false").map_err(internal)?;
         // Packets do not carry secrets of ours, and the guard costs a fifth of the router's rate.
@@ -200,8 +202,11 @@ fn declare_prefetch(module: &mut JITModule) -> Result<Option<FuncId>, Error> {
     if cfg!(not(target_arch = "x86_64")) {
         return Ok(None);
     }
-    let signature =
-        Signature { params: vec![AbiParam::new(types::I64)], returns: vec![], call_conv: CallConv::PreserveAll };
+    let signature = Signature {
+        params: vec![AbiParam::new(types::I64)],
+        returns: vec![],
+        call_conv: CallConv::PreserveAll,
+    };
     let id = module.declare_function("prefetch", Linkage::Local, &signature).map_err(internal)?;
     // prefetcht0 [rdi]; ret
     module.define_function_bytes(id, 16, &[0x0f, 0x18, 0x0f, 0xc3], &[]).map_err(internal)?;
@@ -211,7 +216,7 @@ fn declare_prefetch(module: &mut JITModule) -> Result<Option<FuncId>, Error> {
 /// Runs compiled code for one worker.
 pub struct Engine {
     compiled: Arc<Compiled>,
-    queues: Vec<Box<[u32; BATCH_MAX]>>,
+    queues: Vec<[u32; BATCH_MAX]>,
     queue_bases: Vec<*mut u32>,
     counts: Vec<u64>,
     phv: Vec<u64>,
@@ -227,7 +232,7 @@ impl Engine {
     /// An engine for worker `worker` of `state`, which must be the state of the compiled program and outlive the engine.
     pub fn new(compiled: Arc<Compiled>, program: &Program, state: &State, worker: usize) -> Engine {
         let stages = compiled.stages.len();
-        let mut queues: Vec<Box<[u32; BATCH_MAX]>> = (0..stages).map(|_| Box::new([0; BATCH_MAX])).collect();
+        let mut queues = vec![[0u32; BATCH_MAX]; stages];
         let queue_bases = queues.iter_mut().map(|q| q.as_mut_ptr()).collect();
         let mut registers = vec![std::ptr::null_mut(); compiled.instances];
         let mut counters = vec![std::ptr::null_mut(); compiled.instances];
@@ -258,7 +263,13 @@ impl Engine {
     /// [`FRAME_READABLE_BYTES`] and 64 bytes of slack behind the longest frame.
     /// `views` are the views of the program's tables in order, valid for the call; `env` belongs to the same state as the
     /// engine. At most [`BATCH_MAX`] packets.
-    pub unsafe fn run(&mut self, packets: &mut [Packet], views: &[*const View], env: &mut Env<'_>, now_us: u64) {
+    pub unsafe fn run(
+        &mut self,
+        packets: &mut [Packet],
+        views: &[*const View],
+        env: &mut Env<'_>,
+        now_us: u64,
+    ) {
         assert!(packets.len() <= BATCH_MAX);
         self.counts.fill(0);
         self.counts[0] = packets.len() as u64;

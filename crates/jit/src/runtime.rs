@@ -218,7 +218,11 @@ pub unsafe extern "C" fn call_extern(
         let outs = std::slice::from_raw_parts_mut(outs, (sizes >> 32) as usize);
         let packet = &*packet;
         let env = &mut *(*ctx).env;
-        env.set_packet(packet.data.add(cursor as usize), (packet.len as usize).saturating_sub(cursor as usize), packet.len);
+        env.set_packet(
+            packet.data.add(cursor as usize),
+            (packet.len as usize).saturating_sub(cursor as usize),
+            packet.len,
+        );
         (site.def.call)(env, site, args, outs);
         u64::from(env.take_failed())
     }

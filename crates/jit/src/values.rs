@@ -58,8 +58,12 @@ impl Codegen<'_, '_> {
     }
 
     /// From a Cranelift boolean to a limb.
-    pub(crate) fn from_bool(&mut self, value: Value) -> Value {
-        if self.b.func.dfg.value_type(value) == types::I64 { value } else { self.b.ins().uextend(types::I64, value) }
+    pub(crate) fn bool_limb(&mut self, value: Value) -> Value {
+        if self.b.func.dfg.value_type(value) == types::I64 {
+            value
+        } else {
+            self.b.ins().uextend(types::I64, value)
+        }
     }
 
     fn sign_extend_limb(&mut self, value: Value, width: u32) -> Value {
@@ -88,16 +92,20 @@ impl Codegen<'_, '_> {
             Expr::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
                 let a = self.condition(a)?;
                 let b = self.condition(b)?;
-                let a = self.to_i8(a);
-                let b = self.to_i8(b);
+                let a = self.narrow_condition(a);
+                let b = self.narrow_condition(b);
                 Ok(if *op == BinaryOp::And { self.b.ins().band(a, b) } else { self.b.ins().bor(a, b) })
             }
             _ => Ok(self.expr(expr)?[0]),
         }
     }
 
-    fn to_i8(&mut self, value: Value) -> Value {
-        if self.b.func.dfg.value_type(value) == types::I8 { value } else { self.b.ins().ireduce(types::I8, value) }
+    fn narrow_condition(&mut self, value: Value) -> Value {
+        if self.b.func.dfg.value_type(value) == types::I8 {
+            value
+        } else {
+            self.b.ins().ireduce(types::I8, value)
+        }
     }
 
     fn compare(&mut self, op: BinaryOp, a: &Expr, b: &Expr) -> Result<Value, Error> {
@@ -168,7 +176,7 @@ impl Codegen<'_, '_> {
             let (s, c) = match carry {
                 None => (s, c1),
                 Some(carry) => {
-                    let carry = self.from_bool(carry);
+                    let carry = self.bool_limb(carry);
                     let s2 = self.b.ins().iadd(s, carry);
                     let c2 = self.b.ins().icmp(IntCC::UnsignedLessThan, s2, s);
                     (s2, self.b.ins().bor(c1, c2))
@@ -190,7 +198,7 @@ impl Codegen<'_, '_> {
             let (d, c) = match borrow {
                 None => (d, b1),
                 Some(borrow) => {
-                    let borrow = self.from_bool(borrow);
+                    let borrow = self.bool_limb(borrow);
                     let d2 = self.b.ins().isub(d, borrow);
                     let b2 = self.b.ins().icmp(IntCC::UnsignedLessThan, d, borrow);
                     (d2, self.b.ins().bor(b1, b2))
@@ -297,7 +305,7 @@ impl Codegen<'_, '_> {
             }
             Expr::Binary(op, a, b) if op.is_comparison() => {
                 let value = self.compare(*op, a, b)?;
-                vec![self.from_bool(value)]
+                vec![self.bool_limb(value)]
             }
             Expr::Binary(op, a, b) if op.is_shift() => {
                 let x = self.expr(a)?;
@@ -458,7 +466,8 @@ impl Codegen<'_, '_> {
                 let zero = self.iconst(0);
                 let one = self.iconst(1);
                 let divisor = self.b.ins().select(y, y, one);
-                let v = if op == DivU { self.b.ins().udiv(x, divisor) } else { self.b.ins().urem(x, divisor) };
+                let v =
+                    if op == DivU { self.b.ins().udiv(x, divisor) } else { self.b.ins().urem(x, divisor) };
                 self.b.ins().select(y, v, zero)
             }
             SatAddU => {
@@ -524,6 +533,8 @@ impl Codegen<'_, '_> {
     }
 
     pub(crate) fn reload(&mut self, address: Value, limbs: usize) -> Limbs {
-        (0..limbs).map(|i| self.b.ins().load(types::I64, MemFlagsData::trusted(), address, i as i32 * 8)).collect()
+        (0..limbs)
+            .map(|i| self.b.ins().load(types::I64, MemFlagsData::trusted(), address, i as i32 * 8))
+            .collect()
     }
 }

@@ -273,7 +273,8 @@ impl<R: Read> Source<R> {
                 Ok(n) => found += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let message = format!("cannot read capture {}: {error} (byte {})", self.name, self.offset);
+                    let message =
+                        format!("cannot read capture {}: {error} (byte {})", self.name, self.offset);
                     return Err(match error.kind() {
                         // Opening one succeeds.
                         io::ErrorKind::IsADirectory => PortError::input(message),
