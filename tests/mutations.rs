@@ -13,6 +13,7 @@ mod common;
 
 use common::chain::{Outcome, compile};
 use common::{Random, TempDir, run, workload};
+use p4jet_control::Control;
 use p4jet_dataplane::{EngineKind, Processed, Switch};
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,17 +38,27 @@ struct Seed {
     name: String,
     text: String,
     words: Vec<String>,
+    /// The program's entries.cmd.
+    entries: String,
+    /// Packets of its packet tests.
+    frames: Vec<Vec<u8>>,
 }
 
 fn seeds() -> Vec<Seed> {
-    let paths = common::program_folders().into_iter().map(|f| common::program(&common::stem(&f)));
-    paths
-        .map(|path| {
-            // Without comments: a mutation there changes nothing.
-            let text = without_comments(&fs::read_to_string(&path).unwrap());
-            Seed { name: common::stem(&path), words: pieces(&text), text }
-        })
-        .collect()
+    let seed = |folder: &Path| {
+        let name = common::stem(folder);
+        // Without comments: a mutation there changes nothing.
+        let text = without_comments(&fs::read_to_string(common::program(&name)).unwrap());
+        let scripts = common::stf_files(folder).into_iter().map(|f| fs::read_to_string(f).unwrap());
+        Seed {
+            words: pieces(&text),
+            text,
+            entries: fs::read_to_string(folder.join("entries.cmd")).unwrap(),
+            frames: scripts.flat_map(|s| common::stf_packets(&s)).map(|(_, frame)| frame).collect(),
+            name,
+        }
+    };
+    common::program_folders().iter().map(|folder| seed(folder)).collect()
 }
 
 fn without_comments(text: &str) -> String {
@@ -352,8 +363,11 @@ fn mutate_gently(random: &mut Random, seed: &Seed) -> String {
     words.concat()
 }
 
+/// Packets that a case is tried with, of those its program has.
+const FRAMES_EACH: usize = 12;
+
 /// The text of a case, and the program that it was.
-fn case(number: u64, seeds: &[Seed]) -> (String, String) {
+fn case(number: u64, seeds: &[Seed]) -> (&Seed, String) {
     // Neighbouring seeds must not give neighbouring numbers.
     let mut random = Random((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     random.next();
@@ -372,7 +386,7 @@ fn case(number: u64, seeds: &[Seed]) -> (String, String) {
             String::from_utf8_lossy(&bytes).into_owned()
         }
     };
-    (seed.name.clone(), text)
+    (seed, text)
 }
 
 /// A few packets that meet most of what the programs do.
@@ -389,8 +403,14 @@ fn frames() -> Vec<Vec<u8>> {
     vec![udp(64, 0x0a00_0001), udp(1, 0x0a00_0001), options, ipv6, short, vec![0; 14], vec![7]]
 }
 
-/// Both engines must say the same of every packet.
-fn compare(reference: &Arc<Switch>, optimised: &Arc<Switch>, frames: &[Vec<u8>]) {
+/// Both engines must say the same of every packet, and both switches of every runtime command.
+fn compare(reference: &Arc<Switch>, optimised: &Arc<Switch>, entries: &str, frames: &[&Vec<u8>]) {
+    let mut controls = [reference, optimised].map(|switch| Control::new(switch.clone()));
+    // What no longer fits the program is refused.
+    for line in entries.lines() {
+        let [a, b] = controls.each_mut().map(|control| control.execute(line));
+        assert!(a == b, "`{line}` gives {a:?} and {b:?}");
+    }
     let workers = (reference.worker(EngineKind::Interp), optimised.worker(EngineKind::Jit));
     let (Ok(mut reference), Ok(mut optimised)) = workers else { return };
     for (i, frame) in frames.iter().enumerate() {
@@ -470,22 +490,26 @@ fn mutated_programs_get_an_answer() {
         let mut slowest = (Duration::ZERO, 0);
         let numbers = only.map_or(0..CASES, |n| n..n + 1);
         for number in numbers {
-            let (name, text) = case(number, &seeds);
+            let (seed, text) = case(number, &seeds);
             progress.seek(SeekFrom::Start(0)).and_then(|_| writeln!(progress, "{number:<10}")).unwrap();
             let start = Instant::now();
             *lock(&current) = Some(Current { number, text: text.clone(), start });
-            let result = catch_unwind(AssertUnwindSafe(|| match compile(&format!("{name}.p4"), &text) {
-                Outcome::Refused(stage, why) => {
-                    if only.is_some() {
-                        println!("refused by {stage}:\n{why}");
+            let result =
+                catch_unwind(AssertUnwindSafe(|| match compile(&format!("{}.p4", seed.name), &text) {
+                    Outcome::Refused(stage, why) => {
+                        if only.is_some() {
+                            println!("refused by {stage}:\n{why}");
+                        }
+                        stage
                     }
-                    stage
-                }
-                Outcome::Compiled { reference, optimised } => {
-                    compare(&reference, &optimised, &frames);
-                    "machine code made"
-                }
-            }));
+                    Outcome::Compiled { reference, optimised } => {
+                        let own = (0..FRAMES_EACH)
+                            .map(|i| &seed.frames[(number as usize * 7 + i * 5) % seed.frames.len()]);
+                        let all: Vec<&Vec<u8>> = frames.iter().chain(own).collect();
+                        compare(&reference, &optimised, &seed.entries, &all);
+                        "machine code made"
+                    }
+                }));
             *lock(&current) = None;
             slowest = slowest.max((start.elapsed(), number));
             match result {
@@ -524,8 +548,8 @@ fn the_binary_answers_too() {
     let dir = TempDir::new("mutations");
     let seeds = seeds();
     for number in CASES..CASES + CASES_BY_BINARY {
-        let (name, text) = case(number, &seeds);
-        let path = dir.write(&format!("{name}.p4"), &text);
+        let (seed, text) = case(number, &seeds);
+        let path = dir.write(&format!("{}.p4", seed.name), &text);
         let start = Instant::now();
         let output = run(&["check", &path]);
         assert!(start.elapsed() < CASE_TIME_MAX, "case {number} takes {:?}", start.elapsed());

@@ -444,7 +444,7 @@ fn ttl_1_dies_in_acl_router() {
     send(&network.left, RIGHT, 7002, &[("dies", 1), ("lives", 2), ("dies too", 1), ("end", 64)]);
     assert_eq!(listener.until_end(), [("lives".to_string(), 1)]);
     let said = switch.finish();
-    assert!(said.contains("2 dropped") || said.contains("dropped"), "{said}");
+    assert!(said.contains("dropped: "), "{said}");
 }
 
 /// simple_router forwards TTL 1 as TTL 0, like the benchmarks that it is a copy of. A host takes such a packet (RFC 1122,
@@ -622,10 +622,9 @@ fn a_route_that_is_removed_is_not_used_any_more() {
     }
     switch.command("table_num_entries ipv4_lpm", "3");
     drop(stream);
-    // End of standard input ends the switch.
+    // The end of standard input does not end the switch; a signal does.
     drop(switch.stdin.take());
-    let (status, said) = switch.wait();
-    assert_eq!(status, Some(0), "{said}");
+    let said = switch.finish();
     assert!(said.contains("packets received"), "{said}");
 }
 

@@ -275,7 +275,13 @@ impl Checker {
                 });
                 let var = self.new_var(&p.name, ty, kind(p.dir));
                 self.declare(&p.name, Symbol::Var(var));
-                Param { var, dir: p.dir, optional, default }
+                Param {
+                    var,
+                    control_name: control_name(&p.annotations, &p.name.text),
+                    dir: p.dir,
+                    optional,
+                    default,
+                }
             })
             .collect()
     }
@@ -525,6 +531,7 @@ impl Checker {
             span: decl.span,
         });
         self.check_name_annotation(&decl.annotations);
+        a.params.iter().for_each(|p| self.check_name_annotation(&p.annotations));
         if !decl.annotations.iter().any(|a| a.name.text == "hidden") {
             let name = self.prog.actions[id.index()].control_name.clone();
             self.claim_control_name(&name, "action", a.name.span);

@@ -670,7 +670,14 @@ impl Checker {
         for (set, key) in keysets.iter().zip(&draft.keys) {
             self.check_entry_set(set, key, entry.keyset.span);
         }
-        Some(Entry { keysets, priority, is_const: entry.is_const || const_entries, action, span: entry.span })
+        Some(Entry {
+            keysets,
+            priority,
+            is_const: entry.is_const || const_entries,
+            action,
+            annotations: entry.annotations.clone(),
+            span: entry.span,
+        })
     }
 
     /// P4_16, "Entry priorities": with exact keys only, no two entries may be the same.

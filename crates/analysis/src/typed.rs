@@ -216,6 +216,8 @@ pub struct Var {
 pub struct Param {
     /// The variable it is inside.
     pub var: VarId,
+    /// Control-plane name (matters for action data): what `@name` says, else the source name.
+    pub control_name: String,
     /// Direction. Directionless parameters of actions are action data when a table runs them.
     pub dir: Direction,
     /// `@optional`
@@ -556,6 +558,8 @@ pub struct Entry {
     pub is_const: bool,
     /// The action with all arguments.
     pub action: ActionRef,
+    /// Annotations (`@priority` of bmv2).
+    pub annotations: Vec<Annotation>,
     /// Where.
     pub span: Span,
 }

@@ -1,7 +1,8 @@
 //! `p4jet check`: compile only.
 
-use crate::compile::{self, ProgramArgs};
+use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
+use p4jet_dataplane::EngineKind;
 use std::time::Instant;
 
 /// Options of `check`.
@@ -9,6 +10,9 @@ use std::time::Instant;
 pub struct Args {
     #[command(flatten)]
     program: ProgramArgs,
+    /// With interp, no machine code is made.
+    #[arg(long, value_enum, default_value = "jit")]
+    engine: EngineArg,
     /// Print the pipeline IR after all passes.
     #[arg(long)]
     ir: bool,
@@ -29,13 +33,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let start = Instant::now();
     let switch = compile::switch(compiled.program.clone())?;
     compiled.times.push(("tables", start.elapsed()));
-    let start = Instant::now();
-    let code = switch
-        .compile(p4jet_jit::Options { listing: args.asm, ..Default::default() })
-        .map_err(|e| Failure::Input(switch.describe(&e)))?;
-    compiled.times.push(("machine code", start.elapsed()));
-    if let Some(listing) = code.listing() {
-        print!("{listing}");
+    if args.engine == EngineArg::Jit {
+        let start = Instant::now();
+        let code = switch
+            .compile(p4jet_jit::Options { listing: args.asm, ..Default::default() })
+            .map_err(|e| Failure::Input(switch.describe(&e)))?;
+        compiled.times.push(("machine code", start.elapsed()));
+        if let Some(listing) = code.listing() {
+            print!("{listing}");
+        }
+    } else {
+        switch.worker(EngineKind::Interp).map_err(Failure::Input)?;
     }
     if args.time {
         for (stage, time) in &compiled.times {

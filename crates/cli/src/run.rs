@@ -76,14 +76,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     catch_signals();
     eprintln!("{}: forwarding between {} ports", switch.program().name, specs.len());
 
-    let interactive = args.stdin || std::io::stdin().is_terminal();
-    if interactive {
+    let terminal = std::io::stdin().is_terminal();
+    if args.stdin || terminal {
         let mut control = Control::new(Arc::clone(&switch));
         std::thread::spawn(move || {
             if let Err(error) = p4jet_control::prompt::interact(&mut control) {
                 eprintln!("the prompt ended: {error}");
             }
-            STOP.store(true, Ordering::Relaxed);
+            // Someone who leaves the prompt leaves the switch; a script that has said all it had to say does not.
+            if terminal {
+                STOP.store(true, Ordering::Relaxed);
+            }
         });
     }
     let mut port_failed = None;

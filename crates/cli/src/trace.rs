@@ -1,7 +1,8 @@
 //! `p4jet trace`: one packet, step by step.
 
-use crate::compile::{self, ProgramArgs};
+use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
+use p4jet_dataplane::{EngineKind, Outcome, Processed, Switch};
 use std::path::PathBuf;
 
 /// Options of `trace`.
@@ -12,6 +13,9 @@ pub struct Args {
     /// Runtime commands that set up the tables.
     #[arg(long, value_name = "FILE")]
     commands: Option<PathBuf>,
+    /// The interpreter tells; with jit its machine code runs too, and a difference is reported.
+    #[arg(long, value_enum, default_value = "jit")]
+    engine: EngineArg,
     /// The port the packet comes in by.
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u32,
@@ -27,17 +31,42 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let frame = parse_hex(&args.frame.concat())?;
     let compiled = compile::compile(&args.program)?;
-    let switch = compile::switch(compiled.lowered)?;
+    let switch = compile::switch(compiled.lowered.clone())?;
     if let Some(path) = &args.commands {
         compile::load_commands(&switch, path)?;
     }
-    let (trace, _) = switch.trace(args.port, &frame).map_err(Failure::Input)?;
+    let (trace, outcome) = switch.trace(args.port, &frame).map_err(Failure::Input)?;
     if args.json {
         println!("{}", trace.to_json(switch.program()));
     } else {
         print!("{}", trace.render(switch.program()));
     }
+    if args.engine == EngineArg::Jit {
+        let fast = compile::switch(compiled.program)?;
+        if let Some(path) = &args.commands {
+            compile::load_commands(&fast, path)?;
+        }
+        let mut worker = fast.worker(EngineKind::Jit).map_err(Failure::Input)?;
+        worker.set_time(Some(0));
+        let got = worker.process_one(args.port, &frame);
+        if got != expected(&switch, outcome)? {
+            return Err(Failure::Input(format!(
+                "internal error: machine code does something else with this packet (please report): {got:02x?}"
+            )));
+        }
+    }
     Ok(())
+}
+
+/// The interpreter's outcome in the words of a worker.
+fn expected(switch: &std::sync::Arc<Switch>, outcome: Outcome) -> Result<Processed, Failure> {
+    Ok(match outcome {
+        Outcome::Sent { port, frame } => Processed { sent: vec![(port, frame)], dropped: None },
+        Outcome::Dropped { reason, .. } => {
+            let worker = switch.worker(EngineKind::Interp).map_err(Failure::Input)?;
+            Processed { sent: Vec::new(), dropped: Some(worker.drop_reason(reason)) }
+        }
+    })
 }
 
 fn parse_hex(text: &str) -> Result<Vec<u8>, Failure> {

@@ -1,7 +1,7 @@
 //! What the control plane wants to know of a program: its names, found by suffix, and the shape of its tables.
 
 use crate::names::NameIndex;
-use p4jet_ir::{ActionId, FieldId, InstanceKind, MatchKind, Op, Program};
+use p4jet_ir::{ActionId, InstanceKind, MatchKind, Op, Program};
 use std::collections::BTreeMap;
 
 /// The names of a program.
@@ -32,7 +32,11 @@ impl Names {
     pub(crate) fn new(program: &Program) -> Names {
         let tables =
             program.tables.iter().zip(0..).filter(|(t, _)| !t.hidden).map(|(t, i)| (t.name.clone(), i));
-        let actions = program.actions.iter().zip(0..).map(|(a, i)| (a.name.clone(), i));
+        // The first of those that share a name stands for all of them.
+        let mut actions = BTreeMap::new();
+        for (a, i) in program.actions.iter().zip(0..) {
+            actions.entry(a.control_name.clone()).or_insert(i);
+        }
         let instances = |wanted: fn(&InstanceKind) -> bool| {
             let all = program.instances.iter().zip(0..).filter(move |(i, _)| wanted(&i.kind));
             all.map(|(i, id)| (i.name.clone(), id)).collect::<Vec<_>>()
@@ -73,7 +77,7 @@ fn custom_crcs(program: &Program) -> BTreeMap<String, u32> {
 }
 
 fn shape(program: &Program, table: &p4jet_ir::Table) -> Shape {
-    let name = |a: &p4jet_ir::TableAction| program.actions[a.action.index()].name.clone();
+    let name = |a: &p4jet_ir::TableAction| program.actions[a.action.index()].control_name.clone();
     let actions = table.actions.iter().zip(0..).map(|(a, i)| (name(a), i));
     let has = |kinds: &[MatchKind]| table.keys.iter().any(|k| kinds.contains(&k.kind));
     // The order in which p4c decides it for bmv2.
@@ -92,12 +96,5 @@ fn shape(program: &Program, table: &p4jet_ir::Table) -> Shape {
 
 /// The names of an action's parameters, without the action's own.
 pub(crate) fn param_names(program: &Program, action: ActionId) -> Vec<&str> {
-    let action = &program.actions[action.index()];
-    action.params.iter().map(|field| param_name(program, &action.name, *field)).collect()
-}
-
-fn param_name<'p>(program: &'p Program, action: &str, field: FieldId) -> &'p str {
-    let name = program.fields[field.index()].name.as_str();
-    let inner = name.strip_prefix(action).and_then(|rest| rest.strip_prefix('.'));
-    inner.unwrap_or_else(|| name.rsplit('.').next().unwrap_or(name))
+    program.actions[action.index()].params.iter().map(|param| program.param_name(action, *param)).collect()
 }

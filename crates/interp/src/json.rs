@@ -6,7 +6,7 @@ use p4jet_ir::{FieldId, Loc, Program, TableId};
 use p4jet_tables::{Entry, KeyMatch, Near};
 use serde_json::{Map, Value, json};
 
-use crate::render::{code_name, reason_text};
+use crate::render::{code_name, field_name, reason_text};
 use crate::trace::{Cause, Matched, Trace, TraceEvent};
 
 impl Trace {
@@ -28,13 +28,12 @@ fn place(p: &Program, loc: Loc) -> Value {
     }
 }
 
-fn name(p: &Program, field: FieldId) -> &str {
-    &p.fields[field.index()].name
-}
-
 fn fields(p: &Program, fields: &[(FieldId, BigUint)]) -> Value {
     Value::Object(
-        fields.iter().map(|(field, value)| (name(p, *field).to_string(), hex(value))).collect::<Map<_, _>>(),
+        fields
+            .iter()
+            .map(|(field, value)| (field_name(p, *field).into_owned(), hex(value)))
+            .collect::<Map<_, _>>(),
     )
 }
 
@@ -63,10 +62,10 @@ fn step(p: &Program, event: &TraceEvent) -> Value {
             json!({"step": "advance", "bits": bits.to_string(), "at": place(p, *loc)})
         }
         TraceEvent::Lookahead { dest, value, loc } => {
-            json!({"step": "lookahead", "field": name(p, *dest), "value": hex(value), "at": place(p, *loc)})
+            json!({"step": "lookahead", "field": field_name(p, *dest), "value": hex(value), "at": place(p, *loc)})
         }
         TraceEvent::Set { field, old, new, loc } => json!({
-            "step": "set", "field": name(p, *field), "old": hex(old), "new": hex(new), "at": place(p, *loc),
+            "step": "set", "field": field_name(p, *field), "old": hex(old), "new": hex(new), "at": place(p, *loc),
         }),
         TraceEvent::Branch { condition, fields: values, held, loc } => json!({
             "step": "branch", "condition": print_expr(p, condition), "held": held, "fields": fields(p, values),
@@ -103,10 +102,10 @@ fn step(p: &Program, event: &TraceEvent) -> Value {
         TraceEvent::Action { action, data } => {
             let action = &p.actions[action.index()];
             let data: Vec<_> = action.params.iter().copied().zip(data.iter().cloned()).collect();
-            json!({"step": "action", "name": action.name, "data": fields(p, &data), "at": place(p, action.loc)})
+            json!({"step": "action", "name": action.control_name, "data": fields(p, &data), "at": place(p, action.loc)})
         }
         TraceEvent::ActionEnd { action, exits } => {
-            json!({"step": "action_end", "name": p.actions[action.index()].name, "exits": exits})
+            json!({"step": "action_end", "name": p.actions[action.index()].control_name, "exits": exits})
         }
         TraceEvent::Extern { function, instance, args, outs, text, loc } => json!({
             "step": "extern", "function": function, "instance": instance.map(|i| &p.instances[i.index()].name),
@@ -175,10 +174,10 @@ fn causes(p: &Program, causes: &[Cause]) -> Value {
     let cause = |cause: &Cause| {
         let by = cause.written.and_then(|w| w.by);
         json!({
-            "field": name(p, cause.field),
+            "field": field_name(p, cause.field),
             "value": hex(&cause.value),
             "written": cause.written.is_some(),
-            "action": by.map(|(action, _)| &p.actions[action.index()].name),
+            "action": by.map(|(action, _)| &p.actions[action.index()].control_name),
             "table": by.map(|(_, table)| &p.tables[table.index()].name),
             "at": cause.written.map(|w| place(p, w.loc)),
         })

@@ -3,10 +3,7 @@
 //!
 //! The meaning of the IR is fixed in the documentation of [`p4jet_ir`]. Where that leaves room, this crate decides:
 //!
-//! * An extract first looks whether the varbit is too long for its field (HeaderTooShort), then whether the frame has
-//!   the bits (PacketTooShort).
 //! * Emitting a varbit whose length field exceeds the field's width emits the whole width.
-//! * A deparser's output that does not end on a byte boundary is filled up with 0 bits.
 //! * Intrinsic values are cut to the width of their field, the egress port to 32 bits. Without
 //!   [`Program::egress_port`] packets leave by port 0.
 //! * When an extern function fails (`assert`), its results are stored, then the packet is dropped.

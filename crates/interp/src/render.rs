@@ -1,10 +1,11 @@
 //! Traces as text for people.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use num_bigint::BigUint;
 use p4jet_ir::text::print_expr;
-use p4jet_ir::{FieldId, Key, Loc, MatchKind, Program, TableId};
+use p4jet_ir::{FieldId, FieldKind, Key, Loc, MatchKind, Program, TableId};
 use p4jet_tables::{Difference, Entry, HitReason, KeyMatch};
 
 use crate::machine::{REASON_ASSERTION_FAILED, REASON_OUT_OF_FUEL};
@@ -122,8 +123,8 @@ impl Teller<'_> {
         self.line(if self.in_action { 5 } else { 3 }, text, Loc(0));
     }
 
-    fn name(&self, field: FieldId) -> &str {
-        &self.p.fields[field.index()].name
+    fn name(&self, field: FieldId) -> Cow<'_, str> {
+        field_name(self.p, field)
     }
 
     fn field(&self, field: FieldId, value: &BigUint) -> String {
@@ -191,7 +192,7 @@ impl Teller<'_> {
             TraceEvent::Action { action, data } => {
                 let action = &p.actions[action.index()];
                 let data: Vec<_> = action.params.iter().zip(data).map(|(f, v)| self.field(*f, v)).collect();
-                self.line(3, &format!("action {}({})", action.name, data.join(", ")), action.loc);
+                self.line(3, &format!("action {}({})", action.control_name, data.join(", ")), action.loc);
                 self.in_action = true;
             }
             TraceEvent::ActionEnd { exits, .. } => {
@@ -287,8 +288,10 @@ impl Teller<'_> {
                 Some(written) => match written.by {
                     None => ("last written here".to_string(), written.loc),
                     Some((action, table)) => {
-                        let (action, table) =
-                            (&self.p.actions[action.index()].name, &self.p.tables[table.index()].name);
+                        let (action, table) = (
+                            &self.p.actions[action.index()].control_name,
+                            &self.p.tables[table.index()].name,
+                        );
                         (format!("last written by action {action} of table {table}"), written.loc)
                     }
                 },
@@ -296,6 +299,18 @@ impl Teller<'_> {
             self.line(1, &format!("because {what}, {who}"), loc);
         }
     }
+}
+
+/// The name as people know it: action data goes by the action's control-plane name.
+pub(crate) fn field_name(p: &Program, id: FieldId) -> Cow<'_, str> {
+    let field = &p.fields[id.index()];
+    if let FieldKind::ActionData(action_id) = field.kind {
+        let action = &p.actions[action_id.index()];
+        if action.name != action.control_name {
+            return Cow::Owned(format!("{}.{}", action.control_name, p.param_name(action_id, id)));
+        }
+    }
+    Cow::Borrowed(&field.name)
 }
 
 pub(crate) fn code_name(p: &Program, code: &BigUint) -> String {

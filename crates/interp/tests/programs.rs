@@ -131,6 +131,21 @@ deparser deparse
 }
 
 #[test]
+fn traces_use_the_control_plane_name() {
+    let renamed = ROUTER
+        .replace("data route", "data route_2")
+        .replace("route.port", "route_2.port")
+        .replace("action route(", "action route_2 as route(")
+        .replace("action route\n", "action route_2\n")
+        .replace(") route(", ") route_2(");
+    let (p, renamed) = (program(ROUTER), program(&renamed));
+    let frame = [hex("07 0a02 40 beef")];
+    let ((_, trace), (_, of_renamed)) = (&run_traced(&p, &frame)[0], &run_traced(&renamed, &frame)[0]);
+    assert_eq!(of_renamed.render(&renamed), trace.render(&p));
+    assert_eq!(of_renamed.to_json(&renamed), trace.to_json(&p));
+}
+
+#[test]
 fn trace_of_a_drop() {
     let p = program(ROUTER);
     let (_, trace) = &run_traced(&p, &[hex("07 0b00 40")])[0];
@@ -201,7 +216,7 @@ field first.len: 8 in first
 field rest.$valid$: 1 valid rest
 field rest.options: 32 in rest
 field rest.options.len: 32 temp
-field rest.tail: 4 in rest
+field rest.tail: 8 in rest
 field peek: 8 metadata
 header first valid first.$valid$ { first.len }
 header rest valid rest.$valid$ { rest.options varbit rest.options.len, rest.tail }
@@ -214,7 +229,7 @@ block parse parser error meta.error {
 }
 block deparse deparser {
   n0:
-    rest.tail = rest.tail[3:0]
+    rest.tail = rest.tail[7:0]
     emit rest
     emit first
     return
@@ -229,9 +244,9 @@ fn varbits() {
     let p = program(OPTIONS);
     let frames = ["02 aabb cd ee", "00 c0", "05 aabbccddeeff00", "02 aa", "01", ""].map(hex);
     let expected = [
-        // Emitted in another order; 4 bits of the byte after the options are lost, as the cursor is rounded up.
-        sent(0, "aabb c 02 0 ee"),
-        sent(0, "c 00 0"),
+        // Emitted in another order.
+        sent(0, "aabb cd 02 ee"),
+        sent(0, "c0 00"),
         sent(2, "05 aabbccddeeff00"),
         sent(1, "02 aa"),
         sent(1, "01"),

@@ -180,8 +180,11 @@ pub struct HeaderField {
 /// An action that tables run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
-    /// Full dotted control-plane name.
+    /// Full dotted name, unique: the control-plane name, with a number where several actions share that.
     pub name: String,
+    /// Full dotted control-plane name: what people type and see. An action of the P4 text becomes several here where
+    /// tables bind its parameters to different arguments; no table lists two of them.
+    pub control_name: String,
     /// Action data: fields of kind [`FieldKind::ActionData`], set from the entry.
     pub params: Vec<FieldId>,
     /// What it does. [`Terminator::Return`] ends it, [`Terminator::Exit`] ends it and the applying block.
@@ -638,6 +641,14 @@ impl Program {
     /// The width of a field in bits.
     pub fn width(&self, field: FieldId) -> u32 {
         self.fields[field.index()].width
+    }
+
+    /// The name of an action's parameter, without the action's own.
+    pub fn param_name(&self, action: ActionId, param: FieldId) -> &str {
+        let name = self.fields[param.index()].name.as_str();
+        let inner =
+            name.strip_prefix(&self.actions[action.index()].name).and_then(|rest| rest.strip_prefix('.'));
+        inner.unwrap_or_else(|| name.rsplit('.').next().unwrap_or(name))
     }
 
     /// The most bytes all headers that any block emits can have together: the headroom a packet may need.

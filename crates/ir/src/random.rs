@@ -244,7 +244,8 @@ impl Maker {
             body.nodes[last.index()].terminator = Terminator::Exit;
         }
         let loc = self.loc();
-        self.p.actions.push(Action { name: format!("ingress.action{}", id.0), params, body, loc });
+        let name = format!("ingress.action{}", id.0);
+        self.p.actions.push(Action { control_name: name.clone(), name, params, body, loc });
     }
 
     fn table(&mut self) {

@@ -52,6 +52,7 @@ const WORDS: &[&str] = &[
     "field",
     "header",
     "action",
+    "as",
     "table",
     "instance",
     "block",
@@ -462,8 +463,12 @@ impl Printer<'_> {
         }
         for a in &p.actions {
             self.blank();
+            let known_as = match a.control_name == a.name {
+                true => String::new(),
+                false => format!(" as {}", ident(&a.control_name)),
+            };
             self.line(&format!(
-                "action {}({}){} {{",
+                "action {}{known_as}({}){} {{",
                 ident(&a.name),
                 self.fields(&a.params),
                 self.loc(a.loc)
@@ -1276,10 +1281,14 @@ impl Parser<'_> {
             "instance" => self.instance_declaration(p)?,
             "action" => {
                 let name = self.name("the action's name")?;
+                let control_name = match self.take_word("as") {
+                    true => self.name("the action's control-plane name")?,
+                    false => name.clone(),
+                };
                 let params = self.enclosed("(", ")", Parser::field)?;
                 let loc = self.loc(p)?;
                 let body = self.cfg(p)?;
-                p.actions.push(Action { name, params, body, loc });
+                p.actions.push(Action { name, control_name, params, body, loc });
             }
             "table" => self.table(p)?,
             "block" => {

@@ -14,7 +14,7 @@
 //! * An intrinsic has at most one field. `ingress` and `egress` name each block at most once altogether.
 //!
 //! Tables
-//! * At least one action. The default action is not table-only, entries' actions are not default-only; each has one
+//! * At least one action; no two have the same control-plane name. The default action is not table-only, entries' actions are not default-only; each has one
 //!   value per parameter that fits it.
 //! * Each entry has one match per key, of the key's kind and within its width: lpm values are 0 beyond the prefix,
 //!   ternary values 0 outside the mask, ranges not empty. At most one key is lpm. No more entries than `size`.
@@ -301,6 +301,8 @@ impl Verifier<'_> {
         for a in &t.actions {
             self.in_range(a.action.0, p.actions.len(), "action");
         }
+        let listed = t.actions.iter().filter_map(|a| p.actions.get(a.action.index()));
+        self.unique("listed actions", listed.map(|a| &a.control_name));
         self.action_call(t, &t.default, "the default action");
         if t.actions.get(t.default.action as usize).is_some_and(|a| a.table_only) {
             self.error("the default action is table-only");

@@ -38,6 +38,7 @@ fn errors() {
         "field x: 8",
         "1:11: found the end, expected one of `in`, `valid`, `metadata`, `data`, `temp`",
     );
+    check_error("action a as ()", "1:13: found `(`, expected the action's control-plane name");
     check_error("block b control {", "1:18: found the end, expected node `n0` or `}`");
 }
 
@@ -64,6 +65,21 @@ fn names_and_places_of_any_kind_survive() {
         program.drop_reasons.push(name.to_string());
         program.errors.push(name.to_string());
         program.fields.push(Field { name: name.to_string(), width: 8, kind: FieldKind::Temporary });
+    }
+    for (name, control_name) in names.iter().zip(names.iter().cycle().skip(1)).chain([(&"same", &"same")]) {
+        let node = p4jet_ir::Node {
+            label: String::new(),
+            stmts: Vec::new(),
+            terminator: p4jet_ir::Terminator::Return,
+            terminator_loc: p4jet_ir::Loc(0),
+        };
+        program.actions.push(p4jet_ir::Action {
+            name: name.to_string(),
+            control_name: control_name.to_string(),
+            params: Vec::new(),
+            body: p4jet_ir::Cfg { nodes: vec![node] },
+            loc: p4jet_ir::Loc(0),
+        });
     }
     for (file, line, column) in locs {
         program.locs.push(SourceLoc { file: file.to_string(), line, column });
@@ -94,6 +110,7 @@ fn names_and_places_of_any_kind_survive() {
         error_field: None,
     });
     let printed = text::print(&program);
+    assert!(printed.contains("\naction same() {"), "{printed}");
     let read = text::parse(&printed).unwrap_or_else(|e| panic!("{e}\n{printed}"));
     assert_eq!(read, program, "{printed}");
 }

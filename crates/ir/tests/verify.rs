@@ -99,6 +99,11 @@ fn refuses() {
         "field m.x: 8 metadata field m.w: 8 temp",
         "program: two fields are named `m.w`",
     );
+    check(
+        "table t {\n",
+        "action a2 as a() { n0: return }\ntable t {\n  action a2\n",
+        "table t: two listed actions are named `a`",
+    );
     check("{ h.f, ", "{ ", "field h.f: its header lists it 0 times, expected once");
     check("default a(0x1)", "default a()", "table t: the default action has 0 values for 1 parameters");
     check(

@@ -1,7 +1,8 @@
 //! Tables: keys, actions, entries, and applying them.
 //!
 //! Each table of each control instance becomes one [`ir::Table`] the first time it is applied. An action that several
-//! tables of the instance list becomes one [`ir::Action`], unless it is bound to arguments.
+//! tables of the instance list becomes one [`ir::Action`], unless it is bound to arguments: then it becomes one for each
+//! table, all with one control-plane name.
 
 use num_bigint::{BigInt, BigUint};
 use num_traits::{One, ToPrimitive, Zero};
@@ -119,9 +120,10 @@ impl Lowerer<'_> {
         }
         self.ir.tables[table.index()].keys = keys.clone();
 
-        let mut actions = Vec::new();
+        let mut actions: Vec<ir::TableAction> = Vec::new();
         for listed in &declaration.actions {
             let action = self.table_action(&listed.action)?;
+            self.check_name_is_new(&actions, action, listed.action.span)?;
             let has = |name: &str| listed.annotations.iter().any(|a| a.name.text == name);
             actions.push(ir::TableAction {
                 action,
@@ -135,6 +137,7 @@ impl Lowerer<'_> {
             None => {
                 // `NoAction` that the program need not list.
                 let action = self.table_action(&declaration.default)?;
+                self.check_name_is_new(&actions, action, declaration.span)?;
                 actions.push(ir::TableAction { action, table_only: false, default_only: true });
                 actions.len() as u32 - 1
             }
@@ -168,6 +171,21 @@ impl Lowerer<'_> {
         Ok(table)
     }
 
+    /// Refuses an action whose control-plane name another one in the table's list has.
+    fn check_name_is_new(
+        &mut self,
+        listed: &[ir::TableAction],
+        action: ir::ActionId,
+        span: Span,
+    ) -> Lowered<()> {
+        let name = |id: ir::ActionId| &self.ir.actions[id.index()].control_name;
+        if listed.iter().all(|a| name(a.action) != name(action)) {
+            return Ok(());
+        }
+        let what = format!("a table with two actions of the control-plane name `{}`", name(action));
+        self.unsupported(span, what)
+    }
+
     fn properties(&mut self, table: ir::TableId, declaration: &typed::Table) -> Lowered<()> {
         for (name, e) in &declaration.properties {
             // How the priorities of entries are counted: [`Lowerer::priorities`].
@@ -184,16 +202,17 @@ impl Lowerer<'_> {
 
     /// The IR's priority of each entry, the smaller the more important.
     ///
+    /// Where no entry has the standard's priority, bmv2's `@priority` counts, the smaller the more important; an entry
+    /// without that has its position, from 1 (p4c, `backends/bmv2/common/control.h`, `convertTableEntries`).
+    ///
     /// P4_16 "entry priorities": an entry without takes the one before it, `priority_delta` less important. Larger ones
     /// win unless `largest_priority_wins` is false; then the number is the IR's. Otherwise the IR counts from the largest
     /// that P4Runtime knows, as bmv2's server does.
     fn priorities(&mut self, table: &typed::Table) -> Lowered<Vec<u32>> {
-        let n = table.entries.len();
-        let larger_wins = table.largest_priority_wins;
-        if larger_wins && table.entries.iter().all(|e| e.priority.is_none()) {
-            // As p4c numbers them for bmv2.
-            return Ok((1..=n as u32).collect());
+        if table.entries.iter().all(|e| e.priority.is_none()) {
+            return (1..).zip(&table.entries).map(|(place, e)| self.bmv2_priority(e, place)).collect();
         }
+        let larger_wins = table.largest_priority_wins;
         let delta = match table.properties.iter().find(|(name, _)| name == "priority_delta") {
             Some((_, typed::Expr { kind: ExprKind::Int(delta), .. })) => delta.clone(),
             _ => BigInt::one(),
@@ -215,6 +234,16 @@ impl Lowerer<'_> {
             last = Some(priority);
         }
         Ok(out)
+    }
+
+    fn bmv2_priority(&mut self, entry: &typed::Entry, position: u32) -> Lowered<u32> {
+        let Some(annotation) = entry.annotations.iter().find(|a| a.name.text == "priority") else {
+            return Ok(position);
+        };
+        match annotation.body.integer().and_then(|n| n.to_u32()) {
+            Some(priority) if priority <= i32::MAX as u32 => Ok(priority),
+            _ => self.unsupported(annotation.span, "a `@priority` that is no integer literal below 2^31"),
+        }
     }
 
     fn key_match(&mut self, set: &KeySet, key: &ir::Key, ty: &Type, span: Span) -> Lowered<KeyMatch> {
@@ -311,7 +340,8 @@ impl Lowerer<'_> {
         let loc = self.loc(declaration.span);
         let ir_id = ir::ActionId(self.ir.actions.len() as u32);
         let (fields, headers) = (self.ir.fields.len(), self.ir.headers.len());
-        self.ir.actions.push(ir::Action { name, params: Vec::new(), body: ir::Cfg::default(), loc });
+        let (control_name, params, body) = (path.clone(), Vec::new(), ir::Cfg::default());
+        self.ir.actions.push(ir::Action { name, control_name, params, body, loc });
         let scope = self.new_scope(home, path.clone(), false);
 
         // Tables may be applied several times.
@@ -365,7 +395,7 @@ impl Lowerer<'_> {
                 let what = format!("an action parameter of type {}", self.type_name(&ty));
                 return self.unsupported(var.span, what);
             };
-            let name = format!("{}.{}", self.ir.actions[ir_id.index()].name, var.name);
+            let name = format!("{}.{}", self.ir.actions[ir_id.index()].name, param.control_name);
             let field = self.field(&name, width, FieldKind::ActionData(ir_id));
             self.ir.actions[ir_id.index()].params.push(field);
             arg.value = Some(Value::Scalar(ir::Expr::Field(field)));
@@ -485,7 +515,8 @@ impl Lowerer<'_> {
             terminator_loc: ir::Loc(0),
         };
         let body = ir::Cfg { nodes: vec![node] };
-        self.ir.actions.push(ir::Action { name, params: Vec::new(), body, loc: ir::Loc(0) });
+        let (control_name, params) = (name.clone(), Vec::new());
+        self.ir.actions.push(ir::Action { name, control_name, params, body, loc: ir::Loc(0) });
         let id = ir::ActionId(self.ir.actions.len() as u32 - 1);
         self.member_action = Some(id);
         id

@@ -8,13 +8,17 @@ use p4jet_ir::{Expr, FieldId, Loc, Op};
 use crate::context::Lowerer;
 
 impl Lowerer<'_> {
-    /// An action before `new` with the given name and the same parameters and code, whatever the source places.
+    /// An action before `new` with the given control-plane name and the same parameters and code, whatever the source
+    /// places.
     pub(crate) fn twin(&self, name: &str, new: ir::ActionId) -> Option<ir::ActionId> {
-        let new = &self.ir.actions[new.index()];
+        let params = |id: ir::ActionId| {
+            let params = &self.ir.actions[id.index()].params;
+            params.iter().map(|f| (self.ir.param_name(id, *f), self.ir.width(*f))).collect::<Vec<_>>()
+        };
+        let (new_params, new) = (params(new), &self.ir.actions[new.index()]);
         let same = |old: &&ir::ActionId| {
-            let old = &self.ir.actions[old.index()];
-            let widths = |a: &ir::Action| a.params.iter().map(|f| self.ir.width(*f)).collect::<Vec<_>>();
-            widths(old) == widths(new) && comparable(old, &old.params) == comparable(new, &old.params)
+            let (old_params, old) = (params(**old), &self.ir.actions[old.index()]);
+            old_params == new_params && comparable(old, &old.params) == comparable(new, &old.params)
         };
         self.actions_named.get(name)?.iter().find(same).copied()
     }

@@ -55,6 +55,23 @@ pub enum AnnotationBody {
     KeyValues(Vec<(Ident, Expr)>),
 }
 
+impl AnnotationBody {
+    /// The number, if it is just an integer literal: `(3)`, `[3]`.
+    pub fn integer(&self) -> Option<BigInt> {
+        match self {
+            AnnotationBody::Tokens(tokens) => match tokens.as_slice() {
+                [token] if !token.is_string => Some(crate::literal::parse(&token.text).ok()?.value),
+                _ => None,
+            },
+            AnnotationBody::Exprs(exprs) => match exprs.as_slice() {
+                [Expr { kind: ExprKind::Int(literal), .. }] => Some(literal.value.clone()),
+                _ => None,
+            },
+            AnnotationBody::Empty | AnnotationBody::KeyValues(_) => None,
+        }
+    }
+}
+
 /// A token inside `@name( … )`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnnotationToken {

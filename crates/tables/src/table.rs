@@ -11,8 +11,7 @@ use crate::rows::{Rows, SLOTS_MAX, row_words};
 use crate::view::{Parts, Structure, View, ViewHandle, structure_of};
 use crate::{Action, Entry, EntryHandle, KeyMatch, TableError, TableSpec};
 use num_bigint::BigUint;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -47,7 +46,8 @@ pub struct Table {
     layout: KeyLayout,
     index: Index,
     slots: Vec<Slot>,
-    free_slots: BinaryHeap<Reverse<u32>>,
+    /// Slots below the length of `slots` without entry.
+    free_slots: BTreeSet<u32>,
     len: usize,
     /// Age of the next entry.
     sequence: u64,
@@ -197,7 +197,7 @@ impl Table {
         Table {
             index: Index::new(&spec),
             slots: Vec::new(),
-            free_slots: BinaryHeap::new(),
+            free_slots: BTreeSet::new(),
             len: 0,
             sequence: 0,
             rows,
@@ -246,7 +246,25 @@ impl Table {
 
     /// Adds an entry; bits of its key that do not matter are cleared. The priority counts only in tables with a ternary,
     /// range or optional key; elsewhere it is stored as 0.
-    pub fn insert(&mut self, mut entry: Entry) -> Result<EntryHandle, TableError> {
+    pub fn insert(&mut self, entry: Entry) -> Result<EntryHandle, TableError> {
+        let slot = self.free_slots.first().copied().unwrap_or(self.slots.len() as u32);
+        self.insert_at(slot, entry)
+    }
+
+    /// Brings back an entry that was removed, under the handle that it had. If its slot has another entry by now, this is
+    /// [`Self::insert`].
+    pub fn restore(&mut self, handle: EntryHandle, entry: Entry) -> Result<EntryHandle, TableError> {
+        let slot = handle.0 & (SLOTS_MAX - 1);
+        let in_use = self.slots.get(slot as usize).is_some_and(|s| s.stored.is_some());
+        if in_use || slot >= self.spec.size {
+            return self.insert(entry);
+        }
+        self.insert_at(slot, entry)?;
+        self.slots[slot as usize].generation = (handle.0 >> 24) as u8;
+        Ok(handle)
+    }
+
+    fn insert_at(&mut self, slot: u32, mut entry: Entry) -> Result<EntryHandle, TableError> {
         key::check(&self.spec, &mut entry.key)?;
         check_action(&self.spec, &entry.action)?;
         if key::order_of(&self.spec) != key::Order::Priority {
@@ -259,7 +277,6 @@ impl Table {
         if self.len >= size as usize {
             return Err(TableError::Full { size });
         }
-        let slot = self.free_slots.peek().map_or(self.slots.len() as u32, |free| free.0);
         let row = self.rows.take(&self.spec, &entry.action, Some(slot), None)?;
         let rank = rank(&self.spec, &entry, self.sequence);
         let (place, stale) = match self.finder.insert(&self.layout, &entry.key, rank, row) {
@@ -275,12 +292,12 @@ impl Table {
         self.sequence += 1;
         self.len += 1;
         self.index.insert(&self.layout, &entry, rank, slot);
-        let stored = Some(Stored { entry, rank, row, place });
-        if self.free_slots.pop().is_some() {
-            self.slots[slot as usize].stored = stored;
-        } else {
-            self.slots.push(Slot { generation: 0, stored });
+        while self.slots.len() <= slot as usize {
+            self.free_slots.insert(self.slots.len() as u32);
+            self.slots.push(Slot { generation: 0, stored: None });
         }
+        self.free_slots.remove(&slot);
+        self.slots[slot as usize].stored = Some(Stored { entry, rank, row, place });
         Ok(self.handle(slot))
     }
 
@@ -331,7 +348,7 @@ impl Table {
         }
         self.index.remove(&self.layout, &stored.entry, stored.rank);
         self.rows.release(&self.spec, &stored.entry.action, stored.row);
-        self.free_slots.push(Reverse(slot));
+        self.free_slots.insert(slot);
         self.len -= 1;
         Ok(stored.entry)
     }
@@ -365,7 +382,8 @@ impl Table {
         self.index.find(&self.layout, &key, priority).map(|slot| self.handle(slot))
     }
 
-    /// Removes all entries. Handles begin at 0 again, as in bmv2. The default action stays.
+    /// Removes all entries. Handles begin at 0 again, generations too, as in bmv2 (`MatchUnitAbstract::reset_state`). The
+    /// default action stays.
     pub fn clear(&mut self) {
         self.finder = Finder::new(&self.spec, &self.layout);
         self.new_view();

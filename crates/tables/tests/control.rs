@@ -52,6 +52,42 @@ fn handles_are_reused_lowest_first_with_the_next_generation() {
 }
 
 #[test]
+fn removed_entries_return_under_their_handles() {
+    let mut table = Table::new(spec(10));
+    for i in 0..4 {
+        table.insert(entry(i, 0, 0)).unwrap();
+    }
+    // The last slot is in its second generation.
+    table.delete(EntryHandle(3)).unwrap();
+    table.insert(entry(3, 0, 0)).unwrap();
+    let before: Vec<_> = table.entries().map(|(h, e)| (h, e.clone())).collect();
+    let restore = |table: &mut Table, handle: EntryHandle| {
+        let entry = before.iter().find(|(h, _)| *h == handle).unwrap().1.clone();
+        assert_eq!(table.restore(handle, entry), Ok(handle));
+    };
+
+    table.delete(EntryHandle(1)).unwrap();
+    restore(&mut table, EntryHandle(1));
+    assert!(table.entries().map(|(h, e)| (h, e.clone())).eq(before.iter().cloned()));
+
+    table.clear();
+    restore(&mut table, EntryHandle(3 | 1 << 24));
+    // The slots before it are free.
+    assert_eq!(table.insert(entry(0, 0, 0)).unwrap().0, 0);
+    restore(&mut table, EntryHandle(2));
+    restore(&mut table, EntryHandle(1));
+    assert!(table.entries().map(|(h, e)| (h, e.clone())).eq(before.iter().cloned()));
+    assert_eq!(table.insert(entry(4, 0, 0)).unwrap().0, 4);
+
+    // Somebody has the slot, or the key.
+    table.delete(EntryHandle(1)).unwrap();
+    table.insert(entry(5, 0, 0)).unwrap();
+    assert_eq!(table.restore(EntryHandle(1), entry(1, 0, 0)), Ok(EntryHandle(5)));
+    let duplicate = TableError::Duplicate { existing: EntryHandle(5) };
+    assert_eq!(table.restore(EntryHandle(7), entry(1, 0, 0)), Err(duplicate));
+}
+
+#[test]
 fn errors_change_nothing() {
     let mut table = Table::new(spec(2));
     table.insert(entry(1, 0x0a00_0000, 8)).unwrap();

@@ -107,7 +107,11 @@ impl Dump<'_> {
                 Direction::Out => "out ",
                 Direction::InOut => "inout ",
             };
-            format!("{dir}{} {}", self.ty(&var.ty), var.name)
+            let known_as = match p.control_name == var.name {
+                true => String::new(),
+                false => format!(" `{}`", p.control_name),
+            };
+            format!("{dir}{} {}{known_as}", self.ty(&var.ty), var.name)
         };
         params.iter().map(one).collect::<Vec<_>>().join(", ")
     }
@@ -171,8 +175,9 @@ impl Dump<'_> {
                 let sets: Vec<String> = entry.keysets.iter().map(|k| d.keyset(k)).collect();
                 let priority = entry.priority.as_ref().map(|p| format!("priority {p}: ")).unwrap_or_default();
                 let constant = if entry.is_const { "const " } else { "" };
-                let text =
-                    format!("entry {constant}{priority}({}) : {}", sets.join(", "), d.action(&entry.action));
+                let notes: String = entry.annotations.iter().map(|a| format!(" @{}", a.name.text)).collect();
+                let action = d.action(&entry.action);
+                let text = format!("entry {constant}{priority}({}) : {action}{notes}", sets.join(", "));
                 d.line(&text);
             }
             for (name, value) in &t.properties {

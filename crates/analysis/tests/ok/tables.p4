@@ -10,7 +10,7 @@ control Work(inout Headers hdr, inout Meta meta, inout standard_metadata_t std) 
     direct_counter(CounterType.packets) hits;
     action drop() { mark_to_drop(std); }
     @name(".forward")
-    action send(bit<9> port) { std.egress_spec = port; }
+    action send(@name("egress port") bit<9> port) { std.egress_spec = port; }
     action mark(inout bit<8> what, bit<8> value) { what = value; }
     @name("l2")
     table switching {
@@ -37,7 +37,7 @@ control Work(inout Headers hdr, inout Meta meta, inout standard_metadata_t std) 
         actions = { send; }
         const entries = {
             (0xff0000000000 &&& 0xff0000000000, 1 .. 5, 7): send(3);
-            (_, 7, _): send(port = 4);
+            (_, 7, _): send(port = 4) @priority(1);
         }
         implementation = action_profile(32);
     }

@@ -1,4 +1,4 @@
-// Tables: kinds of key, entries, priorities, defaults, bound arguments, hit, action_run, direct counters.
+// Tables: kinds of key, entries, priorities, names of action data, defaults, bound arguments, hit, action_run, direct counters.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -33,7 +33,7 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
         where = what;
         hits.count();
     }
-    action out_(bit<9> port) {
+    action out_(@name("egress port") bit<9> port) {
         standard_metadata.egress_spec = port;
     }
     action stop() {
@@ -64,6 +64,16 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
         }
         size = 16;
     }
+    table bmv2 {
+        key = { hdr.h.a : ternary; }
+        actions = { out_; NoAction; }
+        const entries = {
+            1: out_(1) @priority(3);
+            2: out_(2);
+            3: out_(3) @priority[0x1];
+            4: out_(4);
+        }
+    }
     @hidden table keyless {
         actions = { stop; NoAction; }
     }
@@ -76,6 +86,7 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
             default: { meta.x = 3; }
         }
         meta.hit = few.apply().hit;
+        bmv2.apply();
     }
 }
 

@@ -1,4 +1,4 @@
-// Actions of one control-plane name: the same code is one action, other code gets another name.
+// Actions of one control-plane name: the same code with the same names of parameters is one action, else another inside.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -51,12 +51,20 @@ control E(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
     @name(".put") action put(bit<8> v) {
         hdr.h.a = v;
     }
+    @name(".put") action put_other(@name("other") bit<8> v) {
+        hdr.h.a = v;
+    }
     table one {
         key = { hdr.h.a : exact; }
         actions = { put; nop; }
     }
+    table two {
+        key = { hdr.h.a : exact; }
+        actions = { put_other; }
+    }
     apply {
         one.apply();
+        two.apply();
     }
 }
 

@@ -7,7 +7,6 @@ use num_bigint::BigUint;
 use p4jet_externs::{CounterValue, CrcParams, StateError};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch, TableError};
-use std::collections::HashMap;
 
 /// What a change gave.
 #[derive(Default)]
@@ -27,7 +26,6 @@ pub(super) enum Undo {
 /// How to take the rarer changes back.
 pub(super) enum UndoOther {
     Modify(TableId, EntryHandle, Action),
-    /// The table gives the entries new handles when they return.
     Delete(TableId, Vec<Removed>),
     Default(TableId, Action),
     /// By index; for a direct counter that is an entry's handle.
@@ -183,28 +181,24 @@ impl Control {
     /// Takes changes back, the last one first. What was possible before is possible again, so nothing here can fail
     /// unless somebody else changed the same things meanwhile; those changes stay.
     pub(super) fn take_back(&self, log: Vec<Undo>) {
-        // Entries that returned under a new handle: older changes know them by the old one.
-        let mut moved: HashMap<(TableId, EntryHandle), EntryHandle> = HashMap::new();
         for undo in log.into_iter().rev() {
-            let now = |table, handle| moved.get(&(table, handle)).copied().unwrap_or(handle);
             let other = match undo {
                 Undo::Insert(table, handle) => {
-                    let _ = self.switch.table(table).delete(now(table, handle));
+                    let _ = self.switch.table(table).delete(handle);
                     continue;
                 }
                 Undo::Other(other) => *other,
             };
             match other {
                 UndoOther::Modify(table, handle, action) => {
-                    let _ = self.switch.table(table).modify(now(table, handle), action);
+                    let _ = self.switch.table(table).modify(handle, action);
                 }
                 UndoOther::Delete(table, removed) => {
                     for Removed { handle, entry, counts } in removed {
-                        let inserted = self.switch.table(table).insert(entry);
-                        if let Ok(new) = inserted {
-                            moved.insert((table, handle), new);
+                        let restored = self.switch.table(table).restore(handle, entry);
+                        if let Ok(handle) = restored {
                             for (counter, value) in counts {
-                                let _ = self.write_counter(counter, new.0, value);
+                                let _ = self.write_counter(counter, handle.0, value);
                             }
                         }
                     }
@@ -213,9 +207,7 @@ impl Control {
                     let _ = self.switch.table(table).set_default(action);
                 }
                 UndoOther::Counters(counter, values) => {
-                    let table = self.direct_table(counter);
                     for (index, value) in values {
-                        let index = table.map_or(index, |table| now(table, EntryHandle(index)).0);
                         let _ = self.write_counter(counter, index, value);
                     }
                 }

@@ -20,8 +20,8 @@ pub struct LoadSummary {
 impl Control {
     /// Carries out a file of commands: one a line, `#` starts a comment. A bad line leaves nothing of the file in effect:
     /// every line is checked against the program before the first takes effect, and changes that the tables refuse after
-    /// all (a duplicate, a full table) take back those before them. Entries that the file deleted return under new
-    /// handles then.
+    /// all (a duplicate, a full table) take back those before them. Entries that the file deleted return under the handles
+    /// that they had.
     pub fn load(&mut self, name: &str, text: &str) -> Result<LoadSummary, LoadError> {
         let error = |line: usize, error: CommandError| LoadError {
             file: name.to_string(),

@@ -27,7 +27,7 @@ fn action(program: &Program, id: ActionId) -> String {
     let names = param_names(program, id);
     let params =
         names.iter().zip(&action.params).map(|(name, field)| format!("{name}({})", program.width(*field)));
-    format!("{:30} [{}]\n", action.name, params.collect::<Vec<_>>().join(",\t"))
+    format!("{:30} [{}]\n", action.control_name, params.collect::<Vec<_>>().join(",\t"))
 }
 
 /// The actions of one table.
@@ -53,7 +53,7 @@ pub(super) fn switch_info(program: &Program, names: &Names) -> String {
     let rows = [
         ("program", program.name.clone()),
         ("tables", names.tables.names().count().to_string()),
-        ("actions", program.actions.len().to_string()),
+        ("actions", names.actions.names().count().to_string()),
         ("counters", count(|k| !matches!(k, InstanceKind::Register { .. })).to_string()),
         ("registers", count(|k| matches!(k, InstanceKind::Register { .. })).to_string()),
     ];
@@ -110,7 +110,7 @@ fn data_with_widths<'a>(
 
 /// `Action entry: MyIngress.route - 001122334455, 0003`
 fn action_entry(program: &Program, table: &Table, call: &Action) -> String {
-    let name = &program.actions[table.actions[call.action as usize].action.index()].name;
+    let name = &program.actions[table.actions[call.action as usize].action.index()].control_name;
     let data: Vec<_> = data_with_widths(program, table, call).map(|(v, w)| hex(v, w)).collect();
     format!("Action entry: {name} - {}\n", data.join(", "))
 }

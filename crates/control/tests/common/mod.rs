@@ -23,6 +23,7 @@ field meta.crc: 16 metadata
 field "ingress.forward.dst": 48 data ingress.forward
 field "ingress.forward.port": 9 data ingress.forward
 field "ingress.out.port": 9 data ingress.out
+field "ingress.out_2.port": 9 data ingress.out_2
 header hdr.eth valid hdr.eth.$valid$ { hdr.eth.dst, hdr.eth.src, hdr.eth.type }
 
 instance ingress.cells register 16 size 4
@@ -32,6 +33,7 @@ instance ingress.hits direct_counter packets_and_bytes on ingress.l2
 
 action ingress.forward(ingress.forward.dst, ingress.forward.port) { n0: meta.port = ingress.forward.port return }
 action ingress.out(ingress.out.port) { n0: meta.port = ingress.out.port return }
+action ingress.out_2 as ingress.out(ingress.out_2.port) { n0: meta.crc = 0x1:16 meta.port = ingress.out_2.port return }
 action ingress.deny() { n0: drop "drop" }
 action NoAction() { n0: return }
 
@@ -73,7 +75,7 @@ table ingress.fixed {
   const_entries
 }
 table egress.ipv4_out {
-  action ingress.out
+  action ingress.out_2
   action NoAction
   default NoAction()
   size 1

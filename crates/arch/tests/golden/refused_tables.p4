@@ -1,0 +1,79 @@
+// Tables that the control plane could not tell about, or that bmv2 would not take.
+#include <core.p4>
+#include <v1model.p4>
+
+header h_t {
+    bit<8> a;
+    bit<8> b;
+}
+
+struct headers_t {
+    h_t h;
+}
+
+struct metadata_t {}
+
+parser P(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    state start {
+        packet.extract(hdr.h);
+        transition accept;
+    }
+}
+
+control V(inout headers_t hdr, inout metadata_t meta) {
+    apply {}
+}
+
+control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    @name("go") action one() {
+        hdr.h.a = 1;
+    }
+    @name("go") action two() {
+        hdr.h.a = 2;
+    }
+    @name(".NoAction") action nothing() {}
+    table names {
+        key = { hdr.h.a : exact; }
+        actions = { one; two; }
+    }
+    table default_name {
+        key = { hdr.h.a : exact; }
+        actions = { nothing; }
+    }
+    table priorities {
+        key = { hdr.h.a : ternary; }
+        actions = { one; }
+        const entries = {
+            1: one() @priority("first");
+        }
+    }
+    table large {
+        key = { hdr.h.a : ternary; }
+        actions = { one; }
+        const entries = {
+            1: one() @priority(0x80000000);
+        }
+    }
+    apply {
+        names.apply();
+        default_name.apply();
+        priorities.apply();
+        large.apply();
+    }
+}
+
+control E(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    apply {}
+}
+
+control C(inout headers_t hdr, inout metadata_t meta) {
+    apply {}
+}
+
+control D(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr);
+    }
+}
+
+V1Switch(P(), V(), I(), E(), C(), D()) main;
