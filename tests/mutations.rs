@@ -4,7 +4,7 @@
 //!
 //! The seed of a case is its number, so that it can be repeated alone: `CASE=1234 cargo test --release -p p4jet-cli --test
 //! mutations`. A case that kills the process (stack, memory) is the one whose number stands in the file `mutations.case`
-//! in the target folder for tests; one that takes too long aborts the process with its text on standard error.
+//! in the target folder for tests; one that does not end in time aborts the process with its text on standard error.
 //!
 //! Blind spots: programs that differ from the shipped ones by more than a few edits; deep structure (crates/syntax has
 //! tests for that); what the packets below do not reach.
@@ -28,7 +28,10 @@ use std::time::{Duration, Instant};
 /// Without optimisation a case takes about ten times as long.
 const CASES: u64 = if cfg!(debug_assertions) { 1_000 } else { 10_000 };
 const CASES_BY_BINARY: u64 = 50;
+/// Of processor time: a machine that is busy with other things makes no case wrong.
 const CASE_TIME_MAX: Duration = Duration::from_secs(2);
+/// For a case that waits instead of working, and for a whole process.
+const CASE_WAIT_MAX: Duration = Duration::from_secs(20);
 /// The stack of the binary's main thread.
 const STACK_BYTES: usize = 8 << 20;
 /// Distinct panics to report.
@@ -363,6 +366,8 @@ fn mutate_gently(random: &mut Random, seed: &Seed) -> String {
     words.concat()
 }
 
+/// One of so many cases is tried with its program's entries.
+const ENTRIES_EVERY: u64 = 5;
 /// Packets that a case is tried with, of those its program has.
 const FRAMES_EACH: usize = 12;
 
@@ -440,6 +445,15 @@ fn lock<T>(shared: &Shared<T>) -> std::sync::MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Processor time of this process.
+fn processor_time() -> Duration {
+    // proc(5): utime and stime are fields 14 and 15, the third being the first after the name; 100 ticks a second.
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|t| t.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10)
+}
+
 /// Ends the process when a case takes too long: nothing else can stop it.
 fn watch(current: &Shared<Option<Current>>) {
     let current = current.clone();
@@ -506,7 +520,9 @@ fn mutated_programs_get_an_answer() {
                         let own = (0..FRAMES_EACH)
                             .map(|i| &seed.frames[(number as usize * 7 + i * 5) % seed.frames.len()]);
                         let all: Vec<&Vec<u8>> = frames.iter().chain(own).collect();
-                        compare(&reference, &optimised, &seed.entries, &all);
+                        // Routes take much memory, and so time.
+                        let entries = if number % ENTRIES_EVERY == 0 { &seed.entries[..] } else { "" };
+                        compare(&reference, &optimised, entries, &all);
                         "machine code made"
                     }
                 }));
@@ -552,7 +568,7 @@ fn the_binary_answers_too() {
         let path = dir.write(&format!("{}.p4", seed.name), &text);
         let start = Instant::now();
         let output = run(&["check", &path]);
-        assert!(start.elapsed() < CASE_TIME_MAX, "case {number} takes {:?}", start.elapsed());
+        assert!(start.elapsed() < CASE_WAIT_MAX, "case {number} takes {:?}", start.elapsed());
         match output.status {
             0 => assert_eq!(output.stdout, "", "case {number}"),
             1 => assert!(output.stderr.contains("error"), "case {number}: {}", output.stderr),
