@@ -3,6 +3,7 @@
 
 use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
+use crate::output::say;
 use p4jet_dataplane::{EngineKind, Switch, Worker};
 use p4jet_packet::{Batch, PORT_DROP, Pool};
 use p4jet_ports::{LoopPort, Port};
@@ -75,6 +76,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let compile_ms = start.elapsed().as_secs_f64() * 1e3;
     let start = Instant::now();
     if let Some(path) = &args.commands {
+        // What reading commands say would not be JSON.
         compile::load_commands(&switch, path)?;
     }
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
@@ -96,9 +98,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "ns_per_packet": round(1e3 / m.mpps()), "drops": m.drops, "per_port": per_port,
             "compile_ms": round(compile_ms), "load_ms": round(load_ms), "digest": digest,
         });
-        println!("{line}");
+        say!("{line}")?;
     } else {
-        println!(
+        say!(
             "{}: {:.2} Mpps, {:.1} ns a packet ({engine_name}, {entries} entries, {} packets in {:.2} s, {} dropped)",
             switch.program().name,
             m.mpps(),
@@ -106,11 +108,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             m.packets,
             m.seconds,
             m.drops
-        );
+        )?;
         for (port, n) in &m.per_port {
-            println!("port {port}: {n} packets");
+            say!("port {port}: {n} packets")?;
         }
-        println!("compiled in {compile_ms:.2} ms, entries loaded in {load_ms:.1} ms, digest {digest}");
+        say!("compiled in {compile_ms:.2} ms, entries loaded in {load_ms:.1} ms, digest {digest}")?;
     }
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
+use crate::output;
+use crate::output::say;
 use p4jet_dataplane::EngineKind;
 use std::time::Instant;
 
@@ -28,7 +30,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut compiled = compile::compile(&args.program)?;
     if args.ir {
-        print!("{}", p4jet_ir::text::print(&compiled.program));
+        output::write(format_args!("{}", p4jet_ir::text::print(&compiled.program)))?;
     }
     let start = Instant::now();
     let switch = compile::switch(compiled.program.clone())?;
@@ -40,17 +42,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             .map_err(|e| Failure::Input(switch.describe(&e)))?;
         compiled.times.push(("machine code", start.elapsed()));
         if let Some(listing) = code.listing() {
-            print!("{listing}");
+            output::write(format_args!("{listing}"))?;
         }
     } else {
         switch.worker(EngineKind::Interp).map_err(Failure::Input)?;
     }
     if args.time {
         for (stage, time) in &compiled.times {
-            println!("{stage:<14}{:>9.3} ms", time.as_secs_f64() * 1e3);
+            say!("{stage:<14}{:>9.3} ms", time.as_secs_f64() * 1e3)?;
         }
         let total: f64 = compiled.times.iter().map(|(_, t)| t.as_secs_f64()).sum();
-        println!("{:<14}{:>9.3} ms", "all", total * 1e3);
+        say!("{:<14}{:>9.3} ms", "all", total * 1e3)?;
     }
     Ok(())
 }

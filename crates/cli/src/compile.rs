@@ -1,6 +1,7 @@
 //! From a file name to a switch: the options that all commands share, and the stages of the compiler in order.
 
 use crate::failure::Failure;
+use crate::output;
 use clap::ValueEnum;
 use p4jet_dataplane::{EngineKind, Switch};
 use p4jet_ir::Program;
@@ -126,14 +127,23 @@ fn compile_parsed(
 
     let architecture = if arch == "auto" { p4jet_arch::detect(&typed) } else { p4jet_arch::by_name(arch) };
     let Some(architecture) = architecture else {
-        show(&diagnostics, &sources);
         let known = p4jet_arch::names().join(", ");
-        return Err(if arch == "auto" {
-            Failure::Input(format!(
-                "{name}: `main` is of no architecture that p4jet knows; expected the package of one of: {known}"
-            ))
-        } else {
-            Failure::Usage(format!("unknown architecture `{arch}`; expected auto or one of: {known}"))
+        if arch == "auto"
+            && let Some(main) = typed.main
+        {
+            let main = &typed.instances[main.index()];
+            diagnostics.push(
+                Diagnostic::unsupported(main.span, "the architecture of this package")
+                    .note(format!("p4jet knows the packages of: {known}")),
+            );
+        }
+        show(&diagnostics, &sources);
+        return Err(match arch {
+            "auto" => Failure::Reported,
+            "psa" | "pna" => {
+                Failure::Usage(format!("not supported yet: architecture `{arch}`; now: {known}"))
+            }
+            _ => Failure::Usage(format!("unknown architecture `{arch}`; expected auto or one of: {known}")),
         });
     };
 
@@ -180,11 +190,23 @@ pub fn switch(program: Program) -> Result<Arc<Switch>, Failure> {
     Switch::new(program).map_err(Failure::Input)
 }
 
-/// Loads a file of runtime commands.
-pub fn load_commands(switch: &Arc<Switch>, path: &Path) -> Result<usize, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|e| Failure::unreadable(path, &e))?;
+/// Refuses port numbers that the program could not tell from others.
+pub fn check_port(switch: &Switch, port: u32) -> Result<(), Failure> {
+    if port <= switch.port_max() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "port {port}: {} has port numbers from 0 to {}",
+        switch.program().name,
+        switch.port_max()
+    )))
+}
+
+/// Loads a file of runtime commands; gives what those that read had to say.
+pub fn load_commands(switch: &Arc<Switch>, path: &Path) -> Result<String, Failure> {
+    let text = output::read_text(path)?;
     let mut control = p4jet_control::Control::new(Arc::clone(switch));
     let summary =
         control.load(&path.display().to_string(), &text).map_err(|e| Failure::Input(e.to_string()))?;
-    Ok(summary.commands)
+    Ok(summary.output)
 }

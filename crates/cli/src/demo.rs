@@ -3,6 +3,7 @@
 use crate::bench;
 use crate::compile;
 use crate::failure::Failure;
+use crate::output::say;
 use p4jet_control::Control;
 use p4jet_dataplane::{EngineKind, Switch};
 use p4jet_ports::LoopPort;
@@ -36,24 +37,24 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let code_time = start.elapsed();
     let total: f64 =
         compiled.times.iter().map(|(_, t)| t.as_secs_f64()).sum::<f64>() + code_time.as_secs_f64();
-    println!("simple_router.p4: an IPv4 router in P4_16, {} lines", PROGRAM.lines().count());
+    say!("simple_router.p4: an IPv4 router in P4_16, {} lines", PROGRAM.lines().count())?;
     let stages: Vec<String> =
         compiled.times.iter().map(|(s, t)| format!("{s} {:.2}", t.as_secs_f64() * 1e3)).collect();
-    println!(
+    say!(
         "compiled to machine code in {:.2} ms ({}, machine code {:.2})\n",
         total * 1e3,
         stages.join(", "),
         code_time.as_secs_f64() * 1e3
-    );
+    )?;
 
     let commands = entries();
     load(&switch, &commands)?;
-    println!(
+    say!(
         "{} entries loaded ({ROUTES} routes, {NEXT_HOPS} next hops, {PORTS} ports)\n",
         bench::entries(&switch)
-    );
+    )?;
 
-    println!("What it does with single packets:");
+    say!("What it does with single packets:")?;
     let mut worker = switch.worker(EngineKind::Jit).map_err(Failure::Input)?;
     let mut wrong_checksum = packet(route(3) | 7, 64);
     wrong_checksum[24] ^= 0x55;
@@ -66,7 +67,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for (what, frame) in &samples {
         let result = worker.process_one(0, frame);
         match result.sent.first() {
-            Some((port, out)) => println!(
+            Some((port, out)) => say!(
                 "  {what}: leaves by port {port} for {}, TTL {} is now {}, checksum {:02x}{:02x} is now {:02x}{:02x}",
                 mac(&out[0..6]),
                 frame[22],
@@ -75,20 +76,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 frame[25],
                 out[24],
                 out[25]
-            ),
-            None => println!("  {what}: dropped ({})", result.dropped.unwrap_or_default()),
+            )?,
+            None => say!("  {what}: dropped ({})", result.dropped.unwrap_or_default())?,
         }
     }
 
     let reference = compile::switch(compiled.lowered)?;
     load(&reference, &commands)?;
     let (trace, _) = reference.trace(0, &samples[3].1).map_err(Failure::Input)?;
-    println!("\nWhy the last one was dropped (as `p4jet trace` tells it):");
+    say!("\nWhy the last one was dropped (as `p4jet trace` tells it):")?;
     for line in trace.render(reference.program()).lines() {
-        println!("  {line}");
+        say!("  {line}")?;
     }
 
-    println!("\nHow fast, one core, 60-byte packets, memory ports:");
+    say!("\nHow fast, one core, 60-byte packets, memory ports:")?;
     let frames: Vec<Vec<u8>> = (0..PACKETS)
         .map(|i| {
             let random = scramble(i);
@@ -107,13 +108,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             .map_err(|e| Failure::Environment(format!("no memory for packets: {e}")))?;
         digests.push(bench::digest(&mut worker, &mut source, &mut pool)?);
         let m = bench::measure(&mut worker, &mut source, &mut pool, seconds)?;
-        println!("  {name:<13}{:>10.3} Mpps {:>10.1} ns a packet", m.mpps(), 1e3 / m.mpps());
+        say!("  {name:<13}{:>10.3} Mpps {:>10.1} ns a packet", m.mpps(), 1e3 / m.mpps())?;
     }
     if digests[0] != digests[1] {
         return Err(Failure::Input("internal error: the engines' outputs differ (please report)".into()));
     }
-    println!("  both forwarded {PACKETS} packets to the same bytes (digest {})", digests[0]);
-    println!("\nNext: p4jet run PROGRAM.p4 -i 0@IFNAME -i 1@IFNAME (docs/commands.md)");
+    say!("  both forwarded {PACKETS} packets to the same bytes (digest {})", digests[0])?;
+    say!("\nNext: p4jet run PROGRAM.p4 -i 0@IFNAME -i 1@IFNAME (docs/commands.md)")?;
     Ok(())
 }
 

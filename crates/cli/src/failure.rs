@@ -11,6 +11,8 @@ pub enum Failure {
     Usage(String),
     /// The environment refused: no such interface, no permission. Status 3.
     Environment(String),
+    /// Nobody reads standard output any more: no failure, but the end. Status 0.
+    NobodyReads,
 }
 
 impl Failure {
@@ -20,6 +22,7 @@ impl Failure {
             Failure::Input(_) | Failure::Reported => 1,
             Failure::Usage(_) => 2,
             Failure::Environment(_) => 3,
+            Failure::NobodyReads => 0,
         }
     }
 
@@ -34,7 +37,7 @@ impl Failure {
                     eprintln!("error: {text}");
                 }
             }
-            Failure::Reported => {}
+            Failure::Reported | Failure::NobodyReads => {}
         }
     }
 

@@ -5,6 +5,7 @@ mod check;
 mod compile;
 mod demo;
 mod failure;
+mod output;
 mod run;
 mod test;
 mod trace;
@@ -36,15 +37,7 @@ enum Command {
     Demo(demo::Args),
 }
 
-/// Lets `p4jet … | head` end quietly: Rust ignores SIGPIPE, so that printing to a closed pipe would panic.
-#[allow(unsafe_code)]
-fn end_on_closed_pipe() {
-    // SAFETY: before any other thread, and the default action needs no handler.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-}
-
 fn main() -> ExitCode {
-    end_on_closed_pipe();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

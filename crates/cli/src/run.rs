@@ -3,6 +3,7 @@
 
 use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
+use crate::output::{self, say};
 use p4jet_control::Control;
 use p4jet_dataplane::{EngineKind, Forwarder};
 use p4jet_ports::{Port, PortOptions, PortSpec};
@@ -60,11 +61,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let switch = compile::switch(compiled.for_engine(engine))?;
     let worker = switch.worker(engine).map_err(Failure::Input)?;
     if let Some(path) = &args.commands {
-        compile::load_commands(&switch, path)?;
+        output::write(format_args!("{}", compile::load_commands(&switch, path)?))?;
     }
     let options = PortOptions { frame_max: args.frame_max, wall_clock: false };
     let mut ports: Vec<(u32, Box<dyn Port>)> = Vec::new();
     for spec in &specs {
+        compile::check_port(&switch, spec.number)?;
         let port = p4jet_ports::open(spec, &options).map_err(|e| Failure::port(&e))?;
         for notice in port.notices() {
             eprintln!("port {}: {notice}", spec.number);
@@ -77,7 +79,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     eprintln!("{}: forwarding between {} ports", switch.program().name, specs.len());
 
     let terminal = std::io::stdin().is_terminal();
-    if args.stdin || terminal {
+    let prompt = (args.stdin || terminal).then(|| {
         let mut control = Control::new(Arc::clone(&switch));
         std::thread::spawn(move || {
             if let Err(error) = p4jet_control::prompt::interact(&mut control) {
@@ -87,13 +89,30 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             if terminal {
                 STOP.store(true, Ordering::Relaxed);
             }
-        });
-    }
-    let mut port_failed = None;
-    forwarder.run(&STOP, &mut |line| println!("{line}"), &mut |number, error| {
-        eprintln!("port {number}: {error}; it is no longer used");
-        port_failed.get_or_insert(error.exit_status());
+        })
     });
+    let mut port_failed = None;
+    let mut log_read = true;
+    forwarder.run(
+        &STOP,
+        &mut |line| {
+            // The switch goes on when nobody reads its log any more.
+            if log_read && let Err(failure) = say!("{line}") {
+                failure.report();
+                log_read = false;
+            }
+        },
+        &mut |number, error| {
+            eprintln!("port {number}: {error}; it is no longer used");
+            port_failed.get_or_insert(error.exit_status());
+        },
+    );
+    if let (Some(prompt), false) = (prompt, terminal) {
+        // All captures are through: the script on standard input may want to read counters.
+        while !prompt.is_finished() && !STOP.load(Ordering::Relaxed) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
     summarise(&mut forwarder);
     forwarder.finish().map_err(|e| Failure::port(&e))?;
     match port_failed {
@@ -105,17 +124,29 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 fn summarise(forwarder: &mut Forwarder) {
     let stats = forwarder.stats().clone();
-    eprintln!("{} packets received", stats.received);
-    for (port, n) in &stats.sent {
-        eprintln!("{n} sent to port {port}");
+    let packets = |n: u64| if n == 1 { "1 packet".to_string() } else { format!("{n} packets") };
+    eprintln!("{} received", packets(stats.received));
+    for (port, &n) in &stats.sent {
+        eprintln!("{} sent to port {port}", packets(n));
     }
-    for (&reason, n) in &stats.dropped {
-        eprintln!("{n} dropped: {}", forwarder.worker().drop_reason(reason));
+    for (&reason, &n) in &stats.dropped {
+        eprintln!("{} dropped: {}", packets(n), forwarder.worker().drop_reason(reason));
     }
-    for (port, n) in &stats.no_port {
-        eprintln!("{n} dropped: the program sent them to port {port}, which does not exist");
+    for (port, &n) in &stats.no_port {
+        eprintln!("{} dropped: the program sent to port {port}, which does not exist", packets(n));
     }
     if stats.not_sent > 0 {
-        eprintln!("{} lost: the port could not send them", stats.not_sent);
+        eprintln!("{} lost: the port could not send", packets(stats.not_sent));
+    }
+    for (port, s) in forwarder.port_stats() {
+        for (n, why) in [
+            (s.rx_dropped_oversize, "longer than --frame-max"),
+            (s.rx_dropped_overrun, "lost before p4jet saw them: they came faster than they were read"),
+            (s.rx_dropped_malformed, "delivered incomplete by the operating system"),
+        ] {
+            if n > 0 {
+                eprintln!("{} at port {port}: {why}", packets(n));
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::compile::{self, Compiled, ProgramArgs};
 use crate::failure::Failure;
+use crate::output::say;
 use clap::ValueEnum;
 use p4jet_control::{Control, stf};
 use p4jet_dataplane::{EngineKind, Switch};
@@ -51,17 +52,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         match result {
             Ok(()) => {
                 passed += 1;
-                println!("PASS {name}");
+                say!("PASS {name}")?;
             }
             Err(why) => {
                 failed += 1;
-                println!("FAIL {name}: {}", why.why);
+                say!("FAIL {name}: {}", why.why)?;
                 // One line a file on standard output; the differences and traces are for people.
                 eprint!("{}", why.details);
             }
         }
     }
-    println!("{passed} passed, {failed} failed");
+    say!("{passed} passed, {failed} failed")?;
     if failed == 0 { Ok(()) } else { Err(Failure::Reported) }
 }
 

@@ -2,6 +2,8 @@
 
 use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
+use crate::output;
+use crate::output::say;
 use p4jet_dataplane::{EngineKind, Outcome, Processed, Switch};
 use std::path::PathBuf;
 
@@ -32,14 +34,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let frame = parse_hex(&args.frame.concat())?;
     let compiled = compile::compile(&args.program)?;
     let switch = compile::switch(compiled.lowered.clone())?;
+    compile::check_port(&switch, args.port)?;
     if let Some(path) = &args.commands {
         compile::load_commands(&switch, path)?;
     }
     let (trace, outcome) = switch.trace(args.port, &frame).map_err(Failure::Input)?;
     if args.json {
-        println!("{}", trace.to_json(switch.program()));
+        say!("{}", trace.to_json(switch.program()))?;
     } else {
-        print!("{}", trace.render(switch.program()));
+        output::write(format_args!("{}", trace.render(switch.program())))?;
     }
     if args.engine == EngineArg::Jit {
         let fast = compile::switch(compiled.program)?;

@@ -21,11 +21,12 @@ pub const BANNER: &str = "Control utility for runtime P4 table manipulation";
 /// completion at a terminal, plainly otherwise. Returns how many commands failed.
 pub fn interact(control: &mut Control) -> io::Result<usize> {
     if !io::stdin().is_terminal() {
-        return interact_with(control, io::stdin().lock(), io::stdout().lock());
+        // Standard output stays unlocked between writes: the packet loop logs there, too.
+        return interact_with(control, io::stdin().lock(), io::stdout());
     }
     let config = Config::builder().completion_type(CompletionType::List).build();
     let mut editor = Editor::<Names<'_>, DefaultHistory>::with_config(config).map_err(io::Error::other)?;
-    println!("{BANNER}");
+    writeln!(io::stdout(), "{BANNER}")?;
     // The editor completes while no command runs; each needs the control in its turn.
     let control = RefCell::new(control);
     editor.set_helper(Some(Names(&control)));
@@ -39,7 +40,7 @@ pub fn interact(control: &mut Control) -> io::Result<usize> {
             }
             Err(ReadlineError::Interrupted) => {}
             Err(ReadlineError::Eof) => {
-                println!();
+                writeln!(io::stdout())?;
                 return Ok(failed);
             }
             Err(e) => return Err(io::Error::other(e)),

@@ -61,6 +61,15 @@ impl Switch {
         &self.state
     }
 
+    /// The highest port number that the program can tell from others.
+    pub fn port_max(&self) -> u32 {
+        let port = self.program.intrinsics.iter().find(|(i, _)| *i == ir::Intrinsic::IngressPort);
+        match port.map(|(_, field)| self.program.width(*field)) {
+            Some(width @ 0..=31) => (1 << width) - 1,
+            _ => u32::MAX - 1,
+        }
+    }
+
     /// Microseconds since the switch started.
     pub fn now_us(&self) -> u64 {
         self.start.elapsed().as_micros() as u64

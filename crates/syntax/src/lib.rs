@@ -31,7 +31,7 @@ mod suggest;
 
 pub use render::render;
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Where included files come from, and what is defined before the first line.
@@ -59,8 +59,10 @@ pub struct Parsed {
 /// Parses the program in the file `path`. The error is that of reading this file; an included file that cannot be
 /// read is a diagnostic.
 pub fn parse_file(path: &Path, options: &Options) -> io::Result<Parsed> {
-    let bytes = std::fs::read(path)?;
-    if bytes.len() > preprocess::FILE_BYTES_MAX as usize {
+    // A device may have no end, so its size says nothing.
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(preprocess::FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > preprocess::FILE_BYTES_MAX {
         let message = format!("larger than {} bytes", preprocess::FILE_BYTES_MAX);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
