@@ -105,7 +105,7 @@ impl Checker {
         expected: Option<&Type>,
         span: Span,
     ) -> Expr {
-        let callable = |s: &Symbol| matches!(s, Symbol::Functions(_) | Symbol::Action(_)) || s.is_type();
+        let callable = |s: &Symbol| matches!(s, Symbol::Functions(_) | Symbol::Action(_));
         match self.resolve(path, "function or action", callable) {
             Some(Symbol::Functions(ids)) => {
                 self.function_call(&path.name.text, &ids, type_args, args, expected, span)

@@ -12,6 +12,9 @@ use std::collections::HashMap;
 /// Most expressions, types or statements inside each other.
 pub(crate) const DEPTH_MAX: u32 = 2_000;
 
+/// Most names in scope that a note lists, innermost first.
+const CHOICES_MAX: usize = 8;
+
 /// Most errors reported in one run.
 const ERRORS_MAX: usize = 200;
 
@@ -224,7 +227,7 @@ impl Checker {
         id
     }
 
-    /// Finds a name, or reports it with the nearest name that `wanted` accepts.
+    /// Finds a name, or reports it with the nearest name that `wanted` accepts; if none is near, with some of them.
     pub(crate) fn resolve(
         &mut self,
         path: &ast::Path,
@@ -234,7 +237,10 @@ impl Checker {
         if let Some(binding) = self.scopes.lookup(&path.name.text, path.global) {
             return Some(binding.symbol.clone());
         }
-        let names = self.scopes.names(wanted);
+        let names = match path.global {
+            true => self.scopes.global_names(wanted),
+            false => self.scopes.names(wanted),
+        };
         let dot = if path.global { "." } else { "" };
         let mut diagnostic = Diagnostic::error(
             "unknown-name",
@@ -243,6 +249,8 @@ impl Checker {
         );
         if let Some(near) = suggest::nearest(&path.name.text, names.iter().map(String::as_str)) {
             diagnostic = self.declared_here(diagnostic, near).note(format!("did you mean `{near}`?"));
+        } else if !names.is_empty() {
+            diagnostic = diagnostic.note(format!("in scope: {}", suggest::some(&names, CHOICES_MAX)));
         }
         self.report(diagnostic);
         None

@@ -24,10 +24,10 @@ impl Checker {
         for decl in &program.decls {
             self.top_level(decl);
         }
-        self.check_main(program);
+        self.check_main();
     }
 
-    fn check_main(&mut self, program: &ast::Program) {
+    fn check_main(&mut self) {
         let main = self.scopes.lookup("main", true).cloned();
         match main.as_ref().map(|b| &b.symbol) {
             Some(Symbol::Instance(id)) => {
@@ -48,7 +48,7 @@ impl Checker {
             // In a program with other errors, the declaration of `main` may just have been lost.
             None if self.has_errors() => {}
             None => {
-                let span = program.decls.last().map_or(EMPTY_SPAN, |d| d.span);
+                let span = self.end_of_program();
                 let packages: Vec<String> = self.prog.packages.iter().map(|p| p.name.clone()).collect();
                 let mut diagnostic = Diagnostic::error(
                     "main",
@@ -63,6 +63,15 @@ impl Checker {
                 self.report(diagnostic);
             }
         }
+    }
+
+    /// The last line of the user's file that says anything.
+    fn end_of_program(&self) -> Span {
+        let Some(file) = self.prog.sources.files.first() else { return EMPTY_SPAN };
+        let text = file.text.trim_end();
+        let line = text.rfind('\n').map_or(0, |i| i + 1);
+        let start = line + text[line..].len() - text[line..].trim_start().len();
+        Span { lo: start as u32, hi: text.len() as u32, ..EMPTY_SPAN }
     }
 
     fn top_level(&mut self, decl: &ast::Decl) {

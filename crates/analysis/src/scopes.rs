@@ -126,8 +126,20 @@ impl Scopes {
 
     /// All names in force that `wanted` accepts: inner scopes first, sorted within a scope, without the shadowed.
     pub(crate) fn names(&self, wanted: impl Fn(&Symbol) -> bool) -> Vec<String> {
+        Self::names_of(self.frames.iter().rev(), wanted)
+    }
+
+    /// Those at the top level.
+    pub(crate) fn global_names(&self, wanted: impl Fn(&Symbol) -> bool) -> Vec<String> {
+        Self::names_of(self.frames.iter().take(1), wanted)
+    }
+
+    fn names_of<'a>(
+        frames: impl Iterator<Item = &'a HashMap<String, Binding>>,
+        wanted: impl Fn(&Symbol) -> bool,
+    ) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        for frame in self.frames.iter().rev() {
+        for frame in frames {
             let mut here: Vec<(Span, &String)> =
                 frame.iter().filter(|(_, b)| wanted(&b.symbol)).map(|(n, b)| (b.span, n)).collect();
             here.sort();

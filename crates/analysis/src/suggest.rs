@@ -35,10 +35,14 @@ fn distance(a: &str, b: &str) -> usize {
 
 /// "`a`, `b`, `c`", cut off after a dozen.
 pub(crate) fn list<S: AsRef<str>>(names: &[S]) -> String {
-    let mut text =
-        names.iter().take(LISTED_MAX).map(|n| format!("`{}`", n.as_ref())).collect::<Vec<_>>().join(", ");
-    if names.len() > LISTED_MAX {
-        text.push_str(&format!(" and {} more", names.len() - LISTED_MAX));
+    some(names, LISTED_MAX)
+}
+
+/// The first of them: "`a`, `b` and 3 more".
+pub(crate) fn some<S: AsRef<str>>(names: &[S], max: usize) -> String {
+    let mut text = names.iter().take(max).map(|n| format!("`{}`", n.as_ref())).collect::<Vec<_>>().join(", ");
+    if names.len() > max {
+        text.push_str(&format!(" and {} more", names.len() - max));
     }
     text
 }

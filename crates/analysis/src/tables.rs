@@ -667,11 +667,20 @@ impl Checker {
             self.bound_action(&listed, entry.action.args.as_deref().unwrap_or_default(), entry.action.span)
         });
         let (keysets, action) = (keysets?, action?);
-        for (set, key) in keysets.iter().zip(&draft.keys) {
-            self.check_entry_set(set, key, entry.keyset.span);
+        let keyset_spans = match &entry.keyset.kind {
+            ast::ExprKind::Tuple(items) | ast::ExprKind::List(items, false)
+                if items.len() == keysets.len() =>
+            {
+                items.iter().map(|item| item.span).collect()
+            }
+            _ => vec![entry.keyset.span; keysets.len()],
+        };
+        for ((set, key), span) in keysets.iter().zip(&draft.keys).zip(&keyset_spans) {
+            self.check_entry_set(set, key, *span);
         }
         Some(Entry {
             keysets,
+            keyset_spans,
             priority,
             is_const: entry.is_const || const_entries,
             action,

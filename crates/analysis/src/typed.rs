@@ -552,6 +552,8 @@ pub struct ActionRef {
 pub struct Entry {
     /// One per key.
     pub keysets: Vec<KeySet>,
+    /// Where each of them is written; all in one place if one `_` or `default` stands for all keys.
+    pub keyset_spans: Vec<Span>,
     /// `priority = n`
     pub priority: Option<BigInt>,
     /// `const`

@@ -96,11 +96,8 @@ fn run_file(compiled: &Compiled, path: &Path, engine: EngineKind) -> Result<(), 
     let switch = Switch::new(compiled.for_engine(engine))?;
     let mut control = Control::new(switch.clone());
     let mut worker = switch.worker(engine)?;
-    let mut trace = |port: u32, frame: &[u8]| match switch.trace(port, frame) {
-        Ok((trace, _)) => trace.render(switch.program()),
-        Err(e) => e,
-    };
-    let outcome = stf::run_traced(&script, &mut control, &mut worker, Some(&mut trace));
+    let fresh = || Switch::new(compiled.for_engine(engine)).map(Control::new);
+    let outcome = stf::run_traced(&script, &mut control, &mut worker, &fresh);
     if outcome.passed() {
         return Ok(());
     }

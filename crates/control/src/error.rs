@@ -89,6 +89,11 @@ pub(crate) fn column(line: &str, byte: usize) -> usize {
     line.char_indices().take_while(|(i, _)| *i < byte).count() + 1
 }
 
+/// So many of something, by its word for one.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// A message in the compiler's form. Without a span the line is shown without a caret.
 pub(crate) fn excerpt(
     message: &str,

@@ -17,7 +17,7 @@ pub const PROMPT: &str = "RuntimeCmd: ";
 /// What stands before the first.
 pub const BANNER: &str = "Control utility for runtime P4 table manipulation";
 
-/// Reads commands from standard input and answers on standard output until the input ends: with line editing and
+/// Reads commands from standard input and answers on standard output until the input or `quit` ends it: with line editing and
 /// completion at a terminal, plainly otherwise. Returns how many commands failed.
 pub fn interact(control: &mut Control) -> io::Result<usize> {
     if !io::stdin().is_terminal() {
@@ -33,6 +33,7 @@ pub fn interact(control: &mut Control) -> io::Result<usize> {
     let mut failed = 0;
     loop {
         match editor.readline(PROMPT) {
+            Ok(line) if leaves(&line) => return Ok(failed),
             Ok(line) => {
                 // A history that refuses a line is no reason to stop.
                 let _ = editor.add_history_entry(line.as_str());
@@ -48,7 +49,7 @@ pub fn interact(control: &mut Control) -> io::Result<usize> {
     }
 }
 
-/// Reads commands from `input` and answers on `output`, prompts included, until the input ends. Returns how many commands
+/// Reads commands from `input` and answers on `output`, prompts included, until the input or `quit` ends it. Returns how many commands
 /// failed.
 pub fn interact_with(
     control: &mut Control,
@@ -67,8 +68,16 @@ pub fn interact_with(
             return Ok(failed);
         }
         let text = String::from_utf8_lossy(&line);
+        if leaves(&text) {
+            return Ok(failed);
+        }
         failed += usize::from(!answer(control, text.trim_end_matches(['\r', '\n']), &mut output)?);
     }
+}
+
+/// Whether a line ends the session. bmv2's CLI ends with its input only; but who types these means nothing else.
+fn leaves(line: &str) -> bool {
+    matches!(line.trim(), "quit" | "exit")
 }
 
 /// Carries one line out and prints what comes of it. Whether it succeeded.

@@ -1,5 +1,6 @@
 //! Numbers as people write them, and the texts that show them.
 
+use crate::error::count;
 use num_bigint::BigUint;
 use num_traits::{One, Zero};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -56,7 +57,8 @@ fn check_width(value: BigUint, text: &str, width: u32) -> Result<BigUint, String
     if value.bits() > u64::from(width) {
         let max = ones(width);
         let decimal = if width <= 64 { format!(" ({max})") } else { String::new() };
-        return Err(format!("`{text}` does not fit in {width} bits: the largest value is {max:#x}{decimal}"));
+        let bits = count(width as usize, "bit");
+        return Err(format!("`{text}` does not fit in {bits}: the largest value is {max:#x}{decimal}"));
     }
     Ok(value)
 }

@@ -364,6 +364,35 @@ fn loads_a_file() {
     assert_eq!((summary.commands, summary.entries_added, summary.output.as_str()), (4, 2, "2\n"));
 }
 
+#[test]
+fn a_file_may_read() {
+    let mut control = control();
+    let reading = "table_add ipv4_lpm deny 10.0.0.0/8 =>\ntable_dump ipv4_lpm\ncounter_write seen 2 1 1\ncounter_read seen 2\n\
+                   help counter_read\nhelp\nswitch_info\nshow_tables\nshow_actions\ntable_info l2\ntable_show_actions l2\n\
+                   table_dump_entry ipv4_lpm 0\ntable_dump_entry_from_key ipv4_lpm 10.0.0.0/8\nregister_read wide\n\
+                   register_read wide 1\ntable_num_entries ipv4_lpm";
+    let summary = control.load("s1.txt", reading).unwrap();
+    // What the prompt prints for each, without what it says of changes.
+    let lines = reading.lines().filter(|line| !line.starts_with("table_add"));
+    let expected = session(&mut control, &lines.collect::<Vec<_>>().join("\n"));
+    assert_eq!(summary.output, expected);
+    assert!(expected.contains("seen[2]= (1 bytes, 1 packets)\n"), "bmv2 writes it so: {expected}");
+    assert_eq!((summary.commands, summary.entries_added), (16, 1));
+}
+
+#[test]
+fn a_large_register_is_read_by_cells() {
+    let mut control = control();
+    let message = control.execute("register_read bit # all").unwrap_err().message;
+    let expected = "Error: bit has 65537 cells, and at most 65536 are read at once: expected an index, such as \
+                    register_read bit 0";
+    assert_eq!(message, expected);
+    assert_eq!(control.execute("register_read bit 65536").unwrap(), "bit[65536]= 0\n");
+    let error = control.load("r.txt", "table_add l2 out 2 => 1\nregister_read bit").unwrap_err();
+    assert_eq!((error.line, error.error.message.as_str()), (2, expected));
+    assert_eq!(control.execute("table_num_entries l2").unwrap(), "0\n");
+}
+
 /// All that commands can change, as text.
 fn everything(control: &mut p4jet_control::Control) -> String {
     let mut lines = String::new();
@@ -428,6 +457,18 @@ fn the_prompt_goes_on_after_errors() {
 }
 
 #[test]
+fn quit_and_exit_leave_the_prompt() {
+    for word in ["quit", " exit \r"] {
+        let mut out = Vec::new();
+        let input = format!("nonsense\n{word}\ntable_num_entries l2\n");
+        let failed = prompt::interact_with(&mut control(), input.as_bytes(), &mut out).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        assert_eq!(failed, 1);
+        assert!(out.ends_with("\nRuntimeCmd: ") && !out.contains("syntax: quit"), "{out}");
+    }
+}
+
+#[test]
 fn completes_commands_and_names() {
     let control = control();
     let complete = |line: &str| control.complete(line, line.len());
@@ -436,4 +477,25 @@ fn completes_commands_and_names() {
     assert_eq!(complete("table_add l2 ingress.d"), (13, vec!["ingress.deny".to_string()]));
     assert_eq!(complete("counter_read ").1, ["ingress.hits", "ingress.seen"]);
     assert_eq!(complete("register_read w").1, ["ingress.wide"]);
+}
+
+/// P4_16 "entries": `const` on one of them; the others may be changed.
+#[test]
+fn const_entries_stay_among_others() {
+    let text = common::PROGRAM.replace(
+        "  entry 0 (0x800) ingress.out(0x1)\n  const_entries\n",
+        "  entry 0 (0x800) ingress.out(0x1)\n  entry const 0 (0x801) ingress.out(0x2)\n",
+    );
+    let program = p4jet_ir::text::parse(&text).unwrap();
+    let mut control = p4jet_control::Control::new(p4jet_dataplane::Switch::new(program).unwrap());
+    let refused = "Invalid table operation (IMMUTABLE_TABLE_ENTRIES): entry 1 of `ingress.fixed` is const in the program";
+    for line in ["table_delete fixed 1", "table_modify fixed out 1 7"] {
+        assert!(session(&mut control, line).contains(refused), "{line}: {}", session(&mut control, line));
+    }
+    assert!(!session(&mut control, "table_modify fixed out 0 7").contains('!'));
+    let out = session(&mut control, "table_clear fixed\ntable_num_entries fixed\ntable_dump_entry fixed 1");
+    assert!(out.contains("00000801") || out.contains("0801"), "{out}");
+    assert!(!session(&mut control, "table_dump_entry fixed 0").contains("0800"), "{out}");
+    // What comes after has another handle than the entry that was deleted, and is not const.
+    assert!(session(&mut control, "table_add fixed out 0x0800 => 1").contains("has been added"));
 }

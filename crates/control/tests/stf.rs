@@ -5,6 +5,7 @@ mod common;
 use common::control;
 use p4jet_control::stf::{Device, Statement, StatementKind, StfOutcome, parse, run, run_traced};
 use p4jet_dataplane::{EngineKind, Processed};
+use std::cell::Cell;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The language
@@ -61,7 +62,9 @@ meter_array_set_rates m 0.000006:7 0.00008:9
     assert_eq!(call.action.text, "pipe.out");
     let StatementKind::Add { label, .. } = &script[1].kind else { panic!() };
     assert_eq!(label.as_deref(), Some("R1"));
-    let StatementKind::Expect { port: 4, pattern: Some(pattern) } = &script[8].kind else { panic!() };
+    let StatementKind::Expect { port: 4, column: 8, pattern: Some(pattern) } = &script[8].kind else {
+        panic!()
+    };
     assert!(pattern.exact && pattern.nibbles.len() == 30 && pattern.nibbles[12].is_none());
 }
 
@@ -186,15 +189,80 @@ fn no_packet_looks_at_every_port() {
 }
 
 #[test]
-fn shows_expected_got_and_trace() {
-    let script = good("packet 3 02 001122\nexpect 1 0012");
-    let mut trace = |port: u32, frame: &[u8]| format!("  trace of {} bytes from port {port}\n", frame.len());
-    let outcome = run_traced(&script, &mut control(), &mut Fanout, Some(&mut trace));
+fn shows_expected_and_got() {
+    let outcome = outcome("packet 3 02 001122\nexpect 1 0012\nexpect 1 00");
+    let failure = "line 2: port 1, packet 1: byte 1 is 11, expected 12";
+    assert_eq!(outcome.report("t"), format!("FAIL t: {failure} (and 1 more)"));
+    // Both are printed, one behind the other: nothing is there twice.
     assert_eq!(
         outcome.details(),
-        "line 2: port 1, packet 1: byte 1 is 11, expected 12\n  expected 0012\n  got      001122\n             ^^ byte 1\n  \
-         trace of 4 bytes from port 3\n"
+        "  expected 0012\n  got      001122\n             ^^ byte 1\n\
+         line 3: port 1, packet 2: expected a packet, none came (the packet of line 1 left by port 1)\n"
     );
+    assert_eq!(self::outcome("wait").details(), "");
+}
+
+/// A script whose tables change after the packet that fails.
+const CHANGES_LATER: &str = "add l2 dst:1 out(port:4)
+packet 0 000000000001 000000000002 0800
+remove all
+add l2 dst:1 out(port:5)
+packet 0 000000000001 000000000002 0800
+add l2 dst:2 deny()
+expect 4 000000000001 000000000003
+expect 5 000000000001 000000000002
+register_read cells 0 == 0
+check_counter seen(1) packets == 2
+";
+
+#[test]
+fn traces_show_the_tables_that_the_packet_met() {
+    for engine in [EngineKind::Jit, EngineKind::Interp] {
+        let mut control = control();
+        let mut worker = control.switch().worker(engine).unwrap();
+        let made = Cell::new(0);
+        let fresh = || {
+            made.set(made.get() + 1);
+            Ok(common::control())
+        };
+        let outcome = run_traced(&good(CHANGES_LATER), &mut control, &mut worker, &fresh);
+        let report = outcome.report("t");
+        assert_eq!(report, "FAIL t: line 7: port 4, packet 1: byte 11 is 02, expected 03");
+        let details = outcome.details();
+        // It met the first entry, whose action data is 4, not the one that the table holds in the end.
+        assert!(details.contains("action ingress.out(ingress.out.port = 4)\n"), "{details}");
+        assert!(details.contains("leave by port 4\n") && !details.contains("note:"), "{details}");
+        assert_eq!(made.get(), 1);
+        // The counter of the switch under test has the script's packets only.
+        assert_eq!(control.execute("counter_read seen 1").unwrap(), "seen[1]= (28 bytes, 2 packets)\n");
+    }
+}
+
+#[test]
+fn a_script_that_passes_is_not_replayed() {
+    let mut control = control();
+    let mut worker = control.switch().worker(EngineKind::Interp).unwrap();
+    let text = CHANGES_LATER.replace("000000000003", "000000000002");
+    let outcome = run_traced(&good(&text), &mut control, &mut worker, &|| panic!("nothing failed"));
+    assert_eq!(outcome.report("t"), "PASS t");
+}
+
+#[test]
+fn a_trace_that_ends_differently_says_so() {
+    let script = good("packet 3 10 00112233445566778899aabb 0800\nexpect 3");
+    let outcome = run_traced(&script, &mut control(), &mut Fanout, &|| Ok(control()));
+    let note = "  note: the trace is of the interpreter, where the packet was dropped: drop; in the test it left by port 4\n";
+    assert!(outcome.details().ends_with(note), "{}", outcome.details());
+    let outcome = run_traced(&script, &mut control(), &mut Fanout, &|| Err("no memory".to_string()));
+    assert_eq!(outcome.details(), "  no trace: no memory\n");
+}
+
+#[test]
+fn refuses_ports_that_the_program_cannot_tell() {
+    check("packet 511 00\nno_packet", "PASS t");
+    let range = "expected one that the program can tell from others: 0 to 511";
+    check("packet 0 00\n packet 600 02 aa", &format!("FAIL t: line 2: column 9: found port 600, {range}"));
+    check("packet 0 00\nexpect  512 aa", &format!("FAIL t: line 2: column 9: found port 512, {range}"));
 }
 
 #[test]
@@ -260,6 +328,10 @@ fn counters_and_registers() {
         "check_counter seen(1) packets == 3",
         "FAIL t: line 1: counter seen(1) has 0 packets, expected == 3",
     );
+    check(
+        "counter_write seen 1 1 1\ncheck_counter seen(1) packets == 3\ncheck_counter seen(1) bytes == 2",
+        "FAIL t: line 2: counter seen(1) has 1 packet, expected == 3 (and 1 more)",
+    );
     check("register_read cells 0 > 3", "FAIL t: line 1: cells[0] is 0, expected > 3");
     check(
         "check_counter seen(8)",
@@ -291,7 +363,7 @@ fn wrong_statements_end_the_script() {
         ),
         ("add l2 dst:1 out()", "column 14: Action out needs the parameter port"),
         ("add l2 dst:1 out(prt:1)", "column 18: Action out has no parameter prt: did you mean `port`?"),
-        ("add l2 dst:1 out(1, 2)", "column 21: Action out needs 1 parameters, found 2"),
+        ("add l2 dst:1 out(1, 2)", "column 21: Action out needs 1 parameter, found 2"),
         (
             "add l2 dst:1 out(port:512)",
             "column 23: Invalid runtime data: parameter port (bit<9>): `512` does not fit",
@@ -311,6 +383,7 @@ fn wrong_statements_end_the_script() {
         ("add fixed deny()", "Invalid table operation (IMMUTABLE_TABLE_ENTRIES)"),
         ("setdefault fixed NoAction()", "Invalid table operation (DEFAULT_ENTRY_IS_CONST)"),
         ("setdefault acl out(port:1)", "Invalid table operation (INVALID_ACTION_NAME)"),
+        ("register_write bit 1 2", "column 22: `2` does not fit in 1 bit: the largest value is 0x1"),
         ("register_write cells 1 0x10000", "column 24: `0x10000` does not fit in 16 bits"),
     ];
     for (line, expected) in cases {

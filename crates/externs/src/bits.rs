@@ -44,8 +44,9 @@ pub(crate) fn mask_low(value: u64, width: u32) -> u64 {
 /// Appends values, most significant bit first, without gaps.
 pub(crate) struct BitWriter<'a> {
     bytes: &'a mut Vec<u8>,
-    /// Bits not yet written, in the low end; fewer than 8 between calls.
+    /// Bits not yet written, in the low end; what is above them does not matter.
     rest: u64,
+    /// Fewer than 64 between calls.
     rest_bits: u32,
 }
 
@@ -55,25 +56,82 @@ impl<'a> BitWriter<'a> {
     }
 
     pub fn push(&mut self, value: &[u64], width: u32) {
-        let mut left = width;
-        while left > 0 {
-            // At most 32 bits at a time, up to a half-limb boundary, so that they come from one limb.
-            let bits = if left.is_multiple_of(32) { 32 } else { left % 32 };
-            left -= bits;
-            let chunk = mask_low(value[(left / 64) as usize] >> (left % 64), bits);
-            self.rest = self.rest << bits | chunk;
-            self.rest_bits += bits;
-            while self.rest_bits >= 8 {
-                self.rest_bits -= 8;
-                self.bytes.push((self.rest >> self.rest_bits) as u8);
-            }
+        let mut full = &value[..limbs(width)];
+        if !width.is_multiple_of(64)
+            && let Some((top, below)) = full.split_last()
+        {
+            self.push_limb(mask_low(*top, width % 64), width % 64);
+            full = below;
         }
+        for limb in full.iter().rev() {
+            self.push_limb(*limb, 64);
+        }
+    }
+
+    /// Appends `bits` bits, 1 to 64; those of `limb` above them are 0.
+    fn push_limb(&mut self, limb: u64, bits: u32) {
+        let free = 64 - self.rest_bits;
+        if bits < free {
+            self.rest = self.rest << bits | limb;
+            self.rest_bits += bits;
+            return;
+        }
+        self.rest_bits = bits - free;
+        // In two steps, since `free` may be 64.
+        let first = self.rest << (free - 1) << 1 | limb >> self.rest_bits;
+        self.bytes.extend_from_slice(&first.to_be_bytes());
+        self.rest = limb;
     }
 
     /// Pads with zero bits on the right to a whole byte.
     pub fn finish(self) {
         if self.rest_bits > 0 {
-            self.bytes.push((self.rest << (8 - self.rest_bits)) as u8);
+            let len = self.bytes.len() + self.rest_bits.div_ceil(8) as usize;
+            // A copy of known size costs less than one of as many bytes as are left.
+            self.bytes.extend_from_slice(&(self.rest << (64 - self.rest_bits)).to_be_bytes());
+            self.bytes.truncate(len);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// One bit after the other.
+    fn one_by_one(values: &[(Vec<u64>, u32)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut at = 0;
+        for (value, width) in values {
+            for bit in (0..*width).rev() {
+                if at % 8 == 0 {
+                    bytes.push(0);
+                }
+                let one = value[bit as usize / 64] >> (bit % 64) & 1;
+                bytes[at / 8] |= (one as u8) << (7 - at % 8);
+                at += 1;
+            }
+        }
+        bytes
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn as_one_by_one(
+            values in prop::collection::vec((prop::collection::vec(any::<u64>(), 6), prop_oneof![
+                0u32..384,
+                (0u32..48).prop_map(|bytes| bytes * 8),
+            ]), 0..12)
+        ) {
+            let mut bytes = vec![];
+            let mut writer = BitWriter::new(&mut bytes);
+            for (value, width) in &values {
+                writer.push(value, *width);
+            }
+            writer.finish();
+            prop_assert_eq!(bytes, one_by_one(&values));
         }
     }
 }

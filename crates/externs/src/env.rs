@@ -142,7 +142,8 @@ impl<'a> Env<'a> {
         let mut lines = std::mem::take(&mut self.log);
         let dropped = std::mem::take(&mut self.log_dropped);
         if dropped > 0 {
-            lines.push(format!("({dropped} more lines were dropped: at most {LOG_LINES_MAX} are kept)"));
+            let were = if dropped == 1 { "line was" } else { "lines were" };
+            lines.push(format!("({dropped} more {were} dropped: at most {LOG_LINES_MAX} are kept)"));
         }
         lines
     }

@@ -89,7 +89,7 @@ fn hash(
 }
 
 fn crc16(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
-    static CRC: crc::Crc<u16> = crc::Crc::<u16>::new(&crc::CRC_16_ARC);
+    static CRC: crc::Crc<u16, crc::Table<16>> = crc::Crc::<u16, crc::Table<16>>::new(&crc::CRC_16_ARC);
     u64::from(CRC.checksum(bytes))
 }
 
@@ -114,23 +114,38 @@ fn custom_of(env: &mut Env<'_>, site: &CallSite) -> Option<Arc<Crc>> {
 
 /// RFC 1071. An odd last byte counts as the high half of a word.
 fn csum16(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
-    let mut sum: u64 = 0;
-    let mut words = bytes.chunks_exact(4);
-    // 32-bit words weigh the same modulo 2^16 - 1; 2^32 of them would fit without overflow.
-    for word in &mut words {
-        sum += u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
-    }
-    let mut last = [0; 4];
-    last[..words.remainder().len()].copy_from_slice(words.remainder());
-    sum += u64::from(u32::from_be_bytes(last));
+    // RFC 1071, section 2 (B): the sum of words in the machine's byte order is that of the words, in that byte order. And
+    // 32-bit words weigh the same modulo 2^16 - 1; 2^32 of them fit without overflow.
+    let (mut high, mut low) = (0, 0);
+    for_words(bytes, |word| {
+        high += word >> 32;
+        low += word & 0xffff_ffff;
+    });
+    let mut sum: u64 = high + low;
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    !sum & 0xffff
+    u64::from(!u16::from_be(sum as u16))
 }
 
 fn xor16(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
-    bytes.chunks(2).fold(0, |x, word| x ^ u64::from(word[0]) << 8 ^ word.get(1).map_or(0, |b| u64::from(*b)))
+    let mut x = 0;
+    for_words(bytes, |word| x ^= word);
+    x ^= x >> 32;
+    u64::from(u16::from_be((x ^ x >> 16) as u16))
+}
+
+/// Each 8 bytes as a number in the machine's byte order, zeros behind the last.
+fn for_words(bytes: &[u8], mut f: impl FnMut(u64)) {
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        f(u64::from_ne_bytes(*word));
+    }
+    if !rest.is_empty() {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        f(u64::from_ne_bytes(last));
+    }
 }
 
 fn identity(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {

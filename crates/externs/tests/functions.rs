@@ -177,7 +177,11 @@ fn messages_and_assertions() {
     }
     let log = env.take_log();
     assert_eq!(log.len(), 4097);
-    assert!(log[4096].starts_with("(904 more lines"), "{}", log[4096]);
+    assert!(log[4096].starts_with("(904 more lines were dropped"), "{}", log[4096]);
+    for _ in 0..4097 {
+        say(&mut env, "log_msg", &[], "again");
+    }
+    assert!(env.take_log()[4096].starts_with("(1 more line was dropped"));
 }
 
 #[test]

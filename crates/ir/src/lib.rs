@@ -236,7 +236,7 @@ pub struct Table {
     pub size: u32,
     /// Entries given in the program, most important first.
     pub entries: Vec<Entry>,
-    /// Whether the control plane must not change the entries.
+    /// Whether the control plane must not change the entries, nor add any.
     pub const_entries: bool,
     /// Direct counters and the like: counted on every hit, by the entry's row.
     pub direct: Vec<InstanceId>,
@@ -273,6 +273,8 @@ pub struct Entry {
     pub key: Vec<KeyMatch>,
     /// Smaller wins.
     pub priority: u32,
+    /// Whether the control plane must not change it; so with every entry of a table with [`Table::const_entries`].
+    pub is_const: bool,
     /// What to do.
     pub action: ActionCall,
     /// Where it is written.

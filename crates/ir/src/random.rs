@@ -271,6 +271,7 @@ impl Maker {
             }
         }
         let default = self.action_call(&actions);
+        let const_entries = self.rng.once_in(2);
         let mut entries: Vec<Entry> = Vec::new();
         for _ in 0..if keys.is_empty() { 0 } else { self.rng.below(9) } {
             let key: Vec<KeyMatch> = keys.iter().map(|k| self.key_match(k)).collect();
@@ -280,7 +281,8 @@ impl Maker {
             let priority = entries.len() as u32 + 1;
             let action = self.action_call(&actions);
             let loc = self.loc();
-            entries.push(Entry { key, priority, action, loc });
+            let is_const = const_entries || self.rng.once_in(4);
+            entries.push(Entry { key, priority, is_const, action, loc });
         }
         let mut direct = Vec::new();
         if self.rng.once_in(3) {
@@ -296,7 +298,7 @@ impl Maker {
             default,
             const_default: self.rng.once_in(2),
             size: 64,
-            const_entries: self.rng.once_in(2),
+            const_entries,
             entries,
             direct,
             hidden: self.rng.once_in(8),

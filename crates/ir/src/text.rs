@@ -572,8 +572,10 @@ impl Printer<'_> {
                     KeyMatch::Optional(None) => "any".to_string(),
                 })
                 .collect();
+            // Said once for all entries by `const_entries`.
+            let constant = if e.is_const && !t.const_entries { "const " } else { "" };
             let line = format!(
-                "  entry {} ({}) {}{}",
+                "  entry {constant}{} ({}) {}{}",
                 e.priority,
                 key.join(", "),
                 call(self, &e.action),
@@ -1382,11 +1384,12 @@ impl Parser<'_> {
             } else if self.take_word("size") {
                 t.size = self.small("a number of entries")?;
             } else if self.take_word("entry") {
+                let is_const = self.take_word("const");
                 let priority = self.small("a priority")?;
                 let key = self.enclosed("(", ")", Parser::key_match)?;
                 let action = self.action_call(&t.actions)?;
                 let loc = self.loc(p)?;
-                t.entries.push(Entry { key, priority, action, loc });
+                t.entries.push(Entry { key, priority, is_const, action, loc });
             } else if self.take_word("const_entries") {
                 t.const_entries = true;
             } else if self.take_word("direct") {
@@ -1397,6 +1400,9 @@ impl Parser<'_> {
                 return self
                     .error_here("one of `key`, `action`, `default`, `size`, `entry`, `const_entries`, `direct`, `hidden`, `}`");
             }
+        }
+        for entry in &mut t.entries {
+            entry.is_const |= t.const_entries;
         }
         p.tables.push(t);
         Ok(())

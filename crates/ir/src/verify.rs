@@ -18,6 +18,7 @@
 //!   value per parameter that fits it.
 //! * Each entry has one match per key, of the key's kind and within its width: lpm values are 0 beyond the prefix,
 //!   ternary values 0 outside the mask, ranges not empty. At most one key is lpm. No more entries than `size`.
+//!   In a table with const entries each of them is const.
 //! * `direct` lists direct counters of this table, each once; every direct counter is listed by its table.
 //!
 //! Code
@@ -321,6 +322,9 @@ impl Verifier<'_> {
         for (index, e) in t.entries.iter().enumerate() {
             self.place = format!("table {}, entry {index}", t.name);
             self.loc(e.loc);
+            self.check(e.is_const || !t.const_entries, || {
+                "not const, in a table with const entries".to_string()
+            });
             self.action_call(t, &e.action, "the action");
             if t.actions.get(e.action.action as usize).is_some_and(|a| a.default_only) {
                 self.error("the action is default-only");

@@ -379,12 +379,15 @@ impl Lowerer<'_> {
         let types: Vec<Type> = call.type_args.iter().map(|t| self.ty(t)).collect();
         self.scope_mut(scope).types = function.type_params.iter().copied().zip(types).collect();
         let Some(body) = &function.body else { return self.bug(call.span, "an extern function inlined") };
-        self.in_scope(scope, |cx| {
-            let copy_out = cx.bind_params(&function.params, args, Passing::Function)?;
-            let ret = cx.ty(&function.ret);
-            let result = if ret == Type::Void { None } else { Some(cx.local(&ret, "$result", call.span)?) };
-            cx.run_callee(copy_out, result.clone(), |cx| cx.stmts(body))?;
-            Ok(result.map_or(Value::Void, |s| s.read()))
+        self.nested(call.span, |cx| {
+            cx.in_scope(scope, |cx| {
+                let copy_out = cx.bind_params(&function.params, args, Passing::Function)?;
+                let ret = cx.ty(&function.ret);
+                let result =
+                    if ret == Type::Void { None } else { Some(cx.local(&ret, "$result", call.span)?) };
+                cx.run_callee(copy_out, result.clone(), |cx| cx.stmts(body))?;
+                Ok(result.map_or(Value::Void, |s| s.read()))
+            })
         })
     }
 
@@ -400,9 +403,11 @@ impl Lowerer<'_> {
         let parent = if self.local_actions.contains(&id) { self.block_scope() } else { GLOBAL };
         let path = full_name(&self.scopes[parent.0 as usize].path, &action.control_name);
         let scope = self.new_scope(parent, path, false);
-        self.in_scope(scope, |cx| {
-            let copy_out = cx.bind_params(&action.params, args, Passing::Action)?;
-            cx.run_callee(copy_out, None, |cx| cx.stmts(&action.body))
+        self.nested(self.span, |cx| {
+            cx.in_scope(scope, |cx| {
+                let copy_out = cx.bind_params(&action.params, args, Passing::Action)?;
+                cx.run_callee(copy_out, None, |cx| cx.stmts(&action.body))
+            })
         })
     }
 
@@ -430,16 +435,18 @@ impl Lowerer<'_> {
         if let Object::Block(block) = &mut self.objects[id.0 as usize] {
             block.applied = true;
         }
-        let result = self.in_scope(block.scope, |cx| {
-            let copy_out = cx.bind_params(cx.params_of(block.decl), args, passing)?;
-            cx.run_callee(copy_out, None, |cx| match block.decl {
-                BlockDecl::Control(control) => cx.control_body(control),
-                BlockDecl::Parser(parser) => {
-                    let Jump::Node(accept) = cx.flow.ret else {
-                        return cx.bug(call.span, "a sub-parser without continuation");
-                    };
-                    cx.parser_body(parser, Jump::Node(accept))
-                }
+        let result = self.nested(call.span, |cx| {
+            cx.in_scope(block.scope, |cx| {
+                let copy_out = cx.bind_params(cx.params_of(block.decl), args, passing)?;
+                cx.run_callee(copy_out, None, |cx| match block.decl {
+                    BlockDecl::Control(control) => cx.control_body(control),
+                    BlockDecl::Parser(parser) => {
+                        let Jump::Node(accept) = cx.flow.ret else {
+                            return cx.bug(call.span, "a sub-parser without continuation");
+                        };
+                        cx.parser_body(parser, Jump::Node(accept))
+                    }
+                })
             })
         });
         self.runs_once = runs_once;

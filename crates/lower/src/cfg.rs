@@ -95,19 +95,27 @@ fn fold_constant_branches(nodes: &mut [Node]) {
 
 /// Nodes that only go on are jumped over; labelled ones (parser states) stay.
 fn skip_empty(nodes: &mut [Node]) {
-    let destination = |start: u32| {
+    // Each way is walked once: inlining leaves long chains.
+    let mut forward: Vec<Option<NodeId>> = vec![None; nodes.len()];
+    for start in 0..nodes.len() as u32 {
+        let mut way = Vec::new();
         let mut at = NodeId(start);
-        // A cycle of empty nodes would turn for ever: give up after as many steps as there are nodes.
-        for _ in 0..nodes.len() {
+        let end = loop {
+            if let Some(known) = forward[at.index()] {
+                break known;
+            }
+            // Until the way's end is known; on a cycle of empty nodes this node is the end.
+            forward[at.index()] = Some(at);
+            way.push(at);
             let node = &nodes[at.index()];
             match node.terminator {
                 Terminator::Goto(next) if node.stmts.is_empty() && node.label.is_empty() => at = next,
-                _ => break,
+                _ => break at,
             }
-        }
-        at
-    };
-    let forward: Vec<NodeId> = (0..nodes.len() as u32).map(destination).collect();
+        };
+        way.iter().for_each(|n| forward[n.index()] = Some(end));
+    }
+    let forward: Vec<NodeId> = (0..).zip(&forward).map(|(i, to)| to.unwrap_or(NodeId(i))).collect();
     for node in nodes {
         for_targets(&mut node.terminator, |t| *t = forward[t.index()]);
         if let Terminator::If { then, otherwise, .. } = &node.terminator

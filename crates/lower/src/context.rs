@@ -1,5 +1,6 @@
 //! The state of one lowering: the program that grows, scopes and objects, the open graph.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use p4jet_analysis::typed;
@@ -27,6 +28,13 @@ pub struct ObjectId(pub(crate) u32);
 /// Index of a [`Scope`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ScopeId(pub(crate) u32);
+
+/// Most statements, nodes, fields, inlined calls and instances that a program may grow to. The largest programs of p4c's
+/// tests, those with `switch.p4` among them, stay below a tenth.
+pub const PROGRAM_SIZE_MAX: u32 = 200_000;
+
+/// How deep calls may nest; lowering recurses with them.
+const NESTING_MAX: usize = 100;
 
 /// The scope of globals.
 pub(crate) const GLOBAL: ScopeId = ScopeId(0);
@@ -76,6 +84,37 @@ pub(crate) enum Kind {
     Table,
     Instance,
     Block,
+}
+
+/// What the control plane tells apart by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ControlKind {
+    Table,
+    Action,
+    Counter,
+    Register,
+}
+
+impl ControlKind {
+    fn plural(self) -> &'static str {
+        match self {
+            ControlKind::Table => "tables",
+            ControlKind::Action => "actions",
+            ControlKind::Counter => "counters",
+            ControlKind::Register => "registers",
+        }
+    }
+}
+
+/// Who has a control-plane name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    span: Span,
+    scope: ScopeId,
+    /// The call or instance that it was made for.
+    site: Option<Span>,
+    /// Whether another one was refused.
+    pub(crate) contested: bool,
 }
 
 /// Where `return` or `exit` lead.
@@ -145,8 +184,17 @@ pub struct Lowerer<'a> {
     pub(crate) member_action: Option<ir::ActionId>,
     /// Actions by control-plane name, before names are made unique.
     pub(crate) actions_named: HashMap<String, Vec<ir::ActionId>>,
-    names: HashSet<(Kind, String)>,
+    /// Names in use, each with the smallest number that may make it new: all smaller ones are taken.
+    names: HashMap<(Kind, String), u32>,
     temporaries: u32,
+    /// Statements, nodes, fields, inlined calls and instances made so far.
+    grown: u32,
+    /// The calls that are being inlined and the instances that are being made, outermost first.
+    nesting: Vec<Span>,
+    /// Whether the program has been refused as too large.
+    too_large: bool,
+    /// Who has a control-plane name.
+    pub(crate) claims: HashMap<(ControlKind, String), Claim>,
     locs: HashMap<Span, Loc>,
     places: HashMap<ir::SourceLoc, Loc>,
     line_starts: HashMap<FileId, Vec<u32>>,
@@ -186,8 +234,12 @@ impl<'a> Lowerer<'a> {
             runs_once: false,
             member_action: None,
             actions_named: HashMap::new(),
-            names: HashSet::new(),
+            names: HashMap::new(),
             temporaries: 0,
+            grown: 0,
+            nesting: Vec::new(),
+            too_large: false,
+            claims: HashMap::new(),
             locs: HashMap::new(),
             places: HashMap::new(),
             line_starts: HashMap::new(),
@@ -258,26 +310,72 @@ impl<'a> Lowerer<'a> {
 
     /// `name`, or `name_2`, `name_3` … if something of the kind is called so already.
     pub(crate) fn unique_name(&mut self, kind: Kind, name: &str) -> String {
-        if self.names.insert((kind, name.to_string())) {
+        let base = (kind, name.to_string());
+        let Some(&first) = self.names.get(&base) else {
+            self.names.insert(base, 2);
             return name.to_string();
-        }
-        let mut n = 2u32;
+        };
+        let mut n = first;
         loop {
             let candidate = format!("{name}_{n}");
-            if self.names.insert((kind, candidate.clone())) {
+            n += 1;
+            if let Entry::Vacant(vacant) = self.names.entry((kind, candidate.clone())) {
+                vacant.insert(2);
+                self.names.insert(base, n);
                 return candidate;
             }
-            n += 1;
         }
     }
 
     /// Frees a name.
     pub(crate) fn release_name(&mut self, kind: Kind, name: &str) {
         self.names.remove(&(kind, name.to_string()));
+        if let Some((base, number)) = name.rsplit_once('_')
+            && let Ok(number) = number.parse::<u32>()
+            && let Some(next) = self.names.get_mut(&(kind, base.to_string()))
+        {
+            *next = number.min(*next).max(2);
+        }
+    }
+
+    /// Gives a control-plane name to something declared at `span` in a scope. It is an error if something else of the
+    /// kind has it: runtime commands could not tell them apart.
+    pub(crate) fn claim(&mut self, kind: ControlKind, name: &str, span: Span, scope: ScopeId) {
+        let new = Claim { span, scope, site: self.nesting.last().copied(), contested: false };
+        let earlier = match self.claims.entry((kind, name.to_string())) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(new);
+                return;
+            }
+            Entry::Occupied(occupied) => occupied.into_mut(),
+        };
+        // An action that several tables bind to arguments is one action.
+        if kind == ControlKind::Action && (earlier.span, earlier.scope) == (span, scope) {
+            return;
+        }
+        earlier.contested = true;
+        let earlier = *earlier;
+        let what = format!("two {} have the control-plane name `{name}`", kind.plural());
+        let mut diagnostic = Diagnostic::error("duplicate-control-name", span, what);
+        match (earlier.site, new.site) {
+            (Some(first), Some(second)) if earlier.span == span && first != second => {
+                diagnostic = diagnostic
+                    .related(first, "the first is made here")
+                    .related(second, "the second is made here");
+            }
+            _ if earlier.span == span => {
+                diagnostic = diagnostic.note("what declares it is instantiated twice under one name");
+            }
+            _ => diagnostic = diagnostic.related(earlier.span, "the first is here"),
+        }
+        self.report(
+            diagnostic.note("runtime commands could not tell them apart: `@name` gives another name"),
+        );
     }
 
     /// A new field; its name is made unique.
     pub fn field(&mut self, name: &str, width: u32, kind: FieldKind) -> FieldId {
+        self.grown += 1;
         let name = self.unique_name(Kind::Field, name);
         self.ir.fields.push(ir::Field { name, width, kind });
         FieldId(self.ir.fields.len() as u32 - 1)
@@ -329,6 +427,7 @@ impl<'a> Lowerer<'a> {
 
     /// Appends a statement, attributed to the P4 statement at hand.
     pub fn emit(&mut self, op: Op) {
+        self.grown += 1;
         let loc = self.loc(self.span);
         self.cfg.push(op, loc);
     }
@@ -346,6 +445,7 @@ impl<'a> Lowerer<'a> {
 
     /// Ends the node at hand. What follows is unreachable until [`Lowerer::enter`].
     pub fn terminate(&mut self, terminator: Terminator) {
+        self.grown += 1;
         let loc = self.loc(self.span);
         self.cfg.terminate(terminator, loc);
     }
@@ -454,6 +554,46 @@ impl<'a> Lowerer<'a> {
     }
 
     // -----------------------------------------------------------------------------------------------------------------
+    // Size
+
+    /// Inlines a call or makes an instance, whose place is `span`, unless the program has grown too large: calls that
+    /// call twice what calls twice … would otherwise take for ever.
+    pub(crate) fn nested<T>(
+        &mut self,
+        span: Span,
+        inline: impl FnOnce(&mut Self) -> Lowered<T>,
+    ) -> Lowered<T> {
+        self.grown += 1;
+        self.nesting.push(span);
+        let result = if self.grown > PROGRAM_SIZE_MAX {
+            let what = format!("more than {PROGRAM_SIZE_MAX} statements, nodes, fields and instances");
+            Err(self.refuse_size(span, what))
+        } else if self.nesting.len() > NESTING_MAX {
+            Err(self.refuse_size(span, format!("calls nested more than {NESTING_MAX} deep")))
+        } else {
+            inline(self)
+        };
+        self.nesting.pop();
+        result
+    }
+
+    /// Says once that the program is too large.
+    fn refuse_size(&mut self, span: Span, what: String) -> Reported {
+        if std::mem::replace(&mut self.too_large, true) {
+            return Reported(());
+        }
+        let text = format!("the program grows too large when calls are inlined: {what}");
+        let outermost = self.nesting.first().copied().unwrap_or(span);
+        let mut diagnostic = Diagnostic::error("too-large", outermost, text);
+        if outermost != span {
+            diagnostic = diagnostic.related(span, "the limit is reached here");
+        }
+        self.report(
+            diagnostic.note("each call of a function, action, parser or control is a copy of its body"),
+        )
+    }
+
+    // -----------------------------------------------------------------------------------------------------------------
     // Scopes
 
     pub(crate) fn new_scope(&mut self, parent: ScopeId, path: String, is_block: bool) -> ScopeId {
@@ -520,5 +660,57 @@ pub(crate) fn full_name(path: &str, name: &str) -> String {
         Some(global) => global.to_string(),
         None if path.is_empty() => name.to_string(),
         None => format!("{path}.{name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::{ExternCall, Property};
+
+    struct NoArch;
+
+    impl Architecture for NoArch {
+        fn name(&self) -> &'static str {
+            "none"
+        }
+        fn recognises(&self, _: &typed::Program) -> bool {
+            false
+        }
+        fn pipeline(&self, _: &mut Lowerer<'_>, _: ObjectId) -> Lowered<()> {
+            Ok(())
+        }
+        fn construct(&self, _: &mut Lowerer<'_>, _: ObjectId) -> Lowered<()> {
+            Ok(())
+        }
+        fn call(&self, _: &mut Lowerer<'_>, _: &ExternCall) -> Lowered<Value> {
+            Ok(Value::Void)
+        }
+        fn table_property(&self, _: &mut Lowerer<'_>, _: ir::TableId, _: &Property) -> Lowered<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn names_are_new_and_freed_ones_come_again() {
+        let program = typed::Program::default();
+        let mut cx = Lowerer::new(&program, &NoArch, "test");
+        let mut fresh = |name: &str| cx.unique_name(Kind::Field, name);
+        assert_eq!(["x", "x_3", "x", "x", "x_3"].map(&mut fresh), ["x", "x_3", "x_2", "x_4", "x_3_2"]);
+        cx.release_name(Kind::Field, "x_2");
+        let mut fresh = |name: &str| cx.unique_name(Kind::Field, name);
+        assert_eq!(["x", "x", "x"].map(&mut fresh), ["x_2", "x_5", "x_6"]);
+    }
+
+    /// The number to try next is kept: a hundred thousand names in a row were minutes before.
+    #[test]
+    fn many_names_of_one_base_take_no_time() {
+        let program = typed::Program::default();
+        let mut cx = Lowerer::new(&program, &NoArch, "test");
+        let started = std::time::Instant::now();
+        for _ in 0..100_000 {
+            cx.unique_name(Kind::Field, "x");
+        }
+        assert!(started.elapsed().as_secs() < 10);
     }
 }

@@ -22,6 +22,8 @@
 //!
 //! A parser state that may come back to itself without extracting is visited at most [`STATE_VISITS_MAX`] times; a loop
 //! turns at most [`LOOP_TURNS_MAX`] times. Then the parser rejects with `ParserTimeout`, the loop drops the packet.
+//!
+//! Inlining may double a program with each level of calls: one that grows beyond [`PROGRAM_SIZE_MAX`] is refused.
 
 mod arch;
 mod block;
@@ -44,7 +46,7 @@ mod value;
 
 pub use arch::{Architecture, Arg, ExternCall, Property};
 pub use block::BlockArg;
-pub use context::{Lowered, Lowerer, ObjectId, Reported};
+pub use context::{Lowered, Lowerer, ObjectId, PROGRAM_SIZE_MAX, Reported};
 pub use object::{BlockDecl, BlockObject, ExternObject, Object, PackageObject};
 pub use parser::STATE_VISITS_MAX;
 pub use place::Place;

@@ -7,7 +7,7 @@ use p4jet_analysis::typed::{self, Local, Type};
 use p4jet_ir as ir;
 use p4jet_syntax::span::Span;
 
-use crate::context::{Binding, GLOBAL, Lowered, Lowerer, ObjectId, ScopeId, full_name};
+use crate::context::{Binding, ControlKind, GLOBAL, Lowered, Lowerer, ObjectId, ScopeId, full_name};
 use crate::value::Value;
 
 /// An instance.
@@ -100,8 +100,14 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// Adds extern state to the program, under a name that is made unique.
+    /// Adds extern state to the program, under a name that is made unique among all state; that two have one kind and
+    /// name is an error.
     pub fn add_instance(&mut self, name: &str, kind: ir::InstanceKind, span: Span) -> ir::InstanceId {
+        let control_kind = match kind {
+            ir::InstanceKind::Counter { .. } | ir::InstanceKind::DirectCounter { .. } => ControlKind::Counter,
+            ir::InstanceKind::Register { .. } => ControlKind::Register,
+        };
+        self.claim(control_kind, name, span, self.scope);
         let name = self.unique_name(crate::context::Kind::Instance, name);
         let loc = self.loc(span);
         self.ir.instances.push(ir::Instance { name, kind, loc });
@@ -164,6 +170,18 @@ impl<'a> Lowerer<'a> {
                 None => None,
             });
         }
+        self.nested(span, |cx| cx.make_of(ty, constructor, values, name, single_site, span))
+    }
+
+    fn make_of(
+        &mut self,
+        ty: &Type,
+        constructor: u32,
+        values: Vec<Option<Value>>,
+        name: String,
+        single_site: bool,
+        span: Span,
+    ) -> Lowered<ObjectId> {
         let p = self.program;
         match ty {
             Type::Package(package, _) => {

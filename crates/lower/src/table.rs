@@ -14,7 +14,7 @@ use p4jet_syntax::span::Span;
 
 use crate::arch::{Arg, Property};
 use crate::build;
-use crate::context::{Flow, GLOBAL, Jump, Kind, Lowered, Lowerer, ScopeId, full_name};
+use crate::context::{ControlKind, Flow, GLOBAL, Jump, Kind, Lowered, Lowerer, ScopeId, full_name};
 use crate::value::Value;
 
 /// P4Runtime's and bmv2's `size` of a table that states none.
@@ -83,6 +83,7 @@ impl Lowerer<'_> {
         declaration: &typed::Table,
     ) -> Lowered<ir::TableId> {
         let name = full_name(self.path(), &declaration.control_name);
+        self.claim(ControlKind::Table, &name, declaration.span, scope);
         let name = self.unique_name(Kind::Table, &name);
         let loc = self.loc(declaration.span);
         let table = ir::TableId(self.ir.tables.len() as u32);
@@ -151,12 +152,11 @@ impl Lowerer<'_> {
         for (entry, priority) in declaration.entries.iter().zip(priorities) {
             let mut key = Vec::new();
             for (i, typed_key) in declaration.keys.iter().enumerate() {
-                // A single `default` or `_` stands for all keys.
-                let Some(set) = entry.keysets.get(i).or(entry.keysets.first()) else {
+                let (Some(set), Some(span)) = (entry.keysets.get(i), entry.keyset_spans.get(i)) else {
                     return self.bug(entry.span, "an entry without key");
                 };
                 let ty = self.ty(&typed_key.expr.ty);
-                key.push(self.key_match(set, &keys[i], &ty, entry.span)?);
+                key.push(self.key_match(set, &keys[i], &ty, *span)?);
             }
             let Some(action) = position(entry.action.action) else {
                 return self.bug(entry.span, "an entry whose action the table does not list");
@@ -164,7 +164,7 @@ impl Lowerer<'_> {
             let data = self.action_data(&entry.action)?;
             let action = ir::ActionCall { action: action as u32, data };
             let loc = self.loc(entry.span);
-            entries.push(ir::Entry { key, priority, action, loc });
+            entries.push(ir::Entry { key, priority, is_const: entry.is_const, action, loc });
         }
         entries.sort_by_key(|e| e.priority);
         self.ir.tables[table.index()].entries = entries;
@@ -180,6 +180,11 @@ impl Lowerer<'_> {
     ) -> Lowered<()> {
         let name = |id: ir::ActionId| &self.ir.actions[id.index()].control_name;
         if listed.iter().all(|a| name(a.action) != name(action)) {
+            return Ok(());
+        }
+        // Two that differ have been reported where they are declared.
+        let claim = self.claims.get(&(ControlKind::Action, name(action).clone()));
+        if claim.is_some_and(|c| c.contested) {
             return Ok(());
         }
         let what = format!("a table with two actions of the control-plane name `{}`", name(action));
@@ -369,6 +374,7 @@ impl Lowerer<'_> {
             }
             action = twin;
         } else {
+            self.claim(ControlKind::Action, &path, declaration.span, home);
             self.actions_named.entry(path).or_default().push(ir_id);
         }
         if !bound {

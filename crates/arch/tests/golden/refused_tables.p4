@@ -24,12 +24,28 @@ control V(inout headers_t hdr, inout metadata_t meta) {
     apply {}
 }
 
+control Twice(inout headers_t hdr) {
+    action set(bit<8> v) {
+        hdr.h.a = v;
+    }
+    @name(".global") table t {
+        key = { hdr.h.a : exact; }
+        actions = { set; }
+    }
+    apply {
+        t.apply();
+    }
+}
+
 control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     @name("go") action one() {
         hdr.h.a = 1;
     }
     @name("go") action two() {
         hdr.h.a = 2;
+    }
+    action three() {
+        hdr.h.a = 3;
     }
     @name(".NoAction") action nothing() {}
     table names {
@@ -42,19 +58,40 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
     }
     table priorities {
         key = { hdr.h.a : ternary; }
-        actions = { one; }
+        actions = { three; }
         const entries = {
-            1: one() @priority("first");
+            1: three() @priority("first");
         }
     }
     table large {
         key = { hdr.h.a : ternary; }
-        actions = { one; }
+        actions = { three; }
         const entries = {
-            1: one() @priority(0x80000000);
+            1: three() @priority(0x80000000);
         }
     }
+    table dont_care {
+        key = { hdr.h.a : ternary; hdr.h.b : exact; }
+        actions = { three; }
+        const entries = {
+            (1, _): three();
+        }
+    }
+    @name("dont_care") table same_name {
+        key = { hdr.h.a : exact; }
+        actions = { three; }
+    }
+    counter(4, CounterType.packets) hits;
+    @name("hits") counter(4, CounterType.packets) more_hits;
+    register<bit<8>>(4) cells;
+    @name("cells") register<bit<8>>(4) more_cells;
+    Twice() first;
+    Twice() second;
     apply {
+        dont_care.apply();
+        same_name.apply();
+        first.apply(hdr);
+        second.apply(hdr);
         names.apply();
         default_name.apply();
         priorities.apply();

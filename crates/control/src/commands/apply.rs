@@ -1,7 +1,7 @@
 //! Carries commands out on the switch, and takes them back.
 
 use super::Control;
-use super::parse::Command;
+use super::parse::{Command, is_const_entry};
 use crate::error::CommandError;
 use num_bigint::BigUint;
 use p4jet_externs::{CounterValue, CrcParams, StateError};
@@ -84,15 +84,29 @@ impl Control {
                 });
             }
             Command::TableClear(id) => {
+                // Const entries stay.
+                let declared = &self.program().tables[id.index()];
+                let keeps_some = declared.entries.iter().any(|e| e.is_const);
                 let entries: Vec<_> = match log {
-                    None => Vec::new(),
-                    Some(_) => self.switch.table(id).entries().map(|(h, e)| (h, e.clone())).collect(),
+                    None if !keeps_some => Vec::new(),
+                    _ => {
+                        let table = self.switch.table(id);
+                        let all = table.entries().filter(|(h, _)| !is_const_entry(declared, *h));
+                        all.map(|(h, e)| (h, e.clone())).collect()
+                    }
                 };
                 let removed: Vec<_> = entries
                     .into_iter()
                     .map(|(handle, entry)| Removed { handle, entry, counts: self.direct_counts(id, handle) })
                     .collect();
-                self.switch.table(id).clear();
+                if keeps_some {
+                    let mut table = self.switch.table(id);
+                    for entry in &removed {
+                        table.delete(entry.handle).map_err(refused)?;
+                    }
+                } else {
+                    self.switch.table(id).clear();
+                }
                 if let Some(log) = log {
                     log.push(Undo::Other(Box::new(UndoOther::Delete(id, removed))));
                 }

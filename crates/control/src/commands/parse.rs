@@ -12,6 +12,9 @@ use p4jet_ir::{InstanceId, InstanceKind, Key, MatchKind, Program, Table, TableId
 use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch};
 use std::ops::Range;
 
+/// Most cells that `register_read` without an index shows: more would be text of gigabytes.
+const CELLS_SHOWN_MAX: u32 = 65_536;
+
 /// An object with the name that the user gave it: answers repeat that.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Named<'a, T> {
@@ -259,7 +262,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
             }
             "table_delete" => {
                 let (table, handle) = self.table_and_handle(&line)?;
-                check_entries_open(&self.program.tables[table.id.index()])?;
+                check_entry_open(&self.program.tables[table.id.index()], handle)?;
                 Command::TableDelete { table, handle }
             }
             "counter_read" => {
@@ -283,6 +286,14 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 let (register, _, size) = self.register(&line)?;
                 let index = match tokens.get(2) {
                     Some(token) => Some(cell(*token, "register", size)?),
+                    None if size > CELLS_SHOWN_MAX => {
+                        let name = register.typed;
+                        let message = format!(
+                            "Error: {name} has {size} cells, and at most {CELLS_SHOWN_MAX} are read at once: expected an \
+                             index, such as register_read {name} 0"
+                        );
+                        return Err(CommandError::new(message).at(line.after(2)));
+                    }
                     None => None,
                 };
                 line.ends_after(3)?;
@@ -413,7 +424,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         let action = self.action(line, table.id)?;
         let handle = entry_handle(line.get(3, "an entry handle")?)?;
         let ir = &self.program.tables[table.id.index()];
-        check_entries_open(ir)?;
+        check_entry_open(ir, handle)?;
         check_entry_action(ir, action).map_err(|e| e.at(line.tokens[2].span()))?;
         let call = self.action_data(line, table.id, action, params_after(line, 4))?;
         Ok(Command::TableModify { table, handle, call })
@@ -570,6 +581,25 @@ pub(crate) fn check_entries_open(table: &Table) -> Parsed<()> {
         "IMMUTABLE_TABLE_ENTRIES",
         format!("`{}` has const entries", table.name),
     ))
+}
+
+/// Refuses to change or delete a const entry.
+fn check_entry_open(table: &Table, handle: EntryHandle) -> Parsed<()> {
+    check_entries_open(table)?;
+    if !is_const_entry(table, handle) {
+        return Ok(());
+    }
+    Err(CommandError::refused(
+        "table",
+        "IMMUTABLE_TABLE_ENTRIES",
+        format!("entry {} of `{}` is const in the program", handle.0, table.name),
+    ))
+}
+
+/// Whether a handle is that of a const entry. The program's entries come first, so the handle of one is its index; a const
+/// entry is never deleted, so nothing else gets its handle.
+pub(super) fn is_const_entry(table: &Table, handle: EntryHandle) -> bool {
+    table.entries.get(handle.0 as usize).is_some_and(|e| e.is_const)
 }
 
 /// Refuses entries with an action that is not for entries. The action is an index in the table's list.

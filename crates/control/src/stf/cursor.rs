@@ -68,6 +68,7 @@ impl<'t> Cursor<'t> {
         self.at
     }
 
+    /// The column of the place, 1-based.
     fn column(&self) -> usize {
         column(self.text, self.at)
     }
@@ -179,6 +180,13 @@ impl<'t> Cursor<'t> {
                 self.error(start..self.at, format!("found {digits}, expected {what} of at most {}", u32::MAX))
             }
         }
+    }
+
+    /// The number of a port, and its column.
+    pub(super) fn port(&mut self) -> Result<(u32, usize)> {
+        self.skip_blanks();
+        let column = self.column();
+        Ok((self.decimal("a port number")?, column))
     }
 
     /// A number; stars only in base 2 and 16. An IPv4 address is read as its eight hex digits (an extension).

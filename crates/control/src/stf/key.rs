@@ -1,6 +1,7 @@
 //! What the numbers of a script mean for a key field, as p4c's runner for bmv2 has it.
 
 use super::{Match, MatchValue, Number};
+use crate::error::count;
 use crate::names::unknown;
 use crate::value::{ones, prefix_of};
 use num_bigint::BigUint;
@@ -34,8 +35,9 @@ impl Number {
         if value.bits() > u64::from(width) {
             let max = ones(width);
             return Err(format!(
-                "`{}` does not fit in {width} bits: the largest value is {max:#x}",
-                self.text()
+                "`{}` does not fit in {}: the largest value is {max:#x}",
+                self.text(),
+                count(width as usize, "bit")
             ));
         }
         Ok(value)
@@ -106,7 +108,8 @@ pub(super) fn key_match(key: &Key, value: &MatchValue) -> Result<KeyMatch, Strin
     let all = ones(width);
     let prefix = |value: BigUint, len: u32| -> Result<(BigUint, u32), String> {
         if len > width {
-            return Err(format!("the prefix length {len} is larger than the field's {width} bits"));
+            let bits = count(width as usize, "bit");
+            return Err(format!("the prefix length {len} is larger than the field's {bits}"));
         }
         Ok((prefix_of(value, width, len), len))
     };

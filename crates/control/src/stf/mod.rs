@@ -3,12 +3,14 @@
 mod cursor;
 mod key;
 mod parse;
+mod replay;
 mod report;
 mod run;
 
 pub use parse::parse;
+pub use replay::Fresh;
 pub use report::{Failure, StfOutcome};
-pub use run::{Device, TraceHook, run, run_traced};
+pub use run::{Device, run, run_traced};
 
 use crate::error::{column, excerpt};
 use std::fmt;
@@ -61,6 +63,8 @@ pub enum StatementKind {
     Packet {
         /// Where it arrives.
         port: u32,
+        /// Where the line says so, 1-based.
+        column: usize,
         /// The frame.
         data: Vec<u8>,
     },
@@ -68,6 +72,8 @@ pub enum StatementKind {
     Expect {
         /// Where it leaves.
         port: u32,
+        /// Where the line says so, 1-based.
+        column: usize,
         /// What it looks like; `None` for anything.
         pattern: Option<Pattern>,
     },

@@ -5,6 +5,7 @@ use super::{
     Call, Cond, CounterCheck, CounterIndex, Match, MatchValue, Number, Pattern, Statement, StatementKind,
     StfError,
 };
+use crate::error::count;
 use crate::names::unknown;
 
 type Result<T> = std::result::Result<T, StfError>;
@@ -192,7 +193,7 @@ fn arguments(c: &mut Cursor<'_>) -> Result<Vec<(Option<super::Name>, Number)>> {
 }
 
 fn packet(c: &mut Cursor<'_>) -> Result<StatementKind> {
-    let port = c.decimal("a port number")?;
+    let (port, column) = c.port()?;
     c.skip_blanks();
     let start = c.position();
     let (nibbles, _) = c.nibbles(false)?;
@@ -200,19 +201,19 @@ fn packet(c: &mut Cursor<'_>) -> Result<StatementKind> {
         return c.expected("the packet's bytes in hex");
     }
     if nibbles.len() % 2 != 0 {
-        let message = format!("found {} hex digits, expected whole bytes", nibbles.len());
+        let message = format!("found {}, expected whole bytes", count(nibbles.len(), "hex digit"));
         return c.error(start..c.position(), message);
     }
     let data =
         nibbles.chunks(2).map(|pair| pair.iter().fold(0, |byte, n| byte << 4 | n.unwrap_or(0))).collect();
-    Ok(StatementKind::Packet { port, data })
+    Ok(StatementKind::Packet { port, column, data })
 }
 
 fn expect(c: &mut Cursor<'_>) -> Result<StatementKind> {
-    let port = c.decimal("a port number")?;
+    let (port, column) = c.port()?;
     let (nibbles, exact) = c.nibbles(true)?;
     let pattern = (exact || !nibbles.is_empty()).then_some(Pattern { nibbles, exact });
-    Ok(StatementKind::Expect { port, pattern })
+    Ok(StatementKind::Expect { port, column, pattern })
 }
 
 fn check_counter(c: &mut Cursor<'_>) -> Result<StatementKind> {

@@ -1,6 +1,7 @@
 //! What came of a script.
 
 use super::Pattern;
+use crate::error::count;
 
 /// What came of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,9 +45,12 @@ impl StfOutcome {
         format!("FAIL {name}: {first}{more}")
     }
 
-    /// All failures with their details.
+    /// What [`Self::report`] leaves out: the lines behind the first failure, and the other failures with theirs.
     pub fn details(&self) -> String {
-        self.failures.iter().map(|f| format!("{f}\n{}", f.detail)).collect()
+        let Some((first, others)) = self.failures.split_first() else {
+            return String::new();
+        };
+        others.iter().fold(first.detail.clone(), |all, f| format!("{all}{f}\n{}", f.detail))
     }
 }
 
@@ -71,11 +75,11 @@ pub(super) fn compare(pattern: &Pattern, got: &[u8]) -> Option<(String, String)>
         return Some((message, show(pattern, got, at)));
     }
     if pattern.nibbles.len() > common {
-        let message = format!("{} bytes, expected at least {expected_bytes}", got.len());
+        let message = format!("{}, expected at least {expected_bytes}", count(got.len(), "byte"));
         return Some((message, show(pattern, got, got.len())));
     }
     if pattern.exact && got.len() * 2 > pattern.nibbles.len() {
-        let message = format!("{} bytes, expected {expected_bytes}", got.len());
+        let message = format!("{}, expected {expected_bytes}", count(got.len(), "byte"));
         return Some((message, show(pattern, got, expected_bytes)));
     }
     None
@@ -134,6 +138,8 @@ mod tests {
         assert_eq!(check("010", &[1, 2]), None);
         assert_eq!(check("01 **$", &[1, 2, 3]).unwrap().0, "3 bytes, expected 2");
         assert_eq!(check("01 ** 03", &[1, 2]).unwrap().0, "2 bytes, expected at least 3");
+        assert_eq!(check("01 02", &[1]).unwrap().0, "1 byte, expected at least 2");
+        assert_eq!(check("$", &[1]).unwrap().0, "1 byte, expected 0");
         assert_eq!(check("$", &[]), None);
     }
 

@@ -1,11 +1,12 @@
 //! Carries a script out.
 
 use super::key::{find_key, key_match, omitted};
+use super::replay::{Fresh, replay};
 use super::report::{Failure, StfOutcome, compare, hex};
 use super::{Call, CounterCheck, CounterIndex, Match, Name, Pattern, Statement, StatementKind};
 use crate::Control;
 use crate::commands::{Command, Named, check_default_action, check_entries_open, check_entry_action};
-use crate::error::CommandError;
+use crate::error::{CommandError, count};
 use crate::names::{NameIndex, unknown};
 use crate::program::param_names;
 use p4jet_dataplane::{Processed, Worker};
@@ -25,9 +26,6 @@ impl Device for Worker {
     }
 }
 
-/// Tells what happens to a packet, given the port it arrives by.
-pub type TraceHook<'a> = &'a mut dyn FnMut(u32, &[u8]) -> String;
-
 /// Most traces in one outcome: they are long.
 const TRACES_MAX: usize = 2;
 
@@ -37,15 +35,25 @@ const MESSAGE_BYTES_MAX: usize = 32;
 /// Carries a script out. Statements take effect in order; the packets that left are compared with those expected, port
 /// by port, at the end. A statement that fails (an unknown table) ends it.
 pub fn run(script: &[Statement], control: &mut Control, worker: &mut impl Device) -> StfOutcome {
-    run_traced(script, control, worker, None)
+    run_with(script, control, worker, None)
 }
 
-/// [`run`]; failures come with the trace of the packet, taken after the script has ended.
+/// [`run`]; failures come with the trace of the packet. For that the script is carried out once more, on a switch that
+/// `fresh` makes; if nothing fails that costs nothing.
 pub fn run_traced(
     script: &[Statement],
     control: &mut Control,
     worker: &mut impl Device,
-    trace: Option<TraceHook<'_>>,
+    fresh: Fresh<'_>,
+) -> StfOutcome {
+    run_with(script, control, worker, Some(fresh))
+}
+
+fn run_with(
+    script: &[Statement],
+    control: &mut Control,
+    worker: &mut impl Device,
+    fresh: Option<Fresh<'_>>,
 ) -> StfOutcome {
     let mut runner = Runner {
         control,
@@ -64,8 +72,14 @@ pub fn run_traced(
             return runner.outcome;
         }
     }
-    runner.compare(trace);
-    runner.outcome
+    let mut failures = runner.compare();
+    if let Some(fresh) = fresh {
+        runner.trace(&mut failures, script, fresh);
+    }
+    let mut outcome = runner.outcome;
+    outcome.failures.extend(failures.into_iter().map(|(failure, _)| failure));
+    outcome.failures.sort_by_key(|failure| failure.line);
+    outcome
 }
 
 fn priority(statement: &Statement) -> Option<u32> {
@@ -81,7 +95,7 @@ struct Runner<'a, D> {
     priority_base: u32,
     /// Entries that `add … = label` made.
     labels: HashMap<&'a str, (TableId, EntryHandle)>,
-    inputs: Vec<Input<'a>>,
+    inputs: Vec<Input>,
     /// By port.
     sent: BTreeMap<u32, Vec<Sent>>,
     /// By port: line and pattern.
@@ -92,10 +106,8 @@ struct Runner<'a, D> {
 }
 
 /// A packet of the script.
-struct Input<'a> {
+struct Input {
     line: usize,
-    port: u32,
-    frame: &'a [u8],
     /// What became of it, for messages.
     fate: String,
 }
@@ -180,8 +192,12 @@ impl<'a, D: Device> Runner<'a, D> {
                 }
                 self.labels.clear();
             }
-            StatementKind::Packet { port, data } => self.packet(statement.line, *port, data),
-            StatementKind::Expect { port, pattern } => {
+            StatementKind::Packet { port, column, data } => {
+                self.check_port(*port).map_err(at(*column))?;
+                self.packet(statement.line, *port, data);
+            }
+            StatementKind::Expect { port, column, pattern } => {
+                self.check_port(*port).map_err(at(*column))?;
                 self.outcome.checks += 1;
                 self.mentioned.insert(*port);
                 self.expected.entry(*port).or_default().push((statement.line, pattern.as_ref()));
@@ -246,6 +262,15 @@ impl<'a, D: Device> Runner<'a, D> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses a port that the program would take for another.
+    fn check_port(&self, port: u32) -> Result<(), String> {
+        let max = self.control.switch().port_max();
+        if port <= max {
+            return Ok(());
+        }
+        Err(format!("found port {port}, expected one that the program can tell from others: 0 to {max}"))
     }
 
     fn find(&self, name: &Name, index: impl Fn(&crate::program::Names) -> &NameIndex) -> Result<u32, Wrong> {
@@ -322,8 +347,9 @@ impl<'a, D: Device> Runner<'a, D> {
                 let action = &call.action.text;
                 let message = match (name, params.len()) {
                     (_, 0) => format!("Action {action} needs 0 parameters, found {}", call.args.len()),
-                    (None, count) => {
-                        format!("Action {action} needs {count} parameters, found {}", call.args.len())
+                    (None, params) => {
+                        let params = count(params, "parameter");
+                        format!("Action {action} needs {params}, found {}", call.args.len())
                     }
                     (Some(_), _) => {
                         let choices = unknown(text, names.iter().copied(), "its parameters are");
@@ -353,23 +379,16 @@ impl<'a, D: Device> Runner<'a, D> {
         Ok(Action { action, data: data.into_iter().flatten().collect() })
     }
 
-    fn packet(&mut self, line: usize, port: u32, frame: &'a [u8]) {
+    fn packet(&mut self, line: usize, port: u32, frame: &[u8]) {
         self.mentioned.insert(port);
         self.outcome.packets += 1;
-        let Processed { sent, dropped } = self.device.process(port, frame);
-        let fate = match (&dropped, sent.as_slice()) {
-            (Some(why), _) => format!("was dropped: {why}"),
-            (None, []) => "went nowhere".to_string(),
-            (None, sent) => {
-                let ports: Vec<_> = sent.iter().map(|(port, _)| port.to_string()).collect();
-                format!("left by port {}", ports.join(", "))
-            }
-        };
+        let processed = self.device.process(port, frame);
+        let fate = fate(&processed);
         let input = self.inputs.len();
-        for (port, frame) in sent {
+        for (port, frame) in processed.sent {
             self.sent.entry(port).or_default().push(Sent { input, frame });
         }
-        self.inputs.push(Input { line, port, frame, fate });
+        self.inputs.push(Input { line, fate });
     }
 
     fn no_packet(&mut self) -> Result<(), Wrong> {
@@ -433,16 +452,18 @@ impl<'a, D: Device> Runner<'a, D> {
         let Some(check) = check else {
             return Ok(());
         };
-        let (found, unit) = if check.bytes { (count.bytes, "bytes") } else { (count.packets, "packets") };
+        let (found, unit) = if check.bytes { (count.bytes, "byte") } else { (count.packets, "packet") };
         if check.cond.holds(&u128::from(found), &check.value) {
             return Ok(());
         }
         let (name, cond, value) = (&name.text, check.cond.text(), check.value);
-        Err(check_failed(format!("counter {name}({index}) has {found} {unit}, expected {cond} {value}")))
+        let s = if found == 1 { "" } else { "s" };
+        Err(check_failed(format!("counter {name}({index}) has {found} {unit}{s}, expected {cond} {value}")))
     }
 
-    /// Compares what left with what was expected.
-    fn compare(&mut self, mut trace: Option<TraceHook<'_>>) {
+    /// Compares what left with what was expected: the failures in the order of their lines, each with the index of the
+    /// packet that it is about.
+    fn compare(&self) -> Vec<(Failure, Option<usize>)> {
         let mut failures = Vec::new();
         for port in &self.mentioned {
             let sent = self.sent.get(port).map_or(&[][..], Vec::as_slice);
@@ -479,18 +500,64 @@ impl<'a, D: Device> Runner<'a, D> {
             }
         }
         failures.sort_by_key(|(failure, _)| failure.line);
-        let mut traced: Vec<usize> = Vec::new();
-        for (failure, input) in &mut failures {
-            if let (Some(trace), Some(input)) = (&mut trace, *input)
-                && traced.len() < TRACES_MAX
-                && !traced.contains(&input)
+        failures
+    }
+
+    /// Adds the traces of the first packets that failed.
+    fn trace(&self, failures: &mut [(Failure, Option<usize>)], script: &[Statement], fresh: Fresh<'_>) {
+        // By failure; a packet that several are about is traced once.
+        let mut wanted: Vec<(&mut Failure, usize)> = Vec::new();
+        for (failure, input) in failures {
+            if let Some(input) = *input
+                && wanted.len() < TRACES_MAX
+                && wanted.iter().all(|(_, other)| *other != input)
             {
-                traced.push(input);
-                failure.detail += &trace(self.inputs[input].port, self.inputs[input].frame);
+                wanted.push((failure, input));
             }
         }
-        self.outcome.failures.extend(failures.into_iter().map(|(failure, _)| failure));
-        self.outcome.failures.sort_by_key(|failure| failure.line);
+        if wanted.is_empty() {
+            return;
+        }
+        let inputs: Vec<usize> = wanted.iter().map(|(_, input)| *input).collect();
+        let replayed = match replay(script, &inputs, fresh) {
+            Ok(replayed) => replayed,
+            Err(why) => {
+                wanted[0].0.detail += &format!("  no trace: {why}\n");
+                return;
+            }
+        };
+        for (failure, input) in wanted {
+            let Some(replayed) = replayed.get(&input) else { continue };
+            failure.detail += &replayed.trace;
+            let again = fate(&replayed.processed);
+            let left: Vec<_> = replayed.processed.sent.iter().map(|(p, f)| (*p, f.as_slice())).collect();
+            let before = &self.inputs[input].fate;
+            if again != *before || left != self.left(input) {
+                failure.detail += &format!(
+                    "  note: the trace is of the interpreter, where the packet {again}; in the test it {before}{}\n",
+                    if again == *before { ", with other bytes" } else { "" }
+                );
+            }
+        }
+    }
+
+    /// What left of a packet.
+    fn left(&self, input: usize) -> Vec<(u32, &[u8])> {
+        let all = self.sent.iter().flat_map(|(port, sent)| sent.iter().map(|s| (*port, s)));
+        all.filter(|(_, s)| s.input == input).map(|(port, s)| (port, s.frame.as_slice())).collect()
+    }
+}
+
+/// What became of a packet, for messages.
+fn fate(processed: &Processed) -> String {
+    match (&processed.dropped, processed.sent.as_slice()) {
+        (Some(why), _) => format!("was dropped: {why}"),
+        (None, []) => "went nowhere".to_string(),
+        (None, [(port, _)]) => format!("left by port {port}"),
+        (None, sent) => {
+            let ports: Vec<_> = sent.iter().map(|(port, _)| port.to_string()).collect();
+            format!("left by ports {}", ports.join(", "))
+        }
     }
 }
 

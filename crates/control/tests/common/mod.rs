@@ -28,6 +28,7 @@ header hdr.eth valid hdr.eth.$valid$ { hdr.eth.dst, hdr.eth.src, hdr.eth.type }
 
 instance ingress.cells register 16 size 4
 instance ingress.wide register 100 size 2
+instance ingress.bit register 1 size 65537
 instance ingress.seen counter packets_and_bytes size 8
 instance ingress.hits direct_counter packets_and_bytes on ingress.l2
 
