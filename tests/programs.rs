@@ -163,7 +163,7 @@ fn simple_router_forwards_a_capture() {
             "--commands",
             &commands,
         ]);
-        output.expect_status(0).says(&["5 packets received", "2 sent to port 1", "dropped: "]);
+        output.expect_status(0).says(&["5 packets received", "2 packets sent to port 1", "dropped: "]);
         assert_eq!(common::read_pcap(&zero), Vec::<Vec<u8>>::new());
         assert_eq!(common::read_pcap(&one), [common::hex(leaves), common::hex(leaves)]);
     }

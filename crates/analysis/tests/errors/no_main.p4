@@ -3,3 +3,4 @@ control C();
 package Top(C c);
 control Work() { apply {} }
 Top(Work()) mian;
+// The end, where the error points: no declaration is to blame.

@@ -1,4 +1,4 @@
-// Actions of one control-plane name: the same code with the same names of parameters is one action, else another inside.
+// Actions of one control-plane name: the same code with the same names of parameters is one action. Others of one name are an error: refused_tables.p4.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -51,7 +51,7 @@ control E(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
     @name(".put") action put(bit<8> v) {
         hdr.h.a = v;
     }
-    @name(".put") action put_other(@name("other") bit<8> v) {
+    @name(".put_more") action put_other(@name("other") bit<8> v) {
         hdr.h.a = v;
     }
     table one {
