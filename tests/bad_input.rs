@@ -98,6 +98,8 @@ fn wrong_usage_is_status_2() {
         ("run PROG -i 0@pcap:one.pcap", &["expected pcap:IN,OUT", "pcap:one.pcap,"]),
         ("run PROG -i 0@pcap:,", &["neither an input nor an output file"]),
         ("run PROG -i 0@name-much-too-long", &["18 bytes", "at most 15"]),
+        ("run PROG -i 512@mem", &["port 512", "port numbers from 0 to 511"]),
+        ("trace PROG --port 512 00", &["port 512", "port numbers from 0 to 511"]),
         ("run PROG -i 0@xdp:lo", &["AF_XDP is not supported yet", "0@packet:lo"]),
         ("run PROG -i 0@mem -i 0@mem", &["`0@mem` and `0@mem`", "the same number 0"]),
         ("run PROG -i 0@lo -i 1@packet:lo", &["the same interface `lo`"]),
@@ -262,6 +264,43 @@ fn the_environment_refuses() {
     p4jet_words(&dir, "run PROG -i 0@pcap:DIR/many.pcap, -i 2@pcap:,/dev/full")
         .expect_status(3)
         .says(&["No space"]);
+}
+
+/// Results that nobody gets: a full disk is the environment refusing, a reader that has seen enough is not.
+#[test]
+fn standard_output_that_takes_nothing() {
+    let dir = TempDir::new("output");
+    dir.write("prog.p4", PROGRAM);
+    let program = dir.file("prog.p4");
+    let calls: [&[&str]; 3] =
+        [&["trace", &program, "0001"], &["check", &program, "--ir"], &["check", &program, "--time"]];
+    for words in calls {
+        // `run_command` reads the output, so a shell redirects it.
+        let shell = |redirection: &str| {
+            let mut command = std::process::Command::new("sh");
+            command
+                .args(["-c", &format!("\"$@\" {redirection}"), "sh", env!("CARGO_BIN_EXE_p4jet")])
+                .args(words);
+            run_command(&mut command)
+        };
+        shell("> /dev/full").expect_status(3).says(&["cannot write to standard output", "No space"]);
+        let output = shell("| true");
+        assert!(!output.stderr.contains("panic"), "{}", output.stderr);
+    }
+}
+
+/// A script on standard input is carried out to its end, also after the last packet.
+#[test]
+fn a_script_is_heard_to_its_end() {
+    let dir = TempDir::new("script");
+    dir.write("prog.p4", PROGRAM);
+    dir.write("in.pcap", pcap(&[common::hex("00070000000000000000")]));
+    let script = dir.write("script", "register_read reg 0\ntable_num_entries two\n");
+    let program = dir.file("prog.p4");
+    let input = format!("0@pcap:{},", dir.file("in.pcap"));
+    let mut command = p4jet();
+    command.args(["run", &program, "-i", &input, "--stdin"]).stdin(std::fs::File::open(script).unwrap());
+    run_command(&mut command).expect_status(0).prints(&["reg[0]= ", "RuntimeCmd: 0\n"]);
 }
 
 /// As nobody: root makes itself one for this; without root nothing needs to be given up.

@@ -64,8 +64,18 @@ pub fn run<A: AsRef<std::ffi::OsStr>>(arguments: &[A]) -> Output {
 /// Runs a command. It must end by itself, in time and not by a signal.
 pub fn run_command(command: &mut Command) -> Output {
     let what = format!("{command:?}");
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut child = child.unwrap_or_else(|e| panic!("{what}: {e}"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let deadline = Instant::now() + DEADLINE;
+    let mut child = loop {
+        match command.spawn() {
+            Ok(child) => break child,
+            // A binary that a test has just copied: a child that another thread forked meanwhile may still hold it open.
+            Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy && Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            Err(e) => panic!("{what}: {e}"),
+        }
+    };
     let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
     let status = wait(&mut child, &what);
     let text = |reader: thread::JoinHandle<Vec<u8>>| {

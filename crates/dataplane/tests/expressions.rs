@@ -204,7 +204,7 @@ fn program(widths: &[u32; 3], expr: Expr, width: u32) -> Program {
         .collect();
     fields.push(Field { name: "h.result".into(), width, kind: FieldKind::Header(header) });
     let total: u32 = widths.iter().sum::<u32>() + width;
-    if total % 8 != 0 {
+    if !total.is_multiple_of(8) {
         fields.push(Field { name: "h.rest".into(), width: 8 - total % 8, kind: FieldKind::Header(header) });
     }
     let header_fields =
