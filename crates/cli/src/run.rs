@@ -27,8 +27,9 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "jit")]
     engine: EngineArg,
     /// Bytes of the longest frame.
-    #[arg(long, value_name = "BYTES", default_value_t = 9216)]
-    frame_max: usize,
+    #[arg(long, value_name = "BYTES", default_value_t = 9216,
+          value_parser = clap::value_parser!(u32).range(1024..=65535))]
+    frame_max: u32,
     /// Read runtime commands from standard input although it is no terminal.
     #[arg(long)]
     stdin: bool,
@@ -63,7 +64,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.commands {
         output::write(format_args!("{}", compile::load_commands(&switch, path)?))?;
     }
-    let options = PortOptions { frame_max: args.frame_max, wall_clock: false };
+    let options = PortOptions { frame_max: args.frame_max as usize, wall_clock: false };
     let mut ports: Vec<(u32, Box<dyn Port>)> = Vec::new();
     for spec in &specs {
         compile::check_port(&switch, spec.number)?;
@@ -73,7 +74,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         ports.push((spec.number, port));
     }
-    let mut forwarder = Forwarder::new(worker, ports, args.frame_max)
+    let mut forwarder = Forwarder::new(worker, ports, args.frame_max as usize)
         .map_err(|e| Failure::Environment(format!("no memory for packets: {e}")))?;
     catch_signals();
     eprintln!("{}: forwarding between {} ports", switch.program().name, specs.len());
