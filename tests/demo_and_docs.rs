@@ -28,7 +28,7 @@ fn demo_does_what_the_readme_says() {
         "entries loaded",
         "to a known network: leaves by port",
         "TTL 64 is now 63",
-        "with TTL 0: dropped",
+        "with TTL 1: dropped",
         "with a wrong IPv4 checksum: dropped",
         "to nowhere: dropped",
         "table ingress.ipv4_lpm",

@@ -2,8 +2,8 @@
 // the port left by the router's own MAC address there. The header checksum is verified on the way in and computed
 // anew on the way out, because the TTL is part of it (RFC 1812, sections 4.2.2.5 and 5.3.1).
 //
-// The shape is that of a program common in benchmarks of P4 targets, and so are its liberties: TTL 1 leaves as TTL 0
-// (a router would discard it, see acl_router), options are payload, and version, IHL and total length are believed.
+// The shape is that of a program common in benchmarks of P4 targets, and so are its liberties: options are payload, and
+// version, IHL and total length are believed. Unlike those it does not send TTL 1 on as TTL 0.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -95,7 +95,8 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
         size = 512;
     }
     apply {
-        if (standard_metadata.checksum_error == 0 && hdr.ipv4.isValid() && hdr.ipv4.ttl > 0) {
+        // RFC 1812, section 5.3.1: what would leave with TTL 0 is discarded.
+        if (standard_metadata.checksum_error == 0 && hdr.ipv4.isValid() && hdr.ipv4.ttl > 1) {
             ipv4_lpm.apply();
             // Also after a miss, with next hop 0. Harmless: nothing in `forward` takes a drop back.
             forward.apply();

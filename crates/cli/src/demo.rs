@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     wrong_checksum[24] ^= 0x55;
     let samples = [
         ("to a known network", packet(route(3) | 7, 64)),
-        ("with TTL 0", packet(route(3) | 7, 0)),
+        ("with TTL 1", packet(route(3) | 7, 1)),
         ("with a wrong IPv4 checksum", wrong_checksum),
         ("to nowhere", packet(0x0101_0101, 64)),
     ];
