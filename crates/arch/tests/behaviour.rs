@@ -81,11 +81,12 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
         let state = build_state(&program, 1).expect("state");
         let machine = Machine::new(&program).expect("known externs");
         let arrival = Arrival { port: 3, frame, now_us: 0 };
-        match machine.run(&tables[..], &mut state.env(0), &arrival, None) {
+        match machine.run(&tables[..], &mut state.env(0), &arrival, None).outcome {
             Outcome::Sent { port, frame } => Ok((port, frame)),
             Outcome::Dropped { reason, .. } => {
                 Err(program.drop_reasons.get(reason as usize).cloned().unwrap_or_else(|| reason.to_string()))
             }
+            Outcome::Done => Err("done".to_string()),
         }
     }
 

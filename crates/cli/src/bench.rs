@@ -4,7 +4,7 @@
 use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
 use crate::output::say;
-use p4jet_dataplane::{EngineKind, Switch, Worker};
+use p4jet_dataplane::{EngineKind, REASON_DONE, Switch, Worker};
 use p4jet_packet::{Batch, PORT_DROP, Pool};
 use p4jet_ports::{LoopPort, Port};
 use serde_json::json;
@@ -130,7 +130,8 @@ pub fn entries(switch: &Arc<Switch>) -> usize {
     (0..switch.program().tables.len()).map(|t| switch.table(p4jet_ir::TableId(t as u32)).len()).sum()
 }
 
-/// A hash (64-bit FNV-1a) over port, length and bytes of all packets of one pass, in order.
+/// A hash (64-bit FNV-1a) over port, length and bytes of all packets of one pass, in order; after those of a batch their
+/// copies.
 pub fn digest(worker: &mut Worker, source: &mut LoopPort, pool: &mut Pool) -> Result<String, Failure> {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     let mut add = |bytes: &[u8]| {
@@ -147,10 +148,15 @@ pub fn digest(worker: &mut Worker, source: &mut LoopPort, pool: &mut Pool) -> Re
         batch.truncate(left);
         left -= batch.len();
         worker.process(pool, &mut batch);
-        for packet in batch.packets().iter().filter(|p| p.egress_port != PORT_DROP) {
-            add(&packet.egress_port.to_le_bytes());
-            add(&packet.len.to_le_bytes());
-            add(pool.frame(packet));
+        loop {
+            for packet in batch.packets().iter().filter(|p| p.egress_port != PORT_DROP) {
+                add(&packet.egress_port.to_le_bytes());
+                add(&packet.len.to_le_bytes());
+                add(pool.frame(packet));
+            }
+            if !worker.process_copies(pool, &mut batch) {
+                break;
+            }
         }
     }
     source.rewind();
@@ -178,11 +184,16 @@ pub fn measure(
             source.receive(0, pool, &mut batch).map_err(|e| Failure::port(&e))?;
             packets += batch.len() as u64;
             worker.process(pool, &mut batch);
-            for packet in batch.packets() {
-                match packet.egress_port {
-                    port if (port as usize) < PORTS => per_port[port as usize] += 1,
-                    PORT_DROP => per_port[PORTS] += 1,
-                    port => *other.entry(port).or_default() += 1,
+            loop {
+                for packet in batch.packets() {
+                    match packet.egress_port {
+                        port if (port as usize) < PORTS => per_port[port as usize] += 1,
+                        PORT_DROP => per_port[PORTS] += u64::from(packet.drop_reason != REASON_DONE),
+                        port => *other.entry(port).or_default() += 1,
+                    }
+                }
+                if !worker.process_copies(pool, &mut batch) {
+                    break;
                 }
             }
         }

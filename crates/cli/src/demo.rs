@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 out[24],
                 out[25]
             )?,
-            None => say!("  {what}: dropped ({})", result.dropped.unwrap_or_default())?,
+            None => say!("  {what}: dropped ({})", result.dropped.join("; "))?,
         }
     }
 

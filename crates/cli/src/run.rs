@@ -127,6 +127,9 @@ fn summarise(forwarder: &mut Forwarder) {
     let stats = forwarder.stats().clone();
     let packets = |n: u64| if n == 1 { "1 packet".to_string() } else { format!("{n} packets") };
     eprintln!("{} received", packets(stats.received));
+    if stats.copies > 0 {
+        eprintln!("{} copied, {} ended in their copies", packets(stats.copies), packets(stats.done));
+    }
     for (port, &n) in &stats.sent {
         eprintln!("{} sent to port {port}", packets(n));
     }

@@ -4,7 +4,7 @@ use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
 use crate::output;
 use crate::output::say;
-use p4jet_dataplane::{EngineKind, Outcome, Processed, Switch};
+use p4jet_dataplane::EngineKind;
 use std::path::PathBuf;
 
 /// Options of `trace`.
@@ -38,7 +38,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.commands {
         compile::load_commands(&switch, path)?;
     }
-    let (trace, outcome) = switch.trace(args.port, &frame).map_err(Failure::Input)?;
+    let (trace, expected) = switch.trace(args.port, &frame).map_err(Failure::Input)?;
     if args.json {
         say!("{}", trace.to_json(switch.program()))?;
     } else {
@@ -52,24 +52,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let mut worker = fast.worker(EngineKind::Jit).map_err(Failure::Input)?;
         worker.set_time(Some(0));
         let got = worker.process_one(args.port, &frame);
-        if got != expected(&switch, outcome)? {
+        if got != expected {
             return Err(Failure::Input(format!(
                 "internal error: machine code does something else with this packet (please report): {got:02x?}"
             )));
         }
     }
     Ok(())
-}
-
-/// The interpreter's outcome in the words of a worker.
-fn expected(switch: &std::sync::Arc<Switch>, outcome: Outcome) -> Result<Processed, Failure> {
-    Ok(match outcome {
-        Outcome::Sent { port, frame } => Processed { sent: vec![(port, frame)], dropped: None },
-        Outcome::Dropped { reason, .. } => {
-            let worker = switch.worker(EngineKind::Interp).map_err(Failure::Input)?;
-            Processed { sent: Vec::new(), dropped: Some(worker.drop_reason(reason)) }
-        }
-    })
 }
 
 fn parse_hex(text: &str) -> Result<Vec<u8>, Failure> {

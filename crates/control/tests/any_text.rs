@@ -12,7 +12,7 @@ struct Sink;
 
 impl Device for Sink {
     fn process(&mut self, _: u32, _: &[u8]) -> Processed {
-        Processed { sent: Vec::new(), dropped: Some("sink".into()) }
+        Processed { sent: Vec::new(), dropped: vec!["sink".into()] }
     }
 }
 

@@ -125,7 +125,7 @@ impl Device for Fanout {
     fn process(&mut self, _: u32, frame: &[u8]) -> Processed {
         let ports = (0..8).filter(|port| frame[0] >> port & 1 == 1);
         let sent: Vec<_> = ports.map(|port| (port, frame[1..].to_vec())).collect();
-        let dropped = sent.is_empty().then(|| "no route".to_string());
+        let dropped = if sent.is_empty() { vec!["no route".to_string()] } else { vec![] };
         Processed { sent, dropped }
     }
 }

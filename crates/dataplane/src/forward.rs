@@ -1,7 +1,7 @@
 //! The packet loop: from ports, through the pipeline, to ports.
 #![allow(unsafe_code)]
 
-use crate::worker::Worker;
+use crate::worker::{REASON_DONE, REASON_TOO_MANY_COPIES, Worker};
 use p4jet_packet::{Batch, PORT_DROP, Pool};
 use p4jet_ports::{Port, PortError, Received};
 use std::collections::BTreeMap;
@@ -18,6 +18,10 @@ const SPINS: u32 = 200;
 pub struct ForwardStats {
     /// Packets received.
     pub received: u64,
+    /// Copies that packets made. `received + copies` is the sum of everything below.
+    pub copies: u64,
+    /// Packets that ended with their copies in their place: replicated, resubmitted, recirculated.
+    pub done: u64,
     /// Packets sent, by port.
     pub sent: BTreeMap<u32, u64>,
     /// Packets dropped by the program, by reason.
@@ -131,6 +135,15 @@ impl Forwarder {
         self.stats.received += self.batch.len() as u64;
         self.worker.process(&mut self.pool, &mut self.batch);
         self.send(failed);
+        while self.worker.process_copies(&mut self.pool, &mut self.batch) {
+            self.stats.copies += self.batch.len() as u64;
+            self.send(failed);
+        }
+        let refused = self.worker.take_refused();
+        if refused > 0 {
+            self.stats.copies += refused;
+            *self.stats.dropped.entry(REASON_TOO_MANY_COPIES).or_default() += refused;
+        }
     }
 
     /// Sends the batch, one call per port that something goes to.
@@ -168,7 +181,9 @@ impl Forwarder {
             }
         }
         for packet in packets {
-            if packet.egress_port == PORT_DROP {
+            if packet.egress_port == PORT_DROP && packet.drop_reason == REASON_DONE {
+                self.stats.done += 1;
+            } else if packet.egress_port == PORT_DROP {
                 *self.stats.dropped.entry(packet.drop_reason).or_default() += 1;
             } else if !self.ports.iter().any(|p| p.number == packet.egress_port) {
                 *self.stats.no_port.entry(packet.egress_port).or_default() += 1;

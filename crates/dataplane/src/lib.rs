@@ -9,6 +9,5 @@ mod switch;
 mod worker;
 
 pub use forward::{ForwardStats, Forwarder};
-pub use p4jet_interp::Outcome;
 pub use switch::{EngineKind, Switch};
-pub use worker::{Processed, Worker};
+pub use worker::{COPIES_MAX, GENERATIONS_MAX, Processed, REASON_DONE, Worker};

@@ -1,14 +1,14 @@
 //! A program with its tables and extern state.
 
 use p4jet_externs::State;
-use p4jet_interp::{Arrival, Machine, Outcome, Trace};
+use p4jet_interp::{Arrival, Machine, Trace};
 use p4jet_ir as ir;
 use p4jet_jit::Compiled;
 use p4jet_tables::{Table, TableSpec};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use crate::worker::Worker;
+use crate::worker::{Processed, Worker, copied, run_out};
 
 /// Which executor runs the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,14 +102,19 @@ impl Switch {
         Worker::new(self, engine, 0)
     }
 
-    /// One packet through the interpreter, told step by step. It arrives at time 0, so that traces can be compared.
-    pub fn trace(&self, ingress_port: u32, frame: &[u8]) -> Result<(Trace, Outcome), String> {
+    /// One packet, and its copies, through the interpreter, told step by step. It arrives at time 0, so that traces can be
+    /// compared.
+    pub fn trace(&self, ingress_port: u32, frame: &[u8]) -> Result<(Trace, Processed), String> {
         let machine = Machine::new(&self.program)?;
         let mut env = self.state.env(0);
         env.set_now(0);
         let mut trace = Trace::default();
         let arrival = Arrival { port: ingress_port, frame, now_us: 0 };
-        let outcome = machine.run(self.tables.as_slice(), &mut env, &arrival, Some(&mut trace));
-        Ok((trace, outcome))
+        let tables = self.tables.as_slice();
+        let first = copied(&self.program, machine.run(tables, &mut env, &arrival, Some(&mut trace)));
+        let processed = run_out(first, |copy| {
+            copied(&self.program, machine.run_copy(tables, &mut env, copy, 0, Some(&mut trace)))
+        });
+        Ok((trace, processed))
     }
 }

@@ -1,8 +1,8 @@
 //! What one worker hands to the extern functions it calls.
 #![allow(unsafe_code)]
 
-use crate::State;
 use crate::crc::Crc;
+use crate::{Destinations, State};
 use num_bigint::BigUint;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub struct Env<'a> {
     log_dropped: usize,
     custom: HashMap<String, Arc<Crc>>,
     custom_version: u64,
+    destinations: Arc<Destinations>,
+    destinations_version: u64,
     /// Where arguments are put together.
     pub(crate) scratch: Vec<u8>,
 }
@@ -46,6 +48,8 @@ impl<'a> Env<'a> {
             log_dropped: 0,
             custom: HashMap::new(),
             custom_version: 0,
+            destinations: state.destinations(),
+            destinations_version: 0,
             scratch: Vec::new(),
         }
     }
@@ -178,6 +182,16 @@ impl<'a> Env<'a> {
                 return x;
             }
         }
+    }
+
+    /// Where copies go now.
+    pub fn destinations(&mut self) -> &Destinations {
+        let version = self.state.destinations_version();
+        if version != self.destinations_version {
+            self.destinations = self.state.destinations();
+            self.destinations_version = version;
+        }
+        &self.destinations
     }
 
     /// The custom CRC set under this name, if any.

@@ -2,6 +2,7 @@
 //!
 //! * [`ExternDef`]: a function, found by [`find`] under the name that the IR uses; [`CallSite`] is one place that calls it.
 //! * [`State`]: registers and counters of a program, shared by all workers and the control plane.
+//! * [`Destinations`]: multicast groups and clone sessions, part of the state.
 //! * [`Env`]: what one worker hands to the functions it calls.
 //!
 //! A value crosses as little-endian `u64` limbs, as many as its width takes; the arguments of a call follow each other in
@@ -32,10 +33,12 @@ mod crc;
 mod env;
 mod functions;
 mod hash;
+mod replication;
 mod state;
 
 pub use crc::CrcParams;
 pub use env::Env;
+pub use replication::{Destinations, Replica, Session, Targets};
 pub use state::{CounterValue, DIRECT_BANKS, InstanceKind, InstanceSpec, State, StateError, Unit};
 
 /// One place that calls an extern function.

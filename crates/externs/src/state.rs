@@ -7,7 +7,8 @@
 
 use crate::bits::{limbs, mask_low};
 use crate::crc::Crc;
-use crate::{CrcParams, Env};
+use crate::replication::Replication;
+use crate::{CrcParams, Destinations, Env};
 use num_bigint::BigUint;
 use std::alloc::{Layout, alloc_zeroed};
 use std::collections::HashMap;
@@ -70,6 +71,8 @@ pub enum InstanceKind {
         /// Most entries of the table.
         table_size: u32,
     },
+    /// Has its state elsewhere.
+    Stateless,
 }
 
 /// A counter's value.
@@ -173,6 +176,7 @@ fn zeroed(name: &str, words: u64) -> Result<Box<[AtomicU64]>, StateError> {
 enum Cells {
     Register { width: u32, cells: Box<[AtomicU64]> },
     Counter { banks: u32, stride: u32, workers: Vec<Box<[AtomicU64]>>, offsets: Box<[AtomicU64]> },
+    None,
 }
 
 /// Locks for cells wider than a machine word; a cell always has the same one.
@@ -187,6 +191,7 @@ pub struct State {
     counter_writes: Mutex<()>,
     custom: RwLock<HashMap<String, (CrcParams, Arc<Crc>)>>,
     custom_version: AtomicU64,
+    replication: Replication,
 }
 
 /// A panic while a lock was held leaves nothing half done that anyone would notice.
@@ -204,6 +209,7 @@ impl State {
                 InstanceKind::Register { size, width } => u64::from(size) * limbs(width) as u64,
                 InstanceKind::Counter { size, .. } => u64::from(size),
                 InstanceKind::DirectCounter { table_size, .. } => u64::from(table_size.min(ENTRIES_MAX)) + 1,
+                InstanceKind::Stateless => 0,
             };
             total += size;
             if total > CELLS_MAX {
@@ -220,6 +226,7 @@ impl State {
                 InstanceKind::DirectCounter { table_size, .. } => {
                     counter(DIRECT_BANKS, table_size.min(ENTRIES_MAX) + 1)?
                 }
+                InstanceKind::Stateless => Cells::None,
             });
         }
         let state = State {
@@ -230,6 +237,7 @@ impl State {
             counter_writes: Mutex::new(()),
             custom: RwLock::default(),
             custom_version: AtomicU64::new(0),
+            replication: Replication::default(),
         };
         state.set_random_seed(0);
         Ok(state)
@@ -273,7 +281,7 @@ impl State {
     fn register(&self, instance: u32) -> Option<(u32, &[AtomicU64])> {
         match self.cells.get(instance as usize)? {
             Cells::Register { width, cells } => Some((*width, cells)),
-            Cells::Counter { .. } => None,
+            Cells::Counter { .. } | Cells::None => None,
         }
     }
 
@@ -413,7 +421,7 @@ impl State {
     fn offsets(&self, instance: u32, at: usize) -> &[AtomicU64] {
         match &self.cells[instance as usize] {
             Cells::Counter { offsets, .. } => &offsets[2 * at..2 * at + 2],
-            Cells::Register { .. } => unreachable!("the caller checked it"),
+            Cells::Register { .. } | Cells::None => unreachable!("the caller checked it"),
         }
     }
 
@@ -455,6 +463,22 @@ impl State {
             self.counter_write(instance, index, CounterValue::default())?;
         }
         Ok(())
+    }
+
+    // ---- destinations of copies ----
+
+    /// Multicast groups and clone sessions.
+    pub fn destinations(&self) -> Arc<Destinations> {
+        self.replication.get()
+    }
+
+    /// Changes them; workers see all of the change from their next packet on.
+    pub fn change_destinations(&self, change: impl FnOnce(&mut Destinations)) {
+        self.replication.change(change);
+    }
+
+    pub(crate) fn destinations_version(&self) -> u64 {
+        self.replication.version()
     }
 
     // ---- custom hashes ----

@@ -118,6 +118,21 @@ fn step(p: &Program, event: &TraceEvent) -> Value {
         TraceEvent::Deparsed { header_bytes, payload_bytes } => {
             json!({"step": "deparsed", "header_bytes": header_bytes, "payload_bytes": payload_bytes})
         }
+        TraceEvent::Copied { begin, to, loc } => {
+            let mut object = json!({"step": "copied", "begin": begin.name(), "at": place(p, *loc)});
+            if let Some((list, id, ports)) = to {
+                object[list.name()] = json!(id.to_string());
+                object["ports"] = json!(ports);
+            }
+            object
+        }
+        TraceEvent::CopyBegins { begin, length } => {
+            json!({"step": "copy_begins", "begin": begin.name(), "bytes": length})
+        }
+        TraceEvent::Truncated { length, loc } => {
+            json!({"step": "truncated", "bytes": length, "at": place(p, *loc)})
+        }
+        TraceEvent::Done => json!({"step": "done"}),
         TraceEvent::Reject { code, loc } => {
             json!({"step": "reject", "error": code_name(p, code), "at": place(p, *loc)})
         }

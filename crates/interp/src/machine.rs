@@ -8,8 +8,8 @@ use num_traits::{ToPrimitive, Zero};
 use p4jet_externs::Env;
 use p4jet_ir::eval::{eval, wrap};
 use p4jet_ir::{
-    ActionId, Block, BlockId, BlockKind, Cfg, Expr, FieldId, FieldKind, HeaderId, Intrinsic, Loc, NodeId, Op,
-    Program, Stmt, TableId, Terminator,
+    ActionId, Begin, Block, BlockId, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId,
+    Intrinsic, Keep, Loc, NodeId, Op, PacketCopy, Program, ReplicaList, Stmt, TableId, Terminator,
 };
 use p4jet_tables::Table;
 
@@ -72,6 +72,36 @@ pub enum Outcome {
         /// Where the program says so.
         at: Loc,
     },
+    /// Its copies go on in its place.
+    Done,
+}
+
+/// A copy that a packet made, waiting to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// Where it begins.
+    pub begin: Begin,
+    /// Which half of the pipeline made it.
+    pub made_in: Begin,
+    /// The port by which the first packet came to the switch.
+    pub port: u32,
+    /// Its bytes.
+    pub frame: Vec<u8>,
+    /// Bits before the cursor.
+    cursor: u64,
+    /// By [`FieldId`].
+    fields: Vec<BigUint>,
+    /// Those that the copy statement set; intrinsics do not overwrite them.
+    set: Vec<FieldId>,
+}
+
+/// What running a packet comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// What became of the packet itself.
+    pub outcome: Outcome,
+    /// The copies it made, in order.
+    pub copies: Vec<Copied>,
 }
 
 /// A program ready to run packets.
@@ -92,42 +122,96 @@ impl<'a> Machine<'a> {
         tables: &(impl Tables + ?Sized),
         env: &mut Env,
         packet: &Arrival,
+        mut trace: Option<&mut Trace>,
+    ) -> Ran {
+        if let Some(trace) = &mut trace {
+            trace.events.push(TraceEvent::Arrived { port: packet.port, length: packet.frame.len() });
+        }
+        let start = Copied {
+            begin: Begin::Ingress,
+            made_in: Begin::Ingress,
+            port: packet.port,
+            frame: packet.frame.to_vec(),
+            cursor: 0,
+            fields: vec![BigUint::zero(); self.program.fields.len()],
+            set: Vec::new(),
+        };
+        self.go(tables, env, start, packet.now_us, trace)
+    }
+
+    /// Runs a copy to its end.
+    pub fn run_copy(
+        &self,
+        tables: &(impl Tables + ?Sized),
+        env: &mut Env,
+        copy: Copied,
+        now_us: u64,
+        mut trace: Option<&mut Trace>,
+    ) -> Ran {
+        if let Some(trace) = &mut trace {
+            trace.events.push(TraceEvent::CopyBegins { begin: copy.begin, length: copy.frame.len() });
+        }
+        self.go(tables, env, copy, now_us, trace)
+    }
+
+    fn go(
+        &self,
+        tables: &(impl Tables + ?Sized),
+        env: &mut Env,
+        start: Copied,
+        now_us: u64,
         trace: Option<&mut Trace>,
-    ) -> Outcome {
+    ) -> Ran {
         let program = self.program;
         let mut run = Run {
             program,
             calls: &self.calls,
             tables: &|table, look| tables.with(table, look),
             env,
-            fields: vec![BigUint::zero(); program.fields.len()],
-            frame: Frame { bytes: packet.frame.to_vec(), cursor: 0 },
+            fields: start.fields,
+            arrived: if start.begin == Begin::Ingress { start.frame.clone() } else { Vec::new() },
+            frame: Frame { bytes: start.frame, cursor: start.cursor },
             output: Output::default(),
+            port: start.port,
+            half: start.begin,
+            copies: Vec::new(),
             fuel: NODES_VISITED_MAX,
             teller: trace.map(|trace| Teller::new(trace, program)),
         };
-        run.env.set_now(packet.now_us);
-        run.tell(|_| TraceEvent::Arrived { port: packet.port, length: packet.frame.len() });
-        for (intrinsic, field) in &program.intrinsics {
-            match intrinsic {
-                Intrinsic::IngressPort => run.put(*field, packet.port.into()),
-                Intrinsic::PacketLength => run.put(*field, packet.frame.len().into()),
-                Intrinsic::IngressTimestamp => run.put(*field, packet.now_us.into()),
-                Intrinsic::EgressTimestamp => {}
-            }
-        }
-        let dropped = run.blocks(&program.ingress).or_else(|| {
+        run.env.set_now(now_us);
+        let mut gone = None;
+        if start.begin == Begin::Ingress {
             for (intrinsic, field) in &program.intrinsics {
-                if *intrinsic == Intrinsic::EgressTimestamp {
-                    run.put(*field, packet.now_us.into());
+                if start.set.contains(field) {
+                    continue;
+                }
+                match intrinsic {
+                    Intrinsic::IngressPort => run.put(*field, start.port.into()),
+                    Intrinsic::PacketLength => run.put(*field, run.frame.bytes.len().into()),
+                    Intrinsic::IngressTimestamp => run.put(*field, now_us.into()),
+                    Intrinsic::EgressTimestamp => {}
+                }
+            }
+            gone = run.blocks(&program.ingress);
+            run.half = Begin::Egress;
+        }
+        let gone = gone.or_else(|| {
+            for (intrinsic, field) in &program.intrinsics {
+                let set = start.begin == Begin::Egress && start.set.contains(field);
+                if *intrinsic == Intrinsic::EgressTimestamp && !set {
+                    run.put(*field, now_us.into());
                 }
             }
             run.blocks(&program.egress)
         });
-        match dropped {
-            Some(Dropped { reason, at }) => {
+        let outcome = match gone {
+            Some(Gone::Dropped { reason, at }) => {
                 run.tell(|run| TraceEvent::Dropped { reason, loc: at, causes: run.causes_of_decision() });
                 Outcome::Dropped { reason, at }
+            }
+            Some(Gone::Done) => {
+                run.tell(|_| TraceEvent::Done);
+                Outcome::Done
             }
             None => {
                 let port = program.egress_port.map_or(BigUint::zero(), |f| run.fields[f.index()].clone());
@@ -139,21 +223,23 @@ impl<'a> Machine<'a> {
                 });
                 Outcome::Sent { port, frame: run.frame.bytes }
             }
-        }
+        };
+        Ran { outcome, copies: run.copies }
     }
 }
 
 /// Why and where a packet ended.
-struct Dropped {
-    reason: u32,
-    at: Loc,
+enum Gone {
+    Dropped { reason: u32, at: Loc },
+    Done,
 }
 
 /// How a graph ended.
 enum End {
     Return,
     Exit,
-    Dropped(Dropped),
+    Egress,
+    Gone(Gone),
 }
 
 /// What is asked of the tables.
@@ -170,22 +256,36 @@ struct Run<'a, 'e, 't> {
     env: &'a mut Env<'e>,
     fields: Vec<BigUint>,
     frame: Frame,
+    /// The frame as ingress began with it.
+    arrived: Vec<u8>,
     output: Output,
+    /// By which the first packet came.
+    port: u32,
+    half: Begin,
+    copies: Vec<Copied>,
     fuel: u32,
     teller: Option<Teller<'t>>,
 }
 
 impl Run<'_, '_, '_> {
-    fn blocks(&mut self, blocks: &[BlockId]) -> Option<Dropped> {
-        blocks.iter().find_map(|block| self.block(*block))
+    fn blocks(&mut self, blocks: &[BlockId]) -> Option<Gone> {
+        for block in blocks {
+            match self.block(*block) {
+                End::Gone(gone) => return Some(gone),
+                End::Egress => break,
+                End::Return | End::Exit => {}
+            }
+        }
+        None
     }
 
-    fn block(&mut self, id: BlockId) -> Option<Dropped> {
+    fn block(&mut self, id: BlockId) -> End {
         let block = &self.program.blocks[id.index()];
         self.tell(|_| TraceEvent::Block { block: id });
         self.output = Output::default();
-        if let End::Dropped(dropped) = self.graph(&block.body, Some(block), None) {
-            return Some(dropped);
+        let end = self.graph(&block.body, Some(block), None);
+        if let End::Gone(_) = end {
+            return end;
         }
         if block.kind == BlockKind::Deparser {
             let mut bytes = self.output.bytes();
@@ -195,7 +295,7 @@ impl Run<'_, '_, '_> {
             self.frame = Frame { bytes, cursor: 0 };
             self.tell(|_| TraceEvent::Deparsed { header_bytes, payload_bytes });
         }
-        None
+        end
     }
 
     /// Runs the graph of a block or of an action.
@@ -206,7 +306,7 @@ impl Run<'_, '_, '_> {
             let loc = node.terminator_loc;
             if self.fuel == 0 {
                 self.decided(&[]);
-                return End::Dropped(Dropped { reason: REASON_OUT_OF_FUEL, at: loc });
+                return End::Gone(Gone::Dropped { reason: REASON_OUT_OF_FUEL, at: loc });
             }
             self.fuel -= 1;
             if !node.label.is_empty() {
@@ -220,7 +320,8 @@ impl Run<'_, '_, '_> {
                         return End::Return;
                     }
                     Err(Stop::Failed) => {
-                        return End::Dropped(Dropped { reason: REASON_ASSERTION_FAILED, at: stmt.loc });
+                        let reason = REASON_ASSERTION_FAILED;
+                        return End::Gone(Gone::Dropped { reason, at: stmt.loc });
                     }
                 }
             }
@@ -249,11 +350,12 @@ impl Run<'_, '_, '_> {
                     });
                     case.map_or(*default, |(_, node)| *node)
                 }
-                Terminator::Apply { table, keys, hit, action_run, next, exit } => {
-                    match self.apply(*table, keys, *hit, *action_run, loc) {
+                Terminator::Apply { table, keys, hit, action_run, entry, selector, next, exit } => {
+                    let results = [*hit, *action_run, *entry];
+                    match self.apply(*table, keys, results, selector.as_ref(), loc) {
                         End::Return => *next,
                         End::Exit => *exit,
-                        dropped => return dropped,
+                        gone => return gone,
                     }
                 }
                 Terminator::Return => return End::Return,
@@ -264,7 +366,9 @@ impl Run<'_, '_, '_> {
                     self.reject(block, code, loc);
                     return End::Return;
                 }
-                Terminator::Drop(reason) => return End::Dropped(Dropped { reason: *reason, at: loc }),
+                Terminator::Drop(reason) => return End::Gone(Gone::Dropped { reason: *reason, at: loc }),
+                Terminator::Done => return End::Gone(Gone::Done),
+                Terminator::Egress => return End::Egress,
             };
         }
     }
@@ -278,11 +382,11 @@ impl Run<'_, '_, '_> {
         &mut self,
         id: TableId,
         keys: &[Expr],
-        hit: Option<FieldId>,
-        action_run: Option<FieldId>,
+        [hit, action_run, entry]: [Option<FieldId>; 3],
+        selector: Option<&Expr>,
         loc: Loc,
     ) -> End {
-        let keys_read: Vec<&Expr> = keys.iter().collect();
+        let keys_read: Vec<&Expr> = keys.iter().chain(selector).collect();
         let table = &self.program.tables[id.index()];
         let keys: Vec<BigUint> = keys.iter().map(|key| self.eval(key)).collect();
         let mut found = None;
@@ -304,6 +408,9 @@ impl Run<'_, '_, '_> {
         }
         if let Some(f) = action_run {
             self.set(f, call.action.into(), loc, None, &keys_read);
+        }
+        if let Some(f) = entry {
+            self.set(f, row.unwrap_or(0).into(), loc, None, &keys_read);
         }
         let id = (table.actions[call.action as usize].action, id);
         let action = &self.program.actions[id.0.index()];
@@ -339,6 +446,13 @@ impl Run<'_, '_, '_> {
                 self.set_untold(*dest, value, loc, doer, &[]);
             }
             Op::Emit { header } => self.emit(*header, loc),
+            Op::Truncate { bytes } => {
+                let parsed = self.frame.cursor.div_ceil(8) as usize;
+                let bytes = self.eval(bytes).to_usize().unwrap_or(usize::MAX).max(parsed);
+                self.frame.bytes.truncate(bytes);
+                self.tell(|run| TraceEvent::Truncated { length: run.frame.bytes.len(), loc });
+            }
+            Op::Copy(copy) => self.copy(copy, loc),
             Op::Extern { function, instance, args, outs, text } => {
                 let site = self.calls.site(&stmt.op);
                 let values: Vec<BigUint> = args.iter().map(|arg| self.eval(arg)).collect();
@@ -365,6 +479,64 @@ impl Run<'_, '_, '_> {
             }
         }
         Ok(())
+    }
+
+    fn copy(&mut self, copy: &PacketCopy, loc: Loc) {
+        let (mut frame, mut cursor) = match copy.frame {
+            CopyFrame::Arrived => (self.arrived.clone(), 0),
+            CopyFrame::Current => (self.frame.bytes.clone(), self.frame.cursor),
+        };
+        if copy.begin == Begin::Ingress {
+            cursor = 0;
+        }
+        let mut fields = match &copy.keep {
+            Keep::All => self.fields.clone(),
+            Keep::Fields(kept) => {
+                let mut fields = vec![BigUint::zero(); self.fields.len()];
+                for field in kept {
+                    fields[field.index()] = self.fields[field.index()].clone();
+                }
+                fields
+            }
+        };
+        for (field, value) in &copy.set {
+            fields[field.index()] = self.eval(value);
+        }
+        let mut set: Vec<FieldId> = copy.set.iter().map(|(field, _)| *field).collect();
+        let Some(replicas) = &copy.replicas else {
+            let (begin, made_in) = (copy.begin, self.half);
+            self.copies.push(Copied { begin, made_in, port: self.port, frame, cursor, fields, set });
+            self.tell(|_| TraceEvent::Copied { begin: copy.begin, to: None, loc });
+            return;
+        };
+        let id = self.eval(&replicas.id);
+        // Numbers beyond 64 bits name nothing.
+        let number = id.to_u64().unwrap_or(u64::MAX);
+        let targets = match replicas.list {
+            ReplicaList::Group => self.env.destinations().group(number),
+            ReplicaList::Session => self.env.destinations().session(number),
+        };
+        if let Some(bytes_max) = targets.bytes_max {
+            frame.truncate(bytes_max as usize);
+            cursor = cursor.min(8 * frame.len() as u64);
+        }
+        let ports = targets.replicas.iter().map(|r| r.port).collect();
+        self.tell(|_| TraceEvent::Copied { begin: copy.begin, to: Some((replicas.list, id, ports)), loc });
+        set.extend([replicas.port, replicas.instance, replicas.class_of_service].into_iter().flatten());
+        for replica in &targets.replicas {
+            let mut fields = fields.clone();
+            for (field, value) in [
+                (replicas.port, replica.port),
+                (replicas.instance, replica.instance),
+                (replicas.class_of_service, targets.class_of_service),
+            ] {
+                if let Some(f) = field {
+                    fields[f.index()] = wrap(value.into(), self.program.width(f));
+                }
+            }
+            let (begin, made_in, frame, set) = (copy.begin, self.half, frame.clone(), set.clone());
+            self.copies.push(Copied { begin, made_in, port: self.port, frame, cursor, fields, set });
+        }
     }
 
     fn extract(&mut self, id: HeaderId, varbit_length: Option<&Expr>, loc: Loc) -> Result<(), Stop> {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use num_bigint::BigUint;
 use p4jet_ir::text::print_expr;
-use p4jet_ir::{FieldId, FieldKind, Key, Loc, MatchKind, Program, TableId};
+use p4jet_ir::{FieldId, FieldKind, Key, Loc, MatchKind, Program, ReplicaList, TableId};
 use p4jet_tables::{Difference, Entry, HitReason, KeyMatch};
 
 use crate::machine::{REASON_ASSERTION_FAILED, REASON_OUT_OF_FUEL};
@@ -89,6 +89,13 @@ fn difference_text(key: &Key, difference: &Difference) -> String {
             format!("{} is {found}, so {masked} under the mask {mask:#x}, not {expected}", key.name)
         }
         _ => format!("{} is {found}, not {expected}", key.name),
+    }
+}
+
+fn list_name(list: ReplicaList) -> &'static str {
+    match list {
+        ReplicaList::Group => "multicast group",
+        ReplicaList::Session => "clone session",
     }
 }
 
@@ -223,6 +230,34 @@ impl Teller<'_> {
                 );
                 self.line(1, &text, Loc(0));
             }
+            TraceEvent::Copied { begin, to, loc } => {
+                let text = match to {
+                    None => format!("a copy will begin at {}", begin.name()),
+                    Some((list, id, ports)) if ports.is_empty() => {
+                        let list = list_name(*list);
+                        format!("no copies: {list} {id} is not configured or empty")
+                    }
+                    Some((list, id, ports)) => {
+                        let list = list_name(*list);
+                        let s = if ports.len() == 1 { "copy" } else { "copies" };
+                        let to: Vec<_> = ports.iter().map(u32::to_string).collect();
+                        format!(
+                            "{} {s} will begin at {}: {list} {id} has port {}",
+                            ports.len(),
+                            begin.name(),
+                            to.join(", ")
+                        )
+                    }
+                };
+                self.step(&text, *loc);
+            }
+            TraceEvent::CopyBegins { begin, length } => {
+                self.line(0, &format!("a copy of {length} bytes begins at {}", begin.name()), Loc(0));
+            }
+            TraceEvent::Truncated { length, loc } => {
+                self.step(&format!("truncated to {length} bytes"), *loc);
+            }
+            TraceEvent::Done => self.line(0, "done: the copies go on in its place", Loc(0)),
             TraceEvent::Reject { code, loc } => {
                 let error = code_name(p, code);
                 self.step(&format!("reject: {error}"), *loc);

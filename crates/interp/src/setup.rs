@@ -1,12 +1,17 @@
 //! Tables and extern state as a program declares them.
 
 use p4jet_externs as externs;
-use p4jet_ir::{ActionCall, CounterUnit, InstanceKind, Program};
+use p4jet_ir::{ActionCall, CounterUnit, InstanceKind, Program, TableId};
 use p4jet_tables as tables;
 
 /// The program's tables with the entries it gives, by [`p4jet_ir::TableId`]. Fails where the tables refuse an entry.
 pub fn build_tables(program: &Program) -> Result<Vec<tables::Table>, String> {
-    program.tables.iter().map(|table| build_table(program, table)).collect()
+    program
+        .tables
+        .iter()
+        .enumerate()
+        .map(|(id, table)| build_table(program, TableId(id as u32), table))
+        .collect()
 }
 
 /// Zeroed state of the program's extern instances, by [`p4jet_ir::InstanceId`].
@@ -24,6 +29,10 @@ pub fn build_state(program: &Program, workers: usize) -> Result<externs::State, 
                     let table_size = program.tables[table.index()].size;
                     externs::InstanceKind::DirectCounter { unit: counter_unit(unit), table_size }
                 }
+                InstanceKind::Meter { .. }
+                | InstanceKind::DirectMeter { .. }
+                | InstanceKind::ActionProfile { .. }
+                | InstanceKind::Digest { .. } => externs::InstanceKind::Stateless,
             };
             externs::InstanceSpec { name: instance.name.clone(), kind }
         })
@@ -39,7 +48,15 @@ fn counter_unit(unit: CounterUnit) -> externs::Unit {
     }
 }
 
-fn build_table(program: &Program, table: &p4jet_ir::Table) -> Result<tables::Table, String> {
+/// Whether each entry of a table has state of its own.
+fn has_direct_state(program: &Program, id: TableId) -> bool {
+    program.instances.iter().any(|instance| match instance.kind {
+        InstanceKind::DirectCounter { table, .. } | InstanceKind::DirectMeter { table, .. } => table == id,
+        _ => false,
+    })
+}
+
+fn build_table(program: &Program, id: TableId, table: &p4jet_ir::Table) -> Result<tables::Table, String> {
     let actions = table.actions.iter().map(|action| {
         let params = &program.actions[action.action.index()].params;
         tables::ActionSpec { param_widths: params.iter().map(|f| program.width(*f)).collect() }
@@ -52,7 +69,7 @@ fn build_table(program: &Program, table: &p4jet_ir::Table) -> Result<tables::Tab
             .collect(),
         actions: actions.collect(),
         size: table.size,
-        row_per_entry: !table.direct.is_empty(),
+        row_per_entry: has_direct_state(program, id),
         default: action(&table.default),
     };
     let mut built = tables::Table::new(spec);

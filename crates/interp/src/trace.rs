@@ -1,7 +1,7 @@
 //! What happened to one packet, step by step.
 
 use num_bigint::BigUint;
-use p4jet_ir::{ActionId, BlockId, Expr, FieldId, HeaderId, InstanceId, Loc, TableId};
+use p4jet_ir::{ActionId, Begin, BlockId, Expr, FieldId, HeaderId, InstanceId, Loc, ReplicaList, TableId};
 use p4jet_tables::{Entry, EntryHandle, HitReason, Near};
 
 /// The steps of one packet, in order. [`Trace::render`] tells them to people, [`Trace::to_json`] to tools.
@@ -171,6 +171,31 @@ pub enum TraceEvent {
         /// Bytes that were never parsed.
         payload_bytes: usize,
     },
+    /// Copies were made.
+    Copied {
+        /// Where they will begin.
+        begin: Begin,
+        /// For replicas: the list, its number and the ports in it.
+        to: Option<(ReplicaList, BigUint, Vec<u32>)>,
+        /// Where the program says so.
+        loc: Loc,
+    },
+    /// A copy begins its own way; what follows is about it.
+    CopyBegins {
+        /// Where.
+        begin: Begin,
+        /// Bytes.
+        length: usize,
+    },
+    /// The end of the frame was cut off.
+    Truncated {
+        /// Bytes left.
+        length: usize,
+        /// Where the program says so.
+        loc: Loc,
+    },
+    /// The packet ends, its copies go on.
+    Done,
     /// The parser rejects by the program's own choice.
     Reject {
         /// The error.

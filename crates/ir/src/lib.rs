@@ -14,8 +14,10 @@
 //! * A header's validity is an ordinary 1-bit field. Reading the fields of an invalid header just reads the fields
 //!   (lowering emits the zeroing that the design asks for).
 //! * Expressions are pure. Statements of a [`Node`] run in order, then its terminator.
-//! * Block by block, first [`Program::ingress`], then [`Program::egress`]; [`Terminator::Return`] goes to the next block;
-//!   after the last the packet leaves by the port in [`Program::egress_port`]. [`Terminator::Drop`] ends it at once.
+//! * Block by block, first [`Program::ingress`], then [`Program::egress`]; [`Terminator::Return`] goes to the next block,
+//!   [`Terminator::Egress`] to the first of egress; after the last the packet leaves by the port in
+//!   [`Program::egress_port`]. [`Terminator::Drop`] ends it at once, and so does [`Terminator::Done`], which is no drop.
+//! * [`Op::Copy`] makes copies of the packet that go their own way: see [`PacketCopy`].
 //! * The packet cursor starts at the first byte of the frame and is always on a byte boundary: headers have a whole
 //!   number of bytes (the verifier asks for it). What lies beyond the cursor is the payload. A block of kind
 //!   [`BlockKind::Deparser`] starts with an empty output to which [`Op::Emit`] appends; when it returns, the output
@@ -238,10 +240,15 @@ pub struct Table {
     pub entries: Vec<Entry>,
     /// Whether the control plane must not change the entries, nor add any.
     pub const_entries: bool,
-    /// Direct counters and the like: counted on every hit, by the entry's row.
+    /// Direct counters that count on every hit, by the entry's cell. Others, and direct meters, are worked by calls
+    /// that are given the cell ([`Terminator::Apply`]'s `entry`).
     pub direct: Vec<InstanceId>,
     /// A table made by lowering (value sets): not shown among the program's tables.
     pub hidden: bool,
+    /// The action profile whose members and groups the entries name, instead of actions.
+    pub profile: Option<InstanceId>,
+    /// Whether the control plane wants to hear of entries that nothing hits any more (`support_timeout`).
+    pub idle_timeout: bool,
     /// Where it is declared.
     pub loc: Loc,
 }
@@ -357,6 +364,33 @@ pub enum InstanceKind {
         /// The table.
         table: TableId,
     },
+    /// Array of two-rate three-colour meters (RFC 2698).
+    Meter {
+        /// What is metered; not `Both`.
+        unit: CounterUnit,
+        /// Cells.
+        size: u32,
+    },
+    /// One meter per entry of `table`.
+    DirectMeter {
+        /// What is metered; not `Both`.
+        unit: CounterUnit,
+        /// The table.
+        table: TableId,
+    },
+    /// Members, each an action with its data, and groups of members. Tables with this [`Table::profile`] share it and
+    /// list the same actions.
+    ActionProfile {
+        /// Most members; 0 for any number.
+        size: u32,
+        /// Whether there are groups (an action selector).
+        selector: bool,
+    },
+    /// Messages to the control plane.
+    Digest {
+        /// Name and width of each field.
+        fields: Vec<(String, u32)>,
+    },
 }
 
 /// What a block is for; only reports and the verifier ask.
@@ -444,6 +478,13 @@ pub enum Op {
         /// The header.
         header: HeaderId,
     },
+    /// Control: makes copies of the packet.
+    Copy(Box<PacketCopy>),
+    /// Control: the frame keeps at most so many bytes. What is before the cursor stays.
+    Truncate {
+        /// So many bytes. Any width.
+        bytes: Expr,
+    },
     /// Calls an extern function (crate externs) by name.
     Extern {
         /// Its name: `crc32`, `register.read`, `log_msg`.
@@ -457,6 +498,75 @@ pub enum Op {
         /// Compile-time texts: a format string.
         text: Vec<String>,
     },
+}
+
+/// Copies of a packet. They run after the packet that makes them, in the order in which they are made, and end as any
+/// packet does: sent, dropped, or done. What they make themselves comes after them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PacketCopy {
+    /// Where they begin.
+    pub begin: Begin,
+    /// Their bytes.
+    pub frame: CopyFrame,
+    /// The fields that have the packet's values; the others are 0. Intrinsics are set at `begin`, whatever was kept.
+    pub keep: Keep,
+    /// Fields set then, intrinsics too: values of the packet that makes the copy.
+    pub set: Vec<(FieldId, Expr)>,
+    /// How many there are; one if there is nothing here.
+    pub replicas: Option<Replicas>,
+}
+
+/// Where a copy begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Begin {
+    /// With the first block of [`Program::ingress`]: the cursor is at the start and all intrinsics of arrival are set, the
+    /// ingress port to that by which the frame came to the switch.
+    Ingress,
+    /// With the first block of [`Program::egress`]: only [`Intrinsic::EgressTimestamp`] is set. The cursor stays where it
+    /// was if the frame is the current one.
+    Egress,
+}
+
+/// The bytes of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CopyFrame {
+    /// As they were when this packet began at ingress.
+    Arrived,
+    /// As they are.
+    Current,
+}
+
+/// What a copy takes along.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Keep {
+    /// Every field.
+    All,
+    /// These.
+    Fields(Vec<FieldId>),
+}
+
+/// A copy for each of a number of destinations that the control plane configured. None of them: no copy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replicas {
+    /// Where to look.
+    pub list: ReplicaList,
+    /// Which one. Any width.
+    pub id: Expr,
+    /// Gets the port of each copy.
+    pub port: Option<FieldId>,
+    /// Gets the replication id (instance) of each copy.
+    pub instance: Option<FieldId>,
+    /// Gets the class of service of a clone session.
+    pub class_of_service: Option<FieldId>,
+}
+
+/// What lists destinations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReplicaList {
+    /// A multicast group.
+    Group,
+    /// A clone (mirror) session; it may also cut the frame of its copies to a length.
+    Session,
 }
 
 /// What ends a node.
@@ -492,6 +602,10 @@ pub enum Terminator {
         hit: Option<FieldId>,
         /// Gets the index in [`Table::actions`] of the action, before it runs. Width 32.
         action_run: Option<FieldId>,
+        /// Gets the cell of the entry in direct counters and meters, 0 on a miss, before the action runs. Width 32.
+        entry: Option<FieldId>,
+        /// Picks the member if the entry names a group. Any width.
+        selector: Option<Expr>,
         /// Where to go on.
         next: NodeId,
         /// Where to go when the action ends with [`Terminator::Exit`].
@@ -505,6 +619,10 @@ pub enum Terminator {
     Reject(Expr),
     /// The packet is gone. Index in [`Program::drop_reasons`].
     Drop(u32),
+    /// The packet ends here: its copies go on in its place.
+    Done,
+    /// In a control of ingress: end of ingress.
+    Egress,
 }
 
 /// A pure expression of a fixed width.

@@ -180,6 +180,18 @@ impl Maker {
             self.p.ingress = vec![parser, ingress];
             self.p.egress = vec![egress, deparser];
         }
+        if self.rng.once_in(3) {
+            let rounds = self.field("$rounds", 8, FieldKind::Metadata);
+            if self.rng.once_in(2) {
+                let start = self.copier("start", rounds, true);
+                let at = self.rng.range(1, self.p.ingress.len());
+                self.p.ingress.insert(at, start);
+            }
+            let traffic_manager = self.copier("traffic_manager", rounds, true);
+            self.p.ingress.push(traffic_manager);
+            let end = self.copier("end", rounds, false);
+            self.p.egress.push(end);
+        }
         self.p
     }
 
@@ -302,6 +314,8 @@ impl Maker {
             entries,
             direct,
             hidden: self.rng.once_in(8),
+            profile: None,
+            idle_timeout: false,
             loc,
         });
     }
@@ -469,7 +483,8 @@ impl Maker {
         } else {
             next
         };
-        cfg.nodes[last.index()].terminator = Terminator::Apply { table, keys, hit, action_run, next, exit };
+        cfg.nodes[last.index()].terminator =
+            Terminator::Apply { table, keys, hit, action_run, entry: None, selector: None, next, exit };
         next
     }
 
@@ -536,7 +551,7 @@ impl Maker {
                 call("register.write", vec![cell, value], Vec::new())
             }
             InstanceKind::Counter { .. } => call("counter.count", vec![cell], Vec::new()),
-            InstanceKind::DirectCounter { .. } => return,
+            _ => return,
         };
         self.push(cfg, node, op);
     }
@@ -683,6 +698,70 @@ impl Maker {
             error_field: None,
         });
         BlockId(self.p.blocks.len() as u32 - 1)
+    }
+
+    /// A control that makes copies, of which `rounds` counts the generations so that they end.
+    fn copier(&mut self, name: &str, rounds: FieldId, in_ingress: bool) -> BlockId {
+        let scope = self.common.clone();
+        let mut body = Cfg::default();
+        let (first, copies, after) = (self.node(&mut body), self.node(&mut body), self.node(&mut body));
+        let more = Expr::Binary(
+            BinaryOp::LtU,
+            Box::new(Expr::Field(rounds)),
+            Box::new(Expr::constant(self.rng.range(1, 3) as u32, 8)),
+        );
+        body.nodes[first.index()].terminator = Terminator::If { cond: more, then: copies, otherwise: after };
+        for _ in 0..self.rng.range(1, 2) {
+            let op = self.copy(rounds, &scope);
+            self.push(&mut body, copies, op);
+        }
+        body.nodes[copies.index()].terminator = match self.rng.below(4) {
+            0 => Terminator::Done,
+            1 if in_ingress => Terminator::Egress,
+            _ => Terminator::Goto(after),
+        };
+        if self.rng.once_in(4) {
+            let bytes = Expr::ZeroExtend(Box::new(self.expr(7, &scope, 1)), 32);
+            self.push(&mut body, after, Op::Truncate { bytes });
+        }
+        self.p.blocks.push(Block {
+            name: name.to_string(),
+            kind: BlockKind::Control,
+            body,
+            error_field: None,
+        });
+        BlockId(self.p.blocks.len() as u32 - 1)
+    }
+
+    fn copy(&mut self, rounds: FieldId, scope: &[FieldId]) -> Op {
+        let next =
+            Expr::Binary(BinaryOp::Add, Box::new(Expr::Field(rounds)), Box::new(Expr::constant(1u32, 8)));
+        let mut set = vec![(rounds, next)];
+        let mut free = scope.to_vec();
+        for _ in 0..self.rng.below(3) {
+            let dest = free.swap_remove(self.rng.below(free.len()));
+            let value = self.expr(self.p.width(dest), scope, 1);
+            set.push((dest, value));
+        }
+        let keep = match self.rng.once_in(2) {
+            true => Keep::All,
+            false => Keep::Fields(scope.iter().copied().filter(|_| self.rng.once_in(3)).collect()),
+        };
+        let replicas = self.rng.once_in(2).then(|| {
+            let mut field = || self.rng.once_in(2).then(|| free.swap_remove(self.rng.below(free.len())));
+            let (port, instance, class_of_service) = (field(), field(), field());
+            let list = *self.rng.pick(&ReplicaList::ALL);
+            Replicas {
+                list,
+                id: Expr::constant(self.rng.range(0, 3) as u32, 16),
+                port,
+                instance,
+                class_of_service,
+            }
+        });
+        let begin = *self.rng.pick(&Begin::ALL);
+        let frame = *self.rng.pick(&CopyFrame::ALL);
+        Op::Copy(Box::new(PacketCopy { begin, frame, keep, set, replicas }))
     }
 
     fn deparser(&mut self, name: &str) -> BlockId {

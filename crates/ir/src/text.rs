@@ -99,6 +99,20 @@ const WORDS: &[&str] = &[
     "const_entries",
     "tableonly",
     "defaultonly",
+    "profile",
+    "idle_timeout",
+    "copy",
+    "keep",
+    "set",
+    "arrived",
+    "current",
+    "group",
+    "session",
+    "truncate",
+    "selector",
+    "done",
+    "port",
+    "class",
 ];
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -197,6 +211,45 @@ impl BlockKind {
             BlockKind::Parser => "parser",
             BlockKind::Control => "control",
             BlockKind::Deparser => "deparser",
+        }
+    }
+}
+
+impl Begin {
+    /// All of them.
+    pub const ALL: [Begin; 2] = [Begin::Ingress, Begin::Egress];
+
+    /// Its name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Begin::Ingress => "ingress",
+            Begin::Egress => "egress",
+        }
+    }
+}
+
+impl CopyFrame {
+    /// All of them.
+    pub const ALL: [CopyFrame; 2] = [CopyFrame::Arrived, CopyFrame::Current];
+
+    /// Its name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            CopyFrame::Arrived => "arrived",
+            CopyFrame::Current => "current",
+        }
+    }
+}
+
+impl ReplicaList {
+    /// All of them.
+    pub const ALL: [ReplicaList; 2] = [ReplicaList::Group, ReplicaList::Session];
+
+    /// Its name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            ReplicaList::Group => "group",
+            ReplicaList::Session => "session",
         }
     }
 }
@@ -458,6 +511,18 @@ impl Printer<'_> {
                 InstanceKind::DirectCounter { unit, table } => {
                     format!("direct_counter {} on {}", unit.name(), get(&self.names.tables, table.0))
                 }
+                InstanceKind::Meter { unit, size } => format!("meter {} size {size}", unit.name()),
+                InstanceKind::DirectMeter { unit, table } => {
+                    format!("direct_meter {} on {}", unit.name(), get(&self.names.tables, table.0))
+                }
+                InstanceKind::ActionProfile { size, selector } => {
+                    format!("action_profile size {size}{}", if *selector { " selector" } else { "" })
+                }
+                InstanceKind::Digest { fields } => {
+                    let fields: Vec<_> =
+                        fields.iter().map(|(name, width)| format!("{}: {width}", ident(name))).collect();
+                    format!("digest {{ {} }}", fields.join(", "))
+                }
             };
             self.line(&format!("instance {} {kind}{}", ident(&i.name), self.loc(i.loc)));
         }
@@ -592,6 +657,12 @@ impl Printer<'_> {
         if t.hidden {
             self.line("  hidden");
         }
+        if let Some(profile) = t.profile {
+            self.line(&format!("  profile {}", get(&self.names.instances, profile.0)));
+        }
+        if t.idle_timeout {
+            self.line("  idle_timeout");
+        }
         self.line("}");
     }
 
@@ -621,6 +692,8 @@ impl Printer<'_> {
             Op::Advance { bits } => format!("advance {}", self.expr(bits)),
             Op::Lookahead { dest } => format!("lookahead {}", self.field(*dest)),
             Op::Emit { header } => format!("emit {}", get(&self.names.headers, header.0)),
+            Op::Truncate { bytes } => format!("truncate {}", self.expr(bytes)),
+            Op::Copy(copy) => self.copy(copy),
             Op::Extern { function, instance, args, outs, text } => {
                 let mut line = String::new();
                 if !outs.is_empty() {
@@ -640,6 +713,28 @@ impl Printer<'_> {
         }
     }
 
+    fn copy(&self, copy: &PacketCopy) -> String {
+        let keep = match &copy.keep {
+            Keep::All => "keep".to_string(),
+            Keep::Fields(fields) => format!("keep ({})", self.fields(fields)),
+        };
+        let mut line = format!("copy {} {} {keep}", copy.begin.name(), copy.frame.name());
+        if !copy.set.is_empty() {
+            let set: Vec<_> =
+                copy.set.iter().map(|(f, e)| format!("{} = {}", self.field(*f), self.expr(e))).collect();
+            line.push_str(&format!(" set ({})", set.join(", ")));
+        }
+        if let Some(r) = &copy.replicas {
+            line.push_str(&format!(" {} {}", r.list.name(), self.expr(&r.id)));
+            for (word, field) in [("port", r.port), ("instance", r.instance), ("class", r.class_of_service)] {
+                if let Some(f) = field {
+                    line.push_str(&format!(" {word} {}", self.field(f)));
+                }
+            }
+        }
+        line
+    }
+
     fn terminator(&self, terminator: &Terminator) -> String {
         match terminator {
             Terminator::Goto(n) => format!("goto n{}", n.0),
@@ -650,13 +745,19 @@ impl Printer<'_> {
                 let cases: Vec<_> = cases.iter().map(|(v, n)| format!("{v:#x}: n{}", n.0)).collect();
                 format!("switch {} {{ {} }} else n{}", self.expr(value), cases.join(", "), default.0)
             }
-            Terminator::Apply { table, keys, hit, action_run, next, exit } => {
+            Terminator::Apply { table, keys, hit, action_run, entry, selector, next, exit } => {
                 let mut line = format!("apply {}({})", get(&self.names.tables, table.0), self.exprs(keys));
                 if let Some(f) = hit {
                     line.push_str(&format!(" hit {}", self.field(*f)));
                 }
                 if let Some(f) = action_run {
                     line.push_str(&format!(" run {}", self.field(*f)));
+                }
+                if let Some(f) = entry {
+                    line.push_str(&format!(" entry {}", self.field(*f)));
+                }
+                if let Some(e) = selector {
+                    line.push_str(&format!(" selector {}", self.expr(e)));
                 }
                 line.push_str(&format!(" next n{} exit n{}", next.0, exit.0));
                 line
@@ -665,6 +766,8 @@ impl Printer<'_> {
             Terminator::Exit => "exit".to_string(),
             Terminator::Reject(code) => format!("reject {}", self.expr(code)),
             Terminator::Drop(reason) => format!("drop {}", get(&self.names.drop_reasons, *reason)),
+            Terminator::Done => "done".to_string(),
+            Terminator::Egress => "egress".to_string(),
         }
     }
 }
@@ -1341,8 +1444,29 @@ impl Parser<'_> {
             let unit = self.one_of(&CounterUnit::ALL, CounterUnit::name)?;
             self.expect_word("on")?;
             InstanceKind::DirectCounter { unit, table: self.table_ref()? }
+        } else if self.take_word("meter") {
+            let unit = self.one_of(&CounterUnit::ALL, CounterUnit::name)?;
+            self.expect_word("size")?;
+            InstanceKind::Meter { unit, size: self.small("a number of cells")? }
+        } else if self.take_word("direct_meter") {
+            let unit = self.one_of(&CounterUnit::ALL, CounterUnit::name)?;
+            self.expect_word("on")?;
+            InstanceKind::DirectMeter { unit, table: self.table_ref()? }
+        } else if self.take_word("action_profile") {
+            self.expect_word("size")?;
+            let size = self.small("a number of members")?;
+            InstanceKind::ActionProfile { size, selector: self.take_word("selector") }
+        } else if self.take_word("digest") {
+            let fields = self.enclosed("{", "}", |s| {
+                let name = s.name("the field's name")?;
+                s.expect_mark(":")?;
+                Ok((name, s.small("a width")?))
+            })?;
+            InstanceKind::Digest { fields }
         } else {
-            return self.error_here("one of `register`, `counter`, `direct_counter`");
+            return self.error_here(
+                "one of `register`, `counter`, `direct_counter`, `meter`, `direct_meter`, `action_profile`, `digest`",
+            );
         };
         let loc = self.loc(p)?;
         p.instances.push(Instance { name, kind, loc });
@@ -1363,6 +1487,8 @@ impl Parser<'_> {
             const_entries: false,
             direct: Vec::new(),
             hidden: false,
+            profile: None,
+            idle_timeout: false,
             loc,
         };
         self.expect_mark("{")?;
@@ -1396,9 +1522,15 @@ impl Parser<'_> {
                 t.direct.push(self.instance()?);
             } else if self.take_word("hidden") {
                 t.hidden = true;
+            } else if self.take_word("profile") {
+                t.profile = Some(self.instance()?);
+            } else if self.take_word("idle_timeout") {
+                t.idle_timeout = true;
             } else {
-                return self
-                    .error_here("one of `key`, `action`, `default`, `size`, `entry`, `const_entries`, `direct`, `hidden`, `}`");
+                return self.error_here(
+                    "one of `key`, `action`, `default`, `size`, `entry`, `const_entries`, `direct`, `hidden`, `profile`, \
+                     `idle_timeout`, `}`",
+                );
             }
         }
         for entry in &mut t.entries {
@@ -1491,6 +1623,10 @@ impl Parser<'_> {
             Op::Lookahead { dest: self.field()? }
         } else if self.take_word("emit") {
             Op::Emit { header: self.header()? }
+        } else if self.take_word("truncate") {
+            Op::Truncate { bytes: self.expr()? }
+        } else if self.take_word("copy") {
+            Op::Copy(Box::new(self.copy()?))
         } else {
             return Ok(None);
         };
@@ -1504,6 +1640,39 @@ impl Parser<'_> {
         let args = self.enclosed("(", ")", Parser::expr)?;
         let text = if self.take_word("text") { self.comma_list(|s| s.string("a text"))? } else { Vec::new() };
         Ok(Op::Extern { function, instance, args, outs, text })
+    }
+
+    /// What follows `copy`.
+    fn copy(&mut self) -> Parsed<PacketCopy> {
+        let begin = self.one_of(&Begin::ALL, Begin::name)?;
+        let frame = self.one_of(&CopyFrame::ALL, CopyFrame::name)?;
+        self.expect_word("keep")?;
+        let keep = match self.is_mark("(") {
+            true => Keep::Fields(self.enclosed("(", ")", Parser::field)?),
+            false => Keep::All,
+        };
+        let set = match self.take_word("set") {
+            true => self.enclosed("(", ")", |s| {
+                let field = s.field()?;
+                s.expect_mark("=")?;
+                Ok((field, s.expr()?))
+            })?,
+            false => Vec::new(),
+        };
+        let list = ReplicaList::ALL.into_iter().find(|list| self.take_word(list.name()));
+        let replicas = match list {
+            Some(list) => {
+                let id = self.expr()?;
+                let mut field = |word| match self.take_word(word) {
+                    true => self.field().map(Some),
+                    false => Ok(None),
+                };
+                let (port, instance) = (field("port")?, field("instance")?);
+                Some(Replicas { list, id, port, instance, class_of_service: field("class")? })
+            }
+            None => None,
+        };
+        Ok(PacketCopy { begin, frame, keep, set, replicas })
     }
 
     fn node(&mut self) -> Parsed<NodeId> {
@@ -1543,10 +1712,12 @@ impl Parser<'_> {
             let keys = self.enclosed("(", ")", Parser::expr)?;
             let hit = if self.take_word("hit") { Some(self.field()?) } else { None };
             let action_run = if self.take_word("run") { Some(self.field()?) } else { None };
+            let entry = if self.take_word("entry") { Some(self.field()?) } else { None };
+            let selector = if self.take_word("selector") { Some(self.expr()?) } else { None };
             self.expect_word("next")?;
             let next = self.node()?;
             self.expect_word("exit")?;
-            Terminator::Apply { table, keys, hit, action_run, next, exit: self.node()? }
+            Terminator::Apply { table, keys, hit, action_run, entry, selector, next, exit: self.node()? }
         } else if self.take_word("return") {
             Terminator::Return
         } else if self.take_word("exit") {
@@ -1555,10 +1726,14 @@ impl Parser<'_> {
             Terminator::Reject(self.expr()?)
         } else if self.take_word("drop") {
             Terminator::Drop(self.drop_reason()?)
+        } else if self.take_word("done") {
+            Terminator::Done
+        } else if self.take_word("egress") {
+            Terminator::Egress
         } else {
             return self.error_here(
-                "a statement (`field = …`, call, extract, advance, lookahead, emit) or an end (goto, if, switch, apply, \
-                 return, exit, reject, drop)",
+                "a statement (`field = …`, call, extract, advance, lookahead, emit, copy, truncate) or an end (goto, if, \
+                 switch, apply, return, exit, reject, drop, done, egress)",
             );
         })
     }

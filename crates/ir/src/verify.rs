@@ -19,7 +19,8 @@
 //! * Each entry has one match per key, of the key's kind and within its width: lpm values are 0 beyond the prefix,
 //!   ternary values 0 outside the mask, ranges not empty. At most one key is lpm. No more entries than `size`.
 //!   In a table with const entries each of them is const.
-//! * `direct` lists direct counters of this table, each once; every direct counter is listed by its table.
+//! * `direct` lists direct counters of this table, each once.
+//! * `profile` is an action profile. All tables of a profile list the same actions; they have no entries of their own.
 //!
 //! Code
 //! * A graph has at least one node and all its targets exist.
@@ -27,6 +28,9 @@
 //!   their operand and extensions are not narrower than it.
 //! * `Set` has equal widths; conditions have width 1; switch values fit and differ; `Apply` gives one expression per key
 //!   of its width; `hit` has width 1, `action_run` 32, and they differ; error codes have width 32.
+//! * `Copy`, `Truncate` and `Done` stand only in controls, `Egress` only in controls of `ingress`. The fields that a copy
+//!   sets and those that its replicas get are different; values have the fields' widths; none is action data.
+//! * An `Apply` has a selector exactly if the table's profile has groups; `entry` has width 32.
 //! * `Extract`, `Advance`, `Lookahead` and `Reject` stand only in parsers that have an error field (width 32); `Emit`
 //!   only in deparsers. Actions have none of these and do not apply tables, so nothing recurses. `Exit` stands only in
 //!   actions.
@@ -283,7 +287,25 @@ impl Verifier<'_> {
                     if self.in_range(table.0, p.tables.len(), "table") {
                         let id = InstanceId(index as u32);
                         let times = p.tables[table.index()].direct.iter().filter(|d| **d == id).count();
-                        self.check(times == 1, || format!("its table lists it {times} times, expected once"));
+                        self.check(times <= 1, || format!("its table lists it {times} times"));
+                    }
+                }
+                InstanceKind::Meter { unit, .. } => {
+                    self.check(unit != CounterUnit::Both, || "a meter of both packets and bytes".to_string());
+                }
+                InstanceKind::DirectMeter { unit, table } => {
+                    self.check(unit != CounterUnit::Both, || "a meter of both packets and bytes".to_string());
+                    self.in_range(table.0, p.tables.len(), "table");
+                }
+                InstanceKind::ActionProfile { .. } => {
+                    let id = InstanceId(index as u32);
+                    let users: Vec<_> = p.tables.iter().filter(|t| t.profile == Some(id)).collect();
+                    let same = users.windows(2).all(|pair| pair[0].actions == pair[1].actions);
+                    self.check(same, || "its tables list different actions".to_string());
+                }
+                InstanceKind::Digest { ref fields } => {
+                    for (name, width) in fields {
+                        self.width(*width, &format!("`{name}`"));
                     }
                 }
             }
@@ -311,6 +333,14 @@ impl Verifier<'_> {
         self.check(t.entries.len() <= t.size as usize, || {
             format!("{} entries, but the size is {}", t.entries.len(), t.size)
         });
+        if let Some(profile) = t.profile
+            && self.in_range(profile.0, p.instances.len(), "instance")
+        {
+            let instance = &p.instances[profile.index()];
+            let right = matches!(instance.kind, InstanceKind::ActionProfile { .. });
+            self.check(right, || format!("`{}` is no action profile", instance.name));
+            self.check(t.entries.is_empty(), || "entries in a table with an action profile".to_string());
+        }
         for d in &t.direct {
             if self.in_range(d.0, p.instances.len(), "instance") {
                 let instance = &p.instances[d.index()];
@@ -420,6 +450,11 @@ impl Verifier<'_> {
         Some(width)
     }
 
+    fn in_control(&mut self, owner: Owner, what: &str) {
+        let right = matches!(owner, Owner::Block(b) if b.kind == BlockKind::Control);
+        self.check(right, || format!("{what} outside a control"));
+    }
+
     fn stmt(&mut self, op: &Op, owner: Owner) {
         let p = self.p;
         match op {
@@ -456,6 +491,44 @@ impl Verifier<'_> {
                 let right = matches!(owner, Owner::Block(b) if b.kind == BlockKind::Deparser);
                 self.check(right, || "emit outside a deparser".to_string());
                 self.in_range(header.0, p.headers.len(), "header");
+            }
+            Op::Truncate { bytes } => {
+                self.in_control(owner, "truncate");
+                self.expr(bytes, owner);
+            }
+            Op::Copy(copy) => {
+                self.in_control(owner, "copy");
+                if let Keep::Fields(fields) = &copy.keep {
+                    for f in fields {
+                        self.access(*f, owner);
+                    }
+                }
+                let mut seen = HashSet::new();
+                for (dest, value) in &copy.set {
+                    let width = self.access(*dest, owner);
+                    let found = self.expr(value, owner);
+                    if let (Some(width), Some(found)) = (width, found) {
+                        self.check(width == found, || {
+                            format!(
+                                "`{}` has width {width}, its value {found}",
+                                self.p.fields[dest.index()].name
+                            )
+                        });
+                        seen.insert(*dest);
+                    }
+                }
+                let mut expected = copy.set.len();
+                if let Some(replicas) = &copy.replicas {
+                    self.expr(&replicas.id, owner);
+                    for f in
+                        [replicas.port, replicas.instance, replicas.class_of_service].into_iter().flatten()
+                    {
+                        self.access(f, owner);
+                        seen.insert(f);
+                        expected += 1;
+                    }
+                }
+                self.check(seen.len() == expected, || "a copy sets a field twice".to_string());
             }
             Op::Extern { instance, args, outs, .. } => {
                 if let Some(i) = instance {
@@ -502,13 +575,18 @@ impl Verifier<'_> {
                 }
                 self.in_range(default.0, nodes, "node");
             }
-            Terminator::Apply { table, keys, hit, action_run, next, exit } => {
+            Terminator::Apply { table, keys, hit, action_run, entry, selector, next, exit } => {
                 self.check(matches!(owner, Owner::Block(_)), || "an action applies a table".to_string());
                 let widths: Vec<_> = keys.iter().map(|k| self.expr(k, owner)).collect();
                 if self.in_range(table.0, p.tables.len(), "table") {
                     let t = &p.tables[table.index()];
                     self.check(keys.len() == t.keys.len(), || {
                         format!("{} keys for table `{}`, expected {}", keys.len(), t.name, t.keys.len())
+                    });
+                    let profile = t.profile.and_then(|i| p.instances.get(i.index())).map(|i| &i.kind);
+                    let groups = matches!(profile, Some(InstanceKind::ActionProfile { selector: true, .. }));
+                    self.check(selector.is_some() == groups, || {
+                        format!("a selector for table `{}`: expected one exactly if it has groups", t.name)
                     });
                     for (k, width) in t.keys.iter().zip(widths) {
                         if let Some(width) = width {
@@ -526,9 +604,16 @@ impl Verifier<'_> {
                     self.access(*f, owner);
                     self.width_is(*f, 32, "the action_run field");
                 }
-                self.check(hit.is_none() || hit != action_run, || {
-                    "hit and action_run are the same field".to_string()
-                });
+                if let Some(f) = entry {
+                    self.access(*f, owner);
+                    self.width_is(*f, 32, "the entry field");
+                }
+                if let Some(e) = selector {
+                    self.expr(e, owner);
+                }
+                let results: Vec<_> = [hit, action_run, entry].into_iter().flatten().collect();
+                let distinct = (1..results.len()).all(|i| !results[..i].contains(&results[i]));
+                self.check(distinct, || "two of hit, action_run and entry are the same field".to_string());
                 self.in_range(next.0, nodes, "node");
                 self.in_range(exit.0, nodes, "node");
             }
@@ -544,6 +629,12 @@ impl Verifier<'_> {
             }
             Terminator::Drop(reason) => {
                 self.in_range(*reason, p.drop_reasons.len(), "drop reason");
+            }
+            Terminator::Done => self.in_control(owner, "done"),
+            Terminator::Egress => {
+                let right = matches!(owner, Owner::Block(b) if b.kind == BlockKind::Control
+                    && p.ingress.iter().any(|i| p.blocks.get(i.index()).is_some_and(|x| std::ptr::eq(x, b))));
+                self.check(right, || "egress outside a control of ingress".to_string());
             }
         }
     }

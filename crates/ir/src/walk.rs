@@ -71,6 +71,11 @@ impl Op {
             | Op::Extract { varbit_length: Some(e), .. }
             | Op::Advance { bits: e } => f(e),
             Op::Extern { args, .. } => args.iter().for_each(f),
+            Op::Truncate { bytes } => f(bytes),
+            Op::Copy(copy) => {
+                copy.set.iter().for_each(|(_, e)| f(e));
+                copy.replicas.iter().for_each(|r| f(&r.id));
+            }
             Op::Extract { varbit_length: None, .. } | Op::Lookahead { .. } | Op::Emit { .. } => {}
         }
     }
@@ -82,15 +87,27 @@ impl Op {
             | Op::Extract { varbit_length: Some(e), .. }
             | Op::Advance { bits: e } => f(e),
             Op::Extern { args, .. } => args.iter_mut().for_each(f),
+            Op::Truncate { bytes } => f(bytes),
+            Op::Copy(copy) => {
+                copy.set.iter_mut().for_each(|(_, e)| f(e));
+                copy.replicas.iter_mut().for_each(|r| f(&mut r.id));
+            }
             Op::Extract { varbit_length: None, .. } | Op::Lookahead { .. } | Op::Emit { .. } => {}
         }
     }
 
-    /// Calls `f` with each field that the statement reads: those of its expressions, and what an emit writes out.
+    /// Calls `f` with each field that the statement reads: those of its expressions, what an emit writes out, and what a
+    /// copy keeps. A copy that keeps all also reads what is read where it begins: not told here.
     pub fn for_each_read(&self, headers: &[Header], f: &mut dyn FnMut(FieldId)) {
         self.for_each_expr(&mut |e| e.for_each_field(f));
-        if let Op::Emit { header } = self {
-            headers[header.index()].for_each_field(f);
+        match self {
+            Op::Emit { header } => headers[header.index()].for_each_field(f),
+            Op::Copy(copy) => {
+                if let Keep::Fields(fields) = &copy.keep {
+                    fields.iter().copied().for_each(f);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -101,7 +118,7 @@ impl Op {
             Op::Set { dest, .. } | Op::Lookahead { dest } => f(*dest),
             Op::Extract { header, .. } => headers[header.index()].for_each_field(f),
             Op::Extern { outs, .. } => outs.iter().copied().for_each(f),
-            Op::Advance { .. } | Op::Emit { .. } => {}
+            Op::Advance { .. } | Op::Emit { .. } | Op::Copy(_) | Op::Truncate { .. } => {}
         }
     }
 
@@ -131,8 +148,13 @@ impl Terminator {
             Terminator::If { cond: e, .. } | Terminator::Switch { value: e, .. } | Terminator::Reject(e) => {
                 f(e)
             }
-            Terminator::Apply { keys, .. } => keys.iter().for_each(f),
-            Terminator::Goto(_) | Terminator::Return | Terminator::Exit | Terminator::Drop(_) => {}
+            Terminator::Apply { keys, selector, .. } => keys.iter().chain(selector).for_each(f),
+            Terminator::Goto(_)
+            | Terminator::Return
+            | Terminator::Exit
+            | Terminator::Drop(_)
+            | Terminator::Done
+            | Terminator::Egress => {}
         }
     }
 
@@ -142,8 +164,20 @@ impl Terminator {
             Terminator::If { cond: e, .. } | Terminator::Switch { value: e, .. } | Terminator::Reject(e) => {
                 f(e)
             }
-            Terminator::Apply { keys, .. } => keys.iter_mut().for_each(f),
-            Terminator::Goto(_) | Terminator::Return | Terminator::Exit | Terminator::Drop(_) => {}
+            Terminator::Apply { keys, selector, .. } => keys.iter_mut().chain(selector).for_each(f),
+            Terminator::Goto(_)
+            | Terminator::Return
+            | Terminator::Exit
+            | Terminator::Drop(_)
+            | Terminator::Done
+            | Terminator::Egress => {}
+        }
+    }
+
+    /// Calls `f` with each field that an `Apply` sets before the action runs.
+    pub fn for_each_result(&self, f: &mut dyn FnMut(FieldId)) {
+        if let Terminator::Apply { hit, action_run, entry, .. } = self {
+            [hit, action_run, entry].into_iter().flatten().copied().for_each(f);
         }
     }
 
@@ -163,7 +197,12 @@ impl Terminator {
                 f(*next);
                 f(*exit);
             }
-            Terminator::Return | Terminator::Exit | Terminator::Reject(_) | Terminator::Drop(_) => {}
+            Terminator::Return
+            | Terminator::Exit
+            | Terminator::Reject(_)
+            | Terminator::Drop(_)
+            | Terminator::Done
+            | Terminator::Egress => {}
         }
     }
 
@@ -183,7 +222,12 @@ impl Terminator {
                 f(next);
                 f(exit);
             }
-            Terminator::Return | Terminator::Exit | Terminator::Reject(_) | Terminator::Drop(_) => {}
+            Terminator::Return
+            | Terminator::Exit
+            | Terminator::Reject(_)
+            | Terminator::Drop(_)
+            | Terminator::Done
+            | Terminator::Egress => {}
         }
     }
 }

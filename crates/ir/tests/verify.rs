@@ -118,7 +118,31 @@ fn refuses() {
     );
     check("(0x10&0xf0)", "(0x10)", "table t, entry 0: key `k` is ternary, the match is Exact(16)");
     check("size 2", "size 0", "table t: 1 entries, but the size is 0");
-    check("  direct d\n", "", "instance d: its table lists it 0 times, expected once");
+    check("  direct d\n", "  direct d\n  direct d\n", "instance d: its table lists it 2 times");
+    check("emit h return", "truncate m.x return", "block e, n0, statement 0: truncate outside a control");
+    check("emit h return", "done", "block e, n0, end: done outside a control");
+    check("m.x = a.p return", "egress", "action a, n0, end: egress outside a control of ingress");
+    check(
+        "apply t(m.x) next",
+        "copy egress current keep set (m.x = m.w) apply t(m.x) next",
+        "block c, n0, statement 0: `m.x` has width 8, its value 16",
+    );
+    check(
+        "apply t(m.x) next",
+        "copy egress current keep () group m.w port m.x instance m.x apply t(m.x) next",
+        "block c, n0, statement 0: a copy sets a field twice",
+    );
+    check(
+        "apply t(m.x) next",
+        "apply t(m.x) entry m.w next",
+        "block c, n0, end: the entry field has width 16, expected 32",
+    );
+    check(
+        "apply t(m.x) next",
+        "apply t(m.x) selector m.w next",
+        "block c, n0, end: a selector for table `t`: expected one exactly if it has groups",
+    );
+    check("  direct d\n", "  profile d\n", "table t: `d` is no action profile");
     check("ingress p, c, e", "ingress p, c, c", "program: block 1 runs twice");
     check("error_packet_too_short 1", "error_packet_too_short 2", "program: error code 2 of 2");
 }

@@ -566,6 +566,12 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let block = self.drop_block(*reason);
                 self.b.ins().jump(block, &[]);
             }
+            Terminator::Done | Terminator::Egress => {
+                return Err(Error {
+                    message: "not supported yet: copies of packets".into(),
+                    loc: node.terminator_loc,
+                });
+            }
         }
         Ok(())
     }
@@ -644,6 +650,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
                     }
                     self.emit_to_scratch(*header);
                 }
+            }
+            Op::Copy(_) | Op::Truncate { .. } => {
+                return Err(Error { message: "not supported yet: copies of packets".into(), loc });
             }
             Op::Extern { function, instance, args, outs, text } => {
                 self.call_extern(function, *instance, args, outs, text, loc)?;

@@ -256,7 +256,7 @@ impl<'a> Flow<'a> {
             Terminator::Return | Terminator::Reject(_) | Terminator::Exit => {
                 out.extend(self.next_step(place))
             }
-            Terminator::Drop(_) => {}
+            Terminator::Drop(_) | Terminator::Done | Terminator::Egress => {}
         }
         out.sort_unstable();
         out.dedup();
@@ -768,7 +768,7 @@ impl<'a> Flow<'a> {
                 live.remove(self.offset_slot(*header));
             }
             Op::Lookahead { dest } => live.remove(dest.index()),
-            Op::Advance { .. } => {}
+            Op::Advance { .. } | Op::Copy(_) | Op::Truncate { .. } => {}
             Op::Emit { header } => {
                 let h = &self.program.headers[header.index()];
                 live.insert(h.valid.index());
@@ -823,7 +823,7 @@ pub fn op_sets(op: &Op, set: &mut impl FnMut(FieldId)) {
     match op {
         Op::Set { dest, .. } | Op::Lookahead { dest } => set(*dest),
         Op::Extern { outs, .. } => outs.iter().for_each(|f| set(*f)),
-        Op::Extract { .. } | Op::Advance { .. } | Op::Emit { .. } => {}
+        Op::Extract { .. } | Op::Advance { .. } | Op::Emit { .. } | Op::Copy(_) | Op::Truncate { .. } => {}
     }
 }
 
@@ -832,7 +832,7 @@ fn op_uses(op: &Op, use_: &mut impl FnMut(FieldId)) {
         Op::Set { value, .. } => expr_uses(value, use_),
         Op::Extract { varbit_length, .. } => varbit_length.iter().for_each(|e| expr_uses(e, use_)),
         Op::Advance { bits } => expr_uses(bits, use_),
-        Op::Lookahead { .. } | Op::Emit { .. } => {}
+        Op::Lookahead { .. } | Op::Emit { .. } | Op::Copy(_) | Op::Truncate { .. } => {}
         Op::Extern { args, .. } => args.iter().for_each(|e| expr_uses(e, use_)),
     }
 }
@@ -843,6 +843,11 @@ fn terminator_uses(terminator: &Terminator, use_: &mut impl FnMut(FieldId)) {
         Terminator::Switch { value, .. } => expr_uses(value, use_),
         Terminator::Apply { keys, .. } => keys.iter().for_each(|e| expr_uses(e, use_)),
         Terminator::Reject(error) => expr_uses(error, use_),
-        Terminator::Goto(_) | Terminator::Return | Terminator::Exit | Terminator::Drop(_) => {}
+        Terminator::Goto(_)
+        | Terminator::Return
+        | Terminator::Exit
+        | Terminator::Drop(_)
+        | Terminator::Done
+        | Terminator::Egress => {}
     }
 }

@@ -22,7 +22,7 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module};
 use flow::Flow;
 use p4jet_externs::{CallSite, Env, State};
-use p4jet_ir::{InstanceKind, Loc, Program};
+use p4jet_ir::{InstanceKind, Loc, Op, Program, Terminator};
 use p4jet_packet::{BATCH_MAX, Packet};
 use p4jet_tables::{Structure, TableSpec, View};
 use runtime::Ctx;
@@ -88,6 +88,9 @@ impl Compiled {
                 message: format!("not supported yet: a program of {nodes} nodes (at most {NODES_MAX})"),
                 loc: Loc(0),
             });
+        }
+        if let Some(error) = not_supported(program) {
+            return Err(error);
         }
         let structures: Vec<Structure> = tables.iter().map(p4jet_tables::structure_of).collect();
         let flow = Flow::new(program);
@@ -197,6 +200,27 @@ impl Compiled {
     }
 }
 
+fn not_supported(program: &Program) -> Option<Error> {
+    let refuse = |what: &str, loc| Some(Error { message: format!("not supported yet: {what}"), loc });
+    for node in program.blocks.iter().flat_map(|b| &b.body.nodes) {
+        for stmt in &node.stmts {
+            if matches!(stmt.op, Op::Copy(_) | Op::Truncate { .. }) {
+                return refuse("copies of packets", stmt.loc);
+            }
+        }
+        match &node.terminator {
+            Terminator::Done | Terminator::Egress => {
+                return refuse("copies of packets", node.terminator_loc);
+            }
+            Terminator::Apply { entry, selector, .. } if entry.is_some() || selector.is_some() => {
+                return refuse("direct meters and action selectors", node.terminator_loc);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 /// Cranelift has no prefetch instruction: a function of two instructions that clobbers nothing stands in.
 fn declare_prefetch(module: &mut JITModule) -> Result<Option<FuncId>, Error> {
     if cfg!(not(target_arch = "x86_64")) {
@@ -242,6 +266,7 @@ impl Engine {
                 InstanceKind::Counter { .. } | InstanceKind::DirectCounter { .. } => {
                     counters[i] = state.counter_base(i as u32, worker) as *mut u64;
                 }
+                _ => {}
             }
         }
         Engine {

@@ -117,7 +117,7 @@ fn skip_empty(nodes: &mut [Node]) {
     }
     let forward: Vec<NodeId> = (0..).zip(&forward).map(|(i, to)| to.unwrap_or(NodeId(i))).collect();
     for node in nodes {
-        for_targets(&mut node.terminator, |t| *t = forward[t.index()]);
+        node.terminator.for_each_target_mut(&mut |t| *t = forward[t.index()]);
         if let Terminator::If { then, otherwise, .. } = &node.terminator
             && then == otherwise
         {
@@ -133,7 +133,7 @@ fn join_lines(nodes: &mut [Node]) {
     let reachable = reachable(nodes);
     for (i, node) in nodes.iter_mut().enumerate() {
         if reachable[i] {
-            for_targets(&mut node.terminator, |t| predecessors[t.index()] += 1);
+            node.terminator.for_each_target_mut(&mut |t| predecessors[t.index()] += 1);
         }
     }
     for i in 0..nodes.len() {
@@ -166,7 +166,7 @@ fn reachable(nodes: &[Node]) -> Vec<bool> {
     seen[0] = true;
     while let Some(i) = work.pop() {
         let mut terminator = nodes[i].terminator.clone();
-        for_targets(&mut terminator, |t| {
+        terminator.for_each_target_mut(&mut |t| {
             if !std::mem::replace(&mut seen[t.index()], true) {
                 work.push(t.index());
             }
@@ -190,7 +190,7 @@ fn prune(nodes: Vec<Node>) -> Cfg {
             Visit::Node(i) if !std::mem::replace(&mut seen[i], true) => {
                 work.push(Visit::Done(i));
                 let mut terminator = nodes[i].terminator.clone();
-                for_targets(&mut terminator, |t| work.push(Visit::Node(t.index())));
+                terminator.for_each_target_mut(&mut |t| work.push(Visit::Node(t.index())));
             }
             Visit::Node(_) => {}
         }
@@ -203,30 +203,9 @@ fn prune(nodes: Vec<Node>) -> Cfg {
     let mut nodes: Vec<Option<Node>> = nodes.into_iter().map(Some).collect();
     let mut kept: Vec<Node> = order.iter().filter_map(|old| nodes[*old].take()).collect();
     for node in &mut kept {
-        for_targets(&mut node.terminator, |t| *t = renumbered[t.index()]);
+        node.terminator.for_each_target_mut(&mut |t| *t = renumbered[t.index()]);
     }
     Cfg { nodes: kept }
-}
-
-fn for_targets(terminator: &mut Terminator, mut f: impl FnMut(&mut NodeId)) {
-    match terminator {
-        Terminator::Goto(n) => f(n),
-        Terminator::If { then, otherwise, .. } => {
-            f(then);
-            f(otherwise);
-        }
-        Terminator::Switch { cases, default, .. } => {
-            for (_, n) in cases {
-                f(n);
-            }
-            f(default);
-        }
-        Terminator::Apply { next, exit, .. } => {
-            f(next);
-            f(exit);
-        }
-        Terminator::Return | Terminator::Exit | Terminator::Reject(_) | Terminator::Drop(_) => {}
-    }
 }
 
 #[cfg(test)]

@@ -93,6 +93,9 @@ pub(crate) enum ControlKind {
     Action,
     Counter,
     Register,
+    Meter,
+    ActionProfile,
+    Digest,
 }
 
 impl ControlKind {
@@ -102,6 +105,9 @@ impl ControlKind {
             ControlKind::Action => "actions",
             ControlKind::Counter => "counters",
             ControlKind::Register => "registers",
+            ControlKind::Meter => "meters",
+            ControlKind::ActionProfile => "action profiles",
+            ControlKind::Digest => "digests",
         }
     }
 }

@@ -106,6 +106,9 @@ impl<'a> Lowerer<'a> {
         let control_kind = match kind {
             ir::InstanceKind::Counter { .. } | ir::InstanceKind::DirectCounter { .. } => ControlKind::Counter,
             ir::InstanceKind::Register { .. } => ControlKind::Register,
+            ir::InstanceKind::Meter { .. } | ir::InstanceKind::DirectMeter { .. } => ControlKind::Meter,
+            ir::InstanceKind::ActionProfile { .. } => ControlKind::ActionProfile,
+            ir::InstanceKind::Digest { .. } => ControlKind::Digest,
         };
         self.claim(control_kind, name, span, self.scope);
         let name = self.unique_name(crate::context::Kind::Instance, name);

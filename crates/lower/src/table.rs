@@ -59,7 +59,16 @@ impl Lowerer<'_> {
             body.nodes.iter().any(|n| n.terminator == Terminator::Exit)
         };
         let exit = if actions.iter().any(exits) { self.jump_node(self.flow.exit) } else { next };
-        self.terminate(Terminator::Apply { table, keys, hit, action_run, next, exit });
+        self.terminate(Terminator::Apply {
+            table,
+            keys,
+            hit,
+            action_run,
+            entry: None,
+            selector: None,
+            next,
+            exit,
+        });
         self.enter(next);
     }
 
@@ -100,6 +109,8 @@ impl Lowerer<'_> {
             const_entries: declaration.const_entries,
             direct: Vec::new(),
             hidden: false,
+            profile: None,
+            idle_timeout: false,
             loc,
         });
         self.properties(table, declaration)?;
@@ -459,6 +470,8 @@ impl Lowerer<'_> {
             const_entries: false,
             direct: Vec::new(),
             hidden: true,
+            profile: None,
+            idle_timeout: false,
             loc,
         });
         let table = ir::TableId(self.ir.tables.len() as u32 - 1);

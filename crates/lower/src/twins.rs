@@ -48,7 +48,13 @@ fn comparable(action: &ir::Action, params: &[FieldId]) -> ir::Cfg {
             match &mut stmt.op {
                 Op::Set { dest, .. } => rename(dest),
                 Op::Extern { outs, .. } => outs.iter_mut().for_each(rename),
-                Op::Extract { .. } | Op::Advance { .. } | Op::Lookahead { .. } | Op::Emit { .. } => {}
+                // An action has none of these.
+                Op::Extract { .. }
+                | Op::Advance { .. }
+                | Op::Lookahead { .. }
+                | Op::Emit { .. }
+                | Op::Copy(_)
+                | Op::Truncate { .. } => {}
             }
         }
     }

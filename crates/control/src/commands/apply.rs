@@ -295,7 +295,7 @@ impl Control {
             InstanceKind::DirectCounter { table, .. } => {
                 self.switch.table(table).entries().map(|(handle, _)| handle.0).collect()
             }
-            InstanceKind::Register { .. } => Vec::new(),
+            _ => Vec::new(),
         };
         indices.into_iter().map(|index| Ok((index, self.counter_value(counter, index)?))).collect()
     }

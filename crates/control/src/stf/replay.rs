@@ -3,7 +3,7 @@
 use super::Statement;
 use super::run::{Device, run};
 use crate::Control;
-use p4jet_dataplane::{EngineKind, Outcome, Processed, Switch, Worker};
+use p4jet_dataplane::{EngineKind, Processed, Switch, Worker};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -51,16 +51,10 @@ impl Device for Tracer<'_> {
         if !self.wanted.contains(&index) {
             return self.worker.process_one(ingress_port, frame);
         }
-        let (trace, outcome) = match self.switch.trace(ingress_port, frame) {
-            Ok((trace, outcome)) => (trace.render(self.switch.program()), outcome),
+        let (trace, processed) = match self.switch.trace(ingress_port, frame) {
+            Ok((trace, processed)) => (trace.render(self.switch.program()), processed),
             // The worker could be made of the same program, so this cannot be.
-            Err(why) => return Processed { sent: vec![], dropped: Some(why) },
-        };
-        let processed = match outcome {
-            Outcome::Sent { port, frame } => Processed { sent: vec![(port, frame)], dropped: None },
-            Outcome::Dropped { reason, .. } => {
-                Processed { sent: vec![], dropped: Some(self.worker.drop_reason(reason)) }
-            }
+            Err(why) => return Processed { sent: vec![], dropped: vec![why] },
         };
         self.replayed.insert(index, Replayed { trace, processed: processed.clone() });
         processed

@@ -550,14 +550,22 @@ impl<'a, D: Device> Runner<'a, D> {
 
 /// What became of a packet, for messages.
 fn fate(processed: &Processed) -> String {
-    match (&processed.dropped, processed.sent.as_slice()) {
-        (Some(why), _) => format!("was dropped: {why}"),
-        (None, []) => "went nowhere".to_string(),
-        (None, [(port, _)]) => format!("left by port {port}"),
-        (None, sent) => {
+    let left = match processed.sent.as_slice() {
+        [] => None,
+        [(port, _)] => Some(format!("left by port {port}")),
+        sent => {
             let ports: Vec<_> = sent.iter().map(|(port, _)| port.to_string()).collect();
-            format!("left by ports {}", ports.join(", "))
+            Some(format!("left by ports {}", ports.join(", ")))
         }
+    };
+    let dropped = match processed.dropped.as_slice() {
+        [] => None,
+        reasons => Some(format!("was dropped: {}", reasons.join("; "))),
+    };
+    match (left, dropped) {
+        (None, None) => "went nowhere".to_string(),
+        (Some(fate), None) | (None, Some(fate)) => fate,
+        (Some(left), Some(dropped)) => format!("{left}; a copy {dropped}"),
     }
 }
 

@@ -1,6 +1,9 @@
 //! What the tests share.
 #![allow(dead_code)]
 
+use std::collections::VecDeque;
+
+use p4jet_externs::{Replica, Session};
 use p4jet_interp::{Arrival, Machine, Outcome, Trace, build_state, build_tables};
 use p4jet_ir::{Program, text, verify};
 use p4jet_tables::Table;
@@ -35,12 +38,40 @@ pub fn run_over(program: &Program, tables: &[Table], frames: &[Vec<u8>]) -> Vec<
         .map(|frame| {
             let mut trace = Trace::default();
             let arrival = Arrival { port: 1, frame, now_us: 1000 };
-            let outcome = machine.run(tables, &mut env, &arrival, Some(&mut trace));
+            let ran = machine.run(tables, &mut env, &arrival, Some(&mut trace));
             // Being watched must not matter.
-            assert_eq!(outcome, machine.run(tables, &mut unwatched_env, &arrival, None));
-            (outcome, trace)
+            assert_eq!(ran, machine.run(tables, &mut unwatched_env, &arrival, None));
+            (ran.outcome, trace)
         })
         .collect()
+}
+
+/// What becomes of packets and of all copies that come of them.
+pub fn all_outcomes(program: &Program, tables: &[Table], frames: &[Vec<u8>]) -> Vec<Vec<Outcome>> {
+    let machine = Machine::new(program).unwrap();
+    let state = build_state(program, 1).unwrap();
+    state.change_destinations(|d| {
+        let replica = |port, instance| Replica { port, instance };
+        d.groups.insert(1, vec![replica(3, 7), replica(4, 8)]);
+        d.groups.insert(2, vec![replica(5, 9)]);
+        let replicas = vec![replica(6, 10)];
+        d.sessions.insert(1, Session { replicas, group: Some(2), class_of_service: 3, bytes_max: Some(20) });
+    });
+    let mut env = state.env(0);
+    let mut all = Vec::new();
+    for frame in frames {
+        let arrival = Arrival { port: 1, frame, now_us: 1000 };
+        let first = machine.run(tables, &mut env, &arrival, None);
+        let mut outcomes = vec![first.outcome];
+        let mut queue = VecDeque::from(first.copies);
+        while let Some(copy) = queue.pop_front() {
+            let ran = machine.run_copy(tables, &mut env, copy, 1000, None);
+            outcomes.push(ran.outcome);
+            queue.extend(ran.copies);
+        }
+        all.push(outcomes);
+    }
+    all
 }
 
 /// Bytes from hexadecimal text; blanks do not matter.

@@ -18,7 +18,7 @@
 //! is read; where a packet is dropped, nothing is. A header's fields are read by its emits, whole. Results of `Apply` that
 //! nobody reads are forgotten too. Extern calls, extracts and lookaheads stay: they do more than write.
 
-use crate::{BlockId, Cfg, FieldId, Node, Op, Program, TableId, Terminator};
+use crate::{Begin, BlockId, Cfg, FieldId, Keep, Node, Op, Program, TableId, Terminator};
 
 /// The pass.
 pub fn remove_dead_sets(program: &mut Program) {
@@ -41,8 +41,8 @@ pub fn remove_dead_sets(program: &mut Program) {
 
 /// Removes dead sets of one node.
 fn sweep(node: &mut Node, live: &NodeLive, ends: &Ends, headers: &[crate::Header]) {
-    if let Terminator::Apply { hit, action_run, .. } = &mut node.terminator {
-        for result in [hit, action_run] {
+    if let Terminator::Apply { hit, action_run, entry, .. } = &mut node.terminator {
+        for result in [hit, action_run, entry] {
             if result.is_some_and(|f| !live.results.has(f)) {
                 *result = None;
             }
@@ -67,6 +67,14 @@ fn step(op: &Op, live: &mut FieldSet, ends: &Ends, headers: &[crate::Header]) {
         live.add_all(&ends.rejected);
     }
     op.for_each_read(headers, &mut |f| live.add(f));
+    if let Op::Copy(copy) = op
+        && copy.keep == Keep::All
+    {
+        live.add_all(match copy.begin {
+            Begin::Ingress => &ends.ingress,
+            Begin::Egress => &ends.egress,
+        });
+    }
 }
 
 /// What is live where a graph is left.
@@ -75,6 +83,10 @@ struct Ends {
     returned: FieldSet,
     exited: FieldSet,
     rejected: FieldSet,
+    /// At the start of ingress, for copies that keep all.
+    ingress: FieldSet,
+    /// At the start of egress, for the same and for [`Terminator::Egress`].
+    egress: FieldSet,
 }
 
 struct NodeLive {
@@ -96,7 +108,13 @@ struct Liveness {
 impl Liveness {
     fn of(program: &Program) -> Liveness {
         let empty = FieldSet::new(program.fields.len());
-        let ends = Ends { returned: empty.clone(), exited: empty.clone(), rejected: empty.clone() };
+        let ends = Ends {
+            returned: empty.clone(),
+            exited: empty.clone(),
+            rejected: empty.clone(),
+            ingress: empty.clone(),
+            egress: empty.clone(),
+        };
         let nodes = |body: &Cfg| -> Vec<NodeLive> {
             let node = || NodeLive {
                 entry: empty.clone(),
@@ -115,8 +133,9 @@ impl Liveness {
         for (index, ends) in liveness.block_ends.iter_mut().enumerate() {
             let id = BlockId(index as u32);
             if !program.ingress.contains(&id) && !program.egress.contains(&id) {
-                ends.returned.fill();
-                ends.rejected.fill();
+                for live in [&mut ends.returned, &mut ends.rejected, &mut ends.ingress, &mut ends.egress] {
+                    live.fill();
+                }
             }
         }
         // Sets only grow, so this ends.
@@ -143,6 +162,16 @@ impl Liveness {
             changed |= ends.rejected.add_all(&rejected);
             changed |= self.block(program, *id);
             after = self.block_nodes[id.index()][0].entry.clone();
+        }
+        let before = |list: &[BlockId], nodes: &[Vec<NodeLive>]| match list.first() {
+            Some(block) => nodes[block.index()][0].entry.clone(),
+            None => FieldSet::new(program.fields.len()),
+        };
+        let ingress = before(&program.ingress, &self.block_nodes);
+        let egress = before(&program.egress, &self.block_nodes);
+        for ends in &mut self.block_ends {
+            changed |= ends.ingress.add_all(&ingress);
+            changed |= ends.egress.add_all(&egress);
         }
         for index in 0..program.blocks.len() as u32 {
             if !order.contains(&BlockId(index)) {
@@ -183,17 +212,16 @@ impl Liveness {
                 Terminator::Return => live.add_all(&ends.returned),
                 Terminator::Exit => live.add_all(&ends.exited),
                 Terminator::Reject(_) => live.add_all(&ends.rejected),
+                Terminator::Egress => live.add_all(&ends.egress),
                 _ => false,
             };
             node.terminator.for_each_target(&mut |n| {
                 live.add_all(&nodes[n.index()].entry);
             });
-            if let Terminator::Apply { table, hit, action_run, .. } = &node.terminator {
+            if let Terminator::Apply { table, .. } = &node.terminator {
                 live = self.before_actions(program, *table);
                 changed |= nodes[index].results.add_all(&live);
-                for f in [hit, action_run].into_iter().flatten() {
-                    live.remove(*f);
-                }
+                node.terminator.for_each_result(&mut |f| live.remove(f));
             }
             node.terminator.for_each_expr(&mut |e| e.for_each_field(&mut |f| live.add(f)));
             changed |= nodes[index].before_terminator.add_all(&live);

@@ -65,7 +65,14 @@ fn follow_empty(cfg: &mut Cfg) {
     for index in 0..cfg.nodes.len() {
         let Terminator::Goto(target) = cfg.nodes[index].terminator else { continue };
         let target = &cfg.nodes[target.index()];
-        let ends = matches!(target.terminator, Terminator::Return | Terminator::Exit | Terminator::Drop(_));
+        let ends = matches!(
+            target.terminator,
+            Terminator::Return
+                | Terminator::Exit
+                | Terminator::Drop(_)
+                | Terminator::Done
+                | Terminator::Egress
+        );
         if target.stmts.is_empty() && ends {
             (cfg.nodes[index].terminator, cfg.nodes[index].terminator_loc) =
                 (target.terminator.clone(), target.terminator_loc);

@@ -1,0 +1,88 @@
+//! Where copies of packets go: multicast groups and clone sessions, as the control plane configures them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// One destination of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// The port.
+    pub port: u32,
+    /// The replication id (v1model's `egress_rid`, PSA's `instance`).
+    pub instance: u32,
+}
+
+/// A clone (mirror) session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// Destinations.
+    pub replicas: Vec<Replica>,
+    /// Also one copy for each destination of this multicast group.
+    pub group: Option<u32>,
+    /// The class of service of the copies.
+    pub class_of_service: u32,
+    /// Copies keep at most so many bytes of the frame.
+    pub bytes_max: Option<u32>,
+}
+
+/// What is configured at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Destinations {
+    /// Multicast groups by number.
+    pub groups: HashMap<u32, Vec<Replica>>,
+    /// Clone sessions by number.
+    pub sessions: HashMap<u32, Session>,
+}
+
+/// What a copy statement finds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Targets {
+    /// Destinations, in the order of the copies.
+    pub replicas: Vec<Replica>,
+    /// The class of service, 0 for groups.
+    pub class_of_service: u32,
+    /// Copies keep at most so many bytes of the frame.
+    pub bytes_max: Option<u32>,
+}
+
+impl Destinations {
+    /// The destinations of a multicast group; none if nobody configured it.
+    pub fn group(&self, id: u64) -> Targets {
+        let group = u32::try_from(id).ok().and_then(|id| self.groups.get(&id));
+        Targets { replicas: group.cloned().unwrap_or_default(), ..Targets::default() }
+    }
+
+    /// The destinations of a clone session; none if nobody configured it. Its group's come first, as in bmv2.
+    pub fn session(&self, id: u64) -> Targets {
+        let Some(session) = u32::try_from(id).ok().and_then(|id| self.sessions.get(&id)) else {
+            return Targets::default();
+        };
+        let mut replicas = session.group.map_or_else(Vec::new, |group| self.group(group.into()).replicas);
+        replicas.extend(&session.replicas);
+        Targets { replicas, class_of_service: session.class_of_service, bytes_max: session.bytes_max }
+    }
+}
+
+/// The configuration, shared by the control plane and all workers. A reader keeps what it has until the version changes.
+#[derive(Debug, Default)]
+pub(crate) struct Replication {
+    now: RwLock<Arc<Destinations>>,
+    version: AtomicU64,
+}
+
+impl Replication {
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub fn get(&self) -> Arc<Destinations> {
+        Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn change(&self, change: impl FnOnce(&mut Destinations)) {
+        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut now));
+        self.version.fetch_add(1, Ordering::Release);
+    }
+}
