@@ -49,7 +49,11 @@ use p4jet_syntax::span::SourceMap;
 pub const BUILTINS: &[(&str, &str)] = &[
     ("core.p4", include_str!("../../../p4/core.p4")),
     ("v1model.p4", include_str!("../../../p4/v1model.p4")),
+    ("psa.p4", PSA),
+    ("bmv2/psa.p4", PSA),
 ];
+
+const PSA: &str = include_str!("../../../p4/psa.p4");
 
 /// Stack of the thread that analyses. Recursion is bounded by [`check::DEPTH_MAX`] expressions or statements inside each
 /// other; a level takes a few KiB in builds without optimisation.
