@@ -157,14 +157,15 @@ fn programs_that_are_no_programs() {
     for (words, says) in [
         ("check DIR/missing.p4", &["cannot read", "missing.p4", "No such file"] as &[&str]),
         ("check DIR", &["cannot read", "irectory"]),
-        ("check DIR/empty.p4", &["main"]),
-        ("check DIR/blank.p4", &["main"]),
-        ("check DIR/nomain.p4", &["main"]),
+        ("run DIR/empty.p4 -i 0@mem", &["main", "#include"]),
+        ("run DIR/blank.p4 -i 0@mem", &["main"]),
+        ("test DIR/nomain.p4 x.stf", &["main", "nomain.p4:2:"]),
+        ("check DIR/nomain.p4 --arch v1model", &["main", "nomain.p4:2:"]),
         ("check DIR/syntax.p4", &["expected `;`", "syntax.p4:2:20", "header h { bit<8> x }", "^"]),
         ("check DIR/type.p4", &["type.p4:2:", "const bit<8> x = true;", "^", "bit<8>", "bool"]),
         ("check DIR/include.p4", &["core.p5", "include.p4:1:"]),
         ("check DIR/self.p4", &["self.p4:1:"]),
-        ("check DIR/package.p4", &["v1model"]),
+        ("trace DIR/package.p4 00", &["not supported yet", "package.p4:2:", "v1model"]),
         ("check DIR/binary.p4", &["binary.p4:1:"]),
         ("check DIR/noise.p4", &["noise.p4:"]),
         ("check DIR/if.p4", &["#endif", "if.p4:1"]),
@@ -179,6 +180,25 @@ fn programs_that_are_no_programs() {
         let output = output.says(says);
         assert_eq!(output.stdout, "", "{words}");
         assert!(output.stderr.contains("error"), "{words}: {}", output.stderr);
+    }
+}
+
+/// `check` also takes what is no switch, and says so.
+#[test]
+fn programs_that_are_no_switch_are_fine() {
+    let dir = TempDir::new("noswitch");
+    dir.write("nomain.p4", "#include <core.p4>\nheader h { bit<8> x; }\n");
+    dir.write("package.p4", "package Box();\nBox() main;\n");
+    for (words, says) in [
+        ("check DIR/nomain.p4", "nomain.p4: fine as P4, but it has no instance called `main` to run\n"),
+        (
+            "check DIR/package.p4",
+            "package.p4: fine as P4, but its `main` is a `Box`, and the packages that can",
+        ),
+    ] {
+        let output = p4jet_words(&dir, words).expect_status(0);
+        assert!(output.stdout.contains(says), "{}", output.stdout);
+        assert_eq!(output.stderr, "");
     }
 }
 

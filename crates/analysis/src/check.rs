@@ -145,11 +145,6 @@ impl Checker {
         self.diagnostics.push(diagnostic);
     }
 
-    /// Whether anything is wrong so far.
-    pub(crate) fn has_errors(&self) -> bool {
-        self.errors > 0
-    }
-
     /// Reports a plain error.
     pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
         self.report(Diagnostic::error(code, span, message));

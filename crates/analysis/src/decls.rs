@@ -3,7 +3,6 @@
 use crate::check::{Checker, Open, Place, VarKind};
 use crate::infer::{is_poison, substitute};
 use crate::scopes::Symbol;
-use crate::suggest;
 use crate::typed::*;
 use crate::types::{LEAVES_MAX, struct_kind_name};
 use num_bigint::BigInt;
@@ -27,6 +26,8 @@ impl Checker {
         self.check_main();
     }
 
+    /// What is called `main` is a package. That there is one is asked of a program that shall run, not of every
+    /// program: see [`crate::no_main`].
     fn check_main(&mut self) {
         let main = self.scopes.lookup("main", true).cloned();
         match main.as_ref().map(|b| &b.symbol) {
@@ -42,36 +43,11 @@ impl Checker {
             Some(Symbol::Poison) => {}
             Some(other) => {
                 let text = format!("`main` must be an instance of a package, not {}", other.describe());
-                let span = main.as_ref().map_or(EMPTY_SPAN, |b| b.span);
+                let span = main.as_ref().map_or(crate::EMPTY_SPAN, |b| b.span);
                 self.error("main", span, text);
             }
-            // In a program with other errors, the declaration of `main` may just have been lost.
-            None if self.has_errors() => {}
-            None => {
-                let span = self.end_of_program();
-                let packages: Vec<String> = self.prog.packages.iter().map(|p| p.name.clone()).collect();
-                let mut diagnostic = Diagnostic::error(
-                    "main",
-                    span,
-                    "the program has no instance called `main`, with which everything starts",
-                );
-                diagnostic = if packages.is_empty() {
-                    diagnostic.note("no package is declared: is the `#include` of an architecture missing?")
-                } else {
-                    diagnostic.note(format!("packages to make it from: {}", suggest::list(&packages)))
-                };
-                self.report(diagnostic);
-            }
+            None => {}
         }
-    }
-
-    /// The last line of the user's file that says anything.
-    fn end_of_program(&self) -> Span {
-        let Some(file) = self.prog.sources.files.first() else { return EMPTY_SPAN };
-        let text = file.text.trim_end();
-        let line = text.rfind('\n').map_or(0, |i| i + 1);
-        let start = line + text[line..].len() - text[line..].trim_start().len();
-        Span { lo: start as u32, hi: text.len() as u32, ..EMPTY_SPAN }
     }
 
     fn top_level(&mut self, decl: &ast::Decl) {
@@ -948,9 +924,6 @@ impl Checker {
         }
     }
 }
-
-/// Where nothing is: the start of the first file.
-const EMPTY_SPAN: Span = Span { file: p4jet_syntax::span::FileId(0), lo: 0, hi: 0 };
 
 /// The text of `@name("…")` and the like.
 pub(crate) fn text_annotation(annotations: &[Annotation], name: &str) -> Option<Result<String, Diagnostic>> {

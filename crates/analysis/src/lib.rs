@@ -43,7 +43,7 @@ mod types;
 
 use p4jet_syntax::ast;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
-use p4jet_syntax::span::SourceMap;
+use p4jet_syntax::span::{FileId, SourceMap, Span};
 
 /// The standard include files that p4jet brings along: name and text.
 pub const BUILTINS: &[(&str, &str)] = &[
@@ -58,6 +58,9 @@ const PSA: &str = include_str!("../../../p4/psa.p4");
 /// Stack of the thread that analyses. Recursion is bounded by [`check::DEPTH_MAX`] expressions or statements inside each
 /// other; a level takes a few KiB in builds without optimisation.
 const STACK_BYTES: usize = 256 << 20;
+
+/// Where nothing is: the start of the first file.
+const EMPTY_SPAN: Span = Span { file: FileId(0), lo: 0, hi: 0 };
 
 /// Checks a program. The typed program is there exactly if no diagnostic is an error.
 pub fn analyse(program: &ast::Program, sources: SourceMap) -> (Option<typed::Program>, Vec<Diagnostic>) {
@@ -78,4 +81,25 @@ pub fn analyse(program: &ast::Program, sources: SourceMap) -> (Option<typed::Pro
     let failed = diagnostics.iter().any(|d| d.severity == Severity::Error);
     diagnostics.dedup_by(|a, b| a.span == b.span && a.message == b.message);
     (if failed { None } else { Some(typed) }, diagnostics)
+}
+
+/// Why a checked program without `main` cannot run.
+pub fn no_main(program: &typed::Program) -> Diagnostic {
+    let text = "the program has no instance called `main`, with which everything starts";
+    let packages: Vec<&str> = program.packages.iter().map(|p| p.name.as_str()).collect();
+    let note = if packages.is_empty() {
+        "no package is declared: is the `#include` of an architecture missing?".to_string()
+    } else {
+        format!("packages to make it from: {}", suggest::list(&packages))
+    };
+    Diagnostic::error("main", end_of_program(&program.sources), text).note(note)
+}
+
+/// The last line of the user's file that says anything.
+fn end_of_program(sources: &SourceMap) -> Span {
+    let Some(file) = sources.files.first() else { return EMPTY_SPAN };
+    let text = file.text.trim_end();
+    let line = text.rfind('\n').map_or(0, |i| i + 1);
+    let start = line + text[line..].len() - text[line..].trim_start().len();
+    Span { lo: start as u32, hi: text.len() as u32, ..EMPTY_SPAN }
 }

@@ -26,9 +26,15 @@ pub struct Args {
     time: bool,
 }
 
-/// Compiles down to machine code, so that what `run` would refuse is refused here.
+/// Compiles down to machine code, so that what `run` would refuse is refused here; except that a program which is no
+/// switch, being a library or for another architecture, is fine here if it is right.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let mut compiled = compile::compile(&args.program)?;
+    let typed = compile::front_end(&args.program)?;
+    if let Some(why) = typed.no_switch(&args.program.arch) {
+        typed.show_warnings();
+        return say!("{}: fine as P4, but {why}", args.program.program.display());
+    }
+    let mut compiled = typed.lower(&args.program.arch)?;
     if args.ir {
         output::write(format_args!("{}", p4jet_ir::text::print(&compiled.program)))?;
     }

@@ -68,6 +68,37 @@ fn has_errors(diagnostics: &[Diagnostic]) -> bool {
 
 /// Compiles the program of `args`; diagnostics go to standard error.
 pub fn compile(args: &ProgramArgs) -> Result<Compiled, Failure> {
+    front_end(args)?.lower(&args.arch)
+}
+
+/// Compiles a text that is not in a file.
+pub fn compile_text(name: &str, text: &str) -> Result<Compiled, Failure> {
+    let options = p4jet_syntax::Options {
+        include_dirs: Vec::new(),
+        defines: Vec::new(),
+        builtins: p4jet_analysis::BUILTINS.to_vec(),
+    };
+    let start = Instant::now();
+    let parsed = p4jet_syntax::parse_text(name, text, &options);
+    analyse(parsed, start, stem(Path::new(name)))?.lower("auto")
+}
+
+/// The program's name for reports.
+pub fn stem(path: &Path) -> String {
+    path.file_stem().map_or_else(|| path.display().to_string(), |s| s.to_string_lossy().into_owned())
+}
+
+/// A program that is right as P4.
+pub struct Typed {
+    typed: p4jet_analysis::typed::Program,
+    warnings: Vec<Diagnostic>,
+    sources: SourceMap,
+    name: String,
+    times: Vec<(&'static str, Duration)>,
+}
+
+/// The front end: reads and types the program of `args`; if it is wrong, the diagnostics go to standard error.
+pub fn front_end(args: &ProgramArgs) -> Result<Typed, Failure> {
     let options = p4jet_syntax::Options {
         include_dirs: args.include.clone(),
         defines: args
@@ -83,32 +114,10 @@ pub fn compile(args: &ProgramArgs) -> Result<Compiled, Failure> {
     let start = Instant::now();
     let parsed = p4jet_syntax::parse_file(&args.program, &options)
         .map_err(|e| Failure::unreadable(&args.program, &e))?;
-    compile_parsed(parsed, start, &args.arch, &stem(&args.program))
+    analyse(parsed, start, stem(&args.program))
 }
 
-/// Compiles a text that is not in a file.
-pub fn compile_text(name: &str, text: &str) -> Result<Compiled, Failure> {
-    let options = p4jet_syntax::Options {
-        include_dirs: Vec::new(),
-        defines: Vec::new(),
-        builtins: p4jet_analysis::BUILTINS.to_vec(),
-    };
-    let start = Instant::now();
-    let parsed = p4jet_syntax::parse_text(name, text, &options);
-    compile_parsed(parsed, start, "auto", &stem(Path::new(name)))
-}
-
-/// The program's name for reports.
-pub fn stem(path: &Path) -> String {
-    path.file_stem().map_or_else(|| path.display().to_string(), |s| s.to_string_lossy().into_owned())
-}
-
-fn compile_parsed(
-    parsed: p4jet_syntax::Parsed,
-    start: Instant,
-    arch: &str,
-    name: &str,
-) -> Result<Compiled, Failure> {
+fn analyse(parsed: p4jet_syntax::Parsed, start: Instant, name: String) -> Result<Typed, Failure> {
     let mut times = vec![("parse", start.elapsed())];
     let mut diagnostics = parsed.diagnostics;
     if has_errors(&diagnostics) {
@@ -120,59 +129,98 @@ fn compile_parsed(
     let (typed, more) = p4jet_analysis::analyse(&parsed.program, parsed.sources);
     diagnostics.extend(more);
     times.push(("analyse", start.elapsed()));
-    let Some(typed) = typed else {
-        show(&diagnostics, &sources);
-        return Err(Failure::Reported);
-    };
-
-    let architecture = if arch == "auto" { p4jet_arch::detect(&typed) } else { p4jet_arch::by_name(arch) };
-    let Some(architecture) = architecture else {
-        let known = p4jet_arch::names().join(", ");
-        if arch == "auto"
-            && let Some(main) = typed.main
-        {
-            let main = &typed.instances[main.index()];
-            diagnostics.push(
-                Diagnostic::unsupported(main.span, "the architecture of this package")
-                    .note(format!("p4jet knows the packages of: {known}")),
-            );
+    match typed {
+        Some(typed) => Ok(Typed { typed, warnings: diagnostics, sources, name, times }),
+        None => {
+            show(&diagnostics, &sources);
+            Err(Failure::Reported)
         }
-        show(&diagnostics, &sources);
-        return Err(match arch {
-            "auto" => Failure::Reported,
-            "psa" | "pna" => {
+    }
+}
+
+impl Typed {
+    /// Why this program, fine as it is, cannot run: what it lacks, in words that follow "but". With an architecture
+    /// that was asked for there is no such reason, only errors.
+    pub fn no_switch(&self, arch: &str) -> Option<String> {
+        if arch != "auto" || p4jet_arch::detect(&self.typed).is_some() {
+            return None;
+        }
+        Some(match p4jet_arch::main_package(&self.typed) {
+            None => "it has no instance called `main` to run".to_string(),
+            Some(package) => format!(
+                "its `main` is a `{package}`, and the packages that can run are those of: {}",
+                p4jet_arch::names().join(", ")
+            ),
+        })
+    }
+
+    /// Says the warnings.
+    pub fn show_warnings(&self) {
+        show(&self.warnings, &self.sources);
+    }
+
+    /// The rest of the compiler.
+    pub fn lower(self, arch: &str) -> Result<Compiled, Failure> {
+        let Typed { typed, warnings: mut diagnostics, sources, name, mut times } = self;
+        let architecture =
+            if arch == "auto" { p4jet_arch::detect(&typed) } else { p4jet_arch::by_name(arch) };
+        let known = p4jet_arch::names().join(", ");
+        let failure = match (architecture, arch) {
+            (_, "auto") | (Some(_), _) => Failure::Reported,
+            (None, "psa" | "pna") => {
                 Failure::Usage(format!("not supported yet: architecture `{arch}`; now: {known}"))
             }
-            _ => Failure::Usage(format!("unknown architecture `{arch}`; expected auto or one of: {known}")),
-        });
-    };
+            (None, _) => {
+                Failure::Usage(format!("unknown architecture `{arch}`; expected auto or one of: {known}"))
+            }
+        };
+        let architecture = match (architecture, typed.main) {
+            (Some(architecture), Some(_)) => architecture,
+            (_, None) => {
+                diagnostics.push(p4jet_analysis::no_main(&typed));
+                show(&diagnostics, &sources);
+                return Err(failure);
+            }
+            (None, Some(main)) => {
+                if arch == "auto" {
+                    let main = &typed.instances[main.index()];
+                    diagnostics.push(
+                        Diagnostic::unsupported(main.span, "the architecture of this package")
+                            .note(format!("p4jet knows the packages of: {known}")),
+                    );
+                }
+                show(&diagnostics, &sources);
+                return Err(failure);
+            }
+        };
 
-    let start = Instant::now();
-    let lowered = p4jet_lower::lower(&typed, architecture, name);
-    times.push(("lower", start.elapsed()));
-    let lowered = match lowered {
-        Ok(program) => program,
-        Err(more) => {
-            diagnostics.extend(more);
-            show(&diagnostics, &sources);
-            return Err(Failure::Reported);
+        let start = Instant::now();
+        let lowered = p4jet_lower::lower(&typed, architecture, &name);
+        times.push(("lower", start.elapsed()));
+        let lowered = match lowered {
+            Ok(program) => program,
+            Err(more) => {
+                diagnostics.extend(more);
+                show(&diagnostics, &sources);
+                return Err(Failure::Reported);
+            }
+        };
+        show(&diagnostics, &sources);
+        let start = Instant::now();
+        if let Err(errors) = p4jet_ir::verify::verify(&lowered) {
+            let text: Vec<String> = errors.iter().take(5).map(|e| format!("  {e}")).collect();
+            return Err(Failure::Input(format!(
+                "internal error: {name} was lowered to invalid IR (please report):\n{}",
+                text.join("\n")
+            )));
         }
-    };
-    show(&diagnostics, &sources);
-    let start = Instant::now();
-    if let Err(errors) = p4jet_ir::verify::verify(&lowered) {
-        let text: Vec<String> = errors.iter().take(5).map(|e| format!("  {e}")).collect();
-        return Err(Failure::Input(format!(
-            "internal error: {name} was lowered to invalid IR (please report):\n{}",
-            text.join("\n")
-        )));
+        times.push(("verify", start.elapsed()));
+        let start = Instant::now();
+        let mut program = lowered.clone();
+        p4jet_ir::passes::run(&mut program);
+        times.push(("passes", start.elapsed()));
+        Ok(Compiled { lowered, program, times })
     }
-    times.push(("verify", start.elapsed()));
-    let start = Instant::now();
-    let mut program = lowered.clone();
-    p4jet_ir::passes::run(&mut program);
-    times.push(("passes", start.elapsed()));
-    Ok(Compiled { lowered, program, times })
 }
 
 impl Compiled {
