@@ -298,7 +298,7 @@ fn tcp(from: &Namespace, to: &Namespace, address: Ipv4Addr, megabytes: usize) {
         stream.set_write_timeout(Some(DEADLINE)).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         let (mut digest, mut noise, mut buffer) =
-            (Digest::new(), common::Random(88_172_645_463_325_252), vec![0u8; 1 << 20]);
+            (Digest::new(), common::mutate::Random(88_172_645_463_325_252), vec![0u8; 1 << 20]);
         for _ in 0..megabytes {
             for word in buffer.chunks_exact_mut(8) {
                 word.copy_from_slice(&noise.next().to_le_bytes());

@@ -3,6 +3,8 @@
 
 pub mod chain;
 pub mod documents;
+pub mod mutate;
+pub mod targets;
 pub mod workload;
 
 use std::fs;
@@ -244,22 +246,6 @@ pub fn stf_files(folder: &Path) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files
-}
-
-/// xorshift64*: numbers that look random and repeat.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() >> 33) as usize % bound.max(1)
-    }
 }
 
 /// The middle one.

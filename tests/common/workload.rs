@@ -1,6 +1,6 @@
 //! Workloads that repeat: entries as runtime commands, and packets whose destinations are drawn evenly from them.
 
-use super::Random;
+use super::mutate::Random;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;

@@ -1,0 +1,739 @@
+//! What fuzzing runs: one function for each place where text from outside comes in. A panic is a finding.
+//!
+//! tests/fuzz.rs runs them on mutated texts in CI; fuzz/ holds them to the coverage-guided fuzzer.
+//!
+//! Blind spots: whether an answer is right, other than that both engines give it; files and their names.
+
+use super::chain::{Outcome, compile};
+use super::mutate::Vocabulary;
+use num_bigint::BigUint;
+use p4jet_control::{Control, stf};
+use p4jet_dataplane::{EngineKind, Processed, Switch};
+use p4jet_ir::random::{self, Rng};
+use p4jet_ir::{ActionCall, Entry, KeyMatch, Loc, MatchKind, Program, Table};
+use p4jet_syntax::{Options, parse_text, render};
+use std::sync::{Arc, OnceLock};
+
+/// A place where text comes in.
+pub struct Target {
+    /// Its name.
+    pub name: &'static str,
+    /// Runs a text; says how far it came.
+    pub run: fn(&str) -> &'static str,
+    /// What its texts are made of.
+    pub vocabulary: &'static Vocabulary,
+}
+
+/// The preprocessor, in front of the parser, with files to include.
+pub const PREPROCESSOR: Target = Target { name: "preprocessor", run: preprocessor, vocabulary: &DIRECTIVES };
+/// The parser.
+pub const PARSER: Target = Target { name: "parser", run: parser, vocabulary: &P4 };
+/// The whole compiler, then packets through both engines.
+pub const COMPILER: Target = Target { name: "compiler", run: compiler, vocabulary: &P4 };
+/// The IR's text form: reader, printer, verifier, passes, both engines.
+pub const IR: Target = Target { name: "ir", run: ir, vocabulary: &IR_WORDS };
+/// Packet tests.
+pub const STF: Target = Target { name: "stf", run: packet_tests, vocabulary: &STF_WORDS };
+/// Runtime commands.
+pub const COMMANDS: Target = Target { name: "commands", run: commands, vocabulary: &COMMAND_WORDS };
+
+/// All of them.
+pub const ALL: &[&Target] = &[&PREPROCESSOR, &PARSER, &COMPILER, &IR, &STF, &COMMANDS];
+
+fn preprocessor(text: &str) -> &'static str {
+    const FILES: &[(&str, &str)] = &[
+        ("core.p4", "#ifndef CORE\n#define CORE\nerror { NoError }\n#endif\n"),
+        ("twice.p4", "#define PAIR(a, b) a##b #a __LINE__\nconst bit<8> X = PAIR(1, 2);\n"),
+        ("again.p4", "#include <again.p4>\n#include \"twice.p4\"\n"),
+        ("open.p4", "#if 1\n/* not closed"),
+    ];
+    parse(text, FILES)
+}
+
+fn parser(text: &str) -> &'static str {
+    parse(text, &[("core.p4", "error { NoError }\n")])
+}
+
+fn parse(text: &str, files: &[(&'static str, &'static str)]) -> &'static str {
+    let options = Options { builtins: files.to_vec(), ..Options::default() };
+    let parsed = parse_text("fuzz.p4", text, &options);
+    for diagnostic in &parsed.diagnostics {
+        let file = &parsed.sources.files[diagnostic.span.file.0 as usize];
+        let (lo, hi) = (diagnostic.span.lo as usize, diagnostic.span.hi as usize);
+        assert!(lo <= hi && hi <= file.text.len(), "a place beyond the file: {diagnostic:?}");
+    }
+    let told = render(&parsed.diagnostics, &parsed.sources, false);
+    assert_eq!(told.is_empty(), parsed.diagnostics.is_empty());
+    if told.is_empty() { "accepted" } else { "refused" }
+}
+
+fn compiler(text: &str) -> &'static str {
+    forward(text, &[], &[])
+}
+
+/// Compiles, then runs packets through both engines: those given, after the commands given, and some made for the
+/// program.
+pub fn forward(text: &str, commands: &[&str], frames: &[Vec<u8>]) -> &'static str {
+    match compile("fuzz.p4", text) {
+        Outcome::Refused(stage, _) => stage,
+        Outcome::Compiled { reference, optimised } => {
+            let mut rng = Rng::new(digest(text));
+            let mut program = reference.program().clone();
+            let mut commands: Vec<String> = commands.iter().map(|line| line.to_string()).collect();
+            commands.extend(some_entries(&mut rng, &mut program));
+            let mut frames = [common_frames(), frames.to_vec()].concat();
+            frames.extend((0..FRAMES_EACH).map(|_| random::packet(rng.next_u64(), &program)));
+            compare(&reference, &optimised, &commands, &frames);
+            FORWARDED
+        }
+    }
+}
+
+/// What [`forward`] says of a program that compiles.
+pub const FORWARDED: &str = "packets forwarded";
+
+/// Packets made for a program, besides [`common_frames`].
+const FRAMES_EACH: usize = 12;
+
+fn ir(text: &str) -> &'static str {
+    let Ok(program) = p4jet_ir::text::parse(text) else { return "text refused" };
+    if p4jet_ir::verify::verify(&program).is_err() {
+        return "verifier refused";
+    }
+    let printed = p4jet_ir::text::print(&program);
+    match p4jet_ir::text::parse(&printed) {
+        Ok(again) => assert!(again == program, "the text form changed the program to\n{printed}"),
+        Err(error) => panic!("{error} in what the printer made:\n{printed}"),
+    }
+    let mut optimised = program.clone();
+    p4jet_ir::passes::run(&mut optimised);
+    if let Err(errors) = p4jet_ir::verify::verify(&optimised) {
+        panic!("invalid IR after the passes: {}", errors[0]);
+    }
+    let (Ok(reference), Ok(optimised)) = (Switch::new(program), Switch::new(optimised)) else {
+        return "tables refused";
+    };
+    if optimised.code().is_err() {
+        return "machine code refused";
+    }
+    let mut rng = Rng::new(digest(text));
+    let frames: Vec<_> = (0..6).map(|_| random::packet(rng.next_u64(), reference.program())).collect();
+    compare(&reference, &optimised, &[], &frames);
+    FORWARDED
+}
+
+fn packet_tests(text: &str) -> &'static str {
+    match stf::parse(text) {
+        Err(error) => {
+            assert!(error.text.get(error.span.clone()).is_some(), "a place beyond the line: {error:?}");
+            assert!(!error.render("fuzz.stf").is_empty());
+            "refused"
+        }
+        Ok(script) => {
+            let fresh = || sample_switch().map(Control::new);
+            let [interp, jit] = [EngineKind::Interp, EngineKind::Jit].map(|engine| {
+                let switch = sample_switch().expect("the sample is valid");
+                let mut worker = switch.worker(engine).expect("the sample compiles");
+                let mut control = Control::new(switch);
+                let outcome = stf::run_traced(&script, &mut control, &mut worker, &fresh);
+                assert_eq!(outcome.report("fuzz").lines().count(), 1);
+                (outcome.passed(), outcome.report("fuzz"), outcome.details())
+            });
+            assert!(interp == jit, "interpreter: {interp:?}\nmachine code: {jit:?}");
+            if interp.0 { "passed" } else { "failed" }
+        }
+    }
+}
+
+fn commands(text: &str) -> &'static str {
+    let mut control = Control::new(sample_switch().expect("the sample is valid"));
+    let mut carried_out = 0;
+    for line in text.lines() {
+        match control.execute(line) {
+            Ok(_) => carried_out += 1,
+            Err(error) => {
+                assert!(!error.message.is_empty() && !error.message.contains('\n'), "{error:?}");
+                // Whoever shows the line cuts it there.
+                assert!(error.span.is_none_or(|span| line.get(span).is_some()), "{line}");
+            }
+        }
+        let (start, _) = control.complete(line, line.len() / 2);
+        assert!(line.is_char_boundary(start));
+    }
+    // As a file, all or nothing.
+    let switch = sample_switch().expect("the sample is valid");
+    if let Err(error) = Control::new(switch).load("fuzz.cmd", text) {
+        assert!(!error.render().is_empty() && !error.to_string().is_empty());
+    }
+    match carried_out {
+        0 => "refused",
+        n if n == text.lines().count() => "carried out",
+        _ => "carried out in part",
+    }
+}
+
+/// A fresh switch with a table of every sort. Its program is read once.
+fn sample_switch() -> Result<Arc<Switch>, String> {
+    static PROGRAM: OnceLock<Program> = OnceLock::new();
+    let program = PROGRAM
+        .get_or_init(|| p4jet_ir::text::parse(SAMPLE).unwrap_or_else(|e| panic!("the sample program: {e}")));
+    Switch::new(program.clone())
+}
+
+/// The program of the control plane's own tests.
+const SAMPLE: &str = include_str!("../../crates/control/tests/common/sample.ir");
+
+/// FNV-1a: whatever else a case needs follows from its text.
+fn digest(text: &str) -> u64 {
+    let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+/// Commands that add entries to the program's tables. The entries go into `program`, too, so that packets can be made
+/// that meet them.
+fn some_entries(rng: &mut Rng, program: &mut Program) -> Vec<String> {
+    let mut commands = Vec::new();
+    let widths: Vec<u32> = program.fields.iter().map(|f| f.width).collect();
+    let actions = program.actions.clone();
+    for table in program.tables.iter_mut().filter(|t| !t.const_entries && !t.hidden) {
+        for _ in 0..rng.below(5) {
+            let choice = rng.below(table.actions.len());
+            let action = &actions[table.actions[choice].action.index()];
+            let data: Vec<_> = action.params.iter().map(|p| rng.value(widths[p.index()])).collect();
+            let key: Vec<KeyMatch> = table.keys.iter().map(|k| some_match(rng, k.width, k.kind)).collect();
+            let words: Vec<String> = data.iter().map(|v| format!("{v:#x}")).collect();
+            if table.keys.is_empty() || rng.once_in(6) {
+                let words = words.join(" ");
+                commands.push(format!("table_set_default {} {} {words}", table.name, action.control_name));
+                continue;
+            }
+            commands.push(table_add(table, &action.control_name, &key, &words, rng.below(100)));
+            let action = ActionCall { action: choice as u32, data };
+            table.entries.push(Entry { key, priority: 0, is_const: false, action, loc: Loc(0) });
+        }
+    }
+    commands
+}
+
+fn table_add(table: &Table, action: &str, key: &[KeyMatch], data: &[String], priority: usize) -> String {
+    let words = key.iter().zip(&table.keys).map(|(m, k)| match m {
+        KeyMatch::Exact(v) => format!("{v:#x}"),
+        KeyMatch::Lpm { value, prefix_len } => format!("{value:#x}/{prefix_len}"),
+        KeyMatch::Ternary { value, mask } => format!("{value:#x}&&&{mask:#x}"),
+        KeyMatch::Range { lo, hi } => format!("{lo:#x}->{hi:#x}"),
+        KeyMatch::Optional(None) => "0&&&0".to_string(),
+        KeyMatch::Optional(Some(v)) => format!("{v:#x}&&&{:#x}", ones(k.width)),
+    });
+    let mut line = format!("table_add {} {action}", table.name);
+    for word in words.chain(["=>".to_string()]).chain(data.iter().cloned()) {
+        line += &format!(" {word}");
+    }
+    if table.keys.iter().any(|k| !matches!(k.kind, MatchKind::Exact | MatchKind::Lpm)) {
+        line += &format!(" {priority}");
+    }
+    line
+}
+
+fn ones(width: u32) -> BigUint {
+    (BigUint::from(1u32) << width) - 1u32
+}
+
+fn some_match(rng: &mut Rng, width: u32, kind: MatchKind) -> KeyMatch {
+    let value = rng.value(width);
+    match kind {
+        MatchKind::Exact => KeyMatch::Exact(value),
+        MatchKind::Lpm => {
+            let prefix_len = rng.range(0, width as usize) as u32;
+            let mask = ones(width) ^ ones(width - prefix_len);
+            KeyMatch::Lpm { value: value & mask, prefix_len }
+        }
+        MatchKind::Ternary => {
+            let mask = rng.value(width);
+            KeyMatch::Ternary { value: value & &mask, mask }
+        }
+        MatchKind::Range => {
+            let other = rng.value(width);
+            KeyMatch::Range { lo: value.clone().min(other.clone()), hi: value.max(other) }
+        }
+        MatchKind::Optional => KeyMatch::Optional((!rng.once_in(3)).then_some(value)),
+    }
+}
+
+/// A few packets that meet most of what common programs do.
+fn common_frames() -> Vec<Vec<u8>> {
+    // Ethernet, IPv4, UDP.
+    let udp = |ttl: u8| {
+        let mut frame = vec![0u8; 60];
+        frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]);
+        frame[14..24].copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, ttl, 17]);
+        frame[26..38].copy_from_slice(&[192, 0, 2, 1, 10, 0, 0, 1, 3, 232, 0, 53]);
+        frame[39] = 26;
+        frame
+    };
+    let mut options = udp(64);
+    options[14] = 0x47;
+    let mut ipv6 = udp(64);
+    ipv6[12..22].copy_from_slice(&[0x86, 0xdd, 0x60, 0, 0, 0, 0, 6, 17, 64]);
+    let mut short = udp(64);
+    short.truncate(30);
+    vec![udp(64), udp(1), options, ipv6, short, vec![0; 14], vec![7], vec![0xff; 200]]
+}
+
+/// Both engines must say the same of every packet, and both switches of every runtime command.
+fn compare(reference: &Arc<Switch>, optimised: &Arc<Switch>, commands: &[String], frames: &[Vec<u8>]) {
+    let mut controls = [reference, optimised].map(|switch| Control::new(switch.clone()));
+    let mut command = |line: &str| {
+        let [a, b] = controls.each_mut().map(|control| control.execute(line));
+        assert!(a == b, "`{line}` gives {a:?} and {b:?}");
+    };
+    // What does not fit the program is refused.
+    commands.iter().for_each(|line| command(line));
+    let workers = (reference.worker(EngineKind::Interp), optimised.worker(EngineKind::Jit));
+    let (Ok(mut interp), Ok(mut jit)) = workers else { return };
+    for (i, frame) in frames.iter().enumerate() {
+        let port = i as u32 % 3;
+        let results: [Processed; 2] = [&mut interp, &mut jit].map(|worker| {
+            worker.set_time(Some(1000 * i as u64));
+            worker.process_one(port, frame)
+        });
+        assert!(
+            results[0] == results[1],
+            "the engines differ on packet {} at port {port}, after {commands:#?}\n  \
+             interpreter: {}\n  machine code: {}",
+            to_hex(frame),
+            told(&results[0]),
+            told(&results[1]),
+        );
+    }
+    for instance in &reference.program().instances {
+        command(&format!("register_read {}", instance.name));
+        (0..4).for_each(|i| command(&format!("counter_read {} {i}", instance.name)));
+    }
+}
+
+fn told(processed: &Processed) -> String {
+    let sent = processed.sent.iter().map(|(port, frame)| format!("{} at port {port}", to_hex(frame)));
+    let dropped = processed.dropped.iter().map(|reason| format!("dropped, {reason}"));
+    sent.chain(dropped).collect::<Vec<_>>().join(", ")
+}
+
+/// Bytes as hexadecimal digits.
+pub fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+const P4: Vocabulary = Vocabulary {
+    spices: &[
+        "0",
+        "1",
+        "8",
+        "63",
+        "64",
+        "65",
+        "128",
+        "129",
+        "2048",
+        "4294967295",
+        "18446744073709551616",
+        "0x0",
+        "8w255",
+        "8s127",
+        "-1",
+        "<<",
+        ">>",
+        "++",
+        "|+|",
+        "|-|",
+        "&&&",
+        "..",
+        "_",
+        "==",
+        "!=",
+        "?",
+        "[0]",
+        "[7:0]",
+        "bit",
+        "int",
+        "bool",
+        "varbit",
+        "error",
+        "in",
+        "out",
+        "inout",
+        "return",
+        "exit",
+        "accept",
+        "reject",
+        "default",
+        "true",
+        "false",
+        "exact",
+        "lpm",
+        "ternary",
+        "range",
+        "optional",
+        "setValid()",
+        "setInvalid()",
+        "isValid()",
+        "valid",
+        "const",
+        "apply",
+        "action",
+        "table",
+        "control",
+        "parser",
+        "header",
+        "struct",
+        "size",
+        "entries",
+        "@name(\"x\")",
+        "this",
+        "{",
+        "}",
+        "(",
+        ")",
+        ";",
+        "{#}",
+        "...",
+        "mark_to_drop(standard_metadata)",
+        "transition",
+        "select",
+        "start",
+    ],
+    kinds: &[
+        &[
+            "+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "++", "|+|", "|-|", "==", "!=", "<", "<=",
+            ">", ">=", "&&", "||",
+        ],
+        &[
+            "bit<1>",
+            "bit<8>",
+            "bit<16>",
+            "bit<9>",
+            "bit<64>",
+            "bit<65>",
+            "bit<128>",
+            "int<16>",
+            "int",
+            "bool",
+            "varbit<320>",
+        ],
+        &["exact", "lpm", "ternary", "range", "optional"],
+        &["in", "out", "inout"],
+        &["true", "false"],
+        &["isValid", "setValid", "setInvalid", "apply", "extract", "emit", "lookahead", "advance", "length"],
+        &["bit<8>", "bit<16>", "bit<32>", "bit<48>"],
+    ],
+    keywords: &[
+        "action",
+        "actions",
+        "apply",
+        "bool",
+        "const",
+        "control",
+        "default",
+        "default_action",
+        "else",
+        "entries",
+        "error",
+        "exit",
+        "false",
+        "header",
+        "if",
+        "in",
+        "include",
+        "inout",
+        "int",
+        "key",
+        "out",
+        "parser",
+        "return",
+        "select",
+        "size",
+        "state",
+        "struct",
+        "switch",
+        "table",
+        "transition",
+        "true",
+        "tuple",
+        "typedef",
+        "void",
+    ],
+    line_end: ";",
+};
+
+const DIRECTIVES: Vocabulary = Vocabulary {
+    spices: &[
+        "\n#define A B\n",
+        "\n#define B A\n",
+        "\n#define F(x) x F\n",
+        "\n#define F(x, y) x##y #x\n",
+        "\n#undef A\n",
+        "\n#if ",
+        "\n#ifdef A\n",
+        "\n#ifndef A\n",
+        "\n#elif A\n",
+        "\n#else\n",
+        "\n#endif\n",
+        "\n#include <core.p4>\n",
+        "\n#include <again.p4>\n",
+        "\n#include \"twice.p4\"\n",
+        "\n#include <open.p4>\n",
+        "\n#include A\n",
+        "\n#error x\n",
+        "\n#warning x\n",
+        "\n#line 7 \"x.p4\"\n",
+        "\n#pragma x y\n",
+        "\n#\n",
+        "#",
+        "##",
+        "\\\n",
+        "A",
+        "B",
+        "F",
+        "F(",
+        "F(A, B)",
+        ",",
+        "(",
+        ")",
+        "defined",
+        "defined(A)",
+        "__LINE__",
+        "__FILE__",
+        "__VA_ARGS__",
+        "...",
+        "/*",
+        "*/",
+        "//",
+        "\"",
+        "1",
+        "0x",
+        "-",
+        "/ 0",
+        "% 0",
+        "<<",
+        "1 << 99",
+        "?",
+        ":",
+        "&&",
+        "'",
+        "\u{1F600}",
+        "9223372036854775808",
+    ],
+    kinds: &[
+        &["if", "ifdef", "ifndef", "elif", "else", "endif", "define", "undef", "include", "error"],
+        &["A", "B", "F", "__LINE__", "__FILE__"],
+        &["+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "==", "!=", "<", "<=", ">", ">=", "&&", "||"],
+    ],
+    keywords: &["if", "ifdef", "ifndef", "elif", "else", "endif", "define", "undef", "include", "defined"],
+    line_end: "",
+};
+
+const IR_WORDS: Vocabulary = Vocabulary {
+    spices: &[
+        "0x0",
+        "0x1:1",
+        "0xff:8",
+        "0x0:32",
+        "1",
+        "64",
+        "65",
+        "65536",
+        "n0",
+        "n1",
+        "drop",
+        "return",
+        "exit",
+        "reject",
+        "goto",
+        "if",
+        "then",
+        "else",
+        "switch",
+        "apply",
+        "extract",
+        "emit",
+        "advance",
+        "lookahead",
+        "call",
+        "entry",
+        "const",
+        "key",
+        "action",
+        "default",
+        "size",
+        "block",
+        "parser",
+        "control",
+        "deparser",
+        "field",
+        "header",
+        "valid",
+        "data",
+        "metadata",
+        "register",
+        "counter",
+        "direct",
+        "{",
+        "}",
+        "(",
+        ")",
+        ",",
+        "\"",
+    ],
+    kinds: &[
+        &["exact", "lpm", "ternary", "range", "optional"],
+        &[
+            "add", "sub", "mul", "divu", "remu", "sataddu", "satsubu", "satadds", "satsubs", "and", "or",
+            "xor",
+        ],
+        &["eq", "ne", "ltu", "leu", "lts", "les"],
+        &["shl", "shru", "shrs"],
+        &["not", "neg"],
+        &["1", "8", "16", "32", "64", "65", "128"],
+        &["n0", "n1", "n2", "n3", "n4", "n5"],
+    ],
+    keywords: &["block", "field", "table", "action", "header", "key", "instance", "size", "default", "entry"],
+    line_end: "",
+};
+
+const STF_WORDS: Vocabulary = Vocabulary {
+    spices: &[
+        "add ",
+        "setdefault ",
+        "packet ",
+        "expect ",
+        "no_packet",
+        "wait",
+        "remove ",
+        "all",
+        "check_counter ",
+        "l2 ",
+        "acl ",
+        "ipv4_lpm ",
+        "dst:",
+        "hdr.eth.dst:",
+        "src:",
+        "hdr.ipv4.src:0x0a****** ",
+        "out(port:1)",
+        "deny()",
+        "(",
+        ")",
+        ":",
+        "0x1*",
+        "0b*1",
+        "0 ",
+        "1 ",
+        "99999999999999999999",
+        "$",
+        "*",
+        "\"",
+        "a.b",
+        "[0]",
+        "= R",
+        "seen(",
+        "$R",
+        " packets == 1",
+        "register_read cells ",
+        "counter_read ",
+        "register_write wide 1 ",
+        "é",
+        "#",
+        "/",
+        "->",
+        "&&&",
+        "0xffffffffffffffffffffffffffffffffffffffff",
+        "00 ",
+        "aa",
+        "10.0.0.1",
+        "\t",
+        "remove all",
+        "mirroring_add 1 2",
+        "mc_mgrp_create 1",
+        "mc_node_create 1 2 3",
+        "mc_node_associate 1 0",
+    ],
+    kinds: &[&["==", "!=", "<", "<=", ">", ">="], &["packets", "bytes"]],
+    keywords: &["add", "packet", "expect", "setdefault", "wait", "check_counter"],
+    line_end: "",
+};
+
+const COMMAND_WORDS: Vocabulary = Vocabulary {
+    spices: &[
+        "table_add",
+        "table_modify",
+        "table_delete",
+        "table_set_default",
+        "table_clear",
+        "table_dump",
+        "table_info",
+        "table_dump_entry",
+        "table_dump_entry_from_key",
+        "table_reset_default",
+        "table_num_entries",
+        "counter_read",
+        "counter_write",
+        "counter_reset",
+        "register_read",
+        "register_write",
+        "register_reset",
+        "set_crc16_parameters",
+        "help",
+        "show_tables",
+        "mc_mgrp_create",
+        "l2",
+        "ipv4_lpm",
+        "acl",
+        "fixed",
+        "ipv4_out",
+        "value_set",
+        "forward",
+        "deny",
+        "out",
+        "NoAction",
+        "=>",
+        "0",
+        "1",
+        "2",
+        "16777216",
+        "4294967295",
+        "0x10",
+        "-1",
+        "10.0.0.0/8",
+        "1&&&3",
+        "1->5",
+        "5->1",
+        "6",
+        "0&&&0",
+        "::1",
+        "00:11:22:33:44:55",
+        "seen",
+        "hits",
+        "cells",
+        "wide",
+        "calc",
+        "true",
+        "#",
+        "é",
+        "\u{a0}",
+        "/",
+        "&&&",
+        "->",
+        "1/99999999999",
+        "0x",
+        "_",
+        ".",
+        "1->0",
+        "|",
+        "mc_node_create",
+        "mc_node_associate",
+        "mirroring_add",
+    ],
+    kinds: &[
+        &["ingress.l2", "ingress.acl", "ingress.ipv4_lpm", "ingress.fixed", "egress.ipv4_out"],
+        &["ingress.forward", "ingress.out", "ingress.deny", "NoAction"],
+    ],
+    keywords: &[],
+    line_end: "",
+};

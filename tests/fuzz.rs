@@ -1,0 +1,308 @@
+//! Mutated texts into every place that takes text from outside (`common/targets.rs`), and every text that once was a
+//! finding. Whatever the text, there is an answer, soon: no panic, no invalid IR, no silent refusal. Programs that still
+//! compile forward packets on both engines, which must agree.
+//!
+//! A case is its number, so that it can be repeated alone: `CASE=compiler:1234 cargo test --release -p p4jet-cli --test
+//! fuzz`. A case that kills the process (stack, memory) is the one that stands in the file `fuzz.case` in the target
+//! folder for tests; one that does not end in time aborts the process with its text on standard error.
+//!
+//! Blind spots: texts that differ from the seeds by more than a few edits (fuzz/ goes further); deep structure
+//! (crates/syntax has tests for that); what the packets do not reach.
+
+mod common;
+
+use common::mutate::{Random, mutate};
+use common::targets::{self, ALL, COMPILER, FORWARDED, Target};
+use common::{TempDir, root, run};
+use p4jet_ir::random;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Seek, SeekFrom, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Without optimisation a case takes about ten times as long.
+const SLOWDOWN: u64 = if cfg!(debug_assertions) { 10 } else { 1 };
+const CASES_BY_BINARY: u64 = 50;
+/// Of processor time: a machine that is busy with other things makes no case wrong.
+const CASE_TIME_MAX: Duration = Duration::from_secs(2);
+/// For a case that waits instead of working, and for a whole process.
+const CASE_WAIT_MAX: Duration = Duration::from_secs(20);
+/// The stack of the binary's main thread.
+const STACK_BYTES: usize = 8 << 20;
+/// Distinct panics to report.
+const REPORTED_MAX: usize = 10;
+/// Packets that a case is tried with, of those its program has.
+const FRAMES_EACH: usize = 12;
+/// One of so many cases is tried with its program's entries: routes take much memory, and so time.
+const ENTRIES_EVERY: u64 = 5;
+
+fn cases(target: &Target) -> u64 {
+    let cases = match target.name {
+        "compiler" => 10_000,
+        "ir" => 2_000,
+        _ => 4_000,
+    };
+    cases / SLOWDOWN
+}
+
+/// A text to start from.
+#[derive(Default)]
+struct Seed {
+    text: String,
+    /// Of a shipped program: its entries.cmd.
+    entries: String,
+    /// Of a shipped program: packets of its packet tests.
+    frames: Vec<Vec<u8>>,
+}
+
+fn seeds(target: &Target) -> Vec<Seed> {
+    let text = |text: String| Seed { text, ..Seed::default() };
+    let files = |folders: &[&str]| -> Vec<Seed> {
+        folders.iter().flat_map(|f| texts(&root().join(f))).map(|(_, t)| text(t)).collect()
+    };
+    let seeds = match target.name {
+        "preprocessor" => files(&["fuzz/seeds/preprocessor", "crates/syntax/tests/golden"]),
+        "parser" => files(&["crates/syntax/tests/golden"]),
+        "compiler" => common::program_folders().iter().map(|folder| shipped(folder)).collect(),
+        "ir" => {
+            let mut seeds = files(&["crates/ir/tests/passes"]);
+            seeds.extend((0..60).map(|seed| text(p4jet_ir::text::print(&random::program(seed)))));
+            seeds
+        }
+        "stf" => files(&["fuzz/seeds/stf"]),
+        "commands" => files(&["fuzz/seeds/commands"]),
+        other => panic!("no seeds for {other}"),
+    };
+    assert!(!seeds.is_empty(), "{}", target.name);
+    seeds
+}
+
+fn shipped(folder: &Path) -> Seed {
+    let text = fs::read_to_string(common::program(&common::stem(folder))).unwrap();
+    let scripts = common::stf_files(folder).into_iter().map(|f| fs::read_to_string(f).unwrap());
+    Seed {
+        // A mutation of a comment changes nothing.
+        text: without_comments(&text),
+        entries: fs::read_to_string(folder.join("entries.cmd")).unwrap(),
+        frames: scripts.flat_map(|s| common::stf_packets(&s)).map(|(_, frame)| frame).collect(),
+    }
+}
+
+fn without_comments(text: &str) -> String {
+    let lines = text.lines().map(|l| l.split("//").next().unwrap_or(l).trim_end()).filter(|l| !l.is_empty());
+    lines.map(|l| format!("{l}\n")).collect()
+}
+
+/// The files in a folder and below, by path; what is not UTF-8 is replaced.
+fn texts(folder: &Path) -> Vec<(String, String)> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut paths: Vec<_> = entries.map(|e| e.unwrap().path()).collect();
+    paths.sort();
+    let (folders, files): (Vec<_>, Vec<_>) = paths.into_iter().partition(|p| p.is_dir());
+    let read = |p: &Path| String::from_utf8_lossy(&fs::read(p).unwrap()).into_owned();
+    let mut all: Vec<_> = files.iter().map(|p| (p.display().to_string(), read(p))).collect();
+    all.extend(folders.iter().flat_map(|f| texts(f)));
+    all
+}
+
+/// The text of a case and the seed that it was.
+fn case<'a>(target: &Target, number: u64, seeds: &'a [Seed]) -> (&'a Seed, String) {
+    let mut random = Random::from_number(number);
+    let (seed, other) = (&seeds[random.below(seeds.len())], &seeds[random.below(seeds.len())]);
+    (seed, mutate(&mut random, &seed.text, &other.text, target.vocabulary))
+}
+
+/// What runs now, for the watchdog.
+struct Current {
+    name: String,
+    text: String,
+    start: Instant,
+}
+
+type Shared<T> = Arc<Mutex<T>>;
+
+fn lock<T>(shared: &Shared<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Processor time of this process.
+fn processor_time() -> Duration {
+    // proc(5): utime and stime are fields 14 and 15, the third being the first after the name; 100 ticks a second.
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|t| t.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10)
+}
+
+/// Ends the process when a case takes too long: nothing else can stop it.
+fn watch(current: &Shared<Option<Current>>) {
+    let current = current.clone();
+    thread::spawn(move || {
+        // The case seen last, and the processor time when it was seen first.
+        let mut seen = (String::new(), Duration::ZERO);
+        loop {
+            thread::sleep(Duration::from_millis(100));
+            let Some(Current { name, text, start }) = &*lock(&current) else { continue };
+            if seen.0 != *name {
+                seen = (name.clone(), processor_time());
+            }
+            if processor_time() - seen.1 > CASE_TIME_MAX || start.elapsed() > CASE_WAIT_MAX {
+                eprintln!("{name} does not end:\n{text}\n{name}: too slow");
+                std::process::abort();
+            }
+        }
+    });
+}
+
+/// Runs cases one after the other and keeps what was wrong.
+struct Runner {
+    /// For the watchdog.
+    current: Shared<Option<Current>>,
+    /// Place and message of the last panic.
+    panicked: Shared<String>,
+    progress: fs::File,
+    /// By place, so that one bug is told once: the first case, how many, what it said.
+    panics: BTreeMap<String, (String, u64, String)>,
+    slowest: (Duration, String),
+}
+
+impl Runner {
+    fn run(&mut self, name: String, text: &str, work: impl FnOnce() -> &'static str) -> &'static str {
+        self.progress.seek(SeekFrom::Start(0)).and_then(|_| writeln!(self.progress, "{name:<60}")).unwrap();
+        let start = Instant::now();
+        *lock(&self.current) = Some(Current { name: name.clone(), text: text.to_string(), start });
+        let result = catch_unwind(AssertUnwindSafe(work));
+        *lock(&self.current) = None;
+        if start.elapsed() > self.slowest.0 {
+            self.slowest = (start.elapsed(), name.clone());
+        }
+        result.unwrap_or_else(|_| {
+            let what = std::mem::take(&mut *lock(&self.panicked));
+            let place = what.split(": ").next().unwrap_or_default().to_string();
+            self.panics.entry(place).or_insert((name, 0, what)).1 += 1;
+            "panic"
+        })
+    }
+
+    /// The texts that were findings once.
+    fn regressions(&mut self) {
+        for target in ALL {
+            for (path, text) in texts(&root().join("fuzz/regressions").join(target.name)) {
+                self.run(path, &text, || (target.run)(&text));
+            }
+        }
+    }
+
+    /// The cases of a target, or one of them.
+    fn mutations(&mut self, target: &Target, only: Option<u64>) {
+        let seeds = seeds(target);
+        if only.is_none() && matches!(target.name, "stf" | "commands") {
+            for seed in &seeds {
+                let outcome = (target.run)(&seed.text);
+                assert_ne!(outcome, "refused", "this seed:\n{}", seed.text);
+            }
+        }
+        let mut outcomes: BTreeMap<&str, u64> = BTreeMap::new();
+        for number in only.map_or(0..cases(target), |n| n..n + 1) {
+            let (seed, text) = case(target, number, &seeds);
+            let entries: Vec<&str> =
+                if number % ENTRIES_EVERY == 0 { seed.entries.lines().collect() } else { Vec::new() };
+            let frames: Vec<_> = (0..FRAMES_EACH.min(seed.frames.len()))
+                .map(|i| seed.frames[(number as usize * 7 + i * 5) % seed.frames.len()].clone())
+                .collect();
+            let outcome = self.run(format!("{}:{number}", target.name), &text, || match target.name {
+                "compiler" => targets::forward(&text, &entries, &frames),
+                _ => (target.run)(&text),
+            });
+            *outcomes.entry(outcome).or_default() += 1;
+            if only.is_some() {
+                println!("{text}\n{outcome}");
+            }
+        }
+        println!("{}: {outcomes:?}", target.name);
+        if only.is_none() {
+            assert!(outcomes.len() > 1, "{}: too few stages were reached", target.name);
+            let far = outcomes.get(FORWARDED).copied().unwrap_or(0);
+            assert!(
+                target.name != COMPILER.name || far > cases(target) / 20,
+                "only {far} programs compiled: the mutations are too wild"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_text_gets_an_answer() {
+    let only = std::env::var("CASE").ok().map(|case| {
+        let (name, number) = case.split_once(':').expect("CASE is TARGET:NUMBER");
+        let target = ALL.iter().find(|t| t.name == name).expect("CASE names a target");
+        (*target, number.parse::<u64>().expect("the number of a case"))
+    });
+    let current: Shared<Option<Current>> = Arc::default();
+    watch(&current);
+    let panicked: Shared<String> = Arc::default();
+    let (hook_place, said) = (panicked.clone(), panicked.clone());
+    // Silent: thousands of cases may say a lot. Compiler stages may run on threads of their own.
+    let (usual_hook, main_test) = (std::panic::take_hook(), thread::current().id());
+    std::panic::set_hook(Box::new(move |info| {
+        // The tests themselves, this one and the other, speak as ever.
+        let name = thread::current().name().map(str::to_string);
+        if thread::current().id() == main_test || name.as_deref() == Some("the_binary_answers_too") {
+            return usual_hook(info);
+        }
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        let message = info.payload_as_str().unwrap_or("no message");
+        *lock(&hook_place) = format!("{place}: {message}");
+    }));
+    let work = move || {
+        let progress = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fuzz.case");
+        let mut runner = Runner {
+            current,
+            panicked,
+            progress: fs::File::create(progress).unwrap(),
+            panics: BTreeMap::new(),
+            slowest: Default::default(),
+        };
+        if let Some((target, number)) = only {
+            runner.mutations(target, Some(number));
+        } else {
+            runner.regressions();
+            ALL.iter().for_each(|target| runner.mutations(target, None));
+        }
+        runner
+    };
+    let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn(work).unwrap();
+    let runner = thread.join().unwrap_or_else(|_| panic!("{}", lock(&said)));
+    println!("slowest: {} with {:?}", runner.slowest.1, runner.slowest.0);
+    let report: Vec<String> = runner
+        .panics
+        .values()
+        .take(REPORTED_MAX)
+        .map(|(name, count, what)| format!("CASE={name} (and {} more): {what}", count - 1))
+        .collect();
+    assert!(report.is_empty(), "{} kinds of panic:\n{}", runner.panics.len(), report.join("\n"));
+}
+
+/// A few through the binary, which adds reading the file and printing.
+#[test]
+fn the_binary_answers_too() {
+    let dir = TempDir::new("fuzz");
+    let seeds = seeds(&COMPILER);
+    let first = cases(&COMPILER);
+    for number in first..first + CASES_BY_BINARY {
+        let (_, text) = case(&COMPILER, number, &seeds);
+        let path = dir.write("fuzz.p4", &text);
+        let start = Instant::now();
+        let output = run(&["check", &path]);
+        assert!(start.elapsed() < CASE_WAIT_MAX, "case {number} takes {:?}", start.elapsed());
+        match output.status {
+            0 => assert_eq!(output.stdout, "", "case {number}"),
+            1 => assert!(output.stderr.contains("error"), "case {number}: {}", output.stderr),
+            status => panic!("case {number}: exit status {status}\n{}", output.stderr),
+        }
+    }
+}
