@@ -580,6 +580,13 @@ impl<'a> Flow<'a> {
             }
         }
         needed.extend(self.program.egress_port);
+        // Whether the frame has a field says the header's validity.
+        let validity = |f: &FieldId| match self.program.fields[f.index()].kind {
+            FieldKind::Header(h) => Some(self.program.headers[h.index()].valid),
+            _ => None,
+        };
+        let validities: Vec<FieldId> = needed.iter().filter_map(validity).collect();
+        needed.extend(validities);
         self.needed = needed;
     }
 
