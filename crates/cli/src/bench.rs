@@ -4,8 +4,8 @@
 use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
 use crate::output::say;
-use p4jet_dataplane::{EngineKind, REASON_DONE, Switch, Worker};
-use p4jet_packet::{Batch, PORT_DROP, Pool};
+use p4jet_dataplane::{EngineKind, Switch, Worker};
+use p4jet_packet::{Batch, PORT_DROP, Pool, REASON_DONE};
 use p4jet_ports::{LoopPort, Port};
 use serde_json::json;
 use std::collections::BTreeMap;

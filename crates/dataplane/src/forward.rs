@@ -1,8 +1,8 @@
 //! The packet loop: from ports, through the pipeline, to ports.
 #![allow(unsafe_code)]
 
-use crate::worker::{REASON_DONE, REASON_TOO_MANY_COPIES, Worker};
-use p4jet_packet::{Batch, PORT_DROP, Pool};
+use crate::worker::{REASON_TOO_MANY_COPIES, Worker};
+use p4jet_packet::{Batch, PORT_DROP, Pool, REASON_DONE};
 use p4jet_ports::{Port, PortError, Received};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

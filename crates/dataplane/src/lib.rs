@@ -10,4 +10,4 @@ mod worker;
 
 pub use forward::{ForwardStats, Forwarder};
 pub use switch::{EngineKind, Switch};
-pub use worker::{COPIES_MAX, GENERATIONS_MAX, Processed, REASON_DONE, Worker};
+pub use worker::{COPIES_MAX, GENERATIONS_MAX, Processed, Worker};

@@ -3,10 +3,10 @@
 
 use crate::switch::{EngineKind, Switch};
 use p4jet_externs::Env;
-use p4jet_interp::{Arrival, Copied, Machine, Outcome, REASON_OUT_OF_FUEL, Ran};
+use p4jet_interp::{Arrival, Machine, Outcome, REASON_OUT_OF_FUEL, Ran};
 use p4jet_ir::Begin;
 use p4jet_jit::{DROP_ASSERTION, Engine};
-use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Packet, Pool};
+use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Packet, Pool, PushError, REASON_DONE};
 use p4jet_tables::{View, ViewHandle};
 use std::collections::VecDeque;
 use std::io;
@@ -16,8 +16,9 @@ use std::sync::Arc;
 pub const GENERATIONS_MAX: u32 = 1024;
 /// Most copies that come of one packet, or wait at one time.
 pub const COPIES_MAX: usize = 1 << 14;
-/// Not a drop: the packet's copies go on in its place.
-pub const REASON_DONE: u32 = u32::MAX - 3;
+/// Longest frame that [`Worker::process_one`] takes.
+const FRAME_MAX: usize = 65_535;
+const TOO_LONG: &str = "the packet cannot be taken in: it has more than 65,535 bytes";
 /// Why a copy was not made.
 pub const REASON_TOO_MANY_COPIES: u32 = u32::MAX - 2;
 
@@ -44,7 +45,7 @@ pub(crate) struct Step<C> {
 }
 
 /// What the interpreter says of one packet.
-pub(crate) fn copied(program: &p4jet_ir::Program, ran: Ran) -> Step<Copied> {
+pub(crate) fn copied(program: &p4jet_ir::Program, ran: Ran) -> Step<p4jet_interp::Copied> {
     let processed = match ran.outcome {
         Outcome::Sent { port, frame } => Processed { sent: vec![(port, frame)], dropped: Vec::new() },
         Outcome::Dropped { reason, .. } => Processed::dropped(reason_text(program, reason)),
@@ -118,6 +119,35 @@ fn reason_text(program: &p4jet_ir::Program, reason: u32) -> String {
     }
 }
 
+/// A copy as the engine that made it keeps it.
+enum Copied {
+    Jit(p4jet_jit::Copied),
+    Interp(p4jet_interp::Copied),
+}
+
+impl Copied {
+    fn begin(&self) -> Begin {
+        match self {
+            Copied::Jit(copy) => copy.begin(),
+            Copied::Interp(copy) => copy.begin,
+        }
+    }
+
+    fn made_in(&self) -> Begin {
+        match self {
+            Copied::Jit(copy) => copy.made_in(),
+            Copied::Interp(copy) => copy.made_in,
+        }
+    }
+
+    fn push(&self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PushError> {
+        match self {
+            Copied::Jit(copy) => copy.push(pool, batch),
+            Copied::Interp(copy) => batch.push(pool, copy.port, &copy.frame),
+        }
+    }
+}
+
 /// A copy that waits for its turn.
 struct Waiting {
     generation: u32,
@@ -133,6 +163,10 @@ pub struct Worker {
     /// Last: what is above points into it.
     switch: Arc<Switch>,
     time: Option<u64>,
+    /// The copies that the batch is made of; empty if its packets arrived.
+    running: Vec<Copied>,
+    /// What the batch has made, with the number of the maker in the batch.
+    made: Vec<(usize, Copied)>,
     /// Copies, oldest first.
     waiting: VecDeque<Waiting>,
     refused: u64,
@@ -175,6 +209,8 @@ impl Worker {
             env,
             switch: Arc::clone(switch),
             time: None,
+            running: Vec::new(),
+            made: Vec::new(),
             waiting: VecDeque::new(),
             refused: 0,
             own: None,
@@ -203,70 +239,109 @@ impl Worker {
     /// Runs every packet of the batch through the pipeline; sets egress ports, changes the frames. The packets are of
     /// `pool`, which [`Self::pool`] made. Copies that they make wait for [`Self::process_copies`].
     pub fn process(&mut self, pool: &mut Pool, batch: &mut Batch) {
-        let headroom = self.headroom(pool);
-        let now = self.now();
-        match &mut self.engine {
-            Runner::Jit(engine) => {
-                let guard = p4jet_tables::pin();
-                self.pinned.clear();
-                self.pinned.extend(self.views.iter().map(|v| v.load(&guard)));
-                // SAFETY: the pool has the headroom and slack; the views stay until the guard is dropped; the environment
-                // is of the same switch.
-                unsafe { engine.run(batch.packets_mut(), &self.pinned, &mut self.env, now) };
-            }
-            Runner::Interp => {
-                let machine = Machine::new(self.switch.program()).expect("it was possible in `new`");
-                for packet in batch.packets_mut() {
-                    let frame = pool.frame(packet).to_vec();
-                    let arrival = Arrival { port: packet.ingress_port, frame: &frame, now_us: now };
-                    let ran = machine.run(self.switch.tables.as_slice(), &mut self.env, &arrival, None);
-                    put_outcome(pool, packet, headroom, ran.outcome);
-                    self.refused += wait(&mut self.waiting, 0, ran.copies);
-                }
-            }
-        }
+        self.run(pool, batch);
+        self.wait(&[0; BATCH_MAX]);
     }
 
     /// Runs the oldest copies that wait, as [`Self::process`] does with packets: they are the batch afterwards. False if
     /// none wait.
     pub fn process_copies(&mut self, pool: &mut Pool, batch: &mut Batch) -> bool {
         batch.clear();
-        let headroom = self.headroom(pool);
-        let now = self.now();
-        if let Runner::Interp = self.engine {
-            let machine = Machine::new(self.switch.program()).expect("it was possible in `new`");
-            while batch.len() < BATCH_MAX
-                && let Some(Waiting { generation, copy }) = self.waiting.pop_front()
-            {
-                if batch.push(pool, copy.port, &copy.frame).is_err() {
-                    // It grew, pass by pass, beyond what buffers hold.
-                    self.refused += 1;
-                    continue;
-                }
-                let ran = machine.run_copy(self.switch.tables.as_slice(), &mut self.env, copy, now, None);
-                let packet = batch.packets_mut().last_mut().expect("it was pushed");
-                put_outcome(pool, packet, headroom, ran.outcome);
-                self.refused += wait(&mut self.waiting, generation, ran.copies);
+        let mut generations = [0; BATCH_MAX];
+        while batch.len() < BATCH_MAX
+            && let Some(Waiting { generation, copy }) = self.waiting.pop_front()
+        {
+            // A batch begins at one place.
+            if self.running.first().is_some_and(|first| first.begin() != copy.begin()) {
+                self.waiting.push_front(Waiting { generation, copy });
+                break;
             }
+            let number = batch.len();
+            if copy.push(pool, batch).is_err() {
+                // It grew, pass by pass, beyond what buffers hold.
+                self.refused += 1;
+                continue;
+            }
+            generations[number] = generation;
+            self.running.push(copy);
+        }
+        if !batch.is_empty() {
+            self.run(pool, batch);
+            self.wait(&generations);
         }
         !batch.is_empty()
+    }
+
+    /// Runs the batch: packets that arrived, or the copies of `running`, which is empty then. What they make goes to
+    /// `made`.
+    fn run(&mut self, pool: &mut Pool, batch: &mut Batch) {
+        let headroom = self.switch.program().emitted_bytes_max() as usize;
+        assert!(pool.headroom() >= headroom, "the pool is not of this worker");
+        let now = self.time.unwrap_or_else(|| self.switch.now_us());
+        self.env.set_now(now);
+        match &mut self.engine {
+            Runner::Jit(engine) => {
+                let guard = p4jet_tables::pin();
+                self.pinned.clear();
+                self.pinned.extend(self.views.iter().map(|v| v.load(&guard)));
+                let packets = batch.packets_mut();
+                // SAFETY: the pool has the headroom and slack; the views stay until the guard is dropped; the environment
+                // is of the same switch; all copies are of this engine.
+                unsafe {
+                    if self.running.is_empty() {
+                        engine.run(packets, &self.pinned, &mut self.env, now);
+                    } else {
+                        let copies = self.running.iter().filter_map(|copy| match copy {
+                            Copied::Jit(copy) => Some(copy),
+                            Copied::Interp(_) => None,
+                        });
+                        engine.run_copies(packets, copies, &self.pinned, &mut self.env, now);
+                    }
+                }
+                for copy in self.running.drain(..) {
+                    if let Copied::Jit(copy) = copy {
+                        engine.recycle(copy);
+                    }
+                }
+                self.refused += engine.take_copies(|copy| self.made.push((copy.maker(), Copied::Jit(copy))));
+            }
+            Runner::Interp => {
+                let machine = Machine::new(self.switch.program()).expect("it was possible in `new`");
+                let tables = self.switch.tables.as_slice();
+                let mut copies = self.running.drain(..);
+                for (number, packet) in batch.packets_mut().iter_mut().enumerate() {
+                    let ran = match copies.next() {
+                        Some(Copied::Interp(copy)) => {
+                            machine.run_copy(tables, &mut self.env, copy, now, None)
+                        }
+                        _ => {
+                            let frame = pool.frame(packet).to_vec();
+                            let arrival = Arrival { port: packet.ingress_port, frame: &frame, now_us: now };
+                            machine.run(tables, &mut self.env, &arrival, None)
+                        }
+                    };
+                    put_outcome(pool, packet, headroom, ran.outcome);
+                    self.made.extend(ran.copies.into_iter().map(|copy| (number, Copied::Interp(copy))));
+                }
+            }
+        }
+    }
+
+    /// Queues what a batch of packets of these generations has made.
+    fn wait(&mut self, generations: &[u32; BATCH_MAX]) {
+        for (maker, copy) in self.made.drain(..) {
+            let generation = generations[maker];
+            if generation < GENERATIONS_MAX && self.waiting.len() < COPIES_MAX {
+                self.waiting.push_back(Waiting { generation: generation + 1, copy });
+            } else {
+                self.refused += 1;
+            }
+        }
     }
 
     /// Copies that were not made, since the last call: [`GENERATIONS_MAX`], [`COPIES_MAX`].
     pub fn take_refused(&mut self) -> u64 {
         std::mem::take(&mut self.refused)
-    }
-
-    fn headroom(&self, pool: &Pool) -> usize {
-        let headroom = self.switch.program().emitted_bytes_max() as usize;
-        assert!(pool.headroom() >= headroom, "the pool is not of this worker");
-        headroom
-    }
-
-    fn now(&mut self) -> u64 {
-        let now = self.time.unwrap_or_else(|| self.switch.now_us());
-        self.env.set_now(now);
-        now
     }
 
     /// What a [`p4jet_packet::Packet::drop_reason`] means.
@@ -282,43 +357,48 @@ impl Worker {
     /// One packet with all copies that come of it; for tests and tools. Frames of up to 65,535 bytes; longer ones are
     /// dropped.
     pub fn process_one(&mut self, ingress_port: u32, frame: &[u8]) -> Processed {
-        if frame.len() > 65_535 {
-            return Processed::dropped("the packet cannot be taken in: it has more than 65,535 bytes");
-        }
-        if let Runner::Interp = self.engine {
-            let now = self.now();
-            let program = self.switch.program();
-            let machine = Machine::new(program).expect("it was possible in `new`");
-            let tables = self.switch.tables.as_slice();
-            let arrival = Arrival { port: ingress_port, frame, now_us: now };
-            let first = copied(program, machine.run(tables, &mut self.env, &arrival, None));
-            return run_out(first, |copy| {
-                copied(program, machine.run_copy(tables, &mut self.env, copy, now, None))
-            });
+        if frame.len() > FRAME_MAX {
+            return Processed::dropped(TOO_LONG);
         }
         let (mut pool, mut batch) = match self.own.take() {
             Some(own) => own,
-            None => match self.pool(64, 65_535) {
+            None => match self.pool(64, FRAME_MAX) {
                 Ok(pool) => (pool, Batch::new()),
                 Err(e) => return Processed::dropped(format!("no memory for packets: {e}")),
             },
         };
-        batch.clear();
-        let result = match batch.push(&mut pool, ingress_port, frame) {
-            Err(e) => Processed::dropped(format!("the packet cannot be taken in: {e:?}")),
-            Ok(()) => {
-                self.process(&mut pool, &mut batch);
-                let packet = batch.packets()[0];
-                if packet.egress_port == PORT_DROP {
-                    Processed::dropped(self.drop_reason(packet.drop_reason))
-                } else {
-                    let frame = pool.frame(&packet).to_vec();
-                    Processed { sent: vec![(packet.egress_port, frame)], dropped: Vec::new() }
-                }
-            }
-        };
+        let first = self.step(&mut pool, &mut batch, |_, pool, batch| batch.push(pool, ingress_port, frame));
+        let processed = run_out(first, |copy| {
+            self.step(&mut pool, &mut batch, |worker, pool, batch| {
+                copy.push(pool, batch)?;
+                worker.running.push(copy);
+                Ok(())
+            })
+        });
         self.own = Some((pool, batch));
-        result
+        processed
+    }
+
+    /// Runs the one packet that `push` puts into the batch.
+    fn step(
+        &mut self,
+        pool: &mut Pool,
+        batch: &mut Batch,
+        push: impl FnOnce(&mut Worker, &mut Pool, &mut Batch) -> Result<(), PushError>,
+    ) -> Step<Copied> {
+        batch.clear();
+        if push(self, pool, batch).is_err() {
+            return Step { processed: Processed::dropped(TOO_LONG), copies: Vec::new() };
+        }
+        self.run(pool, batch);
+        let packet = batch.packets()[0];
+        let processed = match (packet.egress_port, packet.drop_reason) {
+            (PORT_DROP, REASON_DONE) => Processed::default(),
+            (PORT_DROP, reason) => Processed::dropped(self.drop_reason(reason)),
+            (port, _) => Processed { sent: vec![(port, pool.frame(&packet).to_vec())], dropped: Vec::new() },
+        };
+        let copies = self.made.drain(..).map(|(_, copy)| (copy.made_in(), copy.begin(), copy)).collect();
+        Step { processed, copies }
     }
 }
 
@@ -343,12 +423,4 @@ fn put_outcome(pool: &mut Pool, packet: &mut Packet, headroom: usize, outcome: O
             packet.drop_reason = REASON_DONE;
         }
     }
-}
-
-/// Queues copies made by one of `generation`; gives how many there was no room for.
-fn wait(waiting: &mut VecDeque<Waiting>, generation: u32, copies: Vec<Copied>) -> u64 {
-    let room = if generation < GENERATIONS_MAX { COPIES_MAX.saturating_sub(waiting.len()) } else { 0 };
-    let refused = copies.len().saturating_sub(room) as u64;
-    waiting.extend(copies.into_iter().take(room).map(|copy| Waiting { generation: generation + 1, copy }));
-    refused
 }

@@ -36,31 +36,42 @@ pub struct Destinations {
 }
 
 /// What a copy statement finds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Targets {
-    /// Destinations, in the order of the copies.
-    pub replicas: Vec<Replica>,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Targets<'a> {
+    group: &'a [Replica],
+    own: &'a [Replica],
     /// The class of service, 0 for groups.
     pub class_of_service: u32,
     /// Copies keep at most so many bytes of the frame.
     pub bytes_max: Option<u32>,
 }
 
+impl<'a> Targets<'a> {
+    /// Destinations, in the order of the copies.
+    pub fn replicas(&self) -> impl Iterator<Item = Replica> + use<'a> {
+        self.group.iter().chain(self.own).copied()
+    }
+}
+
 impl Destinations {
     /// The destinations of a multicast group; none if nobody configured it.
-    pub fn group(&self, id: u64) -> Targets {
+    pub fn group(&self, id: u64) -> Targets<'_> {
         let group = u32::try_from(id).ok().and_then(|id| self.groups.get(&id));
-        Targets { replicas: group.cloned().unwrap_or_default(), ..Targets::default() }
+        Targets { group: group.map_or(&[], Vec::as_slice), ..Targets::default() }
     }
 
     /// The destinations of a clone session; none if nobody configured it. Its group's come first, as in bmv2.
-    pub fn session(&self, id: u64) -> Targets {
+    pub fn session(&self, id: u64) -> Targets<'_> {
         let Some(session) = u32::try_from(id).ok().and_then(|id| self.sessions.get(&id)) else {
             return Targets::default();
         };
-        let mut replicas = session.group.map_or_else(Vec::new, |group| self.group(group.into()).replicas);
-        replicas.extend(&session.replicas);
-        Targets { replicas, class_of_service: session.class_of_service, bytes_max: session.bytes_max }
+        let group = session.group.map_or(&[][..], |group| self.group(group.into()).group);
+        Targets {
+            group,
+            own: &session.replicas,
+            class_of_service: session.class_of_service,
+            bytes_max: session.bytes_max,
+        }
     }
 }
 

@@ -516,19 +516,21 @@ impl Run<'_, '_, '_> {
             ReplicaList::Group => self.env.destinations().group(number),
             ReplicaList::Session => self.env.destinations().session(number),
         };
-        if let Some(bytes_max) = targets.bytes_max {
+        let (class_of_service, bytes_max) = (targets.class_of_service, targets.bytes_max);
+        let destinations: Vec<_> = targets.replicas().collect();
+        if let Some(bytes_max) = bytes_max {
             frame.truncate(bytes_max as usize);
             cursor = cursor.min(8 * frame.len() as u64);
         }
-        let ports = targets.replicas.iter().map(|r| r.port).collect();
+        let ports = destinations.iter().map(|r| r.port).collect();
         self.tell(|_| TraceEvent::Copied { begin: copy.begin, to: Some((replicas.list, id, ports)), loc });
         set.extend([replicas.port, replicas.instance, replicas.class_of_service].into_iter().flatten());
-        for replica in &targets.replicas {
+        for replica in destinations {
             let mut fields = fields.clone();
             for (field, value) in [
                 (replicas.port, replica.port),
                 (replicas.instance, replica.instance),
-                (replicas.class_of_service, targets.class_of_service),
+                (replicas.class_of_service, class_of_service),
             ] {
                 if let Some(f) = field {
                     fields[f.index()] = wrap(value.into(), self.program.width(f));

@@ -5,7 +5,8 @@
 //! touch is prefetched, and the packet is queued for the stage that begins with the lookup. So the cache misses of a
 //! batch overlap. Inside a stage every field is an SSA value.
 
-use crate::flow::{Deparse, Flow, Origin, Place, Slot, SlotSet, op_sets};
+use crate::copies::{Cell, CopySite, ReplicaSite, intrinsic_bit};
+use crate::flow::{Deparse, Flow, Origin, Place, Slot, SlotSet, copy_sets, op_sets};
 use crate::runtime::Ctx;
 use crate::values::{Limbs, limb_count};
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -17,10 +18,10 @@ use cranelift_frontend::{FunctionBuilder, Switch, Variable};
 use num_bigint::BigUint;
 use p4jet_externs::CallSite;
 use p4jet_ir::{
-    ActionId, Expr, FieldId, HeaderId, InstanceKind, Intrinsic, Loc, Node, NodeId, Op, Program, TableId,
-    Terminator,
+    ActionId, Begin, CopyFrame, Expr, FieldId, HeaderId, InstanceKind, Intrinsic, Keep, Loc, Node, NodeId,
+    Op, PacketCopy, Program, TableId, Terminator,
 };
-use p4jet_packet::{PORT_DROP, Packet};
+use p4jet_packet::{PORT_DROP, Packet, REASON_DONE};
 use p4jet_tables::{Structure, View};
 use std::collections::{BTreeMap, HashMap};
 use std::mem::offset_of;
@@ -39,6 +40,7 @@ pub struct Error {
 pub struct Helpers {
     pub wide: FuncRef,
     pub call_extern: FuncRef,
+    pub make_copies: FuncRef,
     pub read_bits: FuncRef,
     pub write_bits: FuncRef,
     pub copy: FuncRef,
@@ -53,7 +55,11 @@ pub struct Layout {
     pub cuts: Vec<Place>,
     /// What each cut carries.
     pub carried: Vec<Vec<(Slot, Origin)>>,
-    /// PHV offset of each slot that lives across some cut, in bytes.
+    /// What copies bring along, by where they begin.
+    pub entered: [Vec<Slot>; 2],
+    /// PHV bytes, from the start, that hold all of that.
+    pub image_bytes: u32,
+    /// PHV offset of each slot that lives across some cut or comes with copies, in bytes.
     pub phv: HashMap<Slot, i32>,
     /// PHV offset of the key of the pending lookup.
     pub key: i32,
@@ -78,14 +84,20 @@ impl Layout {
         let mut phv = HashMap::new();
         let mut key_limbs = 1;
         let mut offset = 0;
+        let mut place = |slot: Slot| {
+            phv.entry(slot).or_insert_with(|| {
+                let at = offset;
+                offset += 8 * limb_count(slot_width(flow, slot)) as i32;
+                at
+            });
+            offset
+        };
+        let entered = Begin::ALL.map(|begin| flow.entered(begin));
+        let image_bytes = entered.iter().flatten().map(|&slot| place(slot)).last().unwrap_or(0) as u32;
         let carried: Vec<Vec<(Slot, Origin)>> = cuts.iter().map(|&cut| flow.carried(cut)).collect();
         for (&cut, carried) in cuts.iter().zip(&carried) {
             for &(slot, _) in carried.iter().filter(|(_, origin)| *origin == Origin::Phv) {
-                phv.entry(slot).or_insert_with(|| {
-                    let at = offset;
-                    offset += 8 * limb_count(slot_width(flow, slot)) as i32;
-                    at
-                });
+                place(slot);
             }
             if let Terminator::Apply { keys, .. } = &flow.node(cut).terminator {
                 let bits: u32 = keys.iter().map(|k| k.width(flow.program)).sum();
@@ -93,8 +105,26 @@ impl Layout {
             }
         }
         let key = offset;
-        Layout { cuts, carried, phv, key, stride: (key as u32 + 8 * key_limbs as u32).next_multiple_of(64) }
+        let stride = (key as u32 + 8 * key_limbs as u32).next_multiple_of(64);
+        Layout { cuts, carried, entered, image_bytes, phv, key, stride }
     }
+
+    /// Where the image of a copy has a field.
+    pub fn cell(&self, flow: &Flow, begin: Begin, slot: Slot) -> Option<Cell> {
+        self.entered[begin as usize].binary_search(&slot).ok()?;
+        Some(Cell { limb: self.phv[&slot] as usize / 8, width: slot_width(flow, slot) })
+    }
+}
+
+/// Which stage a function is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Packets arrive, or copies begin with ingress.
+    Start,
+    /// Packets that wait for the table of this cut.
+    Cut(usize),
+    /// Copies begin with egress.
+    Egress,
 }
 
 fn slot_width(flow: &Flow, slot: Slot) -> u32 {
@@ -117,6 +147,13 @@ impl Scope<'_> {
     }
 }
 
+/// What the functions that generated code calls are told by number.
+#[derive(Default)]
+pub struct Sites {
+    pub calls: Vec<CallSite>,
+    pub copies: Vec<CopySite>,
+}
+
 /// Emits one stage.
 pub struct Codegen<'a, 'f> {
     pub(crate) b: FunctionBuilder<'f>,
@@ -124,7 +161,7 @@ pub struct Codegen<'a, 'f> {
     pub(crate) helpers: Helpers,
     layout: &'a Layout,
     structures: &'a [Structure],
-    sites: &'a mut Vec<CallSite>,
+    sites: &'a mut Sites,
     vars: Vec<Option<Vec<Variable>>>,
     data: Variable,
     length: Variable,
@@ -155,7 +192,7 @@ fn fixed() -> MemFlagsData {
 }
 
 impl<'a, 'f> Codegen<'a, 'f> {
-    /// Emits stage `stage` into the builder's function and finishes it.
+    /// Emits one stage into the builder's function and finishes it.
     #[allow(clippy::too_many_arguments)]
     pub fn emit(
         mut b: FunctionBuilder<'f>,
@@ -163,10 +200,14 @@ impl<'a, 'f> Codegen<'a, 'f> {
         layout: &'a Layout,
         structures: &'a [Structure],
         helpers: Helpers,
-        sites: &'a mut Vec<CallSite>,
-        stage: usize,
+        sites: &'a mut Sites,
+        entry_point: Entry,
         frontend: cranelift_codegen::isa::TargetFrontendConfig,
     ) -> Result<(), Error> {
+        let stage = match entry_point {
+            Entry::Cut(cut) => cut + 1,
+            Entry::Start | Entry::Egress => 0,
+        };
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
@@ -239,7 +280,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         b.def_var(length, length_now);
         let zero = b.ins().iconst(types::I64, 0);
         b.def_var(out_offset, zero);
-        let phv = if layout.cuts.is_empty() {
+        let phv = if layout.cuts.is_empty() && layout.image_bytes == 0 {
             zero
         } else {
             let base = b.ins().load(types::I64, fixed(), ctx, offset_of!(Ctx, phv) as i32);
@@ -273,23 +314,23 @@ impl<'a, 'f> Codegen<'a, 'f> {
             next_packet,
         };
         cg.declare_slots();
-        if stage == 0 {
-            cg.zero_slots(|_| true);
-            cg.load_intrinsics(false);
-            if cg.program().ingress.is_empty() {
+        match entry_point {
+            Entry::Start => {
+                cg.zero_slots(|_| true);
+                cg.load_intrinsics(false);
+                cg.load_image_of_copies();
+                if cg.program().ingress.is_empty() {
+                    cg.load_intrinsics(true);
+                }
+                cg.go(flow.entry(Begin::Ingress));
+            }
+            Entry::Egress => {
+                cg.zero_slots(|_| true);
                 cg.load_intrinsics(true);
+                cg.load_image(Begin::Egress);
+                cg.go(flow.entry(Begin::Egress));
             }
-            match flow.start() {
-                Some(start) => {
-                    let block = cg.place_block(start);
-                    cg.b.ins().jump(block, &[]);
-                }
-                None => {
-                    cg.b.ins().jump(finish, &[]);
-                }
-            }
-        } else {
-            cg.resume(stage - 1)?;
+            Entry::Cut(cut) => cg.resume(cut)?,
         }
         while let Some(place) = cg.work.pop() {
             cg.emit_place(place)?;
@@ -358,6 +399,36 @@ impl<'a, 'f> Codegen<'a, 'f> {
             limbs.push(self.iconst(0));
         }
         self.set_field(field, &limbs);
+    }
+
+    /// Takes what a copy brings along from the PHV.
+    fn load_image(&mut self, begin: Begin) {
+        for &slot in &self.layout.entered[begin as usize] {
+            self.load_from_phv(slot);
+        }
+    }
+
+    /// The same where packets that arrive begin too.
+    fn load_image_of_copies(&mut self) {
+        if self.layout.entered[Begin::Ingress as usize].is_empty() {
+            return;
+        }
+        let copies = self.b.ins().load(types::I64, fixed(), self.ctx, offset_of!(Ctx, of_copies) as i32);
+        let load = self.b.create_block();
+        let go_on = self.b.create_block();
+        self.b.ins().brif(copies, load, &[], go_on, &[]);
+        self.b.switch_to_block(load);
+        self.load_image(Begin::Ingress);
+        self.b.ins().jump(go_on, &[]);
+        self.b.switch_to_block(go_on);
+    }
+
+    fn load_from_phv(&mut self, slot: Slot) {
+        let offset = self.layout.phv[&slot];
+        for (i, var) in self.vars[slot].clone().unwrap_or_default().into_iter().enumerate() {
+            let limb = self.b.ins().load(types::I64, plain(), self.phv, offset + 8 * i as i32);
+            self.b.def_var(var, limb);
+        }
     }
 
     /// Takes fields that no statement has set from the frame again, which is cheaper than keeping them in the PHV: what a
@@ -463,15 +534,16 @@ impl<'a, 'f> Codegen<'a, 'f> {
         if self.flow.places[place].step + 1 == self.program().ingress.len() {
             self.load_intrinsics(true);
         }
-        match self.flow.next_step(place) {
-            Some(next) => {
-                let block = self.place_block(next);
-                self.b.ins().jump(block, &[]);
-            }
-            None => {
-                self.b.ins().jump(self.finish, &[]);
-            }
-        }
+        self.go(self.flow.next_step(place));
+    }
+
+    /// On to a place; without one the packet leaves.
+    fn go(&mut self, to: Option<Place>) {
+        let block = match to {
+            Some(place) => self.place_block(place),
+            None => self.finish,
+        };
+        self.b.ins().jump(block, &[]);
     }
 
     fn emit_finish(&mut self) {
@@ -566,11 +638,13 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let block = self.drop_block(*reason);
                 self.b.ins().jump(block, &[]);
             }
-            Terminator::Done | Terminator::Egress => {
-                return Err(Error {
-                    message: "not supported yet: copies of packets".into(),
-                    loc: node.terminator_loc,
-                });
+            Terminator::Done => {
+                let block = self.drop_block(REASON_DONE);
+                self.b.ins().jump(block, &[]);
+            }
+            Terminator::Egress => {
+                self.load_intrinsics(true);
+                self.go(self.flow.entry(Begin::Egress));
             }
         }
         Ok(())
@@ -645,19 +719,103 @@ impl<'a, 'f> Codegen<'a, 'f> {
             }
             Op::Emit { header } => {
                 if self.flow.deparse[self.flow.places[scope.place()].step] == Some(Deparse::Scratch) {
-                    if self.flow.in_cycle[scope.place()] {
-                        return Err(Error { message: "not supported yet: emit in a loop".into(), loc });
-                    }
                     self.emit_to_scratch(*header);
                 }
             }
-            Op::Copy(_) | Op::Truncate { .. } => {
-                return Err(Error { message: "not supported yet: copies of packets".into(), loc });
-            }
+            Op::Copy(copy) => self.copy(copy, scope.place())?,
+            Op::Truncate { bytes } => self.truncate(bytes)?,
             Op::Extern { function, instance, args, outs, text } => {
-                self.call_extern(function, *instance, args, outs, text, loc)?;
+                self.call_extern(function, *instance, args, outs, text, loc, scope.place())?;
             }
         }
+        Ok(())
+    }
+
+    /// Hands what the copies bring along to [`crate::copies::make_copies`].
+    fn copy(&mut self, copy: &'a PacketCopy, place: Place) -> Result<(), Error> {
+        let layout = self.layout;
+        let cursor_slot = self.flow.cursor_slot();
+        let offset_slots = cursor_slot + 1;
+        let keeps_headers = self.flow.keeps_headers(place, copy);
+        let at_cursor = copy.begin == Begin::Egress && copy.frame == CopyFrame::Current;
+        let entered = &layout.entered[copy.begin as usize];
+        let mut values: HashMap<Slot, Limbs> = HashMap::new();
+        for (field, value) in &copy.set {
+            if entered.binary_search(&field.index()).is_ok() {
+                values.insert(field.index(), self.expr(value)?);
+            }
+        }
+        let kept = |slot: Slot| match &copy.keep {
+            _ if slot == cursor_slot => at_cursor,
+            _ if slot >= offset_slots => keeps_headers,
+            Keep::All => true,
+            Keep::Fields(fields) => fields.contains(&FieldId(slot as u32)),
+        };
+        let image = self.buffer(6, layout.image_bytes as usize / 8);
+        let zero = self.iconst(0);
+        for &slot in entered {
+            let limbs = match values.remove(&slot) {
+                Some(limbs) => limbs,
+                None if kept(slot) => self.get(slot),
+                None => vec![zero; limb_count(slot_width(self.flow, slot))],
+            };
+            for (i, limb) in limbs.into_iter().enumerate() {
+                self.b.ins().store(plain(), limb, image, layout.phv[&slot] + 8 * i as i32);
+            }
+        }
+        let id = match &copy.replicas {
+            Some(replicas) => self.saturated_index(&replicas.id)?,
+            None => zero,
+        };
+        let site = self.copy_site(copy, place);
+        self.sites.copies.push(site);
+        let site = self.iconst(self.sites.copies.len() as u64 - 1);
+        let cursor = if at_cursor { self.cursor() } else { zero };
+        let make = self.helpers.make_copies;
+        self.b.ins().call(make, &[self.ctx, site, image, self.packet, cursor, id]);
+        Ok(())
+    }
+
+    fn copy_site(&self, copy: &PacketCopy, place: Place) -> CopySite {
+        let cell = |slot: Slot| self.layout.cell(self.flow, copy.begin, slot);
+        let field_cell = |field: Option<FieldId>| cell(self.flow.field_slot(field?));
+        let mut set = 0;
+        for &(intrinsic, field) in &self.program().intrinsics {
+            copy_sets(copy, &mut |f| {
+                if f == field {
+                    set |= intrinsic_bit(intrinsic);
+                }
+            });
+        }
+        CopySite {
+            begin: copy.begin,
+            made_in: if self.flow.places[place].step < self.program().ingress.len() {
+                Begin::Ingress
+            } else {
+                Begin::Egress
+            },
+            frame: copy.frame,
+            set,
+            cursor: cell(self.flow.cursor_slot()),
+            replicas: copy.replicas.as_ref().map(|r| ReplicaSite {
+                list: r.list,
+                port: field_cell(r.port),
+                instance: field_cell(r.instance),
+                class_of_service: field_cell(r.class_of_service),
+            }),
+        }
+    }
+
+    /// Cuts the frame, but not what is before the cursor.
+    fn truncate(&mut self, bytes: &Expr) -> Result<(), Error> {
+        let bytes = self.saturated_index(bytes)?;
+        let cursor = self.cursor();
+        let bytes = self.b.ins().umax(bytes, cursor);
+        let length = self.b.use_var(self.length);
+        let length = self.b.ins().umin(bytes, length);
+        self.b.def_var(self.length, length);
+        let length = self.b.ins().ireduce(types::I32, length);
+        self.b.ins().store(plain(), length, self.packet, offset_of!(Packet, len) as i32);
         Ok(())
     }
 
@@ -1140,20 +1298,16 @@ impl<'a, 'f> Codegen<'a, 'f> {
         });
         let mut in_frame: BTreeMap<HeaderId, Vec<(FieldId, u32)>> = BTreeMap::new();
         for &(slot, origin) in carried {
-            let Some(vars) = self.vars[slot].clone() else { continue };
+            if self.vars[slot].is_none() {
+                continue;
+            }
             match origin {
                 Origin::Zero => {}
                 Origin::Intrinsic(intrinsic) => self.load_intrinsic(intrinsic, FieldId(slot as u32)),
                 Origin::Frame(header, bit) => {
                     in_frame.entry(header).or_default().push((FieldId(slot as u32), bit));
                 }
-                Origin::Phv => {
-                    let offset = self.layout.phv[&slot];
-                    for (i, var) in vars.into_iter().enumerate() {
-                        let limb = self.b.ins().load(types::I64, plain(), self.phv, offset + 8 * i as i32);
-                        self.b.def_var(var, limb);
-                    }
-                }
+                Origin::Phv => self.load_from_phv(slot),
             }
         }
         for (header, fields) in in_frame {
@@ -1260,7 +1414,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
     fn apply(&mut self, place: Place, table: TableId, key: &[Value]) -> Result<(), Error> {
         let program = self.program();
         let t = &program.tables[table.index()];
-        let Terminator::Apply { hit, action_run, next, exit, .. } = &self.flow.node(place).terminator else {
+        let Terminator::Apply { hit, action_run, entry, next, exit, .. } = &self.flow.node(place).terminator
+        else {
             unreachable!("called for tables only");
         };
         let view = self.view(table);
@@ -1269,6 +1424,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
             let is_hit = self.b.ins().icmp_imm_u(IntCC::NotEqual, found, 0);
             let is_hit = self.bool_limb(is_hit);
             self.set_field(*field, &[is_hit]);
+        }
+        if let Some(field) = entry {
+            self.set_field(*field, &[found]);
         }
         if !t.direct.is_empty() {
             let count = self.b.create_block();
@@ -1389,6 +1547,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.b.ins().store(plain(), bytes, at, 8);
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn call_extern(
         &mut self,
         function: &str,
@@ -1397,12 +1556,13 @@ impl<'a, 'f> Codegen<'a, 'f> {
         outs: &'a [FieldId],
         text: &[String],
         loc: Loc,
+        place: Place,
     ) -> Result<(), Error> {
         let program = self.program();
         let kind = instance.map(|i| &program.instances[i.index()].kind);
         match (function, kind) {
             ("csum16", _) => {
-                let sum = self.csum16(args)?;
+                let sum = self.csum16(args, place)?;
                 if let [out] = outs {
                     let width = program.width(*out);
                     let mut limbs = vec![self.mask(sum, width.min(64))];
@@ -1478,14 +1638,14 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     /// RFC 1071 over the concatenated arguments: modulo 2^16 - 1 a value weighs 2^(its offset mod 16), so fields are
     /// added shifted by that, not assembled into words first.
-    fn csum16(&mut self, args: &'a [Expr]) -> Result<Value, Error> {
+    fn csum16(&mut self, args: &'a [Expr], place: Place) -> Result<Value, Error> {
         let widths: Vec<u32> = args.iter().map(|a| a.width(self.program())).collect();
         let total: u32 = widths.iter().sum();
         let mut behind = total.next_multiple_of(16);
         let mut sum = self.iconst(0);
         let mut i = 0;
         while i < args.len() {
-            if let Some((run, value)) = self.csum_run(&args[i..], behind) {
+            if let Some((run, value)) = self.csum_run(&args[i..], behind, place) {
                 sum = self.b.ins().iadd(sum, value);
                 behind -= widths[i..i + run].iter().sum::<u32>();
                 i += run;
@@ -1529,7 +1689,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     /// If `args` begin with neighbouring header fields that are still as the frame has them: how many they are, and their
     /// sum, taken from the frame word by word. RFC 1071 section 2(B): the sum does not depend on the byte order, so words
     /// are added as loaded and only the result is swapped.
-    fn csum_run(&mut self, args: &'a [Expr], behind: u32) -> Option<(usize, Value)> {
+    fn csum_run(&mut self, args: &'a [Expr], behind: u32, place: Place) -> Option<(usize, Value)> {
         let set = self.set_so_far.as_ref()?;
         let program = self.program();
         let in_frame = |arg: &Expr| -> Option<(HeaderId, u32, u32)> {
@@ -1539,7 +1699,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             if set.contains(field.index()) || set.contains(valid.index()) {
                 return None;
             }
-            Some((header, self.flow.frame_bit(header, *field)?, program.width(*field)))
+            Some((header, self.flow.frame_bit(place, header, *field)?, program.width(*field)))
         };
         let (header, start, _) = in_frame(args.first()?)?;
         let (mut end, mut best) = (start, None);
@@ -1594,9 +1754,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
             out_widths: outs.iter().map(|&o| program.width(o)).collect(),
             text: text.to_vec(),
         };
-        let number = self.sites.iter().position(|s| same_site(s, &site)).unwrap_or_else(|| {
-            self.sites.push(site);
-            self.sites.len() - 1
+        let number = self.sites.calls.iter().position(|s| same_site(s, &site)).unwrap_or_else(|| {
+            self.sites.calls.push(site);
+            self.sites.calls.len() - 1
         });
         let mut limbs = Vec::new();
         for arg in args {

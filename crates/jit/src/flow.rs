@@ -1,7 +1,8 @@
 //! The whole pipeline as one control-flow graph, and what is known about it before code is emitted.
 
 use p4jet_ir::{
-    BlockKind, Cfg, Expr, FieldId, FieldKind, HeaderId, Intrinsic, NodeId, Op, Program, Terminator,
+    Begin, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId, Intrinsic, Keep, NodeId, Op,
+    PacketCopy, Program, ReplicaList, Terminator,
 };
 use std::collections::HashSet;
 
@@ -40,6 +41,9 @@ impl SlotSet {
     /// Whether `slot` is in the set.
     pub fn contains(&self, slot: Slot) -> bool {
         self.0[slot / 64] >> (slot % 64) & 1 == 1
+    }
+    fn intersect(&mut self, other: &SlotSet) {
+        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a &= b);
     }
     fn union(&mut self, other: &SlotSet) -> bool {
         let mut changed = false;
@@ -131,6 +135,8 @@ pub struct Flow<'a> {
     pub in_cycle: Vec<bool>,
     /// Slots that some statement may have set before each place; extraction does not count.
     pub set_before: Vec<SlotSet>,
+    /// Slots that copies may bring along, by where they begin.
+    brought: [SlotSet; 2],
     /// For each action: the fields it reads, its own data excepted.
     action_uses: Vec<SlotSet>,
 }
@@ -180,9 +186,11 @@ impl<'a> Flow<'a> {
             emits: Vec::new(),
             in_cycle: vec![false; count],
             set_before: vec![SlotSet::new(slots); count],
+            brought: [SlotSet::new(slots), SlotSet::new(slots)],
             action_uses: Vec::new(),
         };
         flow.find_order();
+        flow.find_brought();
         flow.find_cycles();
         flow.find_cursor();
         flow.find_writes();
@@ -210,6 +218,78 @@ impl<'a> Flow<'a> {
     pub fn start(&self) -> Option<Place> {
         (!self.places.is_empty()).then_some(0)
     }
+    /// The first place of egress, if egress has any.
+    fn egress_start(&self) -> Option<Place> {
+        self.first.get(self.program.ingress.len()).copied()
+    }
+    /// Where copies begin.
+    pub fn entry(&self, begin: Begin) -> Option<Place> {
+        match begin {
+            Begin::Ingress => self.start(),
+            Begin::Egress => self.egress_start(),
+        }
+    }
+    /// The copy statements that packets may reach, with their places.
+    pub fn copies(&self) -> impl Iterator<Item = (Place, &'a PacketCopy)> {
+        let reached = (0..self.places.len()).filter(|&place| self.order[place] != usize::MAX);
+        reached.flat_map(|place| {
+            let stmts = self.node(place).stmts.iter();
+            stmts.filter_map(move |stmt| match &stmt.op {
+                Op::Copy(copy) => Some((place, &**copy)),
+                _ => None,
+            })
+        })
+    }
+    /// Whether packets can begin there that did not arrive.
+    pub fn has_copies(&self, begin: Begin) -> bool {
+        self.copies().any(|(_, copy)| copy.begin == begin)
+    }
+    /// The slots that copies bring along and that something reads, in order.
+    pub fn entered(&self, begin: Begin) -> Vec<Slot> {
+        let mut live = self.live_at(begin);
+        live.intersect(&self.brought[begin as usize]);
+        live.iter().collect()
+    }
+    fn live_at(&self, begin: Begin) -> SlotSet {
+        match self.entry(begin) {
+            Some(place) => self.live[place].clone(),
+            None => {
+                let mut live = self.no_slots();
+                self.program.egress_port.iter().for_each(|f| live.insert(f.index()));
+                live
+            }
+        }
+    }
+    /// Whether the frame of a copy still has the headers where the copy's offsets say, with the values that the packet
+    /// had when they were extracted, if no statement set them.
+    pub fn keeps_headers(&self, place: Place, copy: &PacketCopy) -> bool {
+        copy.begin == Begin::Egress
+            && copy.frame == CopyFrame::Current
+            && copy.keep == Keep::All
+            && !self.deparsed_before(place)
+    }
+    /// Whether a deparser may have run.
+    fn deparsed_before(&self, place: Place) -> bool {
+        self.deparsers().any(|step| step < self.places[place].step)
+    }
+    fn deparsers(&self) -> impl Iterator<Item = usize> {
+        (0..self.sequence.len()).filter(|&step| self.kind(step) == BlockKind::Deparser)
+    }
+    fn kind(&self, step: usize) -> BlockKind {
+        self.program.blocks[self.sequence[step]].kind
+    }
+    /// Whether the frame as it arrived is needed when it may have changed.
+    pub fn needs_arrived(&self) -> bool {
+        let truncates = self.places.iter().enumerate().any(|(place, _)| {
+            self.node(place).stmts.iter().any(|stmt| matches!(stmt.op, Op::Truncate { .. }))
+        });
+        self.copies().any(|(place, copy)| {
+            copy.frame == CopyFrame::Arrived && (truncates || self.deparsed_before(place))
+        })
+    }
+    fn no_slots(&self) -> SlotSet {
+        SlotSet::new(self.program.fields.len() + 1 + self.program.headers.len())
+    }
     /// The node at a place.
     pub fn node(&self, place: Place) -> &'a p4jet_ir::Node {
         let p = self.places[place];
@@ -226,6 +306,13 @@ impl<'a> Flow<'a> {
     /// Where the step after that of `place` begins; `None` after the last.
     pub fn next_step(&self, place: Place) -> Option<Place> {
         self.first.get(self.places[place].step + 1).copied()
+    }
+    /// Where a packet goes whose block ends here, or ingress altogether; `None` if it leaves.
+    fn after(&self, place: Place) -> Option<Place> {
+        match self.node(place).terminator {
+            Terminator::Egress => self.egress_start(),
+            _ => self.next_step(place),
+        }
     }
 
     /// The places that may follow.
@@ -253,10 +340,10 @@ impl<'a> Flow<'a> {
                 out.push(self.sibling(place, *next));
                 out.push(self.sibling(place, *exit));
             }
-            Terminator::Return | Terminator::Reject(_) | Terminator::Exit => {
-                out.extend(self.next_step(place))
+            Terminator::Return | Terminator::Reject(_) | Terminator::Exit | Terminator::Egress => {
+                out.extend(self.after(place))
             }
-            Terminator::Drop(_) | Terminator::Done | Terminator::Egress => {}
+            Terminator::Drop(_) | Terminator::Done => {}
         }
         out.sort_unstable();
         out.dedup();
@@ -264,30 +351,58 @@ impl<'a> Flow<'a> {
     }
 
     fn find_order(&mut self) {
+        self.number(self.start().into_iter());
+        if self.has_copies(Begin::Egress) {
+            // The last root gets the lowest numbers.
+            self.number(self.egress_start().into_iter().chain(self.start()));
+        }
+    }
+
+    /// Numbers what can be reached from the roots.
+    fn number(&mut self, roots: impl Iterator<Item = Place>) {
         let mut postorder = Vec::new();
         let mut seen = vec![false; self.places.len()];
-        let mut stack: Vec<(Place, Vec<Place>)> = Vec::new();
-        if let Some(start) = self.start() {
-            seen[start] = true;
-            stack.push((start, self.successors(start)));
-        }
-        while let Some((place, rest)) = stack.last_mut() {
-            match rest.pop() {
-                Some(next) if !seen[next] => {
-                    seen[next] = true;
-                    let successors = self.successors(next);
-                    stack.push((next, successors));
-                }
-                Some(_) => {}
-                None => {
-                    postorder.push(*place);
-                    stack.pop();
+        for root in roots {
+            if std::mem::replace(&mut seen[root], true) {
+                continue;
+            }
+            let mut stack: Vec<(Place, Vec<Place>)> = vec![(root, self.successors(root))];
+            while let Some((place, rest)) = stack.last_mut() {
+                match rest.pop() {
+                    Some(next) if !seen[next] => {
+                        seen[next] = true;
+                        let successors = self.successors(next);
+                        stack.push((next, successors));
+                    }
+                    Some(_) => {}
+                    None => {
+                        postorder.push(*place);
+                        stack.pop();
+                    }
                 }
             }
         }
         for (number, place) in postorder.into_iter().rev().enumerate() {
             self.order[place] = number;
         }
+    }
+
+    fn find_brought(&mut self) {
+        let mut brought = self.brought.clone();
+        for (_, copy) in self.copies() {
+            let set = &mut brought[copy.begin as usize];
+            match &copy.keep {
+                Keep::All => (0..self.program.fields.len()).for_each(|slot| set.insert(slot)),
+                Keep::Fields(fields) => fields.iter().for_each(|f| set.insert(f.index())),
+            }
+            copy_sets(copy, &mut |f| set.insert(f.index()));
+            if copy.begin == Begin::Egress {
+                set.insert(self.cursor_slot());
+                (0..self.program.headers.len())
+                    .for_each(|h| set.insert(self.offset_slot(HeaderId(h as u32))));
+            }
+        }
+        self.brought = brought;
     }
 
     fn find_cycles(&mut self) {
@@ -329,6 +444,15 @@ impl<'a> Flow<'a> {
         let places = self.in_reverse_postorder();
         if let Some(start) = self.start() {
             self.cursor[start] = Cursor::Bits(0);
+        }
+        if let Some(start) = self.egress_start()
+            && self.has_copies(Begin::Egress)
+        {
+            let moved = self.copies().any(|(place, copy)| {
+                copy.begin == Begin::Egress && copy.frame == CopyFrame::Current && !self.just_deparsed(place)
+            });
+            let cursor = if moved { Cursor::Varying } else { Cursor::Bits(0) };
+            self.cursor[start] = self.cursor[start].join(cursor);
         }
         let mut offsets: Vec<Vec<Cursor>> = vec![Vec::new(); self.program.headers.len()];
         loop {
@@ -386,6 +510,16 @@ impl<'a> Flow<'a> {
         }
     }
 
+    /// Whether the cursor is certainly at the start of the frame because a deparser has run and no parser since.
+    fn just_deparsed(&self, place: Place) -> bool {
+        let step = self.places[place].step;
+        // Egress may begin with a copy or behind a block that ends ingress early.
+        let first = if step >= self.program.ingress.len() { self.program.ingress.len() } else { 0 };
+        let moves = |step: &usize| self.kind(*step) != BlockKind::Control;
+        let last = (first..step).rev().find(moves);
+        last.is_some_and(|step| self.kind(step) == BlockKind::Deparser)
+    }
+
     fn all_bodies(&self) -> Vec<&'a Cfg> {
         let p = self.program;
         let mut steps: Vec<usize> = self.sequence.clone();
@@ -406,11 +540,12 @@ impl<'a> Flow<'a> {
                         _ => {}
                     }
                 }
-                if let Terminator::Apply { hit, action_run, .. } = &node.terminator {
-                    self.written.extend(hit.iter().chain(action_run));
-                }
+                apply_sets(&node.terminator, &mut |f| {
+                    self.written.insert(f);
+                });
             }
         }
+        self.find_copied_headers();
         for block in &self.program.blocks {
             self.written.extend(block.error_field);
         }
@@ -419,14 +554,54 @@ impl<'a> Flow<'a> {
         }
         // After a deparser headers no longer lie where they were extracted. If another one may emit them again, it must have
         // all their fields.
-        let deparsers =
-            self.sequence.iter().filter(|&&b| self.program.blocks[b].kind == BlockKind::Deparser).count();
-        if deparsers > 1 {
-            for header in &self.program.headers {
-                self.written.extend(header.fields.iter().map(|f| f.field));
-                self.written.extend(header.fields.iter().filter_map(|f| f.varbit_length));
+        for header in self.emitted_after_deparsing() {
+            let h = &self.program.headers[header.index()];
+            self.written.extend(h.fields.iter().map(|f| f.field));
+            self.written.extend(h.fields.iter().filter_map(|f| f.varbit_length));
+        }
+    }
+
+    /// Headers that a deparser emits though they may have been extracted before another one ran.
+    fn emitted_after_deparsing(&self) -> Vec<HeaderId> {
+        let count = self.program.headers.len();
+        let (mut extracted, mut emitted) = (vec![usize::MAX; count], vec![0; count]);
+        for place in 0..self.places.len() {
+            let step = self.places[place].step;
+            for stmt in &self.node(place).stmts {
+                match stmt.op {
+                    Op::Extract { header, .. } => {
+                        let first = &mut extracted[header.index()];
+                        *first = step.min(*first);
+                    }
+                    Op::Emit { header } => {
+                        let last = &mut emitted[header.index()];
+                        *last = step.max(*last);
+                    }
+                    _ => {}
+                }
             }
         }
+        let deparsers: Vec<usize> = self.deparsers().collect();
+        let between = |h: &usize| deparsers.iter().any(|&d| extracted[*h] < d && d < emitted[*h]);
+        (0..count).filter(between).map(|h| HeaderId(h as u32)).collect()
+    }
+
+    /// Header fields that copies bring along count as written, unless the frame has them too.
+    fn find_copied_headers(&mut self) {
+        let mut written = Vec::new();
+        for (place, copy) in self.copies() {
+            copy_sets(copy, &mut |f| written.push(f));
+            if self.keeps_headers(place, copy) {
+                continue;
+            }
+            match &copy.keep {
+                Keep::Fields(fields) => written.extend(fields),
+                Keep::All => {
+                    self.program.headers.iter().for_each(|h| h.for_each_field(&mut |f| written.push(f)));
+                }
+            }
+        }
+        self.written.extend(written);
     }
 
     fn find_deparse(&mut self) {
@@ -505,11 +680,17 @@ impl<'a> Flow<'a> {
     /// Whether packets always leave with exactly the extracted headers: nothing changes validity, every header is
     /// extracted at most once and in the order of the emits, everything extracted is emitted, and nothing is skipped.
     fn always_in_place(&self, emits: &[HeaderId]) -> bool {
-        let parsers =
-            self.sequence.iter().filter(|&&b| self.program.blocks[b].kind == BlockKind::Parser).count();
-        let deparsers =
-            self.sequence.iter().filter(|&&b| self.program.blocks[b].kind == BlockKind::Deparser).count();
-        if parsers != 1 || deparsers != 1 {
+        let parsers = (0..self.sequence.len()).filter(|&step| self.kind(step) == BlockKind::Parser).count();
+        if parsers != 1 || self.deparsers().count() != 1 {
+            return false;
+        }
+        // A session may cut a frame within its headers.
+        let session =
+            |copy: &PacketCopy| copy.replicas.as_ref().is_some_and(|r| r.list == ReplicaList::Session);
+        let moved = |(place, copy): (Place, &PacketCopy)| {
+            copy.begin == Begin::Egress && (!self.keeps_headers(place, copy) || session(copy))
+        };
+        if self.copies().any(moved) {
             return false;
         }
         let valid_written = emits.iter().chain(&self.extracted).any(|h| {
@@ -626,27 +807,24 @@ impl<'a> Flow<'a> {
 
     /// Slots live after the terminator of a place has read its operands; for a table, before its action runs.
     pub fn live_after(&self, place: Place) -> SlotSet {
-        let slots = self.program.fields.len() + 1 + self.program.headers.len();
-        let mut live = SlotSet::new(slots);
+        let mut live = self.no_slots();
         let node = self.node(place);
         for next in self.successors(place) {
             live.union(&self.live[next]);
         }
         match &node.terminator {
-            Terminator::Apply { table, hit, action_run, .. } => {
-                for field in hit.iter().chain(action_run) {
-                    live.remove(field.index());
-                }
+            Terminator::Apply { table, .. } => {
+                apply_sets(&node.terminator, &mut |f| live.remove(f.index()));
                 for action in &self.program.tables[table.index()].actions {
                     live.union(&self.action_uses[action.action.index()]);
                 }
             }
-            Terminator::Return | Terminator::Reject(_) | Terminator::Exit => {
+            Terminator::Return | Terminator::Reject(_) | Terminator::Exit | Terminator::Egress => {
                 if matches!(self.deparse[self.places[place].step], Some(Deparse::Checked | Deparse::Scratch))
                 {
                     live.insert(self.cursor_slot());
                 }
-                if self.next_step(place).is_none() {
+                if self.after(place).is_none() {
                     self.program.egress_port.iter().for_each(|f| live.insert(f.index()));
                 }
             }
@@ -657,6 +835,19 @@ impl<'a> Flow<'a> {
 
     fn find_set_before(&mut self) {
         let slots = self.program.fields.len() + 1 + self.program.headers.len();
+        for begin in Begin::ALL {
+            if let Some(place) = self.entry(begin)
+                && self.has_copies(begin)
+            {
+                self.set_before[place].union(&self.brought[begin as usize]);
+                if begin == Begin::Egress {
+                    // Copies have the intrinsics of arrival only if they keep them.
+                    let arrival = self.program.intrinsics.iter();
+                    let arrival = arrival.filter(|(i, _)| *i != Intrinsic::EgressTimestamp);
+                    arrival.for_each(|(_, f)| self.set_before[place].insert(f.index()));
+                }
+            }
+        }
         let mut action_sets = Vec::new();
         for action in &self.program.actions {
             let mut set = SlotSet::new(slots);
@@ -673,8 +864,8 @@ impl<'a> Flow<'a> {
                 let mut set = self.set_before[place].clone();
                 let node = self.node(place);
                 node.stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| set.insert(f.index())));
-                if let Terminator::Apply { table, hit, action_run, .. } = &node.terminator {
-                    hit.iter().chain(action_run).for_each(|f| set.insert(f.index()));
+                apply_sets(&node.terminator, &mut |f| set.insert(f.index()));
+                if let Terminator::Apply { table, .. } = &node.terminator {
                     for action in &self.program.tables[table.index()].actions {
                         set.union(&action_sets[action.action.index()]);
                     }
@@ -712,7 +903,7 @@ impl<'a> Flow<'a> {
             return Origin::Phv;
         }
         match field.kind {
-            FieldKind::Header(header) => match self.frame_bit(header, FieldId(slot as u32)) {
+            FieldKind::Header(header) => match self.frame_bit(place, header, FieldId(slot as u32)) {
                 Some(bit) if !set.contains(self.program.headers[header.index()].valid.index()) => {
                     Origin::Frame(header, bit)
                 }
@@ -729,6 +920,7 @@ impl<'a> Flow<'a> {
                     {
                         Origin::Zero
                     }
+                    Some((Intrinsic::PacketLength, _)) if self.length_changed(place) => Origin::Phv,
                     Some((i, _)) => Origin::Intrinsic(*i),
                     // Lengths of varbits are set by extraction.
                     None if self.is_varbit_length(FieldId(slot as u32)) => Origin::Phv,
@@ -742,9 +934,18 @@ impl<'a> Flow<'a> {
         self.program.headers.iter().any(|h| h.fields.iter().any(|f| f.varbit_length == Some(field)))
     }
 
-    /// The bit of the frame where a header's field always begins, where that can be said.
-    pub fn frame_bit(&self, header: HeaderId, field: FieldId) -> Option<u32> {
-        if self.deparse.iter().flatten().count() > 1 {
+    /// Whether the frame may have another length than it came with.
+    fn length_changed(&self, place: Place) -> bool {
+        let truncated = |other: Place| {
+            let stmts = &self.node(other).stmts;
+            stmts.iter().any(|stmt| matches!(stmt.op, Op::Truncate { .. }))
+        };
+        self.deparsed_before(place) || (0..self.places.len()).any(truncated)
+    }
+
+    /// The bit of the frame where a header's field always begins, where that can be said at `place`.
+    pub fn frame_bit(&self, place: Place, header: HeaderId, field: FieldId) -> Option<u32> {
+        if self.deparsed_before(place) {
             return None;
         }
         let mut bit = self.fixed_offset[header.index()]? * 8;
@@ -761,10 +962,33 @@ impl<'a> Flow<'a> {
         None
     }
 
+    fn live_through_copy(&self, place: Place, copy: &PacketCopy, live: &mut SlotSet) {
+        let mut kept = self.live_at(copy.begin);
+        kept.intersect(&self.brought[copy.begin as usize]);
+        for field in 0..self.program.fields.len() {
+            if matches!(&copy.keep, Keep::Fields(fields) if !fields.contains(&FieldId(field as u32))) {
+                kept.remove(field);
+            }
+        }
+        copy_sets(copy, &mut |f| kept.remove(f.index()));
+        if !self.keeps_headers(place, copy) {
+            (0..self.program.headers.len()).for_each(|h| kept.remove(self.offset_slot(HeaderId(h as u32))));
+        }
+        live.union(&kept);
+        if copy.begin == Begin::Egress && copy.frame == CopyFrame::Current {
+            live.insert(self.cursor_slot());
+        }
+    }
+
     fn live_through(&self, place: Place, op: &Op, live: &mut SlotSet) {
         match op {
             Op::Set { dest, .. } => live.remove(dest.index()),
-            Op::Extern { outs, .. } => outs.iter().for_each(|f| live.remove(f.index())),
+            Op::Extern { function, outs, .. } => {
+                outs.iter().for_each(|f| live.remove(f.index()));
+                if p4jet_externs::find(function).is_some_and(|def| def.uses_payload) {
+                    live.insert(self.cursor_slot());
+                }
+            }
             Op::Extract { header, .. } => {
                 let h = &self.program.headers[header.index()];
                 live.remove(h.valid.index());
@@ -775,7 +999,9 @@ impl<'a> Flow<'a> {
                 live.remove(self.offset_slot(*header));
             }
             Op::Lookahead { dest } => live.remove(dest.index()),
-            Op::Advance { .. } | Op::Copy(_) | Op::Truncate { .. } => {}
+            Op::Advance { .. } => {}
+            Op::Truncate { .. } => live.insert(self.cursor_slot()),
+            Op::Copy(copy) => self.live_through_copy(place, copy, live),
             Op::Emit { header } => {
                 let h = &self.program.headers[header.index()];
                 live.insert(h.valid.index());
@@ -799,6 +1025,15 @@ impl<'a> Flow<'a> {
             }
         }
         op_uses(op, &mut |f| live.insert(f.index()));
+    }
+}
+
+/// Calls `set` for every field that a copy has with values of its own.
+pub fn copy_sets(copy: &PacketCopy, set: &mut impl FnMut(FieldId)) {
+    copy.set.iter().for_each(|(f, _)| set(*f));
+    if let Some(replicas) = &copy.replicas {
+        let fields = [replicas.port, replicas.instance, replicas.class_of_service];
+        fields.into_iter().flatten().for_each(set);
     }
 }
 
@@ -834,27 +1069,17 @@ pub fn op_sets(op: &Op, set: &mut impl FnMut(FieldId)) {
     }
 }
 
-fn op_uses(op: &Op, use_: &mut impl FnMut(FieldId)) {
-    match op {
-        Op::Set { value, .. } => expr_uses(value, use_),
-        Op::Extract { varbit_length, .. } => varbit_length.iter().for_each(|e| expr_uses(e, use_)),
-        Op::Advance { bits } => expr_uses(bits, use_),
-        Op::Lookahead { .. } | Op::Emit { .. } | Op::Copy(_) | Op::Truncate { .. } => {}
-        Op::Extern { args, .. } => args.iter().for_each(|e| expr_uses(e, use_)),
+/// Calls `set` for every field that a table's lookup sets.
+fn apply_sets(terminator: &Terminator, set: &mut impl FnMut(FieldId)) {
+    if let Terminator::Apply { hit, action_run, entry, .. } = terminator {
+        [hit, action_run, entry].into_iter().flatten().for_each(|f| set(*f));
     }
 }
 
+fn op_uses(op: &Op, use_: &mut impl FnMut(FieldId)) {
+    op.for_each_expr(&mut |e| expr_uses(e, use_));
+}
+
 fn terminator_uses(terminator: &Terminator, use_: &mut impl FnMut(FieldId)) {
-    match terminator {
-        Terminator::If { cond, .. } => expr_uses(cond, use_),
-        Terminator::Switch { value, .. } => expr_uses(value, use_),
-        Terminator::Apply { keys, .. } => keys.iter().for_each(|e| expr_uses(e, use_)),
-        Terminator::Reject(error) => expr_uses(error, use_),
-        Terminator::Goto(_)
-        | Terminator::Return
-        | Terminator::Exit
-        | Terminator::Drop(_)
-        | Terminator::Done
-        | Terminator::Egress => {}
-    }
+    terminator.for_each_expr(&mut |e| expr_uses(e, use_));
 }

@@ -7,13 +7,16 @@
 
 mod bits;
 mod codegen;
+mod copies;
 mod flow;
 mod runtime;
 mod values;
 
 pub use codegen::Error;
+pub use copies::Copied;
 
-use codegen::{Codegen, Helpers, Layout};
+use codegen::{Codegen, Entry, Helpers, Layout, Sites};
+use copies::{Copies, CopyLayout};
 use cranelift_codegen::ir::{AbiParam, Signature, types};
 use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
@@ -22,7 +25,7 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module};
 use flow::Flow;
 use p4jet_externs::{CallSite, Env, State};
-use p4jet_ir::{InstanceKind, Loc, Op, Program, Terminator};
+use p4jet_ir::{Begin, InstanceKind, Loc, Program, Terminator};
 use p4jet_packet::{BATCH_MAX, Packet};
 use p4jet_tables::{Structure, TableSpec, View};
 use runtime::Ctx;
@@ -44,7 +47,10 @@ type Stage = unsafe extern "C" fn(*mut Ctx, *mut Packet, u64);
 pub struct Compiled {
     module: ManuallyDrop<JITModule>,
     stages: Vec<Stage>,
+    /// Where copies begin that skip ingress.
+    egress: Option<Stage>,
     sites: Vec<CallSite>,
+    copies: CopyLayout,
     phv_stride: usize,
     scratch_bytes: usize,
     instances: usize,
@@ -116,6 +122,7 @@ impl Compiled {
         builder.symbol("p4jet_copy", runtime::copy as *const u8);
         builder.symbol("p4jet_replace", runtime::replace as *const u8);
         builder.symbol("p4jet_call_extern", runtime::call_extern as *const u8);
+        builder.symbol("p4jet_make_copies", copies::make_copies as *const u8);
         let mut module = JITModule::new(builder);
 
         let signature = |module: &JITModule, params: usize, returns: Option<types::Type>| {
@@ -134,16 +141,20 @@ impl Compiled {
         let copy = import("p4jet_copy", 3, false)?;
         let replace = import("p4jet_replace", 4, false)?;
         let call_extern = import("p4jet_call_extern", 7, true)?;
+        let make_copies = import("p4jet_make_copies", 6, false)?;
         let prefetch = declare_prefetch(&mut module)?;
         let lookup = signature(&module, 2, Some(types::I32));
         let stage_signature = signature(&module, 3, None);
 
-        let mut sites = Vec::new();
+        let mut sites = Sites::default();
         let mut ids = Vec::new();
         let mut listing = options.listing.then(String::new);
         let mut cx = module.make_context();
         let mut builder_cx = FunctionBuilderContext::new();
-        for stage in 0..=layout.cuts.len() {
+        let mut entries = vec![Entry::Start];
+        entries.extend((0..layout.cuts.len()).map(Entry::Cut));
+        entries.extend(flow.has_copies(Begin::Egress).then_some(Entry::Egress));
+        for (stage, &entry) in entries.iter().enumerate() {
             let id = module
                 .declare_function(&format!("stage_{stage}"), Linkage::Local, &stage_signature)
                 .map_err(internal)?;
@@ -155,22 +166,24 @@ impl Compiled {
                 copy: module.declare_func_in_func(copy, &mut cx.func),
                 replace: module.declare_func_in_func(replace, &mut cx.func),
                 call_extern: module.declare_func_in_func(call_extern, &mut cx.func),
+                make_copies: module.declare_func_in_func(make_copies, &mut cx.func),
                 prefetch: prefetch.map(|p| module.declare_func_in_func(p, &mut cx.func)),
                 lookup: cx.func.import_signature(lookup.clone()),
             };
             let frontend = module.target_config();
             let b = FunctionBuilder::new(&mut cx.func, &mut builder_cx);
-            Codegen::emit(b, &flow, &layout, &structures, helpers, &mut sites, stage, frontend)?;
+            Codegen::emit(b, &flow, &layout, &structures, helpers, &mut sites, entry, frontend)?;
             cx.set_disasm(options.listing);
             module.define_function(id, &mut cx).map_err(|e| internal(format!("{e:?}")))?;
             if let (Some(text), Some(code)) = (&mut listing, cx.compiled_code()) {
-                text.push_str(&format!("; stage {stage}\n{}\n", code.vcode.as_deref().unwrap_or("")));
+                let what = if entry == Entry::Egress { ", of copies that begin with egress" } else { "" };
+                text.push_str(&format!("; stage {stage}{what}\n{}\n", code.vcode.as_deref().unwrap_or("")));
             }
             module.clear_context(&mut cx);
             ids.push(id);
         }
         module.finalize_definitions().map_err(internal)?;
-        let stages = ids
+        let mut stages: Vec<Stage> = ids
             .into_iter()
             .map(|id| {
                 let code = module.get_finalized_function(id);
@@ -178,10 +191,13 @@ impl Compiled {
                 unsafe { std::mem::transmute::<*const u8, Stage>(code) }
             })
             .collect();
+        let egress = if entries.last() == Some(&Entry::Egress) { stages.pop() } else { None };
         Ok(Compiled {
             module: ManuallyDrop::new(module),
             stages,
-            sites,
+            egress,
+            sites: sites.calls,
+            copies: CopyLayout::new(&flow, &layout, sites.copies),
             phv_stride: layout.stride as usize,
             scratch_bytes: program.emitted_bytes_max() as usize + 64,
             instances: program.instances.len(),
@@ -194,28 +210,17 @@ impl Compiled {
         self.listing.as_deref()
     }
 
-    /// Number of stages: one more than there are cuts.
+    /// Number of stages that packets which arrive go through: one more than there are cuts.
     pub fn stages(&self) -> usize {
         self.stages.len()
     }
 }
 
 fn not_supported(program: &Program) -> Option<Error> {
-    let refuse = |what: &str, loc| Some(Error { message: format!("not supported yet: {what}"), loc });
     for node in program.blocks.iter().flat_map(|b| &b.body.nodes) {
-        for stmt in &node.stmts {
-            if matches!(stmt.op, Op::Copy(_) | Op::Truncate { .. }) {
-                return refuse("copies of packets", stmt.loc);
-            }
-        }
-        match &node.terminator {
-            Terminator::Done | Terminator::Egress => {
-                return refuse("copies of packets", node.terminator_loc);
-            }
-            Terminator::Apply { entry, selector, .. } if entry.is_some() || selector.is_some() => {
-                return refuse("direct meters and action selectors", node.terminator_loc);
-            }
-            _ => {}
+        if let Terminator::Apply { selector: Some(_), .. } = &node.terminator {
+            let message = "not supported yet: action selectors".to_string();
+            return Some(Error { message, loc: node.terminator_loc });
         }
     }
     None
@@ -247,6 +252,7 @@ pub struct Engine {
     scratch: Vec<u8>,
     registers: Vec<*mut u64>,
     counters: Vec<*mut u64>,
+    copies: Copies,
 }
 
 // SAFETY: the raw pointers lead into memory that the engine owns or that `State`, shared and atomic, keeps; see `new`.
@@ -277,6 +283,7 @@ impl Engine {
             scratch: vec![0; compiled.scratch_bytes],
             registers,
             counters,
+            copies: Copies::new(),
             compiled,
         }
     }
@@ -295,9 +302,63 @@ impl Engine {
         env: &mut Env<'_>,
         now_us: u64,
     ) {
+        // SAFETY: as the caller promises.
+        unsafe { self.go(packets, Begin::Ingress, false, views, env, now_us) }
+    }
+
+    /// Runs copies that begin at the same place, as [`Self::run`] does with packets that arrive: `packets` are those made
+    /// of them, in order ([`Copied::push`]).
+    ///
+    /// # Safety
+    /// As for [`Self::run`]; this engine made the copies.
+    pub unsafe fn run_copies<'c>(
+        &mut self,
+        packets: &mut [Packet],
+        copies: impl Iterator<Item = &'c Copied>,
+        views: &[*const View],
+        env: &mut Env<'_>,
+        now_us: u64,
+    ) {
+        let mut begin = Begin::Ingress;
+        for (phv, copied) in self.phv.chunks_mut(self.compiled.phv_stride / 8).zip(copies) {
+            begin = copied.begin();
+            // SAFETY: a PHV begins with room for the image.
+            unsafe { copies::enter(&self.compiled.copies, copied, phv.as_mut_ptr(), now_us) };
+        }
+        // SAFETY: as the caller promises.
+        unsafe { self.go(packets, begin, true, views, env, now_us) }
+    }
+
+    /// Takes the copies that the last batch made, by the packets that made them, and how many were too many to make.
+    pub fn take_copies(&mut self, mut take: impl FnMut(Copied)) -> u64 {
+        // Stage by stage they came in another order.
+        if self.compiled.stages.len() > 1 {
+            self.copies.made.sort_by_key(Copied::maker);
+        }
+        self.copies.made.drain(..).for_each(&mut take);
+        std::mem::take(&mut self.copies.refused)
+    }
+
+    /// Takes back a copy that has run, so that its memory is used again.
+    pub fn recycle(&mut self, copied: Copied) {
+        self.copies.recycle(copied);
+    }
+
+    /// # Safety
+    /// As for [`Self::run`]; the PHVs are those of copies if `of_copies`.
+    unsafe fn go(
+        &mut self,
+        packets: &mut [Packet],
+        begin: Begin,
+        of_copies: bool,
+        views: &[*const View],
+        env: &mut Env<'_>,
+        now_us: u64,
+    ) {
         assert!(packets.len() <= BATCH_MAX);
+        // SAFETY: the caller's promises.
+        unsafe { self.copies.begin(&self.compiled.copies, begin, packets) };
         self.counts.fill(0);
-        self.counts[0] = packets.len() as u64;
         let mut ctx = Ctx {
             views: views.as_ptr(),
             phv: self.phv.as_mut_ptr().cast(),
@@ -309,9 +370,19 @@ impl Engine {
             scratch: self.scratch.as_mut_ptr(),
             env: std::ptr::from_mut(env).cast(),
             sites: self.compiled.sites.as_ptr(),
+            packets: packets.as_ptr(),
+            of_copies: of_copies.into(),
+            copy_layout: &self.compiled.copies,
+            copies: &mut self.copies,
         };
         debug_assert_eq!(self.queues.len(), self.compiled.stages.len());
-        for (stage, code) in self.compiled.stages.iter().enumerate() {
+        let first = match begin {
+            Begin::Ingress => self.compiled.stages[0],
+            Begin::Egress => self.compiled.egress.expect("the engine made copies that begin there"),
+        };
+        // SAFETY: the caller's promises, and memory sized by the layout the code was made with.
+        unsafe { first(&mut ctx, packets.as_mut_ptr(), packets.len() as u64) };
+        for (stage, code) in self.compiled.stages.iter().enumerate().skip(1) {
             // SAFETY: generated code writes counts through the pointer taken above.
             let count = unsafe { *ctx.counts.add(stage) };
             if count > 0 {

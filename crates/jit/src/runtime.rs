@@ -1,6 +1,7 @@
 //! What generated code reads, and what it calls when inlining does not pay.
 #![allow(unsafe_code)]
 
+use crate::copies::{Copies, CopyLayout};
 use num_bigint::BigUint;
 use p4jet_externs::{CallSite, Env};
 use p4jet_packet::Packet;
@@ -29,6 +30,14 @@ pub struct Ctx {
     pub env: *mut Env<'static>,
     /// Their call sites.
     pub sites: *const CallSite,
+    /// The batch.
+    pub packets: *const Packet,
+    /// 1 if it is of copies, whose PHVs begin with what they bring along.
+    pub of_copies: u64,
+    /// What copies look like.
+    pub copy_layout: *const CopyLayout,
+    /// Where they go.
+    pub copies: *mut Copies,
 }
 
 /// Operations on more than 64 bits that are not inlined.

@@ -21,5 +21,5 @@ mod packet;
 mod pool;
 
 pub use batch::{BATCH_MAX, Batch, PushError};
-pub use packet::{PORT_DROP, Packet};
+pub use packet::{PORT_DROP, Packet, REASON_DONE};
 pub use pool::{CACHE_LINE, COUNT_DEFAULT, Pool};

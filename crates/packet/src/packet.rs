@@ -6,6 +6,9 @@
 /// [`Packet::egress_port`] of a packet that was dropped, or that the pipeline has not yet seen.
 pub const PORT_DROP: u32 = u32::MAX;
 
+/// [`Packet::drop_reason`] of a packet that was not dropped: its copies go on in its place.
+pub const REASON_DONE: u32 = u32::MAX - 3;
+
 /// One packet. Generated code reads and writes it through the offsets of these fields.
 ///
 /// Holding a `Packet` gives no right to its bytes: read them with [`Pool::frame`](crate::Pool::frame), which checks

@@ -1,0 +1,284 @@
+//! Copies of packets: made by generated code, kept until they run.
+#![allow(unsafe_code)]
+
+use crate::codegen::Layout;
+use crate::flow::Flow;
+use crate::runtime::Ctx;
+use p4jet_ir::{Begin, CopyFrame, Intrinsic, ReplicaList};
+use p4jet_packet::{BATCH_MAX, Batch, Packet, Pool, PushError};
+
+/// Most copies that one batch makes.
+const MADE_MAX: usize = 1 << 14;
+
+/// A field in the image of a copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Cell {
+    /// Its first limb.
+    pub limb: usize,
+    /// Its width in bits.
+    pub width: u32,
+}
+
+impl Cell {
+    /// Gives the field a value, cut to its width.
+    fn put(self, image: &mut [u64], value: u64) {
+        let limbs = &mut image[self.limb..][..self.width.div_ceil(64) as usize];
+        limbs.fill(0);
+        limbs[0] = if self.width < 64 { value & ((1 << self.width) - 1) } else { value };
+    }
+}
+
+/// What is known beforehand of the copies that a statement makes.
+pub struct CopySite {
+    pub begin: Begin,
+    /// The half of the pipeline that has the statement.
+    pub made_in: Begin,
+    pub frame: CopyFrame,
+    /// Intrinsics that the copies have with values of their own, by [`intrinsic_bit`].
+    pub set: u8,
+    /// The cursor, for copies that begin with egress.
+    pub cursor: Option<Cell>,
+    pub replicas: Option<ReplicaSite>,
+}
+
+/// What differs between replicas.
+pub struct ReplicaSite {
+    pub list: ReplicaList,
+    pub port: Option<Cell>,
+    pub instance: Option<Cell>,
+    pub class_of_service: Option<Cell>,
+}
+
+/// Stands for an intrinsic in [`CopySite::set`].
+pub fn intrinsic_bit(intrinsic: Intrinsic) -> u8 {
+    1 << intrinsic as u8
+}
+
+/// What is known beforehand of all copies of a program.
+pub struct CopyLayout {
+    /// Limbs of the fields, and of the machine's own variables, that copies bring along.
+    image_limbs: usize,
+    /// Intrinsics that some copy may bring along: set when a copy begins, unless that one has them.
+    intrinsics: Vec<(Begin, Intrinsic, Cell)>,
+    /// Whether frames must be kept as they arrived.
+    keep_arrived: bool,
+    pub sites: Vec<CopySite>,
+}
+
+impl CopyLayout {
+    pub fn new(flow: &Flow, layout: &Layout, sites: Vec<CopySite>) -> CopyLayout {
+        let mut intrinsics = Vec::new();
+        for begin in Begin::ALL {
+            for &(intrinsic, field) in &flow.program.intrinsics {
+                let due = (intrinsic == Intrinsic::EgressTimestamp) == (begin == Begin::Egress);
+                if let Some(cell) = layout.cell(flow, begin, flow.field_slot(field))
+                    && due
+                {
+                    intrinsics.push((begin, intrinsic, cell));
+                }
+            }
+        }
+        let image_limbs = layout.image_bytes as usize / 8;
+        CopyLayout { image_limbs, intrinsics, keep_arrived: flow.needs_arrived(), sites }
+    }
+}
+
+/// A copy that waits to run.
+#[derive(Debug)]
+pub struct Copied {
+    begin: Begin,
+    made_in: Begin,
+    maker: u32,
+    port: u32,
+    /// The frame, and what of its headers a session cut off: they are put together again from there.
+    bytes: Vec<u8>,
+    /// Bytes of the frame.
+    length: usize,
+    image: Vec<u64>,
+    /// Intrinsics that the image has, by [`intrinsic_bit`].
+    set: u8,
+}
+
+impl Copied {
+    /// Where it begins.
+    pub fn begin(&self) -> Begin {
+        self.begin
+    }
+
+    /// Which half of the pipeline made it.
+    pub fn made_in(&self) -> Begin {
+        self.made_in
+    }
+
+    /// The number of the packet that made it, in its batch.
+    pub fn maker(&self) -> usize {
+        self.maker as usize
+    }
+
+    /// Puts its frame into a batch.
+    ///
+    /// # Errors
+    ///
+    /// As [`Batch::push`].
+    pub fn push(&self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PushError> {
+        batch.push(pool, self.port, &self.bytes)?;
+        if let Some(packet) = batch.packets_mut().last_mut() {
+            packet.len = self.length as u32;
+        }
+        Ok(())
+    }
+}
+
+/// The copies of one worker.
+pub struct Copies {
+    /// What the running batch has made.
+    pub made: Vec<Copied>,
+    /// Copies that were not made because there were too many.
+    pub refused: u64,
+    /// To be used again.
+    spare: Vec<Copied>,
+    /// Where the running batch began.
+    begun: Begin,
+    /// Its frames as they were then, if they are needed.
+    arrived: Vec<Vec<u8>>,
+}
+
+impl Copies {
+    pub fn new() -> Copies {
+        Copies {
+            made: Vec::new(),
+            refused: 0,
+            spare: Vec::new(),
+            begun: Begin::Ingress,
+            arrived: vec![Vec::new(); BATCH_MAX],
+        }
+    }
+
+    /// Before a batch runs.
+    ///
+    /// # Safety
+    /// The packets' frames are readable.
+    pub unsafe fn begin(&mut self, layout: &CopyLayout, begun: Begin, packets: &[Packet]) {
+        self.begun = begun;
+        if layout.keep_arrived {
+            for (packet, arrived) in packets.iter().zip(&mut self.arrived) {
+                arrived.clear();
+                if begun == Begin::Ingress {
+                    // SAFETY: as the caller promises.
+                    arrived.extend_from_slice(unsafe { packet.bytes() });
+                }
+            }
+        }
+    }
+
+    /// Takes back a copy that has run.
+    pub fn recycle(&mut self, copied: Copied) {
+        self.spare.push(copied);
+    }
+
+    fn push(&mut self, new: Copied, bytes: &[u8], image: &[u64]) -> Option<&mut [u64]> {
+        if self.made.len() >= MADE_MAX {
+            self.refused += 1;
+            return None;
+        }
+        let old = self.spare.pop().unwrap_or_else(|| Copied { bytes: Vec::new(), image: Vec::new(), ..new });
+        let mut copied = Copied { bytes: old.bytes, image: old.image, ..new };
+        copied.bytes.clear();
+        copied.bytes.extend_from_slice(bytes);
+        copied.image.clear();
+        copied.image.extend_from_slice(image);
+        self.made.push(copied);
+        self.made.last_mut().map(|c| c.image.as_mut_slice())
+    }
+}
+
+/// Puts what a copy brings along into the PHV with which it begins.
+///
+/// # Safety
+/// `phv` has room for the image of the layout.
+pub unsafe fn enter(layout: &CopyLayout, copied: &Copied, phv: *mut u64, now_us: u64) {
+    // SAFETY: as the caller promises.
+    let image = unsafe { std::slice::from_raw_parts_mut(phv, layout.image_limbs) };
+    image.copy_from_slice(&copied.image);
+    for &(begin, intrinsic, cell) in &layout.intrinsics {
+        if begin == copied.begin && copied.set & intrinsic_bit(intrinsic) == 0 {
+            let value = match intrinsic {
+                Intrinsic::IngressPort => copied.port.into(),
+                Intrinsic::PacketLength => copied.length as u64,
+                Intrinsic::IngressTimestamp | Intrinsic::EgressTimestamp => now_us,
+            };
+            cell.put(image, value);
+        }
+    }
+}
+
+/// Makes the copies of a statement. `cursor` is 0 unless they keep it; `id` says which replicas.
+///
+/// # Safety
+/// `ctx` is the running worker's; `site` is the index of one of its copy sites; `image` has the limbs that its layout
+/// says; `packet` is one of the running batch.
+pub unsafe extern "C" fn make_copies(
+    ctx: *mut Ctx,
+    site: u64,
+    image: *const u64,
+    packet: *const Packet,
+    cursor: u64,
+    id: u64,
+) {
+    // SAFETY: as the caller promises; nothing else uses the copies and the environment while generated code runs.
+    let (layout, copies, env, maker, packet, image) = unsafe {
+        let ctx = &*ctx;
+        let layout = &*ctx.copy_layout;
+        let image = std::slice::from_raw_parts(image, layout.image_limbs);
+        let maker = packet.offset_from(ctx.packets) as usize;
+        (layout, &mut *ctx.copies, &mut *ctx.env, maker, &*packet, image)
+    };
+    let site = &layout.sites[site as usize];
+    let kept = std::mem::take(&mut copies.arrived[maker]);
+    let frame: &[u8] = match site.frame {
+        CopyFrame::Arrived if layout.keep_arrived => &kept,
+        CopyFrame::Arrived if copies.begun == Begin::Egress => &[],
+        // SAFETY: packets of the running batch lie in its pool.
+        CopyFrame::Arrived | CopyFrame::Current => unsafe { packet.bytes() },
+    };
+    let new = |length: usize| Copied {
+        begin: site.begin,
+        made_in: site.made_in,
+        maker: maker as u32,
+        port: packet.ingress_port,
+        bytes: Vec::new(),
+        length,
+        image: Vec::new(),
+        set: site.set,
+    };
+    match &site.replicas {
+        None => {
+            copies.push(new(frame.len()), frame, image);
+        }
+        Some(replicas) => {
+            let destinations = env.destinations();
+            let targets = match replicas.list {
+                ReplicaList::Group => destinations.group(id),
+                ReplicaList::Session => destinations.session(id),
+            };
+            let length = targets.bytes_max.map_or(frame.len(), |max| frame.len().min(max as usize));
+            let bytes = &frame[..length.max(cursor as usize).min(frame.len())];
+            for replica in targets.replicas() {
+                let Some(image) = copies.push(new(length), bytes, image) else { continue };
+                if let Some(cell) = site.cursor {
+                    cell.put(image, cursor.min(length as u64));
+                }
+                for (cell, value) in [
+                    (replicas.port, replica.port),
+                    (replicas.instance, replica.instance),
+                    (replicas.class_of_service, targets.class_of_service),
+                ] {
+                    if let Some(cell) = cell {
+                        cell.put(image, value.into());
+                    }
+                }
+            }
+        }
+    }
+    copies.arrived[maker] = kept;
+}
