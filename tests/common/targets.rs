@@ -75,7 +75,7 @@ fn compiler(text: &str) -> &'static str {
 /// program.
 pub fn forward(text: &str, commands: &[&str], frames: &[Vec<u8>]) -> &'static str {
     match compile("fuzz.p4", text) {
-        Outcome::Refused(stage) => stage,
+        Outcome::Refused(stage, _) => stage,
         Outcome::Compiled { reference, optimised } => {
             let mut rng = Rng::new(digest(text));
             let mut program = reference.program().clone();
@@ -124,9 +124,11 @@ fn ir(text: &str) -> &'static str {
 
 fn packet_tests(text: &str) -> &'static str {
     match stf::parse(text) {
-        Err(error) => {
-            assert!(error.text.get(error.span.clone()).is_some(), "a place beyond the line: {error:?}");
-            assert!(!error.render("fuzz.stf").is_empty());
+        Err(errors) => {
+            for error in errors {
+                assert!(error.text.get(error.span.clone()).is_some(), "a place beyond the line: {error:?}");
+                assert!(!error.render("fuzz.stf").is_empty());
+            }
             "refused"
         }
         Ok(script) => {

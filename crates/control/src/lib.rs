@@ -5,7 +5,7 @@
 //! * [`stf`]: packet tests.
 //!
 //! This crate turns text into operations on the tables and the extern state of a [`p4jet_dataplane::Switch`]. It holds no
-//! table state of its own and never looks into a packet.
+//! table state of its own, and looks into a packet only to say how it differs from what a test expects.
 
 mod commands;
 mod error;

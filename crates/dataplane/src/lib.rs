@@ -9,5 +9,6 @@ mod switch;
 mod worker;
 
 pub use forward::{ForwardStats, Forwarder};
+pub use p4jet_interp::{Trace, TraceEvent};
 pub use switch::{EngineKind, Switch};
 pub use worker::{COPIES_MAX, GENERATIONS_MAX, Processed, Worker};

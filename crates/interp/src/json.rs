@@ -46,8 +46,9 @@ fn step(p: &Program, event: &TraceEvent) -> Value {
             json!({"step": "block", "kind": block.kind.name(), "name": block.name})
         }
         TraceEvent::Node { label } => json!({"step": "node", "label": label}),
-        TraceEvent::Extract { header, at_bit, fields: values, loc } => json!({
-            "step": "extract", "header": header_name(*header), "at_bit": at_bit, "fields": fields(p, values),
+        TraceEvent::Extract { header, at_bit, bits, fields: values, loc } => json!({
+            "step": "extract", "header": header_name(*header), "at_bit": at_bit, "bits": bits,
+            "fields": fields(p, values),
             "at": place(p, *loc),
         }),
         TraceEvent::TooShort { header, bits_needed, bits_available, loc } => json!({

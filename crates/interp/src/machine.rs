@@ -580,6 +580,7 @@ impl Run<'_, '_, '_> {
         self.tell(|run| TraceEvent::Extract {
             header: id,
             at_bit,
+            bits: run.frame.cursor - at_bit,
             fields: run.values(&header.fields.iter().map(|f| f.field).collect::<Vec<_>>()),
             loc,
         });

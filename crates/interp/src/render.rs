@@ -152,7 +152,7 @@ impl Teller<'_> {
                 let depth = if self.in_action { 4 } else { 1 };
                 self.line(depth, label, Loc(0));
             }
-            TraceEvent::Extract { header, at_bit, fields, loc } => {
+            TraceEvent::Extract { header, at_bit, fields, loc, .. } => {
                 let name = &p.headers[header.index()].name;
                 let place = bytes_text(&(*at_bit).into());
                 self.step(&format!("extract {name}, {place} into the frame"), *loc);

@@ -37,6 +37,8 @@ pub enum TraceEvent {
         header: HeaderId,
         /// Its first bit in the frame.
         at_bit: u64,
+        /// How many bits of the frame it took.
+        bits: u64,
         /// What its fields hold now.
         fields: Vec<(FieldId, BigUint)>,
         /// Where the program says so.

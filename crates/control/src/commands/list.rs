@@ -105,6 +105,16 @@ pub(crate) fn later(name: &str) -> Option<&'static str> {
     LATER.iter().find(|(known, _)| matches(known)).map(|(_, why)| *why)
 }
 
+/// Whether bmv2 has a command of that name, be it carried out here or not.
+pub(crate) fn is_command(name: &str) -> bool {
+    find(name).is_some() || later(name).is_some()
+}
+
+/// The names of the commands that p4jet carries out.
+pub(crate) fn command_names() -> impl Iterator<Item = &'static str> {
+    COMMANDS.iter().map(|spec| spec.name)
+}
+
 /// What `help` prints.
 pub(crate) fn help() -> String {
     let title = "Documented commands (type help <topic>):";

@@ -10,7 +10,7 @@ mod load;
 mod parse;
 mod show;
 
-pub(crate) use list::later;
+pub(crate) use list::{command_names, is_command};
 pub use load::LoadSummary;
 pub(crate) use parse::{Command, Named, check_default_action, check_entries_open, check_entry_action};
 
@@ -68,13 +68,18 @@ impl Control {
         self.reply(line).map(|reply| reply.text)
     }
 
+    /// Carries out one command. What one that reads prints; changes print nothing here.
+    pub(crate) fn execute_quietly(&mut self, line: &str) -> Result<String, CommandError> {
+        let command = LineParser::new(self.switch.program(), &self.names).parse(line)?;
+        if command.reads() {
+            return self.reply_to(command).map(|reply| reply.text);
+        }
+        self.perform(command).map(|_| String::new())
+    }
+
     pub(crate) fn reply(&mut self, line: &str) -> Result<Reply, CommandError> {
         let command = LineParser::new(self.switch.program(), &self.names).parse(line)?;
         self.reply_to(command)
-    }
-
-    pub(crate) fn answer(&mut self, command: Command<'_>) -> Result<String, CommandError> {
-        self.reply_to(command).map(|reply| reply.text)
     }
 
     /// Carries out a command and tells about it.

@@ -73,6 +73,11 @@ impl<'t> Cursor<'t> {
         column(self.text, self.at)
     }
 
+    /// The column of a byte of the line, 1-based.
+    pub(super) fn column_of(&self, position: usize) -> usize {
+        column(self.text, position)
+    }
+
     /// Takes `symbol` if it comes next.
     pub(super) fn eat(&mut self, symbol: &str) -> bool {
         self.skip_blanks();
@@ -112,6 +117,28 @@ impl<'t> Cursor<'t> {
         let column = self.column();
         let text = self.part(what)?;
         Ok(Name { text: text.to_string(), column })
+    }
+
+    /// All up to the next blank or comment, without quotes: an argument of a runtime command.
+    pub(super) fn word(&mut self) -> Result<Name> {
+        self.skip_blanks();
+        let column = self.column();
+        let mut text = String::new();
+        while let Some(next) = self.rest().chars().next().filter(|c| !c.is_whitespace() && *c != '#') {
+            if next != '"' {
+                text.push(next);
+                self.at += next.len_utf8();
+                continue;
+            }
+            let start = self.at;
+            let quoted = self.part("a name")?;
+            if quoted.contains(|c: char| c.is_whitespace() || c == '#') {
+                let message = format!("found `{quoted}`, expected a name without blanks and `#`");
+                return self.error(start..self.at, message);
+            }
+            text += quoted;
+        }
+        Ok(Name { text, column })
     }
 
     fn part(&mut self, what: &str) -> Result<&'t str> {
@@ -189,11 +216,15 @@ impl<'t> Cursor<'t> {
         Ok((self.decimal("a port number")?, column))
     }
 
-    /// A number; stars only in base 2 and 16. An IPv4 address is read as its eight hex digits (an extension).
+    /// A number; stars only in base 2 and 16. An IPv4 or MAC address is read as its hex digits (an extension).
     pub(super) fn number(&mut self, what: &str) -> Result<Number> {
         self.skip_blanks();
         let (start, column) = (self.at, self.column());
         let rest = self.rest();
+        if let Some((digits, len)) = mac_address(rest) {
+            self.at += len;
+            return Ok(Number { radix: 16, digits, column });
+        }
         let len =
             rest.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '*' | '.')).unwrap_or(rest.len());
         let word = &rest[..len];
@@ -282,4 +313,14 @@ impl<'t> Cursor<'t> {
         self.at = self.text.len();
         Ok((nibbles, false))
     }
+}
+
+/// The hex digits of a MAC address that the text begins with, and its length.
+fn mac_address(text: &str) -> Option<(String, usize)> {
+    const LEN: usize = "00:11:22:33:44:55".len();
+    let word = text.get(..LEN)?;
+    let parts: Vec<&str> = word.split(':').collect();
+    let is_byte = |part: &&str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
+    let ends = !text[LEN..].starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '*' | '_'));
+    (parts.len() == 6 && parts.iter().all(is_byte) && ends).then(|| (parts.concat(), LEN))
 }

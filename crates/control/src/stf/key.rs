@@ -18,7 +18,8 @@ impl Number {
         self.digits.bytes().filter(|b| *b == b'*').count()
     }
 
-    fn text(&self) -> String {
+    /// As written.
+    pub(super) fn text(&self) -> String {
         let prefix = match self.radix {
             16 => "0x",
             2 => "0b",
@@ -212,14 +213,17 @@ pub(super) fn find_key(keys: &[Key], field: &Match) -> Result<usize, String> {
         let rest = k.name.strip_suffix(end);
         rest.is_some_and(|rest| rest.ends_with('.') || rest.ends_with('$'))
     };
+    let last = |end: &str| keys.iter().rposition(|k| ends(k, end));
     position(&name)
         .or_else(|| position(&format!("{name}$")))
         .or_else(|| position(&format!("{name}.$valid$")))
         .or_else(|| valid.as_deref().and_then(position))
-        .or_else(|| keys.iter().rposition(|k| ends(k, &name)))
+        .or_else(|| keys.iter().rposition(|k| ends(k, &name) || ends(k, &format!("{name}$"))))
         // The same forms for a key whose name begins with the name of the headers' parameter.
-        .or_else(|| keys.iter().rposition(|k| ends(k, &format!("{name}.$valid$"))))
-        .or_else(|| valid.as_deref().and_then(|v| keys.iter().rposition(|k| ends(k, v))))
+        .or_else(|| last(&format!("{name}.$valid$")))
+        .or_else(|| valid.as_deref().and_then(last))
+        // `valid` alone is the last validity key.
+        .or_else(|| if name == "valid" { last("$valid$").or_else(|| position("$valid$")) } else { None })
         .ok_or_else(|| {
             let choices = unknown(&name, keys.iter().map(|k| k.name.as_str()), "key fields of the table are");
             format!("Invalid key field name ({}): {choices}", field.field.text)
@@ -267,6 +271,8 @@ mod tests {
     fn exact_values() {
         assert_eq!(check(MatchKind::Exact, 16, "0x0A"), "a");
         assert_eq!(check(MatchKind::Exact, 32, "10.0.0.1"), "a000001");
+        assert_eq!(check(MatchKind::Exact, 48, "02:00:00:00:0a:01"), "20000000a01");
+        assert!(check(MatchKind::Exact, 32, "02:00:00:00:0a:01").contains("does not fit in 32 bits"));
         assert_eq!(check(MatchKind::Exact, 16, "0x1*"), "found `0x1*`, expected a number without stars");
         assert_eq!(
             check(MatchKind::Exact, 8, "256"),
@@ -335,6 +341,9 @@ mod tests {
         assert_eq!(find("data"), Ok("data.$valid$"));
         assert_eq!(find("meta.x"), Ok("meta.x$"));
         assert_eq!(find("f"), Ok("b.f"), "the last by suffix");
+        assert_eq!(find("x"), Ok("meta.x$"));
+        assert_eq!(find("ip.$valid"), Ok("hdr.ip.$valid$"));
+        assert_eq!(find("valid"), Ok("data.$valid$"));
         assert!(
             find("th.dst")
                 .unwrap_err()

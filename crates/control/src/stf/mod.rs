@@ -1,7 +1,9 @@
 //! Packet tests in STF, the format of p4c's test suite: [`parse`] reads a script, [`run`] carries it out.
 
 mod cursor;
+mod decode;
 mod key;
+mod mismatch;
 mod parse;
 mod replay;
 mod report;
@@ -21,6 +23,8 @@ use std::ops::Range;
 pub struct Statement {
     /// 1-based.
     pub line: usize,
+    /// The line as it is written.
+    pub text: String,
     /// What it says.
     pub kind: StatementKind,
 }
@@ -90,53 +94,22 @@ pub enum StatementKind {
         /// What must hold; `None` only asks that the cell exists.
         check: Option<CounterCheck>,
     },
-    /// `counter_read counter index [cond number]`; with a condition (on the packets) an extension.
-    CounterRead {
-        /// The counter.
-        counter: Name,
-        /// Cell, or entry handle for a direct counter.
-        index: u32,
-        /// What must hold.
-        check: Option<(Cond, u128)>,
-    },
-    /// `counter_write counter index packets bytes`
-    CounterWrite {
-        /// The counter.
-        counter: Name,
-        /// Cell, or entry handle for a direct counter.
-        index: u32,
-        /// New count of packets.
-        packets: u64,
-        /// New count of bytes.
-        bytes: u64,
-    },
-    /// `register_read register index [cond number]`; with a condition an extension.
-    RegisterRead {
+    /// `check_register register(index) cond number`, an extension.
+    CheckRegister {
         /// The register.
         register: Name,
-        /// Cell.
+        /// Which of its cells.
         index: u32,
-        /// What must hold.
-        check: Option<(Cond, u128)>,
-    },
-    /// `register_write register index value`
-    RegisterWrite {
-        /// The register.
-        register: Name,
-        /// Cell.
-        index: u32,
-        /// New value.
+        /// The comparison.
+        cond: Cond,
+        /// What the cell is compared with.
         value: Number,
     },
-    /// `register_reset register`
-    RegisterReset {
-        /// The register.
-        register: Name,
-    },
-    /// A statement of the language that p4jet does not carry out yet: multicast, clone sessions, meters.
-    Unsupported {
-        /// Its keyword.
-        command: String,
+    /// A runtime command, in its own words. STF has those for multicast, clone sessions, counters, registers and meters;
+    /// the others are an extension. One that reads prints and checks nothing.
+    Command {
+        /// The keyword and the arguments, without quotes.
+        words: Vec<Name>,
     },
 }
 

@@ -2,45 +2,32 @@
 
 use super::cursor::Cursor;
 use super::{
-    Call, Cond, CounterCheck, CounterIndex, Match, MatchValue, Number, Pattern, Statement, StatementKind,
-    StfError,
+    Call, Cond, CounterCheck, CounterIndex, Match, MatchValue, Name, Number, Pattern, Statement,
+    StatementKind, StfError,
 };
+use crate::commands::{command_names, is_command};
 use crate::error::count;
 use crate::names::unknown;
 
 type Result<T> = std::result::Result<T, StfError>;
 
-/// Reads a script. The error is that of the first wrong line.
-pub fn parse(text: &str) -> Result<Vec<Statement>> {
-    let mut statements = Vec::new();
+/// Reads a script. The errors are those of all wrong lines, one each.
+pub fn parse(text: &str) -> std::result::Result<Vec<Statement>, Vec<StfError>> {
+    let (mut statements, mut errors) = (Vec::new(), Vec::new());
     for (text, line) in text.lines().zip(1..) {
         let mut cursor = Cursor::new(text, line);
         if cursor.at_end() {
             continue;
         }
-        let kind = statement(&mut cursor)?;
-        statements.push(Statement { line, kind });
+        match statement(&mut cursor) {
+            Ok(kind) => statements.push(Statement { line, text: text.to_string(), kind }),
+            Err(error) => errors.push(error),
+        }
     }
-    Ok(statements)
+    if errors.is_empty() { Ok(statements) } else { Err(errors) }
 }
 
-/// Statements that are commands of `simple_switch_CLI` which p4jet has not yet, with their arguments: `N` a name, `n` a
-/// number, `n*` any count of numbers, `r*` any count of rates.
-const LATER: &[(&str, &str)] = &[
-    ("mirroring_add", "nn"),
-    ("mirroring_add_mc", "nn"),
-    ("mirroring_delete", "n"),
-    ("mirroring_get", "n"),
-    ("mc_mgrp_create", "n"),
-    ("mc_node_create", "nn*"),
-    ("mc_node_update", "nn*"),
-    ("mc_node_associate", "nn"),
-    ("meter_get_rates", "Nn"),
-    ("meter_set_rates", "Nnr*"),
-    ("meter_array_set_rates", "Nr*"),
-];
-
-/// The others.
+/// The statements that are no runtime commands.
 const KEYWORDS: &[&str] = &[
     "add",
     "setdefault",
@@ -50,11 +37,7 @@ const KEYWORDS: &[&str] = &[
     "no_packet",
     "wait",
     "check_counter",
-    "counter_read",
-    "counter_write",
-    "register_read",
-    "register_write",
-    "register_reset",
+    "check_register",
 ];
 
 fn statement(c: &mut Cursor<'_>) -> Result<StatementKind> {
@@ -80,39 +63,20 @@ fn statement(c: &mut Cursor<'_>) -> Result<StatementKind> {
         "no_packet" => StatementKind::NoPacket,
         "wait" => StatementKind::Wait,
         "check_counter" => check_counter(c)?,
-        "counter_read" => {
-            let counter = c.name("a counter name")?;
-            let index = c.small("an index")?;
-            StatementKind::CounterRead { counter, index, check: condition(c)? }
-        }
-        "counter_write" => {
-            let counter = c.name("a counter name")?;
-            let index = c.small("an index")?;
-            let packets = c.small("a number of packets")?;
-            StatementKind::CounterWrite { counter, index, packets, bytes: c.small("a number of bytes")? }
-        }
-        "register_read" => {
-            let register = c.name("a register name")?;
-            let index = c.small("an index")?;
-            StatementKind::RegisterRead { register, index, check: condition(c)? }
-        }
-        "register_write" => {
-            let register = c.name("a register name")?;
-            let index = c.small("an index")?;
-            StatementKind::RegisterWrite { register, index, value: c.number("a value")? }
-        }
-        "register_reset" => StatementKind::RegisterReset { register: c.name("a register name")? },
-        other => match LATER.iter().find(|(name, _)| *name == other) {
-            Some((_, arguments)) => {
-                later_arguments(c, arguments)?;
-                StatementKind::Unsupported { command: keyword }
+        "check_register" => check_register(c)?,
+        other if is_command(other) => {
+            let column = c.column_of(start);
+            let mut words = vec![Name { text: keyword, column }];
+            while !c.at_end() {
+                words.push(c.word()?);
             }
-            None => {
-                let names = KEYWORDS.iter().copied().chain(LATER.iter().map(|(name, _)| *name));
-                let choices = unknown(other, names, "statements are");
-                return c.error(start..end, format!("found `{other}`, expected a statement: {choices}"));
-            }
-        },
+            return Ok(StatementKind::Command { words });
+        }
+        other => {
+            let names = KEYWORDS.iter().copied().chain(command_names());
+            let choices = unknown(other, names, "statements are");
+            return c.error(start..end, format!("found `{other}`, expected a statement: {choices}"));
+        }
     };
     c.end()?;
     Ok(kind)
@@ -164,7 +128,7 @@ fn call(c: &mut Cursor<'_>) -> Result<Call> {
     Ok(Call { action, args: arguments(c)? })
 }
 
-fn arguments(c: &mut Cursor<'_>) -> Result<Vec<(Option<super::Name>, Number)>> {
+fn arguments(c: &mut Cursor<'_>) -> Result<Vec<(Option<Name>, Number)>> {
     c.need("(", "`(` and the action's arguments")?;
     let mut args = Vec::new();
     if c.eat(")") {
@@ -237,54 +201,26 @@ fn check_counter(c: &mut Cursor<'_>) -> Result<StatementKind> {
     } else {
         return c.expected("`packets` or `bytes`");
     };
-    let Some((cond, value)) = condition(c)? else {
-        return c.expected("one of `==`, `!=`, `<`, `<=`, `>`, `>=`");
-    };
+    let cond = condition(c)?;
+    let value = c.plain_number("a number")?;
     Ok(StatementKind::CheckCounter { counter, index, check: Some(CounterCheck { bytes, cond, value }) })
 }
 
-/// `cond number`, if the statement goes on.
-fn condition(c: &mut Cursor<'_>) -> Result<Option<(Cond, u128)>> {
-    if c.at_end() {
-        return Ok(None);
-    }
+fn check_register(c: &mut Cursor<'_>) -> Result<StatementKind> {
+    let register = c.name("a register name")?;
+    c.need("(", "`(` and an index")?;
+    let index = c.small("an index")?;
+    c.need(")", "`)`")?;
+    let cond = condition(c)?;
+    Ok(StatementKind::CheckRegister { register, index, cond, value: c.number("a number")? })
+}
+
+fn condition(c: &mut Cursor<'_>) -> Result<Cond> {
     // Longer ones first.
     for cond in [Cond::Eq, Cond::Ne, Cond::Le, Cond::Ge, Cond::Lt, Cond::Gt] {
         if c.eat(cond.text()) {
-            return Ok(Some((cond, c.plain_number("a number")?)));
+            return Ok(cond);
         }
     }
     c.expected("one of `==`, `!=`, `<`, `<=`, `>`, `>=`")
-}
-
-fn later_arguments(c: &mut Cursor<'_>, shape: &str) -> Result<()> {
-    let mut shape = shape.chars().peekable();
-    while let Some(kind) = shape.next() {
-        let many = shape.next_if_eq(&'*').is_some();
-        if many && c.at_end() {
-            break;
-        }
-        loop {
-            match kind {
-                'N' => drop(c.name("a name")?),
-                'r' => rate(c)?,
-                _ => drop(c.plain_number("a number")?),
-            }
-            if !many || c.at_end() {
-                break;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// `0.125:9000`
-fn rate(c: &mut Cursor<'_>) -> Result<()> {
-    c.decimal("a rate (`rate:burst`)")?;
-    if c.eat(".") {
-        c.decimal("the fraction of a rate")?;
-    }
-    c.need(":", "`:` and a burst size")?;
-    c.decimal("a burst size")?;
-    Ok(())
 }

@@ -63,26 +63,34 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// How a packet differs from what was expected: one line, and the lines that show it. `None` if it does not.
-pub(super) fn compare(pattern: &Pattern, got: &[u8]) -> Option<(String, String)> {
+/// How a packet differs from what was expected, as bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Difference {
+    /// In one line.
+    pub message: String,
+    /// The lines that show it.
+    pub detail: String,
+    /// Whether all bytes that both have agree.
+    pub length_only: bool,
+}
+
+/// How a packet differs from what was expected. `None` if it does not.
+pub(super) fn compare(pattern: &Pattern, got: &[u8]) -> Option<Difference> {
     let nibble = |i: usize| if i.is_multiple_of(2) { got[i / 2] >> 4 } else { got[i / 2] & 15 };
     let differs = |i: &usize| pattern.nibbles[*i].is_some_and(|n| n != nibble(*i));
     let common = pattern.nibbles.len().min(got.len() * 2);
     let expected_bytes = pattern.nibbles.len().div_ceil(2);
-    if let Some(at) = (0..common).find(differs) {
+    let (message, at, length_only) = if let Some(at) = (0..common).find(differs) {
         let at = at / 2;
-        let message = format!("byte {at} is {:02x}, expected {}", got[at], digits(pattern, at));
-        return Some((message, show(pattern, got, at)));
-    }
-    if pattern.nibbles.len() > common {
-        let message = format!("{}, expected at least {expected_bytes}", count(got.len(), "byte"));
-        return Some((message, show(pattern, got, got.len())));
-    }
-    if pattern.exact && got.len() * 2 > pattern.nibbles.len() {
-        let message = format!("{}, expected {expected_bytes}", count(got.len(), "byte"));
-        return Some((message, show(pattern, got, expected_bytes)));
-    }
-    None
+        (format!("byte {at} is {:02x}, expected {}", got[at], digits(pattern, at)), at, false)
+    } else if pattern.nibbles.len() > common {
+        (format!("{}, expected at least {expected_bytes}", count(got.len(), "byte")), got.len(), true)
+    } else if pattern.exact && got.len() * 2 > pattern.nibbles.len() {
+        (format!("{}, expected {expected_bytes}", count(got.len(), "byte")), expected_bytes, true)
+    } else {
+        return None;
+    };
+    Some(Difference { message, detail: show(pattern, got, at), length_only })
 }
 
 /// The two hex digits of a byte as the script has them.
@@ -115,6 +123,12 @@ fn show(pattern: &Pattern, got: &[u8], at: usize) -> String {
     )
 }
 
+/// A packet that nothing is compared with.
+pub(super) fn show_frame(frame: &[u8]) -> String {
+    let dots = if frame.len() > SHOWN_MAX { "..." } else { "" };
+    format!("  got      {}{dots}\n", hex(&frame[..frame.len().min(SHOWN_MAX)]))
+}
+
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
@@ -126,7 +140,9 @@ mod tests {
 
     fn check(pattern: &str, got: &[u8]) -> Option<(String, String)> {
         match parse(&format!("expect 1 {pattern}")).unwrap().remove(0).kind {
-            StatementKind::Expect { pattern: Some(pattern), .. } => compare(&pattern, got),
+            StatementKind::Expect { pattern: Some(pattern), .. } => {
+                compare(&pattern, got).map(|d| (d.message, d.detail))
+            }
             other => panic!("{other:?}"),
         }
     }

@@ -1,8 +1,9 @@
 //! Carries a script out.
 
 use super::key::{find_key, key_match, omitted};
-use super::replay::{Fresh, replay};
-use super::report::{Failure, StfOutcome, compare, hex};
+use super::mismatch::{Input, Mismatch, MismatchKind, Sent, describe};
+use super::replay::Fresh;
+use super::report::{Failure, StfOutcome, compare};
 use super::{Call, CounterCheck, CounterIndex, Match, Name, Pattern, Statement, StatementKind};
 use crate::Control;
 use crate::commands::{Command, Named, check_default_action, check_entries_open, check_entry_action};
@@ -25,12 +26,6 @@ impl Device for Worker {
         self.process_one(ingress_port, frame)
     }
 }
-
-/// Most traces in one outcome: they are long.
-const TRACES_MAX: usize = 2;
-
-/// Most bytes of an unexpected packet in a one-line message.
-const MESSAGE_BYTES_MAX: usize = 32;
 
 /// Carries a script out. Statements take effect in order; the packets that left are compared with those expected, port
 /// by port, at the end. A statement that fails (an unknown table) ends it.
@@ -63,21 +58,16 @@ fn run_with(
         labels: HashMap::new(),
         inputs: Vec::new(),
         sent: BTreeMap::new(),
+        mismatches: Vec::new(),
         expected: BTreeMap::new(),
         mentioned: BTreeSet::new(),
         outcome: StfOutcome::default(),
     };
-    for statement in script {
-        if !runner.statement(statement) {
-            return runner.outcome;
-        }
+    if script.iter().all(|statement| runner.statement(statement)) {
+        runner.compare();
     }
-    let mut failures = runner.compare();
-    if let Some(fresh) = fresh {
-        runner.trace(&mut failures, script, fresh);
-    }
-    let mut outcome = runner.outcome;
-    outcome.failures.extend(failures.into_iter().map(|(failure, _)| failure));
+    let Runner { mismatches, inputs, mut outcome, .. } = runner;
+    outcome.failures.extend(describe(mismatches, &inputs, script, fresh));
     outcome.failures.sort_by_key(|failure| failure.line);
     outcome
 }
@@ -98,25 +88,12 @@ struct Runner<'a, D> {
     inputs: Vec<Input>,
     /// By port.
     sent: BTreeMap<u32, Vec<Sent>>,
+    mismatches: Vec<Mismatch<'a>>,
     /// By port: line and pattern.
     expected: BTreeMap<u32, Vec<(usize, Option<&'a Pattern>)>>,
     /// Ports that some statement names: only on these an unexpected packet is a failure.
     mentioned: BTreeSet<u32>,
     outcome: StfOutcome,
-}
-
-/// A packet of the script.
-struct Input {
-    line: usize,
-    /// What became of it, for messages.
-    fate: String,
-}
-
-/// A packet that left.
-struct Sent {
-    /// Index of the packet it came from.
-    input: usize,
-    frame: Vec<u8>,
 }
 
 /// What is wrong with a statement, and where in its line.
@@ -155,8 +132,8 @@ impl<'a, D: Device> Runner<'a, D> {
             return true;
         };
         let place = wrong.column.map_or(String::new(), |c| format!("column {c}: "));
-        let failure =
-            Failure { line: statement.line, message: place + &wrong.message, detail: String::new() };
+        let detail = wrong.column.map_or(String::new(), |column| caret(&statement.text, column));
+        let failure = Failure { line: statement.line, message: place + &wrong.message, detail };
         self.outcome.failures.push(failure);
         wrong.goes_on
     }
@@ -202,7 +179,7 @@ impl<'a, D: Device> Runner<'a, D> {
                 self.mentioned.insert(*port);
                 self.expected.entry(*port).or_default().push((statement.line, pattern.as_ref()));
             }
-            StatementKind::NoPacket => self.no_packet()?,
+            StatementKind::NoPacket => self.no_packet(statement.line),
             StatementKind::Wait => {}
             StatementKind::CheckCounter { counter, index, check } => {
                 self.outcome.checks += 1;
@@ -210,55 +187,26 @@ impl<'a, D: Device> Runner<'a, D> {
                 let index = self.counter_index(id, index)?;
                 self.check_counter(counter, id, index, check.as_ref())?;
             }
-            StatementKind::CounterRead { counter, index, check } => {
-                let id = self.find(counter, |names| &names.counters).map(InstanceId)?;
-                let check = check.map(|(cond, value)| CounterCheck { bytes: false, cond, value });
-                self.outcome.checks += usize::from(check.is_some());
-                let named = Named { typed: counter.text.as_str(), id };
-                self.outcome.output +=
-                    &self.control.answer(Command::CounterRead { counter: named, index: *index })?;
-                self.check_counter(counter, id, *index, check.as_ref())?;
-            }
-            StatementKind::CounterWrite { counter, index, packets, bytes } => {
-                let id = self.find(counter, |names| &names.counters).map(InstanceId)?;
-                let counter = Named { typed: counter.text.as_str(), id };
-                let command =
-                    Command::CounterWrite { counter, index: *index, packets: *packets, bytes: *bytes };
-                self.control.perform(command)?;
-            }
-            StatementKind::RegisterRead { register, index, check } => {
-                let id = self.find(register, |names| &names.registers).map(InstanceId)?;
-                let named = Named { typed: register.text.as_str(), id };
-                let command = Command::RegisterRead { register: named, index: Some(*index) };
-                self.outcome.output += &self.control.answer(command)?;
-                if let Some((cond, wanted)) = check {
-                    self.outcome.checks += 1;
-                    let found = self.control.register_value(id, *index)?;
-                    if !cond.holds(&found, &(*wanted).into()) {
-                        let name = &register.text;
-                        let message =
-                            format!("{name}[{index}] is {found}, expected {} {wanted}", cond.text());
-                        return Err(check_failed(message));
-                    }
-                }
-            }
-            StatementKind::RegisterWrite { register, index, value } => {
+            StatementKind::CheckRegister { register, index, cond, value } => {
+                self.outcome.checks += 1;
                 let id = self.find(register, |names| &names.registers).map(InstanceId)?;
                 let InstanceKind::Register { width, .. } = self.control.program().instances[id.index()].kind
                 else {
                     unreachable!("the index of registers holds registers");
                 };
-                let value = value.value(width).map_err(at(value.column))?;
-                let register = Named { typed: register.text.as_str(), id };
-                self.control.perform(Command::RegisterWrite { register, index: *index, value })?;
+                let wanted = value.value(width).map_err(at(value.column))?;
+                let found = self.control.register_value(id, *index)?;
+                if !cond.holds(&found, &wanted) {
+                    let (name, cond) = (&register.text, cond.text());
+                    return Err(check_failed(format!(
+                        "register {name}({index}) is {found} ({found:#x}), expected {cond} {}",
+                        value.text()
+                    )));
+                }
             }
-            StatementKind::RegisterReset { register } => {
-                let id = self.find(register, |names| &names.registers).map(InstanceId)?;
-                self.control.perform(Command::RegisterReset(id))?;
-            }
-            StatementKind::Unsupported { command } => {
-                let why = crate::commands::later(command).unwrap_or("it comes later");
-                return Err(format!("not supported yet: {command} ({why})").into());
+            StatementKind::Command { words } => {
+                let printed = self.command(words)?;
+                self.outcome.output += &printed;
             }
         }
         Ok(())
@@ -383,35 +331,39 @@ impl<'a, D: Device> Runner<'a, D> {
         self.mentioned.insert(port);
         self.outcome.packets += 1;
         let processed = self.device.process(port, frame);
-        let fate = fate(&processed);
         let input = self.inputs.len();
-        for (port, frame) in processed.sent {
-            self.sent.entry(port).or_default().push(Sent { input, frame });
+        for (output, (port, frame)) in processed.sent.iter().enumerate() {
+            self.sent.entry(*port).or_default().push(Sent { input, output, frame: frame.clone() });
         }
-        self.inputs.push(Input { line, fate });
+        self.inputs.push(Input { line, port, processed });
     }
 
-    fn no_packet(&mut self) -> Result<(), Wrong> {
+    /// The packets, on all ports, that left although no `expect` so far is for them: of each port the first.
+    fn no_packet(&mut self, line: usize) {
         self.outcome.checks += 1;
         for (port, sent) in &self.sent {
-            let expected = self.expected.get(port).map_or(0, Vec::len);
-            if let Some(extra) = sent.get(expected) {
-                let message = format!("expected no packet, but {}", self.unexpected(*port, expected, extra));
-                return Err(check_failed(message));
+            let index = self.expected.get(port).map_or(0, Vec::len);
+            if let Some(extra) = sent.get(index) {
+                let kind = MismatchKind::Unwanted(extra.clone());
+                self.mismatches.push(Mismatch { line, port: *port, index, kind });
+                return;
             }
         }
-        Ok(())
     }
 
-    fn unexpected(&self, port: u32, index: usize, sent: &Sent) -> String {
-        let shown = &sent.frame[..sent.frame.len().min(MESSAGE_BYTES_MAX)];
-        let dots = if shown.len() < sent.frame.len() { "..." } else { "" };
-        let line = self.inputs[sent.input].line;
-        format!(
-            "port {port}, packet {}: {}{dots} came (from the packet of line {line})",
-            index + 1,
-            hex(shown)
-        )
+    /// Carries a runtime command out; what it prints if it reads.
+    fn command(&mut self, words: &[Name]) -> Result<String, Wrong> {
+        let (mut line, mut starts) = (String::new(), Vec::new());
+        for word in words {
+            starts.push(line.len());
+            line = line + &word.text + " ";
+        }
+        self.control.execute_quietly(line.trim_end()).map_err(|error| {
+            let Some(span) = error.span else { return error.into() };
+            // What is missing at the end is told without a place.
+            let word = starts.iter().rposition(|start| *start <= span.start).filter(|_| !span.is_empty());
+            Wrong { column: word.map(|i| words[i].column), message: error.message, goes_on: false }
+        })
     }
 
     fn counter_index(&self, id: InstanceId, index: &CounterIndex) -> Result<u32, Wrong> {
@@ -461,112 +413,67 @@ impl<'a, D: Device> Runner<'a, D> {
         Err(check_failed(format!("counter {name}({index}) has {found} {unit}{s}, expected {cond} {value}")))
     }
 
-    /// Compares what left with what was expected: the failures in the order of their lines, each with the index of the
-    /// packet that it is about.
-    fn compare(&self) -> Vec<(Failure, Option<usize>)> {
-        let mut failures = Vec::new();
+    /// Compares what left with what was expected.
+    fn compare(&mut self) {
+        let mut mismatches = Vec::new();
         for port in &self.mentioned {
             let sent = self.sent.get(port).map_or(&[][..], Vec::as_slice);
             let expected = self.expected.get(port).map_or(&[][..], Vec::as_slice);
             for index in 0..sent.len().max(expected.len()) {
-                let failure = match (expected.get(index), sent.get(index)) {
-                    (Some((line, pattern)), Some(sent)) => {
-                        pattern.and_then(|p| compare(p, &sent.frame)).map(|(message, detail)| {
-                            let message = format!("port {port}, packet {}: {message}", index + 1);
-                            (Failure { line: *line, message, detail }, Some(sent.input))
-                        })
-                    }
-                    (Some((line, _)), None) => {
-                        // Scripts expect a packet after they send it.
-                        let input = self.inputs.iter().rposition(|i| i.line < *line);
-                        let fate = input.map(|i| &self.inputs[i]);
-                        let fate = fate.map_or(String::new(), |i| {
-                            format!(" (the packet of line {} {})", i.line, i.fate)
-                        });
-                        let message =
-                            format!("port {port}, packet {}: expected a packet, none came{fate}", index + 1);
-                        Some((Failure { line: *line, message, detail: String::new() }, input))
-                    }
-                    (None, Some(sent)) => {
-                        let message =
-                            format!("expected no more packets, but {}", self.unexpected(*port, index, sent));
-                        let detail = format!("  got      {}\n", hex(&sent.frame));
-                        let line = self.inputs[sent.input].line;
-                        Some((Failure { line, message, detail }, Some(sent.input)))
-                    }
-                    (None, None) => None,
+                let (line, kind) = match (expected.get(index), sent.get(index)) {
+                    (Some((line, pattern)), Some(sent)) => match pattern {
+                        Some(pattern) if compare(pattern, &sent.frame).is_some() => {
+                            let other = self.expected_elsewhere(*port, index, &sent.frame);
+                            (*line, MismatchKind::Differs(pattern, sent.clone(), other))
+                        }
+                        _ => continue,
+                    },
+                    (Some((line, pattern)), None) => (*line, self.missing(*line, *pattern)),
+                    (None, Some(sent)) => (self.inputs[sent.input].line, MismatchKind::Extra(sent.clone())),
+                    (None, None) => continue,
                 };
-                failures.extend(failure);
+                mismatches.push(Mismatch { line, port: *port, index, kind });
             }
         }
-        failures.sort_by_key(|(failure, _)| failure.line);
-        failures
+        self.mismatches.extend(mismatches);
+        self.mismatches.sort_by_key(|mismatch| mismatch.line);
     }
 
-    /// Adds the traces of the first packets that failed.
-    fn trace(&self, failures: &mut [(Failure, Option<usize>)], script: &[Statement], fresh: Fresh<'_>) {
-        // By failure; a packet that several are about is traced once.
-        let mut wanted: Vec<(&mut Failure, usize)> = Vec::new();
-        for (failure, input) in failures {
-            if let Some(input) = *input
-                && wanted.len() < TRACES_MAX
-                && wanted.iter().all(|(_, other)| *other != input)
-            {
-                wanted.push((failure, input));
-            }
-        }
-        if wanted.is_empty() {
-            return;
-        }
-        let inputs: Vec<usize> = wanted.iter().map(|(_, input)| *input).collect();
-        let replayed = match replay(script, &inputs, fresh) {
-            Ok(replayed) => replayed,
-            Err(why) => {
-                wanted[0].0.detail += &format!("  no trace: {why}\n");
-                return;
-            }
-        };
-        for (failure, input) in wanted {
-            let Some(replayed) = replayed.get(&input) else { continue };
-            failure.detail += &replayed.trace;
-            let again = fate(&replayed.processed);
-            let left: Vec<_> = replayed.processed.sent.iter().map(|(p, f)| (*p, f.as_slice())).collect();
-            let before = &self.inputs[input].fate;
-            if again != *before || left != self.left(input) {
-                failure.detail += &format!(
-                    "  note: the trace is of the interpreter, where the packet {again}; in the test it {before}{}\n",
-                    if again == *before { ", with other bytes" } else { "" }
-                );
-            }
-        }
+    /// The line that expects this frame on the port, in place of one that came instead.
+    fn expected_elsewhere(&self, port: u32, index: usize, frame: &[u8]) -> Option<usize> {
+        let sent = self.sent.get(&port)?;
+        let others = self.expected.get(&port)?.iter().zip(sent).enumerate().filter(|(i, _)| *i != index);
+        let mut unmet = others.filter_map(|(_, ((line, pattern), sent))| {
+            let pattern = pattern.filter(|p| compare(p, &sent.frame).is_some())?;
+            compare(pattern, frame).is_none().then_some(*line)
+        });
+        unmet.next()
     }
 
-    /// What left of a packet.
-    fn left(&self, input: usize) -> Vec<(u32, &[u8])> {
-        let all = self.sent.iter().flat_map(|(port, sent)| sent.iter().map(|s| (*port, s)));
-        all.filter(|(_, s)| s.input == input).map(|(port, s)| (port, s.frame.as_slice())).collect()
+    fn missing(&self, line: usize, pattern: Option<&'a Pattern>) -> MismatchKind<'a> {
+        // What left by a port where nothing is expected of it.
+        let idle = self.sent.iter().flat_map(|(port, sent)| {
+            let expected = self.expected.get(port).map_or(0, Vec::len);
+            sent.iter().skip(expected).map(|sent| (*port, sent))
+        });
+        let idle: Vec<(u32, &Sent)> = idle.collect();
+        // Scripts expect a packet after they send it.
+        let input = self.inputs.iter().rposition(|i| i.line < line);
+        let fits = |sent: &Sent| pattern.is_some_and(|p| compare(p, &sent.frame).is_none());
+        let instead = idle
+            .iter()
+            .find(|(_, sent)| fits(sent))
+            .or_else(|| idle.iter().find(|(_, sent)| pattern.is_some() && Some(sent.input) == input));
+        let instead = instead.map(|(port, sent)| (*port, (*sent).clone()));
+        MismatchKind::Missing { pattern, instead, input }
     }
 }
 
-/// What became of a packet, for messages.
-fn fate(processed: &Processed) -> String {
-    let left = match processed.sent.as_slice() {
-        [] => None,
-        [(port, _)] => Some(format!("left by port {port}")),
-        sent => {
-            let ports: Vec<_> = sent.iter().map(|(port, _)| port.to_string()).collect();
-            Some(format!("left by ports {}", ports.join(", ")))
-        }
-    };
-    let dropped = match processed.dropped.as_slice() {
-        [] => None,
-        reasons => Some(format!("was dropped: {}", reasons.join("; "))),
-    };
-    match (left, dropped) {
-        (None, None) => "went nowhere".to_string(),
-        (Some(fate), None) | (None, Some(fate)) => fate,
-        (Some(left), Some(dropped)) => format!("{left}; a copy {dropped}"),
-    }
+/// A line with a mark under a column.
+fn caret(text: &str, column: usize) -> String {
+    // A tab in the line stays one in front of the mark, so that the two stay aligned.
+    let blank: String = text.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+    format!("  | {text}\n  | {blank}^\n")
 }
 
 /// An object by its name: by dotted suffix, or else the only one whose name ends in the text.
