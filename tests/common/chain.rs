@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 /// How far a program came.
 pub enum Outcome {
-    /// The stage that refused it, and what it said.
-    Refused(&'static str, String),
+    /// The stage that refused it.
+    Refused(&'static str),
     /// Machine code was made: switches with the program as it was lowered and as the passes left it.
     Compiled { reference: Arc<Switch>, optimised: Arc<Switch> },
 }
@@ -25,7 +25,7 @@ pub fn compile(name: &str, text: &str) -> Outcome {
     let refuse = |stage, diagnostics: &[Diagnostic]| {
         let text = render(diagnostics, &sources, false);
         assert!(text.contains("error"), "refused by `{stage}` without a reason:\n{text}");
-        Outcome::Refused(stage, text)
+        Outcome::Refused(stage)
     };
     if is_wrong(&diagnostics) {
         return refuse("parse", &diagnostics);
@@ -34,7 +34,7 @@ pub fn compile(name: &str, text: &str) -> Outcome {
     diagnostics.extend(more);
     let Some(typed) = typed else { return refuse("analyse", &diagnostics) };
     let Some(architecture) = p4jet_arch::detect(&typed) else {
-        return Outcome::Refused("architecture", String::new());
+        return Outcome::Refused("architecture");
     };
     let lowered = match p4jet_lower::lower(&typed, architecture, name) {
         Ok(program) => program,
@@ -54,10 +54,10 @@ pub fn compile(name: &str, text: &str) -> Outcome {
     let switches = Switch::new(lowered).and_then(|reference| Ok((reference, Switch::new(program)?)));
     let (reference, optimised) = match switches {
         Ok(pair) => pair,
-        Err(why) => return Outcome::Refused("tables", why),
+        Err(_) => return Outcome::Refused("tables"),
     };
     match optimised.code() {
         Ok(_) => Outcome::Compiled { reference, optimised },
-        Err(why) => Outcome::Refused("machine code", why.message),
+        Err(_) => Outcome::Refused("machine code"),
     }
 }

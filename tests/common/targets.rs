@@ -75,7 +75,7 @@ fn compiler(text: &str) -> &'static str {
 /// program.
 pub fn forward(text: &str, commands: &[&str], frames: &[Vec<u8>]) -> &'static str {
     match compile("fuzz.p4", text) {
-        Outcome::Refused(stage, _) => stage,
+        Outcome::Refused(stage) => stage,
         Outcome::Compiled { reference, optimised } => {
             let mut rng = Rng::new(digest(text));
             let mut program = reference.program().clone();
