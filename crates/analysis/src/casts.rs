@@ -93,13 +93,20 @@ impl Checker {
                     return Ok(Expr { ty: target, kind, span });
                 }
                 kind => {
-                    return Ok(Expr {
-                        ty: target.clone(),
-                        kind: ExprKind::Cast(Box::new(Expr { kind, ..expr })),
-                        span,
-                    });
+                    let inner = crate::integers::sized(Expr { kind, ..expr });
+                    return Ok(Expr { ty: target.clone(), kind: ExprKind::Cast(Box::new(inner)), span });
                 }
             }
+        }
+        // The specification asks for a cast in the next two; programs rely on what p4c takes.
+        if let (Type::Integer, ExprKind::Int(value), Type::New(_)) = (&expr.ty, &expr.kind, &target)
+            && let base @ (Type::Bit(_) | Type::Int(_)) = self.base(&target)
+        {
+            let value = value.clone();
+            return Ok(Expr { ty: target, ..self.fit(value, &base, span) });
+        }
+        if target == Type::Integer && matches!(expr.ty, Type::Bit(_) | Type::Int(_)) {
+            return Ok(self.cast_value(expr, target));
         }
         // A serializable enum to its underlying type.
         if let Type::Enum(id) = &expr.ty
@@ -108,7 +115,7 @@ impl Checker {
             if underlying == target {
                 return Ok(self.cast_value(expr, target));
             }
-            if target == Type::Integer && is_value(&expr) {
+            if target == Type::Integer {
                 return Ok(self.cast_value(expr, target));
             }
         }
@@ -246,8 +253,7 @@ impl Checker {
             (Type::Bit(_), Type::Bit(_)) | (Type::Int(_), Type::Int(_)) => true,
             (Type::Bit(a), Type::Int(b)) | (Type::Int(a), Type::Bit(b)) => a == b,
             (Type::Integer, Type::Bit(_) | Type::Int(_)) => true,
-            // `int` exists at compile time only.
-            (Type::Bit(_) | Type::Int(_), Type::Integer) => is_value(expr),
+            (Type::Bit(_) | Type::Int(_), Type::Integer) => true,
             // One step out of a `type`, or into one; `int` gets its width on the way in.
             (Type::New(id), _) if self.prog.new_types[id.index()].ty == *target => true,
             (_, Type::New(id)) => {

@@ -96,6 +96,10 @@ pub(crate) struct Checker {
     pub(crate) open: Vec<Open>,
     /// Control-plane names in use: by the object around them and the kind of thing.
     pub(crate) control_names: HashMap<(String, &'static str, String), Span>,
+    /// Match kinds that the user's files declare.
+    pub(crate) own_match_kinds: Vec<String>,
+    /// Parsers, controls and packages of one name, by the first of them: their numbers and constructor parameters.
+    pub(crate) overloads: HashMap<(u8, u32), Vec<(u32, Vec<String>)>>,
     /// Collects the parameters that `_` makes in a declaration's types; `None` where `_` is no type.
     pub(crate) dont_care_params: Option<Vec<TypeParamId>>,
 }
@@ -126,6 +130,8 @@ impl Checker {
             depth: 0,
             open: Vec::new(),
             control_names: HashMap::new(),
+            own_match_kinds: Vec::new(),
+            overloads: HashMap::new(),
             dont_care_params: None,
         }
     }

@@ -40,7 +40,8 @@ impl Checker {
                     self.error("main", span, format!("`main` must be an instance of a package, not {shown}"));
                 }
             }
-            Some(Symbol::Poison) => {}
+            // A function may have any name.
+            Some(Symbol::Poison | Symbol::Functions(_)) => {}
             Some(other) => {
                 let text = format!("`main` must be an instance of a package, not {}", other.describe());
                 let span = main.as_ref().map_or(crate::EMPTY_SPAN, |b| b.span);
@@ -91,6 +92,10 @@ impl Checker {
                         let text = format!("match kind `{}` exists already", name.text);
                         self.error("duplicate-declaration", name.span, text);
                     } else {
+                        let file = self.prog.sources.files.get(name.span.file.0 as usize);
+                        if !file.is_some_and(|f| f.builtin) {
+                            self.own_match_kinds.push(name.text.clone());
+                        }
                         self.prog.match_kinds.push(name.text.clone());
                     }
                 }
@@ -118,7 +123,7 @@ impl Checker {
     /// `const T x = e;`
     pub(crate) fn constant(&mut self, decl: &ast::ConstDecl) {
         let ty = self.resolve_type(&decl.ty);
-        if matches!(ty, Type::Extern(..) | Type::Parser(..) | Type::Control(..) | Type::Package(..)) {
+        if Self::is_object(&ty) {
             let shown = self.show(&ty);
             self.report(
                 Diagnostic::error(
@@ -166,9 +171,7 @@ impl Checker {
             Type::Void => "`void` is the type of functions that give nothing",
             Type::MatchKind => "match kinds exist at compile time only",
             Type::List(_) => "lists exist at compile time only",
-            Type::Extern(..) | Type::Parser(..) | Type::Control(..) | Type::Package(..) => {
-                "objects are instantiated: `T(…) name;`"
-            }
+            _ if Self::is_object(ty) => "objects are instantiated: `T(…) name;`",
             _ => return,
         };
         let shown = self.show(ty);
@@ -200,9 +203,7 @@ impl Checker {
             .iter()
             .map(|p| {
                 let ty = self.resolve_type(&p.ty);
-                let object =
-                    matches!(ty, Type::Extern(..) | Type::Parser(..) | Type::Control(..) | Type::Package(..));
-                if object && p.dir != Direction::None {
+                if Self::is_object(&ty) && p.dir != Direction::None {
                     let shown = self.show(&ty);
                     self.report(
                         Diagnostic::error(
@@ -319,15 +320,15 @@ impl Checker {
         };
         if let Some(same) = ids.iter().find(|other| names(**other) == names(id)) {
             let span = self.prog.functions[same.index()].span;
+            // Nobody can call either, but nobody need.
             self.report(
-                Diagnostic::error(
+                Diagnostic::warning(
                     "duplicate-declaration",
                     name.span,
                     format!("function `{}` is declared twice with the same parameters", name.text),
                 )
                 .related(span, "declared here first"),
             );
-            return;
         }
         ids.push(id);
         self.scopes.bind(&name.text, Symbol::Functions(ids), earlier.span);
@@ -398,7 +399,9 @@ impl Checker {
                 self.error("duplicate-declaration", method.proto.name.span, text);
                 continue;
             }
-            let typed = Method { name, is_abstract: method.is_abstract, type_params, params, ret };
+            let is_optional = method.annotations.iter().any(|a| a.name.text == "optional");
+            let typed =
+                Method { name, is_abstract: method.is_abstract, is_optional, type_params, params, ret };
             let decl = &mut self.prog.externs[id.index()];
             if method.is_constructor {
                 decl.constructors.push(typed);
@@ -560,7 +563,7 @@ impl Checker {
             annotations: decl.annotations.clone(),
             span: decl.span,
         });
-        self.declare(&p.name, Symbol::Parser(id));
+        self.declare_block(&p.name, Symbol::Parser(id), &p.ctor_params);
         self.scopes.push();
         let ((mut type_params, params, ctor_params), extra) = self.with_dont_cares(|c| {
             let type_params = c.type_params(&p.type_params);
@@ -598,7 +601,7 @@ impl Checker {
             annotations: decl.annotations.clone(),
             span: decl.span,
         });
-        self.declare(&c.name, Symbol::Control(id));
+        self.declare_block(&c.name, Symbol::Control(id), &c.ctor_params);
         self.scopes.push();
         let ((mut type_params, params, ctor_params), extra) = self.with_dont_cares(|k| {
             let type_params = k.type_params(&c.type_params);
@@ -755,7 +758,27 @@ impl Checker {
         type_params.extend(extra);
         let id = PackageId(self.prog.packages.len() as u32);
         self.prog.packages.push(Package { name: p.name.text.clone(), type_params, params });
-        self.declare(&p.name, Symbol::Package(id));
+        self.declare_block(&p.name, Symbol::Package(id), &p.params);
+    }
+
+    /// Parsers, controls and packages may share a name if their constructors differ in the number or the names of
+    /// their parameters. The first one has the name; the others are found through it.
+    fn declare_block(&mut self, name: &ast::Ident, symbol: Symbol, ctor_params: &[ast::Param]) {
+        let names: Vec<String> = ctor_params.iter().map(|p| p.name.text.clone()).collect();
+        let earlier = self.scopes.lookup_innermost(&name.text).map(|b| b.symbol.clone());
+        if let Some((first, this)) = earlier.as_ref().and_then(block_key).zip(block_key(&symbol))
+            && first.0 == this.0
+        {
+            let family = self.overloads.entry(first).or_default();
+            if family.iter().all(|(_, other)| *other != names) {
+                family.push((this.1, names));
+                return;
+            }
+        }
+        self.declare(name, symbol.clone());
+        if let Some(key) = block_key(&symbol) {
+            self.overloads.entry(key).or_insert_with(|| vec![(key.1, names)]);
+        }
     }
 
     fn structure(&mut self, decl: &ast::Decl, s: &ast::StructDecl) {
@@ -843,6 +866,8 @@ impl Checker {
             None => None,
         };
         let mut members: Vec<(String, BigInt)> = Vec::new();
+        // Values may name the members before them.
+        self.scopes.push();
         for (i, (name, value)) in e.members.iter().enumerate() {
             if members.iter().any(|(n, _)| *n == name.text) {
                 let text = format!("enum `{}` has two members `{}`", e.name.text, name.text);
@@ -875,8 +900,13 @@ impl Checker {
                 }
                 (None, None) => BigInt::from(i),
             };
+            if let Some(ty) = &underlying {
+                let value = Expr { ty: ty.clone(), kind: ExprKind::Int(number.clone()), span: name.span };
+                self.scopes.bind(&name.text, Symbol::Const(value), name.span);
+            }
             members.push((name.text.clone(), number));
         }
+        self.scopes.pop();
         let id = EnumId(self.prog.enums.len() as u32);
         self.prog.enums.push(Enum { name: e.name.text.clone(), underlying, members, span: decl.span });
         self.declare(&e.name, Symbol::Type(Type::Enum(id)));
@@ -922,6 +952,16 @@ impl Checker {
         } else {
             self.declare(&t.name, Symbol::Type(ty));
         }
+    }
+}
+
+/// Kind and number of a parser, control or package.
+fn block_key(symbol: &Symbol) -> Option<(u8, u32)> {
+    match symbol {
+        Symbol::Parser(id) => Some((0, id.0)),
+        Symbol::Control(id) => Some((1, id.0)),
+        Symbol::Package(id) => Some((2, id.0)),
+        _ => None,
     }
 }
 

@@ -62,8 +62,20 @@ impl Checker {
                 self.compile_time(a) && self.compile_time(b) && self.compile_time(c)
             }
             ExprKind::Aggregate(items) => items.iter().all(|e| self.compile_time(e)),
+            ExprKind::Call(call) => self.known_call(call),
             _ => is_value(expr),
         }
+    }
+
+    /// Whether a call gives a value at compile time: of an extern function that makes an object, or that is `@pure`, with
+    /// such arguments.
+    fn known_call(&self, call: &Call) -> bool {
+        let Callee::Function(id) = call.callee else { return false };
+        let function = &self.prog.functions[id.index()];
+        let known = matches!(function.ret, Type::Extern(..))
+            || function.annotations.iter().any(|a| a.name.text == "pure")
+                && function.params.iter().all(|p| p.dir == Direction::None);
+        function.body.is_none() && known && call.args.iter().flatten().all(|e| self.compile_time(e))
     }
 
     /// Whether the value depends on a parameter that is known only when a call or an entry gives it.
@@ -373,6 +385,18 @@ impl Checker {
             }
             Type::Stack(element, size) => match name.text.as_str() {
                 "size" => Expr { ty: Type::Bit(32), kind: ExprKind::Int((*size).into()), span },
+                _ if !self.is_header_stack(&ty) => {
+                    let shown = self.show(&ty);
+                    self.report(
+                        Diagnostic::error(
+                            "unknown-member",
+                            name.span,
+                            format!("{shown} has no member `{}`", name.text),
+                        )
+                        .note("the member of an array: `size`; elements: `[i]`"),
+                    );
+                    self.poison(span)
+                }
                 "next" | "last" | "lastIndex" if !self.place.in_parser() && self.place != Place::Function => {
                     let place = self.place.describe();
                     self.report(
@@ -452,12 +476,15 @@ impl Checker {
             Type::Stack(element, size) => {
                 let index = match known {
                     Some(value) => {
-                        if value.is_negative() || value >= BigInt::from(*size) {
+                        // An array of size 0 has no elements to name, but a size to ask for.
+                        let beyond = value >= BigInt::from(*size) && *size > 0;
+                        if value.is_negative() || beyond {
+                            let what = if self.is_header_stack(&ty) { "a header stack" } else { "an array" };
                             self.error(
                                 "out-of-range",
                                 index.span,
                                 format!(
-                                    "index {} of a header stack with {size} elements",
+                                    "index {} of {what} with {size} elements",
                                     crate::types::short(&value)
                                 ),
                             );
@@ -806,10 +833,7 @@ impl Checker {
         match consts::binary(op, &left, &right, &ty) {
             Ok(kind) => Expr { ty, kind, span },
             Err(FoldError::Unknown) => {
-                if ty == Type::Integer {
-                    self.error("not-constant", span, "an `int` must be known at compile time");
-                    return self.poison(span);
-                }
+                let (left, right) = crate::integers::compared(left, right, &ty);
                 Expr { ty, kind: ExprKind::Binary(op, Box::new(left), Box::new(right)), span }
             }
             Err(FoldError::Wrong(why)) => {
@@ -854,7 +878,7 @@ impl Checker {
             }
             _ => {}
         }
-        if left.ty == Type::Integer && !(is_value(&left) && is_value(&right)) {
+        if left.ty == Type::Integer && !self.compile_time(&right) {
             self.report(
                 Diagnostic::error(
                     "operator",

@@ -364,7 +364,10 @@ impl Checker {
                 };
                 return format!("{kind} `{}`", self.show_bare(ty));
             }
-            Type::Stack(..) => return format!("header stack `{}`", self.show_bare(ty)),
+            stack @ Type::Stack(..) => {
+                let kind = if self.is_header_stack(&stack) { "header stack" } else { "array" };
+                return format!("{kind} `{}`", self.show_bare(ty));
+            }
             Type::Enum(id) => return format!("enum `{}`", self.prog.enums[id.index()].name),
             _ => self.show_bare(ty),
         };

@@ -51,6 +51,7 @@ impl Checker {
             }
             return None;
         }
+        let ty = &self.overloaded(ty, args);
         let (name, candidates): (String, Vec<Vec<Formal>>) = match ty {
             Type::Extern(id, targs) => {
                 let decl = self.prog.externs[id.index()].clone();
@@ -111,6 +112,45 @@ impl Checker {
         Some((self.known(ty), chosen as u32, args))
     }
 
+    /// Which of the parsers, controls or packages of one name the arguments are for; the first if none fits better.
+    fn overloaded(&mut self, ty: &Type, args: &[ast::Arg]) -> Type {
+        let (kind, first) = match ty {
+            Type::Parser(id, _) => (0, id.0),
+            Type::Control(id, _) => (1, id.0),
+            Type::Package(id, _) => (2, id.0),
+            _ => return ty.clone(),
+        };
+        let Some(family) = self.overloads.get(&(kind, first)).filter(|f| f.len() > 1) else {
+            return ty.clone();
+        };
+        let named = !args.is_empty() && args.iter().all(|a| a.name.is_some());
+        let fits = |names: &[String]| {
+            names.len() == args.len()
+                && (!named || args.iter().flat_map(|a| &a.name).all(|n| names.contains(&n.text)))
+        };
+        let Some(found) = family.iter().find(|(_, names)| fits(names)).map(|(id, _)| *id) else {
+            return ty.clone();
+        };
+        if found == first {
+            return ty.clone();
+        }
+        let (params, written) = match ty {
+            Type::Parser(_, a) => (self.prog.parsers[found as usize].type_params.len(), a),
+            Type::Control(_, a) => (self.prog.controls[found as usize].type_params.len(), a),
+            Type::Package(_, a) => (self.prog.packages[found as usize].type_params.len(), a),
+            _ => return ty.clone(),
+        };
+        let targs = match written.len() == params {
+            true => written.clone(),
+            false => (0..params).map(|_| self.fresh()).collect(),
+        };
+        match kind {
+            0 => Type::Parser(ParserId(found), targs),
+            1 => Type::Control(ControlId(found), targs),
+            _ => Type::Package(PackageId(found), targs),
+        }
+    }
+
     fn refuse_bodiless<T>(&mut self, name: &str, kind: &str, span: Span) -> Option<T> {
         self.report(
             Diagnostic::error(
@@ -137,7 +177,14 @@ impl Checker {
         let span = decl.span;
         let resolved = self.type_ref(&instance.ty, Missing::Infer);
         self.check_instance_place(&resolved, instance.ty.span);
-        let built = self.construct(&resolved, &instance.args, span);
+        // `T(…) name[n];` makes an array of objects, each with these arguments.
+        let mut sizes = Vec::new();
+        let mut element = self.known(&resolved);
+        while let Type::Stack(inner, size) = element {
+            sizes.push(size);
+            element = *inner;
+        }
+        let built = self.construct(&element, &instance.args, span);
         let Some((ty, constructor, mut args)) = built else {
             self.declare(&instance.name, Symbol::Poison);
             return None;
@@ -164,7 +211,7 @@ impl Checker {
             }
             *arg = settled;
         }
-        let ty = self.known(&ty);
+        let ty = sizes.iter().rev().fold(self.known(&ty), |ty, size| Type::Stack(Box::new(ty), *size));
         let id = InstanceId(self.prog.instances.len() as u32);
         self.prog.instances.push(Instance {
             name: instance.name.text.clone(),
@@ -287,7 +334,7 @@ impl Checker {
         self.scopes.pop();
         self.open = outer_open;
         self.this = outer_this;
-        for method in decl.methods.iter().filter(|m| m.is_abstract) {
+        for method in decl.methods.iter().filter(|m| m.is_abstract && !m.is_optional) {
             if !done.iter().any(|f| self.prog.functions[f.index()].name == method.name)
                 && self.no_errors_in(span)
             {
@@ -318,7 +365,8 @@ impl Checker {
         let (params, ret) = (function.params.clone(), function.ret.clone());
         let found = self.formals(&params, &[], &[]);
         let wanted_ret = substitute(&method.ret, &decl.type_params, targs);
-        let mut fits = wanted.len() == found.len() && self.unify(&wanted_ret, &ret);
+        let missing = wanted.get(found.len()..);
+        let mut fits = missing.is_some_and(|m| m.iter().all(|f| f.optional)) && self.unify(&wanted_ret, &ret);
         for (x, y) in wanted.iter().zip(&found) {
             fits &= x.dir == y.dir && self.unify(&x.ty, &y.ty);
         }

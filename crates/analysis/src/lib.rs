@@ -10,6 +10,7 @@
 //! | `infer` | type variables, unification, substitution |
 //! | `consts` | folding of values known at compile time |
 //! | `casts` | implicit and explicit casts |
+//! | `integers` | `int` at run time |
 //! | `exprs` | expressions, l-values |
 //! | `aggregates` | `{ … }` and its kin |
 //! | `calls` | arguments, overloads, methods |
@@ -32,6 +33,7 @@ mod decls;
 mod exprs;
 mod infer;
 mod instances;
+mod integers;
 mod keysets;
 mod parsers;
 mod scopes;

@@ -135,7 +135,7 @@ impl Checker {
                 let shown = self.show(other);
                 self.report(
                     Diagnostic::error("type-mismatch", expr.span, format!("`for … in` over {shown}"))
-                        .note("it goes over ranges `a .. b`, lists and header stacks"),
+                        .note("it goes over ranges `a .. b`, lists, arrays and header stacks"),
                 );
                 return None;
             }
@@ -180,8 +180,7 @@ impl Checker {
         let Some(op) = op else {
             let hint = (!is_poison(&target.ty)).then(|| target.ty.clone());
             let value = self.expr(right, hint.as_ref());
-            if hint.is_some() && matches!(target.ty, Type::Extern(..) | Type::Parser(..) | Type::Control(..))
-            {
+            if hint.is_some() && Self::is_object(&target.ty) {
                 let shown = self.show(&target.ty);
                 self.error("type-mismatch", span, format!("{shown} cannot be assigned to"));
                 return None;

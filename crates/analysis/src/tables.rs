@@ -413,9 +413,17 @@ impl Checker {
         let (bound, data): (Vec<Formal>, Vec<Formal>) =
             all.into_iter().partition(|f| f.dir != Direction::None);
         for formal in &data {
+            // Of structs, arrays and the like the architecture decides.
             let plain = matches!(
                 self.base(&formal.ty),
-                Type::Bit(_) | Type::Int(_) | Type::Bool | Type::Enum(_) | Type::Error
+                Type::Bit(_)
+                    | Type::Int(_)
+                    | Type::Bool
+                    | Type::Enum(_)
+                    | Type::Error
+                    | Type::Struct(..)
+                    | Type::Stack(..)
+                    | Type::Tuple(_)
             );
             if !plain && !is_poison(&formal.ty) && !crate::infer::is_generic(&formal.ty) {
                 let shown = self.show(&formal.ty);
@@ -731,7 +739,9 @@ impl Checker {
             KeySet::ValueSet(_) => ("a value set", &[][..]),
             KeySet::Any | KeySet::Value(_) => ("", &[][..]),
         };
-        let known = ["exact", "ternary", "lpm", "range", "optional"].contains(&key.match_kind.as_str());
+        // Of match kinds with these names that the program declares itself, nothing is known.
+        let known = ["exact", "ternary", "lpm", "range", "optional"].contains(&key.match_kind.as_str())
+            && !self.own_match_kinds.contains(&key.match_kind);
         if !form.is_empty()
             && (known || matches!(set, KeySet::ValueSet(_)))
             && !allowed.contains(&key.match_kind.as_str())
@@ -750,7 +760,8 @@ impl Checker {
         {
             self.error("not-constant", value.span, "the key set of an entry must be known at compile time");
         }
-        if let (KeySet::Mask(_, mask), "lpm") = (set, key.match_kind.as_str())
+        if known
+            && let (KeySet::Mask(_, mask), "lpm") = (set, key.match_kind.as_str())
             && let (ExprKind::Int(mask_value), Type::Bit(w) | Type::Int(w)) =
                 (&mask.kind, self.base(&mask.ty))
         {

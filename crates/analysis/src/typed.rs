@@ -248,6 +248,8 @@ pub struct Method {
     pub name: String,
     /// `abstract`
     pub is_abstract: bool,
+    /// `@optional`: an abstract method that an instance need not define.
+    pub is_optional: bool,
     /// Its own type parameters.
     pub type_params: Vec<TypeParamId>,
     /// Parameters.

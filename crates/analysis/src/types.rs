@@ -14,7 +14,7 @@ use p4jet_syntax::span::Span;
 pub(crate) const BITS_MAX: u32 = 2_048;
 /// Widest `varbit`.
 pub(crate) const VARBITS_MAX: u32 = 32_768;
-/// Longest header stack.
+/// Longest array or header stack.
 const STACK_MAX: u32 = 4_096;
 
 /// Most base-type values inside one type, all nesting expanded.
@@ -95,27 +95,23 @@ impl Checker {
             }
             TypeKind::Stack(element, size) => {
                 let inner = self.type_ref(element, missing);
-                let Some(size) = self.count(size, "the size of a header stack", 1, STACK_MAX) else {
+                // 0 has no use, but programs have it.
+                let Some(size) = self.count(size, "the size of an array", 0, STACK_MAX) else {
                     return POISON;
                 };
-                match self.known(&inner) {
-                    Type::Struct(id, _) if self.prog.structs[id.index()].kind != StructKind::Struct => {}
-                    Type::Bit(_)
-                    | Type::Int(_)
-                    | Type::Bool
-                    | Type::Enum(_)
-                    | Type::Struct(..)
-                    | Type::New(_) => {
-                        self.unsupported(ty.span, "arrays of anything but headers and header unions");
-                        return POISON;
+                let inner = self.known(&inner);
+                let allowed = match &inner {
+                    Type::Bit(_) | Type::Int(_) | Type::Varbit(_) | Type::Bool | Type::Error => true,
+                    Type::Enum(_) | Type::New(_) | Type::Struct(..) | Type::Extern(..) | Type::Param(_) => {
+                        true
                     }
-                    Type::Param(_) => {}
-                    other => {
-                        let message =
-                            format!("an array or header stack cannot consist of {}", self.show(&other));
-                        self.error("type-nesting", element.span, message);
-                        return POISON;
-                    }
+                    Type::Stack(..) => !self.is_header_stack(&inner),
+                    _ => false,
+                };
+                if !allowed {
+                    let message = format!("an array cannot consist of {}", self.show(&inner));
+                    self.error("type-nesting", element.span, message);
+                    return POISON;
                 }
                 Type::Stack(Box::new(inner), size)
             }
@@ -285,6 +281,26 @@ impl Checker {
         decl.fields.iter().map(|f| (f.name.clone(), substitute(&f.ty, &decl.type_params, args))).collect()
     }
 
+    /// Whether a type is an array of headers or header unions, which can do more than other arrays.
+    pub(crate) fn is_header_stack(&self, ty: &Type) -> bool {
+        match ty {
+            Type::Stack(element, _) => match &**element {
+                Type::Struct(..) => self.struct_kind(element) != Some(StructKind::Struct),
+                element => matches!(element, Type::Param(_)),
+            },
+            _ => false,
+        }
+    }
+
+    /// Whether values of a type are objects, alone or in arrays.
+    pub(crate) fn is_object(ty: &Type) -> bool {
+        match ty {
+            Type::Extern(..) | Type::Parser(..) | Type::Control(..) | Type::Package(..) => true,
+            Type::Stack(element, _) => Self::is_object(element),
+            _ => false,
+        }
+    }
+
     /// Which of struct, header and union a type is.
     pub(crate) fn struct_kind(&self, ty: &Type) -> Option<StructKind> {
         match ty {
@@ -300,7 +316,8 @@ impl Checker {
             (Type::Void | Type::Set(_) | Type::Parser(..) | Type::Control(..) | Type::Package(..), _) => {
                 false
             }
-            (Type::Extern(..) | Type::ApplyResult(_) | Type::ActionEnum(_), _) => false,
+            (Type::ApplyResult(_) | Type::ActionEnum(_), _) => false,
+            _ if Self::is_object(ty) => false,
             (_, "list") => true,
             // The specification's table refuses these in tuples; programs rely on lists of such tuples.
             (Type::Integer | Type::String | Type::MatchKind, "tuple") => true,
@@ -309,6 +326,9 @@ impl Checker {
             (Type::Struct(..), "header_union") => self.struct_kind(ty) == Some(StructKind::Header),
             (_, "header_union") => false,
             (Type::Bit(_) | Type::Int(_) | Type::Varbit(_) | Type::Bool, _) => true,
+            (Type::Stack(element, _), _) if !self.is_header_stack(ty) => {
+                return self.check_nesting(element, container, span);
+            }
             (Type::Enum(id), _) => self.prog.enums[id.index()].underlying.is_some(),
             (Type::New(id), _) => {
                 let inner = self.prog.new_types[id.index()].ty.clone();
@@ -333,7 +353,7 @@ impl Checker {
             let shown = self.show(ty);
             let choices = match container {
                 "header" => {
-                    "`bit<W>`, `int<W>`, `varbit<W>`, `bool`, enums with an underlying type, and structs of these"
+                    "`bit<W>`, `int<W>`, `varbit<W>`, `bool`, enums with an underlying type, structs and arrays of these"
                 }
                 "header_union" => "headers",
                 _ => "all types except `int`, `string`, `void`, `match_kind`, lists and objects",

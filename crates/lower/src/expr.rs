@@ -338,7 +338,7 @@ impl Lowerer<'_> {
                         Ok(Value::Integer(build::signed(&value, width)))
                     }
                     Expr::Const { value, .. } => Ok(Value::Integer(value.into())),
-                    _ => self.bug(span, format!("a cast to {}", self.type_name(to))),
+                    _ => self.unsupported(span, "this `int` that is known only at run time"),
                 },
             },
             Value::Struct(parts) => {

@@ -132,6 +132,9 @@ impl<'a> Lowerer<'a> {
         if !instance.methods.is_empty() {
             return self.unsupported(instance.span, "implementations of abstract methods");
         }
+        if let Type::Stack(..) = instance.ty {
+            return self.unsupported(instance.span, "arrays of objects");
+        }
         let ty = self.ty(&instance.ty);
         // The architecture's blocks are known to the control plane by the name of their type, wherever they are
         // instantiated (conventions §2.7).
