@@ -99,9 +99,17 @@ pub(crate) struct Checker {
     /// Match kinds that the user's files declare.
     pub(crate) own_match_kinds: Vec<String>,
     /// Parsers, controls and packages of one name, by the first of them: their numbers and constructor parameters.
-    pub(crate) overloads: HashMap<(u8, u32), Vec<(u32, Vec<String>)>>,
+    pub(crate) overloads: HashMap<(u8, u32), Vec<Overload>>,
     /// Collects the parameters that `_` makes in a declaration's types; `None` where `_` is no type.
     pub(crate) dont_care_params: Option<Vec<TypeParamId>>,
+}
+
+/// A parser, control or package that shares its name with others.
+pub(crate) struct Overload {
+    /// Its number among those of its kind.
+    pub(crate) id: u32,
+    /// The names of its constructor parameters.
+    pub(crate) params: Vec<String>,
 }
 
 /// A body being checked.

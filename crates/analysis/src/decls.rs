@@ -1,6 +1,6 @@
 //! Declarations: everything that gets a name.
 
-use crate::check::{Checker, Open, Place, VarKind};
+use crate::check::{Checker, Open, Overload, Place, VarKind};
 use crate::infer::{is_poison, substitute};
 use crate::scopes::Symbol;
 use crate::typed::*;
@@ -770,14 +770,14 @@ impl Checker {
             && first.0 == this.0
         {
             let family = self.overloads.entry(first).or_default();
-            if family.iter().all(|(_, other)| *other != names) {
-                family.push((this.1, names));
+            if family.iter().all(|other| other.params != names) {
+                family.push(Overload { id: this.1, params: names });
                 return;
             }
         }
         self.declare(name, symbol.clone());
         if let Some(key) = block_key(&symbol) {
-            self.overloads.entry(key).or_insert_with(|| vec![(key.1, names)]);
+            self.overloads.entry(key).or_insert_with(|| vec![Overload { id: key.1, params: names }]);
         }
     }
 

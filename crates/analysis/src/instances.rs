@@ -128,7 +128,7 @@ impl Checker {
             names.len() == args.len()
                 && (!named || args.iter().flat_map(|a| &a.name).all(|n| names.contains(&n.text)))
         };
-        let Some(found) = family.iter().find(|(_, names)| fits(names)).map(|(id, _)| *id) else {
+        let Some(found) = family.iter().find(|o| fits(&o.params)).map(|o| o.id) else {
             return ty.clone();
         };
         if found == first {
