@@ -3,7 +3,7 @@
 
 use crate::switch::{EngineKind, Switch};
 use p4jet_externs::Env;
-use p4jet_interp::{Arrival, Machine, Outcome, REASON_OUT_OF_FUEL, Ran};
+use p4jet_interp::{Arrival, Machine, Outcome, REASON_EMITS_TOO_MUCH, REASON_OUT_OF_FUEL, Ran};
 use p4jet_ir::Begin;
 use p4jet_jit::{DROP_ASSERTION, Engine};
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Packet, Pool, PushError, REASON_DONE};
@@ -113,6 +113,7 @@ const TOO_MANY_COPIES: &str =
 fn reason_text(program: &p4jet_ir::Program, reason: u32) -> String {
     match reason {
         DROP_ASSERTION => "an assert or assume failed".to_string(),
+        REASON_EMITS_TOO_MUCH => "a loop of the deparser emits too many bytes".to_string(),
         REASON_OUT_OF_FUEL => "the program ran too long on this packet".to_string(),
         REASON_TOO_MANY_COPIES => TOO_MANY_COPIES.to_string(),
         _ => program.drop_reasons.get(reason as usize).cloned().unwrap_or_else(|| format!("reason {reason}")),

@@ -18,8 +18,8 @@ mod setup;
 mod trace;
 
 pub use machine::{
-    Arrival, Copied, Machine, NODES_VISITED_MAX, Outcome, REASON_ASSERTION_FAILED, REASON_OUT_OF_FUEL, Ran,
-    Tables,
+    Arrival, Copied, Machine, NODES_VISITED_MAX, Outcome, REASON_ASSERTION_FAILED, REASON_EMITS_TOO_MUCH,
+    REASON_OUT_OF_FUEL, Ran, Tables,
 };
 pub use setup::{build_state, build_tables};
 pub use trace::{Cause, Matched, Trace, TraceEvent};

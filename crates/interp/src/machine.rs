@@ -26,6 +26,9 @@ pub const REASON_OUT_OF_FUEL: u32 = u32::MAX;
 /// The reason of a packet for which an extern function failed: `assert`.
 pub const REASON_ASSERTION_FAILED: u32 = u32::MAX - 1;
 
+/// The reason of a packet whose deparser emitted more than [`Program::block_emitted_bytes_max`].
+pub const REASON_EMITS_TOO_MUCH: u32 = u32::MAX - 4;
+
 /// The tables of a program, by [`TableId`], however their owner keeps them.
 pub trait Tables {
     /// Lets `look` see one table.
@@ -67,7 +70,8 @@ pub enum Outcome {
     },
     /// It is gone.
     Dropped {
-        /// Index in [`Program::drop_reasons`], [`REASON_OUT_OF_FUEL`] or [`REASON_ASSERTION_FAILED`].
+        /// Index in [`Program::drop_reasons`], [`REASON_OUT_OF_FUEL`], [`REASON_ASSERTION_FAILED`] or
+        /// [`REASON_EMITS_TOO_MUCH`].
         reason: u32,
         /// Where the program says so.
         at: Loc,
@@ -108,12 +112,15 @@ pub struct Ran {
 pub struct Machine<'a> {
     program: &'a Program,
     calls: Calls<'a>,
+    /// By block: [`Program::block_emitted_bytes_max`].
+    emitted_bytes_max: Vec<u32>,
 }
 
 impl<'a> Machine<'a> {
     /// Prepares a program that the verifier accepts. An extern function that nobody provides is an error.
     pub fn new(program: &'a Program) -> Result<Machine<'a>, String> {
-        Ok(Machine { program, calls: Calls::new(program)? })
+        let emitted_bytes_max = program.blocks.iter().map(|b| program.block_emitted_bytes_max(b)).collect();
+        Ok(Machine { program, calls: Calls::new(program)?, emitted_bytes_max })
     }
 
     /// Runs one packet to its end. `tables` are those of the program, `env` holds the state of its extern instances.
@@ -166,6 +173,8 @@ impl<'a> Machine<'a> {
         let mut run = Run {
             program,
             calls: &self.calls,
+            emitted_bytes_max: &self.emitted_bytes_max,
+            output_bytes_max: 0,
             tables: &|table, look| tables.with(table, look),
             env,
             fields: start.fields,
@@ -252,6 +261,9 @@ type Doer = Option<(ActionId, TableId)>;
 struct Run<'a, 'e, 't> {
     program: &'a Program,
     calls: &'a Calls<'a>,
+    emitted_bytes_max: &'a [u32],
+    /// Of the block that runs.
+    output_bytes_max: u32,
     tables: WithTable<'a>,
     env: &'a mut Env<'e>,
     fields: Vec<BigUint>,
@@ -283,6 +295,7 @@ impl Run<'_, '_, '_> {
         let block = &self.program.blocks[id.index()];
         self.tell(|_| TraceEvent::Block { block: id });
         self.output = Output::default();
+        self.output_bytes_max = self.emitted_bytes_max[id.index()];
         let end = self.graph(&block.body, Some(block), None);
         if let End::Gone(_) = end {
             return end;
@@ -319,8 +332,7 @@ impl Run<'_, '_, '_> {
                         self.reject(block, code, stmt.loc);
                         return End::Return;
                     }
-                    Err(Stop::Failed) => {
-                        let reason = REASON_ASSERTION_FAILED;
+                    Err(Stop::Dropped(reason)) => {
                         return End::Gone(Gone::Dropped { reason, at: stmt.loc });
                     }
                 }
@@ -445,7 +457,13 @@ impl Run<'_, '_, '_> {
                 self.tell(|_| TraceEvent::Lookahead { dest: *dest, value: value.clone(), loc });
                 self.set_untold(*dest, value, loc, doer, &[]);
             }
-            Op::Emit { header } => self.emit(*header, loc),
+            Op::Emit { header } => {
+                self.emit(*header, loc);
+                if self.output.bits() > 8 * self.output_bytes_max as usize {
+                    self.decided(&[]);
+                    return Err(Stop::Dropped(REASON_EMITS_TOO_MUCH));
+                }
+            }
             Op::Truncate { bytes } => {
                 let parsed = self.frame.cursor.div_ceil(8) as usize;
                 let bytes = self.eval(bytes).to_usize().unwrap_or(usize::MAX).max(parsed);
@@ -474,7 +492,7 @@ impl Run<'_, '_, '_> {
                 }
                 if self.env.take_failed() {
                     self.decided(&args.iter().collect::<Vec<_>>());
-                    return Err(Stop::Failed);
+                    return Err(Stop::Dropped(REASON_ASSERTION_FAILED));
                 }
             }
         }
@@ -721,8 +739,8 @@ impl Run<'_, '_, '_> {
 enum Stop {
     /// It fails with this error code, and the parser rejects.
     Rejected(BigUint),
-    /// An extern function asks for the packet's end.
-    Failed,
+    /// It drops the packet.
+    Dropped(u32),
 }
 
 struct LookedUp {

@@ -47,6 +47,11 @@ impl Output {
         self.bits.extend((0..u64::from(width)).rev().map(|bit| value.bit(bit)));
     }
 
+    /// How many they are.
+    pub fn bits(&self) -> usize {
+        self.bits.len()
+    }
+
     /// As bytes, the last one filled up with zeros.
     pub fn bytes(&self) -> Vec<u8> {
         self.bits

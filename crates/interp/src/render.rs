@@ -8,7 +8,7 @@ use p4jet_ir::text::print_expr;
 use p4jet_ir::{FieldId, FieldKind, Key, Loc, MatchKind, Program, ReplicaList, TableId};
 use p4jet_tables::{Difference, Entry, HitReason, KeyMatch};
 
-use crate::machine::{REASON_ASSERTION_FAILED, REASON_OUT_OF_FUEL};
+use crate::machine::{REASON_ASSERTION_FAILED, REASON_EMITS_TOO_MUCH, REASON_OUT_OF_FUEL};
 use crate::trace::{Cause, Matched, Trace, TraceEvent};
 
 impl Trace {
@@ -58,6 +58,7 @@ pub(crate) fn reason_text(p: &Program, reason: u32) -> &str {
     match reason {
         REASON_OUT_OF_FUEL => "the program does not seem to end: the packet visited too many nodes",
         REASON_ASSERTION_FAILED => "an assertion failed",
+        REASON_EMITS_TOO_MUCH => "a loop of the deparser emits too many bytes",
         _ => &p.drop_reasons[reason as usize],
     }
 }

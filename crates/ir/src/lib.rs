@@ -771,19 +771,50 @@ impl Program {
         inner.unwrap_or_else(|| name.rsplit('.').next().unwrap_or(name))
     }
 
-    /// The most bytes all headers that any block emits can have together: the headroom a packet may need.
+    /// The most bytes by which frames grow: the headroom a packet may need.
     pub fn emitted_bytes_max(&self) -> u32 {
+        self.blocks.iter().fold(0, |sum, block| self.block_emitted_bytes_max(block).saturating_add(sum))
+    }
+
+    /// The most bytes that a deparser emits: each header once for each [`Op::Emit`] of it, [`LOOPED_EMITS_MAX`] times if
+    /// that is in a loop. A packet for which it would emit more is dropped.
+    pub fn block_emitted_bytes_max(&self, block: &Block) -> u32 {
         let mut bits = 0u64;
-        for block in &self.blocks {
-            for node in &block.body.nodes {
-                for stmt in &node.stmts {
-                    if let Op::Emit { header } = stmt.op {
-                        let header = &self.headers[header.index()];
-                        bits += header.fields.iter().map(|f| u64::from(self.width(f.field))).sum::<u64>();
-                    }
+        for (index, node) in block.body.nodes.iter().enumerate() {
+            let mut node_bits = 0;
+            for stmt in &node.stmts {
+                if let Op::Emit { header } = stmt.op {
+                    let header = &self.headers[header.index()];
+                    node_bits += header.fields.iter().map(|f| u64::from(self.width(f.field))).sum::<u64>();
                 }
             }
+            let again = node_bits > 0 && block.body.in_loop(NodeId(index as u32));
+            bits += if again { node_bits * LOOPED_EMITS_MAX } else { node_bits };
         }
         u32::try_from(bits.div_ceil(8)).unwrap_or(u32::MAX)
+    }
+}
+
+/// How often an emit that is in a loop counts in [`Program::block_emitted_bytes_max`].
+pub const LOOPED_EMITS_MAX: u64 = 16;
+
+impl Cfg {
+    /// Whether the node can come again.
+    pub fn in_loop(&self, node: NodeId) -> bool {
+        let mut seen = vec![false; self.nodes.len()];
+        let mut open = vec![node];
+        while let Some(at) = open.pop() {
+            let mut found = false;
+            self.nodes[at.index()].terminator.for_each_target(&mut |next| {
+                found |= next == node;
+                if !std::mem::replace(&mut seen[next.index()], true) {
+                    open.push(next);
+                }
+            });
+            if found {
+                return true;
+            }
+        }
+        false
     }
 }

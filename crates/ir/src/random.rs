@@ -3,7 +3,7 @@
 //! [`program`] makes valid programs that end; the same seed makes the same program. [`packet`] makes frames that follow
 //! the program's parser and meet its tables' entries often enough to be worth running.
 //!
-//! Blind spots: graphs have no shape that structured P4 could not give (loops are counted, in parsers only); the only
+//! Blind spots: graphs have no shape that structured P4 could not give (loops are counted, and of one node); the only
 //! externs are registers and counters; multiplications are at most 128 bits wide and divisions 64.
 
 use num_bigint::BigUint;
@@ -472,6 +472,8 @@ impl Maker {
         let runs = of_width(&self.p, 32);
         let hit = (!hits.is_empty() && self.rng.once_in(2)).then(|| *self.rng.pick(&hits));
         let action_run = (!runs.is_empty() && self.rng.once_in(2)).then(|| *self.rng.pick(&runs));
+        let cells: Vec<FieldId> = runs.into_iter().filter(|f| Some(*f) != action_run).collect();
+        let entry = (!cells.is_empty() && self.rng.once_in(4)).then(|| *self.rng.pick(&cells));
         let next = self.node(cfg);
         let exit = if self.rng.once_in(2) {
             let exit = self.node(cfg);
@@ -484,7 +486,7 @@ impl Maker {
             next
         };
         cfg.nodes[last.index()].terminator =
-            Terminator::Apply { table, keys, hit, action_run, entry: None, selector: None, next, exit };
+            Terminator::Apply { table, keys, hit, action_run, entry, selector: None, next, exit };
         next
     }
 
@@ -612,15 +614,15 @@ impl Maker {
             body.nodes[index].terminator = terminator;
         }
         if self.rng.once_in(4) {
-            self.parser_loop(&mut body);
+            self.repeat(&mut body);
         }
         let error_field = Some(self.parser_error);
         self.p.blocks.push(Block { name: name.to_string(), kind: BlockKind::Parser, body, error_field });
         BlockId(self.p.blocks.len() as u32 - 1)
     }
 
-    /// Makes one state repeat itself a few times.
-    fn parser_loop(&mut self, body: &mut Cfg) {
+    /// Makes one node repeat itself a few times.
+    fn repeat(&mut self, body: &mut Cfg) {
         let state = NodeId(self.rng.below(body.nodes.len()) as u32);
         let counter = self.field(format!("loop{}", self.loop_counters), 8, FieldKind::Temporary);
         self.loop_counters += 1;
@@ -690,6 +692,9 @@ impl Maker {
             let port = Expr::Field(self.egress_spec);
             let cond = Expr::Binary(BinaryOp::Eq, Box::new(port), Box::new(Expr::constant(511u32, 9)));
             body.nodes[last.index()].terminator = Terminator::If { cond, then: gone, otherwise: stays };
+        }
+        if self.rng.once_in(6) {
+            self.repeat(&mut body);
         }
         self.p.blocks.push(Block {
             name: name.to_string(),
@@ -796,6 +801,9 @@ impl Maker {
             } else {
                 self.push(&mut body, node, Op::Emit { header: HeaderId(header) });
             }
+        }
+        if self.rng.once_in(6) {
+            self.repeat(&mut body);
         }
         self.p.blocks.push(Block {
             name: name.to_string(),

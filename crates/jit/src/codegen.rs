@@ -719,7 +719,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             }
             Op::Emit { header } => {
                 if self.flow.deparse[self.flow.places[scope.place()].step] == Some(Deparse::Scratch) {
-                    self.emit_to_scratch(*header);
+                    self.emit_to_scratch(*header, self.flow.output_limit(scope.place()));
                 }
             }
             Op::Copy(copy) => self.copy(copy, scope.place())?,
@@ -1021,7 +1021,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.b.ins().jump(done, &[]);
                 self.b.switch_to_block(rebuild);
                 for &header in &emits {
-                    self.emit_to_scratch(header);
+                    self.emit_to_scratch(header, None);
                 }
                 self.replace_front();
                 self.b.ins().jump(done, &[]);
@@ -1098,8 +1098,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
     }
 
-    /// Appends the header, if valid, to the scratch memory.
-    fn emit_to_scratch(&mut self, header: HeaderId) {
+    /// Appends the header, if valid, to the scratch memory. Drops the packet if there is no room for so many bytes.
+    fn emit_to_scratch(&mut self, header: HeaderId, bytes_max: Option<u32>) {
         let program = self.program();
         let h = &program.headers[header.index()];
         let valid = self.get(self.flow.field_slot(h.valid))[0];
@@ -1111,6 +1111,14 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let at = self.b.use_var(self.out_offset);
         let to = self.b.ins().iadd(scratch, at);
         let bytes = self.header_bytes(header);
+        if let Some(max) = bytes_max {
+            let end = self.b.ins().iadd(at, bytes);
+            let fits = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, end, i64::from(max));
+            let drop = self.drop_block(crate::DROP_EMITS_TOO_MUCH);
+            let fit = self.b.create_block();
+            self.b.ins().brif(fits, fit, &[], drop, &[]);
+            self.b.switch_to_block(fit);
+        }
         let has_varbit = h.fields.iter().any(|f| f.varbit_length.is_some());
         let fixed_bytes = h
             .fields
@@ -1425,9 +1433,6 @@ impl<'a, 'f> Codegen<'a, 'f> {
             let is_hit = self.bool_limb(is_hit);
             self.set_field(*field, &[is_hit]);
         }
-        if let Some(field) = entry {
-            self.set_field(*field, &[found]);
-        }
         if !t.direct.is_empty() {
             let count = self.b.create_block();
             let go_on = self.b.create_block();
@@ -1459,6 +1464,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
         if let Some(field) = action_run {
             let wide = self.b.ins().uextend(types::I64, which);
             self.set_field(*field, &[wide]);
+        }
+        if let Some(field) = entry {
+            self.set_field(*field, &[found]);
         }
         let next = self.place_block(self.flow.sibling(place, *next));
         let exit = self.place_block(self.flow.sibling(place, *exit));

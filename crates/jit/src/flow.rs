@@ -275,6 +275,14 @@ impl<'a> Flow<'a> {
     fn deparsers(&self) -> impl Iterator<Item = usize> {
         (0..self.sequence.len()).filter(|&step| self.kind(step) == BlockKind::Deparser)
     }
+    /// The most bytes that the deparser of `place` emits, if that needs watching: emits in loops have no end by themselves.
+    pub fn output_limit(&self, place: Place) -> Option<u32> {
+        let block = self.block(place);
+        let emits = |n: &usize| block.body.nodes[*n].stmts.iter().any(|s| matches!(s.op, Op::Emit { .. }));
+        let mut emits = (0..block.body.nodes.len()).filter(emits);
+        let first = self.first[self.places[place].step];
+        emits.any(|n| self.in_cycle[first + n]).then(|| self.program.block_emitted_bytes_max(block))
+    }
     fn kind(&self, step: usize) -> BlockKind {
         self.program.blocks[self.sequence[step]].kind
     }

@@ -35,6 +35,9 @@ use std::sync::Arc;
 /// [`Packet::drop_reason`] of a packet whose `assert` or `assume` failed.
 pub const DROP_ASSERTION: u32 = u32::MAX - 1;
 
+/// [`Packet::drop_reason`] of a packet whose deparser emitted more than [`Program::block_emitted_bytes_max`].
+pub const DROP_EMITS_TOO_MUCH: u32 = u32::MAX - 4;
+
 /// Bytes of a frame that generated code may read whatever the frame's length: buffers must have as many.
 pub const FRAME_READABLE_BYTES: usize = flow::READABLE_BYTES as usize;
 
