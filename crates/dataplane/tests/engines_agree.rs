@@ -4,9 +4,10 @@
 //! Blind spots: what the generator never makes (see `p4jet_ir::random`), and what both engines take from one place
 //! (tables' entries, extern functions).
 
-use p4jet_dataplane::{EngineKind, Processed, Switch};
+use p4jet_dataplane::{EngineKind, Processed, Switch, Worker};
 use p4jet_externs::{Replica, Session};
 use p4jet_ir::{InstanceKind, Program, random};
+use p4jet_packet::{Batch, PORT_DROP};
 
 /// Programs per test; `P4JET_PROGRAMS=20000 cargo test -p p4jet-dataplane` runs more.
 fn programs() -> u64 {
@@ -43,6 +44,28 @@ fn state(switch: &Switch) -> Vec<String> {
     out
 }
 
+/// What becomes of packets, and their copies, that go through together.
+fn in_batches(worker: &mut Worker, frames: &[Vec<u8>]) -> Vec<String> {
+    let mut pool = worker.pool(256, 4096).expect("memory for packets");
+    let mut batch = Batch::new();
+    for (k, frame) in frames.iter().enumerate() {
+        batch.push(&mut pool, k as u32 % 8, frame).expect("it has room");
+    }
+    let mut out = Vec::new();
+    worker.process(&mut pool, &mut batch);
+    loop {
+        out.extend(batch.packets().iter().map(|p| match p.egress_port {
+            PORT_DROP => format!("reason {}", p.drop_reason),
+            port => format!("port {port}: {:02x?}", pool.frame(p)),
+        }));
+        if !worker.process_copies(&mut pool, &mut batch) {
+            break;
+        }
+    }
+    out.push(format!("refused: {}", worker.take_refused()));
+    out
+}
+
 fn compare(seed: u64, program: &Program, cut_entries_min: Option<u32>) {
     p4jet_ir::verify::verify(program).unwrap_or_else(|e| panic!("seed {seed}: {e:?}"));
     let mut optimised = program.clone();
@@ -65,20 +88,27 @@ fn compare(seed: u64, program: &Program, cut_entries_min: Option<u32>) {
     }
     let mut interp = reference.worker(EngineKind::Interp).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     let mut jit = fast.worker(EngineKind::Jit).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-    for k in 0..PACKETS {
-        let frame = random::packet(seed.wrapping_mul(PACKETS).wrapping_add(k), program);
+    let frames: Vec<Vec<u8>> =
+        (0..PACKETS).map(|k| random::packet(seed.wrapping_mul(PACKETS).wrapping_add(k), program)).collect();
+    for (k, frame) in (0..).zip(&frames) {
         interp.set_time(Some(1000 * k));
         jit.set_time(Some(1000 * k));
-        let want = interp.process_one((k % 8) as u32, &frame);
-        let got = jit.process_one((k % 8) as u32, &frame);
+        let want = interp.process_one((k % 8) as u32, frame);
+        let got = jit.process_one((k % 8) as u32, frame);
         assert_eq!(
             outcome(&got),
             outcome(&want),
             "seed {seed}, packet {k}: jit (left) and interpreter (right) differ\nframe {frame:02x?}\n{}",
-            reference.trace((k % 8) as u32, &frame).map(|(t, _)| t.render(program)).unwrap_or_else(|e| e)
+            reference.trace((k % 8) as u32, frame).map(|(t, _)| t.render(program)).unwrap_or_else(|e| e)
         );
     }
     assert_eq!(state(&fast), state(&reference), "seed {seed}: extern state differs");
+    // In a batch packets meet registers in another order.
+    if !program.instances.iter().any(|i| matches!(i.kind, InstanceKind::Register { .. })) {
+        let (got, want) = (in_batches(&mut jit, &frames), in_batches(&mut interp, &frames));
+        assert_eq!(got, want, "seed {seed}: in a batch jit (left) and interpreter (right) differ");
+        assert_eq!(state(&fast), state(&reference), "seed {seed}: extern state differs after a batch");
+    }
 }
 
 #[test]

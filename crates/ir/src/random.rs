@@ -187,6 +187,11 @@ impl Maker {
                 let at = self.rng.range(1, self.p.ingress.len());
                 self.p.ingress.insert(at, start);
             }
+            if self.rng.once_in(2) {
+                let middle = self.copier("middle", rounds, false);
+                let at = self.rng.below(self.p.egress.len());
+                self.p.egress.insert(at, middle);
+            }
             let traffic_manager = self.copier("traffic_manager", rounds, true);
             self.p.ingress.push(traffic_manager);
             let end = self.copier("end", rounds, false);
