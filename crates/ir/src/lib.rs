@@ -417,6 +417,9 @@ pub struct Block {
     pub error_field: Option<FieldId>,
 }
 
+/// What the emits of a deparser that stand in loops may append together.
+pub const LOOP_EMIT_BYTES_MAX: u32 = 4096;
+
 /// A control-flow graph. Execution starts at node 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cfg {
@@ -473,7 +476,8 @@ pub enum Op {
         /// Destination.
         dest: FieldId,
     },
-    /// Deparser: appends the header to the output if it is valid.
+    /// Deparser: appends the header to the output if it is valid. The packet is dropped if that makes the output longer
+    /// than [`Program::block_emitted_bytes_max`].
     Emit {
         /// The header.
         header: HeaderId,
@@ -757,6 +761,22 @@ impl BinaryOp {
     }
 }
 
+impl Cfg {
+    /// Whether control may come back to the node.
+    pub fn is_on_cycle(&self, node: NodeId) -> bool {
+        let mut seen = vec![false; self.nodes.len()];
+        let mut work = vec![node];
+        while let Some(at) = work.pop() {
+            self.nodes[at.index()].terminator.for_each_target(&mut |next| {
+                if !std::mem::replace(&mut seen[next.index()], true) {
+                    work.push(next);
+                }
+            });
+        }
+        seen[node.index()]
+    }
+}
+
 impl Program {
     /// The width of a field in bits.
     pub fn width(&self, field: FieldId) -> u32 {
@@ -776,45 +796,27 @@ impl Program {
         self.blocks.iter().fold(0, |sum, block| self.block_emitted_bytes_max(block).saturating_add(sum))
     }
 
-    /// The most bytes that a deparser emits: each header once for each [`Op::Emit`] of it, [`LOOPED_EMITS_MAX`] times if
-    /// that is in a loop. A packet for which it would emit more is dropped.
+    /// The most bytes that a deparser emits: each header once for each [`Op::Emit`] of it, and
+    /// [`LOOP_EMIT_BYTES_MAX`] if there are emits on cycles. A packet for which it would emit more is dropped.
     pub fn block_emitted_bytes_max(&self, block: &Block) -> u32 {
-        let mut bits = 0u64;
-        for (index, node) in block.body.nodes.iter().enumerate() {
-            let mut node_bits = 0;
-            for stmt in &node.stmts {
-                if let Op::Emit { header } = stmt.op {
-                    let header = &self.headers[header.index()];
-                    node_bits += header.fields.iter().map(|f| u64::from(self.width(f.field))).sum::<u64>();
-                }
-            }
-            let again = node_bits > 0 && block.body.in_loop(NodeId(index as u32));
-            bits += if again { node_bits * LOOPED_EMITS_MAX } else { node_bits };
-        }
-        u32::try_from(bits.div_ceil(8)).unwrap_or(u32::MAX)
-    }
-}
-
-/// How often an emit that is in a loop counts in [`Program::block_emitted_bytes_max`].
-pub const LOOPED_EMITS_MAX: u64 = 16;
-
-impl Cfg {
-    /// Whether the node can come again.
-    pub fn in_loop(&self, node: NodeId) -> bool {
-        let mut seen = vec![false; self.nodes.len()];
-        let mut open = vec![node];
-        while let Some(at) = open.pop() {
-            let mut found = false;
-            self.nodes[at.index()].terminator.for_each_target(&mut |next| {
-                found |= next == node;
-                if !std::mem::replace(&mut seen[next.index()], true) {
-                    open.push(next);
-                }
+        let (mut bits, mut looped) = (0u64, 0);
+        for (index, node) in (0..).zip(&block.body.nodes) {
+            let emits = node.stmts.iter().filter_map(|stmt| match stmt.op {
+                Op::Emit { header } => Some(u64::from(self.header_bits_max(header))),
+                _ => None,
             });
-            if found {
-                return true;
+            let node_bits: u64 = emits.sum();
+            if node_bits > 0 && block.body.is_on_cycle(NodeId(index)) {
+                looped = u64::from(LOOP_EMIT_BYTES_MAX);
+            } else {
+                bits += node_bits;
             }
         }
-        false
+        u32::try_from(bits.div_ceil(8) + looped).unwrap_or(u32::MAX)
+    }
+
+    /// The bits of a header with its varbits at their longest.
+    pub fn header_bits_max(&self, header: HeaderId) -> u32 {
+        self.headers[header.index()].fields.iter().map(|f| self.width(f.field)).sum()
     }
 }
