@@ -321,7 +321,7 @@ fn every_option_is_documented() {
 fn every_runtime_command_is_documented() {
     let text = fs::read_to_string(root().join("docs/commands.md")).unwrap();
     let source = fs::read_to_string(program("simple_router")).unwrap();
-    let Outcome::Compiled { optimised, .. } = compile("simple_router.p4", &source) else {
+    let Outcome::Compiled { optimised, .. } = compile("simple_router.p4", &source, Default::default()) else {
         panic!("simple_router compiles");
     };
     let help = Control::new(optimised).execute("help").unwrap();

@@ -13,10 +13,10 @@ pub enum Outcome {
     Compiled { reference: Arc<Switch>, optimised: Arc<Switch> },
 }
 
-/// Compiles `text` down to machine code.
+/// Compiles `text` down to machine code; `jit` is for the program as the passes left it.
 ///
 /// A refusal without a word, and IR that the verifier does not accept, are bugs of p4jet: they panic.
-pub fn compile(name: &str, text: &str) -> Outcome {
+pub fn compile(name: &str, text: &str, jit: p4jet_jit::Options) -> Outcome {
     let options = Options { builtins: p4jet_analysis::BUILTINS.to_vec(), ..Options::default() };
     let parsed = p4jet_syntax::parse_text(name, text, &options);
     let sources = parsed.sources.clone();
@@ -51,7 +51,8 @@ pub fn compile(name: &str, text: &str) -> Outcome {
     if let Err(errors) = p4jet_ir::verify::verify(&program) {
         panic!("invalid IR after the passes: {}", errors[0]);
     }
-    let switches = Switch::new(lowered).and_then(|reference| Ok((reference, Switch::new(program)?)));
+    let switches =
+        Switch::new(lowered).and_then(|reference| Ok((reference, Switch::with_options(program, jit)?)));
     let (reference, optimised) = match switches {
         Ok(pair) => pair,
         Err(_) => return Outcome::Refused("tables"),

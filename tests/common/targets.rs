@@ -74,10 +74,10 @@ fn compiler(text: &str) -> &'static str {
 /// Compiles, then runs packets through both engines: those given, after the commands given, and some made for the
 /// program.
 pub fn forward(text: &str, commands: &[&str], frames: &[Vec<u8>]) -> &'static str {
-    match compile("fuzz.p4", text) {
+    let mut rng = Rng::new(digest(text));
+    match compile("fuzz.p4", text, some_options(&mut rng)) {
         Outcome::Refused(stage) => stage,
         Outcome::Compiled { reference, optimised } => {
-            let mut rng = Rng::new(digest(text));
             let mut program = reference.program().clone();
             let mut commands: Vec<String> = commands.iter().map(|line| line.to_string()).collect();
             commands.extend(some_entries(&mut rng, &mut program));
@@ -86,6 +86,15 @@ pub fn forward(text: &str, commands: &[&str], frames: &[Vec<u8>]) -> &'static st
             compare(&reference, &optimised, &commands, &frames);
             FORWARDED
         }
+    }
+}
+
+/// Ways to make machine code that only large programs take otherwise, now and then.
+fn some_options(rng: &mut Rng) -> p4jet_jit::Options {
+    p4jet_jit::Options {
+        cut_entries_min: rng.once_in(3).then_some(0),
+        live_limbs_max: rng.once_in(3).then(|| rng.below(100)),
+        listing: false,
     }
 }
 
@@ -110,13 +119,14 @@ fn ir(text: &str) -> &'static str {
     if let Err(errors) = p4jet_ir::verify::verify(&optimised) {
         panic!("invalid IR after the passes: {}", errors[0]);
     }
-    let (Ok(reference), Ok(optimised)) = (Switch::new(program), Switch::new(optimised)) else {
+    let mut rng = Rng::new(digest(text));
+    let optimised = Switch::with_options(optimised, some_options(&mut rng));
+    let (Ok(reference), Ok(optimised)) = (Switch::new(program), optimised) else {
         return "tables refused";
     };
     if optimised.code().is_err() {
         return "machine code refused";
     }
-    let mut rng = Rng::new(digest(text));
     let frames: Vec<_> = (0..6).map(|_| random::packet(rng.next_u64(), reference.program())).collect();
     compare(&reference, &optimised, &[], &frames);
     FORWARDED

@@ -289,7 +289,7 @@ fn accepted(samples: &[Program]) -> usize {
     let mut bad = 0;
     for kind in [Kind::V1model, Kind::Psa, Kind::Core] {
         let chosen = of_kind(samples, kind, |p| fault(&p.said).is_none());
-        let failures = for_each(&chosen, |program| check_accepts(program));
+        let failures = for_each(&chosen, check_accepts);
         let accepted = failures.iter().filter(|f| f.is_none()).count();
         println!("accepted programs, {kind}: {accepted}/{}", chosen.len());
         for (program, failure) in chosen.iter().zip(&failures) {
@@ -317,7 +317,7 @@ fn refused(errors: &[Program]) -> usize {
     for kind in [Kind::V1model, Kind::Psa, Kind::Core] {
         // Where p4c only warns, the program is right.
         let right = of_kind(errors, kind, |p| fault(&p.said).is_none());
-        for (program, failure) in right.iter().zip(for_each(&right, |program| check_accepts(program))) {
+        for (program, failure) in right.iter().zip(for_each(&right, check_accepts)) {
             names.insert(&program.name[..]);
             bad += exceptions.check(&program.name, failure.as_deref());
         }

@@ -7,6 +7,7 @@
 use p4jet_dataplane::{EngineKind, Processed, Switch, Worker};
 use p4jet_externs::{Replica, Session};
 use p4jet_ir::{InstanceKind, Program, random};
+use p4jet_jit::Options;
 use p4jet_packet::{Batch, PORT_DROP};
 
 /// Programs per test; `P4JET_PROGRAMS=20000 cargo test -p p4jet-dataplane` runs more.
@@ -66,16 +67,20 @@ fn in_batches(worker: &mut Worker, frames: &[Vec<u8>]) -> Vec<String> {
     out
 }
 
-fn compare(seed: u64, program: &Program, cut_entries_min: Option<u32>) {
+/// Every table that can end a stage does: spilling and resuming at every place.
+const CUT_EVERYWHERE: Options = Options { cut_entries_min: Some(0), live_limbs_max: None, listing: false };
+/// The same with all fields in the PHV, or the longest-lived.
+const IN_MEMORY: [Options; 2] = [
+    Options { live_limbs_max: Some(0), ..CUT_EVERYWHERE },
+    Options { live_limbs_max: Some(200), ..CUT_EVERYWHERE },
+];
+
+fn compare(seed: u64, program: &Program, options: Options) {
     p4jet_ir::verify::verify(program).unwrap_or_else(|e| panic!("seed {seed}: {e:?}"));
     let mut optimised = program.clone();
     p4jet_ir::passes::run(&mut optimised);
     let reference = Switch::new(program.clone()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-    let fast = Switch::with_options(
-        optimised,
-        p4jet_jit::Options { cut_entries_min, ..p4jet_jit::Options::default() },
-    )
-    .unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let fast = Switch::with_options(optimised, options).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     for switch in [&reference, &fast] {
         switch.state().change_destinations(|d| {
             let replica = |port, instance| Replica { port, instance };
@@ -114,15 +119,21 @@ fn compare(seed: u64, program: &Program, cut_entries_min: Option<u32>) {
 #[test]
 fn random_programs_agree() {
     for seed in 0..programs() {
-        compare(seed, &random::program(seed), None);
+        compare(seed, &random::program(seed), Options::default());
     }
 }
 
-/// Every table that can end a stage does: spilling and resuming at every place.
 #[test]
 fn random_programs_agree_when_cut_everywhere() {
     for seed in programs()..2 * programs() {
-        compare(seed, &random::program(seed), Some(0));
+        compare(seed, &random::program(seed), CUT_EVERYWHERE);
+    }
+}
+
+#[test]
+fn random_programs_agree_in_memory() {
+    for seed in 2 * programs()..3 * programs() {
+        compare(seed, &random::program(seed), IN_MEMORY[seed as usize % 2]);
     }
 }
 
@@ -134,6 +145,7 @@ fn one_seed() {
     if std::env::var("P4JET_SEED").is_ok() {
         println!("{}", p4jet_ir::text::print(&program));
     }
-    compare(seed, &program, None);
-    compare(seed, &program, Some(0));
+    compare(seed, &program, Options::default());
+    compare(seed, &program, CUT_EVERYWHERE);
+    IN_MEMORY.into_iter().for_each(|options| compare(seed, &program, options));
 }

@@ -23,7 +23,7 @@ use p4jet_ir::{
 };
 use p4jet_packet::{PORT_DROP, Packet, REASON_DONE};
 use p4jet_tables::{Structure, View};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::offset_of;
 
 /// What cannot be compiled, and where.
@@ -61,6 +61,8 @@ pub struct Layout {
     pub image_bytes: u32,
     /// PHV offset of each slot that lives across some cut or comes with copies, in bytes.
     pub phv: HashMap<Slot, i32>,
+    /// PHV offset of each slot that is there all the time, because registers for all would take too long to find.
+    pub in_memory: HashMap<Slot, i32>,
     /// PHV offset of the key of the pending lookup.
     pub key: i32,
     /// PHV bytes per packet.
@@ -68,8 +70,9 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Cuts at every table of `entries_min` entries or more whose lookup touches memory that prefetching helps.
-    pub fn new(flow: &Flow, structures: &[Structure], entries_min: u32) -> Layout {
+    /// Cuts at every table of `entries_min` entries or more whose lookup touches memory that prefetching helps. Keeps in
+    /// registers what is live in nodes as long as that is at most `live_limbs_max` limbs, summed over the nodes.
+    pub fn new(flow: &Flow, structures: &[Structure], entries_min: u32, live_limbs_max: usize) -> Layout {
         let mut cuts: Vec<Place> = (0..flow.places.len())
             .filter(|&place| flow.order[place] != usize::MAX && !flow.in_cycle[place])
             .filter(|&place| match flow.node(place).terminator {
@@ -81,6 +84,7 @@ impl Layout {
             })
             .collect();
         cuts.sort_by_key(|&place| flow.order[place]);
+        let in_memory = too_many(flow, live_limbs_max);
         let mut phv = HashMap::new();
         let mut key_limbs = 1;
         let mut offset = 0;
@@ -96,17 +100,32 @@ impl Layout {
         let image_bytes = entered.iter().flatten().map(|&slot| place(slot)).last().unwrap_or(0) as u32;
         let carried: Vec<Vec<(Slot, Origin)>> = cuts.iter().map(|&cut| flow.carried(cut)).collect();
         for (&cut, carried) in cuts.iter().zip(&carried) {
-            for &(slot, _) in carried.iter().filter(|(_, origin)| *origin == Origin::Phv) {
-                place(slot);
+            for &(slot, origin) in carried {
+                if origin == Origin::Phv && !in_memory.contains(&slot) {
+                    place(slot);
+                }
             }
             if let Terminator::Apply { keys, .. } = &flow.node(cut).terminator {
                 let bits: u32 = keys.iter().map(|k| k.width(flow.program)).sum();
                 key_limbs = key_limbs.max(limb_count(bits));
             }
         }
+        let in_memory: HashMap<Slot, i32> = in_memory
+            .into_iter()
+            .map(|slot| {
+                let at = offset;
+                offset += 8 * limb_count(slot_width(flow, slot)) as i32;
+                (slot, at)
+            })
+            .collect();
         let key = offset;
         let stride = (key as u32 + 8 * key_limbs as u32).next_multiple_of(64);
-        Layout { cuts, carried, entered, image_bytes, phv, key, stride }
+        Layout { cuts, carried, entered, image_bytes, phv, in_memory, key, stride }
+    }
+
+    /// Whether generated code uses the PHV.
+    fn has_phv(&self) -> bool {
+        !self.cuts.is_empty() || self.image_bytes > 0 || !self.in_memory.is_empty()
     }
 
     /// Where the image of a copy has a field.
@@ -114,6 +133,26 @@ impl Layout {
         self.entered[begin as usize].binary_search(&slot).ok()?;
         Some(Cell { limb: self.phv[&slot] as usize / 8, width: slot_width(flow, slot) })
     }
+}
+
+/// The slots to keep in memory, those with the longest lives first, so that at most `live_limbs_max` remain.
+fn too_many(flow: &Flow, live_limbs_max: usize) -> BTreeSet<Slot> {
+    let mut lives = vec![0; flow.slots()];
+    for live in &flow.live {
+        live.iter().for_each(|slot| lives[slot] += limb_count(slot_width(flow, slot)));
+    }
+    let mut total: usize = lives.iter().sum();
+    let mut by_life: Vec<Slot> = (0..lives.len()).collect();
+    by_life.sort_by_key(|&slot| std::cmp::Reverse(lives[slot]));
+    let mut chosen = BTreeSet::new();
+    for slot in by_life {
+        if total <= live_limbs_max {
+            break;
+        }
+        total -= lives[slot];
+        chosen.insert(slot);
+    }
+    chosen
 }
 
 /// Which stage a function is.
@@ -147,6 +186,17 @@ impl Scope<'_> {
     }
 }
 
+/// Where a slot's value is.
+#[derive(Clone)]
+enum Home {
+    /// Nobody reads it.
+    Nowhere,
+    /// In registers, one for each limb.
+    Registers(Vec<Variable>),
+    /// In the PHV at this offset.
+    Memory(i32),
+}
+
 /// What the functions that generated code calls are told by number.
 #[derive(Default)]
 pub struct Sites {
@@ -162,7 +212,7 @@ pub struct Codegen<'a, 'f> {
     layout: &'a Layout,
     structures: &'a [Structure],
     sites: &'a mut Sites,
-    vars: Vec<Option<Vec<Variable>>>,
+    homes: Vec<Home>,
     data: Variable,
     length: Variable,
     out_offset: Variable,
@@ -280,7 +330,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         b.def_var(length, length_now);
         let zero = b.ins().iconst(types::I64, 0);
         b.def_var(out_offset, zero);
-        let phv = if layout.cuts.is_empty() && layout.image_bytes == 0 {
+        let phv = if !layout.has_phv() {
             zero
         } else {
             let base = b.ins().load(types::I64, fixed(), ctx, offset_of!(Ctx, phv) as i32);
@@ -288,7 +338,6 @@ impl<'a, 'f> Codegen<'a, 'f> {
             b.ins().iadd(base, at)
         };
 
-        let slots = flow.program.fields.len() + 1 + flow.program.headers.len();
         let mut cg = Codegen {
             b,
             flow,
@@ -296,7 +345,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             layout,
             structures,
             sites,
-            vars: vec![None; slots],
+            homes: vec![Home::Nowhere; flow.slots()],
             data,
             length,
             out_offset,
@@ -348,26 +397,29 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     /// A field that nobody reads needs no variable.
     fn declare_slots(&mut self) {
-        for slot in 0..self.vars.len() {
+        for slot in 0..self.homes.len() {
             let used = match self.flow.program.fields.get(slot) {
                 Some(_) => self.flow.needed.contains(&FieldId(slot as u32)),
                 None => true,
             };
-            if used {
-                let limbs = limb_count(slot_width(self.flow, slot));
-                let vars = (0..limbs).map(|_| self.b.declare_var(types::I64)).collect();
-                self.vars[slot] = Some(vars);
+            if !used {
+                continue;
             }
+            self.homes[slot] = match self.layout.in_memory.get(&slot) {
+                Some(&offset) => Home::Memory(offset),
+                None => {
+                    let limbs = limb_count(slot_width(self.flow, slot));
+                    Home::Registers((0..limbs).map(|_| self.b.declare_var(types::I64)).collect())
+                }
+            };
         }
     }
 
     fn zero_slots(&mut self, which: impl Fn(Slot) -> bool) {
         let zero = self.iconst(0);
-        for slot in 0..self.vars.len() {
+        for slot in 0..self.homes.len() {
             if which(slot) {
-                for var in self.vars[slot].clone().unwrap_or_default() {
-                    self.b.def_var(var, zero);
-                }
+                self.set(slot, &vec![zero; limb_count(slot_width(self.flow, slot))]);
             }
         }
     }
@@ -424,11 +476,15 @@ impl<'a, 'f> Codegen<'a, 'f> {
     }
 
     fn load_from_phv(&mut self, slot: Slot) {
-        let offset = self.layout.phv[&slot];
-        for (i, var) in self.vars[slot].clone().unwrap_or_default().into_iter().enumerate() {
-            let limb = self.b.ins().load(types::I64, plain(), self.phv, offset + 8 * i as i32);
-            self.b.def_var(var, limb);
+        if !matches!(self.homes[slot], Home::Nowhere) {
+            let limbs = self.phv_limbs(slot, self.layout.phv[&slot]);
+            self.set(slot, &limbs);
         }
+    }
+
+    fn phv_limbs(&mut self, slot: Slot, offset: i32) -> Limbs {
+        let limbs = limb_count(slot_width(self.flow, slot)) as i32;
+        (0..limbs).map(|i| self.b.ins().load(types::I64, plain(), self.phv, offset + 8 * i)).collect()
     }
 
     /// Takes fields that no statement has set from the frame again, which is cheaper than keeping them in the PHV: what a
@@ -459,8 +515,11 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     /// A slot's value now.
     pub(crate) fn get(&mut self, slot: Slot) -> Limbs {
-        let vars = self.vars[slot].clone().expect("whoever reads a field makes it needed");
-        vars.into_iter().map(|v| self.b.use_var(v)).collect()
+        match self.homes[slot].clone() {
+            Home::Nowhere => unreachable!("whoever reads a field makes it needed"),
+            Home::Registers(vars) => vars.into_iter().map(|v| self.b.use_var(v)).collect(),
+            Home::Memory(offset) => self.phv_limbs(slot, offset),
+        }
     }
 
     /// A field's value; 0 if nothing ever gives it another.
@@ -473,9 +532,17 @@ impl<'a, 'f> Codegen<'a, 'f> {
     }
 
     fn set(&mut self, slot: Slot, limbs: &[Value]) {
-        if let Some(vars) = self.vars[slot].clone() {
-            for (var, &limb) in vars.into_iter().zip(limbs) {
-                self.b.def_var(var, limb);
+        match self.homes[slot].clone() {
+            Home::Nowhere => {}
+            Home::Registers(vars) => {
+                for (var, &limb) in vars.into_iter().zip(limbs) {
+                    self.b.def_var(var, limb);
+                }
+            }
+            Home::Memory(offset) => {
+                for (i, &limb) in limbs.iter().enumerate() {
+                    self.b.ins().store(plain(), limb, self.phv, offset + 8 * i as i32);
+                }
             }
         }
     }
@@ -485,7 +552,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     }
 
     fn is_needed(&self, field: FieldId) -> bool {
-        self.vars[self.flow.field_slot(field)].is_some()
+        !matches!(self.homes[self.flow.field_slot(field)], Home::Nowhere)
     }
 
     /// The address of a stack buffer of at least `limbs` limbs; one per purpose and size, so contents are short-lived.
@@ -1273,7 +1340,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.b.ins().store(plain(), limb, self.phv, self.layout.key + 8 * i as i32);
         }
         for &(slot, origin) in &self.layout.carried[cut] {
-            if self.vars[slot].is_some() && origin == Origin::Phv {
+            if matches!(self.homes[slot], Home::Registers(_)) && origin == Origin::Phv {
                 let offset = self.layout.phv[&slot];
                 for (i, limb) in self.get(slot).into_iter().enumerate() {
                     self.b.ins().store(plain(), limb, self.phv, offset + 8 * i as i32);
@@ -1301,12 +1368,14 @@ impl<'a, 'f> Codegen<'a, 'f> {
     fn resume(&mut self, cut: usize) -> Result<(), Error> {
         let place = self.layout.cuts[cut];
         let carried = &self.layout.carried[cut];
+        let in_memory = &self.layout.in_memory;
         self.zero_slots(|slot| {
-            carried.binary_search_by_key(&slot, |c| c.0).map_or(true, |i| carried[i].1 == Origin::Zero)
+            !in_memory.contains_key(&slot)
+                && carried.binary_search_by_key(&slot, |c| c.0).map_or(true, |i| carried[i].1 == Origin::Zero)
         });
         let mut in_frame: BTreeMap<HeaderId, Vec<(FieldId, u32)>> = BTreeMap::new();
         for &(slot, origin) in carried {
-            if self.vars[slot].is_none() {
+            if !matches!(self.homes[slot], Home::Registers(_)) {
                 continue;
             }
             match origin {

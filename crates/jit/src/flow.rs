@@ -296,7 +296,11 @@ impl<'a> Flow<'a> {
         })
     }
     fn no_slots(&self) -> SlotSet {
-        SlotSet::new(self.program.fields.len() + 1 + self.program.headers.len())
+        SlotSet::new(self.slots())
+    }
+    /// How many slots there are.
+    pub fn slots(&self) -> usize {
+        self.program.fields.len() + 1 + self.program.headers.len()
     }
     /// The node at a place.
     pub fn node(&self, place: Place) -> &'a p4jet_ir::Node {
@@ -780,7 +784,7 @@ impl<'a> Flow<'a> {
     }
 
     fn find_live(&mut self) {
-        let slots = self.program.fields.len() + 1 + self.program.headers.len();
+        let slots = self.slots();
         for action in &self.program.actions {
             let mut set = SlotSet::new(slots);
             for node in &action.body.nodes {
@@ -842,7 +846,7 @@ impl<'a> Flow<'a> {
     }
 
     fn find_set_before(&mut self) {
-        let slots = self.program.fields.len() + 1 + self.program.headers.len();
+        let slots = self.slots();
         for begin in Begin::ALL {
             if let Some(place) = self.entry(begin)
                 && self.has_copies(begin)

@@ -44,6 +44,10 @@ pub const FRAME_READABLE_BYTES: usize = flow::READABLE_BYTES as usize;
 /// Tables of fewer entries are looked up at once, without a cut: they stay in the first-level caches.
 const CUT_ENTRIES_MIN: u32 = 2048;
 
+/// The register allocator's time grows faster than this number. A program of 113 tables and 6,000 lines has 165,000; it
+/// compiled in a seventh of the time when that became this, while programs of ten tables keep all in registers.
+const LIVE_LIMBS_MAX: usize = 20_000;
+
 type Stage = unsafe extern "C" fn(*mut Ctx, *mut Packet, u64);
 
 /// A program's machine code.
@@ -79,6 +83,8 @@ pub struct Options {
     pub listing: bool,
     /// Tables of at least so many entries end a stage; `None` for the default.
     pub cut_entries_min: Option<u32>,
+    /// Most limbs live in nodes, summed over the nodes, that are kept in registers; `None` for the default.
+    pub live_limbs_max: Option<usize>,
 }
 
 fn internal(error: impl std::fmt::Display) -> Error {
@@ -103,7 +109,12 @@ impl Compiled {
         }
         let structures: Vec<Structure> = tables.iter().map(p4jet_tables::structure_of).collect();
         let flow = Flow::new(program);
-        let layout = Layout::new(&flow, &structures, options.cut_entries_min.unwrap_or(CUT_ENTRIES_MIN));
+        let layout = Layout::new(
+            &flow,
+            &structures,
+            options.cut_entries_min.unwrap_or(CUT_ENTRIES_MIN),
+            options.live_limbs_max.unwrap_or(LIVE_LIMBS_MAX),
+        );
 
         let mut flags = settings::builder();
         flags.set("opt_level", "speed").map_err(internal)?;
