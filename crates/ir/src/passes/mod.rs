@@ -6,11 +6,13 @@
 use crate::Program;
 
 mod fold_constants;
+mod fold_zeros;
 mod propagate_copies;
 mod remove_dead_sets;
 mod thread_jumps;
 
 pub use fold_constants::{fold_constants, fold_expr};
+pub use fold_zeros::fold_zeros;
 pub use propagate_copies::propagate_copies;
 pub use remove_dead_sets::remove_dead_sets;
 pub use thread_jumps::thread_jumps;
@@ -19,8 +21,10 @@ pub use thread_jumps::thread_jumps;
 pub type Pass = (&'static str, fn(&mut Program));
 
 /// What [`run`] does, in order.
-pub const PASSES: [Pass; 6] = [
-    // First, because it turns branches into jumps.
+pub const PASSES: [Pass; 7] = [
+    // First, because it answers questions at branches.
+    ("fold_zeros", fold_zeros),
+    // Turns branches into jumps.
     ("fold_constants", fold_constants),
     // Makes nodes long, which the next, looking at one node at a time, needs.
     ("thread_jumps", thread_jumps),
