@@ -626,7 +626,7 @@ impl<'a> Flow<'a> {
             }
             match self.straight_emits(step) {
                 Some(emits) => {
-                    let in_place = self.always_in_place(&emits);
+                    let in_place = self.always_in_place(step, &emits);
                     self.deparse.push(Some(if in_place { Deparse::InPlace } else { Deparse::Checked }));
                     self.emits.push(emits);
                 }
@@ -689,23 +689,45 @@ impl<'a> Flow<'a> {
         })
     }
 
-    /// Whether packets always leave with exactly the extracted headers: nothing changes validity, every header is
-    /// extracted at most once and in the order of the emits, everything extracted is emitted, and nothing is skipped.
-    fn always_in_place(&self, emits: &[HeaderId]) -> bool {
-        let parsers = (0..self.sequence.len()).filter(|&step| self.kind(step) == BlockKind::Parser).count();
-        if parsers != 1 || self.deparsers().count() != 1 {
+    /// Whether packets always leave a deparser with exactly the headers extracted since the one before, if there is one:
+    /// nothing else changes validity, every header is extracted at most once and in the order of the emits, everything
+    /// extracted is emitted, and nothing is skipped.
+    fn always_in_place(&self, step: usize, emits: &[HeaderId]) -> bool {
+        let first = self.deparsers().filter(|&d| d < step).last().map_or(0, |d| d + 1);
+        let between = |place: Place| (first..=step).contains(&self.places[place].step);
+        // The deparser before is not passed by.
+        let ends_ingress = |place: Place| matches!(self.node(place).terminator, Terminator::Egress);
+        if first > 0 && (0..self.places.len()).any(|p| self.places[p].step < first && ends_ingress(p)) {
             return false;
         }
-        // A session may cut a frame within its headers.
-        let session =
-            |copy: &PacketCopy| copy.replicas.as_ref().is_some_and(|r| r.list == ReplicaList::Session);
-        let moved = |(place, copy): (Place, &PacketCopy)| {
-            copy.begin == Begin::Egress && (!self.keeps_headers(place, copy) || session(copy))
-        };
-        if self.copies().any(moved) {
-            return false;
+        if (first..=step).contains(&self.program.ingress.len()) {
+            // Copies that begin in between either have the cursor at the start, and no headers, or all that the packet
+            // had. A session may cut a frame within its headers.
+            let session =
+                |copy: &PacketCopy| copy.replicas.as_ref().is_some_and(|r| r.list == ReplicaList::Session);
+            let fits = |(place, copy): (Place, &PacketCopy)| {
+                copy.begin == Begin::Ingress
+                    || copy.frame == CopyFrame::Arrived
+                    || self.just_deparsed(place)
+                    || (first == 0 && self.keeps_headers(place, copy) && !session(copy))
+            };
+            if !self.copies().all(fits) {
+                return false;
+            }
         }
-        let valid_written = emits.iter().chain(&self.extracted).any(|h| {
+        let mut extracted = Vec::new();
+        for place in 0..self.places.len() {
+            for stmt in &self.node(place).stmts {
+                if let Op::Extract { header, .. } = stmt.op {
+                    if between(place) {
+                        extracted.push(header);
+                    } else if emits.contains(&header) {
+                        return false;
+                    }
+                }
+            }
+        }
+        let valid_written = emits.iter().chain(&extracted).any(|h| {
             let header = &self.program.headers[h.index()];
             self.written.contains(&header.valid)
                 || header.fields.iter().any(|f| f.varbit_length.is_some_and(|l| self.written.contains(&l)))
@@ -722,7 +744,7 @@ impl<'a> Flow<'a> {
         let mut before = vec![0usize; self.places.len()];
         for _ in 0..=emits.len() + 1 {
             let mut changed = false;
-            for place in self.in_reverse_postorder() {
+            for place in self.in_reverse_postorder().into_iter().filter(|&p| between(p)) {
                 let mut last = before[place];
                 for stmt in &self.node(place).stmts {
                     match &stmt.op {
@@ -734,7 +756,9 @@ impl<'a> Flow<'a> {
                         _ => {}
                     }
                 }
-                for next in self.successors(place) {
+                let copies = self.node(place).stmts.iter().any(|stmt| matches!(stmt.op, Op::Copy(_)));
+                let copies_go_on = self.egress_start().filter(|_| copies);
+                for next in self.successors(place).into_iter().chain(copies_go_on) {
                     if before[next] < last {
                         before[next] = last;
                         changed = true;
