@@ -148,6 +148,9 @@ impl Checker {
             );
             self.declare(&decl.name, Symbol::Poison);
         } else {
+            if let ExprKind::Int(number) = &value.kind {
+                self.prog.constants.entry(decl.name.text.clone()).or_insert_with(|| number.clone());
+            }
             self.declare(&decl.name, Symbol::Const(value));
         }
     }

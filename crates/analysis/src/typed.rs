@@ -8,6 +8,7 @@
 use num_bigint::BigInt;
 use p4jet_syntax::ast::{Annotation, BinaryOp, Direction, StructKind, UnaryOp};
 use p4jet_syntax::span::{SourceMap, Span};
+use std::collections::HashMap;
 
 macro_rules! index {
     ($(#[$doc:meta] $name:ident;)*) => {$(
@@ -91,6 +92,8 @@ pub struct Program {
     pub value_sets: Vec<ValueSet>,
     /// Variables and parameters.
     pub vars: Vec<Var>,
+    /// Integer constants by name, the first of each: annotations mention them.
+    pub constants: HashMap<String, BigInt>,
     /// Global instances in order.
     pub globals: Vec<InstanceId>,
     /// The instance called `main`.

@@ -3,13 +3,18 @@
 //! An architecture is one module that implements [`Architecture`] and one line in [`ALL`]. Lowering and the IR know
 //! nothing of it.
 
+mod data;
+mod objects;
+pub mod psa;
 pub mod v1model;
+mod varbit;
+mod writes;
 
 use p4jet_analysis::typed;
 pub use p4jet_lower::Architecture;
 
 /// Every architecture there is.
-const ALL: &[&dyn Architecture] = &[&v1model::V1Model];
+const ALL: &[&dyn Architecture] = &[&v1model::V1Model, &psa::Psa];
 
 /// The architecture that a program is written for.
 pub fn detect(program: &typed::Program) -> Option<&'static dyn Architecture> {

@@ -66,6 +66,32 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 
     /// Port and frame that come out, or why nothing does.
     fn run(&self, frame: &[u8]) -> Result<(u32, Vec<u8>), String> {
+        let (program, ran) = self.run_out(frame);
+        match ran.into_iter().next().expect("the packet itself") {
+            Outcome::Sent { port, frame } => Ok((port, frame)),
+            Outcome::Dropped { reason, .. } => {
+                Err(program.drop_reasons.get(reason as usize).cloned().unwrap_or_else(|| reason.to_string()))
+            }
+            Outcome::Done => Err("done".to_string()),
+        }
+    }
+
+    /// All that is sent is this, in any order.
+    #[track_caller]
+    fn check_all(&self, frame: &[u8], expected: &[(u32, &[u8])]) {
+        let sent = self.run_out(frame).1.into_iter().filter_map(|outcome| match outcome {
+            Outcome::Sent { port, frame } => Some((port, frame)),
+            _ => None,
+        });
+        let mut sent: Vec<_> = sent.collect();
+        let mut expected: Vec<_> = expected.iter().map(|(port, frame)| (*port, frame.to_vec())).collect();
+        sent.sort();
+        expected.sort();
+        assert_eq!(sent, expected);
+    }
+
+    /// What becomes of a packet that comes by port 3, and of its copies.
+    fn run_out(&self, frame: &[u8]) -> (p4jet_ir::Program, Vec<Outcome>) {
         let text = self.text();
         let options = p4jet_syntax::Options {
             builtins: p4jet_analysis::BUILTINS.to_vec(),
@@ -81,13 +107,20 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
         let state = build_state(&program, 1).expect("state");
         let machine = Machine::new(&program).expect("known externs");
         let arrival = Arrival { port: 3, frame, now_us: 0 };
-        match machine.run(&tables[..], &mut state.env(0), &arrival, None).outcome {
-            Outcome::Sent { port, frame } => Ok((port, frame)),
-            Outcome::Dropped { reason, .. } => {
-                Err(program.drop_reasons.get(reason as usize).cloned().unwrap_or_else(|| reason.to_string()))
-            }
-            Outcome::Done => Err("done".to_string()),
+        state.change_destinations(destinations);
+        let mut env = state.env(0);
+        let mut ran = machine.run(&tables[..], &mut env, &arrival, None);
+        let (mut outcomes, mut waiting) = (Vec::new(), std::collections::VecDeque::new());
+        loop {
+            outcomes.push(ran.outcome);
+            waiting.extend(ran.copies);
+            assert!(outcomes.len() < 100, "copies without end");
+            let Some(copy) = waiting.pop_front() else { break };
+            ran = machine.run_copy(&tables[..], &mut env, copy, 0, None);
         }
+        drop(env);
+        drop(machine);
+        (program, outcomes)
     }
 
     /// The frame that leaves by port 1.
@@ -135,10 +168,116 @@ fn egress_cannot_change_the_port() {
         .check(&[0; 4], &[5, 0, 0, 0]);
 }
 
+/// Session 5 copies to port 5, session 6 to 6 with at most 2 bytes; group 7 has ports 8 (replica 1) and 9 (replica 2).
+fn destinations(d: &mut p4jet_externs::Destinations) {
+    use p4jet_externs::{Replica, Session};
+    let to = |port, instance| Replica { port, instance };
+    d.sessions.insert(5, Session { replicas: vec![to(5, 3)], ..Session::default() });
+    let short = Session { replicas: vec![to(6, 0)], bytes_max: Some(2), ..Session::default() };
+    d.sessions.insert(6, short);
+    d.groups.insert(7, vec![to(8, 1), to(9, 2)]);
+}
+
 #[test]
-fn multicast_is_refused_loudly() {
-    let p = Pieces { ingress: "sm.mcast_grp = 1;", ..Pieces::default() };
-    assert_eq!(p.run(&[0; 4]), Err("multicast not supported yet".into()));
+fn ingress_clones_are_parsed_again_and_begin_egress_with_what_was_preserved() {
+    let p = Pieces {
+        meta: "@field_list(1) bit<8> kept; bit<8> lost;",
+        states: "state start { packet.extract(hdr.h); meta.x = 4; transition accept; }",
+        ingress:
+            "clone_preserving_field_list(CloneType.I2E, 5, 1); meta.kept = 7; meta.lost = 7; hdr.h.a = 9;
+            hdr.h.b = sm.instance_type[7:0];",
+        egress: "hdr.h.b = sm.instance_type[7:0]; hdr.h.c = meta.kept; hdr.h.d = meta.lost + meta.x
+            + sm.ingress_port[7:0];",
+        ..Pieces::default()
+    };
+    p.check_all(&[1, 2, 3, 4, 5], &[(5, &[1, 1, 7, 0, 5]), (1, &[9, 0, 7, 14, 5])]);
+}
+
+#[test]
+fn the_last_clone_counts_and_its_session_cuts() {
+    let p = Pieces {
+        states: "state start { transition accept; }",
+        ingress: "clone(CloneType.I2E, 5); clone(CloneType.I2E, 6); mark_to_drop(sm);",
+        ..Pieces::default()
+    };
+    p.check_all(&[1, 2, 3, 4], &[(6, &[1, 2])]);
+    let nobody = Pieces { ingress: "clone(CloneType.I2E, 99);", ..Pieces::default() };
+    nobody.check_all(&[1, 2, 3, 4], &[(1, &[1, 2, 3, 4])]);
+}
+
+#[test]
+fn egress_clones_have_the_headers_as_egress_left_them() {
+    let p = Pieces {
+        meta: "@field_list(2) bit<8> kept;",
+        egress: "if (sm.instance_type == 2) { hdr.h.b = meta.kept; hdr.h.c = sm.packet_length[7:0]; hdr.h.d = meta.x; }
+            else { meta.kept = 6; meta.x = 6; hdr.h.a = 8; clone_preserving_field_list(CloneType.E2E, 5, 2);
+                   mark_to_drop(sm); }",
+        ..Pieces::default()
+    };
+    p.check_all(&[1, 2, 3, 4, 5], &[(5, &[8, 6, 5, 0, 5])]);
+}
+
+#[test]
+fn resubmitted_packets_come_as_they_came() {
+    let p = Pieces {
+        meta: "@field_list(1) bit<8> turns;",
+        ingress: "if (meta.turns < 3) { meta.turns = meta.turns + 1; meta.x = 1; hdr.h.a = 9;
+                resubmit_preserving_field_list(1); }
+            hdr.h.b = sm.instance_type[7:0]; hdr.h.c = meta.turns; hdr.h.d = meta.x + sm.ingress_port[7:0];",
+        ..Pieces::default()
+    };
+    p.check_all(&[1, 2, 3, 4, 5], &[(1, &[1, 6, 3, 0, 5])]);
+    // Before multicast and drop.
+    let p = Pieces {
+        ingress: "if (sm.instance_type == 0) { resubmit<bit<8>>(1); sm.mcast_grp = 7; mark_to_drop(sm); }",
+        ..Pieces::default()
+    };
+    p.check_all(&[1, 2, 3, 4], &[(1, &[1, 2, 3, 4])]);
+}
+
+#[test]
+fn recirculated_packets_come_as_they_leave() {
+    let p = Pieces {
+        meta: "@field_list(1) bit<8> turns;",
+        ingress: "hdr.h.c = sm.instance_type[7:0]; hdr.h.d = sm.packet_length[7:0];",
+        egress: "hdr.h.a = hdr.h.a + 1; hdr.h.b = sm.instance_type[7:0]; meta.turns = meta.turns + 1;
+            if (meta.turns < 3) { recirculate_preserving_field_list(1); truncate(5); }",
+        ..Pieces::default()
+    };
+    p.check_all(&[1, 2, 3, 4, 5, 6, 7], &[(1, &[4, 0, 4, 5, 5])]);
+}
+
+#[test]
+fn multicast_replicates_into_egress() {
+    let p = Pieces {
+        ingress: "sm.mcast_grp = 7; meta.x = 5; clone(CloneType.I2E, 5);",
+        egress: "hdr.h.a = sm.egress_rid[7:0]; hdr.h.b = sm.instance_type[7:0]; hdr.h.c = meta.x;
+            hdr.h.d = sm.egress_port[7:0];",
+        ..Pieces::default()
+    };
+    p.check_all(&[1, 2, 3, 4], &[(5, &[3, 1, 0, 5]), (8, &[1, 5, 5, 8]), (9, &[2, 5, 5, 9])]);
+    let empty = Pieces { ingress: "sm.mcast_grp = 70;", ..Pieces::default() };
+    empty.check_all(&[1, 2, 3, 4], &[]);
+}
+
+#[test]
+fn truncate_cuts_what_leaves_to_the_shortest_length() {
+    let p = Pieces { ingress: "truncate(6); truncate(3); truncate(5);", ..Pieces::default() };
+    p.check_all(&[1, 2, 3, 4, 5, 6, 7], &[(1, &[1, 2, 3])]);
+}
+
+#[test]
+fn registers_hold_values_of_any_type() {
+    let p = Pieces {
+        top: "struct pair_t { bit<8> first; bool flag; h_t inner; }",
+        locals: "register<pair_t>(2) cells; register<bool>(1) flags;",
+        ingress: "pair_t p = { 7, true, { 1, 2, 3, 4 } }; cells.write(1, p); pair_t q; cells.read(q, 1);
+            if (q.flag && q.inner.isValid()) { hdr.h = q.inner; hdr.h.b = q.first; }
+            cells.read(q, 0); if (q.inner.isValid()) { hdr.h.c = 9; }
+            flags.write(0, true); bool f; flags.read(f, 0); if (f) { hdr.h.d = 8; }",
+        ..Pieces::default()
+    };
+    p.check(&[0; 4], &[1, 7, 3, 8]);
 }
 
 #[test]

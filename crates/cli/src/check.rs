@@ -38,6 +38,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.ir {
         output::write(format_args!("{}", p4jet_ir::text::print(&compiled.program)))?;
     }
+    if let Some(function) = compiled.foreign_function() {
+        let why = p4jet_ir::unknown_extern(function);
+        return say!("{}: fine as P4, but {why}", args.program.program.display());
+    }
     let start = Instant::now();
     let switch = compile::switch(compiled.program.clone())?;
     compiled.times.push(("tables", start.elapsed()));

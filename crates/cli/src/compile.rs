@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::output;
 use clap::ValueEnum;
 use p4jet_dataplane::{EngineKind, Switch};
-use p4jet_ir::Program;
+use p4jet_ir::{Op, Program};
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::SourceMap;
 use std::io::IsTerminal;
@@ -224,6 +224,16 @@ impl Typed {
 }
 
 impl Compiled {
+    /// An extern function that only the program knows.
+    pub fn foreign_function(&self) -> Option<&str> {
+        let actions = self.program.actions.iter().map(|a| &a.body);
+        let graphs = actions.chain(self.program.blocks.iter().map(|b| &b.body));
+        graphs.flat_map(|graph| &graph.nodes).flat_map(|node| &node.stmts).find_map(|stmt| match &stmt.op {
+            Op::Extern { function, .. } if function.starts_with(p4jet_ir::FOREIGN) => Some(function.as_str()),
+            _ => None,
+        })
+    }
+
     /// The program as `engine` runs it: the interpreter, being the reference, without passes.
     pub fn for_engine(&self, engine: EngineKind) -> Program {
         match engine {

@@ -64,9 +64,19 @@ impl Crc {
     }
 
     pub fn checksum(&self, bytes: &[u8]) -> u64 {
-        let CrcParams { width, init, xor, reflect_in, reflect_out, .. } = self.params;
-        // Kept in the high bits, so that one loop serves every width.
-        let mut remainder = init << (64 - width);
+        self.run(self.params.init << (64 - self.params.width), bytes)
+    }
+
+    /// The CRC of some bytes whose CRC is `before`, with `bytes` behind them.
+    pub fn more(&self, before: u64, bytes: &[u8]) -> u64 {
+        let CrcParams { width, xor, reflect_out, .. } = self.params;
+        let result = (before ^ xor) & (u64::MAX >> (64 - width));
+        self.run(if reflect_out { result.reverse_bits() } else { result << (64 - width) }, bytes)
+    }
+
+    /// `remainder` is kept in the high bits, so that one loop serves every width.
+    fn run(&self, mut remainder: u64, bytes: &[u8]) -> u64 {
+        let CrcParams { width, xor, reflect_in, reflect_out, .. } = self.params;
         let (words, rest) = bytes.as_chunks::<8>();
         for word in words {
             let word = u64::from_be_bytes(*word);
@@ -88,6 +98,23 @@ impl Crc {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bytes_may_come_in_pieces(
+            bytes in proptest::collection::vec(any::<u8>(), 0..40),
+            cut in 0usize..40,
+            width in 8u32..=64,
+            reflect_in: bool,
+            reflect_out: bool,
+        ) {
+            let low = |v: u64| v & (u64::MAX >> (64 - width));
+            let (init, xor, poly) = (low(0x9e37_79b9_7f4a_7c15), low(0x1234_5678_9abc_def1), low(0x8005));
+            let crc = Crc::new(CrcParams { width, poly, init, xor, reflect_in, reflect_out });
+            let (first, second) = bytes.split_at(cut.min(bytes.len()));
+            prop_assert_eq!(crc.more(crc.checksum(first), second), crc.checksum(&bytes));
+        }
+    }
 
     /// The check values of the catalogue of parametrised CRC algorithms: CRC of "123456789".
     #[test]

@@ -16,7 +16,7 @@ const fn def(name: &'static str, call: Call, uses_payload: bool, doc: &'static s
 }
 
 /// Hash functions by name.
-pub(crate) static DEFS: [ExternDef; 16] = [
+pub(crate) static DEFS: [ExternDef; 20] = [
     def("crc16", |e, s, a, o| hash(e, s, a, o, false, crc16), false, "CRC-16/ARC of the arguments"),
     def(
         "crc16_payload",
@@ -43,7 +43,14 @@ pub(crate) static DEFS: [ExternDef; 16] = [
     def("identity_payload", |e, s, a, o| hash(e, s, a, o, true, identity), true, "the same, with payload"),
     random("random_hash"),
     random("random_hash_payload"),
+    def("crc16_more", |e, s, a, o| more(e, s, a, o, with_crc16), false, MORE),
+    def("crc32_more", |e, s, a, o| more(e, s, a, o, with_crc32), false, MORE),
+    custom("crc16_custom_more", |e, s, a, o| more(e, s, a, o, with_crc16_custom), false),
+    custom("crc32_custom_more", |e, s, a, o| more(e, s, a, o, with_crc32_custom), false),
 ];
+
+const MORE: &str =
+    "(crc, data...): the CRC of what has this CRC, with more data behind it; 0 is that of nothing";
 
 const fn custom(name: &'static str, call: Call, uses_payload: bool) -> ExternDef {
     let doc = "CRC with parameters set at run time under the name that the first text gives";
@@ -98,14 +105,60 @@ fn crc32(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
     u64::from(CRC.checksum(bytes))
 }
 
+/// Calls a function with the CRC that a call site names.
+type WithCrc = fn(&mut Env<'_>, &CallSite, &mut dyn FnMut(&Crc) -> u64) -> u64;
+
+/// The first argument is what the last call gave. It begins as 0, and differs from the CRC by that of no data, which the
+/// parameters may make another number.
+fn more(env: &mut Env<'_>, site: &CallSite, args: &[u64], outs: &mut [u64], with: WithCrc) {
+    let mut bytes = std::mem::take(&mut env.scratch);
+    bytes.clear();
+    let mut values = bits::arguments(site, args);
+    let before = values.next().map_or(0, |(value, _)| value.first().copied().unwrap_or(0));
+    let mut writer = BitWriter::new(&mut bytes);
+    for (value, width) in values {
+        writer.push(value, width);
+    }
+    writer.finish();
+    let value = with(env, site, &mut |crc| {
+        let nothing = crc.checksum(&[]);
+        crc.more(before ^ nothing, &bytes) ^ nothing
+    });
+    env.scratch = bytes;
+    bits::put(site, outs, value);
+}
+
+static CRC16: Crc = Crc::new(CrcParams::CRC16);
+static CRC32: Crc = Crc::new(CrcParams::CRC32);
+
+fn with_crc16(_: &mut Env<'_>, _: &CallSite, f: &mut dyn FnMut(&Crc) -> u64) -> u64 {
+    f(&CRC16)
+}
+
+fn with_crc32(_: &mut Env<'_>, _: &CallSite, f: &mut dyn FnMut(&Crc) -> u64) -> u64 {
+    f(&CRC32)
+}
+
+fn with_crc16_custom(env: &mut Env<'_>, site: &CallSite, f: &mut dyn FnMut(&Crc) -> u64) -> u64 {
+    match custom_of(env, site) {
+        Some(crc) => f(&crc),
+        None => f(&CRC16),
+    }
+}
+
+fn with_crc32_custom(env: &mut Env<'_>, site: &CallSite, f: &mut dyn FnMut(&Crc) -> u64) -> u64 {
+    match custom_of(env, site) {
+        Some(crc) => f(&crc),
+        None => f(&CRC32),
+    }
+}
+
 fn crc16_custom(env: &mut Env<'_>, site: &CallSite, bytes: &[u8]) -> u64 {
-    static UNSET: Crc = Crc::new(CrcParams::CRC16);
-    custom_of(env, site).map_or_else(|| UNSET.checksum(bytes), |crc| crc.checksum(bytes))
+    with_crc16_custom(env, site, &mut |crc| crc.checksum(bytes))
 }
 
 fn crc32_custom(env: &mut Env<'_>, site: &CallSite, bytes: &[u8]) -> u64 {
-    static UNSET: Crc = Crc::new(CrcParams::CRC32);
-    custom_of(env, site).map_or_else(|| UNSET.checksum(bytes), |crc| crc.checksum(bytes))
+    with_crc32_custom(env, site, &mut |crc| crc.checksum(bytes))
 }
 
 fn custom_of(env: &mut Env<'_>, site: &CallSite) -> Option<Arc<Crc>> {

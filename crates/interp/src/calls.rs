@@ -26,8 +26,11 @@ impl<'a> Calls<'a> {
             let Some(def) = p4jet_externs::find(function) else {
                 let place = &program.locs[stmt.loc.index()];
                 return Err(format!(
-                    "{}:{}:{}: no extern function `{function}`",
-                    place.file, place.line, place.column
+                    "{}:{}:{}: {}",
+                    place.file,
+                    place.line,
+                    place.column,
+                    p4jet_ir::unknown_extern(function)
                 ));
             };
             let site = CallSite {

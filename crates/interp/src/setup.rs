@@ -21,7 +21,7 @@ pub fn build_state(program: &Program, workers: usize) -> Result<externs::State, 
         .iter()
         .map(|instance| {
             let kind = match instance.kind {
-                InstanceKind::Register { width, size } => externs::InstanceKind::Register { width, size },
+                InstanceKind::Register { width, size, .. } => externs::InstanceKind::Register { width, size },
                 InstanceKind::Counter { unit, size } => {
                     externs::InstanceKind::Counter { unit: counter_unit(unit), size }
                 }
@@ -37,7 +37,17 @@ pub fn build_state(program: &Program, workers: usize) -> Result<externs::State, 
             externs::InstanceSpec { name: instance.name.clone(), kind }
         })
         .collect();
-    externs::State::new(&specs, workers)
+    let state = externs::State::new(&specs, workers)?;
+    for (i, instance) in program.instances.iter().enumerate() {
+        if let InstanceKind::Register { size, initial, .. } = &instance.kind
+            && initial.bits() > 0
+        {
+            for cell in 0..*size {
+                state.register_write(i as u32, cell, initial)?;
+            }
+        }
+    }
+    Ok(state)
 }
 
 fn counter_unit(unit: CounterUnit) -> externs::Unit {

@@ -71,6 +71,20 @@ index! {
     Loc;
 }
 
+/// How the names of extern functions begin that only the program declares: nobody but it knows what they do, so that such
+/// a program can be compiled, but not run.
+pub const FOREIGN: &str = "foreign.";
+
+/// Why a call of an extern function that nobody provides is refused.
+pub fn unknown_extern(function: &str) -> String {
+    match function.strip_prefix(FOREIGN) {
+        Some(name) => format!(
+            "only the program declares the extern `{name}`: what it does is not known, so the program cannot run"
+        ),
+        None => format!("no extern function `{function}`"),
+    }
+}
+
 /// A whole program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
@@ -349,6 +363,8 @@ pub enum InstanceKind {
         width: u32,
         /// Cells.
         size: u32,
+        /// What each cell begins with.
+        initial: BigUint,
     },
     /// Array of counters.
     Counter {

@@ -233,6 +233,7 @@ impl Maker {
                 InstanceKind::Register {
                     width: self.rng.range(1, 64) as u32,
                     size: self.rng.range(1, 20) as u32,
+                    initial: self.rng.below(2).into(),
                 }
             } else {
                 InstanceKind::Counter {

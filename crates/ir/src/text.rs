@@ -506,7 +506,13 @@ impl Printer<'_> {
         self.blank();
         for i in &p.instances {
             let kind = match &i.kind {
-                InstanceKind::Register { width, size } => format!("register {width} size {size}"),
+                InstanceKind::Register { width, size, initial } => {
+                    let initial = match initial.bits() {
+                        0 => String::new(),
+                        _ => format!(" initial {initial:#x}"),
+                    };
+                    format!("register {width} size {size}{initial}")
+                }
                 InstanceKind::Counter { unit, size } => format!("counter {} size {size}", unit.name()),
                 InstanceKind::DirectCounter { unit, table } => {
                     format!("direct_counter {} on {}", unit.name(), get(&self.names.tables, table.0))
@@ -1435,7 +1441,10 @@ impl Parser<'_> {
         let kind = if self.take_word("register") {
             let width = self.small("a width")?;
             self.expect_word("size")?;
-            InstanceKind::Register { width, size: self.small("a number of cells")? }
+            let size = self.small("a number of cells")?;
+            let given = self.take_word("initial");
+            let initial = if given { self.number("the initial value")? } else { BigUint::ZERO };
+            InstanceKind::Register { width, size, initial }
         } else if self.take_word("counter") {
             let unit = self.one_of(&CounterUnit::ALL, CounterUnit::name)?;
             self.expect_word("size")?;

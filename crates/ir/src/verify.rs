@@ -279,8 +279,10 @@ impl Verifier<'_> {
             self.place = format!("instance {}", i.name);
             self.loc(i.loc);
             match i.kind {
-                InstanceKind::Register { width, .. } => {
+                InstanceKind::Register { width, ref initial, .. } => {
                     self.width(width, "a cell");
+                    let fits = initial.bits() <= u64::from(width);
+                    self.check(fits, || format!("initial value {initial} beyond {width} bits"));
                 }
                 InstanceKind::Counter { .. } => {}
                 InstanceKind::DirectCounter { table, .. } => {

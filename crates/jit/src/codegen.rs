@@ -1662,7 +1662,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.b.switch_to_block(go_on);
                 return Ok(());
             }
-            ("register.read", Some(InstanceKind::Register { width, size })) if *width <= 64 && *size > 0 => {
+            ("register.read", Some(InstanceKind::Register { width, size, .. }))
+                if *width <= 64 && *size > 0 =>
+            {
                 if !self.is_needed(outs[0]) {
                     return Ok(());
                 }
@@ -1676,7 +1678,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.set_field(outs[0], &[value]);
                 return Ok(());
             }
-            ("register.write", Some(InstanceKind::Register { width, size })) if *width <= 64 => {
+            ("register.write", Some(InstanceKind::Register { width, size, .. })) if *width <= 64 => {
                 let index = self.saturated_index(&args[0])?;
                 let value = self.expr(&args[1])?;
                 let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, i64::from(*size));
@@ -1822,7 +1824,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     ) -> Result<(), Error> {
         let program = self.program();
         let Some(def) = p4jet_externs::find(function) else {
-            return Err(Error { message: format!("not supported yet: extern function `{function}`"), loc });
+            return Err(Error { message: p4jet_ir::unknown_extern(function), loc });
         };
         let site = CallSite {
             def,

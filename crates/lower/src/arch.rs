@@ -31,6 +31,10 @@ pub trait Architecture: Sync {
 
     /// A table has a property that P4_16 does not define. The table's [`ir::Table`] exists already, without actions.
     fn table_property(&self, cx: &mut Lowerer<'_>, table: ir::TableId, property: &Property) -> Lowered<()>;
+
+    /// The number that picks a member where an entry names a group of `profile`, from the table's keys of match kind
+    /// `selector`. Asked at each application of a table whose profile has groups.
+    fn select_member(&self, cx: &mut Lowerer<'_>, profile: ObjectId, keys: Vec<Value>) -> Lowered<ir::Expr>;
 }
 
 /// A call whose arguments are evaluated.

@@ -1,5 +1,6 @@
 //! The state of one lowering: the program that grows, scopes and objects, the open graph.
 
+use std::any::Any;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
@@ -169,6 +170,8 @@ pub struct Lowerer<'a> {
     pub program: &'a typed::Program,
     /// What has been made of it.
     pub ir: ir::Program,
+    /// What the architecture remembers between its calls.
+    pub memory: Box<dyn Any>,
     pub(crate) arch: &'a dyn Architecture,
     pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) scopes: Vec<Scope>,
@@ -190,6 +193,12 @@ pub struct Lowerer<'a> {
     pub(crate) member_action: Option<ir::ActionId>,
     /// Actions by control-plane name, before names are made unique.
     pub(crate) actions_named: HashMap<String, Vec<ir::ActionId>>,
+    /// Fields that tell actions the cell of the entry that was hit, of tables where some action wants to know.
+    pub(crate) entry_cells: HashMap<ir::TableId, FieldId>,
+    /// What an entry of a table does before its action runs.
+    pub(crate) on_hit: HashMap<ir::TableId, Vec<Op>>,
+    /// The object that holds the members of a table's entries.
+    pub(crate) profiles: HashMap<ir::TableId, ObjectId>,
     /// Names in use, each with the smallest number that may make it new: all smaller ones are taken.
     names: HashMap<(Kind, String), u32>,
     temporaries: u32,
@@ -226,6 +235,7 @@ impl<'a> Lowerer<'a> {
         Lowerer {
             program,
             ir,
+            memory: Box::new(()),
             arch,
             diagnostics: Vec::new(),
             scopes: vec![Scope { is_block: true, ..Scope::default() }],
@@ -240,6 +250,9 @@ impl<'a> Lowerer<'a> {
             runs_once: false,
             member_action: None,
             actions_named: HashMap::new(),
+            entry_cells: HashMap::new(),
+            on_hit: HashMap::new(),
+            profiles: HashMap::new(),
             names: HashMap::new(),
             temporaries: 0,
             grown: 0,
@@ -694,6 +707,9 @@ mod tests {
         }
         fn table_property(&self, _: &mut Lowerer<'_>, _: ir::TableId, _: &Property) -> Lowered<()> {
             Ok(())
+        }
+        fn select_member(&self, cx: &mut Lowerer<'_>, _: ObjectId, _: Vec<Value>) -> Lowered<Expr> {
+            cx.unsupported(nowhere(), "selectors")
         }
     }
 

@@ -37,6 +37,7 @@ mod object;
 mod packet;
 mod parser;
 mod place;
+mod profiles;
 mod stmt;
 mod survey;
 mod table;
@@ -53,6 +54,9 @@ pub use place::Place;
 pub use stmt::LOOP_TURNS_MAX;
 pub use types::Role;
 pub use value::{Piece, Storage, Value};
+
+pub use p4jet_syntax::ast::Direction;
+pub use p4jet_syntax::span::Span;
 
 use p4jet_analysis::typed;
 use p4jet_ir as ir;
@@ -76,5 +80,6 @@ pub fn lower(
     }
     let mut lowered = cx.ir;
     headers::dissolve_odd(&mut lowered);
+    profiles::join_lists(&mut lowered);
     Ok(lowered)
 }

@@ -63,6 +63,8 @@ pub struct ExternObject {
     pub span: Span,
     /// The state that the architecture gave it.
     pub state: Option<ir::InstanceId>,
+    /// State that lives as long as the packet.
+    pub packet_state: Option<ir::FieldId>,
 }
 
 /// An instance of a package.
@@ -97,6 +99,15 @@ impl<'a> Lowerer<'a> {
     pub fn set_state(&mut self, id: ObjectId, state: ir::InstanceId) {
         if let Object::Extern(object) = &mut self.objects[id.0 as usize] {
             object.state = Some(state);
+        }
+    }
+
+    /// Gives an extern instance state that lives as long as the packet: 0 when the packet arrives.
+    pub fn set_packet_state(&mut self, id: ObjectId, width: u32) {
+        let Some(name) = self.extern_object(id).map(|o| o.name.clone()) else { return };
+        let field = self.field(&name, width, ir::FieldKind::Metadata);
+        if let Object::Extern(object) = &mut self.objects[id.0 as usize] {
+            object.packet_state = Some(field);
         }
     }
 
@@ -160,7 +171,7 @@ impl<'a> Lowerer<'a> {
         self.make(ty, constructor, args, name, true, span)
     }
 
-    fn make(
+    pub(crate) fn make(
         &mut self,
         ty: &Type,
         constructor: u32,
@@ -202,6 +213,7 @@ impl<'a> Lowerer<'a> {
                     name,
                     span,
                     state: None,
+                    packet_state: None,
                 };
                 let id = self.add_object(Object::Extern(object));
                 let arch = self.arch;

@@ -264,7 +264,7 @@ impl Lowerer<'_> {
             return self.unsupported(span, "a value set whose fields are not one to one the select's keys");
         }
         let hit = self.temporary(1);
-        self.apply_lowered(table, keys.to_vec(), Some(hit), None);
+        self.apply_lowered(table, keys.to_vec(), Some(hit), None, None);
         Ok(Expr::Field(hit))
     }
 }

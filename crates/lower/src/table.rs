@@ -14,11 +14,14 @@ use p4jet_syntax::span::Span;
 
 use crate::arch::{Arg, Property};
 use crate::build;
-use crate::context::{ControlKind, Flow, GLOBAL, Jump, Kind, Lowered, Lowerer, ScopeId, full_name};
+use crate::context::{ControlKind, Flow, GLOBAL, Jump, Kind, Lowered, Lowerer, ObjectId, ScopeId, full_name};
 use crate::value::Value;
 
 /// P4Runtime's and bmv2's `size` of a table that states none.
 const SIZE_DEFAULT: u32 = 1024;
+
+/// The match kind of keys that take no part in the match, but pick a member of a group.
+const SELECTOR: &str = "selector";
 
 impl Lowerer<'_> {
     /// Applies a table at this point.
@@ -31,17 +34,32 @@ impl Lowerer<'_> {
     ) -> Lowered<()> {
         let table = self.table(id)?;
         let declaration = &self.program.tables[id.index()];
-        let mut keys = Vec::new();
+        let (mut keys, mut inputs) = (Vec::new(), Vec::new());
         let later_effects =
             |i: usize| declaration.keys[i + 1..].iter().any(|k| crate::survey::has_effects(&k.expr));
         for (i, key) in declaration.keys.iter().enumerate() {
+            if key.match_kind == SELECTOR {
+                let value = self.expr(&key.expr)?;
+                inputs.push(if later_effects(i) { self.snapshot(value) } else { value });
+                continue;
+            }
             let value = self.scalar(&key.expr)?;
             keys.push(if later_effects(i) { self.snapshot_expr(value) } else { value });
         }
         let outer = std::mem::replace(&mut self.span, span);
-        self.apply_lowered(table, keys, hit, action_run);
+        let selector = self.selector(table, inputs);
+        let applied = selector.map(|s| self.apply_lowered(table, keys, hit, action_run, s));
         self.span = outer;
-        Ok(())
+        applied
+    }
+
+    /// What picks a member where an entry of the table names a group.
+    fn selector(&mut self, table: ir::TableId, inputs: Vec<Value>) -> Lowered<Option<ir::Expr>> {
+        let arch = self.arch;
+        match self.profiles.get(&table) {
+            Some(profile) if self.has_groups(table) => arch.select_member(self, *profile, inputs).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Applies a table of the IR.
@@ -51,6 +69,7 @@ impl Lowerer<'_> {
         keys: Vec<ir::Expr>,
         hit: Option<FieldId>,
         action_run: Option<FieldId>,
+        selector: Option<ir::Expr>,
     ) {
         let next = self.node();
         let actions = &self.ir.tables[table.index()].actions;
@@ -64,8 +83,8 @@ impl Lowerer<'_> {
             keys,
             hit,
             action_run,
-            entry: None,
-            selector: None,
+            entry: self.entry_cells.get(&table).copied(),
+            selector,
             next,
             exit,
         });
@@ -117,6 +136,9 @@ impl Lowerer<'_> {
 
         let mut keys = Vec::new();
         for key in &declaration.keys {
+            if key.match_kind == SELECTOR {
+                continue;
+            }
             let ty = self.ty(&key.expr.ty);
             let Some(width) = self.scalar_width(&ty) else {
                 let what = format!("a table key of type {}", self.type_name(&ty));
@@ -134,7 +156,7 @@ impl Lowerer<'_> {
 
         let mut actions: Vec<ir::TableAction> = Vec::new();
         for listed in &declaration.actions {
-            let action = self.table_action(&listed.action)?;
+            let action = self.table_action(table, &listed.action)?;
             self.check_name_is_new(&actions, action, listed.action.span)?;
             let has = |name: &str| listed.annotations.iter().any(|a| a.name.text == name);
             actions.push(ir::TableAction {
@@ -148,7 +170,7 @@ impl Lowerer<'_> {
             Some(i) => i as u32,
             None => {
                 // `NoAction` that the program need not list.
-                let action = self.table_action(&declaration.default)?;
+                let action = self.table_action(table, &declaration.default)?;
                 self.check_name_is_new(&actions, action, declaration.span)?;
                 actions.push(ir::TableAction { action, table_only: false, default_only: true });
                 actions.len() as u32 - 1
@@ -158,6 +180,11 @@ impl Lowerer<'_> {
         let data = self.action_data(&declaration.default)?;
         self.ir.tables[table.index()].default = ir::ActionCall { action: default, data };
 
+        if self.ir.tables[table.index()].profile.is_some()
+            && let Some(entry) = declaration.entries.first()
+        {
+            return self.unsupported(entry.span, "entries in a table whose actions are in an action profile");
+        }
         let mut entries = Vec::new();
         let priorities = self.priorities(declaration)?;
         for (entry, priority) in declaration.entries.iter().zip(priorities) {
@@ -202,13 +229,53 @@ impl Lowerer<'_> {
         self.unsupported(span, what)
     }
 
+    /// The field that has the cell of the entry of `table` that was hit, 0 on a miss, while its action runs.
+    pub fn entry_cell(&mut self, table: ir::TableId) -> FieldId {
+        if let Some(field) = self.entry_cells.get(&table) {
+            return *field;
+        }
+        let name = format!("{}.$entry$", self.ir.tables[table.index()].name);
+        let field = self.field(&name, 32, FieldKind::Temporary);
+        self.entry_cells.insert(table, field);
+        field
+    }
+
+    /// Has a table do something before each run of an action. Called while the table's properties are read.
+    pub fn before_actions(&mut self, table: ir::TableId, op: ir::Op) {
+        self.on_hit.entry(table).or_default().push(op);
+    }
+
+    /// Puts the actions of a table's entries into an action profile. Called while the table's properties are read.
+    pub fn set_profile(&mut self, table: ir::TableId, profile: ObjectId) {
+        self.ir.tables[table.index()].profile = self.extern_object(profile).and_then(|o| o.state);
+        self.profiles.insert(table, profile);
+    }
+
+    fn has_groups(&self, table: ir::TableId) -> bool {
+        let profile = self.ir.tables[table.index()].profile;
+        profile.is_some_and(|p| {
+            matches!(
+                self.ir.instances[p.index()].kind,
+                ir::InstanceKind::ActionProfile { selector: true, .. }
+            )
+        })
+    }
+
     fn properties(&mut self, table: ir::TableId, declaration: &typed::Table) -> Lowered<()> {
         for (name, e) in &declaration.properties {
             // How the priorities of entries are counted: [`Lowerer::priorities`].
             if name == "priority_delta" || name == "largest_priority_wins" {
                 continue;
             }
-            let value = self.expr(e)?;
+            let value = match &e.kind {
+                // It has no name of its own, and other tables may make one of the type too.
+                ExprKind::Construct { constructor, args } => {
+                    let object = format!("{}.{name}", self.ir.tables[table.index()].name);
+                    let ty = self.ty(&e.ty);
+                    Value::Object(self.make(&ty, *constructor, args, object, true, e.span)?)
+                }
+                _ => self.expr(e)?,
+            };
             let property = Property { name: name.clone(), value, span: e.span };
             let arch = self.arch;
             arch.table_property(self, table, &property)?;
@@ -342,12 +409,13 @@ impl Lowerer<'_> {
     }
 
     /// The IR action for an action in a table's list.
-    fn table_action(&mut self, action: &typed::ActionRef) -> Lowered<ir::ActionId> {
+    fn table_action(&mut self, table: ir::TableId, action: &typed::ActionRef) -> Lowered<ir::ActionId> {
         let id = action.action;
         let declaration = &self.program.actions[id.index()];
         let local = self.local_actions.contains(&id);
         let home = if local { self.block_scope() } else { GLOBAL };
-        let bound = declaration.params.iter().any(|p| p.dir != Direction::None);
+        let on_hit = self.on_hit.get(&table).cloned().unwrap_or_default();
+        let bound = !on_hit.is_empty() || declaration.params.iter().any(|p| p.dir != Direction::None);
         if !bound && let Some(known) = self.scopes[home.0 as usize].actions.get(&id) {
             return Ok(*known);
         }
@@ -365,6 +433,7 @@ impl Lowerer<'_> {
         let outer_span = std::mem::replace(&mut self.span, declaration.span);
         let flow = Flow { ret: Jump::Return, result: None, exit: Jump::Exit, loops: Vec::new() };
         let body = self.graph(flow, |cx| {
+            on_hit.into_iter().for_each(|op| cx.emit(op));
             // Arguments of directional parameters are expressions of the enclosing control, evaluated when the table
             // runs the action: nothing happens between the lookup and the action.
             let mut args: Vec<Arg> = cx.action_args(id, &action.args)?;

@@ -4,7 +4,7 @@ use num_bigint::BigInt;
 use p4jet_analysis::typed::{self, Type};
 use p4jet_ir as ir;
 use p4jet_ir::{Expr, FieldId, FieldKind, HeaderId};
-use p4jet_syntax::ast::StructKind;
+use p4jet_syntax::ast::{Annotation, AnnotationBody, StructKind};
 use p4jet_syntax::span::Span;
 
 use crate::build;
@@ -146,6 +146,30 @@ impl Lowerer<'_> {
             Type::New(id) => self.enum_member(&self.program.new_types[id.index()].ty, index),
             _ => None,
         }
+    }
+
+    /// The numbers in an annotation's parentheses: literals, constants, members of enums that have an underlying type.
+    /// `None` if there is anything else.
+    pub fn annotation_numbers(&self, annotation: &Annotation) -> Option<Vec<BigInt>> {
+        let AnnotationBody::Tokens(tokens) = &annotation.body else {
+            return annotation.body.integer().map(|n| vec![n]);
+        };
+        let words = tokens.split(|t| t.text == "," && !t.is_string);
+        let numbers = words.filter(|words| !words.is_empty()).map(|words| {
+            let texts: Vec<&str> = words.iter().map(|t| t.text.as_str()).collect();
+            match texts[..] {
+                [constant] if self.program.constants.contains_key(constant) => {
+                    Some(self.program.constants[constant].clone())
+                }
+                [_] => AnnotationBody::Tokens(words.to_vec()).integer(),
+                [enumeration, ".", member] => {
+                    let members = &self.program.enums.iter().find(|e| e.name == enumeration)?.members;
+                    members.iter().find(|(name, _)| name == member).map(|(_, number)| number.clone())
+                }
+                _ => None,
+            }
+        });
+        numbers.collect()
     }
 
     /// How to name a type in a message.

@@ -2,94 +2,69 @@
 
 use p4jet_analysis::typed::Type;
 use p4jet_ir as ir;
-use p4jet_ir::{BinaryOp, CounterUnit, Expr, InstanceKind};
-use p4jet_lower::{ExternCall, ExternObject, Lowered, Lowerer, ObjectId, Piece, Property, Value, build};
+use p4jet_ir::{BinaryOp, Expr};
+use p4jet_lower::{ExternCall, Lowered, Lowerer, ObjectId, Property, Value, build};
 
-use super::{DROP_PORT, varbit};
+use super::DROP_PORT;
+use super::memory::{Memory, memory};
+use crate::data::{self, hash_of};
+use crate::objects::{self, Direct};
 
 /// Gives an extern object its state.
 pub(super) fn construct(cx: &mut Lowerer<'_>, id: ObjectId) -> Lowered<()> {
     let Some(object) = cx.extern_object(id).cloned() else { return Ok(()) };
-    let ext = &cx.program.externs[object.ext.index()].name;
-    let kind = match ext.as_str() {
-        "register" => {
-            let Some(width) = object.type_args.first().and_then(|t| cx.scalar_width(t)) else {
-                return cx.unsupported(object.span, "a register of anything but a scalar");
-            };
-            InstanceKind::Register { width, size: size(cx, &object)? }
-        }
-        "counter" => InstanceKind::Counter { unit: unit(cx, &object, 1)?, size: size(cx, &object)? },
-        // Their state belongs to the table that names them as a property.
-        "direct_counter" => return Ok(()),
-        // No state at all.
-        "Checksum16" => return Ok(()),
-        other => {
-            let what = format!("extern `{other}`");
-            return cx.unsupported(object.span, what);
-        }
-    };
-    let state = cx.add_instance(&object.name, kind, object.span);
-    cx.set_state(id, state);
-    Ok(())
-}
-
-/// Constructor argument 0 of arrays.
-fn size(cx: &mut Lowerer<'_>, object: &ExternObject) -> Lowered<u32> {
-    let size = match object.args.first() {
-        Some(Some(Value::Scalar(Expr::Const { value, .. }))) => u32::try_from(value).ok(),
-        Some(Some(Value::Integer(value))) => u32::try_from(value).ok(),
-        _ => None,
-    };
-    match size {
-        Some(size) => Ok(size),
-        None => cx.unsupported(object.span, "an array whose size is no compile-time value"),
-    }
-}
-
-/// `CounterType` in constructor argument `i`.
-fn unit(cx: &mut Lowerer<'_>, object: &ExternObject, i: usize) -> Lowered<CounterUnit> {
-    match object.args.get(i) {
-        // enum CounterType { packets, bytes, packets_and_bytes }
-        Some(Some(Value::Scalar(Expr::Const { value, .. }))) => Ok(match u32::try_from(value) {
-            Ok(0) => CounterUnit::Packets,
-            Ok(1) => CounterUnit::Bytes,
-            _ => CounterUnit::Both,
-        }),
-        _ => cx.unsupported(object.span, "a counter whose type is no compile-time value"),
+    match cx.program.externs[object.ext.index()].name.as_str() {
+        "register" => objects::register(cx, id, &object),
+        "counter" => objects::counter(cx, id, &object),
+        "meter" => objects::meter(cx, id, &object),
+        "action_profile" => objects::profile(cx, id, &object, 0, false),
+        "action_selector" => objects::profile(cx, id, &object, 1, true),
+        // The state of direct counters and meters belongs to the table that names them as a property; a Checksum16 has
+        // none at all, and nobody knows that of externs which the program declares.
+        _ => Ok(()),
     }
 }
 
 /// A property of a table that v1model defines.
 pub(super) fn table_property(cx: &mut Lowerer<'_>, table: ir::TableId, property: &Property) -> Lowered<()> {
-    match (property.name.as_str(), &property.value) {
-        ("counters", Value::Object(id)) => {
-            let Some(object) = cx.extern_object(*id).cloned() else {
-                return cx.unsupported(property.span, "this as table property `counters`");
-            };
-            if cx.program.externs[object.ext.index()].name != "direct_counter" {
-                return cx.unsupported(
-                    property.span,
-                    "anything but a direct_counter as table property `counters`",
-                );
-            }
-            if object.state.is_some() {
-                return cx.unsupported(property.span, "a direct counter of several tables");
-            }
-            let unit = unit(cx, &object, 0)?;
-            let state =
-                cx.add_instance(&object.name, InstanceKind::DirectCounter { unit, table }, object.span);
-            cx.set_state(*id, state);
+    match property.name.as_str() {
+        "counters" => {
+            let (_, state) = objects::direct(cx, table, property, Direct::Counter, "direct_counter")?;
             cx.ir.tables[table.index()].direct.push(state);
             Ok(())
         }
-        // Ageing tells the control plane only.
-        ("support_timeout", Value::Scalar(Expr::Const { value, .. })) if *value == 0u32.into() => Ok(()),
-        ("counters" | "meters" | "implementation" | "support_timeout", _) => {
-            cx.unsupported(property.span, format!("table property `{}`", property.name))
+        // The published interface: a hit is metered whether the action calls `read` or not.
+        "meters" => {
+            let (_, state) = objects::direct(cx, table, property, Direct::Meter, "direct_meter")?;
+            let colour = objects::meter_every_hit(cx, table, state);
+            memory(cx).colours.insert(state, colour);
+            Ok(())
+        }
+        "implementation" => {
+            objects::implementation(cx, table, property, &["action_profile", "action_selector"])
+        }
+        "support_timeout" => {
+            let Value::Scalar(Expr::Const { value, .. }) = &property.value else {
+                return cx.unsupported(property.span, "a run-time value as table property `support_timeout`");
+            };
+            cx.ir.tables[table.index()].idle_timeout = *value != 0u32.into();
+            Ok(())
         }
         // P4_16 "additional properties": those of other architectures mean nothing here.
         _ => Ok(()),
     }
+}
+
+/// The hash of the selector keys by the selector's algorithm. As in bmv2, its `outputWidth` changes nothing.
+pub(super) fn select_member(cx: &mut Lowerer<'_>, profile: ObjectId, keys: Vec<Value>) -> Lowered<Expr> {
+    let Some(object) = cx.extern_object(profile).cloned() else { return Ok(build::zero(64)) };
+    let algorithm = objects::number(cx, &object, 0, "an algorithm")?;
+    let member = cx.program.enums.iter().find(|e| e.name == "HashAlgorithm");
+    let member = member.and_then(|e| e.members.get(algorithm as usize)).map(|(name, _)| name.clone());
+    let Some((function, width)) = member.as_deref().and_then(algorithm_of) else {
+        return cx.unsupported(object.span, "this algorithm of an action selector");
+    };
+    objects::selector_hash(cx, keys, function, width, object.span)
 }
 
 /// Lowers a call.
@@ -116,7 +91,15 @@ pub(super) fn call(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
             cx.call_extern(&call.name, None, vec![check], vec![], vec![text]);
             Ok(Value::Void)
         }
-        other => cx.unsupported(call.span, format!("extern function `{other}`")),
+        "digest" => digest(cx, call),
+        // The deprecated forms name the data where the others number a list of fields.
+        "clone" => Memory::clone(cx, call, None),
+        "clone3" => Memory::clone(cx, call, Some(2)),
+        "clone_preserving_field_list" => Memory::clone(cx, call, Some(2)),
+        "resubmit" | "resubmit_preserving_field_list" => Memory::resubmit(cx, call),
+        "recirculate" | "recirculate_preserving_field_list" => Memory::recirculate(cx, call),
+        "truncate" => Memory::truncate(cx, call),
+        _ => objects::foreign(cx, call),
     }
 }
 
@@ -125,13 +108,18 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, object: ObjectId, ext: &str) 
     match (ext, call.name.as_str()) {
         ("register", "read") => {
             let index = call.scalar(cx, 1)?;
-            call.out(cx, 0, |cx, out| {
-                cx.call_extern("register.read", state, vec![index], vec![out], vec![])
-            })?;
+            if cx.scalar_width(&call.args[0].ty).is_some() {
+                call.out(cx, 0, |cx, out| {
+                    cx.call_extern("register.read", state, vec![index], vec![out], vec![])
+                })?;
+                return Ok(Value::Void);
+            }
+            let value = objects::read_cell(cx, state, index, &call.args[0].ty, call.span)?;
+            objects::give(cx, call, 0, value)?;
         }
         ("register", "write") => {
-            let (index, value) = (call.scalar(cx, 0)?, call.scalar(cx, 1)?);
-            cx.call_extern("register.write", state, vec![index, value], vec![], vec![]);
+            let (index, value) = (call.scalar(cx, 0)?, call.value(cx, 1)?);
+            objects::write_cell(cx, state, index, &value);
         }
         ("counter", "count") => {
             let index = call.scalar(cx, 0)?;
@@ -139,12 +127,36 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, object: ObjectId, ext: &str) 
         }
         // A direct counter counts on every hit, whatever the action does (conventions §2.2): the table does it.
         ("direct_counter", "count") => {}
-        ("Checksum16", "get") => {
-            return Ok(Value::Scalar(hash_of(cx, call, 0, "csum16", 16)?));
+        ("meter", "execute_meter") => {
+            let index = call.scalar(cx, 0)?;
+            let colour = cx.temporary(objects::COLOUR_WIDTH);
+            cx.call_extern("meter.execute", state, vec![index], vec![colour], vec![]);
+            give_colour(cx, call, 1, colour)?;
         }
-        (ext, name) => return cx.unsupported(call.span, format!("`{ext}.{name}`")),
+        ("direct_meter", "read") => {
+            let colour = state.and_then(|s| memory(cx).colours.get(&s).copied());
+            let Some(colour) = colour else {
+                let what = "`read` of a direct_meter that is not in the properties of the table at hand";
+                return cx.unsupported(call.span, what);
+            };
+            give_colour(cx, call, 0, colour)?;
+        }
+        ("Checksum16", "get") => {
+            return Ok(Value::Scalar(hash_of(cx, call, 0, "csum16", vec![], 16)?));
+        }
+        _ => return objects::foreign(cx, call),
     }
     Ok(Value::Void)
+}
+
+/// A colour becomes a number of the width that argument `i` has.
+fn give_colour(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize, colour: ir::FieldId) -> Lowered<()> {
+    let Some(width) = cx.scalar_width(&call.args[i].ty) else {
+        let what = format!("a meter's result of type {}", cx.type_name(&call.args[i].ty));
+        return cx.unsupported(call.args[i].span, what);
+    };
+    let colour = build::resize(&cx.ir, Expr::Field(colour), width);
+    objects::give(cx, call, i, Value::Scalar(colour))
 }
 
 /// Sets `egress_spec` to the drop port and `mcast_grp` to 0. The old form without argument works on the target's own.
@@ -168,49 +180,28 @@ fn mark_to_drop(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     Ok(Value::Void)
 }
 
-/// The bits of argument `i`.
-fn data(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<Vec<Expr>> {
-    let refuse = |cx: &mut Lowerer<'_>, what: &str| {
-        let what = format!("{what} among the data of `{}`", call.name);
-        cx.unsupported(call.args[i].span, what)
-    };
-    let Some(pieces) = call.value(cx, i)?.pieces() else { return refuse(cx, "something without bits") };
-    let mut out = Vec::new();
-    for piece in pieces {
-        match piece {
-            Piece::Bits(e) => out.push(e),
-            Piece::Varbit { .. } => return refuse(cx, "a varbit"),
-        }
-    }
-    Ok(out)
-}
-
-/// Calls a hash function on argument `i` and gives the field with its result.
-fn hash_of(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize, function: &str, width: u32) -> Lowered<Expr> {
-    let out = cx.temporary(width);
-    let pieces = call.value(cx, i)?.pieces().unwrap_or_default();
-    let has_varbit = pieces.iter().any(|p| matches!(p, Piece::Varbit { .. }));
-    let sums_words = matches!(function, "csum16" | "csum16_payload" | "xor16" | "xor16_payload");
-    if has_varbit && sums_words {
-        varbit::sum_words(cx, &pieces, function, out);
-    } else {
-        let data = data(cx, call, i)?;
-        cx.call_extern(function, None, data, vec![out], vec![]);
-    }
-    Ok(Expr::Field(out))
-}
-
 /// The extern function of crate externs for a member of `HashAlgorithm`, and the width of its result.
-fn algorithm(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<(String, u32)> {
-    let name = call.enum_member(cx, i)?;
-    let (function, width) = match name.as_str() {
-        "crc32" | "crc32_custom" => (name.as_str(), 32),
-        "crc16" | "crc16_custom" | "csum16" | "xor16" => (name.as_str(), 16),
+fn algorithm_of(member: &str) -> Option<(&'static str, u32)> {
+    Some(match member {
+        "crc32" => ("crc32", 32),
+        "crc32_custom" => ("crc32_custom", 32),
+        "crc16" => ("crc16", 16),
+        "crc16_custom" => ("crc16_custom", 16),
+        "csum16" => ("csum16", 16),
+        "xor16" => ("xor16", 16),
         "identity" => ("identity", 64),
         "random" => ("random_hash", 64),
-        _ => return cx.unsupported(call.args[i].span, format!("HashAlgorithm.{name}")),
-    };
-    Ok((function.to_string(), width))
+        _ => return None,
+    })
+}
+
+/// The algorithm that argument `i` names.
+fn algorithm(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<(&'static str, u32)> {
+    let name = call.enum_member(cx, i)?;
+    match algorithm_of(&name) {
+        Some(found) => Ok(found),
+        None => cx.unsupported(call.args[i].span, format!("HashAlgorithm.{name}")),
+    }
 }
 
 /// `hash(out result, algo, base, data, max)`: base + (H mod max), base if max is 0.
@@ -222,16 +213,8 @@ fn hash(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
         let what = format!("`hash` with a result of type {}", cx.type_name(&call.args[0].ty));
         return cx.unsupported(call.args[0].span, what);
     };
-    let hashed = hash_of(cx, call, 3, &function, hash_width)?;
-    // Modulo 0 is 0 in the IR, which is just what is wanted. The sum is cut to the result's width, so that cutting the
-    // operands first is the same.
-    let wide = hash_width.max(cx.width(&max));
-    let hashed = build::resize(&cx.ir, hashed, wide);
-    let max = build::resize(&cx.ir, max, wide);
-    let rest = build::binary(BinaryOp::RemU, hashed, max);
-    let rest = build::resize(&cx.ir, rest, width);
-    let base = build::resize(&cx.ir, base, width);
-    let result = build::binary(BinaryOp::Add, base, rest);
+    let hashed = hash_of(cx, call, 3, function, vec![], hash_width)?;
+    let result = data::in_range(cx, base, hashed, max, width);
     call.out(cx, 0, |cx, out| cx.set(out, result))?;
     Ok(Value::Void)
 }
@@ -239,8 +222,8 @@ fn hash(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
 /// The checksum of argument 1 by the algorithm in argument 3, in a field.
 fn checksum(cx: &mut Lowerer<'_>, call: &ExternCall, payload: bool) -> Lowered<Expr> {
     let (function, width) = algorithm(cx, call, 3)?;
-    let function = if payload { format!("{function}_payload") } else { function };
-    hash_of(cx, call, 1, &function, width)
+    let function = if payload { format!("{function}_payload") } else { function.to_string() };
+    hash_of(cx, call, 1, &function, vec![], width)
 }
 
 /// `verify_checksum(condition, data, checksum, algo)`: a mismatch sets `checksum_error`.
@@ -287,9 +270,30 @@ fn log_msg(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
         return cx.unsupported(call.span, "a log message that is no compile-time text");
     };
     let args = match call.args.get(1) {
-        Some(arg) if arg.ty != Type::Void => data(cx, call, 1)?,
+        Some(arg) if arg.ty != Type::Void => data::bits(cx, call, 1)?,
         _ => Vec::new(),
     };
     cx.call_extern("log_msg", None, args, vec![], vec![text]);
+    Ok(Value::Void)
+}
+
+/// `digest(receiver, data)`: the message goes out at once, with the values that the data have now. As in bmv2, the
+/// receiver does not matter. Calls with one type of data are one digest to the control plane, called after a named
+/// struct, else numbered.
+fn digest(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
+    let (data, ty) = (data::bits(cx, call, 1)?, &call.args[1].ty);
+    let state = match memory(cx).digests.get(ty) {
+        Some(state) => *state,
+        None => {
+            let name = match ty {
+                Type::Struct(..) => cx.type_name(ty),
+                _ => format!("digest_{}", memory(cx).digests.len()),
+            };
+            let state = objects::digest(cx, &name, ty, call.span);
+            memory(cx).digests.insert(ty.clone(), state);
+            state
+        }
+    };
+    cx.call_extern("digest.send", Some(state), data, vec![], vec![]);
     Ok(Value::Void)
 }

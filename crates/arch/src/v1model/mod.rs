@@ -1,16 +1,17 @@
 //! v1model, as bmv2's `simple_switch` gives it meaning (conventions §2.2).
 //!
 //! ```text
-//! ingress: parser, VerifyChecksum, Ingress, traffic manager (which port, or drop)
-//! egress:  Egress, drop, ComputeChecksum, Deparser
+//! ingress: parser, VerifyChecksum, Ingress, traffic manager (clone, resubmit, multicast, drop, which port)
+//! egress:  Egress, clone, drop, ComputeChecksum, Deparser, truncate, recirculate
 //! ```
 //!
 //! The blocks' `hdr`, `meta` and `standard_metadata` parameters are one storage: between two blocks nobody can tell
 //! that from copies.
 
 mod externs;
+mod manager;
+mod memory;
 mod pipeline;
-mod varbit;
 
 use p4jet_analysis::typed;
 use p4jet_ir as ir;
@@ -46,5 +47,9 @@ impl Architecture for V1Model {
 
     fn table_property(&self, cx: &mut Lowerer<'_>, table: ir::TableId, property: &Property) -> Lowered<()> {
         externs::table_property(cx, table, property)
+    }
+
+    fn select_member(&self, cx: &mut Lowerer<'_>, profile: ObjectId, keys: Vec<Value>) -> Lowered<ir::Expr> {
+        externs::select_member(cx, profile, keys)
     }
 }

@@ -1,21 +1,26 @@
 //! The order of the blocks, and what the target does between them.
 
-use p4jet_ir as ir;
-use p4jet_ir::{BlockKind, Expr, FieldId, FieldKind, Intrinsic, Op};
-use p4jet_lower::{BlockArg, Lowered, Lowerer, ObjectId, Role, build};
+use p4jet_ir::{BlockKind, FieldId, FieldKind, Intrinsic};
+use p4jet_lower::{BlockArg, Lowered, Lowerer, ObjectId, Role};
 
-use super::DROP_PORT;
+use super::manager::Manager;
+use super::memory::memory;
+use crate::writes::Writes;
 
 /// The fields of `standard_metadata` that the target itself reads or writes. A program may bring an older
 /// `v1model.p4`, so that some are missing.
-struct Standard {
-    ingress_port: Option<FieldId>,
-    egress_spec: FieldId,
-    egress_port: FieldId,
-    packet_length: Option<FieldId>,
-    ingress_timestamp: Option<FieldId>,
-    egress_timestamp: Option<FieldId>,
-    mcast_grp: Option<FieldId>,
+#[derive(Clone)]
+pub(super) struct Standard {
+    pub(super) ingress_port: Option<FieldId>,
+    pub(super) egress_spec: FieldId,
+    pub(super) egress_port: FieldId,
+    pub(super) packet_length: Option<FieldId>,
+    pub(super) ingress_timestamp: Option<FieldId>,
+    pub(super) egress_timestamp: Option<FieldId>,
+    pub(super) enq_timestamp: Option<FieldId>,
+    pub(super) instance_type: Option<FieldId>,
+    pub(super) mcast_grp: Option<FieldId>,
+    pub(super) egress_rid: Option<FieldId>,
     parser_error: Option<FieldId>,
 }
 
@@ -42,11 +47,20 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
         packet_length: member("packet_length"),
         ingress_timestamp: member("ingress_global_timestamp"),
         egress_timestamp: member("egress_global_timestamp"),
+        enq_timestamp: member("enq_timestamp"),
+        instance_type: member("instance_type"),
         mcast_grp: member("mcast_grp"),
+        egress_rid: member("egress_rid"),
         parser_error: member("parser_error"),
     };
-    let hdr = BlockArg::Storage(cx.storage(hdr_ty, hdr_name, Role::Metadata, span)?);
-    let meta = BlockArg::Storage(cx.storage(meta_ty, meta_name, Role::Metadata, span)?);
+    let hdr_storage = cx.storage(hdr_ty, hdr_name, Role::Metadata, span)?;
+    let meta_storage = cx.storage(meta_ty, meta_name, Role::Metadata, span)?;
+    memory(cx).meta = Some((meta_ty.clone(), meta_storage.clone()));
+    let mut metadata = meta_storage.leaves();
+    metadata.extend(standard_storage.leaves());
+    let headers = hdr_storage.leaves();
+    let hdr = BlockArg::Storage(hdr_storage);
+    let meta = BlockArg::Storage(meta_storage);
     let std = BlockArg::Storage(standard_storage);
 
     // `packet_length` is the length on arrival in egress too, unless a header is added there: as in bmv2, nearly.
@@ -77,68 +91,31 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
     let (egress, compute, deparser) = (egress?, compute?, deparser?);
 
     // The packet leaves by the port that the traffic manager chose, whatever egress writes into `egress_port`.
-    let out_port = if writes(&cx.ir, &[egress, compute], standard.egress_port) {
-        let field = cx.field("$port", cx.ir.width(standard.egress_port), FieldKind::Metadata);
-        Some(field)
+    let egress_writes = Writes::of(&cx.ir, &[egress, compute]);
+    let port = if egress_writes.has(standard.egress_port) {
+        cx.field("$port", cx.ir.width(standard.egress_port), FieldKind::Metadata)
     } else {
-        None
+        standard.egress_port
     };
-    let traffic_manager = cx.glue("traffic_manager", |cx| {
-        traffic_manager(cx, &standard, out_port);
-        Ok(())
-    })?;
-    let drop = cx.glue("egress_drop", |cx| {
-        drop_at_drop_port(cx, standard.egress_spec);
-        Ok(())
-    })?;
-    cx.ir.ingress = vec![parser, verify, ingress, traffic_manager];
-    cx.ir.egress = vec![egress, drop, compute, deparser];
-    cx.ir.egress_port = Some(out_port.unwrap_or(standard.egress_port));
+    let manager = Manager {
+        parser: Writes::of(&cx.ir, &[parser]),
+        ingress: Writes::of(&cx.ir, &[parser, verify, ingress]),
+        egress: egress_writes,
+        standard,
+        metadata,
+        headers,
+        port,
+    };
+    let clone_parsed = manager.after_parser(cx)?;
+    let traffic_manager = manager.after_ingress(cx)?;
+    let egress_start = manager.before_egress(cx, &[egress, compute])?;
+    let egress_end = manager.after_egress(cx)?;
+    let departure = manager.after_deparser(cx)?;
+    let present = |list: &[Option<_>]| list.iter().copied().flatten().collect();
+    cx.ir.ingress =
+        present(&[Some(parser), clone_parsed, Some(verify), Some(ingress), Some(traffic_manager)]);
+    cx.ir.egress =
+        present(&[egress_start, Some(egress), Some(egress_end), Some(compute), Some(deparser), departure]);
+    cx.ir.egress_port = Some(port);
     Ok(())
-}
-
-fn traffic_manager(cx: &mut Lowerer<'_>, standard: &Standard, out_port: Option<FieldId>) {
-    if let Some(group) = standard.mcast_grp {
-        let none = build::zero(cx.ir.width(group));
-        let wanted = build::binary(ir::BinaryOp::Ne, Expr::Field(group), none);
-        cx.drop_when(wanted, "multicast not supported yet");
-    }
-    drop_at_drop_port(cx, standard.egress_spec);
-    cx.set(standard.egress_port, Expr::Field(standard.egress_spec));
-    if let Some(out_port) = out_port {
-        cx.set(out_port, Expr::Field(standard.egress_spec));
-    }
-    // simple_switch writes drop port + 1 into egress_spec here, "a value different from drop_port": 512, of which a
-    // 9-bit field keeps 0. That is what egress reads.
-    let width = cx.ir.width(standard.egress_spec);
-    cx.set(standard.egress_spec, Expr::constant((DROP_PORT + 1) & ((1 << width.min(31)) - 1), width));
-}
-
-fn drop_at_drop_port(cx: &mut Lowerer<'_>, egress_spec: FieldId) {
-    let width = cx.ir.width(egress_spec);
-    let drop = build::eq(Expr::Field(egress_spec), Expr::constant(DROP_PORT, width));
-    cx.drop_when(drop, "egress_spec is the drop port (mark_to_drop)");
-}
-
-/// Whether the blocks, or the actions of tables they apply, write a field.
-fn writes(program: &ir::Program, blocks: &[ir::BlockId], field: FieldId) -> bool {
-    let mut graphs: Vec<&ir::Cfg> = blocks.iter().map(|b| &program.blocks[b.index()].body).collect();
-    let mut at = 0;
-    while at < graphs.len() {
-        for node in &graphs[at].nodes {
-            for stmt in &node.stmts {
-                match &stmt.op {
-                    Op::Set { dest, .. } if *dest == field => return true,
-                    Op::Extern { outs, .. } if outs.contains(&field) => return true,
-                    _ => {}
-                }
-            }
-            if let ir::Terminator::Apply { table, .. } = node.terminator {
-                let actions = &program.tables[table.index()].actions;
-                graphs.extend(actions.iter().map(|a| &program.actions[a.action.index()].body));
-            }
-        }
-        at += 1;
-    }
-    false
 }

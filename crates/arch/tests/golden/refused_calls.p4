@@ -1,4 +1,4 @@
-// Several refusals in one control.
+// Direct objects and action profiles used where they cannot mean anything.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -25,11 +25,43 @@ control V(inout headers_t hdr, inout metadata_t meta) {
 }
 
 control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
-    apply {
-        clone(CloneType.I2E, 5);
-        if (hdr.h.isValid()) {
-            truncate(64);
+    direct_meter<bit<8>>(MeterType.bytes) lonely;
+    direct_meter<bit<8>>(MeterType.bytes) shared_meter;
+    action_profile(16) members;
+    action_selector(HashAlgorithm.crc16, 16, 16) groups;
+    action one() {
+        hdr.h.b = 1;
+    }
+    table first {
+        key = { hdr.h.a : exact; }
+        actions = { one; }
+        implementation = members;
+        meters = shared_meter;
+    }
+    table meter_again {
+        key = { hdr.h.a : exact; }
+        actions = { one; }
+        meters = shared_meter;
+    }
+    table no_profile {
+        key = { hdr.h.a : exact; }
+        actions = { one; }
+        implementation = lonely;
+    }
+    table with_entries {
+        key = { hdr.h.a : exact; hdr.h.b : selector; }
+        actions = { one; }
+        implementation = groups;
+        const entries = {
+            (1, _): one();
         }
+    }
+    apply {
+        lonely.read(hdr.h.b);
+        first.apply();
+        meter_again.apply();
+        no_profile.apply();
+        with_entries.apply();
     }
 }
 

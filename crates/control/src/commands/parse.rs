@@ -564,7 +564,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
     fn register(&self, line: &Line<'_, 'a>) -> Parsed<(Named<'a, InstanceId>, u32, u32)> {
         let register = named(&self.names.registers, line.get(1, "a register name")?, InstanceId)?;
         let (width, size) = match self.program.instances[register.id.index()].kind {
-            InstanceKind::Register { width, size } => (width, size),
+            InstanceKind::Register { width, size, .. } => (width, size),
             _ => unreachable!("the index of registers holds registers"),
         };
         Ok((register, width, size))

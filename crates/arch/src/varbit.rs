@@ -8,7 +8,7 @@ use p4jet_ir::{BinaryOp, Expr, FieldId, Terminator};
 use p4jet_lower::{Lowerer, Piece, build};
 
 /// Calls `csum16` or its like on the pieces, whatever the lengths of the varbits are.
-pub(super) fn sum_words(cx: &mut Lowerer<'_>, pieces: &[Piece], function: &str, out: FieldId) {
+pub(crate) fn sum_words(cx: &mut Lowerer<'_>, pieces: &[Piece], function: &str, out: FieldId) {
     let bits_max: u32 = pieces
         .iter()
         .map(|piece| match piece {

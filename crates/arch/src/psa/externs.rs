@@ -1,0 +1,296 @@
+//! The externs of psa.p4.
+
+use p4jet_ir as ir;
+use p4jet_ir::{BinaryOp, Expr};
+use p4jet_lower::{ExternCall, Lowered, Lowerer, ObjectId, Property, Value, build};
+
+use super::PORT_RECIRCULATE;
+use crate::data::{self, hash_of};
+use crate::objects::{self, Direct};
+
+/// Gives an extern object its state.
+pub(super) fn construct(cx: &mut Lowerer<'_>, id: ObjectId) -> Lowered<()> {
+    let Some(object) = cx.extern_object(id).cloned() else { return Ok(()) };
+    match cx.program.externs[object.ext.index()].name.as_str() {
+        "Register" => objects::register(cx, id, &object),
+        "Counter" => objects::counter(cx, id, &object),
+        "Meter" => objects::meter(cx, id, &object),
+        "ActionProfile" => objects::profile(cx, id, &object, 0, false),
+        "ActionSelector" => objects::profile(cx, id, &object, 1, true),
+        "Digest" => {
+            if let Some(ty) = object.type_args.first() {
+                let state = objects::digest(cx, &object.name, ty, object.span);
+                cx.set_state(id, state);
+            }
+            Ok(())
+        }
+        "InternetChecksum" => {
+            cx.set_packet_state(id, SUM_WIDTH);
+            Ok(())
+        }
+        "Checksum" => {
+            let (_, width) = algorithm(cx, id)?;
+            cx.set_packet_state(id, width);
+            Ok(())
+        }
+        // The state of direct counters and meters belongs to the table that names them as a property; others have none.
+        _ => Ok(()),
+    }
+}
+
+/// A property of a table that PSA defines.
+pub(super) fn table_property(cx: &mut Lowerer<'_>, table: ir::TableId, property: &Property) -> Lowered<()> {
+    match property.name.as_str() {
+        // These count and measure when their method is called, and only then.
+        "psa_direct_counter" => {
+            objects::direct(cx, table, property, Direct::Counter, "DirectCounter").map(|_| ())
+        }
+        "psa_direct_meter" => objects::direct(cx, table, property, Direct::Meter, "DirectMeter").map(|_| ()),
+        "psa_implementation" => {
+            objects::implementation(cx, table, property, &["ActionProfile", "ActionSelector"])
+        }
+        "psa_idle_timeout" => {
+            let Value::Scalar(Expr::Const { value, .. }) = &property.value else {
+                return cx
+                    .unsupported(property.span, "a run-time value as table property `psa_idle_timeout`");
+            };
+            cx.ir.tables[table.index()].idle_timeout = *value != 0u32.into();
+            Ok(())
+        }
+        // P4_16 "additional properties": those of other architectures mean nothing here.
+        _ => Ok(()),
+    }
+}
+
+/// The hash of the selector keys by the selector's algorithm. As in bmv2, its `outputWidth` changes nothing.
+pub(super) fn select_member(cx: &mut Lowerer<'_>, profile: ObjectId, keys: Vec<Value>) -> Lowered<Expr> {
+    let (function, width) = algorithm(cx, profile)?;
+    let span = cx.extern_object(profile).map_or_else(|| cx.main_span(), |o| o.span);
+    objects::selector_hash(cx, keys, function, width, span)
+}
+
+/// Lowers a call.
+pub(super) fn call(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
+    if let Some((object, ext)) = &call.object {
+        return method(cx, call, *object, ext);
+    }
+    Ok(Value::Scalar(match call.name.as_str() {
+        "psa_clone_i2e" | "psa_clone_e2e" => member(cx, call, 0, "clone")?,
+        "psa_resubmit" => {
+            build::and(build::not(member(cx, call, 0, "drop")?), member(cx, call, 0, "resubmit")?)
+        }
+        "psa_normal" => {
+            let resubmit = member(cx, call, 0, "resubmit")?;
+            build::and(build::not(member(cx, call, 0, "drop")?), build::not(resubmit))
+        }
+        "psa_recirculate" => {
+            let port = member(cx, call, 1, "egress_port")?;
+            let recirculate = Expr::constant(PORT_RECIRCULATE, cx.width(&port));
+            build::and(build::not(member(cx, call, 0, "drop")?), build::eq(port, recirculate))
+        }
+        "assert" | "assume" => {
+            let check = call.scalar(cx, 0)?;
+            let text = cx.source_text(call.args[0].span);
+            cx.call_extern(&call.name, None, vec![check], vec![], vec![text]);
+            return Ok(Value::Void);
+        }
+        _ => return objects::foreign(cx, call),
+    }))
+}
+
+/// A member of the struct that argument `i` is.
+fn member(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize, name: &str) -> Lowered<Expr> {
+    let value = call.value(cx, i)?;
+    let place = cx.fields_of(&call.args[i].ty).iter().position(|(n, _)| n == name);
+    match place.and_then(|place| value.parts().get(place)) {
+        Some(Value::Scalar(e)) => Ok(e.clone()),
+        _ => cx.unsupported(call.args[i].span, format!("an argument without `{name}`")),
+    }
+}
+
+fn method(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) -> Lowered<Value> {
+    let Some(object) = cx.extern_object(id).cloned() else { return Ok(Value::Void) };
+    let state = object.state;
+    match (ext, call.name.as_str()) {
+        ("Register", "read") => {
+            let index = call.scalar(cx, 0)?;
+            let Some(ty) = object.type_args.first() else {
+                return cx.unsupported(call.span, "a register without type");
+            };
+            return objects::read_cell(cx, state, index, ty, call.span);
+        }
+        ("Register", "write") => {
+            let (index, value) = (call.scalar(cx, 0)?, call.value(cx, 1)?);
+            objects::write_cell(cx, state, index, &value);
+        }
+        ("Counter", "count") => {
+            let index = call.scalar(cx, 0)?;
+            cx.call_extern("counter.count", state, vec![index], vec![], vec![]);
+        }
+        ("DirectCounter", "count") => {
+            objects::direct_call(cx, call, id, "direct_counter.count", vec![], vec![])?;
+        }
+        ("Meter", "execute") => {
+            let mut args = vec![call.scalar(cx, 0)?];
+            if call.args.len() > 1 {
+                args.push(colour_given(cx, call, 1)?);
+            }
+            let colour = cx.temporary(objects::COLOUR_WIDTH);
+            cx.call_extern("meter.execute", state, args, vec![colour], vec![]);
+            return Ok(colour_found(colour));
+        }
+        ("DirectMeter", "execute") => {
+            let more = match call.args.is_empty() {
+                true => vec![],
+                false => vec![colour_given(cx, call, 0)?],
+            };
+            let colour = cx.temporary(objects::COLOUR_WIDTH);
+            objects::direct_call(cx, call, id, "direct_meter.execute", more, vec![colour])?;
+            return Ok(colour_found(colour));
+        }
+        ("Hash", "get_hash") => return hash(cx, call, id),
+        ("Random", "read") => {
+            let bounds = (object.args.first().cloned().flatten(), object.args.get(1).cloned().flatten());
+            let (Some(Value::Scalar(lo)), Some(Value::Scalar(hi))) = bounds else {
+                return cx.unsupported(object.span, "a Random whose bounds are no scalars");
+            };
+            let out = cx.temporary(cx.width(&lo));
+            cx.call_extern("random", None, vec![lo, hi], vec![out], vec![]);
+            return Ok(Value::Scalar(Expr::Field(out)));
+        }
+        ("Digest", "pack") => {
+            let data = data::bits(cx, call, 0)?;
+            cx.call_extern("digest.send", state, data, vec![], vec![]);
+        }
+        ("Checksum" | "InternetChecksum", _) => return checksum(cx, call, id, ext),
+        _ => return objects::foreign(cx, call),
+    }
+    Ok(Value::Void)
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Colours: a meter says green 0, yellow 1, red 2; PSA_MeterColor_t is RED, GREEN, YELLOW.
+
+fn colour_given(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<Expr> {
+    let given = call.scalar(cx, i)?;
+    let width = cx.width(&given);
+    let red = build::eq(given.clone(), build::zero(width));
+    let less = build::binary(BinaryOp::Sub, given, Expr::constant(1u32, width));
+    let less = build::resize(&cx.ir, less, objects::COLOUR_WIDTH);
+    Ok(build::select(red, Expr::constant(2u32, objects::COLOUR_WIDTH), less))
+}
+
+fn colour_found(colour: ir::FieldId) -> Value {
+    let found = Expr::Field(colour);
+    let red = build::eq(found.clone(), Expr::constant(2u32, objects::COLOUR_WIDTH));
+    let more = build::binary(BinaryOp::Add, found, Expr::constant(1u32, objects::COLOUR_WIDTH));
+    let member = build::select(red, build::zero(objects::COLOUR_WIDTH), more);
+    // An enum is 32 bits wide.
+    Value::Scalar(Expr::ZeroExtend(Box::new(member), 32))
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Hashes and checksums
+
+/// The bits of a ones' complement sum.
+const SUM_WIDTH: u32 = 16;
+
+/// The hash function of crate externs for the algorithm in constructor argument 0, and the width of its result.
+fn algorithm(cx: &mut Lowerer<'_>, id: ObjectId) -> Lowered<(&'static str, u32)> {
+    let Some(object) = cx.extern_object(id).cloned() else { return Ok(("crc16", 16)) };
+    let number = objects::number(cx, &object, 0, "an algorithm")?;
+    let member = cx.program.enums.iter().find(|e| e.name == "PSA_HashAlgorithm_t");
+    let member = member.and_then(|e| e.members.get(number as usize)).map(|(name, _)| name.as_str());
+    Ok(match member {
+        Some("IDENTITY") => ("identity", 64),
+        Some("CRC32_CUSTOM") => ("crc32_custom", 32),
+        Some("CRC16_CUSTOM") => ("crc16_custom", 16),
+        Some("ONES_COMPLEMENT16") => ("csum16", SUM_WIDTH),
+        Some("CRC32") => ("crc32", 32),
+        // CRC16, and as for bmv2 TARGET_DEFAULT.
+        _ => ("crc16", 16),
+    })
+}
+
+/// `get_hash(data)` or `get_hash(base, data, max)`.
+fn hash(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId) -> Lowered<Value> {
+    let (function, hash_width) = algorithm(cx, id)?;
+    let Some(width) = cx.scalar_width(&call.ret) else {
+        let what = format!("a hash of type {}", cx.type_name(&call.ret));
+        return cx.unsupported(call.span, what);
+    };
+    // psa_switch fills up whole bytes in front of the data.
+    let data = if call.args.len() == 1 { 0 } else { 1 };
+    let bits: u32 = data::bits(cx, call, data)?.iter().map(|e| cx.width(e)).sum();
+    let fill = match bits % 8 {
+        0 => vec![],
+        rest => vec![build::zero(8 - rest)],
+    };
+    let hashed = hash_of(cx, call, data, function, fill, hash_width)?;
+    if call.args.len() == 1 {
+        return Ok(Value::Scalar(build::resize(&cx.ir, hashed, width)));
+    }
+    let (base, max) = (call.scalar(cx, 0)?, call.scalar(cx, 2)?);
+    Ok(Value::Scalar(data::in_range(cx, base, hashed, max, width)))
+}
+
+/// A checksum that is put together step by step. A ones' complement checksum's state is the sum of the words so far; that
+/// of a CRC is the CRC of the data so far, exclusive-ored with that of no data.
+fn checksum(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) -> Lowered<Value> {
+    let (function, state) = match cx.extern_object(id).and_then(|o| o.packet_state) {
+        Some(state) if ext == "InternetChecksum" => ("csum16", state),
+        Some(state) => (algorithm(cx, id)?.0, state),
+        None => return cx.unsupported(call.span, "a checksum without state"),
+    };
+    let width = cx.ir.width(state);
+    let sums = function == "csum16";
+    match call.name.as_str() {
+        "clear" => cx.set(state, build::zero(width)),
+        "add" | "update" if sums => {
+            // The checksum of a sum and more words is the complement of their sum.
+            let sum = hash_of(cx, call, 0, "csum16", vec![Expr::Field(state)], width)?;
+            cx.set(state, build::not(sum));
+        }
+        "subtract" => {
+            // RFC 1624: adding the complement takes away. The checksum of the data is just that of their sum.
+            let complement = hash_of(cx, call, 0, "csum16", vec![], width)?;
+            let sum = cx.temporary(width);
+            cx.call_extern("csum16", None, vec![Expr::Field(state), complement], vec![sum], vec![]);
+            cx.set(state, build::not(Expr::Field(sum)));
+        }
+        "update" => {
+            if function == "identity" {
+                return cx.unsupported(call.span, "a Checksum by PSA_HashAlgorithm_t.IDENTITY");
+            }
+            let function = format!("{function}_more");
+            let more = hash_of(cx, call, 0, &function, vec![Expr::Field(state)], width)?;
+            cx.set(state, more);
+        }
+        "get" => {
+            let result = if sums {
+                build::not(Expr::Field(state))
+            } else {
+                let nothing = cx.temporary(width);
+                cx.call_extern(function, None, vec![], vec![nothing], vec![]);
+                build::binary(BinaryOp::Xor, Expr::Field(state), Expr::Field(nothing))
+            };
+            let wanted = cx.scalar_width(&call.ret).unwrap_or(width);
+            // It may be kept while more data are added.
+            let kept = cx.temporary(wanted);
+            let result = build::resize(&cx.ir, result, wanted);
+            cx.set(kept, result);
+            return Ok(Value::Scalar(Expr::Field(kept)));
+        }
+        "get_state" => {
+            let kept = cx.temporary(width);
+            cx.set(kept, Expr::Field(state));
+            return Ok(Value::Scalar(Expr::Field(kept)));
+        }
+        "set_state" => {
+            let given = call.scalar(cx, 0)?;
+            cx.set(state, given);
+        }
+        _ => return objects::foreign(cx, call),
+    }
+    Ok(Value::Void)
+}

@@ -1,0 +1,348 @@
+//! The traffic manager: what simple_switch does between the program's blocks (targets/simple_switch/simple_switch.cpp).
+//!
+//! Nothing is added that the program cannot need: a program that never clones has no trace of cloning.
+
+use p4jet_ir::{
+    Begin, BinaryOp, BlockId, CopyFrame, Expr, FieldId, FieldKind, Keep, Op, PacketCopy, ReplicaList,
+    Replicas, Terminator,
+};
+use p4jet_lower::{Lowered, Lowerer, build};
+
+use super::DROP_PORT;
+use super::memory::memory;
+use super::pipeline::Standard;
+use crate::writes::{Writes, reads};
+
+/// Values of `instance_type`.
+mod instance_type {
+    pub(super) const NORMAL: u32 = 0;
+    pub(super) const INGRESS_CLONE: u32 = 1;
+    pub(super) const EGRESS_CLONE: u32 = 2;
+    pub(super) const RECIRCULATED: u32 = 4;
+    pub(super) const REPLICATED: u32 = 5;
+    pub(super) const RESUBMITTED: u32 = 6;
+}
+
+/// What the glue needs to know of the program.
+pub(super) struct Manager {
+    pub(super) standard: Standard,
+    /// All fields of the user's and the standard metadata.
+    pub(super) metadata: Vec<FieldId>,
+    /// All fields and validity bits of the headers.
+    pub(super) headers: Vec<FieldId>,
+    /// The port that a packet leaves by.
+    pub(super) port: FieldId,
+    /// What the parser writes, what all blocks of ingress do, what those of egress do.
+    pub(super) parser: Writes,
+    pub(super) ingress: Writes,
+    pub(super) egress: Writes,
+}
+
+impl Manager {
+    /// An ingress clone is parsed again and then begins egress: with fresh metadata, but for the preserved fields. Where
+    /// the parser writes a preserved field, a hidden one keeps the value until it is done.
+    pub(super) fn after_parser(&self, cx: &mut Lowerer<'_>) -> Lowered<Option<BlockId>> {
+        let Some(request) = memory(cx).clone.filter(|r| self.ingress.has(r.list)) else { return Ok(None) };
+        let numbers = self.numbers(cx, &self.ingress, request.list);
+        let preserved: Vec<FieldId> = numbers.iter().flat_map(|n| memory(cx).lists[n - 1].clone()).collect();
+        let is_clone = cx.field(IS_CLONE, 1, FieldKind::Temporary);
+        let intrinsics: Vec<FieldId> = cx.ir.intrinsics.iter().map(|(_, f)| *f).collect();
+        let arrives = |f: &FieldId| {
+            intrinsics.contains(f)
+                && Some(*f) != self.standard.packet_length
+                && Some(*f) != self.standard.egress_timestamp
+        };
+        let mut changed: Vec<FieldId> =
+            self.metadata.iter().copied().filter(|f| self.parser.has(*f) || arrives(f)).collect();
+        changed.extend(preserved.iter().filter(|f| self.parser.has(**f)));
+        changed.sort_unstable();
+        changed.dedup();
+        changed.retain(|f| *f != self.port && Some(*f) != self.standard.egress_rid);
+        let glue = cx.glue("clone_parsed", |cx| {
+            cx.when(Expr::Field(is_clone), |cx| {
+                for field in &changed {
+                    let value = match preserved.contains(field) {
+                        true => Expr::Field(self.kept(cx, *field)),
+                        false => build::zero(cx.ir.width(*field)),
+                    };
+                    cx.set(*field, value);
+                }
+                self.set_type(cx, instance_type::INGRESS_CLONE);
+                cx.terminate(Terminator::Egress);
+                Ok(())
+            })
+        })?;
+        Ok(Some(glue))
+    }
+
+    /// Clone, resubmit, multicast, drop, unicast, in this order.
+    pub(super) fn after_ingress(&self, cx: &mut Lowerer<'_>) -> Lowered<BlockId> {
+        cx.glue("traffic_manager", |cx| {
+            self.clone_ingress(cx)?;
+            self.resubmit(cx)?;
+            self.multicast(cx)?;
+            self.drop_at_drop_port(cx);
+            if let Some(field) = self.standard.instance_type
+                && (self.ingress.has_nonzero(field)
+                    || memory(cx).resubmit.is_some()
+                    || memory(cx).recirculate.is_some())
+            {
+                self.set_type(cx, instance_type::NORMAL);
+            }
+            cx.set(self.port, Expr::Field(self.standard.egress_spec));
+            let spec = self.egress_spec_at_egress(cx);
+            cx.set(self.standard.egress_spec, spec);
+            Ok(())
+        })
+    }
+
+    /// What each packet finds in its metadata when it begins egress.
+    pub(super) fn before_egress(&self, cx: &mut Lowerer<'_>, blocks: &[BlockId]) -> Lowered<Option<BlockId>> {
+        let mut sets = Vec::new();
+        if self.port != self.standard.egress_port {
+            sets.push((self.standard.egress_port, Expr::Field(self.port)));
+        }
+        // There are no queues: packets leave them when they enter.
+        if let (Some(enqueued), Some(now)) = (self.standard.enq_timestamp, self.standard.egress_timestamp)
+            && reads(&cx.ir, blocks, enqueued)
+        {
+            sets.push((enqueued, build::resize(&cx.ir, Expr::Field(now), cx.ir.width(enqueued))));
+        }
+        if sets.is_empty() {
+            return Ok(None);
+        }
+        let glue = cx.glue("egress_start", |cx| {
+            sets.into_iter().for_each(|(field, value)| cx.set(field, value));
+            Ok(())
+        })?;
+        Ok(Some(glue))
+    }
+
+    /// Clone, then drop.
+    pub(super) fn after_egress(&self, cx: &mut Lowerer<'_>) -> Lowered<BlockId> {
+        cx.glue("egress_drop", |cx| {
+            if let Some(request) = memory(cx).clone.filter(|r| self.egress.has(r.list)) {
+                for number in self.numbers(cx, &self.egress, request.list) {
+                    self.when_list(cx, request.list, number, |cx| {
+                        let mut keep = self.headers.clone();
+                        keep.extend(&memory(cx).lists[number - 1]);
+                        keep.sort_unstable();
+                        keep.dedup();
+                        let mut set = self.egress_sets(cx, instance_type::EGRESS_CLONE);
+                        if let Some(length) = self.standard.packet_length {
+                            set.push((length, Expr::Field(length)));
+                        }
+                        let id = Expr::Field(request.session);
+                        cx.emit(Op::Copy(Box::new(PacketCopy {
+                            begin: Begin::Egress,
+                            frame: CopyFrame::Current,
+                            keep: Keep::Fields(keep),
+                            set,
+                            replicas: Some(self.replicas(ReplicaList::Session, id)),
+                        })));
+                        Ok(())
+                    })?;
+                }
+            }
+            self.drop_at_drop_port(cx);
+            Ok(())
+        })
+    }
+
+    /// Truncate, then recirculate.
+    pub(super) fn after_deparser(&self, cx: &mut Lowerer<'_>) -> Lowered<Option<BlockId>> {
+        let (truncate, recirculate) = (memory(cx).truncate, memory(cx).recirculate);
+        if truncate.is_none() && recirculate.is_none() {
+            return Ok(None);
+        }
+        let glue = cx.glue("departure", |cx| {
+            if let Some(request) = truncate {
+                cx.when(Expr::Field(request.wanted), |cx| {
+                    cx.emit(Op::Truncate { bytes: Expr::Field(request.bytes) });
+                    Ok(())
+                })?;
+            }
+            if let Some(list) = recirculate {
+                for number in 1..=memory(cx).lists.len() {
+                    if !self.ingress.has_constant(list, number) && !self.egress.has_constant(list, number) {
+                        continue;
+                    }
+                    self.when_list(cx, list, number, |cx| {
+                        self.back_to_ingress(cx, CopyFrame::Current, number, instance_type::RECIRCULATED);
+                        Ok(())
+                    })?;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(Some(glue))
+    }
+
+    fn clone_ingress(&self, cx: &mut Lowerer<'_>) -> Lowered<()> {
+        let Some(request) = memory(cx).clone.filter(|r| self.ingress.has(r.list)) else { return Ok(()) };
+        let is_clone = cx.field_named(IS_CLONE);
+        for number in self.numbers(cx, &self.ingress, request.list) {
+            self.when_list(cx, request.list, number, |cx| {
+                let (mut keep, mut set) = (Vec::new(), Vec::new());
+                set.extend(is_clone.map(|f| (f, build::truth(true))));
+                for field in memory(cx).lists[number - 1].clone() {
+                    let arrives = cx.ir.intrinsics.iter().any(|(_, f)| *f == field);
+                    match self.parser.has(field) || arrives {
+                        true => set.push((self.kept(cx, field), Expr::Field(field))),
+                        false => keep.push(field),
+                    }
+                }
+                let spec = self.egress_spec_at_egress(cx);
+                if spec != build::zero(cx.width(&spec)) {
+                    set.push((self.standard.egress_spec, spec));
+                }
+                keep.retain(|f| *f != self.port && set.iter().all(|(s, _)| s != f));
+                let id = Expr::Field(request.session);
+                cx.emit(Op::Copy(Box::new(PacketCopy {
+                    begin: Begin::Ingress,
+                    frame: CopyFrame::Arrived,
+                    keep: Keep::Fields(keep),
+                    set,
+                    replicas: Some(self.replicas(ReplicaList::Session, id)),
+                })));
+                Ok(())
+            })?;
+        }
+        // What comes after is asked for in egress.
+        if self.egress.has(request.list) {
+            cx.set(request.list, build::zero(cx.ir.width(request.list)));
+        }
+        Ok(())
+    }
+
+    fn resubmit(&self, cx: &mut Lowerer<'_>) -> Lowered<()> {
+        let Some(list) = memory(cx).resubmit else { return Ok(()) };
+        for number in self.numbers(cx, &self.ingress, list) {
+            self.when_list(cx, list, number, |cx| {
+                self.back_to_ingress(cx, CopyFrame::Arrived, number, instance_type::RESUBMITTED);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn multicast(&self, cx: &mut Lowerer<'_>) -> Lowered<()> {
+        let Some(group) = self.standard.mcast_grp else { return Ok(()) };
+        let kept = memory(cx).lists.iter().any(|list| list.contains(&group));
+        if !self.ingress.has_nonzero(group) && !kept {
+            return Ok(());
+        }
+        let none = build::zero(cx.ir.width(group));
+        let wanted = build::binary(BinaryOp::Ne, Expr::Field(group), none);
+        cx.when(wanted, |cx| {
+            let mut set = self.egress_sets(cx, instance_type::REPLICATED);
+            // bmv2 forgets all requests: clone_with_phv, then clear_all.
+            for request in [memory(cx).recirculate, memory(cx).clone.map(|r| r.list)].into_iter().flatten() {
+                if self.ingress.has(request) {
+                    set.push((request, build::zero(cx.ir.width(request))));
+                }
+            }
+            cx.emit(Op::Copy(Box::new(PacketCopy {
+                begin: Begin::Egress,
+                frame: CopyFrame::Current,
+                keep: Keep::All,
+                set,
+                replicas: Some(self.replicas(ReplicaList::Group, Expr::Field(group))),
+            })));
+            cx.terminate(Terminator::Done);
+            Ok(())
+        })
+    }
+
+    /// Sends the packet back to the parser, with fresh metadata but for the preserved fields: as in bmv2, ingress port and
+    /// arrival time are not among those that are set again.
+    fn back_to_ingress(&self, cx: &mut Lowerer<'_>, frame: CopyFrame, list: usize, kind: u32) {
+        let mut keep = memory(cx).lists[list - 1].clone();
+        let mut set = Vec::new();
+        for field in [self.standard.ingress_port, self.standard.ingress_timestamp].into_iter().flatten() {
+            let value = match keep.contains(&field) {
+                true => Expr::Field(field),
+                false => build::zero(cx.ir.width(field)),
+            };
+            set.push((field, value));
+        }
+        if let Some(field) = self.standard.instance_type {
+            set.push((field, Expr::constant(kind, cx.ir.width(field))));
+        }
+        keep.retain(|f| set.iter().all(|(s, _)| s != f));
+        cx.emit(Op::Copy(Box::new(PacketCopy {
+            begin: Begin::Ingress,
+            frame,
+            keep: Keep::Fields(keep),
+            set,
+            replicas: None,
+        })));
+        cx.terminate(Terminator::Done);
+    }
+
+    /// What a copy that begins in egress finds there.
+    fn egress_sets(&self, cx: &mut Lowerer<'_>, kind: u32) -> Vec<(FieldId, Expr)> {
+        let spec = self.egress_spec_at_egress(cx);
+        let mut set = vec![(self.standard.egress_spec, spec)];
+        if let Some(field) = self.standard.instance_type {
+            set.push((field, Expr::constant(kind, cx.ir.width(field))));
+        }
+        set
+    }
+
+    fn replicas(&self, list: ReplicaList, id: Expr) -> Replicas {
+        Replicas {
+            list,
+            id,
+            port: Some(self.port),
+            instance: self.standard.egress_rid,
+            class_of_service: None,
+        }
+    }
+
+    /// simple_switch writes drop port + 1 into egress_spec, "a value different from drop_port": 512, of which a 9-bit
+    /// field keeps 0. That is what egress reads.
+    fn egress_spec_at_egress(&self, cx: &Lowerer<'_>) -> Expr {
+        let width = cx.ir.width(self.standard.egress_spec);
+        Expr::constant((DROP_PORT + 1) & ((1 << width.min(31)) - 1), width)
+    }
+
+    fn drop_at_drop_port(&self, cx: &mut Lowerer<'_>) {
+        let width = cx.ir.width(self.standard.egress_spec);
+        let drop = build::eq(Expr::Field(self.standard.egress_spec), Expr::constant(DROP_PORT, width));
+        cx.drop_when(drop, "egress_spec is the drop port (mark_to_drop)");
+    }
+
+    fn set_type(&self, cx: &mut Lowerer<'_>, kind: u32) {
+        if let Some(field) = self.standard.instance_type {
+            cx.set(field, Expr::constant(kind, cx.ir.width(field)));
+        }
+    }
+
+    /// The numbers of the lists that blocks ask for.
+    fn numbers(&self, cx: &mut Lowerer<'_>, writes: &Writes, list: FieldId) -> Vec<usize> {
+        (1..=memory(cx).lists.len()).filter(|n| writes.has_constant(list, *n)).collect()
+    }
+
+    fn when_list(
+        &self,
+        cx: &mut Lowerer<'_>,
+        list: FieldId,
+        number: usize,
+        then: impl FnOnce(&mut Lowerer<'_>) -> Lowered<()>,
+    ) -> Lowered<()> {
+        let asked = build::eq(Expr::Field(list), Expr::constant(number, cx.ir.width(list)));
+        cx.when(asked, then)
+    }
+
+    /// The hidden field that keeps a preserved one while a clone is parsed.
+    fn kept(&self, cx: &mut Lowerer<'_>, field: FieldId) -> FieldId {
+        let name = format!("{}.$kept$", cx.ir.fields[field.index()].name);
+        match cx.field_named(&name) {
+            Some(kept) => kept,
+            None => cx.field(&name, cx.ir.width(field), FieldKind::Temporary),
+        }
+    }
+}
+
+const IS_CLONE: &str = "$clone.parsing$";

@@ -1,0 +1,172 @@
+//! What calls of `clone`, `resubmit`, `recirculate` and `truncate` ask for: noted in hidden fields of the packet, done by
+//! the traffic manager. As in bmv2, the last call of each wins, and fields are preserved with the values that they have
+//! when the traffic manager sees the packet.
+
+use std::collections::HashMap;
+
+use p4jet_analysis::typed::Type;
+use p4jet_ir as ir;
+use p4jet_ir::{BinaryOp, Expr, FieldId, FieldKind};
+use p4jet_lower::{ExternCall, Lowered, Lowerer, Storage, Value, build};
+
+/// What one lowering remembers.
+#[derive(Default)]
+pub(super) struct Memory {
+    /// The user's metadata.
+    pub(super) meta: Option<(Type, Storage)>,
+    /// Lists of fields to preserve; number n is at n - 1.
+    pub(super) lists: Vec<Vec<FieldId>>,
+    pub(super) clone: Option<CloneRequest>,
+    /// The number of the list to preserve; 0 for no request. So with `recirculate`.
+    pub(super) resubmit: Option<FieldId>,
+    pub(super) recirculate: Option<FieldId>,
+    pub(super) truncate: Option<TruncateRequest>,
+    pub(super) digests: HashMap<Type, ir::InstanceId>,
+    /// The fields with the colours of direct meters.
+    pub(super) colours: HashMap<ir::InstanceId, FieldId>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct CloneRequest {
+    /// As [`Memory::resubmit`].
+    pub(super) list: FieldId,
+    pub(super) session: FieldId,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct TruncateRequest {
+    pub(super) wanted: FieldId,
+    pub(super) bytes: FieldId,
+}
+
+pub(super) fn memory<'m>(cx: &'m mut Lowerer<'_>) -> &'m mut Memory {
+    if !cx.memory.is::<Memory>() {
+        cx.memory = Box::new(Memory::default());
+    }
+    cx.memory.downcast_mut().expect("it was just made one")
+}
+
+impl Memory {
+    /// `clone(type, session)`, with the list of fields in argument `list`. The type says what the place of the call says.
+    pub(super) fn clone(cx: &mut Lowerer<'_>, call: &ExternCall, list: Option<usize>) -> Lowered<Value> {
+        let session = call.scalar(cx, 1)?;
+        let list = match list {
+            Some(i) => field_list(cx, call, i)?,
+            None => list_number(cx, Vec::new()),
+        };
+        let request = match memory(cx).clone {
+            Some(request) => request,
+            None => {
+                let list = hidden(cx, "$clone.list$", LIST_WIDTH);
+                let session = hidden(cx, "$clone.session$", cx.width(&session));
+                *memory(cx).clone.insert(CloneRequest { list, session })
+            }
+        };
+        cx.set(request.list, list);
+        cx.set(request.session, session);
+        Ok(Value::Void)
+    }
+
+    pub(super) fn resubmit(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
+        let list = field_list(cx, call, 0)?;
+        let field = match memory(cx).resubmit {
+            Some(field) => field,
+            None => {
+                let field = hidden(cx, "$resubmit.list$", LIST_WIDTH);
+                *memory(cx).resubmit.insert(field)
+            }
+        };
+        cx.set(field, list);
+        Ok(Value::Void)
+    }
+
+    pub(super) fn recirculate(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
+        let list = field_list(cx, call, 0)?;
+        let field = match memory(cx).recirculate {
+            Some(field) => field,
+            None => {
+                let field = hidden(cx, "$recirculate.list$", LIST_WIDTH);
+                *memory(cx).recirculate.insert(field)
+            }
+        };
+        cx.set(field, list);
+        Ok(Value::Void)
+    }
+
+    /// `truncate(length)`: the shortest length counts.
+    pub(super) fn truncate(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
+        let bytes = call.scalar(cx, 0)?;
+        let request = match memory(cx).truncate {
+            Some(request) => request,
+            None => {
+                let wanted = hidden(cx, "$truncate.wanted$", 1);
+                let bytes = hidden(cx, "$truncate.bytes$", cx.width(&bytes));
+                *memory(cx).truncate.insert(TruncateRequest { wanted, bytes })
+            }
+        };
+        let before = Expr::Field(request.bytes);
+        let shorter = build::binary(BinaryOp::LtU, before.clone(), bytes.clone());
+        let keep = build::and(Expr::Field(request.wanted), shorter);
+        cx.set(request.bytes, build::select(keep, before, bytes));
+        cx.set(request.wanted, build::truth(true));
+        Ok(Value::Void)
+    }
+}
+
+const LIST_WIDTH: u32 = 16;
+
+fn hidden(cx: &mut Lowerer<'_>, name: &str, width: u32) -> FieldId {
+    cx.field(name, width, FieldKind::Temporary)
+}
+
+/// The number of the list that argument `i` names: the fields of the user's metadata that are marked
+/// `@field_list(number)`; in the deprecated forms, the fields among the data themselves.
+fn field_list(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<Expr> {
+    let mut fields = Vec::new();
+    if call.name.ends_with("_preserving_field_list") {
+        let index = call.constant(cx, i)?.into();
+        if let Some((ty, storage)) = memory(cx).meta.clone() {
+            marked(cx, &ty, &storage, &index, &mut fields);
+        }
+    } else {
+        for leaf in call.value(cx, i)?.leaves() {
+            if let Expr::Field(field) = leaf
+                && cx.ir.fields[field.index()].kind != FieldKind::Temporary
+            {
+                fields.push(field);
+            }
+        }
+    }
+    Ok(list_number(cx, fields))
+}
+
+fn list_number(cx: &mut Lowerer<'_>, mut fields: Vec<FieldId>) -> Expr {
+    fields.sort_unstable();
+    fields.dedup();
+    let lists = &mut memory(cx).lists;
+    let place = lists.iter().position(|list| *list == fields).unwrap_or_else(|| {
+        lists.push(fields);
+        lists.len() - 1
+    });
+    Expr::constant(place + 1, LIST_WIDTH)
+}
+
+/// Collects the fields marked with a number.
+fn marked(
+    cx: &Lowerer<'_>,
+    ty: &Type,
+    storage: &Storage,
+    index: &num_bigint::BigInt,
+    out: &mut Vec<FieldId>,
+) {
+    let Type::Struct(id, _) = ty else { return };
+    let declared = &cx.program.structs[id.index()].fields;
+    for (((_, ty), declared), part) in cx.fields_of(ty).iter().zip(declared).zip(storage.parts()) {
+        let lists = declared.annotations.iter().filter(|a| a.name.text == "field_list");
+        if lists.filter_map(|a| cx.annotation_numbers(a)).flatten().any(|n| n == *index) {
+            out.extend(part.leaves());
+        } else {
+            marked(cx, ty, part, index, out);
+        }
+    }
+}
