@@ -85,7 +85,7 @@ fn wrong_usage_is_status_2() {
         ("check PROG --tim", &["unexpected argument '--tim'", "'--time'"]),
         ("check PROG PROG", &["unexpected argument"]),
         ("check PROG --arch tna", &["unknown architecture `tna`", "expected auto or one of: v1model"]),
-        ("check PROG --arch psa", &["`psa`", "v1model"]),
+        ("check PROG --arch pna", &["not supported yet: architecture `pna`", "v1model, psa"]),
         ("test PROG", &["<TESTS>"]),
         ("test PROG x.stf --engine turbo", &["invalid value 'turbo'", "jit", "interp", "both"]),
         ("run PROG", &["-i <N@SPEC>"]),

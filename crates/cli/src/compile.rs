@@ -167,7 +167,7 @@ impl Typed {
         let known = p4jet_arch::names().join(", ");
         let failure = match (architecture, arch) {
             (_, "auto") | (Some(_), _) => Failure::Reported,
-            (None, "psa" | "pna") => {
+            (None, "pna") => {
                 Failure::Usage(format!("not supported yet: architecture `{arch}`; now: {known}"))
             }
             (None, _) => {
