@@ -56,37 +56,44 @@ pub(crate) fn copied(program: &p4jet_ir::Program, ran: Ran) -> Step<p4jet_interp
 }
 
 /// Runs the copies of a packet, and theirs, to the end, in the order in which a switch that queues before egress sends
-/// them: copies made in ingress stand in the queue before the packet that made them.
+/// them: copies made in ingress stand in the queue before the packet that made them, also those that begin with ingress (a
+/// clone that is parsed again); those that egress sends back begin when all before them have left.
 pub(crate) fn run_out<C>(first: Step<C>, mut run: impl FnMut(C) -> Step<C>) -> Processed {
     enum Queued<C> {
-        Copy(Begin, C),
+        /// Made in, begins with.
+        Copy(Begin, Begin, C),
         /// Has run: what became of it, and what it made in egress.
         Done(Processed, Vec<(Begin, C)>),
     }
-    fn split<C>(queue: &mut VecDeque<(u32, Queued<C>)>, generation: u32, step: Step<C>) {
-        let mut later = Vec::new();
+    /// What stands in the queue after a packet has gone through ingress.
+    fn split<C>(generation: u32, step: Step<C>) -> Vec<(u32, Queued<C>)> {
+        let (mut queue, mut later) = (Vec::new(), Vec::new());
         for (made_in, begin, copy) in step.copies {
             match made_in {
-                Begin::Ingress => queue.push_back((generation + 1, Queued::Copy(begin, copy))),
+                Begin::Ingress => queue.push((generation + 1, Queued::Copy(made_in, begin, copy))),
                 Begin::Egress => later.push((begin, copy)),
             }
         }
-        queue.push_back((generation, Queued::Done(step.processed, later)));
+        queue.push((generation, Queued::Done(step.processed, later)));
+        queue
     }
     let mut all = Processed::default();
     let mut made = 0;
-    let mut queue = VecDeque::new();
-    split(&mut queue, 0, first);
+    let mut queue = VecDeque::from(split(0, first));
     while let Some((generation, queued)) = queue.pop_front() {
         let (processed, copies) = match queued {
             Queued::Copy(..) if generation > GENERATIONS_MAX || made >= COPIES_MAX => {
                 (Processed::dropped(TOO_MANY_COPIES), Vec::new())
             }
-            Queued::Copy(begin, copy) => {
+            Queued::Copy(made_in, begin, copy) => {
                 made += 1;
                 let step = run(copy);
                 if begin == Begin::Ingress {
-                    split(&mut queue, generation, step);
+                    let queued = split(generation, step);
+                    match made_in {
+                        Begin::Ingress => queued.into_iter().rev().for_each(|q| queue.push_front(q)),
+                        Begin::Egress => queue.extend(queued),
+                    }
                     continue;
                 }
                 (step.processed, step.copies.into_iter().map(|(_, begin, copy)| (begin, copy)).collect())
@@ -95,7 +102,8 @@ pub(crate) fn run_out<C>(first: Step<C>, mut run: impl FnMut(C) -> Step<C>) -> P
         };
         all.sent.extend(processed.sent);
         all.dropped.extend(processed.dropped);
-        queue.extend(copies.into_iter().map(|(begin, copy)| (generation + 1, Queued::Copy(begin, copy))));
+        let copies = copies.into_iter();
+        queue.extend(copies.map(|(begin, copy)| (generation + 1, Queued::Copy(Begin::Egress, begin, copy))));
         if made >= COPIES_MAX {
             queue.retain(|(_, queued)| matches!(queued, Queued::Done(..)));
             if !all.dropped.iter().any(|why| why == TOO_MANY_COPIES) {

@@ -1,0 +1,48 @@
+//! A program's text to what comes out of the switch, by both engines.
+
+use p4jet_dataplane::{EngineKind, Processed, Switch};
+use p4jet_externs::{Destinations, Replica, Session};
+use p4jet_ir::Program;
+
+/// The IR of a program, as lowering makes it.
+pub fn lower(text: &str) -> Program {
+    let options = p4jet_syntax::Options {
+        builtins: p4jet_analysis::BUILTINS.to_vec(),
+        ..p4jet_syntax::Options::default()
+    };
+    let parsed = p4jet_syntax::parse_text("test.p4", text, &options);
+    let (typed, diagnostics) = p4jet_analysis::analyse(&parsed.program, parsed.sources);
+    let Some(typed) = typed else { panic!("{:?} {diagnostics:?}\n{text}", parsed.diagnostics) };
+    let arch = p4jet_arch::detect(&typed).expect("an architecture");
+    let program = p4jet_lower::lower(&typed, arch, "test").unwrap_or_else(|d| panic!("{d:?}\n{text}"));
+    p4jet_ir::verify::verify(&program).unwrap_or_else(|e| panic!("{e:?}"));
+    program
+}
+
+/// What becomes of a packet that comes by port 3 at time 0, and of its copies: the same by both engines.
+#[track_caller]
+pub fn run(program: &Program, frame: &[u8]) -> Processed {
+    let mut optimised = program.clone();
+    p4jet_ir::passes::run(&mut optimised);
+    let by = |program: Program, engine| {
+        let switch = Switch::new(program).expect("tables and state");
+        switch.state().change_destinations(destinations);
+        let mut worker = switch.worker(engine).expect("an engine");
+        worker.set_time(Some(0));
+        worker.process_one(3, frame)
+    };
+    let found = by(program.clone(), EngineKind::Interp);
+    assert_eq!(by(optimised, EngineKind::Jit), found, "the machine code (left) and the interpreter");
+    found
+}
+
+/// Session 5 copies to port 5 as instance 3 with class of service 4, session 6 to port 6 with at most 5 bytes; group 7 has
+/// port 8 (instance 1) and port 9 (instance 2).
+fn destinations(d: &mut Destinations) {
+    let to = |port, instance| Replica { port, instance };
+    let session = Session { replicas: vec![to(5, 3)], class_of_service: 4, ..Session::default() };
+    d.sessions.insert(5, session);
+    let short = Session { replicas: vec![to(6, 0)], bytes_max: Some(5), ..Session::default() };
+    d.sessions.insert(6, short);
+    d.groups.insert(7, vec![to(8, 1), to(9, 2)]);
+}
