@@ -93,6 +93,41 @@ pub enum TableError {
         /// Bits of the parameter.
         expected: u32,
     },
+    /// The action profile has as many members, or groups, as it may.
+    ProfileFull {
+        /// Of what.
+        what: &'static str,
+        /// How many that is.
+        size: u32,
+    },
+    /// Entries of this table name actions; it has no action profile.
+    NoProfile,
+    /// The action profile has no groups: it is no selector.
+    NoGroups,
+    /// No member has this handle.
+    InvalidMember(u32),
+    /// No group has this handle.
+    InvalidGroup(u32),
+    /// Entries or groups name the member.
+    MemberUsed(u32),
+    /// Entries name the group.
+    GroupUsed(u32),
+    /// The member is in the group already.
+    MemberInGroup {
+        /// The member.
+        member: u32,
+        /// The group.
+        group: u32,
+    },
+    /// The member is not in the group.
+    MemberNotInGroup {
+        /// The member.
+        member: u32,
+        /// The group.
+        group: u32,
+    },
+    /// The group has no members, so that an entry cannot name it.
+    EmptyGroup(u32),
     /// Too much of what earlier changes replaced is still in use by packet workers. Later the same call can succeed.
     Busy,
 }
@@ -113,7 +148,16 @@ impl TableError {
             | TableError::EmptyRange { .. } => "BAD_MATCH_KEY",
             TableError::UnknownAction { .. } => "INVALID_ACTION_NAME",
             TableError::DataCount { .. } | TableError::DataWidth { .. } => "BAD_ACTION_DATA",
-            TableError::Busy => "ERROR",
+            TableError::NoProfile => "WRONG_TABLE_TYPE",
+            TableError::NoGroups => "NO_ACTION_PROFILE_SELECTION",
+            TableError::InvalidMember(_) => "INVALID_MBR_HANDLE",
+            TableError::InvalidGroup(_) => "INVALID_GRP_HANDLE",
+            TableError::MemberUsed(_) => "MBR_STILL_USED",
+            TableError::GroupUsed(_) => "GRP_STILL_USED",
+            TableError::MemberInGroup { .. } => "MBR_ALREADY_IN_GRP",
+            TableError::MemberNotInGroup { .. } => "MBR_NOT_IN_GRP",
+            TableError::EmptyGroup(_) => "EMPTY_GRP",
+            TableError::ProfileFull { .. } | TableError::Busy => "ERROR",
         }
     }
 }
@@ -165,6 +209,30 @@ impl fmt::Display for TableError {
                     f,
                     "action {action}: parameter {param}: found a value of {found} bits, expected at most {expected}"
                 )
+            }
+            TableError::ProfileFull { what, size } => {
+                write!(f, "the action profile is full: it has all of its {size} {what}")
+            }
+            TableError::NoProfile => {
+                write!(f, "the table has no action profile: its entries name actions, not members or groups")
+            }
+            TableError::NoGroups => write!(f, "the action profile has no selector, so it has members only"),
+            TableError::InvalidMember(member) => write!(f, "no member has handle {member}"),
+            TableError::InvalidGroup(group) => write!(f, "no group has handle {group}"),
+            TableError::MemberUsed(member) => {
+                write!(f, "entries or groups still name member {member}: delete those, or take it out, first")
+            }
+            TableError::GroupUsed(group) => {
+                write!(f, "entries still name group {group}: delete those first")
+            }
+            TableError::MemberInGroup { member, group } => {
+                write!(f, "member {member} is in group {group} already")
+            }
+            TableError::MemberNotInGroup { member, group } => {
+                write!(f, "member {member} is not in group {group}")
+            }
+            TableError::EmptyGroup(group) => {
+                write!(f, "group {group} has no members: add one before an entry names it")
             }
             TableError::Busy => {
                 write!(f, "packet workers still use too much of what earlier changes replaced; try again")

@@ -2,6 +2,7 @@
 //!
 //! * [`Table`]: what one writer, the control plane, works with: checks, handles, entries, and [`Table::lookup`], the
 //!   reference meaning of a table that the interpreter uses.
+//! * [`ActionProfile`]: members and groups that the entries of several tables may name instead of actions.
 //! * [`View`]: what packet workers and generated code read, without ever waiting. Its documentation is the contract with
 //!   the code generator.
 //!
@@ -18,14 +19,16 @@ mod key;
 mod lpm32;
 mod memory;
 mod probe;
+mod profile;
 mod rows;
 mod table;
 mod view;
 
 pub use error::TableError;
 pub use explain::{Difference, Explanation, Hit, HitReason, Near};
+pub use profile::ActionProfile;
 pub use table::Table;
-pub use view::{Guard, Structure, View, ViewHandle, lookup_fast, pin, structure_of};
+pub use view::{Guard, Structure, View, ViewHandle, lookup_fast, pin, select, structure_of};
 
 use num_bigint::BigUint;
 
@@ -76,13 +79,49 @@ pub struct TableSpec {
     pub default: Action,
 }
 
-/// An action with its data.
+/// An action with its data. In a table with an action profile also a member or a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Action {
-    /// Index in [`TableSpec::actions`].
+    /// Index in [`TableSpec::actions`], or [`Self::MEMBER`] or [`Self::GROUP`].
     pub action: u32,
-    /// One value per parameter.
+    /// One value per parameter; the handle of a member or group.
     pub data: Vec<BigUint>,
+}
+
+impl Action {
+    /// Says that the data is the handle of a member.
+    pub const MEMBER: u32 = u32::MAX - 2;
+    /// Says that the data is the handle of a group.
+    pub const GROUP: u32 = u32::MAX - 1;
+    /// What a group without members gives: no action.
+    pub const NONE: u32 = u32::MAX;
+
+    /// What the member with this handle does.
+    pub fn member(handle: u32) -> Action {
+        Action { action: Self::MEMBER, data: vec![handle.into()] }
+    }
+
+    /// What some member of the group with this handle does.
+    pub fn group(handle: u32) -> Action {
+        Action { action: Self::GROUP, data: vec![handle.into()] }
+    }
+
+    /// The handle, if it is a member.
+    pub fn as_member(&self) -> Option<u32> {
+        self.handle(Self::MEMBER)
+    }
+
+    /// The handle, if it is a group.
+    pub fn as_group(&self) -> Option<u32> {
+        self.handle(Self::GROUP)
+    }
+
+    fn handle(&self, of: u32) -> Option<u32> {
+        if self.action != of {
+            return None;
+        }
+        u32::try_from(self.data.first()?).ok()
+    }
 }
 
 /// What one key field of an entry matches.

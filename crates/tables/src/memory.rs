@@ -3,7 +3,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 /// From this size on memory is mapped, so that only touched pages cost anything.
 const MAPPED_BYTES_MIN: usize = 64 << 10;
@@ -92,6 +92,12 @@ impl Region {
     pub fn halves(&self) -> &[AtomicU32] {
         // SAFETY: as in `words`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 4) }
+    }
+
+    /// As pointers, all null at first.
+    pub fn pointers<T>(&self) -> &[AtomicPtr<T>] {
+        // SAFETY: as in `words`; a region is used in one of these ways only.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / size_of::<*mut T>()) }
     }
 
     /// Memory in use: what the system has committed.

@@ -4,10 +4,10 @@
 
 use crate::grace::{Pool, Returns, wait};
 use crate::memory::Region;
-use crate::{Action, TableError, TableSpec};
+use crate::{Action, ActionSpec, TableError};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most slots: handles have 24 bits for them.
 pub(crate) const SLOTS_MAX: u32 = 1 << 24;
@@ -35,14 +35,15 @@ enum Kind {
 }
 
 /// Words of a row: action index, then its data.
-pub(crate) fn row_words(spec: &TableSpec) -> usize {
+pub(crate) fn row_words(actions: &[ActionSpec]) -> usize {
     let words = |params: &[u32]| params.iter().map(|width| width.div_ceil(64) as usize).sum::<usize>();
-    1 + spec.actions.iter().map(|action| words(&action.param_widths)).max().unwrap_or(0)
+    1 + actions.iter().map(|action| words(&action.param_widths)).max().unwrap_or(0)
 }
 
-fn encode(spec: &TableSpec, action: &Action) -> Vec<u64> {
+/// The words of an action that is one of these.
+pub(crate) fn encode(actions: &[ActionSpec], action: &Action) -> Vec<u64> {
     let mut words = vec![u64::from(action.action)];
-    for (value, width) in action.data.iter().zip(&spec.actions[action.action as usize].param_widths) {
+    for (value, width) in action.data.iter().zip(&actions[action.action as usize].param_widths) {
         let end = words.len() + width.div_ceil(64) as usize;
         words.extend(value.iter_u64_digits());
         words.resize(end, 0);
@@ -51,10 +52,10 @@ fn encode(spec: &TableSpec, action: &Action) -> Vec<u64> {
 }
 
 impl Rows {
-    pub fn new(spec: &TableSpec) -> Rows {
-        let size = spec.size.min(SLOTS_MAX);
-        let row_words = row_words(spec);
-        let (kind, rows) = if spec.row_per_entry {
+    /// Rows of so many words for so many entries.
+    pub fn new(row_words: usize, size: u32, row_per_entry: bool) -> Rows {
+        let size = size.min(SLOTS_MAX);
+        let (kind, rows) = if row_per_entry {
             let stride = size + 1;
             let defaults = Pool::new(BANKS * stride, BANKS * stride + DEFAULT_ROWS);
             let kind = Kind::PerEntry { stride, defaults, retired: HashSet::new(), returns: Returns::new() };
@@ -69,20 +70,27 @@ impl Rows {
         Rows { region, row_words, huge: false, kind }
     }
 
+    pub fn row_words(&self) -> usize {
+        self.row_words
+    }
+
     pub fn region(&self) -> &Arc<Region> {
         &self.region
     }
 
-    /// A row for the action: of the entry in `slot`, or for the default action if that is `None`. `now` is the row that
+    fn content(&self, row: u32) -> &[AtomicU64] {
+        &self.region.words()[row as usize * self.row_words..][..self.row_words]
+    }
+
+    /// A row with these words: of the entry in `slot`, or for the default action if that is `None`. `now` is the row that
     /// the entry has.
     pub fn take(
         &mut self,
-        spec: &TableSpec,
-        action: &Action,
+        mut words: Vec<u64>,
         slot: Option<u32>,
         now: Option<u32>,
     ) -> Result<u32, TableError> {
-        let mut words = encode(spec, action);
+        words.resize(self.row_words, 0);
         let row = match &mut self.kind {
             Kind::Shared { pool, by_content, users } => {
                 if let Some(row) = by_content.get(words.as_slice()) {
@@ -113,7 +121,7 @@ impl Rows {
             },
         };
         let start = row as usize * self.row_words;
-        for (word, value) in self.region.words()[start..].iter().zip(&words) {
+        for (word, value) in self.content(row).iter().zip(&words) {
             // Published by the release store of the index that leads here.
             word.store(*value, Ordering::Relaxed);
         }
@@ -125,13 +133,14 @@ impl Rows {
     }
 
     /// One user less of a row.
-    pub fn release(&mut self, spec: &TableSpec, action: &Action, row: u32) {
+    pub fn release(&mut self, row: u32) {
+        let content: Vec<u64> = self.content(row).iter().map(|word| word.load(Ordering::Relaxed)).collect();
         match &mut self.kind {
             Kind::Shared { pool, by_content, users } => {
                 let users = &mut users[row as usize];
                 *users -= 1;
                 if *users == 0 {
-                    by_content.remove(encode(spec, action).as_slice());
+                    by_content.remove(content.as_slice());
                     pool.retire(row);
                 }
             }

@@ -7,9 +7,10 @@ use crate::key::{self, KeyLayout};
 use crate::lpm32::{Lpm32, Route};
 use crate::memory::Region;
 use crate::probe::Probe;
-use crate::rows::{Rows, SLOTS_MAX, row_words};
+use crate::profile::ActionProfile;
+use crate::rows::{Rows, SLOTS_MAX, encode, row_words};
 use crate::view::{Parts, Structure, View, ViewHandle, structure_of};
-use crate::{Action, Entry, EntryHandle, KeyMatch, TableError, TableSpec};
+use crate::{Action, ActionSpec, Entry, EntryHandle, KeyMatch, TableError, TableSpec};
 use num_bigint::BigUint;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,6 +44,7 @@ use std::sync::atomic::Ordering;
 /// ```
 pub struct Table {
     spec: TableSpec,
+    profile: Option<ActionProfile>,
     layout: KeyLayout,
     index: Index,
     slots: Vec<Slot>,
@@ -80,9 +82,10 @@ enum Finder {
     Generic(Box<Generic>),
 }
 
-fn check_action(spec: &TableSpec, action: &Action) -> Result<(), TableError> {
-    let Some(shape) = spec.actions.get(action.action as usize) else {
-        return Err(TableError::UnknownAction { found: action.action, expected: spec.actions.len() });
+/// An action that is one of these.
+pub(crate) fn check_action(actions: &[ActionSpec], action: &Action) -> Result<(), TableError> {
+    let Some(shape) = actions.get(action.action as usize) else {
+        return Err(TableError::UnknownAction { found: action.action, expected: actions.len() });
     };
     let (found, expected) = (action.data.len(), shape.param_widths.len());
     if found != expected {
@@ -185,16 +188,41 @@ impl Table {
     /// # Panics
     /// If the default action of the spec is none of its actions with their data, or the system refuses address space.
     pub fn new(spec: TableSpec) -> Table {
-        if let Err(error) = check_action(&spec, &spec.default) {
+        Self::with(spec, None)
+    }
+
+    /// An empty table whose entries, and whose default if it is set, may also name members and groups of a profile. The
+    /// actions of both are the same.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub fn with_profile(spec: TableSpec, profile: &ActionProfile) -> Table {
+        Self::with(spec, Some(profile.clone()))
+    }
+
+    fn with(spec: TableSpec, profile: Option<ActionProfile>) -> Table {
+        if let Err(error) = check_action(&spec.actions, &spec.default) {
             panic!("the default action of a table is wrong: {error}");
         }
         let layout = KeyLayout::new(&spec);
-        let mut rows = Rows::new(&spec);
-        let default_row = rows.take(&spec, &spec.default, None, None).expect("no row is taken yet");
+        // The handle of a member or group takes a word.
+        let row_words = row_words(&spec.actions).max(if profile.is_some() { 2 } else { 1 });
+        let mut rows = Rows::new(row_words, spec.size, spec.row_per_entry);
+        let default_row =
+            rows.take(encode(&spec.actions, &spec.default), None, None).expect("no row is taken yet");
         let finder = Finder::new(&spec, &layout);
-        let view =
-            View::new(&spec, layout.limbs, row_words(&spec), rows.region(), default_row, finder.parts());
+        let shared = profile.as_ref().map(ActionProfile::shared);
+        let view = View::new(
+            &spec,
+            layout.limbs,
+            row_words,
+            rows.region(),
+            default_row,
+            finder.parts(),
+            shared.as_ref(),
+        );
         Table {
+            profile,
             index: Index::new(&spec),
             slots: Vec::new(),
             free_slots: BTreeSet::new(),
@@ -216,12 +244,72 @@ impl Table {
         &self.spec
     }
 
+    /// The action profile.
+    pub fn profile(&self) -> Option<&ActionProfile> {
+        self.profile.as_ref()
+    }
+
+    /// What an action of an entry, or the default, comes to: that of the member, or of the member of the group which
+    /// `selector` picks. `None` if the group has no members.
+    pub fn resolve(&self, action: &Action, selector: u64) -> Option<Action> {
+        match &self.profile {
+            Some(profile) => profile.resolve(action, selector),
+            None => Some(action.clone()),
+        }
+    }
+
+    /// The words of an action that is about to be used; a member or group cannot be deleted from now on.
+    fn hold(&self, action: &Action, empty_allowed: bool) -> Result<Vec<u64>, TableError> {
+        match (action.action, &self.profile) {
+            (Action::MEMBER | Action::GROUP, Some(profile)) => profile.hold(action, empty_allowed),
+            (Action::MEMBER | Action::GROUP, None) => Err(TableError::NoProfile),
+            _ => {
+                check_action(&self.spec.actions, action)?;
+                Ok(encode(&self.spec.actions, action))
+            }
+        }
+    }
+
+    /// A row for an action that holds its member or group.
+    fn take_row(
+        &mut self,
+        action: &Action,
+        slot: Option<u32>,
+        now: Option<u32>,
+        empty_allowed: bool,
+    ) -> Result<u32, TableError> {
+        let words = self.hold(action, empty_allowed)?;
+        let row = self.rows.take(words, slot, now);
+        if row.is_err() {
+            self.let_go(action);
+        }
+        row
+    }
+
+    /// The opposite of [`Self::take_row`].
+    fn release(&mut self, action: &Action, row: u32) {
+        self.rows.release(row);
+        self.let_go(action);
+    }
+
+    fn let_go(&self, action: &Action) {
+        if let Some(profile) = &self.profile {
+            profile.let_go(action);
+        }
+    }
+
     fn new_view(&mut self) {
         drop(self.old_views.take());
-        let rows = self.rows.region();
-        let words = row_words(&self.spec);
-        let view =
-            View::new(&self.spec, self.layout.limbs, words, rows, self.default_row, self.finder.parts());
+        let shared = self.profile.as_ref().map(ActionProfile::shared);
+        let view = View::new(
+            &self.spec,
+            self.layout.limbs,
+            self.rows.row_words(),
+            self.rows.region(),
+            self.default_row,
+            self.finder.parts(),
+            shared.as_ref(),
+        );
         self.views.replace(view, &self.old_views);
     }
 
@@ -248,7 +336,7 @@ impl Table {
     /// range or optional key; elsewhere it is stored as 0.
     pub fn insert(&mut self, entry: Entry) -> Result<EntryHandle, TableError> {
         let slot = self.free_slots.first().copied().unwrap_or(self.slots.len() as u32);
-        self.insert_at(slot, entry)
+        self.insert_at(slot, entry, false)
     }
 
     /// Brings back an entry that was removed, under the handle that it had. If its slot has another entry by now, this is
@@ -259,14 +347,18 @@ impl Table {
         if in_use || slot >= self.spec.size {
             return self.insert(entry);
         }
-        self.insert_at(slot, entry)?;
+        self.insert_at(slot, entry, true)?;
         self.slots[slot as usize].generation = (handle.0 >> 24) as u8;
         Ok(handle)
     }
 
-    fn insert_at(&mut self, slot: u32, mut entry: Entry) -> Result<EntryHandle, TableError> {
+    fn insert_at(
+        &mut self,
+        slot: u32,
+        mut entry: Entry,
+        empty_allowed: bool,
+    ) -> Result<EntryHandle, TableError> {
         key::check(&self.spec, &mut entry.key)?;
-        check_action(&self.spec, &entry.action)?;
         if key::order_of(&self.spec) != key::Order::Priority {
             entry.priority = 0;
         }
@@ -277,12 +369,12 @@ impl Table {
         if self.len >= size as usize {
             return Err(TableError::Full { size });
         }
-        let row = self.rows.take(&self.spec, &entry.action, Some(slot), None)?;
+        let row = self.take_row(&entry.action, Some(slot), None, empty_allowed)?;
         let rank = rank(&self.spec, &entry, self.sequence);
         let (place, stale) = match self.finder.insert(&self.layout, &entry.key, rank, row) {
             Ok(done) => done,
             Err(error) => {
-                self.rows.release(&self.spec, &entry.action, row);
+                self.release(&entry.action, row);
                 return Err(error);
             }
         };
@@ -304,14 +396,13 @@ impl Table {
     /// Changes what an entry does. Its row becomes another (see [`Self::row_of`]).
     pub fn modify(&mut self, handle: EntryHandle, action: Action) -> Result<(), TableError> {
         let slot = self.slot_of(handle)?;
-        check_action(&self.spec, &action)?;
         let now = self.stored(slot).row;
-        let row = self.rows.take(&self.spec, &action, Some(slot), Some(now))?;
+        let row = self.take_row(&action, Some(slot), Some(now), false)?;
         let stored = self.slots[slot as usize].stored.as_mut().expect("checked by slot_of");
         self.finder.modify(&self.layout, &stored.entry.key, stored.place, row);
         stored.row = row;
         let old = std::mem::replace(&mut stored.entry.action, action);
-        self.rows.release(&self.spec, &old, now);
+        self.release(&old, now);
         Ok(())
     }
 
@@ -347,7 +438,7 @@ impl Table {
             self.new_view();
         }
         self.index.remove(&self.layout, &stored.entry, stored.rank);
-        self.rows.release(&self.spec, &stored.entry.action, stored.row);
+        self.release(&stored.entry.action, stored.row);
         self.free_slots.insert(slot);
         self.len -= 1;
         Ok(stored.entry)
@@ -389,7 +480,7 @@ impl Table {
         self.new_view();
         for slot in std::mem::take(&mut self.slots) {
             if let Some(stored) = slot.stored {
-                self.rows.release(&self.spec, &stored.entry.action, stored.row);
+                self.release(&stored.entry.action, stored.row);
             }
         }
         self.index = Index::new(&self.spec);
@@ -404,13 +495,12 @@ impl Table {
 
     /// Changes what happens on a miss.
     pub fn set_default(&mut self, action: Action) -> Result<(), TableError> {
-        check_action(&self.spec, &action)?;
-        let row = self.rows.take(&self.spec, &action, None, None)?;
+        let row = self.take_row(&action, None, None, true)?;
         let guard = crate::pin();
         self.views.get(&guard).default_row.store(row, Ordering::Release);
         drop(guard);
         let old = std::mem::replace(&mut self.default, action);
-        self.rows.release(&self.spec, &old, self.default_row);
+        self.release(&old, self.default_row);
         self.default_row = row;
         Ok(())
     }

@@ -7,7 +7,8 @@ use crate::key::{Order, order_of};
 use crate::lpm32::GROUP;
 use crate::memory::Region;
 use crate::probe::{DELETED, EMPTY, hash};
-use crate::{MatchKind, TableSpec};
+use crate::profile::Shared;
+use crate::{Action, MatchKind, TableSpec};
 pub use crossbeam_epoch::Guard;
 use std::ptr;
 use std::sync::Arc;
@@ -58,6 +59,10 @@ pub fn structure_of(spec: &TableSpec) -> Structure {
 /// `row_words` is 1 + the most words that the data of any action of the table takes. Row 0 means "miss": then
 /// `default_row` is the row to run.
 ///
+/// **Tables with an action profile.** The action of a row, the default row too, may be [`Action::MEMBER`] or
+/// [`Action::GROUP`]: then the words of the action to run, laid out as those of a row, are elsewhere. [`select`] finds them
+/// for any row. It gives [`Action::NONE`], and no data, for a group without members: then no action runs.
+///
 /// **Structure**, by [`Self::structure`] (known beforehand: [`structure_of`]). The result of a lookup is a row, 0 on a miss.
 /// Loads marked *acquire* must be (on x86-64 every load is).
 ///
@@ -99,6 +104,8 @@ pub struct View {
     pub row_words: u32,
     /// Lpm32: 32 - width.
     pub lpm_shift: u32,
+    /// The action profile, null if the table has none: for [`select`].
+    profile: *const Shared,
     /// What the pointers point into.
     keep: Keep,
 }
@@ -109,6 +116,7 @@ struct Keep {
     base: Option<Arc<Region>>,
     aux: Option<Arc<Region>>,
     _snapshot: Option<Box<Snapshot>>,
+    _profile: Option<Arc<Shared>>,
 }
 
 // SAFETY: the pointers lead into what `keep` owns, which is shared memory made of atomics.
@@ -132,6 +140,7 @@ impl View {
         rows: &Arc<Region>,
         default_row: u32,
         parts: Parts,
+        profile: Option<&Arc<Shared>>,
     ) -> View {
         let start =
             |region: &Option<Arc<Region>>| region.as_ref().map_or(ptr::null(), |region| region.start());
@@ -154,7 +163,14 @@ impl View {
                 [key] if key.kind == MatchKind::Lpm => 32u32.saturating_sub(key.width),
                 _ => 0,
             },
-            keep: Keep { rows: Arc::clone(rows), base: parts.base, aux: parts.aux, _snapshot: snapshot },
+            profile: profile.map_or(ptr::null(), Arc::as_ptr),
+            keep: Keep {
+                rows: Arc::clone(rows),
+                base: parts.base,
+                aux: parts.aux,
+                _snapshot: snapshot,
+                _profile: profile.cloned(),
+            },
         }
     }
 
@@ -165,8 +181,44 @@ impl View {
         words.iter().map(|word| word.load(Ordering::Acquire)).collect()
     }
 
+    /// The words of the action that [`select`] finds, without what may follow them. For tests and tools.
+    pub fn selected(&self, row: u32, selector: u64) -> Vec<u64> {
+        // SAFETY: the view is borrowed; what is found lasts as long as the reader is pinned, and rows have their words.
+        unsafe {
+            let words = select(self, row, selector);
+            let keep = self.keep._profile.as_ref();
+            let count = match &*words.cast::<AtomicU64>() {
+                action if action.load(Ordering::Relaxed) as u32 == Action::NONE => 1,
+                _ if words == self.rows.add(row as usize * self.row_words as usize) => {
+                    self.row_words as usize
+                }
+                _ => keep.map_or(1, |profile| profile.row_words()),
+            };
+            (0..count).map(|i| (*words.add(i).cast::<AtomicU64>()).load(Ordering::Relaxed)).collect()
+        }
+    }
+
     fn base(&self) -> &Region {
         self.keep.base.as_ref().expect("this structure has memory")
+    }
+}
+
+/// The words of the action of a row; not of row 0, but of the default row in its place. `selector` picks the member of a
+/// group: the one with the number `selector % members`, in the order of their handles.
+///
+/// # Safety
+/// `view` is guarded, and `row` is a row of it. The result is good as long as the guard is held.
+pub unsafe extern "C" fn select(view: *const View, row: u32, selector: u64) -> *const u64 {
+    // SAFETY: as the caller promises; a row has at least one word, and one that names a member or group two.
+    unsafe {
+        let view = &*view;
+        let words = view.rows.add(row as usize * view.row_words as usize);
+        let word = |i: usize| (*words.add(i).cast::<AtomicU64>()).load(Ordering::Relaxed);
+        match (word(0) as u32, view.profile.as_ref()) {
+            (Action::MEMBER, Some(profile)) => profile.member(word(1) as u32),
+            (Action::GROUP, Some(profile)) => profile.of_group(word(1) as u32, selector),
+            _ => words,
+        }
     }
 }
 

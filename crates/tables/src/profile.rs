@@ -1,0 +1,452 @@
+//! Action profiles: members and groups that the entries of several tables may share.
+//!
+//! Entries and groups name members by slots that readers follow, so that a change of a member reaches all of them with one
+//! store. A slot is used again only after readers have passed, unlike a handle.
+#![allow(unsafe_code)]
+
+use crate::grace::{Pool, Returns};
+use crate::memory::Region;
+use crate::rows::{Rows, SLOTS_MAX, encode, row_words};
+use crate::table::check_action;
+use crate::{Action, ActionSpec, TableError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Most members of a profile that sets no limit, and most groups.
+const COUNT_MAX: u32 = 1 << 20;
+
+/// An action profile: members, each an action with its data, and, if it is a selector, groups of members. Tables that share
+/// it have clones of it. Changes are visible to readers when the call returns.
+///
+/// ```
+/// use p4jet_tables::*;
+/// let actions = vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![9] }];
+/// let default = Action { action: 0, data: vec![] };
+/// let keys = vec![KeySpec { width: 16, kind: MatchKind::Exact }];
+/// let profile = ActionProfile::new(actions.clone(), 0, true);
+/// let spec = TableSpec { keys, actions, size: 8, row_per_entry: false, default };
+/// let mut table = Table::with_profile(spec, &profile);
+///
+/// let to_port = |port: u32| Action { action: 1, data: vec![port.into()] };
+/// let (first, second) = (profile.create_member(to_port(3))?, profile.create_member(to_port(4))?);
+/// let group = profile.create_group()?;
+/// profile.add_to_group(first, group)?;
+/// profile.add_to_group(second, group)?;
+/// let key = vec![KeyMatch::Exact(7u32.into())];
+/// let handle = table.insert(Entry { key, priority: 0, action: Action::group(group) })?;
+///
+/// let entry = table.get(handle).expect("it was inserted");
+/// assert_eq!(table.resolve(&entry.action, 5), Some(to_port(4)));
+/// let guard = pin();
+/// let readers = table.view_handle();
+/// assert_eq!(readers.get(&guard).selected(table.row_of(handle), 5), [1, 4]);
+/// # Ok::<(), TableError>(())
+/// ```
+#[derive(Clone)]
+pub struct ActionProfile(Arc<Mutex<Profile>>);
+
+struct Profile {
+    actions: Vec<ActionSpec>,
+    members_max: u32,
+    selector: bool,
+    members: BTreeMap<u32, Member>,
+    groups: BTreeMap<u32, Group>,
+    rows: Rows,
+    member_slots: Pool,
+    group_slots: Pool,
+    shared: Arc<Shared>,
+    old_lists: Returns<Box<List>>,
+}
+
+struct Member {
+    action: Action,
+    slot: u32,
+    row: u32,
+    /// Entries, defaults and groups that name it.
+    users: u32,
+}
+
+struct Group {
+    members: BTreeSet<u32>,
+    slot: u32,
+    /// Entries and defaults that name it.
+    users: u32,
+}
+
+/// The members of a group, by their slots, in the order of their handles; not empty.
+struct List(Box<[u32]>);
+
+/// What readers see.
+pub(crate) struct Shared {
+    rows: Arc<Region>,
+    row_words: usize,
+    /// By slot: the row.
+    members: Region,
+    /// By slot: the list, null for none.
+    groups: Region,
+    /// Slots from this one on never had a list.
+    groups_used: AtomicU32,
+}
+
+/// What a group without members gives.
+static NONE: [u64; 1] = [Action::NONE as u64];
+
+impl Shared {
+    pub fn row_words(&self) -> usize {
+        self.row_words
+    }
+
+    /// The words of a member's action.
+    pub fn member(&self, slot: u32) -> *const u64 {
+        let row = self.members.halves()[slot as usize].load(Ordering::Acquire);
+        self.rows.words()[row as usize * self.row_words..].as_ptr().cast()
+    }
+
+    /// The words of the action of the member that `selector` picks.
+    ///
+    /// # Safety
+    /// The reader is pinned.
+    pub unsafe fn of_group(&self, slot: u32, selector: u64) -> *const u64 {
+        // SAFETY: a list is freed only after all readers have passed that were there when it was replaced.
+        match unsafe { self.list(slot).load(Ordering::Acquire).as_ref() } {
+            // As in bmv2.
+            Some(List(members)) => self.member(members[(selector % members.len() as u64) as usize]),
+            None => NONE.as_ptr(),
+        }
+    }
+
+    fn list(&self, slot: u32) -> &AtomicPtr<List> {
+        &self.groups.pointers()[slot as usize]
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Every view that leads here is gone, and a view is freed after its readers have passed.
+        for slot in 0..*self.groups_used.get_mut() {
+            let list = self.list(slot).swap(ptr::null_mut(), Ordering::AcqRel);
+            if !list.is_null() {
+                // SAFETY: it came from `Box::into_raw`, and nobody else has it any more.
+                drop(unsafe { Box::from_raw(list) });
+            }
+        }
+    }
+}
+
+fn replace_list(shared: &Shared, old_lists: &Returns<Box<List>>, slot: u32, list: Option<Box<List>>) {
+    let new = list.map_or(ptr::null_mut(), Box::into_raw);
+    let old = shared.list(slot).swap(new, Ordering::AcqRel);
+    if !old.is_null() {
+        // SAFETY: it came from `Box::into_raw` and the swap made it ours; it is only carried until readers have passed.
+        old_lists.retire(unsafe { Box::from_raw(old) });
+    }
+}
+
+/// The smallest number that is no key: handles count from 0, and scripts rely on it.
+fn first_free<T>(used: &BTreeMap<u32, T>) -> u32 {
+    match used.last_key_value() {
+        Some((last, _)) if *last as usize + 1 != used.len() => {
+            (0..).zip(used.keys()).find(|(free, used)| free != *used).map_or(0, |(free, _)| free)
+        }
+        _ => used.len() as u32,
+    }
+}
+
+impl ActionProfile {
+    /// A profile without members whose members are of these actions, at most `size` of them (0: no limit of its own). With
+    /// groups if it is a selector.
+    pub fn new(actions: Vec<ActionSpec>, size: u32, selector: bool) -> ActionProfile {
+        let members_max = if size == 0 { COUNT_MAX } else { size.min(SLOTS_MAX) };
+        let groups_max = if selector { COUNT_MAX } else { 0 };
+        // As many again, and a few: those that wait for readers to pass.
+        let slots = |count: u32| 2 * count + 1024;
+        let rows = Rows::new(row_words(&actions), members_max, false);
+        let shared = Shared {
+            rows: Arc::clone(rows.region()),
+            row_words: rows.row_words(),
+            members: Region::zeroed(4 * slots(members_max) as usize),
+            groups: Region::zeroed(8 * slots(groups_max) as usize),
+            groups_used: AtomicU32::new(0),
+        };
+        ActionProfile(Arc::new(Mutex::new(Profile {
+            actions,
+            members_max,
+            selector,
+            members: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            rows,
+            member_slots: Pool::new(0, slots(members_max)),
+            group_slots: Pool::new(0, slots(groups_max)),
+            shared: Arc::new(shared),
+            old_lists: Returns::new(),
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Profile> {
+        // A panic under the lock is a bug, but each step leaves what readers see consistent.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.lock().shared)
+    }
+
+    /// Whether there are groups.
+    pub fn is_selector(&self) -> bool {
+        self.lock().selector
+    }
+
+    /// Adds a member; gives its handle, the smallest that is free.
+    pub fn create_member(&self, action: Action) -> Result<u32, TableError> {
+        let mut profile = self.lock();
+        let handle = first_free(&profile.members);
+        profile.add_member(handle, action)
+    }
+
+    /// Brings back a member that was deleted, under its handle, or another if that is in use by now.
+    pub fn restore_member(&self, handle: u32, action: Action) -> Result<u32, TableError> {
+        let mut profile = self.lock();
+        let taken = profile.members.contains_key(&handle);
+        let handle = if taken { first_free(&profile.members) } else { handle };
+        profile.add_member(handle, action)
+    }
+
+    /// Changes what a member does, for all entries and groups that name it at once. Gives what it did before.
+    pub fn modify_member(&self, handle: u32, action: Action) -> Result<Action, TableError> {
+        let profile = &mut *self.lock();
+        check_action(&profile.actions, &action)?;
+        let member = profile.members.get_mut(&handle).ok_or(TableError::InvalidMember(handle))?;
+        let row = profile.rows.take(encode(&profile.actions, &action), None, None)?;
+        profile.shared.members.halves()[member.slot as usize].store(row, Ordering::Release);
+        profile.rows.release(std::mem::replace(&mut member.row, row));
+        Ok(std::mem::replace(&mut member.action, action))
+    }
+
+    /// Deletes a member that nothing names. Gives what it did.
+    pub fn delete_member(&self, handle: u32) -> Result<Action, TableError> {
+        let mut profile = self.lock();
+        match profile.members.get(&handle) {
+            None => Err(TableError::InvalidMember(handle)),
+            Some(member) if member.users > 0 => Err(TableError::MemberUsed(handle)),
+            Some(_) => Ok(profile.drop_member(handle)),
+        }
+    }
+
+    /// What a member does.
+    pub fn member(&self, handle: u32) -> Option<Action> {
+        self.lock().members.get(&handle).map(|member| member.action.clone())
+    }
+
+    /// All members, in the order of their handles.
+    pub fn members(&self) -> Vec<(u32, Action)> {
+        self.lock().members.iter().map(|(handle, member)| (*handle, member.action.clone())).collect()
+    }
+
+    /// Adds a group without members; gives its handle, the smallest that is free.
+    pub fn create_group(&self) -> Result<u32, TableError> {
+        let mut profile = self.lock();
+        let handle = first_free(&profile.groups);
+        profile.add_group(handle)
+    }
+
+    /// Brings back a group that was deleted, with those of its members that exist, under its handle, or another if that is
+    /// in use by now.
+    pub fn restore_group(&self, handle: u32, members: &[u32]) -> Result<u32, TableError> {
+        let mut profile = self.lock();
+        let taken = profile.groups.contains_key(&handle);
+        let handle = if taken { first_free(&profile.groups) } else { handle };
+        profile.add_group(handle)?;
+        let known = members.iter().copied().filter(|m| profile.members.contains_key(m)).collect();
+        profile.set_members(handle, known);
+        Ok(handle)
+    }
+
+    /// Deletes a group that no entry names. Gives its members, which stay.
+    pub fn delete_group(&self, handle: u32) -> Result<Vec<u32>, TableError> {
+        let mut profile = self.lock();
+        match profile.groups.get(&handle) {
+            None => Err(TableError::InvalidGroup(handle)),
+            Some(group) if group.users > 0 => Err(TableError::GroupUsed(handle)),
+            Some(_) => Ok(profile.drop_group(handle)),
+        }
+    }
+
+    /// The members of a group, in the order in which the selector counts them.
+    pub fn group(&self, handle: u32) -> Option<Vec<u32>> {
+        self.lock().groups.get(&handle).map(|group| group.members.iter().copied().collect())
+    }
+
+    /// All groups with their members, in the order of their handles.
+    pub fn groups(&self) -> Vec<(u32, Vec<u32>)> {
+        let members = |group: &Group| group.members.iter().copied().collect();
+        self.lock().groups.iter().map(|(handle, group)| (*handle, members(group))).collect()
+    }
+
+    /// Puts a member into a group.
+    pub fn add_to_group(&self, member: u32, group: u32) -> Result<(), TableError> {
+        self.change_group(member, group, |members| {
+            members.insert(member).then_some(()).ok_or(TableError::MemberInGroup { member, group })
+        })
+    }
+
+    /// Takes a member out of a group.
+    pub fn remove_from_group(&self, member: u32, group: u32) -> Result<(), TableError> {
+        self.change_group(member, group, |members| {
+            members.remove(&member).then_some(()).ok_or(TableError::MemberNotInGroup { member, group })
+        })
+    }
+
+    fn change_group(
+        &self,
+        member: u32,
+        group: u32,
+        change: impl FnOnce(&mut BTreeSet<u32>) -> Result<(), TableError>,
+    ) -> Result<(), TableError> {
+        let mut profile = self.lock();
+        if !profile.members.contains_key(&member) {
+            return Err(TableError::InvalidMember(member));
+        }
+        let found = profile.groups.get(&group).ok_or(TableError::InvalidGroup(group))?;
+        let mut members = found.members.clone();
+        change(&mut members)?;
+        profile.set_members(group, members);
+        Ok(())
+    }
+
+    /// Deletes all members and groups that no entry names, so that handles begin at 0 again if none does.
+    pub fn clear(&self) {
+        let mut profile = self.lock();
+        let unused: Vec<u32> = profile.groups.iter().filter(|(_, g)| g.users == 0).map(|(h, _)| *h).collect();
+        for group in unused {
+            profile.drop_group(group);
+        }
+        let unused: Vec<u32> =
+            profile.members.iter().filter(|(_, m)| m.users == 0).map(|(h, _)| *h).collect();
+        for member in unused {
+            profile.drop_member(member);
+        }
+    }
+
+    /// See [`crate::Table::resolve`].
+    pub(crate) fn resolve(&self, action: &Action, selector: u64) -> Option<Action> {
+        let profile = self.lock();
+        let member = match (action.as_member(), action.as_group()) {
+            (Some(member), _) => member,
+            (_, Some(group)) => {
+                let members = &profile.groups.get(&group)?.members;
+                let nth = selector.checked_rem(members.len() as u64)?;
+                *members.iter().nth(nth as usize)?
+            }
+            _ => return Some(action.clone()),
+        };
+        profile.members.get(&member).map(|member| member.action.clone())
+    }
+
+    /// Counts a use of the member or group that an entry is about to name. Gives the words of the entry's row.
+    pub(crate) fn hold(&self, action: &Action, empty_allowed: bool) -> Result<Vec<u64>, TableError> {
+        let (found, expected) = (action.data.len(), 1);
+        if found != expected {
+            return Err(TableError::DataCount { action: action.action, found, expected });
+        }
+        let profile = &mut *self.lock();
+        // Numbers beyond the range of handles are no handle, either.
+        let handle = u32::try_from(&action.data[0]).unwrap_or(u32::MAX);
+        let slot = if action.action == Action::MEMBER {
+            let member = profile.members.get_mut(&handle).ok_or(TableError::InvalidMember(handle))?;
+            member.users += 1;
+            member.slot
+        } else {
+            if !profile.selector {
+                return Err(TableError::NoGroups);
+            }
+            let group = profile.groups.get_mut(&handle).ok_or(TableError::InvalidGroup(handle))?;
+            if group.members.is_empty() && !empty_allowed {
+                return Err(TableError::EmptyGroup(handle));
+            }
+            group.users += 1;
+            group.slot
+        };
+        Ok(vec![action.action.into(), slot.into()])
+    }
+
+    /// Counts a use less.
+    pub(crate) fn let_go(&self, action: &Action) {
+        let profile = &mut *self.lock();
+        if let Some(member) = action.as_member().and_then(|handle| profile.members.get_mut(&handle)) {
+            member.users -= 1;
+        } else if let Some(group) = action.as_group().and_then(|handle| profile.groups.get_mut(&handle)) {
+            group.users -= 1;
+        }
+    }
+}
+
+impl Profile {
+    fn add_member(&mut self, handle: u32, action: Action) -> Result<u32, TableError> {
+        check_action(&self.actions, &action)?;
+        if self.members.len() >= self.members_max as usize {
+            return Err(TableError::ProfileFull { what: "members", size: self.members_max });
+        }
+        let slot = self.member_slots.take()?;
+        let row = match self.rows.take(encode(&self.actions, &action), None, None) {
+            Ok(row) => row,
+            Err(error) => {
+                self.member_slots.retire(slot);
+                return Err(error);
+            }
+        };
+        self.shared.members.halves()[slot as usize].store(row, Ordering::Release);
+        self.members.insert(handle, Member { action, slot, row, users: 0 });
+        Ok(handle)
+    }
+
+    fn drop_member(&mut self, handle: u32) -> Action {
+        let member = self.members.remove(&handle).expect("the caller found it");
+        // Readers that are on the way to it still find what it did.
+        self.rows.release(member.row);
+        self.member_slots.retire(member.slot);
+        member.action
+    }
+
+    fn add_group(&mut self, handle: u32) -> Result<u32, TableError> {
+        if !self.selector {
+            return Err(TableError::NoGroups);
+        }
+        if self.groups.len() >= COUNT_MAX as usize {
+            return Err(TableError::ProfileFull { what: "groups", size: COUNT_MAX });
+        }
+        let slot = self.group_slots.take()?;
+        self.shared.groups_used.fetch_max(slot + 1, Ordering::Relaxed);
+        // Readers that knew a group in this slot have passed: what is left of it can go.
+        replace_list(&self.shared, &self.old_lists, slot, None);
+        self.groups.insert(handle, Group { members: BTreeSet::new(), slot, users: 0 });
+        Ok(handle)
+    }
+
+    fn drop_group(&mut self, handle: u32) -> Vec<u32> {
+        let group = self.groups.remove(&handle).expect("the caller found it");
+        for member in &group.members {
+            self.members.get_mut(member).expect("groups have members that exist").users -= 1;
+        }
+        // The list stays for readers that are on the way to it, until the slot is used again.
+        self.group_slots.retire(group.slot);
+        group.members.into_iter().collect()
+    }
+
+    /// Gives a group these members, which exist.
+    fn set_members(&mut self, handle: u32, members: BTreeSet<u32>) {
+        drop(self.old_lists.take());
+        let slots: Box<[u32]> = members.iter().map(|member| self.members[member].slot).collect();
+        let group = self.groups.get_mut(&handle).expect("the caller found it");
+        let list = (!slots.is_empty()).then(|| Box::new(List(slots)));
+        replace_list(&self.shared, &self.old_lists, group.slot, list);
+        let before = std::mem::replace(&mut group.members, members);
+        for member in &group.members {
+            self.members.get_mut(member).expect("the caller checked it").users += 1;
+        }
+        for member in &before {
+            self.members.get_mut(member).expect("groups have members that exist").users -= 1;
+        }
+    }
+}
