@@ -100,6 +100,10 @@ fn step(p: &Program, event: &TraceEvent) -> Value {
             }
             object
         }
+        TraceEvent::Selected { group, selector, member, loc } => json!({
+            "step": "selected", "group": group, "selector": group.map(|_| selector), "member": member,
+            "at": place(p, *loc),
+        }),
         TraceEvent::Action { action, data } => {
             let action = &p.actions[action.index()];
             let data: Vec<_> = action.params.iter().copied().zip(data.iter().cloned()).collect();

@@ -11,7 +11,7 @@ use p4jet_ir::{
     ActionId, Begin, Block, BlockId, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId,
     Intrinsic, Keep, Loc, NodeId, Op, PacketCopy, Program, ReplicaList, Stmt, TableId, Terminator,
 };
-use p4jet_tables::Table;
+use p4jet_tables::{Resolved, Table};
 
 use crate::calls::Calls;
 use crate::packet::{Frame, Output};
@@ -403,10 +403,18 @@ impl Run<'_, '_, '_> {
         let keys: Vec<BigUint> = keys.iter().map(|key| self.eval(key)).collect();
         let mut found = None;
         let tracing = self.teller.is_some();
-        (self.tables)(id, &mut |table| found = Some(look_up(table, &keys, tracing)));
-        let LookedUp { row, call, matched } = found.expect("`with` looks");
+        // The low 64 bits of the selector: hashes have no more.
+        let number = selector.map_or(0, |s| self.eval(s).iter_u64_digits().next().unwrap_or(0));
+        (self.tables)(id, &mut |table| found = Some(look_up(table, &keys, number, tracing)));
+        let LookedUp { row, named, call, matched } = found.expect("`with` looks");
         if let Some(matched) = matched {
             self.tell(|_| TraceEvent::Apply { table: id, keys: keys.clone(), matched, loc });
+        }
+        let Resolved { member, action: call } = call;
+        if let Some(group) = named.as_group() {
+            self.tell(|_| TraceEvent::Selected { group: Some(group), selector: number, member, loc });
+        } else if member.is_some() {
+            self.tell(|_| TraceEvent::Selected { group: None, selector: 0, member, loc });
         }
         self.decided(&keys_read);
         if let Some(row) = row {
@@ -419,11 +427,14 @@ impl Run<'_, '_, '_> {
             self.set(f, u32::from(row.is_some()).into(), loc, None, &keys_read);
         }
         if let Some(f) = action_run {
-            self.set(f, call.action.into(), loc, None, &keys_read);
+            let index = call.as_ref().map_or(p4jet_tables::Action::NONE, |call| call.action);
+            self.set(f, index.into(), loc, None, &keys_read);
         }
         if let Some(f) = entry {
             self.set(f, row.unwrap_or(0).into(), loc, None, &keys_read);
         }
+        // A group without members: no action runs.
+        let Some(call) = call else { return End::Return };
         let id = (table.actions[call.action as usize].action, id);
         let action = &self.program.actions[id.0.index()];
         self.tell(|_| TraceEvent::Action { action: id.0, data: call.data.clone() });
@@ -746,29 +757,35 @@ enum Stop {
 struct LookedUp {
     /// On a hit, the entry's row.
     row: Option<u32>,
-    call: p4jet_tables::Action,
+    /// What the entry, or the default, says.
+    named: p4jet_tables::Action,
+    /// What that comes to.
+    call: Resolved,
     /// For traces.
     matched: Option<Matched>,
 }
 
-fn look_up(table: &Table, keys: &[BigUint], tracing: bool) -> LookedUp {
+fn look_up(table: &Table, keys: &[BigUint], selector: u64, tracing: bool) -> LookedUp {
     let entry_of = |handle| table.get(handle).expect("the table gives handles of its entries").clone();
     match table.lookup(keys) {
         Some(handle) => {
             let entry = entry_of(handle);
-            let call = entry.action.clone();
+            let named = entry.action.clone();
+            let call = table.resolve(&named, selector);
             let matched = tracing.then(|| {
                 let reason = table.explain(keys).hit.map(|hit| hit.reason);
                 Matched::Hit { handle, entry, reason }
             });
-            LookedUp { row: Some(table.row_of(handle)), call, matched }
+            LookedUp { row: Some(table.row_of(handle)), named, call, matched }
         }
         None => {
             let matched = tracing.then(|| {
                 let nearest = table.explain(keys).nearest.into_iter();
                 Matched::Miss { nearest: nearest.map(|near| (near.clone(), entry_of(near.handle))).collect() }
             });
-            LookedUp { row: None, call: table.default_action().clone(), matched }
+            let named = table.default_action().clone();
+            let call = table.resolve(&named, selector);
+            LookedUp { row: None, named, call, matched }
         }
     }
 }

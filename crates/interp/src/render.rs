@@ -197,6 +197,14 @@ impl Teller<'_> {
                 self.step(&format!("select {}: {value}{case}", print_expr(p, selector)), *loc);
             }
             TraceEvent::Apply { table, keys, matched, loc } => self.apply(*table, keys, matched, *loc),
+            TraceEvent::Selected { group, selector, member, .. } => self.detail(&match (group, member) {
+                (Some(group), Some(member)) => {
+                    format!("group {group}: the selector, {selector:#x}, picks member {member}")
+                }
+                (Some(group), None) => format!("group {group} has no members, so no action runs"),
+                (None, Some(member)) => format!("member {member}"),
+                (None, None) => String::new(),
+            }),
             TraceEvent::Action { action, data } => {
                 let action = &p.actions[action.index()];
                 let data: Vec<_> = action.params.iter().zip(data).map(|(f, v)| self.field(*f, v)).collect();

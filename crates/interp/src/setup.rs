@@ -1,16 +1,19 @@
 //! Tables and extern state as a program declares them.
 
 use p4jet_externs as externs;
-use p4jet_ir::{ActionCall, CounterUnit, InstanceKind, Program, TableId};
+use p4jet_ir::{ActionCall, CounterUnit, InstanceId, InstanceKind, Program, TableId};
 use p4jet_tables as tables;
+use std::collections::HashMap;
 
-/// The program's tables with the entries it gives, by [`p4jet_ir::TableId`]. Fails where the tables refuse an entry.
+/// The program's tables with the entries it gives, by [`p4jet_ir::TableId`]; those of one action profile share it. Fails
+/// where the tables refuse an entry.
 pub fn build_tables(program: &Program) -> Result<Vec<tables::Table>, String> {
+    let mut profiles = HashMap::new();
     program
         .tables
         .iter()
         .enumerate()
-        .map(|(id, table)| build_table(program, TableId(id as u32), table))
+        .map(|(id, table)| build_table(program, TableId(id as u32), table, &mut profiles))
         .collect()
 }
 
@@ -66,7 +69,12 @@ fn has_direct_state(program: &Program, id: TableId) -> bool {
     })
 }
 
-fn build_table(program: &Program, id: TableId, table: &p4jet_ir::Table) -> Result<tables::Table, String> {
+fn build_table(
+    program: &Program,
+    id: TableId,
+    table: &p4jet_ir::Table,
+    profiles: &mut HashMap<InstanceId, tables::ActionProfile>,
+) -> Result<tables::Table, String> {
     let actions = table.actions.iter().map(|action| {
         let params = &program.actions[action.action.index()].params;
         tables::ActionSpec { param_widths: params.iter().map(|f| program.width(*f)).collect() }
@@ -82,7 +90,19 @@ fn build_table(program: &Program, id: TableId, table: &p4jet_ir::Table) -> Resul
         row_per_entry: has_direct_state(program, id),
         default: action(&table.default),
     };
-    let mut built = tables::Table::new(spec);
+    let mut built = match table.profile {
+        None => tables::Table::new(spec),
+        Some(profile) => {
+            let shared = profiles.entry(profile).or_insert_with(|| {
+                let (size, selector) = match program.instances[profile.index()].kind {
+                    InstanceKind::ActionProfile { size, selector } => (size, selector),
+                    _ => unreachable!("the verifier asks for an action profile"),
+                };
+                tables::ActionProfile::new(spec.actions.clone(), size, selector)
+            });
+            tables::Table::with_profile(spec, shared)
+        }
+    };
     for entry in &table.entries {
         let key = entry.key.iter().map(key_match).collect();
         let entry = tables::Entry { key, priority: entry.priority, action: action(&entry.action) };

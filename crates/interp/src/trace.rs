@@ -126,6 +126,17 @@ pub enum TraceEvent {
         /// Where the program says so.
         loc: Loc,
     },
+    /// The entry named a member or a group.
+    Selected {
+        /// The group, if it was one.
+        group: Option<u32>,
+        /// What picked the member of the group.
+        selector: u64,
+        /// The member; none if the group has none.
+        member: Option<u32>,
+        /// Where the program says so.
+        loc: Loc,
+    },
     /// An action begins.
     Action {
         /// Which.

@@ -124,6 +124,15 @@ impl Action {
     }
 }
 
+/// What an action of a table comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// The member, if it named one or a group.
+    pub member: Option<u32>,
+    /// What runs; nothing if it named a group without members.
+    pub action: Option<Action>,
+}
+
 /// What one key field of an entry matches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KeyMatch {

@@ -8,7 +8,7 @@ use crate::grace::{Pool, Returns};
 use crate::memory::Region;
 use crate::rows::{Rows, SLOTS_MAX, encode, row_words};
 use crate::table::check_action;
-use crate::{Action, ActionSpec, TableError};
+use crate::{Action, ActionSpec, Resolved, TableError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -38,7 +38,7 @@ const COUNT_MAX: u32 = 1 << 20;
 /// let handle = table.insert(Entry { key, priority: 0, action: Action::group(group) })?;
 ///
 /// let entry = table.get(handle).expect("it was inserted");
-/// assert_eq!(table.resolve(&entry.action, 5), Some(to_port(4)));
+/// assert_eq!(table.resolve(&entry.action, 5).action, Some(to_port(4)));
 /// let guard = pin();
 /// let readers = table.view_handle();
 /// assert_eq!(readers.get(&guard).selected(table.row_of(handle), 5), [1, 4]);
@@ -330,18 +330,19 @@ impl ActionProfile {
     }
 
     /// See [`crate::Table::resolve`].
-    pub(crate) fn resolve(&self, action: &Action, selector: u64) -> Option<Action> {
+    pub(crate) fn resolve(&self, action: &Action, selector: u64) -> Resolved {
         let profile = self.lock();
-        let member = match (action.as_member(), action.as_group()) {
-            (Some(member), _) => member,
-            (_, Some(group)) => {
-                let members = &profile.groups.get(&group)?.members;
-                let nth = selector.checked_rem(members.len() as u64)?;
-                *members.iter().nth(nth as usize)?
-            }
-            _ => return Some(action.clone()),
+        let nth = |members: &BTreeSet<u32>| {
+            let nth = selector.checked_rem(members.len() as u64)?;
+            members.iter().nth(nth as usize).copied()
         };
-        profile.members.get(&member).map(|member| member.action.clone())
+        let member = match (action.as_member(), action.as_group()) {
+            (None, None) => return Resolved { member: None, action: Some(action.clone()) },
+            (Some(member), _) => Some(member),
+            (_, Some(group)) => profile.groups.get(&group).and_then(|group| nth(&group.members)),
+        };
+        let found = member.and_then(|member| profile.members.get(&member));
+        Resolved { member, action: found.map(|member| member.action.clone()) }
     }
 
     /// Counts a use of the member or group that an entry is about to name. Gives the words of the entry's row.

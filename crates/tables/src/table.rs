@@ -10,7 +10,7 @@ use crate::probe::Probe;
 use crate::profile::ActionProfile;
 use crate::rows::{Rows, SLOTS_MAX, encode, row_words};
 use crate::view::{Parts, Structure, View, ViewHandle, structure_of};
-use crate::{Action, ActionSpec, Entry, EntryHandle, KeyMatch, TableError, TableSpec};
+use crate::{Action, ActionSpec, Entry, EntryHandle, KeyMatch, Resolved, TableError, TableSpec};
 use num_bigint::BigUint;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -250,11 +250,11 @@ impl Table {
     }
 
     /// What an action of an entry, or the default, comes to: that of the member, or of the member of the group which
-    /// `selector` picks. `None` if the group has no members.
-    pub fn resolve(&self, action: &Action, selector: u64) -> Option<Action> {
+    /// `selector` picks.
+    pub fn resolve(&self, action: &Action, selector: u64) -> Resolved {
         match &self.profile {
             Some(profile) => profile.resolve(action, selector),
-            None => Some(action.clone()),
+            None => Resolved { member: None, action: Some(action.clone()) },
         }
     }
 
