@@ -10,22 +10,25 @@ header data_t {
 
 #include "include/data.p4"
 
-control Add<T>(inout T value, out bool hit)(T amount, bit<8> match) {
-    action add(T more) {
-        value = value + amount + more;
+control Set<T>(inout T value, out bool hit)(T otherwise, bit<8> match) {
+    action set(T other) {
+        value = other;
     }
     table t {
         key = {
             match : exact @name("match");
         }
         actions = {
-            add;
+            set;
             NoAction;
         }
         default_action = NoAction();
     }
     apply {
         hit = t.apply().hit;
+        if (!hit) {
+            value = otherwise;
+        }
     }
 }
 
@@ -36,8 +39,8 @@ control Negate(inout bit<8> v) {
 }
 
 control C(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
-    Add<bit<8>>(1, 5) small;
-    Add<bit<16>>(0x100, 6) large;
+    Set<bit<8>>(1, 5) small;
+    Set<bit<16>>(0x100, 6) large;
     bool x;
     bool y;
     apply {

@@ -10,14 +10,14 @@
 //! * A field of kind `Header(h)` is listed in `h` exactly once and only there; one of kind `Valid(h)` has width 1 and is
 //!   `h`'s validity. One of kind `ActionData(a)` is a parameter of `a`, exactly once. The converse holds too.
 //! * The fields of a header that are no varbits have a whole number of bytes together.
-//! * A header has at most one varbit. Its length field is wide enough for the varbit's width.
+//! * The length field of a varbit is wide enough for the varbit's width.
 //! * An intrinsic has at most one field. `ingress` and `egress` name each block at most once altogether.
 //!
 //! Tables
 //! * At least one action; no two have the same control-plane name. The default action is not table-only, entries' actions are not default-only; each has one
 //!   value per parameter that fits it.
 //! * Each entry has one match per key, of the key's kind and within its width: lpm values are 0 beyond the prefix,
-//!   ternary values 0 outside the mask, ranges not empty. At most one key is lpm. No more entries than `size`.
+//!   ternary values 0 outside the mask, ranges not empty. No more entries than `size`.
 //!   In a table with const entries each of them is const.
 //! * `direct` lists direct counters of this table, each once.
 //! * `profile` is an action profile. All tables of a profile list the same actions; they have no entries of their own.
@@ -34,7 +34,7 @@
 //! * `Extract`, `Advance`, `Lookahead` and `Reject` stand only in parsers that have an error field (width 32); `Emit`
 //!   only in deparsers. Actions have none of these and do not apply tables, so nothing recurses. `Exit` stands only in
 //!   actions.
-//! * `Extract` gives a varbit length exactly when the header has a varbit.
+//! * `Extract` gives a varbit length exactly when the header has a varbit; it has no more than one.
 //! * A node of a block does not read or write action data; an action only its own.
 //! * The results of an extern call are different fields. What arguments a function wants is not known here.
 //!
@@ -246,14 +246,12 @@ impl Verifier<'_> {
             if let Some(kind) = self.field(h.valid).map(|f| f.kind) {
                 self.check(kind == FieldKind::Valid(id), || "its validity field is not one".to_string());
             }
-            let mut varbits = 0;
             for f in &h.fields {
                 let Some((kind, width)) = self.field(f.field).map(|f| (f.kind, f.width)) else { continue };
                 self.check(kind == FieldKind::Header(id), || {
                     format!("field {} is not of this header", f.field.0)
                 });
                 if let Some(length) = f.varbit_length {
-                    varbits += 1;
                     if let Some(length_width) = self.field(length).map(|f| f.width) {
                         self.check(length_width >= 32 || width < 1 << length_width, || {
                             format!("a length field of width {length_width} for a varbit of {width} bits")
@@ -269,7 +267,6 @@ impl Verifier<'_> {
                 .map(|f| u64::from(f.width))
                 .sum();
             self.check(fixed.is_multiple_of(8), || format!("{fixed} bits, expected a multiple of 8"));
-            self.check(varbits <= 1, || format!("{varbits} varbits, expected at most one"));
         }
     }
 
@@ -320,8 +317,6 @@ impl Verifier<'_> {
         for k in &t.keys {
             self.width(k.width, &format!("key `{}`", k.name));
         }
-        let lpms = t.keys.iter().filter(|k| k.kind == MatchKind::Lpm).count();
-        self.check(lpms <= 1, || format!("{lpms} lpm keys, expected at most one"));
         self.check(!t.actions.is_empty(), || "no actions".to_string());
         for a in &t.actions {
             self.in_range(a.action.0, p.actions.len(), "action");
@@ -475,8 +470,10 @@ impl Verifier<'_> {
                     self.expr(bits, owner);
                 }
                 if self.in_range(header.0, p.headers.len(), "header") {
-                    let has = p.headers[header.index()].fields.iter().any(|f| f.varbit_length.is_some());
-                    let (has, given) = (has, varbit_length.is_some());
+                    let fields = &p.headers[header.index()].fields;
+                    let varbits = fields.iter().filter(|f| f.varbit_length.is_some()).count();
+                    let (has, given) = (varbits > 0, varbit_length.is_some());
+                    self.check(varbits <= 1, || format!("{varbits} varbits, expected at most one"));
                     self.check(has || !given, || "a varbit length for a header without varbit".to_string());
                     self.check(given || !has, || "no varbit length for a header with a varbit".to_string());
                 }

@@ -175,36 +175,54 @@ impl Lowerer<'_> {
     /// Evaluates arguments from left to right.
     fn args(&mut self, params: &[Param], args: &[Option<typed::Expr>]) -> Lowered<Vec<Arg>> {
         let mut out = Vec::new();
-        for (i, param) in params.iter().enumerate() {
-            let var = &self.program.vars[param.var.index()];
-            let mut evaluated =
-                Arg { dir: param.dir, ty: var.ty.clone(), value: None, place: None, span: self.span };
-            if let Some(e) = args.get(i).and_then(Option::as_ref) {
-                evaluated.span = e.span;
-                let later = args[i + 1..].iter().flatten().any(has_effects);
-                match param.dir {
-                    Direction::Out => evaluated.place = Some(self.place(e)?),
-                    Direction::InOut => {
-                        let place = self.place(e)?;
-                        let value = self.read(&place);
-                        evaluated.value = Some(if later { self.snapshot(value) } else { value });
-                        evaluated.place = Some(place);
-                    }
-                    Direction::In | Direction::None => {
-                        // A place keeps what it is (a header can be emitted), unless it may change before the call.
-                        let place = if self.is_place(e) && !later { Some(self.place(e)?) } else { None };
-                        let value = match &place {
-                            Some(place) => self.read(place),
-                            None => self.expr(e)?,
-                        };
-                        evaluated.value = Some(if later { self.snapshot(value) } else { value });
-                        evaluated.place = place;
-                    }
+        for param in params {
+            let ty = self.program.vars[param.var.index()].ty.clone();
+            out.push(Arg { dir: param.dir, ty, value: None, place: None, span: self.span });
+        }
+        let given: Vec<Option<&typed::Expr>> =
+            (0..params.len()).map(|i| args.get(i).and_then(Option::as_ref)).collect();
+        let order = self.text_order(&given.iter().map(|e| e.map_or(self.span, |e| e.span)).collect::<Vec<_>>());
+        for (at, &i) in order.iter().enumerate() {
+            let Some(e) = given[i] else { continue };
+            let evaluated = &mut out[i];
+            evaluated.span = e.span;
+            let later = order[at + 1..].iter().any(|j| given[*j].is_some_and(has_effects));
+            match evaluated.dir {
+                Direction::Out => evaluated.place = Some(self.place(e)?),
+                Direction::InOut => {
+                    let place = self.place(e)?;
+                    let value = self.read(&place);
+                    evaluated.value = Some(if later { self.snapshot(value) } else { value });
+                    evaluated.place = Some(place);
+                }
+                Direction::In | Direction::None => {
+                    // A place keeps what it is (a header can be emitted), unless it may change before the call.
+                    let place = if self.is_place(e) && !later { Some(self.place(e)?) } else { None };
+                    let value = match &place {
+                        Some(place) => self.read(place),
+                        None => self.expr(e)?,
+                    };
+                    evaluated.value = Some(if later { self.snapshot(value) } else { value });
+                    evaluated.place = place;
                 }
             }
-            out.push(evaluated);
         }
         Ok(out)
+    }
+
+    /// The order in which the arguments of the call at hand stand in the text: that of the parameters, but for named
+    /// ones. Defaults, which stand elsewhere, keep their places.
+    fn text_order(&self, spans: &[Span]) -> Vec<usize> {
+        let call = self.span;
+        let inside = |s: &Span| s.file == call.file && call.lo <= s.lo && s.hi <= call.hi && *s != call;
+        let mut order: Vec<usize> = (0..spans.len()).collect();
+        let places: Vec<usize> = order.iter().copied().filter(|i| inside(&spans[*i])).collect();
+        let mut sorted = places.clone();
+        sorted.sort_by_key(|i| spans[*i].lo);
+        for (place, i) in places.into_iter().zip(sorted) {
+            order[place] = i;
+        }
+        order
     }
 
     /// Evaluates the arguments of an extern's function or method, whose types mention the given type parameters.
@@ -240,8 +258,9 @@ impl Lowerer<'_> {
     /// Binds parameters in the scope at hand and copies in.
     fn bind_params(&mut self, params: &[Param], args: Vec<Arg>, passing: Passing) -> Lowered<CopyOut> {
         let by_reference = self.references(&args, passing);
+        let order = self.text_order(&args.iter().map(|a| a.span).collect::<Vec<_>>());
         let mut copy_out = Vec::new();
-        for ((param, arg), reference) in params.iter().zip(args).zip(by_reference) {
+        for (i, ((param, arg), reference)) in params.iter().zip(args).zip(by_reference).enumerate() {
             let var = &self.program.vars[param.var.index()];
             let ty = self.ty(&var.ty);
             let known = self.scopes[self.scope.0 as usize].vars.get(&param.var).cloned();
@@ -298,11 +317,12 @@ impl Lowerer<'_> {
                 _ => self.reset(&storage),
             }
             if let (Some(place), Direction::Out | Direction::InOut) = (arg.place, param.dir) {
-                copy_out.push((place, storage.clone()));
+                copy_out.push((i, (place, storage.clone())));
             }
             self.bind(param.var, Binding::Storage(storage));
         }
-        Ok(copy_out)
+        copy_out.sort_by_key(|(i, _)| order.iter().position(|j| j == i));
+        Ok(copy_out.into_iter().map(|(_, copy)| copy).collect())
     }
 
     /// For each argument, whether its parameter may be the argument itself: no other argument may write to it, nor read

@@ -149,9 +149,6 @@ impl Lowerer<'_> {
             };
             keys.push(ir::Key { name: key.name.clone(), width, kind });
         }
-        if keys.iter().filter(|k| k.kind == MatchKind::Lpm).count() > 1 {
-            return self.unsupported(declaration.span, "a table with several lpm keys");
-        }
         self.ir.tables[table.index()].keys = keys.clone();
 
         let mut actions: Vec<ir::TableAction> = Vec::new();
