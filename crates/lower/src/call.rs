@@ -264,8 +264,10 @@ impl Lowerer<'_> {
             let var = &self.program.vars[param.var.index()];
             let ty = self.ty(&var.ty);
             let known = self.scopes[self.scope.0 as usize].vars.get(&param.var).cloned();
-            if let Some(Value::Object(_) | Value::Text(_)) = arg.value {
-                self.bind(param.var, Binding::Value(arg.value.unwrap_or(Value::Void)));
+            // What has no storage: instances, texts, and directionless `int`s.
+            let stored = !matches!(arg.value, Some(Value::Object(_) | Value::Text(_)));
+            if let (true, Some(value)) = (!stored || ty == Type::Integer, &arg.value) {
+                self.bind(param.var, Binding::Value(value.clone()));
                 continue;
             }
             if let (true, Some(Place::Storage(storage))) = (reference, &arg.place) {
@@ -280,7 +282,7 @@ impl Lowerer<'_> {
             }
             let value = match arg.value {
                 Some(value @ (Value::Integer(_) | Value::Struct(_))) => {
-                    let from = if let Value::Integer(_) = value { Type::Integer } else { ty.clone() };
+                    let from = if let Value::Struct(_) = value { ty.clone() } else { Type::Integer };
                     Some(self.cast(value, &from, &ty, arg.span)?)
                 }
                 value => value,

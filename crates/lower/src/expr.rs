@@ -102,8 +102,14 @@ impl Lowerer<'_> {
                 }
                 _ => self.bug(e.span, "lastIndex of something that is no stack"),
             },
-            ExprKind::StackNext(_) | ExprKind::StackLast(_) => {
-                self.unsupported(e.span, "next and last of a stack that is an `in` argument")
+            ExprKind::StackNext(base) | ExprKind::StackLast(base) => {
+                let base = self.expr(base)?;
+                let Value::Stack { next, elements } = &base else {
+                    return self.bug(e.span, "next or last of something that is no stack");
+                };
+                let is_next = matches!(e.kind, ExprKind::StackNext(_));
+                let index = self.next_or_last(next.clone(), elements.len() as u32, is_next)?;
+                self.element_of_value(&base, index, &ty, e.span)
             }
             ExprKind::Slice(base, hi, lo) => {
                 let value = self.scalar(base)?;
@@ -332,13 +338,13 @@ impl Lowerer<'_> {
                     Ok(Value::Scalar(build::resize_signed(&self.ir, e, width)))
                 }
                 Some(width) => Ok(Value::Scalar(build::resize(&self.ir, e, width))),
-                // To `int`: a compile-time value.
+                // To `int`.
                 None => match e {
                     Expr::Const { value, width } if self.is_signed(from) => {
                         Ok(Value::Integer(build::signed(&value, width)))
                     }
                     Expr::Const { value, .. } => Ok(Value::Integer(value.into())),
-                    _ => self.unsupported(span, "this `int` that is known only at run time"),
+_ => self.unsupported(span, "this `int` that is known only at run time"),
                 },
             },
             Value::Struct(parts) => {
@@ -382,6 +388,9 @@ impl Lowerer<'_> {
                 let count = shaped.len() as u32;
                 for _ in count..size {
                     shaped.push(self.zero(&element, span)?);
+                }
+                if !self.is_header(&element) {
+                    return Ok(Value::Struct(shaped));
                 }
                 Ok(Value::Stack { elements: shaped, next: build::zero(32) })
             }

@@ -111,6 +111,9 @@ impl Lowerer<'_> {
                 for _ in 0..n {
                     elements.push(self.carve(bits, from, &element, span)?);
                 }
+                if !self.is_header(&element) {
+                    return Ok(Value::Struct(elements));
+                }
                 Ok(Value::Stack { elements, next: Expr::constant(n, 32) })
             }
             t => {

@@ -96,7 +96,7 @@ impl Lowerer<'_> {
                 let ty = self.ty(&index.ty);
                 let index = self.expr(index)?;
                 let index = self.scalar_of(index, &ty, e.span)?;
-                self.element(base, index, None, e.span)
+                self.element(&base, index, None)
             }
             ExprKind::Slice(base, hi, lo) => Ok(Place::Slice(Box::new(self.place(base)?), *hi, *lo)),
             ExprKind::SliceAt { value, lo, width } => {
@@ -107,21 +107,14 @@ impl Lowerer<'_> {
                 let lo = self.snapshot_expr(lo);
                 Ok(Place::SliceAt(Box::new(base), lo, *width))
             }
-            ExprKind::StackNext(base) => {
+            ExprKind::StackNext(base) | ExprKind::StackLast(base) => {
+                let is_next = matches!(e.kind, ExprKind::StackNext(_));
                 let base = self.place(base)?;
-                let (next, size) = self.stack_next(&base, e.span)?;
-                // P4_16 "header stacks": `next` beyond the last element is error.StackOutOfBounds.
-                let full = build::binary(BinaryOp::LeU, Expr::constant(size, 32), Expr::Field(next));
-                self.reject_when(full, "StackOutOfBounds")?;
-                self.element(base, Expr::Field(next), Some(next), e.span)
-            }
-            ExprKind::StackLast(base) => {
-                let base = self.place(base)?;
-                let (next, _) = self.stack_next(&base, e.span)?;
-                let empty = build::eq(Expr::Field(next), build::zero(32));
-                self.reject_when(empty, "StackOutOfBounds")?;
-                let last = build::binary(BinaryOp::Sub, Expr::Field(next), Expr::constant(1u32, 32));
-                self.element(base, last, None, e.span)
+                let Value::Stack { next, elements } = self.read(&base) else {
+                    return self.bug(e.span, "next or last of something that is no stack");
+                };
+                self.next_or_last(next, elements.len() as u32, is_next)?;
+                self.next_or_last_place(&base, is_next, e.span)
             }
             _ => self.bug(e.span, "an expression that is no l-value"),
         }
@@ -135,28 +128,46 @@ impl Lowerer<'_> {
         })
     }
 
-    /// `nextIndex` and size of a stack.
-    fn stack_next(&mut self, base: &Place, span: Span) -> Lowered<(FieldId, u32)> {
+    /// P4_16 "operations on header stacks": the index of `next` or `last`; if there is no such element, the parser
+    /// rejects.
+    pub(crate) fn next_or_last(&mut self, next: Expr, size: u32, is_next: bool) -> Lowered<Expr> {
+        let next = self.atom(next);
+        if is_next {
+            let full = build::binary(BinaryOp::LeU, Expr::constant(size, 32), next.clone());
+            self.reject_when(full, "StackOutOfBounds")?;
+            return Ok(next);
+        }
+        let empty = build::eq(next.clone(), build::zero(32));
+        self.reject_when(empty, "StackOutOfBounds")?;
+        Ok(build::binary(BinaryOp::Sub, next, Expr::constant(1u32, 32)))
+    }
+
+    /// The element that `next` or `last` means, for each stack that `base` may be.
+    fn next_or_last_place(&mut self, base: &Place, is_next: bool, span: Span) -> Lowered<Place> {
         match base {
-            Place::Storage(Storage::Stack { elements, next }) => Ok((*next, elements.len() as u32)),
-            _ => self.unsupported(span, "next, last and lastIndex of a stack that is chosen at run time"),
+            Place::Storage(Storage::Stack { next, .. }) => {
+                let (next, index) = (*next, Expr::Field(*next));
+                if is_next {
+                    return self.element(base, index, Some(next));
+                }
+                let last = build::binary(BinaryOp::Sub, index, Expr::constant(1u32, 32));
+                self.element(base, last, None)
+            }
+            Place::Element { index, elements, .. } => {
+                let mut inner = Vec::new();
+                for stack in elements {
+                    inner.push(self.next_or_last_place(stack, is_next, span)?);
+                }
+                Ok(Place::Element { index: index.clone(), elements: inner, next: None })
+            }
+            _ => self.bug(span, "next or last of something that is no stack"),
         }
     }
 
-    fn element(&mut self, base: Place, index: Expr, next: Option<FieldId>, span: Span) -> Lowered<Place> {
-        let Place::Storage(storage) = base else {
-            return self.unsupported(span, "an element of a stack that is chosen at run time");
-        };
-        let elements = storage.parts();
-        if let Some(i) = build::as_const(&index) {
-            let i = u32::try_from(i).unwrap_or(u32::MAX) as usize;
-            if let Some(element) = elements.get(i) {
-                return Ok(Place::Storage(element.clone()));
-            }
-        }
+    /// The element of a stack, array or tuple that a constant or run-time index chooses.
+    fn element(&mut self, base: &Place, index: Expr, next: Option<FieldId>) -> Lowered<Place> {
         let index = self.snapshot_expr(index);
-        let elements = elements.iter().cloned().map(Place::Storage).collect();
-        Ok(Place::Element { index, elements, next })
+        Ok(element_of(base, &index, next))
     }
 
     /// The value now there.
@@ -333,6 +344,26 @@ impl Lowerer<'_> {
             self.invalidate_siblings(*id, &build::truth(true));
         }
     }
+}
+
+/// The element that an index chooses, for each aggregate that `base` may be.
+fn element_of(base: &Place, index: &Expr, next: Option<FieldId>) -> Place {
+    let elements = match base {
+        Place::Element { index: outer, elements, .. } => {
+            let elements = elements.iter().map(|e| element_of(e, index, next)).collect();
+            return Place::Element { index: outer.clone(), elements, next: None };
+        }
+        Place::Storage(storage) => storage.parts(),
+        Place::Slice(..) | Place::SliceAt(..) => &[],
+    };
+    if let Some(i) = build::as_const(index) {
+        let i = u32::try_from(i).unwrap_or(u32::MAX) as usize;
+        if let Some(element) = elements.get(i) {
+            return Place::Storage(element.clone());
+        }
+    }
+    let elements = elements.iter().cloned().map(Place::Storage).collect();
+    Place::Element { index: index.clone(), elements, next }
 }
 
 /// A list or struct value takes the shape of the header or stack that it is assigned to.

@@ -9,7 +9,7 @@ use num_traits::{One, ToPrimitive, Zero};
 use p4jet_analysis::typed::{self, ExprKind, KeySet, Type};
 use p4jet_ir as ir;
 use p4jet_ir::{FieldId, FieldKind, KeyMatch, MatchKind, Terminator};
-use p4jet_syntax::ast::Direction;
+use p4jet_syntax::ast::{Direction, StructKind};
 use p4jet_syntax::span::Span;
 
 use crate::arch::{Arg, Property};
@@ -396,10 +396,19 @@ impl Lowerer<'_> {
                 continue;
             }
             let ty = self.ty(&self.program.vars[param.var.index()].ty);
-            // Bound in the table's list of actions: no data.
-            match action.args.get(i) {
-                Some(Some(e)) => data.push(self.constant(e, &ty)?),
-                _ => return self.unsupported(action.span, "an action with arguments missing here"),
+            let Some(Some(e)) = action.args.get(i) else {
+                return self.unsupported(action.span, "an action with arguments missing here");
+            };
+            let value = self.expr(e)?;
+            let value = self.cast(value, &self.ty(&e.ty), &ty, e.span)?;
+            for scalar in value.data() {
+                match scalar {
+                    ir::Expr::Const { value, .. } => data.push(value),
+                    _ => {
+                        let what = "this expression where a compile-time value is needed";
+                        return self.unsupported(e.span, what);
+                    }
+                }
             }
         }
         Ok(data)
@@ -474,17 +483,48 @@ impl Lowerer<'_> {
             }
             let var = &self.program.vars[param.var.index()];
             let ty = self.in_scope(scope, |cx| cx.ty(&var.ty));
-            let Some(width) = self.scalar_width(&ty) else {
-                let what = format!("an action parameter of type {}", self.type_name(&ty));
-                return self.unsupported(var.span, what);
-            };
             let name = format!("{}.{}", self.ir.actions[ir_id.index()].name, param.control_name);
-            let field = self.field(&name, width, FieldKind::ActionData(ir_id));
-            self.ir.actions[ir_id.index()].params.push(field);
-            arg.value = Some(Value::Scalar(ir::Expr::Field(field)));
+            arg.value = Some(self.data_fields(ir_id, &ty, &name, var.span)?);
             arg.place = None;
         }
         Ok(())
+    }
+
+    /// Fields for what the control plane gives to a parameter: one per scalar inside, named by its path. Headers are
+    /// valid.
+    fn data_fields(&mut self, action: ir::ActionId, ty: &Type, name: &str, span: Span) -> Lowered<Value> {
+        if let Some(width) = self.scalar_width(ty) {
+            let field = self.field(name, width, FieldKind::ActionData(action));
+            self.ir.actions[action.index()].params.push(field);
+            return Ok(Value::Scalar(ir::Expr::Field(field)));
+        }
+        let mut parts = Vec::new();
+        match self.underlying(ty) {
+            Type::Stack(element, n) => {
+                for i in 0..n {
+                    parts.push(self.data_fields(action, &element, &format!("{name}[{i}]"), span)?);
+                }
+                if self.is_header(&element) {
+                    return Ok(Value::Stack { elements: parts, next: build::zero(32) });
+                }
+                Ok(Value::Struct(parts))
+            }
+            t @ (Type::Struct(..) | Type::Tuple(_))
+                if self.struct_kind(&t) != Some(StructKind::HeaderUnion) =>
+            {
+                for (field, ty) in self.fields_of(&t) {
+                    parts.push(self.data_fields(action, &ty, &format!("{name}.{field}"), span)?);
+                }
+                Ok(match self.struct_kind(&t) {
+                    Some(StructKind::Header) => Value::Header { valid: build::truth(true), fields: parts },
+                    _ => Value::Struct(parts),
+                })
+            }
+            other => {
+                let what = format!("an action parameter of type {}", self.type_name(&other));
+                self.unsupported(span, what)
+            }
+        }
     }
 
     // -----------------------------------------------------------------------------------------------------------------

@@ -82,6 +82,11 @@ impl Lowerer<'_> {
         }
     }
 
+    /// Whether a stack of this (substituted) type has a `nextIndex`: an array of anything else has none.
+    pub(crate) fn is_header(&self, element: &Type) -> bool {
+        matches!(self.struct_kind(element), Some(StructKind::Header | StructKind::HeaderUnion))
+    }
+
     /// Which kind of struct a (substituted) type is; tuples count as structs.
     pub(crate) fn struct_kind(&self, ty: &Type) -> Option<StructKind> {
         match ty {
@@ -217,6 +222,9 @@ impl Lowerer<'_> {
                 for i in 0..n {
                     elements.push(self.storage(&element, &format!("{name}[{i}]"), role, span)?);
                 }
+                if !self.is_header(&element) {
+                    return Ok(Storage::Struct(elements));
+                }
                 let next = self.field(&format!("{name}.$next$"), 32, role.kind());
                 Ok(Storage::Stack { elements, next })
             }
@@ -265,7 +273,7 @@ impl Lowerer<'_> {
         Ok(Storage::Header { id, valid, fields })
     }
 
-    /// P4_16 "header types": fields are scalars, a varbit, or structs of such.
+    /// P4_16 "header types": fields are scalars, varbits, or structs and arrays of such.
     fn header_field(
         &mut self,
         id: HeaderId,
@@ -294,6 +302,13 @@ impl Lowerer<'_> {
                 }
                 Ok(Storage::Struct(parts))
             }
+            Type::Stack(element, n) => {
+                let mut parts = Vec::new();
+                for i in 0..n {
+                    parts.push(self.header_field(id, &element, &format!("{name}[{i}]"), role, wire, span)?);
+                }
+                Ok(Storage::Struct(parts))
+            }
             other => {
                 let what = format!("a header field of type {}", self.type_name(&other));
                 self.unsupported(span, what)
@@ -314,7 +329,11 @@ impl Lowerer<'_> {
             Type::String => Ok(Value::Text(String::new())),
             Type::Void => Ok(Value::Void),
             Type::Stack(element, n) => {
+                let is_header = self.is_header(&element);
                 let element = self.zero(&element, span)?;
+                if !is_header {
+                    return Ok(Value::Struct(vec![element; n as usize]));
+                }
                 Ok(Value::Stack { elements: vec![element; n as usize], next: build::zero(32) })
             }
             t @ (Type::Struct(..) | Type::Tuple(_)) => {

@@ -18,7 +18,7 @@ pub enum Storage {
         /// In bits, width 32.
         length: FieldId,
     },
-    /// A struct or tuple.
+    /// A struct, tuple or array.
     Struct(Vec<Storage>),
     /// A header.
     Header {
@@ -52,7 +52,7 @@ pub enum Value {
         /// In bits, width 32.
         length: Expr,
     },
-    /// A struct, tuple or list.
+    /// A struct, tuple, array or list.
     Struct(Vec<Value>),
     /// A header.
     Header {
@@ -70,7 +70,7 @@ pub enum Value {
         /// `nextIndex`, width 32.
         next: Expr,
     },
-    /// A compile-time `int`.
+    /// An `int` known at compile time.
     Integer(BigInt),
     /// A compile-time `string`.
     Text(String),
@@ -176,6 +176,14 @@ impl Value {
             e
         });
         out
+    }
+
+    /// All scalar expressions in order but validity and `nextIndex`: what the control plane gives as action data.
+    pub(crate) fn data(&self) -> Vec<Expr> {
+        match self {
+            Value::Scalar(e) => vec![e.clone()],
+            _ => self.parts().iter().flat_map(Value::data).collect(),
+        }
     }
 
     /// The bits that the value is made of, as `hash` and checksums see them: no validity, no `nextIndex`. `None` if
