@@ -3,14 +3,23 @@
 
 mod common;
 
-use common::{root, run, stem, stf_files};
+use common::{root, run, stem};
 use std::fs;
+use std::path::PathBuf;
+
+/// The files of tests/language with an extension, sorted.
+fn files(extension: &str) -> Vec<PathBuf> {
+    let folder = fs::read_dir(root().join("tests/language")).expect("the folder is there");
+    let paths = folder.map(|entry| entry.expect("readable").path());
+    let mut files: Vec<_> = paths.filter(|p| p.extension().is_some_and(|e| e == extension)).collect();
+    files.sort();
+    files
+}
 
 #[test]
 fn every_program_does_what_the_specification_says() {
-    let folder = root().join("tests/language");
     let mut failed = Vec::new();
-    let scripts = stf_files(&folder);
+    let scripts = files("stf");
     assert!(scripts.len() >= 60, "only {} programs", scripts.len());
     for script in scripts {
         let program = script.with_extension("p4");
@@ -27,11 +36,7 @@ fn every_program_does_what_the_specification_says() {
 /// A program without packet test proves nothing, nor does a packet test that asks for nothing or cites no clause.
 #[test]
 fn every_program_has_a_test_and_cites_the_specification() {
-    for entry in fs::read_dir(root().join("tests/language")).expect("the folder is there") {
-        let path = entry.expect("readable").path();
-        if path.extension().is_none_or(|e| e != "p4") {
-            continue;
-        }
+    for path in files("p4") {
         let script = fs::read_to_string(path.with_extension("stf")).unwrap_or_default();
         assert!(script.lines().any(|l| l.starts_with("expect")), "{} expects nothing", path.display());
         let text = fs::read_to_string(&path).expect("readable");

@@ -213,7 +213,8 @@ impl Compiled {
             sites: sites.calls,
             copies: CopyLayout::new(&flow, &layout, sites.copies),
             phv_stride: layout.stride as usize,
-            scratch_bytes: program.emitted_bytes_max() as usize + 64,
+            // Emits in loops stop at the maximum, those after them come on top.
+            scratch_bytes: 2 * program.emitted_bytes_max() as usize + 64,
             instances: program.instances.len(),
             listing,
         })

@@ -74,10 +74,24 @@ impl Lowerer<'_> {
         };
         let outer = std::mem::replace(&mut self.span, span);
         let body = self.graph(flow, |cx| {
+            let end = cx.node();
+            let finishes = kind == BlockKind::Deparser && cx.bit_cursor.is_some();
+            if finishes {
+                (cx.flow.ret, cx.flow.exit) = (Jump::Node(end), Jump::Node(end));
+            }
+            if kind == BlockKind::Parser {
+                cx.start_input();
+            }
             cx.in_scope(block.scope, |cx| match block.decl {
-                BlockDecl::Parser(id) => cx.parser_body(id, Jump::Return),
+                BlockDecl::Parser(id) => cx.parser_body(id, Jump::Return, ""),
                 BlockDecl::Control(id) => cx.control_body(id),
-            })
+            })?;
+            if finishes {
+                cx.goto(end);
+                cx.enter(end);
+                cx.finish_output()?;
+            }
+            Ok(())
         });
         self.span = outer;
         self.runs_once = false;

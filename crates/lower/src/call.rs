@@ -181,7 +181,8 @@ impl Lowerer<'_> {
         }
         let given: Vec<Option<&typed::Expr>> =
             (0..params.len()).map(|i| args.get(i).and_then(Option::as_ref)).collect();
-        let order = self.text_order(&given.iter().map(|e| e.map_or(self.span, |e| e.span)).collect::<Vec<_>>());
+        let order =
+            self.text_order(&given.iter().map(|e| e.map_or(self.span, |e| e.span)).collect::<Vec<_>>());
         for (at, &i) in order.iter().enumerate() {
             let Some(e) = given[i] else { continue };
             let evaluated = &mut out[i];
@@ -466,7 +467,8 @@ impl Lowerer<'_> {
                         let Jump::Node(accept) = cx.flow.ret else {
                             return cx.bug(call.span, "a sub-parser without continuation");
                         };
-                        cx.parser_body(parser, Jump::Node(accept))
+                        let prefix = format!("{}.", cx.path());
+                        cx.parser_body(parser, Jump::Node(accept), &prefix)
                     }
                 })
             })

@@ -189,6 +189,16 @@ pub struct Lowerer<'a> {
     pub(crate) local_actions: HashSet<typed::ActionId>,
     /// Whether the code at hand runs at most once per packet, so that fresh storage is known to be 0.
     pub(crate) runs_once: bool,
+    /// Whether the code at hand stands in a loop.
+    pub(crate) in_loop: bool,
+    /// Whether the code at hand is that of an action that tables run.
+    pub(crate) in_table_action: bool,
+    /// Bytes that the deparser's loops have appended to the output.
+    pub(crate) loop_bytes: Option<FieldId>,
+    /// Whether a header that is no whole number of bytes is extracted or emitted.
+    pub(crate) needs_bits: bool,
+    /// What counts bits then.
+    pub(crate) bit_cursor: Option<crate::bits::BitCursor>,
     /// Values of the parser's or control's key sets that hit: the hidden tables' action.
     pub(crate) member_action: Option<ir::ActionId>,
     /// Actions by control-plane name, before names are made unique.
@@ -248,6 +258,11 @@ impl<'a> Lowerer<'a> {
             apply_sites: crate::survey::apply_sites(program),
             local_actions: crate::survey::local_actions(program),
             runs_once: false,
+            in_loop: false,
+            in_table_action: false,
+            loop_bytes: None,
+            needs_bits: false,
+            bit_cursor: None,
             member_action: None,
             actions_named: HashMap::new(),
             entry_cells: HashMap::new(),

@@ -1,7 +1,6 @@
-//! Headers that never meet a packet.
+//! Headers that are no whole number of bytes.
 //!
-//! The IR's headers are what is extracted or emitted, in whole bytes. A program may use other header types for its
-//! variables: these become plain fields with a validity bit.
+//! The IR's headers are what is extracted or emitted, in whole bytes. Others become plain fields with a validity bit.
 
 use p4jet_ir::{FieldKind, Header, HeaderId, Op, Program};
 
@@ -11,7 +10,8 @@ pub(crate) fn fixed_bits(program: &Program, header: &Header) -> u64 {
     fixed.map(|f| u64::from(program.width(f.field))).sum()
 }
 
-/// Takes the headers that are not whole bytes out of the program. None of them is extracted or emitted: that was refused.
+/// Takes the headers that are not whole bytes out of the program. None of them is extracted or emitted: the bits of
+/// these are read and written without them.
 pub(crate) fn dissolve_odd(program: &mut Program) {
     let odd: Vec<bool> = program.headers.iter().map(|h| !fixed_bits(program, h).is_multiple_of(8)).collect();
     if !odd.contains(&true) {

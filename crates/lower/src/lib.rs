@@ -23,9 +23,12 @@
 //! A parser state that may come back to itself without extracting is visited at most [`STATE_VISITS_MAX`] times; a loop
 //! turns at most [`LOOP_TURNS_MAX`] times. Then the parser rejects with `ParserTimeout`, the loop drops the packet.
 //!
+//! Emits in loops append at most [`p4jet_ir::LOOP_EMIT_BYTES_MAX`] bytes; then the packet is dropped.
+//!
 //! Inlining may double a program with each level of calls: one that grows beyond [`PROGRAM_SIZE_MAX`] is refused.
 
 mod arch;
+mod bits;
 mod block;
 pub mod build;
 mod call;
@@ -68,13 +71,21 @@ pub fn lower(
     arch: &dyn Architecture,
     name: &str,
 ) -> Result<ir::Program, Vec<Diagnostic>> {
-    let mut cx = Lowerer::new(program, arch, name);
     let Some(main) = program.main else {
         let span = context::nowhere();
         return Err(vec![Diagnostic::error("no-main", span, "the program has no instance called `main`")]);
     };
-    cx.span = program.instances[main.index()].span;
-    let outcome = cx.instance(main).and_then(|main| arch.pipeline(&mut cx, main));
+    let lower = |cx: &mut Lowerer<'_>| {
+        cx.span = program.instances[main.index()].span;
+        cx.instance(main).and_then(|main| arch.pipeline(cx, main))
+    };
+    let mut cx = Lowerer::new(program, arch, name);
+    let mut outcome = lower(&mut cx);
+    if cx.needs_bits {
+        cx = Lowerer::new(program, arch, name);
+        cx.count_bits();
+        outcome = lower(&mut cx);
+    }
     if outcome.is_err() || !cx.diagnostics.is_empty() {
         return Err(cx.diagnostics);
     }

@@ -1,7 +1,7 @@
 //! `packet_in` and `packet_out` of core.p4.
 
 use p4jet_analysis::typed::{self, Call, ExprKind, Type};
-use p4jet_ir::{Expr, HeaderId, Intrinsic, Op};
+use p4jet_ir::{BinaryOp, Expr, HeaderId, Intrinsic, LOOP_EMIT_BYTES_MAX, Op};
 use p4jet_syntax::ast::StructKind;
 use p4jet_syntax::span::Span;
 
@@ -48,8 +48,7 @@ impl Lowerer<'_> {
                 if width == 0 {
                     return self.zero(ret, call.span);
                 }
-                let dest = self.temporary(width);
-                self.emit(Op::Lookahead { dest });
+                let dest = self.peek(width);
                 let mut from = width;
                 self.carve(&Expr::Field(dest), &mut from, ret, call.span)
             }
@@ -58,7 +57,7 @@ impl Lowerer<'_> {
                     Some(e) => self.scalar(e)?,
                     None => return self.bug(call.span, "advance without argument"),
                 };
-                self.emit(Op::Advance { bits });
+                self.advance(bits)?;
                 Ok(Value::Void)
             }
             "length" => {
@@ -81,21 +80,16 @@ impl Lowerer<'_> {
         if !has_varbit && length.is_some() {
             return self.unsupported(span, "extract with two arguments of a header without varbit field");
         }
-        self.whole_bytes(*id, span)?;
-        self.emit(Op::Extract { header: *id, varbit_length: length });
+        self.whole_bytes(*id);
+        self.extract_bits(*id, length)?;
         self.invalidate_siblings(*id, &build::truth(true));
         Ok(())
     }
 
-    /// Refuses a header that is no whole number of bytes long, as bmv2 does.
-    fn whole_bytes(&mut self, id: HeaderId, span: Span) -> Lowered<()> {
+    /// Sees to it that bits are counted if a header is no whole number of bytes.
+    fn whole_bytes(&mut self, id: HeaderId) {
         let header = &self.ir.headers[id.index()];
-        let bits = crate::headers::fixed_bits(&self.ir, header);
-        if bits.is_multiple_of(8) {
-            return Ok(());
-        }
-        let what = format!("extract or emit of a header of {bits} bits, no whole number of bytes");
-        self.unsupported(span, what)
+        self.needs_bits |= !crate::headers::fixed_bits(&self.ir, header).is_multiple_of(8);
     }
 
     /// Cuts a value of type `ty` out of `bits`, downwards from bit `from`.
@@ -161,13 +155,42 @@ impl Lowerer<'_> {
         Ok(Place::Storage(storage))
     }
 
+    /// Emits a header of whole bytes.
+    pub(crate) fn emit_header(&mut self, id: HeaderId) {
+        if self.in_loop {
+            self.count_loop_bytes(id);
+        }
+        self.emit(Op::Emit { header: id });
+    }
+
+    /// Before an emit in a loop: drops the packet if the loops of the deparser would append more than the IR allows.
+    fn count_loop_bytes(&mut self, id: HeaderId) {
+        let count = match self.loop_bytes {
+            Some(field) => field,
+            None => {
+                let field = self.temporary(32);
+                self.loop_bytes = Some(field);
+                field
+            }
+        };
+        let valid = Expr::Field(self.ir.headers[id.index()].valid);
+        let bytes = Expr::constant(self.ir.header_bits_max(id).div_ceil(8), 32);
+        let appended = build::select(valid, bytes, build::zero(32));
+        self.set(count, build::binary(BinaryOp::Add, Expr::Field(count), appended));
+        let limit = Expr::constant(LOOP_EMIT_BYTES_MAX, 32);
+        let too_long = build::binary(BinaryOp::LtU, limit, Expr::Field(count));
+        self.drop_when(too_long, "deparser's loops emit too much");
+    }
+
     /// P4_16 "deparsing": headers if valid; structs, stacks and unions member by member.
     fn emit_headers(&mut self, storage: &Storage, span: Span) -> Lowered<()> {
         match storage {
             Storage::Header { id, .. } => {
-                self.whole_bytes(*id, span)?;
-                self.emit(Op::Emit { header: *id });
-                Ok(())
+                if self.in_table_action {
+                    return self.unsupported(span, "emit in an action that a table runs");
+                }
+                self.whole_bytes(*id);
+                self.emit_bits(*id)
             }
             Storage::Struct(parts) | Storage::Union(parts) | Storage::Stack { elements: parts, .. } => {
                 parts.iter().try_for_each(|p| self.emit_headers(p, span))

@@ -19,8 +19,9 @@ pub const STATE_VISITS_MAX: u32 = 4096;
 const SWITCH_WIDTH_MAX: u32 = 64;
 
 impl Lowerer<'_> {
-    /// The states of a parser, from its start; `accept` says where acceptance leads.
-    pub(crate) fn parser_body(&mut self, id: typed::ParserId, accept: Jump) -> Lowered<()> {
+    /// The states of a parser, from its start; `accept` says where acceptance leads, `prefix` what comes before the
+    /// states' names.
+    pub(crate) fn parser_body(&mut self, id: typed::ParserId, accept: Jump, prefix: &str) -> Lowered<()> {
         let parser = &self.program.parsers[id.index()];
         let Some(body) = &parser.body else {
             return self.bug(parser.span, format!("`{}` has no body", parser.name));
@@ -28,8 +29,6 @@ impl Lowerer<'_> {
         self.init_locals(&body.locals)?;
         let visited = reachable(body);
         let suspects = may_turn_without_extracting(self.program, body);
-        let top_level = accept == Jump::Return;
-        let prefix = if top_level { String::new() } else { format!("{}.", self.path()) };
         let nodes: Vec<NodeId> =
             body.states.iter().map(|s| self.cfg.node(format!("{prefix}{}", s.name))).collect();
         let visits = if suspects.iter().any(|s| *s) {

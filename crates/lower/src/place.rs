@@ -120,7 +120,7 @@ impl Lowerer<'_> {
         }
     }
 
-    fn reject_when(&mut self, cond: Expr, error: &str) -> Lowered<()> {
+    pub(crate) fn reject_when(&mut self, cond: Expr, error: &str) -> Lowered<()> {
         let code = self.error_code(error);
         self.when(cond, |cx| {
             cx.reject(code);

@@ -1,0 +1,257 @@
+//! Packets by the bit, for programs with headers that are no whole number of bytes.
+//!
+//! The IR's cursor stands on byte boundaries. A program that extracts or emits a header of 3 bits is lowered with fields
+//! for the bits that are left of the byte before the cursor, and for the bits of an output byte that wait for the rest
+//! of it:
+//!
+//! ```text
+//! p.extract(h);     switch left.count { n: h = left ++ as many whole bytes as it takes; left = what remains }
+//! p.emit(h);        waiting = waiting ++ h; emit the whole bytes of it
+//! ```
+//!
+//! The payload starts at a byte: what is left of a byte that the parser began is lost, and the last byte of the
+//! deparser's output is filled with zeros. A header with a varbit can be extracted on a byte boundary only; elsewhere it
+//! is `error.ParserInvalidArgument`.
+
+use num_bigint::BigUint;
+use p4jet_ir as ir;
+use p4jet_ir::{BinaryOp, Expr, FieldId, FieldKind, HeaderId, Op, Terminator};
+
+use crate::build;
+use crate::context::{Kind, Lowered, Lowerer};
+
+/// Where a packet is between two bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BitCursor {
+    /// Parser: the bits that are left of the byte before the cursor, right-aligned. Width 7.
+    left: FieldId,
+    /// How many. Width 3.
+    left_count: FieldId,
+    /// Deparser: bits that wait, right-aligned. Width 7.
+    waiting: FieldId,
+    /// How many. Width 3.
+    count: FieldId,
+}
+
+impl Lowerer<'_> {
+    /// Makes the fields that count bits.
+    pub(crate) fn count_bits(&mut self) {
+        let (left, left_count) = (self.temporary(7), self.temporary(3));
+        let (waiting, count) = (self.temporary(7), self.temporary(3));
+        self.bit_cursor = Some(BitCursor { left, left_count, waiting, count });
+    }
+
+    /// Start of a parser, on a byte boundary.
+    pub(crate) fn start_input(&mut self) {
+        if let Some(bits) = self.bit_cursor {
+            self.set(bits.left_count, build::zero(3));
+        }
+    }
+
+    /// The next `width` bits of the packet, without moving on.
+    pub(crate) fn peek(&mut self, width: u32) -> FieldId {
+        match self.bit_cursor {
+            Some(bits) => self.next_bits(width, bits, false),
+            None => {
+                let dest = self.temporary(width);
+                self.emit(Op::Lookahead { dest });
+                dest
+            }
+        }
+    }
+
+    /// The next `width` bits, and whether they are taken.
+    fn next_bits(&mut self, width: u32, bits: BitCursor, taken: bool) -> FieldId {
+        let dest = self.temporary(width);
+        let join = self.node();
+        let arms: Vec<_> = (0..8u32).map(|count| (count, self.node())).collect();
+        let cases = arms[1..].iter().map(|(count, node)| (BigUint::from(*count), *node)).collect();
+        let value = Expr::Field(bits.left_count);
+        self.terminate(Terminator::Switch { value, cases, default: arms[0].1 });
+        for (count, node) in arms {
+            self.enter(node);
+            let left = |cx: &Self, hi, lo| build::slice(&cx.ir, Expr::Field(bits.left), hi, lo);
+            if width <= count {
+                let value = left(self, count - 1, count - width);
+                self.set(dest, value);
+                if taken {
+                    self.set(bits.left_count, Expr::constant(count - width, 3));
+                }
+                self.goto(join);
+                continue;
+            }
+            let more = width - count;
+            let seen = self.temporary(if taken { more.next_multiple_of(8) } else { more });
+            let rest = self.ir.width(seen) - more;
+            self.emit(Op::Lookahead { dest: seen });
+            let mut value = build::slice(&self.ir, Expr::Field(seen), more + rest - 1, rest);
+            if count > 0 {
+                value = Expr::Concat(Box::new(left(self, count - 1, 0)), Box::new(value));
+            }
+            self.set(dest, value);
+            if taken {
+                self.emit(Op::Advance { bits: Expr::constant(more + rest, 32) });
+                self.set(bits.left_count, Expr::constant(rest, 3));
+                let low = build::resize(&self.ir, Expr::Field(seen), 7);
+                self.set(bits.left, low);
+            }
+            self.goto(join);
+        }
+        self.enter(join);
+        dest
+    }
+
+    /// Moves on by so many bits.
+    pub(crate) fn advance(&mut self, by: Expr) -> Lowered<()> {
+        let Some(bits) = self.bit_cursor else {
+            self.emit(Op::Advance { bits: by });
+            return Ok(());
+        };
+        let by = self.snapshot_expr(by);
+        let width = self.width(&by).max(3);
+        let by = build::resize(&self.ir, by, width);
+        let left = build::resize(&self.ir, Expr::Field(bits.left_count), width);
+        let (inside, beyond, join) = (self.node(), self.node(), self.node());
+        let cond = build::binary(BinaryOp::LeU, by.clone(), left.clone());
+        self.terminate(Terminator::If { cond, then: inside, otherwise: beyond });
+        self.enter(inside);
+        let fewer = build::binary(BinaryOp::Sub, left.clone(), by.clone());
+        self.set(bits.left_count, build::slice(&self.ir, fewer, 2, 0));
+        self.goto(join);
+        self.enter(beyond);
+        let more = self.snapshot_expr(build::binary(BinaryOp::Sub, by, left));
+        let part = build::slice(&self.ir, more.clone(), 2, 0);
+        let whole = build::binary(BinaryOp::Xor, more, build::resize(&self.ir, part.clone(), width));
+        self.emit(Op::Advance { bits: whole });
+        self.set(bits.left_count, build::zero(3));
+        self.when(build::not(build::eq(part.clone(), build::zero(3))), |cx| {
+            let seen = cx.temporary(8);
+            cx.emit(Op::Lookahead { dest: seen });
+            cx.emit(Op::Advance { bits: Expr::constant(8u32, 32) });
+            cx.set(bits.left, build::slice(&cx.ir, Expr::Field(seen), 6, 0));
+            cx.set(bits.left_count, build::neg(part));
+            Ok(())
+        })?;
+        self.goto(join);
+        self.enter(join);
+        Ok(())
+    }
+
+    /// Extracts a header; the caller sees to its union.
+    pub(crate) fn extract_bits(&mut self, id: HeaderId, varbit_length: Option<Expr>) -> Lowered<()> {
+        let fixed = crate::headers::fixed_bits(&self.ir, &self.ir.headers[id.index()]) as u32;
+        let Some(bits) = self.bit_cursor else {
+            self.emit(Op::Extract { header: id, varbit_length });
+            return Ok(());
+        };
+        if varbit_length.is_some() {
+            let between = build::not(build::eq(Expr::Field(bits.left_count), build::zero(3)));
+            let odd = if fixed.is_multiple_of(8) { between } else { build::truth(true) };
+            self.reject_when(odd, "ParserInvalidArgument")?;
+            if fixed.is_multiple_of(8) {
+                self.emit(Op::Extract { header: id, varbit_length });
+            }
+            return Ok(());
+        }
+        if fixed > 0 {
+            let all = self.next_bits(fixed, bits, true);
+            let mut from = fixed;
+            for field in self.ir.headers[id.index()].fields.clone() {
+                let width = self.ir.width(field.field);
+                let value = build::slice(&self.ir, Expr::Field(all), from - 1, from - width);
+                self.set(field.field, value);
+                from -= width;
+            }
+        }
+        self.set(self.ir.headers[id.index()].valid, build::truth(true));
+        Ok(())
+    }
+
+    /// Emits a header.
+    pub(crate) fn emit_bits(&mut self, id: HeaderId) -> Lowered<()> {
+        let Some(bits) = self.bit_cursor else {
+            self.emit_header(id);
+            return Ok(());
+        };
+        let header = self.ir.headers[id.index()].clone();
+        let whole_bytes = crate::headers::fixed_bits(&self.ir, &header).is_multiple_of(8);
+        self.when(Expr::Field(header.valid), |cx| {
+            if !whole_bytes {
+                cx.append(&header, bits);
+                return Ok(());
+            }
+            let (on_boundary, between, join) = (cx.node(), cx.node(), cx.node());
+            let cond = build::eq(Expr::Field(bits.count), build::zero(3));
+            cx.terminate(Terminator::If { cond, then: on_boundary, otherwise: between });
+            cx.enter(on_boundary);
+            cx.emit_header(id);
+            cx.goto(join);
+            cx.enter(between);
+            cx.append(&header, bits);
+            cx.goto(join);
+            cx.enter(join);
+            Ok(())
+        })
+    }
+
+    /// Appends a header's bits to those that wait, and emits the whole bytes.
+    fn append(&mut self, header: &ir::Header, bits: BitCursor) {
+        let longest: u32 = header.fields.iter().map(|f| self.ir.width(f.field)).sum();
+        let width = (longest + 7).next_multiple_of(8);
+        let all = self.temporary(width);
+        let mut total = build::resize(&self.ir, Expr::Field(bits.count), 32);
+        self.set(all, build::resize(&self.ir, Expr::Field(bits.waiting), width));
+        for field in &header.fields {
+            let length = match field.varbit_length {
+                Some(length) => Expr::Field(length),
+                None => Expr::constant(self.ir.width(field.field), 32),
+            };
+            let moved = build::binary(BinaryOp::Shl, Expr::Field(all), length.clone());
+            let value = build::resize(&self.ir, Expr::Field(field.field), width);
+            self.set(all, build::binary(BinaryOp::Or, moved, value));
+            total = build::binary(BinaryOp::Add, total, length);
+        }
+        let total = self.snapshot_expr(total);
+        let rest = self.snapshot_expr(build::slice(&self.ir, total.clone(), 2, 0));
+        let (out, value, length) = self.raw_header(width);
+        self.set(value, build::binary(BinaryOp::ShrU, Expr::Field(all), rest.clone()));
+        let padding = build::resize(&self.ir, rest.clone(), 32);
+        self.set(length, build::binary(BinaryOp::Sub, total, padding));
+        self.emit_header(out);
+        let low = build::slice(&self.ir, Expr::Field(all), 6, 0);
+        let mask = build::not(build::binary(BinaryOp::Shl, Expr::constant(0x7fu32, 7), rest.clone()));
+        self.set(bits.waiting, build::binary(BinaryOp::And, low, mask));
+        self.set(bits.count, rest);
+    }
+
+    /// A valid header of nothing but a varbit: its value and length.
+    fn raw_header(&mut self, width: u32) -> (HeaderId, FieldId, FieldId) {
+        let id = HeaderId(self.ir.headers.len() as u32);
+        let name = self.unique_name(Kind::Header, "$bits");
+        let valid = self.field(&format!("{name}.$valid$"), 1, FieldKind::Valid(id));
+        let value = self.field(&format!("{name}.value"), width, FieldKind::Header(id));
+        let length = self.field(&format!("{name}.value.$length$"), 32, FieldKind::Temporary);
+        let fields = vec![ir::HeaderField { field: value, varbit_length: Some(length) }];
+        self.ir.headers.push(ir::Header { name, valid, fields });
+        self.set(valid, build::truth(true));
+        (id, value, length)
+    }
+
+    /// End of the deparser: what waits becomes the high bits of a last byte.
+    pub(crate) fn finish_output(&mut self) -> Lowered<()> {
+        let Some(bits) = self.bit_cursor else { return Ok(()) };
+        let waits = build::not(build::eq(Expr::Field(bits.count), build::zero(3)));
+        self.when(waits, |cx| {
+            let (out, value, length) = cx.raw_header(8);
+            let filled = build::resize(&cx.ir, Expr::Field(bits.waiting), 8);
+            let count = build::resize(&cx.ir, Expr::Field(bits.count), 8);
+            let zeros = build::binary(BinaryOp::Sub, Expr::constant(8u32, 8), count);
+            cx.set(value, build::binary(BinaryOp::Shl, filled, zeros));
+            cx.set(length, Expr::constant(8u32, 32));
+            cx.emit_header(out);
+            cx.set(bits.waiting, build::zero(7));
+            cx.set(bits.count, build::zero(3));
+            Ok(())
+        })
+    }
+}
