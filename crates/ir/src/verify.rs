@@ -251,12 +251,12 @@ impl Verifier<'_> {
                 self.check(kind == FieldKind::Header(id), || {
                     format!("field {} is not of this header", f.field.0)
                 });
-                if let Some(length) = f.varbit_length {
-                    if let Some(length_width) = self.field(length).map(|f| f.width) {
-                        self.check(length_width >= 32 || width < 1 << length_width, || {
-                            format!("a length field of width {length_width} for a varbit of {width} bits")
-                        });
-                    }
+                if let Some(length) = f.varbit_length
+                    && let Some(length_width) = self.field(length).map(|f| f.width)
+                {
+                    self.check(length_width >= 32 || width < 1 << length_width, || {
+                        format!("a length field of width {length_width} for a varbit of {width} bits")
+                    });
                 }
             }
             let fixed: u64 = h
