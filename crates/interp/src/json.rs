@@ -1,18 +1,23 @@
 //! Steps of a trace as JSON objects. Every object has `"step"`; those from the P4 text have `"at"`.
 
 use num_bigint::BigUint;
-use p4jet_ir::text::print_expr;
 use p4jet_ir::{FieldId, Loc, Program, TableId};
 use p4jet_tables::{Entry, KeyMatch, Near};
 use serde_json::{Map, Value, json};
 
-use crate::render::{code_name, field_name, reason_text};
+use crate::render::{code_name, reason_text};
 use crate::trace::{Cause, Matched, Trace, TraceEvent};
+use crate::wording::{Wording, field_name};
 
 impl Trace {
     /// The trace as a JSON array with one object per step; values are hexadecimal texts.
     pub fn to_json(&self, program: &Program) -> Value {
-        Value::Array(self.events.iter().map(|event| step(program, event)).collect())
+        let mut words = Wording::new(program);
+        let steps = self.events.iter().map(|event| {
+            words.follow(event);
+            step(program, &words, event)
+        });
+        Value::Array(steps.collect())
     }
 }
 
@@ -37,7 +42,7 @@ fn fields(p: &Program, fields: &[(FieldId, BigUint)]) -> Value {
     )
 }
 
-fn step(p: &Program, event: &TraceEvent) -> Value {
+fn step(p: &Program, words: &Wording<'_>, event: &TraceEvent) -> Value {
     let header_name = |h: p4jet_ir::HeaderId| &p.headers[h.index()].name;
     match event {
         TraceEvent::Arrived { port, length } => json!({"step": "arrived", "port": port, "bytes": length}),
@@ -69,11 +74,11 @@ fn step(p: &Program, event: &TraceEvent) -> Value {
             "step": "set", "field": field_name(p, *field), "old": hex(old), "new": hex(new), "at": place(p, *loc),
         }),
         TraceEvent::Branch { condition, fields: values, held, loc } => json!({
-            "step": "branch", "condition": print_expr(p, condition), "held": held, "fields": fields(p, values),
+            "step": "branch", "condition": words.expr(condition), "held": held, "fields": fields(p, values),
             "at": place(p, *loc),
         }),
         TraceEvent::Switch { selector, value, matched, loc } => json!({
-            "step": "switch", "selector": print_expr(p, selector), "value": hex(value), "matched": matched,
+            "step": "switch", "selector": words.expr(selector), "value": hex(value), "matched": matched,
             "at": place(p, *loc),
         }),
         TraceEvent::Apply { table, keys, matched, loc } => {

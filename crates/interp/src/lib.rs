@@ -16,6 +16,7 @@ mod packet;
 mod render;
 mod setup;
 mod trace;
+mod wording;
 
 pub use machine::{
     Arrival, Copied, Machine, NODES_VISITED_MAX, Outcome, REASON_ASSERTION_FAILED, REASON_EMITS_TOO_MUCH,

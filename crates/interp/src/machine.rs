@@ -16,6 +16,7 @@ use p4jet_tables::{Resolved, Table};
 use crate::calls::Calls;
 use crate::packet::{Frame, Output};
 use crate::trace::{Cause, Matched, Trace, TraceEvent, Written};
+use crate::wording::is_nameless;
 
 /// A packet that visits more nodes than this is dropped: no program that lowering makes does, so this one loops.
 pub const NODES_VISITED_MAX: u32 = 1_000_000;
@@ -342,11 +343,10 @@ impl Run<'_, '_, '_> {
                 Terminator::If { cond, then, otherwise } => {
                     let held = !self.eval(cond).is_zero();
                     self.decided(&[cond]);
-                    self.tell(|run| TraceEvent::Branch {
-                        condition: cond.clone(),
-                        fields: run.values(&fields_of(&[cond])),
-                        held,
-                        loc,
+                    self.tell(|run| {
+                        let condition = run.explained(cond).unwrap_or_else(|| cond.clone());
+                        let fields = run.values(&fields_of(&[&condition]));
+                        TraceEvent::Branch { condition, fields, held, loc }
                     });
                     if held { *then } else { *otherwise }
                 }
@@ -354,8 +354,8 @@ impl Run<'_, '_, '_> {
                     let value = self.eval(selector);
                     let case = cases.iter().find(|(case, _)| *case == value);
                     self.decided(&[selector]);
-                    self.tell(|_| TraceEvent::Switch {
-                        selector: selector.clone(),
+                    self.tell(|run| TraceEvent::Switch {
+                        selector: run.explained(selector).unwrap_or_else(|| selector.clone()),
                         value: value.clone(),
                         matched: case.is_some(),
                         loc,
@@ -451,7 +451,9 @@ impl Run<'_, '_, '_> {
         match &stmt.op {
             Op::Set { dest, value } => {
                 let number = self.eval(value);
+                let origin = self.teller.as_ref().and_then(|_| self.explained(value));
                 self.set(*dest, number, loc, doer, &[value]);
+                self.note_origin(*dest, origin);
             }
             Op::Extract { header, varbit_length } => self.extract(*header, varbit_length.as_ref(), loc)?,
             Op::Advance { bits } => {
@@ -684,10 +686,16 @@ impl Run<'_, '_, '_> {
             value.bits() <= u64::from(self.program.width(field)),
             "a value is wider than its field"
         );
-        self.fields[field.index()] = value;
+        let old = std::mem::replace(&mut self.fields[field.index()], value);
         if let Some(teller) = &mut self.teller {
-            teller.writes[field.index()] =
-                Some(Write { written: Written { loc, by: doer }, reads: fields_of(reads) });
+            teller.count += 1;
+            let same = old == self.fields[field.index()];
+            let write = &mut teller.writes[field.index()];
+            // Who gave a field the value that it has is who gave it that first.
+            if write.is_none() || !same || self.program.fields[field.index()].kind == FieldKind::Temporary {
+                let written = Written { loc, by: doer };
+                *write = Some(Write { written, reads: fields_of(reads), time: teller.count, origin: None });
+            }
         }
     }
 
@@ -700,6 +708,36 @@ impl Run<'_, '_, '_> {
                 teller.trace.events.push(event);
             }
         }
+    }
+
+    /// Notes from what a field without a name was computed.
+    fn note_origin(&mut self, field: FieldId, origin: Option<Expr>) {
+        if let Some(teller) = &mut self.teller
+            && is_nameless(self.program, field)
+            && let Some(write) = &mut teller.writes[field.index()]
+        {
+            write.origin = origin;
+        }
+    }
+
+    /// The expression with what fields without a name were computed from in their place, as long as that still has the
+    /// values that it had then. `None` if that gets too large.
+    fn explained(&self, expr: &Expr) -> Option<Expr> {
+        let writes = &self.teller.as_ref()?.writes;
+        let written = |f: FieldId| writes[f.index()].as_ref();
+        let mut expr = expr.clone();
+        expr.rewrite(&mut |e| {
+            let Expr::Field(field) = e else { return };
+            let Some(Write { origin: Some(origin), time, .. }) = written(*field) else { return };
+            let mut unchanged = true;
+            origin.for_each_field(&mut |f| unchanged &= written(f).is_none_or(|w| w.time < *time));
+            if unchanged {
+                *e = origin.clone();
+            }
+        });
+        let mut size = 0;
+        expr.rewrite(&mut |_| size += 1);
+        (size <= EXPLAINED_MAX).then_some(expr)
     }
 
     /// The way that the packet takes now was decided by these fields.
@@ -803,6 +841,9 @@ fn fields_of(exprs: &[&Expr]) -> Vec<FieldId> {
     fields
 }
 
+/// Most parts of an expression in a trace.
+const EXPLAINED_MAX: usize = 100;
+
 /// What a trace needs to know beside its events.
 struct Teller<'t> {
     trace: &'t mut Trace,
@@ -810,12 +851,14 @@ struct Teller<'t> {
     writes: Vec<Option<Write>>,
     /// The fields that the last branch, switch or lookup read.
     decision: Vec<FieldId>,
+    /// Writes so far.
+    count: u64,
 }
 
 impl<'t> Teller<'t> {
     fn new(trace: &'t mut Trace, program: &Program) -> Teller<'t> {
         let writes = program.fields.iter().map(|_| None).collect();
-        Teller { trace, writes, decision: Vec::new() }
+        Teller { trace, writes, decision: Vec::new(), count: 0 }
     }
 }
 
@@ -823,4 +866,8 @@ struct Write {
     written: Written,
     /// What the value was computed from.
     reads: Vec<FieldId>,
+    /// When: [`Teller::count`] with this write.
+    time: u64,
+    /// For a field without a name the expression whose value it has.
+    origin: Option<Expr>,
 }

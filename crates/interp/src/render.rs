@@ -4,17 +4,18 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use num_bigint::BigUint;
-use p4jet_ir::text::print_expr;
-use p4jet_ir::{FieldId, FieldKind, Key, Loc, MatchKind, Program, ReplicaList, TableId};
-use p4jet_tables::{Difference, Entry, HitReason, KeyMatch};
+use p4jet_ir::{Expr, FieldId, Key, Loc, MatchKind, Program, ReplicaList, TableId};
+use p4jet_tables::{Difference, Entry, EntryHandle, HitReason, KeyMatch};
 
 use crate::machine::{REASON_ASSERTION_FAILED, REASON_EMITS_TOO_MUCH, REASON_OUT_OF_FUEL};
 use crate::trace::{Cause, Matched, Trace, TraceEvent};
+use crate::wording::{Wording, field_name, is_nameless};
 
 impl Trace {
     /// The trace as indented text, one step a line, with the place in the P4 text at the end.
     pub fn render(&self, program: &Program) -> String {
-        let mut teller = Teller { p: program, out: String::new(), in_action: false };
+        let mut teller =
+            Teller { p: program, words: Wording::new(program), out: String::new(), in_action: false };
         for event in &self.events {
             teller.event(event);
         }
@@ -106,11 +107,12 @@ fn bytes_text(bits: &BigUint) -> String {
 
 struct Teller<'a> {
     p: &'a Program,
+    words: Wording<'a>,
     out: String,
     in_action: bool,
 }
 
-impl Teller<'_> {
+impl<'a> Teller<'a> {
     /// One line. Blocks stand at the margin, nodes one step in, what they do two, actions' doings four.
     fn line(&mut self, depth: usize, text: &str, loc: Loc) {
         let _ = write!(self.out, "{:depth$}{text}", "", depth = 2 * depth);
@@ -141,6 +143,7 @@ impl Teller<'_> {
 
     fn event(&mut self, event: &TraceEvent) {
         let p = self.p;
+        self.words.follow(event);
         match event {
             TraceEvent::Arrived { port, length } => {
                 self.line(0, &format!("packet of {length} bytes arrives at port {port}"), Loc(0));
@@ -178,7 +181,11 @@ impl Teller<'_> {
             }
             TraceEvent::Advance { bits, loc } => self.step(&format!("advance {}", bytes_text(bits)), *loc),
             TraceEvent::Lookahead { dest, value, loc } => {
-                self.step(&format!("look ahead: {}", self.field(*dest, value)), *loc);
+                let text = match is_nameless(p, *dest) {
+                    true => value_text(value, p.width(*dest)),
+                    false => self.field(*dest, value),
+                };
+                self.step(&format!("look ahead: {text}"), *loc);
             }
             TraceEvent::Set { field, old, new, loc } => {
                 let width = p.width(*field);
@@ -186,15 +193,39 @@ impl Teller<'_> {
                 self.step(&format!("{}: {old} -> {new}", self.name(*field)), *loc);
             }
             TraceEvent::Branch { condition, fields, held, loc } => {
-                let values: Vec<_> = fields.iter().map(|(field, value)| self.field(*field, value)).collect();
+                // A guard of the compiler's own: it tells nothing unless it stops something.
+                if !held && !self.words.has_words_for(condition) {
+                    return;
+                }
+                let mut values: Vec<String> = Vec::new();
+                if !matches!(condition, Expr::Field(_)) {
+                    for (field, value) in fields {
+                        let name = self.words.name(*field);
+                        values.extend(name.map(|n| format!("{n} = {}", value_text(value, p.width(*field)))));
+                    }
+                }
                 let values =
                     if values.is_empty() { String::new() } else { format!(" ({})", values.join(", ")) };
-                self.step(&format!("if {}: {held}{values}", print_expr(p, condition)), *loc);
+                self.step(&format!("if {}: {held}{values}", self.words.expr(condition)), *loc);
             }
             TraceEvent::Switch { selector, value, matched, loc } => {
-                let value = value_text(value, selector.width(p));
                 let case = if *matched { "" } else { ", no case for it" };
-                self.step(&format!("select {}: {value}{case}", print_expr(p, selector)), *loc);
+                let text = match self.words.switched_table(selector) {
+                    Some(table) => {
+                        let table = &p.tables[table.index()];
+                        let action = u32::try_from(value).ok().and_then(|i| table.actions.get(i as usize));
+                        let action = action.map_or("?", |a| &p.actions[a.action.index()].control_name);
+                        format!("switch {}: {action}{case}", self.words.expr(selector))
+                    }
+                    None => {
+                        let value = value_text(value, selector.width(p));
+                        match self.words.has_words_for(selector) {
+                            true => format!("select {}: {value}{case}", self.words.expr(selector)),
+                            false => format!("select: {value}{case}"),
+                        }
+                    }
+                };
+                self.step(&text, *loc);
             }
             TraceEvent::Apply { table, keys, matched, loc } => self.apply(*table, keys, matched, *loc),
             TraceEvent::Selected { group, selector, member, .. } => self.detail(&match (group, member) {
@@ -221,7 +252,13 @@ impl Teller<'_> {
                 let args: Vec<_> = args.iter().map(|(value, width)| value_text(value, *width)).collect();
                 let on = instance.map(|i| format!("{}.", p.instances[i.index()].name)).unwrap_or_default();
                 let text: String = text.iter().map(|t| format!(" {t:?}")).collect();
-                let outs: Vec<_> = outs.iter().map(|(field, value)| self.field(*field, value)).collect();
+                let outs: Vec<_> = outs
+                    .iter()
+                    .map(|(field, value)| match is_nameless(p, *field) {
+                        true => value_text(value, p.width(*field)),
+                        false => self.field(*field, value),
+                    })
+                    .collect();
                 let outs = if outs.is_empty() { String::new() } else { format!(" -> {}", outs.join(", ")) };
                 self.step(&format!("call {on}{function}({}){text}{outs}", args.join(", ")), *loc);
             }
@@ -295,7 +332,7 @@ impl Teller<'_> {
         }
         match matched {
             Matched::Hit { handle, entry, reason } => {
-                let text = self.entry(id, entry);
+                let text = self.entry(id, *handle, entry);
                 let reason = reason.map(hit_reason_text).unwrap_or_default();
                 self.detail(&format!("hit entry {:#x}: {text}{reason}", handle.0));
             }
@@ -303,7 +340,7 @@ impl Teller<'_> {
                 let why = if nearest.is_empty() && !table.keys.is_empty() { ": no entries" } else { "" };
                 self.detail(&format!("miss, so the default action runs{why}"));
                 for (near, entry) in nearest {
-                    let text = self.entry(id, entry);
+                    let text = self.entry(id, near.handle, entry);
                     self.detail(&format!("nearest: entry {:#x}: {text}", near.handle.0));
                     for (key, difference) in table.keys.iter().zip(&near.fields) {
                         if let Some(difference) = difference {
@@ -316,12 +353,23 @@ impl Teller<'_> {
         }
     }
 
-    fn entry(&self, table: TableId, entry: &Entry) -> String {
+    fn entry(&self, table: TableId, handle: EntryHandle, entry: &Entry) -> String {
         let table = &self.p.tables[table.index()];
         let key: Vec<_> = table.keys.iter().zip(&entry.key).map(|(k, m)| match_text(m, k.width)).collect();
+        let key = key.join(", ");
+        // The program's entries come first, so the handle of one is its index. Whether there a larger or a smaller
+        // priority wins is the program's choice, and only its text says which it wrote.
+        if let Some(declared) = table.entries.get(handle.0 as usize) {
+            let place = &self.p.locs[declared.loc.index()];
+            return match place.line {
+                0 => format!("{key}, in the program"),
+                line => format!("{key}, in the program at {}:{line}:{}", place.file, place.column),
+            };
+        }
         let ordered = table.keys.iter().any(|k| !matches!(k.kind, MatchKind::Exact | MatchKind::Lpm));
-        let priority = if ordered { format!(", priority {}", entry.priority) } else { String::new() };
-        format!("{}{priority}", key.join(", "))
+        let priority =
+            if ordered { format!(", priority {} (smaller wins)", entry.priority) } else { String::new() };
+        key + &priority
     }
 
     fn causes(&mut self, causes: &[Cause]) {
@@ -330,31 +378,19 @@ impl Teller<'_> {
             let (who, loc) = match cause.written {
                 None => ("not written since the packet arrived".to_string(), Loc(0)),
                 Some(written) => match written.by {
-                    None => ("last written here".to_string(), written.loc),
+                    None => ("written here".to_string(), written.loc),
                     Some((action, table)) => {
                         let (action, table) = (
                             &self.p.actions[action.index()].control_name,
                             &self.p.tables[table.index()].name,
                         );
-                        (format!("last written by action {action} of table {table}"), written.loc)
+                        (format!("written by action {action} of table {table}"), written.loc)
                     }
                 },
             };
             self.line(1, &format!("because {what}, {who}"), loc);
         }
     }
-}
-
-/// The name as people know it: action data goes by the action's control-plane name.
-pub(crate) fn field_name(p: &Program, id: FieldId) -> Cow<'_, str> {
-    let field = &p.fields[id.index()];
-    if let FieldKind::ActionData(action_id) = field.kind {
-        let action = &p.actions[action_id.index()];
-        if action.name != action.control_name {
-            return Cow::Owned(format!("{}.{}", action.control_name, p.param_name(action_id, id)));
-        }
-    }
-    Cow::Borrowed(&field.name)
 }
 
 pub(crate) fn code_name(p: &Program, code: &BigUint) -> String {

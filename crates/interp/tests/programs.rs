@@ -113,19 +113,19 @@ parser parse
     select hdr.r.type: 7  [router.p4:31:9]
   known
 control control
-    if hdr.r.$valid$: true (hdr.r.$valid$ = 1)  [router.p4:40:9]
+    if hdr.r.isValid(): true  [router.p4:40:9]
     table routes  [router.p4:41:9]
       key hdr.r.dst (lpm) = 0xa02 (2562)
-      hit entry 0x0: 0xa00 (2560)/8
+      hit entry 0x0: 0xa00 (2560)/8, in the program
       action route(route.port = 3)  [router.p4:10:5]
         meta.port: 0 -> 3  [router.p4:11:9]
         hdr.r.ttl: 0x40 (64) -> 0x3f (63)  [router.p4:12:9]
-    if dropped: false (dropped = 0)  [router.p4:42:9]
+    if dropped: false  [router.p4:42:9]
 deparser deparse
     emit hdr.r, 4 bytes  [router.p4:50:9]
   the frame is now 4 bytes of headers and 2 of payload
 6 bytes leave by port 3
-  because meta.port = 3, last written by action route of table routes  [router.p4:11:9]
+  because meta.port = 3, written by action route of table routes  [router.p4:11:9]
 ";
     assert_eq!(trace.render(&p), expected);
 }
@@ -152,9 +152,9 @@ fn trace_of_a_drop() {
     let text = trace.render(&p);
     let miss = "
       miss, so the default action runs
-      nearest: entry 0x0: 0xa00 (2560)/8
+      nearest: entry 0x0: 0xa00 (2560)/8, in the program
         but hdr.r.dst is 0xb00 (2816), not 0xa00 (2560)
-      nearest: entry 0x1: 0xa01 (2561)/16
+      nearest: entry 0x1: 0xa01 (2561)/16, in the program
         but hdr.r.dst is 0xb00 (2816), not 0xa01 (2561)
       action drop()  [router.p4:15:5]
 ";
@@ -162,7 +162,7 @@ fn trace_of_a_drop() {
     // Who is to blame is found through the temporary that the condition looks at.
     let end = "\
 dropped: no route  [router.p4:43:9]
-  because meta.port = 0x1ff (511), last written by action drop of table routes  [router.p4:16:9]
+  because meta.port = 0x1ff (511), written by action drop of table routes  [router.p4:16:9]
 ";
     assert!(text.ends_with(end), "{text}");
     let json = trace.to_json(&p);
