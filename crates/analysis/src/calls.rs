@@ -184,6 +184,17 @@ impl Checker {
         if type_args.iter().any(is_poison) {
             return self.poison(span);
         }
+        if ty == Type::Integer && self.prog.functions[id.index()].ret != Type::Integer {
+            self.report(
+                Diagnostic::error(
+                    "cannot-infer",
+                    span,
+                    format!("cannot tell how wide the result of `{name}` is"),
+                )
+                .note("give the number a width, as in `16w1`, or write the type arguments"),
+            );
+            return self.poison(span);
+        }
         if name == "static_assert" && self.prog.functions[id.index()].body.is_none() {
             return self.static_assert(&args, span);
         }
@@ -330,6 +341,7 @@ impl Checker {
                         Some(StructKind::HeaderUnion) => &["isValid"],
                         _ => &["minSizeInBits", "maxSizeInBits"],
                     },
+                    Type::Stack(..) if !self.is_header_stack(&ty) => &["minSizeInBits", "maxSizeInBits"],
                     Type::Stack(..) => &["push_front", "pop_front", "minSizeInBits"],
                     Type::Parser(..) | Type::Control(..) => &["apply"],
                     _ => &[],

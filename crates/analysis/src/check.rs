@@ -96,6 +96,8 @@ pub(crate) struct Checker {
     pub(crate) open: Vec<Open>,
     /// Control-plane names in use: by the object around them and the kind of thing.
     pub(crate) control_names: HashMap<(String, &'static str, String), Span>,
+    /// Whether it was said that `error` has no members.
+    pub(crate) error_type_reported: bool,
     /// Match kinds that the user's files declare.
     pub(crate) own_match_kinds: Vec<String>,
     /// Parsers, controls and packages of one name, by the first of them: their numbers and constructor parameters.
@@ -138,6 +140,7 @@ impl Checker {
             depth: 0,
             open: Vec::new(),
             control_names: HashMap::new(),
+            error_type_reported: false,
             own_match_kinds: Vec::new(),
             overloads: HashMap::new(),
             dont_care_params: None,
@@ -214,16 +217,19 @@ impl Checker {
         self.scopes.bind(&name.text, symbol, name.span);
     }
 
-    /// Notes a control-plane name. Two things of a kind with one name should not be (P4_16, "Control plane names"), but
-    /// programs that other compilers wrote have them, so this is a warning.
+    /// Notes a control-plane name: two things of a kind cannot have one (P4_16, "Computing control-plane names"). A name
+    /// with a dot at its start is that of a thing at top level.
     pub(crate) fn claim_control_name(&mut self, name: &str, kind: &'static str, span: Span) {
-        if let Some(earlier) = self.control_names.insert((self.owner.clone(), kind, name.to_owned()), span)
+        let (owner, name) = match name.strip_prefix('.') {
+            Some(global) => (String::new(), global),
+            None => (self.owner.clone(), name),
+        };
+        if let Some(earlier) = self.control_names.insert((owner, kind, name.to_owned()), span)
             && earlier != span
         {
             let text = format!("two {kind}s have the control-plane name `{name}`");
             self.report(
-                Diagnostic::warning("duplicate-control-name", span, text)
-                    .related(earlier, "the first is here"),
+                Diagnostic::error("duplicate-control-name", span, text).related(earlier, "the first is here"),
             );
         }
     }

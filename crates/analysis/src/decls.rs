@@ -3,6 +3,7 @@
 use crate::check::{Checker, Open, Overload, Place, VarKind};
 use crate::infer::{is_poison, substitute};
 use crate::scopes::Symbol;
+use crate::suggest;
 use crate::typed::*;
 use crate::types::{LEAVES_MAX, struct_kind_name};
 use num_bigint::BigInt;
@@ -52,6 +53,7 @@ impl Checker {
     }
 
     fn top_level(&mut self, decl: &ast::Decl) {
+        self.annotations(&decl.annotations);
         match &decl.kind {
             DeclKind::Const(c) => self.constant(c),
             DeclKind::Instance(instance) => {
@@ -161,6 +163,18 @@ impl Checker {
         self.check_variable_type(&ty, &decl.name, decl.ty.span);
         let init =
             decl.init.as_ref().map(|e| self.expr_of(e, &ty, &format!("the value of `{}`", decl.name.text)));
+        if let Some(Symbol::Var(earlier)) = self.scopes.lookup(&decl.name.text, false).map(|b| &b.symbol)
+            && matches!(self.var_kinds[earlier.index()], VarKind::Param(_))
+            && matches!(self.place, Place::Apply | Place::State)
+        {
+            let parameter = self.prog.vars[earlier.index()].span;
+            let text = format!("variable `{}` hides a parameter", decl.name.text);
+            self.report(
+                Diagnostic::error("shadow", decl.name.span, text)
+                    .related(parameter, "the parameter is declared here")
+                    .note("give the variable another name"),
+            );
+        }
         let var = self.new_var(&decl.name, ty, VarKind::Local);
         self.declare(&decl.name, Symbol::Var(var));
         (var, init)
@@ -364,6 +378,13 @@ impl Checker {
                     }
                     let params = c.params(&method.proto.params, kind);
                     c.refuse_block_params(&method.proto.params, &params, "an extern");
+                    for (param, source) in params.iter().zip(&method.proto.params) {
+                        let own = matches!(c.prog.vars[param.var.index()].ty, Type::Extern(e, _) if e == id);
+                        if own {
+                            let text = format!("extern `{}` has itself as a parameter", e.name.text);
+                            c.error("type-mismatch", source.span, text);
+                        }
+                    }
                     (type_params, ret, params)
                 })
             });
@@ -443,6 +464,7 @@ impl Checker {
             );
         }
         let params = self.params(&f.proto.params, VarKind::Param);
+        self.check_name_annotation(&decl.annotations);
         self.refuse_optional(&f.proto.params, "a function");
         {
             let function = &mut self.prog.functions[id.index()];
@@ -497,8 +519,19 @@ impl Checker {
         let params = self.params(&a.params, kind);
         let mut data = false;
         for (param, source) in params.iter().zip(&a.params) {
-            if matches!(self.prog.vars[param.var.index()].ty, Type::Extern(..)) {
-                self.error("type-mismatch", source.span, "an action has no extern parameters");
+            match self.prog.vars[param.var.index()].ty {
+                Type::Extern(..) => {
+                    self.error("type-mismatch", source.span, "an action has no extern parameters");
+                }
+                Type::Integer => self.report(
+                    Diagnostic::error(
+                        "type-mismatch",
+                        source.span,
+                        "an action has no parameters of type `int`",
+                    )
+                    .note("the control plane gives action data with a width: `bit<W>`, `int<W>`"),
+                ),
+                _ => {}
             }
             if data && param.dir != Direction::None {
                 self.report(
@@ -582,6 +615,8 @@ impl Checker {
             parser.ctor_params = ctor_params;
         }
         self.check_ctor_params(&p.ctor_params, false);
+        self.refuse_blocks(&p.params, &self.prog.parsers[id.index()].params.clone(), true);
+        self.refuse_blocks(&p.ctor_params, &self.prog.parsers[id.index()].ctor_params.clone(), false);
         if let Some(body) = &p.body {
             let outer_owner = std::mem::replace(&mut self.owner, format!("parser `{}`", p.name.text));
             self.open.push(Open::Parser(id));
@@ -620,6 +655,8 @@ impl Checker {
             control.ctor_params = ctor_params;
         }
         self.check_ctor_params(&c.ctor_params, false);
+        self.refuse_blocks(&c.params, &self.prog.controls[id.index()].params.clone(), true);
+        self.refuse_blocks(&c.ctor_params, &self.prog.controls[id.index()].ctor_params.clone(), false);
         if let Some(body) = &c.body {
             let outer_owner = std::mem::replace(&mut self.owner, format!("control `{}`", c.name.text));
             self.open.push(Open::Control(id));
@@ -648,6 +685,30 @@ impl Checker {
                     format!("{what} cannot have {shown} as a parameter"),
                 );
             }
+        }
+    }
+
+    /// Parsers and controls come in by the constructor, as a type without body that several may fit.
+    fn refuse_blocks(&mut self, source: &[ast::Param], params: &[Param], apply: bool) {
+        for (param, source) in params.iter().zip(source) {
+            let ty = self.prog.vars[param.var.index()].ty.clone();
+            let (is_block, has_body) = match &ty {
+                Type::Parser(id, _) => (true, self.prog.parsers[id.index()].body.is_some()),
+                Type::Control(id, _) => (true, self.prog.controls[id.index()].body.is_some()),
+                Type::Package(..) => (true, true),
+                _ => (false, false),
+            };
+            if !is_block || !(apply || has_body) {
+                continue;
+            }
+            let shown = self.show(&ty);
+            let note = match (apply, &ty) {
+                (_, Type::Package(..)) => "packages are instantiated at top level only",
+                (true, _) => "a constructor parameter can be one, in a second pair of parentheses",
+                (false, _) => "name a type without body, which this one then fits",
+            };
+            let text = format!("parameter `{}` cannot be {shown}", source.name.text);
+            self.report(Diagnostic::error("type-mismatch", source.span, text).note(note));
         }
     }
 
@@ -683,6 +744,7 @@ impl Checker {
 
     /// A local declaration of a parser or control.
     pub(crate) fn local(&mut self, decl: &ast::Decl, inside: &str) -> Option<Local> {
+        self.annotations(&decl.annotations);
         match &decl.kind {
             DeclKind::Const(c) => {
                 self.constant(c);
@@ -792,6 +854,8 @@ impl Checker {
         let container = struct_kind_name(s.kind);
         for field in &s.fields {
             let ty = self.resolve_type(&field.ty);
+            self.annotations(&field.annotations);
+            self.check_length(&field.annotations, &places);
             if !is_poison(&ty) {
                 self.check_nesting(&ty, container, field.ty.span);
             }
@@ -828,6 +892,26 @@ impl Checker {
             span: decl.span,
         });
         self.declare(&s.name, Symbol::Struct(id));
+    }
+
+    /// `@length(f)` names a field that stands before, or a constant.
+    fn check_length(&mut self, annotations: &[Annotation], fields: &HashMap<&str, Span>) {
+        for annotation in annotations.iter().filter(|a| a.name.text == "length") {
+            let AnnotationBody::Tokens(tokens) = &annotation.body else { continue };
+            let [token] = &tokens[..] else { continue };
+            let is_name = token.text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+            if is_name
+                && !fields.contains_key(token.text.as_str())
+                && self.scopes.lookup(&token.text, false).is_none()
+            {
+                let text = format!("`@length` names `{}`, which is no field before this one", token.text);
+                let mut diagnostic = Diagnostic::error("unknown-name", token.span, text);
+                if let Some(near) = suggest::nearest(&token.text, fields.keys().copied()) {
+                    diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+                }
+                self.report(diagnostic);
+            }
+        }
     }
 
     /// Base-type values inside a type; large enough is enough.

@@ -189,7 +189,7 @@ impl Checker {
             self.declare(&instance.name, Symbol::Poison);
             return None;
         };
-        if self.is_open(&ty) && !self.refuse_open(&ty, &instance.ty, span) {
+        if self.is_open(&ty) && !self.refuse_open(&ty, &args, &instance.ty, span) {
             self.declare(&instance.name, Symbol::Poison);
             return None;
         }
@@ -233,7 +233,7 @@ impl Checker {
     }
 
     /// Reports what inference left open; whether the instance may stand anyway.
-    fn refuse_open(&mut self, ty: &Type, written: &ast::TypeRef, span: Span) -> bool {
+    fn refuse_open(&mut self, ty: &Type, args: &[Option<Expr>], written: &ast::TypeRef, span: Span) -> bool {
         let (params, targs) = match ty {
             Type::Extern(id, a) => (self.prog.externs[id.index()].type_params.clone(), a),
             Type::Parser(id, a) => (self.prog.parsers[id.index()].type_params.clone(), a),
@@ -241,10 +241,17 @@ impl Checker {
             Type::Package(id, a) => (self.prog.packages[id.index()].type_params.clone(), a),
             _ => return true,
         };
-        // A type parameter of a package that no argument determines stands in no signature.
-        if matches!(ty, Type::Package(..)) {
-            self.close(ty);
-            return true;
+        // A type parameter of a package that no argument mentions stands in no signature; `_` says the same.
+        let given = matches!(&written.kind, ast::TypeKind::Named(_, types) if !types.is_empty());
+        if let Type::Package(id, _) = ty {
+            let mentioned = self.prog.packages[id.index()].params.iter().zip(args).any(|(param, arg)| {
+                let declared = &self.prog.vars[param.var.index()].ty;
+                arg.is_some() && !given && self.is_open(&substitute(declared, &params, targs))
+            });
+            if !mentioned {
+                self.close(ty);
+                return true;
+            }
         }
         let name = match &written.kind {
             ast::TypeKind::Named(path, _) => path.name.text.clone(),
@@ -263,6 +270,8 @@ impl Checker {
             (Type::Control(..), Place::ParserLocals | Place::State) => "only inside controls",
             (Type::Package(..), place) if place != Place::Top => "only at top level",
             (_, Place::Action | Place::Function) => "outside of actions and functions",
+            (_, Place::Apply) => "among the declarations of a control, before `apply`",
+            (_, Place::State) => "among the declarations of a parser, before its states",
             _ => return,
         };
         let shown = self.show(ty);

@@ -199,6 +199,13 @@ impl Checker {
                         .then_some(KeySet::ValueSet(id));
                 }
                 let value = self.expr_of(expr, ty, "the key set");
+                if matches!(value.kind, ExprKind::Call(_)) {
+                    self.report(
+                        Diagnostic::error("keyset", expr.span, "a call in a key set")
+                            .note("call before, and use a variable or constant here"),
+                    );
+                    return None;
+                }
                 (!is_poison(&value.ty)).then_some(KeySet::Value(value))
             }
         }

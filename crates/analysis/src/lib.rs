@@ -5,6 +5,7 @@
 //!
 //! | module | rules |
 //! |---|---|
+//! | `annotations` | what annotations may say |
 //! | `scopes` | names, shadowing, duplicates |
 //! | `types` | type references, nesting, sizes |
 //! | `infer` | type variables, unification, substitution |
@@ -25,6 +26,7 @@
 //! makes one error.
 
 mod aggregates;
+mod annotations;
 mod calls;
 mod casts;
 mod check;

@@ -60,7 +60,15 @@ impl Checker {
         let states =
             self.at(Place::State, |c| body.states.iter().map(|s| c.state(s, name, &targets)).collect());
         self.scopes.pop();
-        ParserBody { locals, states, start }
+        let body = ParserBody { locals, states, start };
+        if body.states.len() == first.len() && !reaches_end(&body) {
+            let text = format!("parser `{}` never reaches `accept` or `reject`", name.text);
+            self.report(
+                Diagnostic::error("unreachable", name.span, text)
+                    .note("every way from `start` goes round in a circle"),
+            );
+        }
+        body
     }
 
     fn state(&mut self, state: &ast::State, parser: &ast::Ident, targets: &HashMap<String, Target>) -> State {
@@ -162,4 +170,32 @@ impl Checker {
         )));
         Target::Reject
     }
+}
+
+/// Whether a parser can end: a way from `start` to `accept` or `reject`, be it that of a select where no case fits.
+fn reaches_end(body: &ParserBody) -> bool {
+    let mut seen = vec![false; body.states.len()];
+    let mut open = vec![body.start as usize];
+    while let Some(i) = open.pop() {
+        let Some(state) = body.states.get(i) else { return true };
+        if std::mem::replace(&mut seen[i], true) {
+            continue;
+        }
+        let targets: Vec<Target> = match &state.transition {
+            Transition::Direct(target, _) => vec![*target],
+            Transition::Select { cases, .. } => {
+                if !cases.iter().any(|c| c.keysets.iter().all(|k| matches!(k, KeySet::Any))) {
+                    return true;
+                }
+                cases.iter().map(|c| c.target).collect()
+            }
+        };
+        for target in targets {
+            match target {
+                Target::State(next) => open.push(next as usize),
+                Target::Accept | Target::Reject => return true,
+            }
+        }
+    }
+    false
 }

@@ -44,6 +44,7 @@ impl Checker {
 
     fn table_inside(&mut self, decl: &ast::Decl, table: &ast::TableDecl) -> Option<TableId> {
         self.check_duplicate_properties(table);
+        self.check_order(table);
         self.check_name_annotation(&decl.annotations);
         let mut draft = Draft {
             name: table.name.text.clone(),
@@ -57,6 +58,18 @@ impl Checker {
             match &property.kind {
                 TablePropertyKind::Key(elements) => {
                     draft.has_key = true;
+                    for element in elements {
+                        if let ast::ExprKind::Path(path) = &element.expr.kind
+                            && path.name.text == draft.name
+                            && !path.global
+                        {
+                            let text = format!("key `{}` names the table that it is the key of", draft.name);
+                            self.report(
+                                Diagnostic::error("table", element.expr.span, text)
+                                    .related(table.name.span, "the table has this name from here on"),
+                            );
+                        }
+                    }
                     draft.keys = elements.iter().map(|e| self.key(e)).collect();
                 }
                 TablePropertyKind::Actions(actions) => {
@@ -239,15 +252,29 @@ impl Checker {
         }
     }
 
+    /// `default_action` names an action of the list, and entries have the keys: these come first.
+    fn check_order(&mut self, table: &ast::TableDecl) {
+        let place = |wanted: &str| table.properties.iter().position(|p| property_name(p) == wanted);
+        for (later, earlier) in [("default_action", "actions"), ("entries", "key"), ("entries", "actions")] {
+            if let (Some(later_at), Some(earlier_at)) = (place(later), place(earlier))
+                && later_at < earlier_at
+            {
+                let (at, after) = (table.properties[later_at].span, table.properties[earlier_at].span);
+                let text = format!("`{later}` of table `{}` stands before `{earlier}`", table.name.text);
+                self.report(
+                    Diagnostic::error("table", at, text)
+                        .related(after, format!("`{earlier}` is here"))
+                        .note(format!("move it below `{earlier}`, which it refers to")),
+                );
+                return;
+            }
+        }
+    }
+
     fn check_duplicate_properties(&mut self, table: &ast::TableDecl) {
         let mut first: HashMap<&str, Span> = HashMap::new();
         for property in &table.properties {
-            let name = match &property.kind {
-                TablePropertyKind::Key(_) => "key",
-                TablePropertyKind::Actions(_) => "actions",
-                TablePropertyKind::Entries(_) => "entries",
-                TablePropertyKind::Custom(name, _) => &name.text,
-            };
+            let name = property_name(property);
             if let Some(earlier) = first.insert(name, property.span) {
                 self.report(
                     Diagnostic::error(
@@ -300,7 +327,19 @@ impl Checker {
                 self.report(problem);
                 String::new()
             }
-            None => self.key_name(&element.expr, &expr),
+            None => {
+                if !has_plain_name(&element.expr) && !is_poison(&expr.ty) {
+                    self.report(
+                        Diagnostic::error(
+                            "table",
+                            element.expr.span,
+                            "this key has no name for the control plane",
+                        )
+                        .note("give an expression one: `… : exact @name(\"…\");`"),
+                    );
+                }
+                self.key_name(&element.expr, &expr)
+            }
         };
         Key {
             expr,
@@ -475,6 +514,7 @@ impl Checker {
         }
         let id = match self.scopes.lookup("NoAction", true).map(|b| &b.symbol) {
             Some(Symbol::Action(id)) if self.prog.actions[id.index()].params.is_empty() => *id,
+            Some(Symbol::Poison) => return ActionRef { action: ActionId(0), args: Vec::new(), span },
             Some(_) => {
                 self.report(
                     Diagnostic::error("table", span, format!("table `{}` has no default action", draft.name))
@@ -485,18 +525,13 @@ impl Checker {
                 return ActionRef { action: ActionId(0), args: Vec::new(), span };
             }
             None => {
-                // A program without core.p4.
-                let id = ActionId(self.prog.actions.len() as u32);
-                self.prog.actions.push(Action {
-                    name: "NoAction".into(),
-                    control_name: "NoAction".into(),
-                    params: Vec::new(),
-                    body: Vec::new(),
-                    annotations: Vec::new(),
-                    span,
-                });
-                self.scopes.bind_global("NoAction", Symbol::Action(id), span);
-                id
+                self.report(
+                    Diagnostic::error("table", span, format!("table `{}` has no default action", draft.name))
+                        .note("it would be the action `NoAction`, which is not declared: `#include <core.p4>` does"),
+                );
+                // Once is enough.
+                self.scopes.bind_global("NoAction", Symbol::Poison, span);
+                return ActionRef { action: ActionId(0), args: Vec::new(), span };
             }
         };
         let default = ActionRef { action: id, args: Vec::new(), span };
@@ -822,6 +857,33 @@ impl Checker {
             }
             table.entries[i].priority = Some(priority.clone());
         }
+    }
+}
+
+fn property_name(property: &ast::TableProperty) -> &str {
+    match &property.kind {
+        TablePropertyKind::Key(_) => "key",
+        TablePropertyKind::Actions(_) => "actions",
+        TablePropertyKind::Entries(_) => "entries",
+        TablePropertyKind::Custom(name, _) => &name.text,
+    }
+}
+
+/// Whether the control plane can name a key by its source: a path of fields and constant elements, a slice of one, one
+/// with a mask, a call without arguments.
+fn has_plain_name(expr: &ast::Expr) -> bool {
+    match &expr.kind {
+        ast::ExprKind::Path(_) | ast::ExprKind::Type(_) | ast::ExprKind::This => true,
+        ast::ExprKind::Int(_) | ast::ExprKind::Bool(_) => true,
+        ast::ExprKind::Member(base, _) => has_plain_name(base),
+        ast::ExprKind::Index(base, index) => has_plain_name(base) && has_plain_name(index),
+        ast::ExprKind::Slice(base, hi, lo) => [base, hi, lo].iter().all(|e| has_plain_name(e)),
+        ast::ExprKind::PlusSlice(base, lo, width) => [base, lo, width].iter().all(|e| has_plain_name(e)),
+        ast::ExprKind::Binary(ast::BinaryOp::BitAnd, a, b) => has_plain_name(a) && has_plain_name(b),
+        ast::ExprKind::Call(callee, types, args) => {
+            types.is_empty() && args.is_empty() && has_plain_name(callee)
+        }
+        _ => false,
     }
 }
 

@@ -53,7 +53,20 @@ impl Checker {
     fn type_kind(&mut self, ty: &ast::TypeRef, missing: Missing) -> Type {
         match &ty.kind {
             TypeKind::Bool => Type::Bool,
-            TypeKind::Error => Type::Error,
+            TypeKind::Error => {
+                if self.prog.errors.is_empty() && !self.error_type_reported {
+                    self.error_type_reported = true;
+                    self.report(
+                        Diagnostic::error(
+                            "unknown-name",
+                            ty.span,
+                            "`error` has no members: the program declares none",
+                        )
+                        .note("`#include <core.p4>` declares `error.NoError` and others"),
+                    );
+                }
+                Type::Error
+            }
             TypeKind::MatchKind => Type::MatchKind,
             TypeKind::String => Type::String,
             TypeKind::Void => Type::Void,
