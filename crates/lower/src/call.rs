@@ -13,7 +13,7 @@ use p4jet_syntax::span::Span;
 
 use crate::arch::{Arg, ExternCall};
 use crate::build;
-use crate::context::{Binding, Flow, GLOBAL, Jump, Kind, Lowered, Lowerer, ObjectId, full_name};
+use crate::context::{Binding, Flow, GLOBAL, Jump, Kind, Lowered, Lowerer, ObjectId, ScopeId, full_name};
 use crate::object::{BlockDecl, Object};
 use crate::place::Place;
 use crate::survey::has_effects;
@@ -52,7 +52,7 @@ impl Lowerer<'_> {
             Callee::Function(id) => {
                 let function = &p.functions[id.index()];
                 if function.body.is_some() {
-                    return self.call_function(function, call);
+                    return self.call_function(function, GLOBAL, call);
                 }
                 let type_args: Vec<Type> = call.type_args.iter().map(|t| self.ty(t)).collect();
                 let own = (&function.type_params[..], &type_args[..]);
@@ -396,9 +396,14 @@ impl Lowerer<'_> {
     // -----------------------------------------------------------------------------------------------------------------
     // Functions and actions
 
-    fn call_function(&mut self, function: &typed::Function, call: &Call) -> Lowered<Value> {
+    fn call_function(
+        &mut self,
+        function: &typed::Function,
+        parent: ScopeId,
+        call: &Call,
+    ) -> Lowered<Value> {
         let args = self.args(&function.params, &call.args)?;
-        let scope = self.new_scope(GLOBAL, function.name.clone(), false);
+        let scope = self.new_scope(parent, function.name.clone(), false);
         let types: Vec<Type> = call.type_args.iter().map(|t| self.ty(t)).collect();
         self.scope_mut(scope).types = function.type_params.iter().copied().zip(types).collect();
         let Some(body) = &function.body else { return self.bug(call.span, "an extern function inlined") };
@@ -549,10 +554,17 @@ impl Lowerer<'_> {
             Object::PacketOut => return self.packet_out(&method.name, call),
             _ => {}
         }
-        let object_args = match self.extern_object(object) {
-            Some(object) => object.type_args.clone(),
-            None => return self.bug(call.span, "a method of something that is no extern"),
+        let Some(instance) = self.extern_object(object) else {
+            return self.bug(call.span, "a method of something that is no extern");
         };
+        let (object_args, scope) = (instance.type_args.clone(), instance.scope);
+        if method.is_abstract {
+            let named = |f: &&typed::FunctionId| self.program.functions[f.index()].name == method.name;
+            let Some(id) = instance.methods.iter().find(named) else {
+                return self.bug(call.span, "an abstract method without implementation");
+            };
+            return self.call_function(&self.program.functions[id.index()], scope, call);
+        }
         let type_args: Vec<Type> = call.type_args.iter().map(|t| self.ty(t)).collect();
         let types =
             [(&declaration.type_params[..], &object_args[..]), (&method.type_params[..], &type_args[..])];

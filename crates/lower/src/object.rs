@@ -65,6 +65,10 @@ pub struct ExternObject {
     pub state: Option<ir::InstanceId>,
     /// State that lives as long as the packet.
     pub packet_state: Option<ir::FieldId>,
+    /// Implementations of its abstract methods.
+    pub(crate) methods: Vec<typed::FunctionId>,
+    /// Where it is declared: what the implementations see.
+    pub(crate) scope: ScopeId,
 }
 
 /// An instance of a package.
@@ -140,9 +144,6 @@ impl<'a> Lowerer<'a> {
     /// Makes the object of an instance declared in the scope at hand.
     pub(crate) fn declare(&mut self, id: typed::InstanceId) -> Lowered<ObjectId> {
         let instance = &self.program.instances[id.index()];
-        if !instance.methods.is_empty() {
-            return self.unsupported(instance.span, "implementations of abstract methods");
-        }
         if let Type::Stack(..) = instance.ty {
             return self.unsupported(instance.span, "arrays of objects");
         }
@@ -155,6 +156,10 @@ impl<'a> Lowerer<'a> {
         let sites = self.apply_sites.get(&id).copied().unwrap_or(0);
         let object = self.make(&ty, instance.constructor, &instance.args, name, sites <= 1, instance.span)?;
         let scope = self.scope;
+        if let Object::Extern(object) = &mut self.objects[object.0 as usize] {
+            object.methods = instance.methods.clone();
+            object.scope = scope;
+        }
         self.scope_mut(scope).instances.insert(id, object);
         Ok(object)
     }
@@ -214,8 +219,15 @@ impl<'a> Lowerer<'a> {
                     span,
                     state: None,
                     packet_state: None,
+                    methods: Vec::new(),
+                    scope: self.scope,
                 };
                 let id = self.add_object(Object::Extern(object));
+                // An extern of nothing but methods that the program implements is no architecture's.
+                let methods = &p.externs[ext.index()].methods;
+                if !methods.is_empty() && methods.iter().all(|m| m.is_abstract) {
+                    return Ok(id);
+                }
                 let arch = self.arch;
                 let outer = std::mem::replace(&mut self.span, span);
                 let result = arch.construct(self, id);
