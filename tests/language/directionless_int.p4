@@ -1,4 +1,5 @@
-// P4_16 "calling convention": a directionless parameter of a control is known at compile time, so it may be an `int`.
+// P4_16 "calling convention" and "parameterization": directionless and constructor parameters are known at compile time, so
+// they may be `int`s.
 #include "include/v1.p4"
 
 header data_t {
@@ -12,7 +13,7 @@ header data_t {
 control Scale(int factor, inout bit<8> v)(int add, int shift) {
     apply {
         v = (bit<8>)(v * factor) + (add * 2 - 1);
-        v = v + (1 << shift);
+        v = v + (1 << shift) + (bit<8>)(add / 2);
     }
 }
 

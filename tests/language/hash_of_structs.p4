@@ -30,7 +30,7 @@ control C(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
         hash(y, HashAlgorithm.crc16, 16w0, p, 32w65536);
         hash(z, HashAlgorithm.crc16, 16w0, { p.pair, h.d.c }, 32w65536);
         h.d.same = x == y && y == z ? 8w1 : 0;
-        // the empty list's CRC is 0
+        // the CRC of a zero byte is 0
         hash(x, HashAlgorithm.crc16, 16w5, { h.d.a - h.d.a }, 32w65536);
         h.d.b = x;
     }

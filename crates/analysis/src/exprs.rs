@@ -812,7 +812,8 @@ impl Checker {
                 // The specification has division of `int` only. Programs rely on what p4c takes: `bit<W>` too.
                 let known = is_value(&left) && is_value(&right);
                 if matches!(op, BinaryOp::Div | BinaryOp::Mod) && !known {
-                    if !matches!(ty, Type::Bit(_)) {
+                    let late = ty != Type::Integer || !self.compile_time(&left) || !self.compile_time(&right);
+                    if late && !matches!(ty, Type::Bit(_)) {
                         let shown = self.show(&ty);
                         self.report(
                             Diagnostic::error("operator", span, format!("`{sign}` of {shown} values")).note(

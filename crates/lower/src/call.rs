@@ -396,12 +396,7 @@ impl Lowerer<'_> {
     // -----------------------------------------------------------------------------------------------------------------
     // Functions and actions
 
-    fn call_function(
-        &mut self,
-        function: &typed::Function,
-        parent: ScopeId,
-        call: &Call,
-    ) -> Lowered<Value> {
+    fn call_function(&mut self, function: &typed::Function, parent: ScopeId, call: &Call) -> Lowered<Value> {
         let args = self.args(&function.params, &call.args)?;
         let scope = self.new_scope(parent, function.name.clone(), false);
         let types: Vec<Type> = call.type_args.iter().map(|t| self.ty(t)).collect();

@@ -8,6 +8,7 @@ use num_traits::{ToPrimitive, Zero};
 use p4jet_analysis::typed::{self, ExprKind, Type};
 use p4jet_ir::{BinaryOp as Op, Expr, Terminator};
 use p4jet_syntax::ast::{BinaryOp, StructKind, UnaryOp};
+use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 
 use crate::build;
@@ -266,6 +267,10 @@ impl Lowerer<'_> {
             BinaryOp::Le => return truth(x <= y),
             BinaryOp::Gt => return truth(x > y),
             BinaryOp::Ge => return truth(x >= y),
+            BinaryOp::Div | BinaryOp::Mod => {
+                let text = "division by zero";
+                return Err(self.report(Diagnostic::error("operator", span, text)));
+            }
             _ => return self.bug(span, format!("operator {op:?} on compile-time values")),
         }))
     }
@@ -344,7 +349,7 @@ impl Lowerer<'_> {
                         Ok(Value::Integer(build::signed(&value, width)))
                     }
                     Expr::Const { value, .. } => Ok(Value::Integer(value.into())),
-_ => self.unsupported(span, "this `int` that is known only at run time"),
+                    _ => self.unsupported(span, "this `int` that is known only at run time"),
                 },
             },
             Value::Struct(parts) => {
