@@ -213,8 +213,7 @@ impl Compiled {
             sites: sites.calls,
             copies: CopyLayout::new(&flow, &layout, sites.copies),
             phv_stride: layout.stride as usize,
-            // Emits in loops stop at the maximum, those after them come on top.
-            scratch_bytes: 2 * program.emitted_bytes_max() as usize + 64,
+            scratch_bytes: program.emitted_bytes_max() as usize + 64,
             instances: program.instances.len(),
             listing,
         })

@@ -170,7 +170,7 @@ impl Lowerer<'_> {
     /// Emits a header.
     pub(crate) fn emit_bits(&mut self, id: HeaderId) -> Lowered<()> {
         let Some(bits) = self.bit_cursor else {
-            self.emit_header(id);
+            self.emit(Op::Emit { header: id });
             return Ok(());
         };
         let header = self.ir.headers[id.index()].clone();
@@ -184,7 +184,7 @@ impl Lowerer<'_> {
             let cond = build::eq(Expr::Field(bits.count), build::zero(3));
             cx.terminate(Terminator::If { cond, then: on_boundary, otherwise: between });
             cx.enter(on_boundary);
-            cx.emit_header(id);
+            cx.emit(Op::Emit { header: id });
             cx.goto(join);
             cx.enter(between);
             cx.append(&header, bits);
@@ -217,7 +217,7 @@ impl Lowerer<'_> {
         self.set(value, build::binary(BinaryOp::ShrU, Expr::Field(all), rest.clone()));
         let padding = build::resize(&self.ir, rest.clone(), 32);
         self.set(length, build::binary(BinaryOp::Sub, total, padding));
-        self.emit_header(out);
+        self.emit(Op::Emit { header: out });
         let low = build::slice(&self.ir, Expr::Field(all), 6, 0);
         let mask = build::not(build::binary(BinaryOp::Shl, Expr::constant(0x7fu32, 7), rest.clone()));
         self.set(bits.waiting, build::binary(BinaryOp::And, low, mask));
@@ -248,7 +248,7 @@ impl Lowerer<'_> {
             let zeros = build::binary(BinaryOp::Sub, Expr::constant(8u32, 8), count);
             cx.set(value, build::binary(BinaryOp::Shl, filled, zeros));
             cx.set(length, Expr::constant(8u32, 32));
-            cx.emit_header(out);
+            cx.emit(Op::Emit { header: out });
             cx.set(bits.waiting, build::zero(7));
             cx.set(bits.count, build::zero(3));
             Ok(())

@@ -189,12 +189,8 @@ pub struct Lowerer<'a> {
     pub(crate) local_actions: HashSet<typed::ActionId>,
     /// Whether the code at hand runs at most once per packet, so that fresh storage is known to be 0.
     pub(crate) runs_once: bool,
-    /// Whether the code at hand stands in a loop.
-    pub(crate) in_loop: bool,
     /// Whether the code at hand is that of an action that tables run.
     pub(crate) in_table_action: bool,
-    /// Bytes that the deparser's loops have appended to the output.
-    pub(crate) loop_bytes: Option<FieldId>,
     /// Whether a header that is no whole number of bytes is extracted or emitted.
     pub(crate) needs_bits: bool,
     /// What counts bits then.
@@ -258,9 +254,7 @@ impl<'a> Lowerer<'a> {
             apply_sites: crate::survey::apply_sites(program),
             local_actions: crate::survey::local_actions(program),
             runs_once: false,
-            in_loop: false,
             in_table_action: false,
-            loop_bytes: None,
             needs_bits: false,
             bit_cursor: None,
             member_action: None,

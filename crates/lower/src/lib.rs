@@ -23,8 +23,6 @@
 //! A parser state that may come back to itself without extracting is visited at most [`STATE_VISITS_MAX`] times; a loop
 //! turns at most [`LOOP_TURNS_MAX`] times. Then the parser rejects with `ParserTimeout`, the loop drops the packet.
 //!
-//! Emits in loops append at most [`p4jet_ir::LOOP_EMIT_BYTES_MAX`] bytes; then the packet is dropped.
-//!
 //! Inlining may double a program with each level of calls: one that grows beyond [`PROGRAM_SIZE_MAX`] is refused.
 
 mod arch;

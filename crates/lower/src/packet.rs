@@ -1,7 +1,7 @@
 //! `packet_in` and `packet_out` of core.p4.
 
 use p4jet_analysis::typed::{self, Call, ExprKind, Type};
-use p4jet_ir::{BinaryOp, Expr, HeaderId, Intrinsic, LOOP_EMIT_BYTES_MAX, Op};
+use p4jet_ir::{Expr, HeaderId, Intrinsic};
 use p4jet_syntax::ast::StructKind;
 use p4jet_syntax::span::Span;
 
@@ -153,33 +153,6 @@ impl Lowerer<'_> {
         let storage = self.local(&ty, "$emitted", e.span)?;
         self.assign_storage(&storage, value);
         Ok(Place::Storage(storage))
-    }
-
-    /// Emits a header of whole bytes.
-    pub(crate) fn emit_header(&mut self, id: HeaderId) {
-        if self.in_loop {
-            self.count_loop_bytes(id);
-        }
-        self.emit(Op::Emit { header: id });
-    }
-
-    /// Before an emit in a loop: drops the packet if the loops of the deparser would append more than the IR allows.
-    fn count_loop_bytes(&mut self, id: HeaderId) {
-        let count = match self.loop_bytes {
-            Some(field) => field,
-            None => {
-                let field = self.temporary(32);
-                self.loop_bytes = Some(field);
-                field
-            }
-        };
-        let valid = Expr::Field(self.ir.headers[id.index()].valid);
-        let bytes = Expr::constant(self.ir.header_bits_max(id).div_ceil(8), 32);
-        let appended = build::select(valid, bytes, build::zero(32));
-        self.set(count, build::binary(BinaryOp::Add, Expr::Field(count), appended));
-        let limit = Expr::constant(LOOP_EMIT_BYTES_MAX, 32);
-        let too_long = build::binary(BinaryOp::LtU, limit, Expr::Field(count));
-        self.drop_when(too_long, "deparser's loops emit too much");
     }
 
     /// P4_16 "deparsing": headers if valid; structs, stacks and unions member by member.

@@ -178,7 +178,6 @@ impl Lowerer<'_> {
         self.goto(head);
         self.enter(head);
         let once = std::mem::replace(&mut self.runs_once, false);
-        let outer = std::mem::replace(&mut self.in_loop, true);
         let result = self.scalar(cond).and_then(|cond| {
             self.terminate(Terminator::If { cond, then: inside, otherwise: after });
             self.enter(inside);
@@ -193,7 +192,6 @@ impl Lowerer<'_> {
             result
         });
         self.runs_once = once;
-        self.in_loop = outer;
         self.enter(after);
         result
     }
@@ -286,9 +284,7 @@ impl Lowerer<'_> {
         }
         self.assign_storage(variable, Value::Scalar(Expr::Field(at)));
         self.flow.loops.push((next, after));
-        let outer = std::mem::replace(&mut self.in_loop, true);
         let result = self.stmts(body);
-        self.in_loop = outer;
         self.flow.loops.pop();
         self.goto(next);
         self.enter(next);

@@ -436,7 +436,6 @@ impl Lowerer<'_> {
 
         // Tables may be applied several times.
         let runs_once = std::mem::replace(&mut self.runs_once, false);
-        let in_loop = std::mem::replace(&mut self.in_loop, false);
         let in_table_action = std::mem::replace(&mut self.in_table_action, true);
         let outer_span = std::mem::replace(&mut self.span, declaration.span);
         let flow = Flow { ret: Jump::Return, result: None, exit: Jump::Exit, loops: Vec::new() };
@@ -449,7 +448,6 @@ impl Lowerer<'_> {
             cx.inline_action(id, args)
         });
         self.runs_once = runs_once;
-        self.in_loop = in_loop;
         self.in_table_action = in_table_action;
         self.span = outer_span;
         self.ir.actions[ir_id.index()].body = body?;
