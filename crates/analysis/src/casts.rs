@@ -6,7 +6,7 @@ use crate::infer::{POISON, is_poison};
 use crate::typed::*;
 use crate::types::short;
 use num_bigint::BigInt;
-use num_traits::{One, Zero};
+use num_traits::{One, Signed, Zero};
 use p4jet_syntax::ast::StructKind;
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
@@ -156,8 +156,9 @@ impl Checker {
         if !fits(&value, target) {
             let wrapped = wrap(&value, target);
             let shown = self.show(target);
+            let negative = value.is_negative() && !matches!(self.base(target), Type::Int(_));
             self.report(Diagnostic::warning(
-                "overflow",
+                if negative { "mismatch" } else { "overflow" },
                 span,
                 format!("{} does not fit into {shown} and becomes {}", short(&value), short(&wrapped)),
             ));

@@ -1,7 +1,7 @@
 //! The state of an analysis, and the small helpers that all rules share.
 
 use crate::infer::POISON;
-use crate::scopes::{Scopes, Symbol};
+use crate::scopes::{Noticed, Scopes, Symbol};
 use crate::suggest;
 use crate::typed::*;
 use p4jet_syntax::ast;
@@ -104,6 +104,8 @@ pub(crate) struct Checker {
     pub(crate) overloads: HashMap<(u8, u32), Vec<Overload>>,
     /// Collects the parameters that `_` makes in a declaration's types; `None` where `_` is no type.
     pub(crate) dont_care_params: Option<Vec<TypeParamId>>,
+    /// Names declared `@deprecated`, by their places, with what the annotation says.
+    pub(crate) deprecated: HashMap<Span, String>,
 }
 
 /// A parser, control or package that shares its name with others.
@@ -144,11 +146,12 @@ impl Checker {
             own_match_kinds: Vec::new(),
             overloads: HashMap::new(),
             dont_care_params: None,
+            deprecated: HashMap::new(),
         }
     }
 
-    pub(crate) fn finish(self) -> (Program, Vec<Diagnostic>) {
-        (self.prog, self.diagnostics)
+    pub(crate) fn finish(self) -> (Program, Vec<Diagnostic>, Noticed) {
+        (self.prog, self.diagnostics, self.scopes.finish())
     }
 
     /// Reports an error or warning.
@@ -250,7 +253,9 @@ impl Checker {
         wanted: impl Fn(&Symbol) -> bool,
     ) -> Option<Symbol> {
         if let Some(binding) = self.scopes.lookup(&path.name.text, path.global) {
-            return Some(binding.symbol.clone());
+            let (symbol, declared) = (binding.symbol.clone(), binding.span);
+            self.warn_if_deprecated(&path.name, declared);
+            return Some(symbol);
         }
         let names = match path.global {
             true => self.scopes.global_names(wanted),
@@ -269,6 +274,17 @@ impl Checker {
         }
         self.report(diagnostic);
         None
+    }
+
+    /// Warns of a use of something declared `@deprecated("…")`.
+    fn warn_if_deprecated(&mut self, name: &ast::Ident, declared: Span) {
+        let Some(why) = self.deprecated.get(&declared) else { return };
+        let mut diagnostic =
+            Diagnostic::warning("deprecated", name.span, format!("`{}` is deprecated", name.text));
+        if !why.is_empty() {
+            diagnostic = diagnostic.note(why.clone());
+        }
+        self.report(diagnostic);
     }
 
     /// Adds where `name` is declared.

@@ -54,6 +54,15 @@ impl Checker {
 
     fn top_level(&mut self, decl: &ast::Decl) {
         self.annotations(&decl.annotations);
+        if decl.annotations.iter().any(|a| a.name.text == "deprecated")
+            && let Some(name) = declared_name(&decl.kind)
+        {
+            let why = match text_annotation(&decl.annotations, "deprecated") {
+                Some(Ok(text)) => text,
+                _ => String::new(),
+            };
+            self.deprecated.insert(name.span, why);
+        }
         match &decl.kind {
             DeclKind::Const(c) => self.constant(c),
             DeclKind::Instance(instance) => {
@@ -154,6 +163,10 @@ impl Checker {
                 self.prog.constants.entry(decl.name.text.clone()).or_insert_with(|| number.clone());
             }
             self.declare(&decl.name, Symbol::Const(value));
+            if calls_static_assert(&decl.value) {
+                // It is there for its declaration.
+                self.scopes.lookup(&decl.name.text, false);
+            }
         }
     }
 
@@ -475,9 +488,9 @@ impl Checker {
         if named {
             // Visible inside, so that recursion gets an error of its own.
             let span = f.proto.name.span;
-            if self.scopes.lookup(&f.proto.name.text, false).is_none() {
+            if !self.scopes.knows(&f.proto.name.text) {
                 self.scopes.push();
-                self.scopes.bind(&f.proto.name.text, Symbol::Functions(vec![id]), span);
+                self.scopes.bind_self(&f.proto.name.text, Symbol::Functions(vec![id]), span);
             } else {
                 self.scopes.push();
             }
@@ -562,8 +575,8 @@ impl Checker {
         }
         self.open.push(Open::Action(id));
         self.scopes.push();
-        if self.scopes.lookup(&a.name.text, false).is_none() {
-            self.scopes.bind(&a.name.text, Symbol::Action(id), a.name.span);
+        if !self.scopes.knows(&a.name.text) {
+            self.scopes.bind_self(&a.name.text, Symbol::Action(id), a.name.span);
             self.scopes.push();
         } else {
             self.scopes.push();
@@ -1050,6 +1063,29 @@ fn block_key(symbol: &Symbol) -> Option<(u8, u32)> {
         Symbol::Package(id) => Some((2, id.0)),
         _ => None,
     }
+}
+
+/// The name of a declaration that makes one, apart from functions, of which several may have it.
+fn declared_name(kind: &DeclKind) -> Option<&ast::Ident> {
+    Some(match kind {
+        DeclKind::Const(c) => &c.name,
+        DeclKind::Instance(i) => &i.name,
+        DeclKind::Extern(e) => &e.name,
+        DeclKind::Action(a) => &a.name,
+        DeclKind::Parser(p) => &p.name,
+        DeclKind::Control(c) => &c.name,
+        DeclKind::Package(p) => &p.name,
+        DeclKind::Struct(s) => &s.name,
+        DeclKind::Enum(e) => &e.name,
+        DeclKind::Typedef(t) => &t.name,
+        _ => return None,
+    })
+}
+
+/// `const bool x = static_assert(…);`
+fn calls_static_assert(value: &ast::Expr) -> bool {
+    let ast::ExprKind::Call(callee, ..) = &value.kind else { return false };
+    matches!(&callee.kind, ast::ExprKind::Path(path) if path.name.text == "static_assert")
 }
 
 /// The text of `@name("…")` and the like.

@@ -184,7 +184,7 @@ impl Checker {
                     && x > y
                 {
                     let text = format!("the range {x} .. {y} is empty: nothing matches it");
-                    self.report(Diagnostic::warning("keyset", expr.span, text));
+                    self.report(Diagnostic::warning("invalid", expr.span, text));
                 }
                 Some(KeySet::Range(a, b))
             }

@@ -21,6 +21,7 @@
 //! | `parsers` | states, transitions |
 //! | `keysets` | key sets of selects and entries |
 //! | `decls` | everything that has a name |
+//! | `warnings` | what is legal and likely a mistake |
 //!
 //! A wrong part of a program gets the internal type `infer::POISON`, which agrees with everything, so that one mistake
 //! makes one error.
@@ -44,6 +45,7 @@ mod suggest;
 mod tables;
 pub mod typed;
 mod types;
+pub mod warnings;
 
 use p4jet_syntax::ast;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
@@ -71,9 +73,14 @@ pub fn analyse(program: &ast::Program, sources: SourceMap) -> (Option<typed::Pro
     let run = || {
         let mut checker = check::Checker::new(sources);
         checker.program(program);
-        checker.finish()
+        let (typed, mut diagnostics, noticed) = checker.finish();
+        let failed = diagnostics.iter().any(|d| d.severity == Severity::Error);
+        if !failed {
+            warnings::add(&mut diagnostics, &typed, program, noticed);
+        }
+        (typed, diagnostics, failed)
     };
-    let (typed, mut diagnostics) = std::thread::scope(|scope| {
+    let (typed, mut diagnostics, failed) = std::thread::scope(|scope| {
         std::thread::Builder::new()
             .name("analysis".into())
             .stack_size(STACK_BYTES)
@@ -82,7 +89,6 @@ pub fn analyse(program: &ast::Program, sources: SourceMap) -> (Option<typed::Pro
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
-    let failed = diagnostics.iter().any(|d| d.severity == Severity::Error);
     diagnostics.dedup_by(|a, b| a.span == b.span && a.message == b.message);
     (if failed { None } else { Some(typed) }, diagnostics)
 }

@@ -88,21 +88,9 @@ impl Checker {
                     shapes.push(self.select_key(typed, &mut values));
                 }
                 let mut done = Vec::with_capacity(cases.len());
-                let mut rest_unreachable = false;
                 for case in cases {
-                    if rest_unreachable {
-                        self.report(Diagnostic::warning(
-                            "unreachable",
-                            case.span,
-                            "this case is never reached: an earlier one takes every value",
-                        ));
-                        rest_unreachable = false;
-                    }
                     let target = self.target(&case.state, parser, targets);
                     let Some(keysets) = self.keyset(&case.keyset, &shapes, "this `select`") else { continue };
-                    if matches!(case.keyset.kind, ast::ExprKind::Default | ast::ExprKind::DontCare) {
-                        rest_unreachable = true;
-                    }
                     done.push(SelectCase { keysets, target, span: case.span });
                 }
                 Transition::Select { keys: values, cases: done, span: *span }

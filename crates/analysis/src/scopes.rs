@@ -2,6 +2,7 @@
 
 use crate::typed::*;
 use p4jet_syntax::span::Span;
+use std::cell::Cell;
 use std::collections::HashMap;
 
 /// What a name means.
@@ -77,17 +78,39 @@ impl Symbol {
 pub(crate) struct Binding {
     pub(crate) symbol: Symbol,
     pub(crate) span: Span,
+    /// Whether anything looked it up.
+    used: Cell<bool>,
+}
+
+/// A name that was declared where another one was in force.
+#[derive(Debug)]
+pub(crate) struct Shadowing {
+    pub(crate) name: String,
+    pub(crate) symbol: Symbol,
+    pub(crate) span: Span,
+    /// Where the hidden one is declared, and what it is.
+    pub(crate) hidden: (Span, &'static str),
+}
+
+/// What the scopes noticed that is legal but doubtful.
+#[derive(Debug, Default)]
+pub(crate) struct Noticed {
+    /// Names that nothing used.
+    pub(crate) unused: Vec<(String, Binding)>,
+    /// Names that hide others.
+    pub(crate) shadowing: Vec<Shadowing>,
 }
 
 /// The stack of scopes; the first is the top level.
 #[derive(Debug)]
 pub(crate) struct Scopes {
     frames: Vec<HashMap<String, Binding>>,
+    noticed: Noticed,
 }
 
 impl Scopes {
     pub(crate) fn new() -> Self {
-        Scopes { frames: vec![HashMap::new()] }
+        Scopes { frames: vec![HashMap::new()], noticed: Noticed::default() }
     }
 
     pub(crate) fn push(&mut self) {
@@ -96,13 +119,37 @@ impl Scopes {
 
     pub(crate) fn pop(&mut self) {
         debug_assert!(self.frames.len() > 1, "the top level stays");
-        self.frames.pop();
+        self.leave();
+    }
+
+    /// Leaves the top level too, and tells what was noticed.
+    pub(crate) fn finish(mut self) -> Noticed {
+        while !self.frames.is_empty() {
+            self.leave();
+        }
+        self.noticed
+    }
+
+    fn leave(&mut self) {
+        let frame = self.frames.pop().unwrap_or_default();
+        self.noticed.unused.extend(frame.into_iter().filter(|(_, binding)| !binding.used.get()));
     }
 
     /// The meaning of a name here; with `global`, of `.name`.
     pub(crate) fn lookup(&self, name: &str, global: bool) -> Option<&Binding> {
+        let binding = self.find(name, global)?;
+        binding.used.set(true);
+        Some(binding)
+    }
+
+    /// Whether a name means anything here; asking does not use it.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.find(name, false).is_some()
+    }
+
+    fn find(&self, name: &str, global: bool) -> Option<&Binding> {
         if global {
-            return self.frames[0].get(name);
+            return self.frames.first()?.get(name);
         }
         self.frames.iter().rev().find_map(|frame| frame.get(name))
     }
@@ -114,14 +161,30 @@ impl Scopes {
 
     /// Gives a name its meaning in the innermost scope.
     pub(crate) fn bind(&mut self, name: &str, symbol: Symbol, span: Span) {
+        if let Some((frame, outer)) = self.frames.split_last_mut() {
+            if let Some(hidden) = outer.iter().rev().find_map(|frame| frame.get(name)) {
+                self.noticed.shadowing.push(Shadowing {
+                    name: name.to_owned(),
+                    symbol: symbol.clone(),
+                    span,
+                    hidden: (hidden.span, hidden.symbol.describe()),
+                });
+            }
+            let used = frame.get(name).is_some_and(|earlier| earlier.used.get());
+            frame.insert(name.to_owned(), Binding { symbol, span, used: Cell::new(used) });
+        }
+    }
+
+    /// As [`Scopes::bind`], of a name whose use says nothing: that of a declaration inside itself.
+    pub(crate) fn bind_self(&mut self, name: &str, symbol: Symbol, span: Span) {
         if let Some(frame) = self.frames.last_mut() {
-            frame.insert(name.to_owned(), Binding { symbol, span });
+            frame.insert(name.to_owned(), Binding { symbol, span, used: Cell::new(true) });
         }
     }
 
     /// Gives a name its meaning at the top level.
     pub(crate) fn bind_global(&mut self, name: &str, symbol: Symbol, span: Span) {
-        self.frames[0].insert(name.to_owned(), Binding { symbol, span });
+        self.frames[0].insert(name.to_owned(), Binding { symbol, span, used: Cell::new(true) });
     }
 
     /// All names in force that `wanted` accepts: inner scopes first, sorted within a scope, without the shadowed.

@@ -270,6 +270,12 @@ impl Checker {
         {
             self.error("switch", cases[at].span, "`default` must be the last label of a `switch`");
         }
+        if let Some(last) = cases.last().filter(|case| case.body.is_none()) {
+            self.report(
+                Diagnostic::warning("missing", last.span, "nothing follows the last label of this `switch`")
+                    .note("a label without block falls through to the next; `{}` says that nothing is to be done"),
+            );
+        }
         match value.ty.clone() {
             Type::ActionEnum(table) => self.switch_action(table, cases),
             ty @ (Type::Bit(_) | Type::Int(_) | Type::Enum(_) | Type::Error) => {

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output;
+use crate::warnings::{Levels, WarningArgs};
 use clap::ValueEnum;
 use p4jet_dataplane::{EngineKind, Switch};
 use p4jet_ir::{Op, Program};
@@ -26,6 +27,9 @@ pub struct ProgramArgs {
     /// The architecture; auto takes it from the program.
     #[arg(long, value_name = "ARCH", default_value = "auto")]
     pub arch: String,
+    /// Which warnings count how.
+    #[command(flatten)]
+    pub warnings: WarningArgs,
 }
 
 /// Which executor.
@@ -80,7 +84,7 @@ pub fn compile_text(name: &str, text: &str) -> Result<Compiled, Failure> {
     };
     let start = Instant::now();
     let parsed = p4jet_syntax::parse_text(name, text, &options);
-    analyse(parsed, start, stem(Path::new(name)))?.lower("auto")
+    analyse(parsed, start, stem(Path::new(name)), &Levels::default())?.lower("auto")
 }
 
 /// The program's name for reports.
@@ -99,6 +103,7 @@ pub struct Typed {
 
 /// The front end: reads and types the program of `args`; if it is wrong, the diagnostics go to standard error.
 pub fn front_end(args: &ProgramArgs) -> Result<Typed, Failure> {
+    let levels = args.warnings.levels()?;
     let options = p4jet_syntax::Options {
         include_dirs: args.include.clone(),
         defines: args
@@ -114,13 +119,19 @@ pub fn front_end(args: &ProgramArgs) -> Result<Typed, Failure> {
     let start = Instant::now();
     let parsed = p4jet_syntax::parse_file(&args.program, &options)
         .map_err(|e| Failure::unreadable(&args.program, &e))?;
-    analyse(parsed, start, stem(&args.program))
+    analyse(parsed, start, stem(&args.program), &levels)
 }
 
-fn analyse(parsed: p4jet_syntax::Parsed, start: Instant, name: String) -> Result<Typed, Failure> {
+fn analyse(
+    parsed: p4jet_syntax::Parsed,
+    start: Instant,
+    name: String,
+    levels: &Levels,
+) -> Result<Typed, Failure> {
     let mut times = vec![("parse", start.elapsed())];
     let mut diagnostics = parsed.diagnostics;
     if has_errors(&diagnostics) {
+        levels.apply(&mut diagnostics);
         show(&diagnostics, &parsed.sources);
         return Err(Failure::Reported);
     }
@@ -128,10 +139,16 @@ fn analyse(parsed: p4jet_syntax::Parsed, start: Instant, name: String) -> Result
     let sources = parsed.sources.clone();
     let (typed, more) = p4jet_analysis::analyse(&parsed.program, parsed.sources);
     diagnostics.extend(more);
+    if typed.is_some() {
+        diagnostics.sort_by_key(|d| (d.span.file, d.span.lo));
+    }
+    levels.apply(&mut diagnostics);
     times.push(("analyse", start.elapsed()));
     match typed {
-        Some(typed) => Ok(Typed { typed, warnings: diagnostics, sources, name, times }),
-        None => {
+        Some(typed) if !has_errors(&diagnostics) => {
+            Ok(Typed { typed, warnings: diagnostics, sources, name, times })
+        }
+        _ => {
             show(&diagnostics, &sources);
             Err(Failure::Reported)
         }

@@ -9,6 +9,7 @@ mod output;
 mod run;
 mod test;
 mod trace;
+mod warnings;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

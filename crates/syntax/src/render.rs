@@ -11,12 +11,14 @@ pub fn render(diagnostics: &[Diagnostic], sources: &SourceMap, color: bool) -> S
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut text = String::new();
     for diagnostic in diagnostics {
-        let level = match diagnostic.severity {
-            Severity::Error => Level::ERROR,
-            Severity::Warning => Level::WARNING,
+        let title = match diagnostic.severity {
+            Severity::Error => Level::ERROR.primary_title(diagnostic.message.as_str()),
+            // A warning has a name in the options that disable it, an error has not.
+            Severity::Warning => {
+                Level::WARNING.primary_title(diagnostic.message.as_str()).id(diagnostic.code)
+            }
         };
-        let mut group =
-            level.primary_title(diagnostic.message.as_str()).elements(places(diagnostic, sources));
+        let mut group = title.elements(places(diagnostic, sources));
         for note in &diagnostic.notes {
             group = group.element(Level::NOTE.no_name().message(note.as_str()));
         }

@@ -1,0 +1,970 @@
+//! Reads of what was never written, and accesses to headers that are not valid: an interpretation of parsers, controls
+//! and functions over what is known of each variable, to a fixed point.
+//!
+//! Each parser, control and function is looked at by itself: `in` and `inout` parameters hold values and valid headers,
+//! `out` parameters and variables nothing and invalid ones. Actions are interpreted where they are called, tables run any
+//! of their actions. Parsers, controls, functions and externs that are called read what goes in, and write all that comes
+//! out. `isValid()` is believed where it is tested.
+
+use super::layout::{Kind, Layout, Layouts};
+use super::state::{State, Validity, join};
+use crate::typed::{
+    ActionId, Call, Callee, Collection, Control, Expr, ExprKind, Function, Local, Param, Parser, Program,
+    Stmt, StmtKind, SwitchActionCase, TableId, Target, Transition, Type, VarId,
+};
+use p4jet_syntax::ast::{BinaryOp, Direction, UnaryOp};
+use p4jet_syntax::diagnostic::Diagnostic;
+use p4jet_syntax::span::Span;
+use std::collections::HashSet;
+use std::rc::Rc;
+
+/// Most slots of the variables of a parser, control or function; those beyond are believed to hold values.
+const SLOTS_MAX: u32 = 1 << 15;
+
+/// Most steps spent on a parser, control or function: actions that call actions that call actions may take many.
+const STEPS_MAX: u32 = 1 << 18;
+
+/// Most fields that a message names.
+const FIELDS_MAX: usize = 4;
+
+/// Warnings about uses of what is not there.
+pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
+    let mut flow = Flow {
+        program,
+        layouts: Layouts::default(),
+        vars: vec![None; program.vars.len()],
+        slots: 0,
+        steps: 0,
+        quiet: 0,
+        state: None,
+        ends: Ends::default(),
+        seen: HashSet::new(),
+        found,
+    };
+    for parser in &program.parsers {
+        flow.parser(parser);
+    }
+    for control in &program.controls {
+        flow.control(control);
+    }
+    for function in &program.functions {
+        flow.function(function);
+    }
+}
+
+/// Where control flow leaves the straight path, joined over all places that do so.
+#[derive(Default)]
+struct Ends {
+    returned: Option<State>,
+    exited: Option<State>,
+    broken: Option<State>,
+    continued: Option<State>,
+}
+
+struct Flow<'a> {
+    program: &'a Program,
+    layouts: Layouts,
+    /// First slot of each variable that is followed.
+    vars: Vec<Option<(u32, Rc<Layout>)>>,
+    slots: u32,
+    /// Steps left.
+    steps: u32,
+    /// Nothing is said while this is not 0: the state is not final.
+    quiet: u32,
+    /// What holds here; `None` where control never comes.
+    state: Option<State>,
+    ends: Ends,
+    seen: HashSet<(Span, &'static str)>,
+    found: &'a mut Vec<Diagnostic>,
+}
+
+/// Storage that an expression names.
+#[derive(Clone)]
+struct Place {
+    /// First slots; several if an index is not known, and then it is one of them.
+    starts: Vec<u32>,
+    layout: Rc<Layout>,
+    /// The union that this is a member of.
+    union: Option<(u32, Rc<Layout>)>,
+}
+
+impl Place {
+    fn exact(&self) -> bool {
+        self.starts.len() == 1
+    }
+}
+
+impl Flow<'_> {
+    fn begin(&mut self) {
+        self.vars.fill(None);
+        self.slots = 0;
+        self.steps = STEPS_MAX;
+        self.quiet = 0;
+        self.state = Some(State::default());
+        self.ends = Ends::default();
+    }
+
+    fn control(&mut self, control: &Control) {
+        let Some(body) = &control.body else { return };
+        self.begin();
+        self.params(&control.params);
+        self.locals(&body.locals);
+        self.stmts(&body.apply);
+        let ends = std::mem::take(&mut self.ends);
+        let end = join(join(self.state.take(), ends.returned), ends.exited);
+        self.check_out_params(&control.params, end.as_ref(), "control", &control.name);
+    }
+
+    fn function(&mut self, function: &Function) {
+        let Some(body) = &function.body else { return };
+        self.begin();
+        self.params(&function.params);
+        self.stmts(body);
+        let ends = std::mem::take(&mut self.ends);
+        let end = join(self.state.take(), ends.returned);
+        self.check_out_params(&function.params, end.as_ref(), "function", &function.name);
+    }
+
+    fn parser(&mut self, parser: &Parser) {
+        let Some(body) = &parser.body else { return };
+        self.begin();
+        self.params(&parser.params);
+        self.locals(&body.locals);
+        let mut entry: Vec<Option<State>> = vec![None; body.states.len()];
+        entry[body.start as usize] = self.state.take();
+        let mut work = vec![body.start as usize];
+        let mut end = None;
+        self.quiet += 1;
+        while let Some(i) = work.pop() {
+            self.state = entry[i].clone();
+            self.parser_state(&body.states[i]);
+            for target in targets(&body.states[i].transition) {
+                match target {
+                    Target::State(next) => {
+                        let next = next as usize;
+                        let joined = join(entry[next].clone(), self.state.clone());
+                        if joined != entry[next] {
+                            entry[next] = joined;
+                            if !work.contains(&next) {
+                                work.push(next);
+                            }
+                        }
+                    }
+                    Target::Accept | Target::Reject => end = join(end, self.state.clone()),
+                }
+            }
+        }
+        self.quiet -= 1;
+        for (state, entry) in body.states.iter().zip(entry) {
+            self.state = entry;
+            self.parser_state(state);
+        }
+        self.check_out_params(&parser.params, end.as_ref(), "parser", &parser.name);
+    }
+
+    fn parser_state(&mut self, state: &crate::typed::State) {
+        self.stmts(&state.stmts);
+        if let Transition::Select { keys, .. } = &state.transition {
+            keys.iter().for_each(|key| self.read(key));
+        }
+    }
+
+    // Variables.
+
+    fn params(&mut self, params: &[Param]) {
+        for param in params {
+            self.declare(param.var, param.dir != Direction::Out);
+        }
+    }
+
+    fn locals(&mut self, locals: &[Local]) {
+        for local in locals {
+            if let Local::Var(var, init) = local {
+                self.variable(*var, init.as_ref());
+            }
+        }
+    }
+
+    fn variable(&mut self, var: VarId, init: Option<&Expr>) {
+        if let Some(init) = init {
+            self.read(init);
+        }
+        self.declare(var, false);
+        if let (Some(init), Some(place)) = (init, self.var_place(var)) {
+            self.store(&place, init);
+        }
+    }
+
+    /// A variable comes into being, with values and valid headers or with nothing.
+    fn declare(&mut self, var: VarId, full: bool) {
+        if self.vars[var.index()].is_none() {
+            let layout = self.layouts.of(self.program, &self.program.vars[var.index()].ty);
+            let Some(end) = self.slots.checked_add(layout.size).filter(|end| *end <= SLOTS_MAX) else {
+                return;
+            };
+            self.vars[var.index()] = Some((self.slots, layout));
+            self.slots = end;
+        }
+        if let Some(place) = self.var_place(var) {
+            self.fill(&place, full, if full { Validity::Valid } else { Validity::Invalid });
+        }
+    }
+
+    fn var_place(&self, var: VarId) -> Option<Place> {
+        let (start, layout) = self.vars[var.index()].as_ref()?;
+        Some(Place { starts: vec![*start], layout: Rc::clone(layout), union: None })
+    }
+
+    /// Sets everything inside a place.
+    fn fill(&mut self, place: &Place, written: bool, validity: Validity) {
+        let Some(state) = &mut self.state else { return };
+        for &start in &place.starts {
+            state.set_written(start, place.layout.size, written);
+            place.layout.validities(start, &mut |slot| state.set_validity(slot, validity));
+        }
+    }
+
+    /// Something outside wrote a place: all of it holds values now.
+    fn written_outside(&mut self, place: &Place) {
+        self.leave_union(place);
+        self.fill(place, true, Validity::Valid);
+    }
+
+    /// A member of a union is about to be made valid, which makes the others invalid.
+    fn leave_union(&mut self, place: &Place) {
+        if let (Some(state), Some((start, union))) = (&mut self.state, &place.union) {
+            union.validities(*start, &mut |slot| state.set_validity(slot, Validity::Invalid));
+        }
+    }
+
+    /// `place = value`, where the value has been read.
+    fn store(&mut self, place: &Place, value: &Expr) {
+        if let ExprKind::Cast(inner) = &value.kind {
+            return self.store(place, inner);
+        }
+        if !place.exact() {
+            // Which one it is is not known: nothing bad is believed of any.
+            let source = self.quietly(|f| f.place(value));
+            let invalid = matches!(value.kind, ExprKind::Invalid)
+                || source.is_some_and(|source| self.header_validity(&source) == Some(Validity::Invalid));
+            if !invalid {
+                self.fill(place, true, Validity::Valid);
+            }
+            return;
+        }
+        match (&place.layout.kind, &value.kind) {
+            (Kind::Struct(fields) | Kind::Header(fields), ExprKind::Aggregate(items))
+                if items.len() == fields.len() =>
+            {
+                if matches!(place.layout.kind, Kind::Header(_)) {
+                    return self.written_outside(place);
+                }
+                for ((at, layout), item) in fields.iter().zip(items) {
+                    let starts = vec![place.starts[0] + at];
+                    self.store(&Place { starts, layout: Rc::clone(layout), union: None }, item);
+                }
+            }
+            (Kind::Stack(element, _), ExprKind::Aggregate(items)) => {
+                for (i, item) in (0..).zip(items) {
+                    let starts = vec![place.starts[0] + i * element.size];
+                    self.store(&Place { starts, layout: Rc::clone(element), union: None }, item);
+                }
+            }
+            (_, ExprKind::Invalid) => self.fill(place, true, Validity::Invalid),
+            _ => {
+                let source = self.quietly(|f| f.place(value));
+                match source.filter(|s| s.layout.size == place.layout.size) {
+                    Some(source) if source.exact() => self.copy(place, &source),
+                    Some(source) => {
+                        let validity = self.header_validity(&source).unwrap_or(Validity::Valid);
+                        self.leave_union(place);
+                        self.fill(place, true, validity);
+                    }
+                    None => self.written_outside(place),
+                }
+            }
+        }
+    }
+
+    /// What is known of a header that is one of several.
+    fn header_validity(&self, place: &Place) -> Option<Validity> {
+        let (Kind::Header(_), Some(state)) = (&place.layout.kind, &self.state) else { return None };
+        let mut found = Validity::Invalid;
+        for &start in &place.starts {
+            match state.validity(start) {
+                Validity::Valid => return Some(Validity::Valid),
+                Validity::Unknown => found = Validity::Unknown,
+                Validity::Invalid => {}
+            }
+        }
+        Some(found)
+    }
+
+    /// Copies what is known of headers; that values may be missing was said where they were read.
+    fn copy(&mut self, to: &Place, from: &Place) {
+        let Some(state) = &mut self.state else { return };
+        let (to_start, from_start) = (to.starts[0], from.starts[0]);
+        let mut valid = Vec::new();
+        from.layout.validities(from_start, &mut |slot| valid.push((slot - from_start, state.validity(slot))));
+        if let Some((start, union)) = &to.union {
+            union.validities(*start, &mut |slot| state.set_validity(slot, Validity::Invalid));
+        }
+        state.set_written(to_start, to.layout.size, true);
+        for (at, validity) in valid {
+            state.set_validity(to_start + at, validity);
+        }
+    }
+
+    // Statements.
+
+    fn stmts(&mut self, stmts: &[Stmt]) {
+        for stmt in stmts {
+            if self.state.is_none() {
+                return;
+            }
+            self.stmt(stmt);
+        }
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        match &stmt.kind {
+            StmtKind::Var(var, init) => self.variable(*var, init.as_ref()),
+            StmtKind::Instance(_) => {}
+            StmtKind::Assign(left, right) => {
+                let place = self.written_place(left);
+                self.read(right);
+                if let Some(place) = place {
+                    self.store(&place, right);
+                }
+            }
+            StmtKind::AssignOp(left, _, right) => {
+                self.read(left);
+                self.read(right);
+                if let Some(place) = self.quietly(|f| f.place(left)) {
+                    self.fill(&place, true, Validity::Valid);
+                }
+            }
+            StmtKind::Call(call) => self.call(call),
+            StmtKind::If(cond, then, other) => {
+                let (yes, no) = self.test(cond);
+                self.state = yes;
+                self.stmts(then);
+                let after = std::mem::replace(&mut self.state, no);
+                self.stmts(other);
+                self.state = join(after, self.state.take());
+            }
+            StmtKind::Block { stmts, .. } => self.stmts(stmts),
+            StmtKind::Return(value) => {
+                if let Some(value) = value {
+                    self.read(value);
+                }
+                self.ends.returned = join(self.ends.returned.take(), self.state.take());
+            }
+            StmtKind::Exit => self.ends.exited = join(self.ends.exited.take(), self.state.take()),
+            StmtKind::Break => self.ends.broken = join(self.ends.broken.take(), self.state.take()),
+            StmtKind::Continue => self.ends.continued = join(self.ends.continued.take(), self.state.take()),
+            StmtKind::SwitchAction { table, cases } => self.switch_action(*table, cases),
+            StmtKind::Switch { value, cases } => {
+                self.read(value);
+                let before = self.state.clone();
+                let has_default = cases.iter().any(|case| case.has_default);
+                let mut after = if has_default { None } else { before.clone() };
+                for case in cases {
+                    self.state = before.clone();
+                    self.stmts(&case.body);
+                    after = join(after, self.state.take());
+                }
+                self.state = after;
+            }
+            StmtKind::For { init, cond, update, body } => {
+                self.stmts(init);
+                self.repeat(|f| {
+                    let (yes, no) = f.test(cond);
+                    f.state = yes;
+                    f.stmts(body);
+                    f.state = join(f.state.take(), f.ends.continued.take());
+                    f.stmts(update);
+                    no
+                });
+            }
+            StmtKind::ForIn { var, collection, body } => {
+                match collection {
+                    Collection::Range(lo, hi) => {
+                        self.read(lo);
+                        self.read(hi);
+                    }
+                    Collection::Elements(elements) => self.read(elements),
+                }
+                self.repeat(|f| {
+                    let over = f.state.clone();
+                    f.declare(*var, true);
+                    f.stmts(body);
+                    f.state = join(f.state.take(), f.ends.continued.take());
+                    over
+                });
+            }
+        }
+    }
+
+    /// A loop: `turn` goes round once, from the head of the loop back to it, and gives the state in which it is left.
+    fn repeat(&mut self, mut turn: impl FnMut(&mut Self) -> Option<State>) {
+        let outer = (self.ends.broken.take(), self.ends.continued.take());
+        let mut head = self.state.clone();
+        self.quiet += 1;
+        loop {
+            self.state = head.clone();
+            turn(self);
+            let joined = join(head.clone(), self.state.take());
+            if joined == head || self.steps == 0 {
+                break;
+            }
+            head = joined;
+        }
+        self.quiet -= 1;
+        self.ends.broken = None;
+        self.state = head;
+        let left = turn(self);
+        self.state = join(left, self.ends.broken.take());
+        (self.ends.broken, self.ends.continued) = outer;
+    }
+
+    fn switch_action(&mut self, table: TableId, cases: &[SwitchActionCase]) {
+        let outcomes = self.outcomes(table);
+        let named: HashSet<u32> = cases.iter().flat_map(|case| case.actions.iter().copied()).collect();
+        let of = |wanted: &dyn Fn(u32) -> bool| {
+            let states = outcomes.iter().filter(|(action, _)| wanted(*action)).map(|(_, s)| s.clone());
+            states.fold(None, join)
+        };
+        let has_default = cases.iter().any(|case| case.has_default);
+        let mut after = if has_default { None } else { of(&|a| !named.contains(&a)) };
+        for case in cases {
+            let rest = case.has_default;
+            self.state = of(&|a| case.actions.contains(&a) || rest && !named.contains(&a));
+            self.stmts(&case.body);
+            after = join(after, self.state.take());
+        }
+        self.state = after;
+    }
+
+    // Tables and actions.
+
+    /// Applies a table: the state after each of its actions.
+    fn outcomes(&mut self, id: TableId) -> Vec<(u32, Option<State>)> {
+        let table = &self.program.tables[id.index()];
+        table.keys.iter().for_each(|key| self.read(&key.expr));
+        let before = self.state.clone();
+        let mut outcomes = Vec::with_capacity(table.actions.len());
+        for (i, listed) in table.actions.iter().enumerate() {
+            self.state = before.clone();
+            self.action(listed.action.action, &listed.action.args);
+            outcomes.push((i as u32, self.state.take()));
+        }
+        if outcomes.is_empty() {
+            outcomes.push((0, before));
+        }
+        outcomes
+    }
+
+    fn apply_table(&mut self, id: TableId) {
+        self.state = self.outcomes(id).into_iter().map(|(_, state)| state).fold(None, join);
+    }
+
+    /// Runs an action; an argument that is not there comes from the control plane.
+    fn action(&mut self, id: ActionId, args: &[Option<Expr>]) {
+        let action = &self.program.actions[id.index()];
+        let mut targets = Vec::new();
+        for (param, arg) in action.params.iter().zip(args) {
+            let Some(arg) = arg else {
+                self.declare(param.var, param.dir != Direction::Out);
+                continue;
+            };
+            if param.dir != Direction::Out {
+                self.read(arg);
+            }
+            if matches!(param.dir, Direction::Out | Direction::InOut) {
+                targets.push((param.var, self.written_place(arg)));
+            }
+            self.declare(param.var, param.dir != Direction::Out);
+            if param.dir != Direction::Out
+                && let Some(place) = self.var_place(param.var)
+            {
+                self.store(&place, arg);
+            }
+        }
+        let outer = self.ends.returned.take();
+        self.stmts(&action.body);
+        self.state = join(self.state.take(), self.ends.returned.take());
+        self.ends.returned = outer;
+        let end = self.state.clone();
+        self.check_out_params(&action.params, end.as_ref(), "action", &action.name);
+        for (var, target) in targets {
+            let (Some(target), Some(source)) = (target, self.var_place(var)) else { continue };
+            if target.exact() && target.layout.size == source.layout.size {
+                self.copy(&target, &source);
+            } else {
+                self.fill(&target, true, Validity::Valid);
+            }
+        }
+    }
+
+    /// Says which `out` parameters may leave without a value; headers may be invalid.
+    fn check_out_params(&mut self, params: &[Param], end: Option<&State>, what: &str, name: &str) {
+        let Some(end) = end else { return };
+        for param in params.iter().filter(|p| p.dir == Direction::Out) {
+            let Some((start, layout)) = &self.vars[param.var.index()] else { continue };
+            let mut missing = false;
+            layout.plain_values(*start, &mut |slot| missing |= end.unwritten(slot));
+            if missing {
+                let var = &self.program.vars[param.var.index()];
+                let whole = matches!(layout.kind, Kind::Leaf);
+                let text = match whole {
+                    true => {
+                        format!("`out` parameter `{}` may have no value when {what} `{name}` ends", var.name)
+                    }
+                    false => format!(
+                        "parts of `out` parameter `{}` may have no value when {what} `{name}` ends",
+                        var.name
+                    ),
+                };
+                let note = "every path must write it; who gets it would get 0";
+                self.report("uninitialized-out-param", var.span, text, |d| d.note(note));
+            }
+        }
+    }
+
+    // Calls.
+
+    fn call(&mut self, call: &Call) {
+        match &call.callee {
+            Callee::TableApply(table) => self.apply_table(*table),
+            Callee::Action(id) => self.action(*id, &call.args),
+            Callee::SetValid(header) => self.set_header(header, Validity::Valid),
+            Callee::SetInvalid(header) => self.set_header(header, Validity::Invalid),
+            Callee::IsValid(header) => {
+                self.place(header);
+            }
+            Callee::PushFront(stack, _) | Callee::PopFront(stack, _) => {
+                if let Some(place) = self.place(stack) {
+                    // Which elements are valid then depends on which were.
+                    self.fill(&place, true, Validity::Valid);
+                }
+            }
+            Callee::Function(id) => self.outside(&self.program.functions[id.index()].params, call),
+            Callee::Method { ext, method, .. } => {
+                self.outside(&self.program.externs[ext.index()].methods[*method as usize].params, call);
+            }
+            Callee::Apply(object) => self.apply_block(&object.ty, call),
+            Callee::DirectApply(ty) => self.apply_block(ty, call),
+        }
+    }
+
+    fn apply_block(&mut self, ty: &Type, call: &Call) {
+        match ty {
+            Type::Parser(id, _) => self.outside(&self.program.parsers[id.index()].params, call),
+            Type::Control(id, _) => self.outside(&self.program.controls[id.index()].params, call),
+            _ => {}
+        }
+    }
+
+    /// A call of what is looked at elsewhere.
+    fn outside(&mut self, params: &[Param], call: &Call) {
+        let mut places = Vec::new();
+        for (param, arg) in params.iter().zip(&call.args) {
+            let Some(arg) = arg else { continue };
+            if param.dir != Direction::Out {
+                self.read(arg);
+            }
+            if matches!(param.dir, Direction::Out | Direction::InOut) {
+                places.extend(self.written_place(arg));
+            }
+        }
+        places.iter().for_each(|place| self.written_outside(place));
+    }
+
+    fn set_header(&mut self, header: &Expr, validity: Validity) {
+        let Some(place) = self.place(header) else { return };
+        if place.exact() {
+            if validity == Validity::Valid {
+                self.leave_union(&place);
+            }
+            self.set_validity(&place, validity);
+        } else if validity == Validity::Valid {
+            // It may be any of them; the rest is unknown, about which nothing is said.
+            self.set_validity(&place, validity);
+        }
+    }
+
+    fn set_validity(&mut self, place: &Place, validity: Validity) {
+        let Some(state) = &mut self.state else { return };
+        for &start in &place.starts {
+            place.layout.validities(start, &mut |slot| state.set_validity(slot, validity));
+        }
+    }
+
+    // Expressions.
+
+    /// A condition: the states in which it is true and false.
+    fn test(&mut self, cond: &Expr) -> (Option<State>, Option<State>) {
+        match &cond.kind {
+            ExprKind::Unary(UnaryOp::Not, inner) => {
+                let (yes, no) = self.test(inner);
+                (no, yes)
+            }
+            ExprKind::Binary(BinaryOp::And, a, b) => {
+                let (yes, no) = self.test(a);
+                self.state = yes;
+                let (both, not_second) = self.test(b);
+                (both, join(no, not_second))
+            }
+            ExprKind::Binary(BinaryOp::Or, a, b) => {
+                let (yes, no) = self.test(a);
+                self.state = no;
+                let (second, neither) = self.test(b);
+                (join(yes, second), neither)
+            }
+            ExprKind::Call(call) => {
+                let Callee::IsValid(header) = &call.callee else { return self.plain_test(cond) };
+                let place = self.place(header);
+                let mut no = self.state.clone();
+                if let Some(place) = place {
+                    if let (true, Some(no)) = (place.exact(), &mut no) {
+                        place.layout.validities(place.starts[0], &mut |slot| no.test_failed(slot));
+                    }
+                    self.set_validity(&place, Validity::Valid);
+                }
+                (self.state.take(), no)
+            }
+            ExprKind::ApplyHit { table, miss } => {
+                let (hit, missed) = self.hit_or_miss(*table);
+                if *miss { (missed, hit) } else { (hit, missed) }
+            }
+            _ => self.plain_test(cond),
+        }
+    }
+
+    fn plain_test(&mut self, cond: &Expr) -> (Option<State>, Option<State>) {
+        self.read(cond);
+        (self.state.clone(), self.state.take())
+    }
+
+    /// The states after an entry's action and after the default action of a table.
+    fn hit_or_miss(&mut self, id: TableId) -> (Option<State>, Option<State>) {
+        let table = &self.program.tables[id.index()];
+        let outcomes = self.outcomes(id);
+        let (mut hit, mut miss) = (None, None);
+        for (i, state) in outcomes {
+            let Some(listed) = table.actions.get(i as usize) else {
+                return (state.clone(), state);
+            };
+            let marked = |name: &str| listed.annotations.iter().any(|a| a.name.text == name);
+            if !marked("defaultonly") {
+                hit = join(hit, state.clone());
+            }
+            let default = listed.action.action == table.default.action;
+            if default || !table.const_default && !marked("tableonly") {
+                miss = join(miss, state);
+            }
+        }
+        (hit, miss)
+    }
+
+    /// An expression's value is used.
+    fn read(&mut self, expr: &Expr) {
+        if !self.step() {
+            return;
+        }
+        match &expr.kind {
+            ExprKind::Var(_)
+            | ExprKind::Field(..)
+            | ExprKind::Index(..)
+            | ExprKind::StackNext(_)
+            | ExprKind::StackLast(_) => {
+                if let Some(place) = self.place(expr) {
+                    self.check_written(expr, &place);
+                }
+                if matches!(expr.kind, ExprKind::StackNext(_)) && self.state.is_some() {
+                    let text = "`next` is the element that nothing was put into yet";
+                    let note = "`last` is the element that was extracted last";
+                    self.report("uninitialized", expr.span, text.into(), |d| d.note(note));
+                }
+            }
+            ExprKind::StackLastIndex(stack) => {
+                self.place(stack);
+            }
+            ExprKind::Slice(value, ..) | ExprKind::Unary(UnaryOp::Complement, value) => self.read(value),
+            ExprKind::SliceAt { value, lo, .. } => {
+                self.read(value);
+                self.read(lo);
+            }
+            ExprKind::Unary(UnaryOp::Not, _) | ExprKind::Binary(BinaryOp::And | BinaryOp::Or, ..) => {
+                let (yes, no) = self.test(expr);
+                self.state = join(yes, no);
+            }
+            ExprKind::Unary(_, value) | ExprKind::Cast(value) => self.read(value),
+            ExprKind::Binary(_, a, b) => {
+                self.read(a);
+                self.read(b);
+            }
+            ExprKind::Conditional(cond, a, b) => {
+                let (yes, no) = self.test(cond);
+                self.state = yes;
+                self.read(a);
+                let after = std::mem::replace(&mut self.state, no);
+                self.read(b);
+                self.state = join(after, self.state.take());
+            }
+            ExprKind::Aggregate(items) => items.iter().for_each(|item| self.read(item)),
+            ExprKind::Call(call) => self.call(call),
+            ExprKind::ApplyHit { table, .. } => self.apply_table(*table),
+            ExprKind::Int(_)
+            | ExprKind::Bool(_)
+            | ExprKind::String(_)
+            | ExprKind::EnumMember(_)
+            | ExprKind::Error(_)
+            | ExprKind::Instance(_)
+            | ExprKind::Construct { .. }
+            | ExprKind::Invalid => {}
+        }
+    }
+
+    /// The storage that an expression names, all its indices read and all headers on the way checked; `None` if it is none
+    /// or is not followed.
+    fn place(&mut self, expr: &Expr) -> Option<Place> {
+        if !self.step() {
+            return None;
+        }
+        match &expr.kind {
+            ExprKind::Var(var) => self.var_place(*var),
+            ExprKind::Field(base, field) => {
+                let place = self.place(base)?;
+                let (at, layout) = match &place.layout.kind {
+                    Kind::Struct(fields) | Kind::Union(fields) => fields.get(*field as usize)?,
+                    Kind::Header(fields) => {
+                        self.check_valid(base, expr, &place);
+                        fields.get(*field as usize)?
+                    }
+                    Kind::Leaf | Kind::Stack(..) => return None,
+                };
+                let union = matches!(place.layout.kind, Kind::Union(_)) && place.exact();
+                Some(Place {
+                    union: union.then(|| (place.starts[0], Rc::clone(&place.layout))),
+                    starts: place.starts.iter().map(|start| start + at).collect(),
+                    layout: Rc::clone(layout),
+                })
+            }
+            ExprKind::Index(base, index) => {
+                let place = self.place(base)?;
+                self.read(index);
+                let known = match &index.kind {
+                    ExprKind::Int(i) => Some(u32::try_from(i).ok()?),
+                    _ => None,
+                };
+                match &place.layout.kind {
+                    Kind::Stack(element, n) => {
+                        let wanted = match known {
+                            Some(i) if i < *n => i..i + 1,
+                            Some(_) => return None,
+                            None => 0..*n,
+                        };
+                        elements(&place, element, wanted)
+                    }
+                    Kind::Struct(fields) => {
+                        let (at, layout) = fields.get(known? as usize)?;
+                        let starts = place.starts.iter().map(|start| start + at).collect();
+                        Some(Place { starts, layout: Rc::clone(layout), union: None })
+                    }
+                    _ => None,
+                }
+            }
+            ExprKind::StackNext(base) | ExprKind::StackLast(base) => {
+                let place = self.place(base)?;
+                let Kind::Stack(element, n) = &place.layout.kind else { return None };
+                elements(&place, element, 0..*n)
+            }
+            ExprKind::Slice(value, ..) => self.place(value),
+            ExprKind::SliceAt { value, lo, .. } => {
+                self.read(lo);
+                self.place(value)
+            }
+            _ => {
+                self.read(expr);
+                None
+            }
+        }
+    }
+
+    /// The storage that is about to be written; a slice of it leaves the rest as it was, which is a use.
+    fn written_place(&mut self, expr: &Expr) -> Option<Place> {
+        if matches!(expr.kind, ExprKind::Slice(..) | ExprKind::SliceAt { .. }) {
+            self.read(expr);
+            return self.quietly(|f| f.place(expr));
+        }
+        self.place(expr)
+    }
+
+    fn quietly<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.quiet += 1;
+        let result = f(self);
+        self.quiet -= 1;
+        result
+    }
+
+    fn step(&mut self) -> bool {
+        self.steps = self.steps.saturating_sub(1);
+        self.steps > 0
+    }
+
+    // What is wrong.
+
+    fn check_valid(&mut self, header: &Expr, access: &Expr, place: &Place) {
+        let is = match self.header_validity(place) {
+            None | Some(Validity::Valid) => return,
+            Some(Validity::Invalid) => "is",
+            Some(Validity::Unknown) => "may be",
+        };
+        let text = format!("header `{}` {is} invalid here", path(self.program, header));
+        let span = access.span;
+        let root = root(header).map(|var| &self.program.vars[var.index()]);
+        let label = match &access.kind {
+            ExprKind::Field(_, field) => {
+                format!("its field `{}` has no meaning then", self.field_name(header, *field))
+            }
+            _ => String::new(),
+        };
+        let note = "`isValid()` tells, `setValid()` or `extract` make it valid";
+        self.report("invalid-header", span, text, |d| {
+            let d = d.label(label).note(note);
+            match root {
+                Some(var) => d.related(var.span, format!("`{}` is declared here", var.name)),
+                None => d,
+            }
+        });
+    }
+
+    fn field_name(&self, base: &Expr, field: u32) -> String {
+        match &base.ty {
+            Type::Struct(id, _) => self.program.structs[id.index()].fields[field as usize].name.clone(),
+            _ => String::new(),
+        }
+    }
+
+    fn check_written(&mut self, expr: &Expr, place: &Place) {
+        let Some(state) = &self.state else { return };
+        let size = place.layout.size;
+        let missing = |start: u32, layout: &Layout| {
+            state.any_unwritten(start, layout.size) && is_missing(state, start, layout)
+        };
+        if size == 0 || !place.starts.iter().any(|start| missing(*start, &place.layout)) {
+            return;
+        }
+        let what = path(self.program, expr);
+        let text = match &place.layout.kind {
+            Kind::Leaf => format!("`{what}` may have no value here"),
+            Kind::Struct(fields) | Kind::Header(fields) => {
+                let decl = match &expr.ty {
+                    Type::Struct(id, _) => Some(&self.program.structs[id.index()]),
+                    _ => None,
+                };
+                let names: Vec<String> = fields
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, (at, field))| place.starts.iter().any(|start| missing(start + at, field)))
+                    .map(|(i, _)| match decl {
+                        Some(decl) => format!("`{}`", decl.fields[i].name),
+                        None => format!("[{i}]"),
+                    })
+                    .collect();
+                if names.is_empty() {
+                    return;
+                }
+                let more = match names.len() > FIELDS_MAX {
+                    true => format!(" and {} more", names.len() - FIELDS_MAX),
+                    false => String::new(),
+                };
+                let shown = names.iter().take(FIELDS_MAX).cloned().collect::<Vec<_>>().join(", ");
+                format!("parts of `{what}` may have no value here: {shown}{more}")
+            }
+            Kind::Union(_) | Kind::Stack(..) => format!("parts of `{what}` may have no value here"),
+        };
+        let root = root(expr).map(|var| &self.program.vars[var.index()]);
+        self.report("uninitialized-use", expr.span, text, |d| match root {
+            Some(var) => d.related(var.span, format!("`{}` is declared here, without a value", var.name)),
+            None => d,
+        });
+    }
+
+    fn report(
+        &mut self,
+        code: &'static str,
+        span: Span,
+        text: String,
+        more: impl FnOnce(Diagnostic) -> Diagnostic,
+    ) {
+        if self.quiet == 0 && self.steps > 0 && self.seen.insert((span, code)) {
+            self.found.push(more(Diagnostic::warning(code, span, text)));
+        }
+    }
+}
+
+/// Whether a value is not complete. A union is complete if one of its members is.
+fn is_missing(state: &State, start: u32, layout: &Layout) -> bool {
+    match &layout.kind {
+        Kind::Leaf => state.unwritten(start),
+        Kind::Struct(fields) | Kind::Header(fields) => {
+            fields.iter().any(|(at, field)| is_missing(state, start + at, field))
+        }
+        Kind::Union(members) => members.iter().all(|(at, member)| is_missing(state, start + at, member)),
+        Kind::Stack(element, n) => (0..*n).any(|i| is_missing(state, start + i * element.size, element)),
+    }
+}
+
+/// Elements of a stack.
+fn elements(place: &Place, element: &Rc<Layout>, wanted: std::ops::Range<u32>) -> Option<Place> {
+    let starts: Vec<u32> =
+        place.starts.iter().flat_map(|start| wanted.clone().map(move |i| start + i * element.size)).collect();
+    (!starts.is_empty()).then(|| Place { starts, layout: Rc::clone(element), union: None })
+}
+
+/// Where a transition may lead.
+fn targets(transition: &Transition) -> Vec<Target> {
+    match transition {
+        Transition::Direct(target, _) => vec![*target],
+        Transition::Select { cases, .. } => cases.iter().map(|case| case.target).collect(),
+    }
+}
+
+/// The variable that a place is in.
+fn root(expr: &Expr) -> Option<VarId> {
+    match &expr.kind {
+        ExprKind::Var(var) => Some(*var),
+        ExprKind::Field(base, _)
+        | ExprKind::Index(base, _)
+        | ExprKind::StackNext(base)
+        | ExprKind::StackLast(base)
+        | ExprKind::Slice(base, ..) => root(base),
+        _ => None,
+    }
+}
+
+/// A place as the program writes it.
+pub(super) fn path(program: &Program, expr: &Expr) -> String {
+    match &expr.kind {
+        ExprKind::Var(var) => program.vars[var.index()].name.clone(),
+        ExprKind::Field(base, field) => {
+            let name = match &base.ty {
+                Type::Struct(id, _) => program.structs[id.index()].fields[*field as usize].name.as_str(),
+                _ => "?",
+            };
+            format!("{}.{name}", path(program, base))
+        }
+        ExprKind::Index(base, index) => match &index.kind {
+            ExprKind::Int(i) => format!("{}[{i}]", path(program, base)),
+            _ => format!("{}[{}]", path(program, base), path(program, index)),
+        },
+        ExprKind::StackNext(base) => format!("{}.next", path(program, base)),
+        ExprKind::StackLast(base) => format!("{}.last", path(program, base)),
+        ExprKind::Slice(base, hi, lo) => format!("{}[{hi}:{lo}]", path(program, base)),
+        ExprKind::Cast(inner) => path(program, inner),
+        _ => "…".to_string(),
+    }
+}

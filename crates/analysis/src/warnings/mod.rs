@@ -1,0 +1,81 @@
+//! Warnings: what is legal P4_16 and yet likely a mistake.
+//!
+//! They are looked for only in programs without an error, so that a mistake is not told twice. Their names are those of
+//! p4c, so that `--Wdisable`, `--Werror` and `@noWarn` mean what they mean there.
+
+mod calls;
+mod entries;
+mod flow;
+mod layout;
+mod names;
+mod parsers;
+mod state;
+mod suppress;
+
+use crate::scopes::Noticed;
+use crate::typed::Program;
+use p4jet_syntax::ast;
+use p4jet_syntax::diagnostic::{Diagnostic, Severity};
+use p4jet_syntax::span::Span;
+
+/// The names of all warnings, with what each is about, sorted.
+pub const NAMES: &[(&str, &str)] = &[
+    ("bad-pragma", "a pragma without a name"),
+    ("deprecated", "a use of something declared `@deprecated`"),
+    ("duplicate-control-name", "two objects with one control-plane name"),
+    ("duplicate-priorities", "two table entries with one priority"),
+    ("entries-out-of-priority-order", "table entries not in the order of their priorities"),
+    ("ignored-pragma", "a pragma that stands before nothing"),
+    ("invalid", "a set of values that is empty"),
+    ("invalid-header", "an access to a field of a header that is or may be invalid"),
+    ("macro-redefined", "a macro with two meanings"),
+    ("mismatch", "a value that is not of the type it is used as; a table key that is constant"),
+    ("missing", "a last `switch` label without statement"),
+    ("ordering", "`out` arguments of a call that share storage"),
+    ("overflow", "a number that does not fit, a shift by too much"),
+    ("parser-transition", "a `select` case that is never taken; a state without transition"),
+    ("shadow", "a name that hides another"),
+    ("uninitialized", "reading `stack.next`"),
+    ("uninitialized-out-param", "an `out` parameter that may never be set"),
+    ("uninitialized-use", "reading what may never have been written"),
+    ("unknown", "an unknown name of a warning in `@noWarn`"),
+    ("unreachable", "a parser state that is never entered"),
+    ("unused", "a declaration that nothing uses"),
+    ("warning-directive", "`#warning`"),
+];
+
+/// Warnings of p4c that p4jet has no reason to give. Their names may be used all the same.
+const ELSEWHERE: &[&str] =
+    &["branch", "failed", "ignore", "ignore-prop", "keys", "legacy", "type-inference", "unsupported"];
+
+/// Whether a warning may be called so.
+pub fn is_name(name: &str) -> bool {
+    NAMES.iter().any(|(known, _)| *known == name) || ELSEWHERE.contains(&name)
+}
+
+fn contains(outer: Span, inner: Span) -> bool {
+    inner.file == outer.file && inner.lo >= outer.lo && inner.hi <= outer.hi
+}
+
+/// Adds the warnings about a right program to those that were found on the way, and drops those that nobody wants.
+pub(crate) fn add(
+    diagnostics: &mut Vec<Diagnostic>,
+    program: &Program,
+    tree: &ast::Program,
+    noticed: Noticed,
+) {
+    let unused = names::warn(program, noticed, diagnostics);
+    parsers::warn(program, diagnostics);
+    entries::warn(program, diagnostics);
+    let mut behaviour = Vec::new();
+    calls::warn(program, &mut behaviour);
+    flow::warn(program, &mut behaviour);
+    diagnostics
+        .extend(behaviour.into_iter().filter(|d| !unused.iter().any(|outer| contains(*outer, d.span))));
+    suppress::apply(tree, diagnostics);
+    diagnostics.retain(|d| {
+        let file = program.sources.files.get(d.span.file.0 as usize);
+        d.severity == Severity::Error || file.is_some_and(|file| !file.builtin)
+    });
+    diagnostics.sort_by_key(|d| (d.span.file, d.span.lo, d.span.hi, d.code));
+}

@@ -1,0 +1,131 @@
+//! Names that nothing uses, and names that hide others, as the scopes noticed them.
+
+use crate::scopes::{Noticed, Symbol};
+use crate::typed::{Param, Program, Type};
+use p4jet_syntax::diagnostic::Diagnostic;
+use p4jet_syntax::span::Span;
+
+/// Gives the places of parsers, controls and functions that are not used, about which no more needs to be said.
+pub(super) fn warn(program: &Program, noticed: Noticed, found: &mut Vec<Diagnostic>) -> Vec<Span> {
+    let names = Names::of(program);
+    let mut unused = Vec::new();
+    for (name, binding) in noticed.unused {
+        // Names that begin so are meant for the compiler: `__v1model_version`.
+        if name.starts_with("__") || name == "main" {
+            continue;
+        }
+        if let Some(what) = names.wanted(&binding.symbol) {
+            unused.extend(names.whole(&binding.symbol));
+            found.push(Diagnostic::warning("unused", binding.span, format!("{what} `{name}` is never used")));
+        }
+    }
+    for new in noticed.shadowing {
+        // The names of a prototype's parameters are in force nowhere.
+        if matches!(new.symbol, Symbol::Var(id) if names.vars[id.index()] == VarRole::Prototype) {
+            continue;
+        }
+        let (place, what) = new.hidden;
+        let mut diagnostic =
+            Diagnostic::warning("shadow", new.span, format!("`{}` hides {what} of that name", new.name));
+        let builtin = program.sources.files.get(place.file.0 as usize).is_none_or(|file| file.builtin);
+        diagnostic = match builtin {
+            true => {
+                diagnostic.note(format!("`{}` is declared in {}", new.name, program.sources.file_name(place)))
+            }
+            false => diagnostic.related(place, "declared here"),
+        };
+        found.push(diagnostic);
+    }
+    unused
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum VarRole {
+    /// A variable, or action data, which nobody but the program asks for.
+    Own,
+    /// A parameter that callers, or an architecture, ask for.
+    Interface,
+    /// A parameter of something without body.
+    Prototype,
+}
+
+struct Names<'a> {
+    program: &'a Program,
+    /// One per variable.
+    vars: Vec<VarRole>,
+    /// One per type parameter: whether it is that of a parser, control or package.
+    interface_types: Vec<bool>,
+}
+
+impl<'a> Names<'a> {
+    fn of(program: &'a Program) -> Self {
+        let mut vars = vec![VarRole::Own; program.vars.len()];
+        let mut interface_types = vec![false; program.type_params.len()];
+        let mut mark = |params: &[Param], role| params.iter().for_each(|p| vars[p.var.index()] = role);
+        let role = |body: bool| if body { VarRole::Interface } else { VarRole::Prototype };
+        for function in &program.functions {
+            mark(&function.params, role(function.body.is_some()));
+        }
+        for parser in &program.parsers {
+            mark(&parser.params, role(parser.body.is_some()));
+            mark(&parser.ctor_params, role(parser.body.is_some()));
+            parser.type_params.iter().for_each(|t| interface_types[t.index()] = true);
+        }
+        for control in &program.controls {
+            mark(&control.params, role(control.body.is_some()));
+            mark(&control.ctor_params, role(control.body.is_some()));
+            control.type_params.iter().for_each(|t| interface_types[t.index()] = true);
+        }
+        for package in &program.packages {
+            mark(&package.params, VarRole::Prototype);
+            package.type_params.iter().for_each(|t| interface_types[t.index()] = true);
+        }
+        for method in program.externs.iter().flat_map(|e| e.methods.iter().chain(&e.constructors)) {
+            mark(&method.params, VarRole::Prototype);
+        }
+        Names { program, vars, interface_types }
+    }
+
+    /// What a name is, if it should be used.
+    fn wanted(&self, symbol: &Symbol) -> Option<&'static str> {
+        Some(match symbol {
+            Symbol::Type(Type::Param(id)) => {
+                return (!self.interface_types[id.index()]).then_some("type parameter");
+            }
+            Symbol::Type(Type::Enum(_)) => return None,
+            Symbol::Type(_) => "type",
+            // Types that describe the world, complete whether all of it is needed or not.
+            Symbol::Struct(_) | Symbol::Extern(_) | Symbol::Poison => return None,
+            Symbol::Package(_) => "package",
+            Symbol::Parser(_) => "parser",
+            Symbol::Control(_) => "control",
+            Symbol::Const(_) => "constant",
+            Symbol::Var(id) if self.vars[id.index()] != VarRole::Own => return None,
+            Symbol::Var(_) if self.is_action_data(symbol) => "action parameter",
+            Symbol::Var(_) => "variable",
+            Symbol::Instance(_) => "instance",
+            Symbol::Functions(ids) => {
+                let own = ids.iter().any(|id| self.program.functions[id.index()].body.is_some());
+                return own.then_some("function");
+            }
+            Symbol::Action(_) => "action",
+            Symbol::Table(_) => "table",
+            Symbol::ValueSet(_) => "value set",
+        })
+    }
+
+    /// All of a declaration that has code inside.
+    fn whole(&self, symbol: &Symbol) -> Option<Span> {
+        match symbol {
+            Symbol::Parser(id) => Some(self.program.parsers[id.index()].span),
+            Symbol::Control(id) => Some(self.program.controls[id.index()].span),
+            Symbol::Functions(ids) if ids.len() == 1 => Some(self.program.functions[ids[0].index()].span),
+            _ => None,
+        }
+    }
+
+    fn is_action_data(&self, symbol: &Symbol) -> bool {
+        let Symbol::Var(id) = symbol else { return false };
+        self.program.actions.iter().any(|action| action.params.iter().any(|p| p.var == *id))
+    }
+}

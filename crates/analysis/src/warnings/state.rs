@@ -1,0 +1,103 @@
+//! What is known at a point of the program of the slots of all variables.
+
+/// For each slot four bits: the value may never have been written; the header may be valid; it may be invalid; and that
+/// it is invalid is only known from a test. (Each header has a slot of its own for all but the first.) A slot of which
+/// nothing was said holds a value, or a valid header.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    words: Vec<[u64; 4]>,
+}
+
+/// What may be the case for a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Validity {
+    Valid,
+    Invalid,
+    Unknown,
+}
+
+const UNWRITTEN: usize = 0;
+const VALID: usize = 1;
+const INVALID: usize = 2;
+const TESTED: usize = 3;
+
+impl State {
+    fn set(&mut self, slot: u32, fact: usize, on: bool) {
+        let (word, bit) = (slot as usize / 64, 1u64 << (slot % 64));
+        if word >= self.words.len() {
+            if !on {
+                return;
+            }
+            self.words.resize(word + 1, [0; 4]);
+        }
+        let word = &mut self.words[word][fact];
+        *word = if on { *word | bit } else { *word & !bit };
+    }
+
+    fn get(&self, slot: u32, fact: usize) -> bool {
+        self.words.get(slot as usize / 64).is_some_and(|word| word[fact] & (1 << (slot % 64)) != 0)
+    }
+
+    /// Says that the slots from `start` on hold values, or none yet.
+    pub(super) fn set_written(&mut self, start: u32, size: u32, written: bool) {
+        (start..start + size).for_each(|slot| self.set(slot, UNWRITTEN, !written));
+    }
+
+    /// Whether a slot may hold nothing.
+    pub(super) fn unwritten(&self, slot: u32) -> bool {
+        self.get(slot, UNWRITTEN)
+    }
+
+    /// Whether any slot may hold nothing.
+    pub(super) fn any_unwritten(&self, start: u32, size: u32) -> bool {
+        (start..start + size).any(|slot| self.get(slot, UNWRITTEN))
+    }
+
+    pub(super) fn set_validity(&mut self, slot: u32, validity: Validity) {
+        self.set(slot, VALID, validity != Validity::Invalid);
+        self.set(slot, INVALID, validity != Validity::Valid);
+        self.set(slot, TESTED, false);
+    }
+
+    /// Where a test for validity has failed. That the program tests a header says nothing about what holds after both
+    /// branches: that a parameter is believed to be valid must survive.
+    pub(super) fn test_failed(&mut self, slot: u32) {
+        let believed = self.validity(slot) == Validity::Valid || self.get(slot, TESTED);
+        self.set_validity(slot, Validity::Invalid);
+        self.set(slot, TESTED, believed);
+    }
+
+    pub(super) fn validity(&self, slot: u32) -> Validity {
+        match (self.get(slot, VALID), self.get(slot, INVALID)) {
+            (_, false) => Validity::Valid,
+            (true, true) => Validity::Unknown,
+            (false, true) => Validity::Invalid,
+        }
+    }
+
+    /// What holds if either of two states may be the case.
+    fn join(mut self, other: &State) -> State {
+        if self.words.len() < other.words.len() {
+            self.words.resize(other.words.len(), [0; 4]);
+        }
+        // A header that is invalid by test alone is whatever it is on the other side.
+        for (i, mine) in self.words.iter_mut().enumerate() {
+            let theirs = other.words.get(i).copied().unwrap_or_default();
+            mine[UNWRITTEN] |= theirs[UNWRITTEN];
+            mine[VALID] |= theirs[VALID];
+            let invalid = mine[INVALID] & !mine[TESTED] | theirs[INVALID] & !theirs[TESTED];
+            mine[TESTED] &= theirs[TESTED];
+            mine[INVALID] = invalid | mine[TESTED];
+        }
+        self
+    }
+}
+
+/// Joins two states; `None` is a point that is never reached.
+pub(super) fn join(a: Option<State>, b: Option<State>) -> Option<State> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.join(&b)),
+        (a, None) => a,
+        (None, b) => b,
+    }
+}

@@ -1,0 +1,111 @@
+//! Which warnings are shown, and which make the program wrong: the options, named as those of p4c.
+
+use crate::failure::Failure;
+use p4jet_analysis::warnings::{NAMES, is_name};
+use p4jet_syntax::diagnostic::{Diagnostic, Severity};
+
+/// Options about warnings. Each takes names, separated by commas, or stands for all warnings.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct WarningArgs {
+    /// Does not show these warnings; without names, any.
+    #[arg(
+        long = "Wdisable",
+        value_name = "NAME,…",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    disable: Vec<String>,
+    /// Makes these warnings errors; without names, all.
+    #[arg(
+        long = "Werror",
+        value_name = "NAME,…",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    error: Vec<String>,
+    /// Shows these warnings as such, whatever --Wdisable or --Werror say of all.
+    #[arg(long = "Wwarn", value_name = "NAME,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    warn: Vec<String>,
+}
+
+/// What happens to warnings.
+#[derive(Debug, Default)]
+pub struct Levels {
+    disable: Names,
+    error: Names,
+    warn: Names,
+}
+
+#[derive(Debug, Default)]
+struct Names {
+    all: bool,
+    names: Vec<String>,
+}
+
+impl WarningArgs {
+    /// Understands the options; an unknown name is wrong usage.
+    pub fn levels(&self) -> Result<Levels, Failure> {
+        Ok(Levels {
+            disable: names("--Wdisable", &self.disable)?,
+            error: names("--Werror", &self.error)?,
+            warn: names("--Wwarn", &self.warn)?,
+        })
+    }
+}
+
+fn names(option: &str, values: &[String]) -> Result<Names, Failure> {
+    let mut names = Names::default();
+    for value in values {
+        if value.is_empty() {
+            names.all = true;
+            continue;
+        }
+        for name in value.split(',') {
+            let name = name.trim().replace('_', "-");
+            if !is_name(&name) {
+                let choices: String =
+                    NAMES.iter().map(|(name, about)| format!("\n  {name:<31}{about}")).collect();
+                let text = format!("{option}: unknown warning `{name}`; there are:{choices}");
+                return Err(Failure::Usage(text));
+            }
+            names.names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// What an option makes of a warning.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Hidden,
+    Error,
+    Shown,
+}
+
+impl Levels {
+    /// A name says more than an option for all; of options that say equally much, the milder counts.
+    fn level(&self, code: &str) -> Level {
+        let named = |names: &Names| names.names.iter().any(|name| name == code);
+        let all = |names: &Names| names.all;
+        let by = |says: &dyn Fn(&Names) -> bool| {
+            let options =
+                [(&self.disable, Level::Hidden), (&self.warn, Level::Shown), (&self.error, Level::Error)];
+            options.into_iter().find(|(names, _)| says(names)).map(|(_, level)| level)
+        };
+        by(&named).or_else(|| by(&all)).unwrap_or(Level::Shown)
+    }
+
+    /// Drops warnings and makes errors of them.
+    pub fn apply(&self, diagnostics: &mut Vec<Diagnostic>) {
+        diagnostics.retain(|d| d.severity == Severity::Error || self.level(d.code) != Level::Hidden);
+        for diagnostic in diagnostics {
+            if diagnostic.severity == Severity::Warning && self.level(diagnostic.code) == Level::Error {
+                diagnostic.severity = Severity::Error;
+                let note = format!("the warning `{}` is an error by `--Werror`", diagnostic.code);
+                diagnostic.notes.push(note);
+            }
+        }
+    }
+}
