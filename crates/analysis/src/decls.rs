@@ -1002,7 +1002,7 @@ impl Checker {
             };
             if let Some(ty) = &underlying {
                 let value = Expr { ty: ty.clone(), kind: ExprKind::Int(number.clone()), span: name.span };
-                self.scopes.bind(&name.text, Symbol::Const(value), name.span);
+                self.scopes.bind_self(&name.text, Symbol::Const(value), name.span);
             }
             members.push((name.text.clone(), number));
         }

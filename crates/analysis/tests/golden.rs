@@ -1,32 +1,45 @@
-//! Golden tests: each `ok/*.p4` must be accepted, and its typed program and warnings are compared with the `.txt` beside
-//! it; each `errors/*.p4` must be refused, and its diagnostics are compared.
+//! Golden tests: each `ok/*.p4` must be accepted, and its typed program and warnings, but for those about what is unused,
+//! are compared with the `.txt` beside it; each `errors/*.p4` must be refused, and its diagnostics are compared; each
+//! `warnings/*.p4` must be accepted, and all its warnings are compared.
 //!
 //! `UPDATE=1 cargo test -p p4jet-analysis` rewrites the expectations; the diff is the review.
 //! Blind spot: what lowering makes of the typed program is tested there.
 
 mod dump;
 
+use p4jet_analysis::warnings::NAMES;
 use p4jet_analysis::{BUILTINS, analyse};
-use p4jet_syntax::diagnostic::Severity;
+use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::{Options, parse_text, render};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Whether the program is accepted, and its text: diagnostics, then the typed program.
 fn run(name: &str, text: &str) -> (bool, String) {
+    analysed(name, text, |diagnostic| diagnostic.code != "unused", true)
+}
+
+/// As [`run`], with some of the diagnostics, and the typed program if it is wanted.
+fn analysed(
+    name: &str,
+    text: &str,
+    wanted: impl Fn(&Diagnostic) -> bool,
+    with_program: bool,
+) -> (bool, String) {
     let options = Options { builtins: BUILTINS.to_vec(), ..Options::default() };
     let parsed = parse_text(name, text, &options);
     let syntax_errors = parsed.diagnostics.iter().any(|d| d.severity == Severity::Error);
     assert!(!syntax_errors, "{name}:\n{}", render(&parsed.diagnostics, &parsed.sources, false));
-    let (program, diagnostics) = analyse(&parsed.program, parsed.sources.clone());
+    let (program, mut diagnostics) = analyse(&parsed.program, parsed.sources.clone());
+    diagnostics.retain(wanted);
     let mut out = render(&diagnostics, &parsed.sources, false);
-    if let Some(program) = &program {
+    if let Some(program) = program.as_ref().filter(|_| with_program) {
         out.push_str(&dump::program(program));
     }
     (program.is_some(), out)
 }
 
-fn check(directory: &str, accepted: bool) {
+fn check(directory: &str, accepted: bool, run: fn(&str, &str) -> (bool, String)) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(directory);
     let mut files: Vec<PathBuf> = fs::read_dir(&directory)
         .unwrap()
@@ -55,12 +68,39 @@ fn check(directory: &str, accepted: bool) {
 
 #[test]
 fn accepted_programs() {
-    check("ok", true);
+    check("ok", true, run);
 }
 
 #[test]
 fn refused_programs() {
-    check("errors", false);
+    check("errors", false, run);
+}
+
+#[test]
+fn doubtful_programs() {
+    check("warnings", true, |name, text| analysed(name, text, |_| true, false));
+}
+
+/// Every warning that the analysis gives has a golden test and stands in the list of names.
+#[test]
+fn every_warning_is_shown() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let shown: String = ["ok", "errors", "warnings"]
+        .iter()
+        .flat_map(|directory| fs::read_dir(tests.join(directory)).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "txt"))
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    let preprocessor = ["bad-pragma", "ignored-pragma", "macro-redefined", "warning-directive"];
+    for (name, _) in NAMES {
+        let found = shown.contains(&format!("warning[{name}]: "));
+        assert!(found || preprocessor.contains(name), "no golden test shows `{name}`");
+    }
+    for line in shown.lines().filter_map(|line| line.strip_prefix("warning[")) {
+        let name = line.split(']').next().unwrap();
+        assert!(NAMES.iter().any(|(known, _)| *known == name), "`{name}` is not in the list");
+    }
 }
 
 /// Nothing that a program may look like makes the analysis crash: long chains and deep nesting end in an error at worst.

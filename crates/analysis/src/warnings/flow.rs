@@ -852,7 +852,11 @@ impl Flow<'_> {
         let Some(state) = &self.state else { return };
         let size = place.layout.size;
         let missing = |start: u32, layout: &Layout| {
-            state.any_unwritten(start, layout.size) && is_missing(state, start, layout)
+            state.any_unwritten(start, layout.size)
+                && match &layout.kind {
+                    Kind::Header(_) => true,
+                    _ => is_missing(state, start, layout),
+                }
         };
         if size == 0 || !place.starts.iter().any(|start| missing(*start, &place.layout)) {
             return;
@@ -906,14 +910,14 @@ impl Flow<'_> {
     }
 }
 
-/// Whether a value is not complete. A union is complete if one of its members is.
+/// Whether a value is not complete. A header inside of something larger need not be valid, and then it holds nothing.
 fn is_missing(state: &State, start: u32, layout: &Layout) -> bool {
     match &layout.kind {
         Kind::Leaf => state.unwritten(start),
-        Kind::Struct(fields) | Kind::Header(fields) => {
+        Kind::Header(_) if state.validity(start) != Validity::Valid => false,
+        Kind::Struct(fields) | Kind::Header(fields) | Kind::Union(fields) => {
             fields.iter().any(|(at, field)| is_missing(state, start + at, field))
         }
-        Kind::Union(members) => members.iter().all(|(at, member)| is_missing(state, start + at, member)),
         Kind::Stack(element, n) => (0..*n).any(|i| is_missing(state, start + i * element.size, element)),
     }
 }
