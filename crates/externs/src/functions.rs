@@ -1,12 +1,12 @@
 //! Extern functions that are no hashes.
 
 use crate::bits::{self, arguments, saturate};
-use crate::{CallSite, Env, ExternDef};
+use crate::{CallSite, Digest, Env, ExternDef, GREEN};
 use num_bigint::BigUint;
 use std::fmt::Write;
 
 /// Functions by name.
-pub(crate) static DEFS: [ExternDef; 8] = [
+pub(crate) static DEFS: [ExternDef; 11] = [
     impure("random", random, "(lo, hi) -> a number from lo to hi, both included; lo if hi < lo"),
     impure("log_msg", log_msg, "(values...): logs the first text, each {} in it replaced by the next value"),
     impure(
@@ -23,6 +23,17 @@ pub(crate) static DEFS: [ExternDef; 8] = [
         count,
         "(row): counts the packet in the counter of the entry with this row",
     ),
+    impure(
+        "meter.execute",
+        meter,
+        "(index) or (index, colour before) -> colour: 0 green, 1 yellow, 2 red; green, or the colour before, beyond the end",
+    ),
+    impure(
+        "direct_meter.execute",
+        meter,
+        "(row) or (row, colour before) -> colour by the meter of the entry with this row",
+    ),
+    impure("digest.send", send_digest, "(values...): sends them to the control plane"),
 ];
 
 const fn impure(
@@ -95,6 +106,26 @@ fn count(env: &mut Env<'_>, site: &CallSite, args: &[u64], _: &mut [u64]) {
     if let (Some(instance), Ok(index)) = (site.instance, u32::try_from(index)) {
         let bytes = env.packet_len() as usize;
         env.count(instance, index, bytes);
+    }
+}
+
+fn meter(env: &mut Env<'_>, site: &CallSite, args: &[u64], outs: &mut [u64]) {
+    let mut values = arguments(site, args).map(|(value, _)| saturate(value));
+    let index = values.next().and_then(|index| u32::try_from(index).ok());
+    let mut colour = values.next().unwrap_or(GREEN);
+    let direct = site.def.name == "direct_meter.execute";
+    if let (Some(meters), Some(index)) = (site.instance.and_then(|i| env.state().meter(i)), index)
+        && (direct || index < meters.stride())
+    {
+        colour = meters.execute(index, colour, env.now_us(), env.packet_len());
+    }
+    bits::put(site, outs, colour);
+}
+
+fn send_digest(env: &mut Env<'_>, site: &CallSite, args: &[u64], _: &mut [u64]) {
+    let values = arguments(site, args).map(|(value, _)| big(value)).collect();
+    if let Some(instance) = site.instance {
+        env.state().send_digest(Digest { instance, values });
     }
 }
 

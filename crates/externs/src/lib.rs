@@ -1,7 +1,7 @@
 //! Extern functions and extern state that both executors share.
 //!
 //! * [`ExternDef`]: a function, found by [`find`] under the name that the IR uses; [`CallSite`] is one place that calls it.
-//! * [`State`]: registers and counters of a program, shared by all workers and the control plane.
+//! * [`State`]: registers, counters, meters and digests of a program, shared by all workers and the control plane.
 //! * [`Destinations`]: multicast groups and clone sessions, part of the state.
 //! * [`Env`]: what one worker hands to the functions it calls.
 //!
@@ -33,13 +33,15 @@ mod crc;
 mod env;
 mod functions;
 mod hash;
+mod meter;
 mod replication;
 mod state;
 
 pub use crc::CrcParams;
 pub use env::Env;
+pub use meter::{GREEN, RED, Rate, Rates, YELLOW};
 pub use replication::{Destinations, Replica, Session, Targets};
-pub use state::{CounterValue, DIRECT_BANKS, InstanceKind, InstanceSpec, State, StateError, Unit};
+pub use state::{CounterValue, DIRECT_BANKS, Digest, InstanceKind, InstanceSpec, State, StateError, Unit};
 
 /// One place that calls an extern function.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Registers, counters and run-time parameters of a program.
+//! Registers, counters, meters, digests and run-time parameters of a program.
 //!
 //! Registers are shared by all workers. Counters are per worker, so that counting takes no locked instruction; reading
 //! sums them. A control write never touches a worker's cells: it sets an offset that is added on reading, so that no count
@@ -7,11 +7,12 @@
 
 use crate::bits::{limbs, mask_low};
 use crate::crc::Crc;
+use crate::meter::{Meters, Rates};
 use crate::replication::Replication;
 use crate::{CrcParams, Destinations, Env};
 use num_bigint::BigUint;
 use std::alloc::{Layout, alloc_zeroed};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -71,8 +72,43 @@ pub enum InstanceKind {
         /// Most entries of the table.
         table_size: u32,
     },
-    /// Has its state elsewhere.
-    Stateless,
+    /// Array of meters.
+    Meter {
+        /// Whether it meters bytes, not packets.
+        bytes: bool,
+        /// Cells.
+        size: u32,
+    },
+    /// One meter per entry of a table.
+    DirectMeter {
+        /// Whether it meters bytes, not packets.
+        bytes: bool,
+        /// Most entries of the table.
+        table_size: u32,
+    },
+    /// Messages to the control plane.
+    Digest,
+    /// Members and groups; the tables have them.
+    ActionProfile,
+}
+
+/// A message to the control plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digest {
+    /// The instance that sent it.
+    pub instance: u32,
+    /// The values of its fields.
+    pub values: Vec<BigUint>,
+}
+
+/// Messages kept until someone takes them.
+const DIGESTS_MAX: usize = 4096;
+
+/// Messages that wait.
+#[derive(Default)]
+struct Digests {
+    waiting: VecDeque<Digest>,
+    dropped: u64,
 }
 
 /// A counter's value.
@@ -117,6 +153,11 @@ pub enum StateError {
         /// Number of cells.
         size: u64,
     },
+    /// The committed rate of a meter is above its peak rate, or one is no rate at all.
+    Rates {
+        /// Name of the instance.
+        name: String,
+    },
     /// The value has too many bits.
     Width {
         /// Name of the instance.
@@ -134,7 +175,7 @@ impl fmt::Display for StateError {
             StateError::TooLarge { name, cells } => {
                 write!(
                     f,
-                    "`{name}` makes {cells} cells of registers and counters, expected at most {CELLS_MAX}"
+                    "`{name}` makes {cells} cells of registers, counters and meters, expected at most {CELLS_MAX}"
                 )
             }
             StateError::NoMemory { name, bytes } => {
@@ -146,6 +187,12 @@ impl fmt::Display for StateError {
             StateError::Index { name, found, size } => {
                 write!(f, "`{name}`: found index {found}, expected one below {size}")
             }
+            StateError::Rates { name } => {
+                write!(
+                    f,
+                    "`{name}`: expected rates that are not negative, the committed one first and not above the peak one"
+                )
+            }
             StateError::Width { name, found, expected } => {
                 write!(f, "`{name}`: found a value of {found} bits, expected at most {expected}")
             }
@@ -156,7 +203,7 @@ impl fmt::Display for StateError {
 impl std::error::Error for StateError {}
 
 /// Memory of atomic words that costs nothing until it is written.
-fn zeroed(name: &str, words: u64) -> Result<Box<[AtomicU64]>, StateError> {
+pub(crate) fn zeroed(name: &str, words: u64) -> Result<Box<[AtomicU64]>, StateError> {
     let refused = || StateError::NoMemory { name: name.to_string(), bytes: words.saturating_mul(8) };
     let len = usize::try_from(words).map_err(|_| refused())?;
     if len == 0 {
@@ -176,6 +223,7 @@ fn zeroed(name: &str, words: u64) -> Result<Box<[AtomicU64]>, StateError> {
 enum Cells {
     Register { width: u32, cells: Box<[AtomicU64]> },
     Counter { banks: u32, stride: u32, workers: Vec<Box<[AtomicU64]>>, offsets: Box<[AtomicU64]> },
+    Meter(Meters),
     None,
 }
 
@@ -188,7 +236,9 @@ pub struct State {
     cells: Vec<Cells>,
     random: Vec<AtomicU64>,
     wide_locks: [Mutex<()>; WIDE_LOCKS],
-    counter_writes: Mutex<()>,
+    /// Held by whoever changes counters or meters.
+    control_writes: Mutex<()>,
+    digests: Mutex<Digests>,
     custom: RwLock<HashMap<String, (CrcParams, Arc<Crc>)>>,
     custom_version: AtomicU64,
     replication: Replication,
@@ -208,8 +258,10 @@ impl State {
             let size = match *kind {
                 InstanceKind::Register { size, width } => u64::from(size) * limbs(width) as u64,
                 InstanceKind::Counter { size, .. } => u64::from(size),
-                InstanceKind::DirectCounter { table_size, .. } => u64::from(table_size.min(ENTRIES_MAX)) + 1,
-                InstanceKind::Stateless => 0,
+                InstanceKind::DirectCounter { table_size, .. }
+                | InstanceKind::DirectMeter { table_size, .. } => u64::from(table_size.min(ENTRIES_MAX)) + 1,
+                InstanceKind::Meter { size, .. } => u64::from(size),
+                InstanceKind::Digest | InstanceKind::ActionProfile => 0,
             };
             total += size;
             if total > CELLS_MAX {
@@ -226,7 +278,11 @@ impl State {
                 InstanceKind::DirectCounter { table_size, .. } => {
                     counter(DIRECT_BANKS, table_size.min(ENTRIES_MAX) + 1)?
                 }
-                InstanceKind::Stateless => Cells::None,
+                InstanceKind::Meter { bytes, size } => Cells::Meter(Meters::new(name, size, bytes)?),
+                InstanceKind::DirectMeter { bytes, table_size } => {
+                    Cells::Meter(Meters::new(name, table_size.min(ENTRIES_MAX) + 1, bytes)?)
+                }
+                InstanceKind::Digest | InstanceKind::ActionProfile => Cells::None,
             });
         }
         let state = State {
@@ -234,7 +290,8 @@ impl State {
             cells,
             random: (0..workers).map(|_| AtomicU64::new(0)).collect(),
             wide_locks: [const { Mutex::new(()) }; WIDE_LOCKS],
-            counter_writes: Mutex::new(()),
+            control_writes: Mutex::new(()),
+            digests: Mutex::default(),
             custom: RwLock::default(),
             custom_version: AtomicU64::new(0),
             replication: Replication::default(),
@@ -281,7 +338,7 @@ impl State {
     fn register(&self, instance: u32) -> Option<(u32, &[AtomicU64])> {
         match self.cells.get(instance as usize)? {
             Cells::Register { width, cells } => Some((*width, cells)),
-            Cells::Counter { .. } | Cells::None => None,
+            Cells::Counter { .. } | Cells::Meter(_) | Cells::None => None,
         }
     }
 
@@ -421,7 +478,7 @@ impl State {
     fn offsets(&self, instance: u32, at: usize) -> &[AtomicU64] {
         match &self.cells[instance as usize] {
             Cells::Counter { offsets, .. } => &offsets[2 * at..2 * at + 2],
-            Cells::Register { .. } | Cells::None => unreachable!("the caller checked it"),
+            Cells::Register { .. } | Cells::Meter(_) | Cells::None => unreachable!("the caller checked it"),
         }
     }
 
@@ -440,7 +497,7 @@ impl State {
     /// have had.
     pub fn counter_write(&self, instance: u32, index: u32, value: CounterValue) -> Result<(), StateError> {
         let at = self.check_counter(instance, index.into())?;
-        let _lock = lock(&self.counter_writes);
+        let _lock = lock(&self.control_writes);
         let sum = self.counted(instance, at);
         let offset = self.offsets(instance, at);
         for (offset, change) in
@@ -463,6 +520,65 @@ impl State {
             self.counter_write(instance, index, CounterValue::default())?;
         }
         Ok(())
+    }
+
+    // ---- meters ----
+
+    pub(crate) fn meter(&self, instance: u32) -> Option<&Meters> {
+        match self.cells.get(instance as usize)? {
+            Cells::Meter(meters) => Some(meters),
+            Cells::Register { .. } | Cells::Counter { .. } | Cells::None => None,
+        }
+    }
+
+    fn checked_meter(&self, instance: u32, index: u32) -> Result<&Meters, StateError> {
+        let meters =
+            self.meter(instance).ok_or(StateError::WrongInstance { found: instance, expected: "meter" })?;
+        let direct = matches!(self.specs[instance as usize].kind, InstanceKind::DirectMeter { .. });
+        if meters.stride() == 0 || (!direct && index >= meters.stride()) {
+            let (name, size) = (self.name(instance), meters.stride().into());
+            return Err(StateError::Index { name, found: index.into(), size });
+        }
+        Ok(meters)
+    }
+
+    /// The rates of a meter, if any are set. For a direct meter `index` is the entry's row.
+    pub fn meter_rates(&self, instance: u32, index: u32) -> Result<Option<Rates>, StateError> {
+        self.checked_meter(instance, index).map(|meters| meters.rates(index))
+    }
+
+    /// Sets the rates of a meter, with full buckets, or takes them away: then every packet is green. The control plane does
+    /// so with the direct meter of a new entry, whose row another entry may have had.
+    pub fn meter_set_rates(&self, instance: u32, index: u32, rates: Option<Rates>) -> Result<(), StateError> {
+        let meters = self.checked_meter(instance, index)?;
+        if let Some([committed, peak]) = rates {
+            let right = |per_us: f64| per_us.is_finite() && per_us >= 0.0;
+            if !right(committed.per_us) || !right(peak.per_us) || committed.per_us > peak.per_us {
+                return Err(StateError::Rates { name: self.name(instance) });
+            }
+        }
+        let _lock = lock(&self.control_writes);
+        meters.set_rates(index, rates);
+        Ok(())
+    }
+
+    // ---- digests ----
+
+    pub(crate) fn send_digest(&self, digest: Digest) {
+        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        // A program that sends one for every packet must not fill memory when nobody reads.
+        if digests.waiting.len() < DIGESTS_MAX {
+            digests.waiting.push_back(digest);
+        } else {
+            digests.dropped += 1;
+        }
+    }
+
+    /// Messages sent since the last call of this, oldest first, and how many more were dropped because too many waited.
+    pub fn take_digests(&self) -> (Vec<Digest>, u64) {
+        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        let dropped = std::mem::take(&mut digests.dropped);
+        (digests.waiting.drain(..).collect(), dropped)
     }
 
     // ---- destinations of copies ----

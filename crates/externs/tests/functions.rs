@@ -284,7 +284,7 @@ fn too_large() {
         State::new(&[InstanceSpec { name: "r".into(), kind }], 1).err().map(|e| e.to_string())
     };
     assert_eq!(of(32, 1 << 26), None);
-    let text = "`r` makes 4294967295 cells of registers and counters, expected at most 268435456";
+    let text = "`r` makes 4294967295 cells of registers, counters and meters, expected at most 268435456";
     assert_eq!(of(32, u32::MAX).as_deref(), Some(text));
     assert!(of(65, 1 << 28).is_some(), "a wide cell counts by its words");
 }
@@ -365,4 +365,146 @@ proptest! {
             Ok(())
         })?;
     }
+}
+
+const RATES: Rates = [Rate { per_us: 0.3, burst: 700 }, Rate { per_us: 1.7, burst: 1900 }];
+
+fn meter(env: &mut Env<'_>, name: &str, args: &[u64], bytes: u32) -> u32 {
+    let args = args.iter().map(|value| (BigUint::from(*value), 32)).collect();
+    let call = Call { name, instance: Some(0), args, outs: vec![8], text: vec![] };
+    let colour = env.with_packet(&[], bytes, |env| self::call(env, call).remove(0));
+    u32::try_from(colour).unwrap()
+}
+
+/// A meter as RFC 2698 describes it, with buckets that are filled step by step.
+struct Model {
+    rates: Rates,
+    /// Committed and peak: tokens, and those made since the start.
+    buckets: [(u64, u64); 2],
+}
+
+impl Model {
+    fn new(rates: Rates) -> Model {
+        Model { rates, buckets: rates.map(|rate| (rate.burst, 0)) }
+    }
+
+    fn colour(&mut self, now: u64, tokens: u64, given: u32) -> u32 {
+        for (bucket, rate) in self.buckets.iter_mut().zip(self.rates) {
+            let made = (now as f64 * rate.per_us) as u64;
+            *bucket = ((bucket.0 + made - bucket.1).min(rate.burst), made);
+        }
+        let [committed, peak] = &mut self.buckets;
+        if given == 2 || peak.0 < tokens {
+            return 2;
+        }
+        peak.0 -= tokens;
+        if given == 1 || committed.0 < tokens {
+            return 1;
+        }
+        committed.0 -= tokens;
+        0
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn meters_as_the_model(
+        committed in (0.0..4.0f64, 0u64..3000),
+        more in (0.0..4.0f64, 0u64..3000),
+        bytes: bool,
+        packets in prop::collection::vec((0u64..1500, 0u32..1600, 0u64..3), 1..200),
+    ) {
+        let peak = Rate { per_us: committed.0 + more.0, burst: more.1 };
+        let rates = [Rate { per_us: committed.0, burst: committed.1 }, peak];
+        let state = state(&[("m", InstanceKind::Meter { bytes, size: 4 })]);
+        state.meter_set_rates(0, 2, Some(rates)).unwrap();
+        let mut env = state.env(1);
+        let (mut now, mut model) = (0, Model::new(rates));
+        for (passed, length, given) in packets {
+            now += passed;
+            env.set_now(now);
+            let expected = model.colour(now, if bytes { length.into() } else { 1 }, given as u32);
+            prop_assert_eq!(meter(&mut env, "meter.execute", &[2, given], length), expected);
+        }
+    }
+}
+
+#[test]
+fn meters_without_rates_and_beyond_the_end_are_green() {
+    let state = state(&[("m", InstanceKind::Meter { bytes: false, size: 2 })]);
+    let mut env = state.env(0);
+    let none = [Rate::default(); 2];
+    state.meter_set_rates(0, 1, Some(none)).unwrap();
+    let colours: Vec<u32> =
+        [0, 1, 2, u64::from(u32::MAX)].iter().map(|i| meter(&mut env, "meter.execute", &[*i], 60)).collect();
+    assert_eq!(colours, [0, 2, 0, 0], "only cell 1 has rates, and they let nothing pass");
+    assert_eq!(meter(&mut env, "meter.execute", &[7, 1], 60), 1, "the colour that the packet had");
+    assert_eq!(state.meter_rates(0, 0), Ok(None));
+    assert_eq!(state.meter_rates(0, 1), Ok(Some(none)));
+    state.meter_set_rates(0, 1, None).unwrap();
+    assert_eq!(state.meter_rates(0, 1), Ok(None));
+    assert_eq!(meter(&mut env, "meter.execute", &[1], 60), 0);
+    let wrong = [RATES[1], RATES[0]];
+    assert_eq!(state.meter_set_rates(0, 1, Some(wrong)), Err(StateError::Rates { name: "m".to_string() }));
+    let index = StateError::Index { name: "m".to_string(), found: 2, size: 2 };
+    assert_eq!(state.meter_set_rates(0, 2, Some(RATES)), Err(index));
+}
+
+/// Rows of one entry (other banks) are one meter.
+#[test]
+fn direct_meters_are_by_entry() {
+    let state = state(&[("m", InstanceKind::DirectMeter { bytes: false, table_size: 9 })]);
+    let mut env = state.env(0);
+    let rate = Rate { per_us: 0.0, burst: 3 };
+    state.meter_set_rates(0, 4, Some([rate; 2])).unwrap();
+    let colours: Vec<u32> = [4, 14, 24, 34, 5, 0]
+        .iter()
+        .map(|row| meter(&mut env, "direct_meter.execute", &[*row], 60))
+        .collect();
+    assert_eq!(colours, [0, 0, 0, 2, 0, 0]);
+}
+
+/// Tokens are given out once, however many workers ask.
+#[test]
+fn meters_shared_by_workers() {
+    let state = state(&[("m", InstanceKind::Meter { bytes: false, size: 1 })]);
+    let rates = [Rate { per_us: 0.0, burst: 3000 }, Rate { per_us: 0.0, burst: 5000 }];
+    state.meter_set_rates(0, 0, Some(rates)).unwrap();
+    let counts = std::thread::scope(|scope| {
+        let worker = |worker| {
+            let state = &state;
+            scope.spawn(move || {
+                let mut env = state.env(worker);
+                let mut counts = [0; 3];
+                for _ in 0..4000 {
+                    counts[meter(&mut env, "meter.execute", &[0], 60) as usize] += 1;
+                }
+                counts
+            })
+        };
+        [worker(0), worker(1)].map(|thread| thread.join().unwrap())
+    });
+    let sum: Vec<u32> = (0..3).map(|colour| counts[0][colour] + counts[1][colour]).collect();
+    assert_eq!(sum, [3000, 2000, 3000]);
+}
+
+#[test]
+fn digests_wait_until_they_are_taken() {
+    let state = state(&[("r", InstanceKind::ActionProfile), ("d", InstanceKind::Digest)]);
+    let mut env = state.env(0);
+    let mut send = |value: u64| {
+        let args = vec![(BigUint::from(value), 48), (BigUint::from(3u32), 9)];
+        call(&mut env, Call { name: "digest.send", instance: Some(1), args, outs: vec![], text: vec![] });
+    };
+    send(0xffff_0000_0001);
+    let values = vec![BigUint::from(0xffff_0000_0001u64), BigUint::from(3u32)];
+    assert_eq!(state.take_digests(), (vec![Digest { instance: 1, values }], 0));
+    assert_eq!(state.take_digests(), (vec![], 0));
+    for value in 0..5000 {
+        send(value);
+    }
+    let (digests, dropped) = state.take_digests();
+    assert_eq!((digests.len(), dropped), (4096, 904));
+    assert_eq!(digests[4095].values[0], 4095u32.into(), "the oldest stay");
 }

@@ -32,10 +32,15 @@ pub fn build_state(program: &Program, workers: usize) -> Result<externs::State, 
                     let table_size = program.tables[table.index()].size;
                     externs::InstanceKind::DirectCounter { unit: counter_unit(unit), table_size }
                 }
-                InstanceKind::Meter { .. }
-                | InstanceKind::DirectMeter { .. }
-                | InstanceKind::ActionProfile { .. }
-                | InstanceKind::Digest { .. } => externs::InstanceKind::Stateless,
+                InstanceKind::Meter { unit, size } => {
+                    externs::InstanceKind::Meter { bytes: unit == CounterUnit::Bytes, size }
+                }
+                InstanceKind::DirectMeter { unit, table } => {
+                    let table_size = program.tables[table.index()].size;
+                    externs::InstanceKind::DirectMeter { bytes: unit == CounterUnit::Bytes, table_size }
+                }
+                InstanceKind::Digest { .. } => externs::InstanceKind::Digest,
+                InstanceKind::ActionProfile { .. } => externs::InstanceKind::ActionProfile,
             };
             externs::InstanceSpec { name: instance.name.clone(), kind }
         })

@@ -1,0 +1,134 @@
+//! Two-rate three-colour meters, RFC 2698, as bmv2 computes them: two token buckets that fill with time, the peak one asked
+//! first.
+//!
+//! A bucket is one number that workers change by compare-and-swap: how many of all tokens made since the switch started
+//! are spent or were lost because it was full. Tokens in it are those made less that number, at most the burst.
+
+use crate::state::{StateError, zeroed};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Colour of a packet within both rates, and of every packet if no rates are set.
+pub const GREEN: u64 = 0;
+/// Colour of a packet above the committed rate.
+pub const YELLOW: u64 = 1;
+/// Colour of a packet above the peak rate.
+pub const RED: u64 = 2;
+
+/// One rate of a meter, in packets or bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rate {
+    /// Tokens per microsecond: finite, not negative.
+    pub per_us: f64,
+    /// Tokens that the bucket holds.
+    pub burst: u64,
+}
+
+/// The rates of a meter: committed, then peak.
+pub type Rates = [Rate; 2];
+
+/// Words of a cell: a cache line.
+const CELL_WORDS: usize = 8;
+/// 0 if no rates were ever set; odd while they change.
+const VERSION: usize = 0;
+/// Words of a bucket: the rate, the burst, what is spent.
+const BUCKETS: [usize; 2] = [1, 4];
+/// Tokens are counted up to this number, so that sums do not overflow: at 10^5 a microsecond, for more than a year.
+const TOKENS_MAX: i64 = 1 << 62;
+
+/// The cells of one instance.
+pub(crate) struct Meters {
+    cells: Box<[AtomicU64]>,
+    stride: u32,
+    bytes: bool,
+}
+
+impl Meters {
+    /// So many cells, which several rows share if they are the same modulo their number.
+    pub fn new(name: &str, stride: u32, bytes: bool) -> Result<Meters, StateError> {
+        Ok(Meters { cells: zeroed(name, CELL_WORDS as u64 * u64::from(stride))?, stride, bytes })
+    }
+
+    pub fn stride(&self) -> u32 {
+        self.stride
+    }
+
+    fn cell(&self, index: u32) -> &[AtomicU64] {
+        &self.cells[(index % self.stride) as usize * CELL_WORDS..][..CELL_WORDS]
+    }
+
+    /// The rates of a cell; `None` if there are none, which not-a-number stands for, too.
+    fn rates_of(cell: &[AtomicU64]) -> Option<Rates> {
+        loop {
+            let version = cell[VERSION].load(Ordering::Acquire);
+            if version == 0 {
+                return None;
+            }
+            let rate = |at: usize| Rate {
+                per_us: f64::from_bits(cell[at].load(Ordering::Relaxed)),
+                burst: cell[at + 1].load(Ordering::Relaxed),
+            };
+            let rates = BUCKETS.map(rate);
+            fence(Ordering::Acquire);
+            if version.is_multiple_of(2) && cell[VERSION].load(Ordering::Relaxed) == version {
+                return Some(rates).filter(|[committed, _]| !committed.per_us.is_nan());
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    pub fn rates(&self, index: u32) -> Option<Rates> {
+        Self::rates_of(self.cell(index))
+    }
+
+    /// Sets the rates, with full buckets, or takes them away. One caller at a time.
+    pub fn set_rates(&self, index: u32, rates: Option<Rates>) {
+        let cell = self.cell(index);
+        let version = cell[VERSION].load(Ordering::Relaxed);
+        if version == 0 && rates.is_none() {
+            // Memory that was never written stays uncommitted.
+            return;
+        }
+        let rates = rates.unwrap_or([Rate { per_us: f64::NAN, burst: 0 }; 2]);
+        cell[VERSION].store(version + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        for (at, rate) in BUCKETS.into_iter().zip(rates) {
+            cell[at].store(rate.per_us.to_bits(), Ordering::Relaxed);
+            cell[at + 1].store(rate.burst, Ordering::Relaxed);
+            // Less than any bucket holds: what was made before does not count, so the bucket is full.
+            cell[at + 2].store(-TOKENS_MAX as u64, Ordering::Relaxed);
+        }
+        cell[VERSION].store(version + 2, Ordering::Release);
+    }
+
+    /// The colour of a packet that was `given` another before (green if none was).
+    pub fn execute(&self, index: u32, given: u64, now_us: u64, bytes: u32) -> u64 {
+        if self.stride == 0 {
+            return given;
+        }
+        let cell = self.cell(index);
+        let Some([committed, peak]) = Self::rates_of(cell) else { return given };
+        let tokens = if self.bytes { i64::from(bytes) } else { 1 };
+        // RFC 2698, colour-aware: a red packet takes no tokens, a yellow one only peak tokens.
+        if given >= RED || !take(&cell[BUCKETS[1] + 2], peak, tokens, now_us) {
+            return RED;
+        }
+        if given == YELLOW || !take(&cell[BUCKETS[0] + 2], committed, tokens, now_us) {
+            return YELLOW;
+        }
+        GREEN
+    }
+}
+
+/// Takes tokens out of a bucket if it has so many.
+fn take(spent: &AtomicU64, rate: Rate, tokens: i64, now_us: u64) -> bool {
+    // A bucket that fills within a microsecond fills no faster at a higher rate.
+    let per_us = rate.per_us.min(rate.burst as f64);
+    // The conversion cuts the fraction off, as in bmv2.
+    let made = ((now_us as f64 * per_us) as i64).min(TOKENS_MAX);
+    let burst = i64::try_from(rate.burst).unwrap_or(TOKENS_MAX).min(TOKENS_MAX);
+    let taken = spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |spent| {
+        let spent = (spent as i64).max(made - burst);
+        (made - spent >= tokens).then(|| (spent + tokens) as u64)
+    });
+    taken.is_ok()
+}
