@@ -220,12 +220,13 @@ impl Checker {
         self.scopes.bind(&name.text, symbol, name.span);
     }
 
-    /// Notes a control-plane name: two things of a kind cannot have one (P4_16, "Computing control-plane names"). A name
-    /// with a dot at its start is that of a thing at top level.
+    /// Notes a control-plane name: two things of a kind cannot have one (P4_16, "Computing control-plane names"). Names
+    /// with a dot at their start, which are those of things at top level, can also meet between controls; that is for
+    /// lowering, which makes one of two actions that are the same.
     pub(crate) fn claim_control_name(&mut self, name: &str, kind: &'static str, span: Span) {
         let (owner, name) = match name.strip_prefix('.') {
-            Some(global) => (String::new(), global),
-            None => (self.owner.clone(), name),
+            Some(global) if self.owner.is_empty() => (String::new(), global),
+            _ => (self.owner.clone(), name),
         };
         if let Some(earlier) = self.control_names.insert((owner, kind, name.to_owned()), span)
             && earlier != span

@@ -41,7 +41,7 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
     @name("go") action one() {
         hdr.h.a = 1;
     }
-    @name("go") action two() {
+    action two() {
         hdr.h.a = 2;
     }
     action three() {
@@ -77,10 +77,6 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
             (1, _): three();
         }
     }
-    @name("dont_care") table same_name {
-        key = { hdr.h.a : exact; }
-        actions = { three; }
-    }
     counter(4, CounterType.packets) hits;
     @name("hits") counter(4, CounterType.packets) more_hits;
     register<bit<8>>(4) cells;
@@ -89,7 +85,6 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
     Twice() second;
     apply {
         dont_care.apply();
-        same_name.apply();
         first.apply(hdr);
         second.apply(hdr);
         names.apply();
