@@ -855,6 +855,9 @@ impl Flow<'_> {
             state.any_unwritten(start, layout.size)
                 && match &layout.kind {
                     Kind::Header(_) => true,
+                    Kind::Union(members) => {
+                        members.iter().all(|(at, member)| state.any_unwritten(start + at, member.size))
+                    }
                     _ => is_missing(state, start, layout),
                 }
         };
