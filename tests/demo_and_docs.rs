@@ -296,7 +296,7 @@ fn every_option_is_documented() {
         );
         let help = run(&[command, "--help"]).expect_status(0).stdout;
         for line in help.lines().map(str::trim_start).filter(|l| l.starts_with('-') && !l.starts_with("- ")) {
-            for option in line.split([' ', ',']).filter(|w| w.starts_with('-')) {
+            for option in line.split([' ', ',', '[']).filter(|w| w.starts_with('-')) {
                 if option != "-h" {
                     let documented =
                         text.contains(&format!("`{option}`")) || text.contains(&format!("`{option} "));

@@ -27,7 +27,7 @@ struct both_t {
 
 #include "include/data.p4"
 
-control C(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
+control C(inout headers_t h, inout meta_t m, inout standard_metadata_t std) {
     apply {
         var_t v;
         either_t u;

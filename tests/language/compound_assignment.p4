@@ -19,7 +19,7 @@ header data_t {
 
 #include "include/data.p4"
 
-control C(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
+control C(inout headers_t h, inout meta_t m, inout standard_metadata_t std) {
     apply {
         byte_t[2] s = { { h.d.x }, { h.d.y } };
         s[next(h.d.i)].v += h.d.i;

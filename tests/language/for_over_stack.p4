@@ -15,7 +15,7 @@ header data_t {
 
 #include "include/data.p4"
 
-control C(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
+control C(inout headers_t h, inout meta_t m, inout standard_metadata_t std) {
     apply {
         byte_t[3] s = { { h.d.a }, { h.d.b }, { h.d.c } };
         s[1].setInvalid();

@@ -36,7 +36,7 @@ parser Q(packet_in p, out Headers hdr) {
 control C(inout Headers hdr) {
     action a1() { }
     action a2() { }
-    @name("a2") action a3() { }
+    action a3() { }
     table t {
         key = { hdr.h.a: ternary; 8w1: exact; }
         actions = { a1; a2; a3; }
