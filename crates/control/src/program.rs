@@ -1,7 +1,7 @@
 //! What the control plane wants to know of a program: its names, found by suffix, and the shape of its tables.
 
 use crate::names::NameIndex;
-use p4jet_ir::{ActionId, InstanceKind, MatchKind, Op, Program};
+use p4jet_ir::{ActionId, InstanceId, InstanceKind, MatchKind, Op, Program, TableId};
 use std::collections::BTreeMap;
 
 /// The names of a program.
@@ -10,6 +10,10 @@ pub(crate) struct Names {
     pub actions: NameIndex,
     pub counters: NameIndex,
     pub registers: NameIndex,
+    pub meters: NameIndex,
+    pub profiles: NameIndex,
+    /// The hidden tables.
+    pub value_sets: NameIndex,
     /// Custom CRCs.
     pub crcs: NameIndex,
     /// By custom CRC: 16 or 32.
@@ -26,6 +30,10 @@ pub(crate) struct Shape {
     pub needs_priority: bool,
     /// bmv2's word for the whole table.
     pub match_kind: &'static str,
+    /// Its direct counters.
+    pub direct_counters: Vec<InstanceId>,
+    /// Its direct meters.
+    pub direct_meters: Vec<InstanceId>,
 }
 
 impl Names {
@@ -44,15 +52,27 @@ impl Names {
         let is_register = |k: &InstanceKind| matches!(k, InstanceKind::Register { .. });
         let is_counter =
             |k: &InstanceKind| matches!(k, InstanceKind::Counter { .. } | InstanceKind::DirectCounter { .. });
+        let is_meter =
+            |k: &InstanceKind| matches!(k, InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. });
+        let is_profile = |k: &InstanceKind| matches!(k, InstanceKind::ActionProfile { .. });
+        let sets = program.tables.iter().zip(0..).filter(|(t, _)| t.hidden).map(|(t, i)| (t.name.clone(), i));
         let crcs = custom_crcs(program);
         Names {
             tables: NameIndex::new("table", tables),
             actions: NameIndex::new("action", actions),
             counters: NameIndex::new("counter", instances(is_counter)),
             registers: NameIndex::new("register", instances(is_register)),
+            meters: NameIndex::new("meter", instances(is_meter)),
+            profiles: NameIndex::new("action profile", instances(is_profile)),
+            value_sets: NameIndex::new("parser value set", sets),
             crc_widths: crcs.values().copied().collect(),
             crcs: NameIndex::new("calculation", crcs.into_keys().zip(0..)),
-            shapes: program.tables.iter().map(|table| shape(program, table)).collect(),
+            shapes: program
+                .tables
+                .iter()
+                .zip(0..)
+                .map(|(table, id)| shape(program, TableId(id), table))
+                .collect(),
         }
     }
 }
@@ -76,7 +96,7 @@ fn custom_crcs(program: &Program) -> BTreeMap<String, u32> {
     crcs
 }
 
-fn shape(program: &Program, table: &p4jet_ir::Table) -> Shape {
+fn shape(program: &Program, id: TableId, table: &p4jet_ir::Table) -> Shape {
     let name = |a: &p4jet_ir::TableAction| program.actions[a.action.index()].control_name.clone();
     let actions = table.actions.iter().zip(0..).map(|(a, i)| (name(a), i));
     let has = |kinds: &[MatchKind]| table.keys.iter().any(|k| kinds.contains(&k.kind));
@@ -91,7 +111,20 @@ fn shape(program: &Program, table: &p4jet_ir::Table) -> Shape {
         "exact"
     };
     let needs_priority = matches!(match_kind, "range" | "ternary");
-    Shape { actions: NameIndex::new("action", actions), needs_priority, match_kind }
+    let instances = |wanted: &dyn Fn(&InstanceKind) -> bool| {
+        let all = program.instances.iter().zip(0..).filter(|(i, _)| wanted(&i.kind));
+        all.map(|(_, id)| InstanceId(id)).collect::<Vec<_>>()
+    };
+    let direct_counters =
+        instances(&|k| matches!(k, InstanceKind::DirectCounter { table, .. } if *table == id));
+    let direct_meters = instances(&|k| matches!(k, InstanceKind::DirectMeter { table, .. } if *table == id));
+    Shape {
+        actions: NameIndex::new("action", actions),
+        needs_priority,
+        match_kind,
+        direct_counters,
+        direct_meters,
+    }
 }
 
 /// The names of an action's parameters, without the action's own.

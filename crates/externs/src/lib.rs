@@ -34,12 +34,14 @@ mod env;
 mod functions;
 mod hash;
 mod meter;
+mod multicast;
 mod replication;
 mod state;
 
 pub use crc::CrcParams;
 pub use env::Env;
 pub use meter::{GREEN, RED, Rate, Rates, YELLOW};
+pub use multicast::{Multicast, MulticastError, Node};
 pub use replication::{Destinations, Replica, Session, Targets};
 pub use state::{CounterValue, DIRECT_BANKS, Digest, InstanceKind, InstanceSpec, State, StateError, Unit};
 

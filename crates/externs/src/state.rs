@@ -8,6 +8,7 @@
 use crate::bits::{limbs, mask_low};
 use crate::crc::Crc;
 use crate::meter::{Meters, Rates};
+use crate::multicast::Multicast;
 use crate::replication::Replication;
 use crate::{CrcParams, Destinations, Env};
 use num_bigint::BigUint;
@@ -242,6 +243,7 @@ pub struct State {
     custom: RwLock<HashMap<String, (CrcParams, Arc<Crc>)>>,
     custom_version: AtomicU64,
     replication: Replication,
+    multicast: Mutex<Multicast>,
 }
 
 /// A panic while a lock was held leaves nothing half done that anyone would notice.
@@ -295,6 +297,7 @@ impl State {
             custom: RwLock::default(),
             custom_version: AtomicU64::new(0),
             replication: Replication::default(),
+            multicast: Mutex::default(),
         };
         state.set_random_seed(0);
         Ok(state)
@@ -591,6 +594,31 @@ impl State {
     /// Changes them; workers see all of the change from their next packet on.
     pub fn change_destinations(&self, change: impl FnOnce(&mut Destinations)) {
         self.replication.change(change);
+    }
+
+    /// The replication engine's nodes and groups.
+    pub fn multicast(&self) -> Multicast {
+        self.multicast.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes them, unless `change` fails; workers see all of the change from their next packet on.
+    pub fn change_multicast<R, E>(
+        &self,
+        change: impl FnOnce(&mut Multicast) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let mut now = self.multicast.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut new = now.clone();
+        let result = change(&mut new)?;
+        self.change_destinations(|destinations| {
+            for group in now.groups.keys() {
+                destinations.groups.remove(group);
+            }
+            for group in new.groups.keys() {
+                destinations.groups.insert(*group, new.replicas(*group));
+            }
+        });
+        *now = new;
+        Ok(result)
     }
 
     pub(crate) fn destinations_version(&self) -> u64 {

@@ -2,9 +2,12 @@
 
 use super::Control;
 use super::parse::{Command, is_const_entry};
+use super::profiles::{ProfileCommand, UndoProfile};
+use super::replication::UndoReplication;
+use super::value_sets::ValueSetCommand;
 use crate::error::CommandError;
 use num_bigint::BigUint;
-use p4jet_externs::{CounterValue, CrcParams, StateError};
+use p4jet_externs::{CounterValue, CrcParams, Rates, StateError};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch, TableError};
 
@@ -13,6 +16,8 @@ use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch, TableError};
 pub(crate) struct Done {
     /// The entry that was added.
     pub handle: Option<EntryHandle>,
+    /// What to say of a member, group or node that was made.
+    pub created: Option<String>,
 }
 
 /// How to take a change back.
@@ -32,18 +37,25 @@ pub(super) enum UndoOther {
     Counters(InstanceId, Vec<(u32, CounterValue)>),
     Registers(InstanceId, Vec<(u32, BigUint)>),
     Crc(u32, CrcParams),
+    Profile(TableId, UndoProfile),
+    Replication(UndoReplication),
+    /// By index; for a direct meter that is an entry's handle.
+    Meters(InstanceId, Vec<(u32, Option<Rates>)>),
+    /// Of a value set.
+    SetMembers(TableId, Vec<Entry>),
 }
 
-/// An entry that is gone, with the values of its direct counters.
+/// An entry that is gone, with the values of its direct counters and the rates of its direct meters.
 pub(super) struct Removed {
     handle: EntryHandle,
     entry: Entry,
     counts: Vec<(InstanceId, CounterValue)>,
+    rates: Vec<(InstanceId, Option<Rates>)>,
 }
 
-type Result<T> = std::result::Result<T, CommandError>;
+pub(super) type Result<T> = std::result::Result<T, CommandError>;
 
-fn refused(error: TableError) -> CommandError {
+pub(super) fn refused(error: TableError) -> CommandError {
     CommandError::refused("table", error.code(), error)
 }
 
@@ -74,12 +86,18 @@ impl Control {
                 }
             }
             Command::TableDelete { table, handle } => {
-                let counts = self.direct_counts(table.id, handle);
+                let (counts, rates) =
+                    (self.direct_counts(table.id, handle), self.direct_rates(table.id, handle));
                 let entry = self.switch.table(table.id).delete(handle).map_err(refused)?;
                 note(&|| {
                     UndoOther::Delete(
                         table.id,
-                        vec![Removed { handle, entry: entry.clone(), counts: counts.clone() }],
+                        vec![Removed {
+                            handle,
+                            entry: entry.clone(),
+                            counts: counts.clone(),
+                            rates: rates.clone(),
+                        }],
                     )
                 });
             }
@@ -97,7 +115,12 @@ impl Control {
                 };
                 let removed: Vec<_> = entries
                     .into_iter()
-                    .map(|(handle, entry)| Removed { handle, entry, counts: self.direct_counts(id, handle) })
+                    .map(|(handle, entry)| Removed {
+                        handle,
+                        entry,
+                        counts: self.direct_counts(id, handle),
+                        rates: self.direct_rates(id, handle),
+                    })
                     .collect();
                 if keeps_some {
                     let mut table = self.switch.table(id);
@@ -160,7 +183,29 @@ impl Control {
                 self.switch.state().set_crc(name, params);
                 note(&|| UndoOther::Crc(calculation, old));
             }
-            Command::Nothing
+            Command::IndirectAdd { table, entry } => {
+                done.handle = Some(self.add(table, entry, log)?);
+            }
+            Command::IndirectSetDefault(table, call) => {
+                let mut t = self.switch.table(table);
+                let old = t.default_action().clone();
+                t.set_default(call).map_err(refused)?;
+                note(&|| UndoOther::Default(table, old.clone()));
+            }
+            Command::Profile(command) => return self.change_profile(command, log),
+            Command::Replication(command) => return self.change_replication(command, log),
+            Command::Meter(command) => return self.change_meter(command, log),
+            Command::ValueSet(command) => return self.change_value_set(command, log),
+            Command::SetTimeout { table, handle, .. } => {
+                if self.switch.table(table).get(handle).is_none() {
+                    return Err(refused(TableError::InvalidHandle(handle)));
+                }
+            }
+            Command::SetQueue => {}
+            Command::ResetState => self.reset_state(log)?,
+            Command::TimeElapsed
+            | Command::TimeSinceEpoch
+            | Command::Nothing
             | Command::Help(_)
             | Command::ShowTables
             | Command::ShowActions
@@ -208,11 +253,14 @@ impl Control {
                     let _ = self.switch.table(table).modify(handle, action);
                 }
                 UndoOther::Delete(table, removed) => {
-                    for Removed { handle, entry, counts } in removed {
+                    for Removed { handle, entry, counts, rates } in removed {
                         let restored = self.switch.table(table).restore(handle, entry);
                         if let Ok(handle) = restored {
                             for (counter, value) in counts {
                                 let _ = self.write_counter(counter, handle.0, value);
+                            }
+                            for (meter, rates) in rates {
+                                let _ = self.set_meter(meter, handle.0, rates);
                             }
                         }
                     }
@@ -228,6 +276,18 @@ impl Control {
                 UndoOther::Crc(calculation, params) => {
                     self.switch.state().set_crc(self.names.crcs.name(calculation), params);
                 }
+                UndoOther::Profile(table, undo) => self.take_back_profile(table, undo),
+                UndoOther::Replication(undo) => self.take_back_replication(undo),
+                UndoOther::Meters(meter, values) => {
+                    for (index, rates) in values {
+                        let _ = self.set_meter(meter, index, rates);
+                    }
+                }
+                UndoOther::SetMembers(set, entries) => {
+                    for entry in entries {
+                        let _ = self.switch.table(set).insert(entry);
+                    }
+                }
                 UndoOther::Registers(register, values) => {
                     for (cell, value) in values {
                         let _ = self.write_register(register, cell, &value);
@@ -238,8 +298,7 @@ impl Control {
     }
 
     pub(super) fn dump(&self, id: TableId) -> String {
-        let table = self.switch.table(id);
-        super::show::dump(self.program(), &self.names, id, table.entries(), table.default_action())
+        super::show::dump(self.program(), &self.names, id, &self.switch.table(id))
     }
 
     pub(super) fn dump_entry(&self, id: TableId, handle: EntryHandle) -> Result<String> {
@@ -300,17 +359,59 @@ impl Control {
         indices.into_iter().map(|index| Ok((index, self.counter_value(counter, index)?))).collect()
     }
 
-    /// A new entry counts from 0, whoever had its row before.
+    /// A new entry counts from 0 and has a meter without rates, whoever had its row before.
     fn reset_direct(&self, table: TableId, handle: EntryHandle) -> Result<()> {
-        for counter in &self.program().tables[table.index()].direct {
+        for counter in &self.names.shapes[table.index()].direct_counters {
             self.write_counter(*counter, handle.0, CounterValue::default())?;
+        }
+        for meter in &self.names.shapes[table.index()].direct_meters {
+            self.set_meter(*meter, handle.0, None)?;
         }
         Ok(())
     }
 
     fn direct_counts(&self, table: TableId, handle: EntryHandle) -> Vec<(InstanceId, CounterValue)> {
-        let counters = &self.program().tables[table.index()].direct;
+        let counters = &self.names.shapes[table.index()].direct_counters;
         counters.iter().filter_map(|c| Some((*c, self.counter_value(*c, handle.0).ok()?))).collect()
+    }
+
+    fn direct_rates(&self, table: TableId, handle: EntryHandle) -> Vec<(InstanceId, Option<Rates>)> {
+        let meters = &self.names.shapes[table.index()].direct_meters;
+        meters.iter().filter_map(|m| Some((*m, self.meter_rates(*m, handle.0).ok()?))).collect()
+    }
+
+    /// Empties the switch: what commands set, and what packets left in registers and counters. Const entries stay; the
+    /// constants of custom CRCs too.
+    fn reset_state(&self, mut log: Option<&mut Vec<Undo>>) -> Result<()> {
+        let program = self.program();
+        for (instance, id) in program.instances.iter().zip(0..).map(|(i, id)| (i, InstanceId(id))) {
+            let log = log.as_deref_mut();
+            match instance.kind {
+                InstanceKind::Register { .. } => drop(self.change(Command::RegisterReset(id), log)?),
+                InstanceKind::Counter { .. } | InstanceKind::DirectCounter { .. } => {
+                    drop(self.change(Command::CounterReset(id), log)?);
+                }
+                InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. } => self.reset_meter(id, log)?,
+                InstanceKind::ActionProfile { .. } | InstanceKind::Digest { .. } => {}
+            }
+        }
+        for (table, id) in program.tables.iter().zip(0..).map(|(t, id)| (t, TableId(id))) {
+            if table.hidden {
+                self.change_value_set(ValueSetCommand::Clear(id), log.as_deref_mut())?;
+                continue;
+            }
+            if !table.const_entries {
+                self.change(Command::TableClear(id), log.as_deref_mut())?;
+            }
+            self.change(Command::TableResetDefault(id), log.as_deref_mut())?;
+        }
+        for (_, id) in program.tables.iter().zip(0..).filter(|(t, _)| t.profile.is_some()) {
+            for act in self.empty_profile(TableId(id)) {
+                self.change_profile(ProfileCommand { table: TableId(id), act }, log.as_deref_mut())?;
+            }
+        }
+        self.clear_replication(log);
+        Ok(())
     }
 
     /// The value of a register's cell.
@@ -332,6 +433,6 @@ impl Control {
 }
 
 /// A cell that is not there; the only thing that a name and value checked before leave possible.
-fn no_cell(kind: &str, error: StateError) -> CommandError {
+pub(super) fn no_cell(kind: &str, error: StateError) -> CommandError {
     CommandError::refused(kind, "INVALID_INDEX", error)
 }

@@ -38,6 +38,7 @@ impl Control {
                 Ok(Command::TableAdd { table, entry, .. }) => {
                     steps.push(Step::Add { number, table: table.id, entry })
                 }
+                Ok(Command::IndirectAdd { table, entry }) => steps.push(Step::Add { number, table, entry }),
                 Ok(command) => steps.push(Step::Other(Box::new((number, command)))),
                 Err(e) => return Err(error(number, e)),
             }

@@ -7,8 +7,12 @@ mod apply;
 mod complete;
 mod list;
 mod load;
+mod meters;
 mod parse;
+mod profiles;
+mod replication;
 mod show;
+mod value_sets;
 
 pub(crate) use list::{command_names, is_command};
 pub use load::LoadSummary;
@@ -16,6 +20,7 @@ pub(crate) use parse::{Command, Named, check_default_action, check_entries_open,
 
 use crate::error::CommandError;
 use crate::program::Names;
+use meters::MeterCommand;
 use num_bigint::BigUint;
 use p4jet_dataplane::Switch;
 use p4jet_externs::CounterValue;
@@ -23,6 +28,7 @@ use p4jet_ir::Program;
 use p4jet_tables::EntryHandle;
 use parse::LineParser;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Carries out runtime commands on a switch.
 pub struct Control {
@@ -34,7 +40,7 @@ pub struct Control {
 #[derive(Default)]
 pub(crate) struct Reply {
     pub text: String,
-    pub note: Option<&'static str>,
+    pub note: Option<String>,
 }
 
 impl From<String> for Reply {
@@ -79,7 +85,11 @@ impl Control {
 
     pub(crate) fn reply(&mut self, line: &str) -> Result<Reply, CommandError> {
         let command = LineParser::new(self.switch.program(), &self.names).parse(line)?;
-        self.reply_to(command)
+        let mut reply = self.reply_to(command)?;
+        if let Some(newer) = line.split_ascii_whitespace().next().and_then(profiles::substitute) {
+            reply.note = Some(format!("This is a deprecated command, use '{newer}' instead"));
+        }
+        Ok(reply)
     }
 
     /// Carries out a command and tells about it.
@@ -124,15 +134,33 @@ impl Control {
                 let values: Vec<_> =
                     self.register_values(register.id).iter().map(BigUint::to_string).collect();
                 let text = format!("{}= {}\n", register.typed, values.join(", "));
-                Reply { text, note: Some("register index omitted, reading entire array") }
+                Reply { text, note: Some("register index omitted, reading entire array".to_string()) }
+            }
+            Command::Profile(command) if command.reads() => self.profile_text(&command)?.into(),
+            Command::Replication(command) if command.reads() => self.replication_text(&command)?.into(),
+            Command::ValueSet(command) if command.reads() => self.value_set_text(&command).into(),
+            Command::Meter(MeterCommand::Get { meter, index }) => self.meter_text(meter, index)?.into(),
+            Command::TimeElapsed => format!("{}\n", self.switch.now_us()).into(),
+            Command::TimeSinceEpoch => {
+                // A clock before 1970 is none.
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                format!("{}\n", since.as_micros()).into()
             }
             change => {
                 let mut text = self.announce(&change);
+                let note = match change {
+                    Command::SetTimeout { .. } => Some("no entry ages yet: the timeout has no effect"),
+                    Command::SetQueue => {
+                        Some("there are no queues, packets leave at once: this has no effect")
+                    }
+                    _ => None,
+                };
                 let done = self.perform(change)?;
                 if let Some(EntryHandle(handle)) = done.handle {
                     text += &format!("Entry has been added with handle {handle}\n");
                 }
-                text.into()
+                text += &done.created.unwrap_or_default();
+                Reply { text, note: note.map(str::to_string) }
             }
         })
     }
@@ -158,6 +186,13 @@ impl Control {
             }
             Command::TableDelete { table, handle } => {
                 format!("Deleting entry {} from {}\n", handle.0, table.typed)
+            }
+            Command::IndirectAdd { table, .. } => {
+                format!("Adding entry to indirect match table {}\n", program.tables[table.index()].name)
+            }
+            Command::Replication(command) => command.announce(),
+            Command::SetTimeout { handle, milliseconds, .. } => {
+                format!("Setting a {milliseconds} ms timeout for entry {}\n", handle.0)
             }
             _ => String::new(),
         }

@@ -1,6 +1,10 @@
 //! From a line to a [`Command`], checked against the program. Nothing here touches the switch.
 
 use super::list;
+use super::meters::MeterCommand;
+use super::profiles::ProfileCommand;
+use super::replication::ReplicationCommand;
+use super::value_sets::ValueSetCommand;
 use crate::error::CommandError;
 use crate::names::{NameIndex, unknown};
 use crate::program::{Names, param_names};
@@ -87,6 +91,26 @@ pub(crate) enum Command<'a> {
         calculation: u32,
         params: CrcParams,
     },
+    /// The action is a member or a group.
+    IndirectAdd {
+        table: TableId,
+        entry: Entry,
+    },
+    IndirectSetDefault(TableId, Action),
+    Profile(ProfileCommand),
+    Replication(ReplicationCommand),
+    Meter(MeterCommand),
+    ValueSet(ValueSetCommand),
+    SetTimeout {
+        table: TableId,
+        handle: EntryHandle,
+        milliseconds: u64,
+    },
+    /// Depth or rate of queues, of which there are none.
+    SetQueue,
+    ResetState,
+    TimeElapsed,
+    TimeSinceEpoch,
 }
 
 impl Command<'_> {
@@ -105,7 +129,13 @@ impl Command<'_> {
             | Command::TableDumpEntry(..)
             | Command::TableDumpEntryFromKey { .. }
             | Command::CounterRead { .. }
-            | Command::RegisterRead { .. } => true,
+            | Command::RegisterRead { .. }
+            | Command::TimeElapsed
+            | Command::TimeSinceEpoch
+            | Command::Meter(MeterCommand::Get { .. }) => true,
+            Command::Profile(command) => command.reads(),
+            Command::Replication(command) => command.reads(),
+            Command::ValueSet(command) => command.reads(),
             Command::TableAdd { .. }
             | Command::TableModify { .. }
             | Command::TableDelete { .. }
@@ -116,7 +146,13 @@ impl Command<'_> {
             | Command::CounterReset(_)
             | Command::RegisterWrite { .. }
             | Command::RegisterReset(_)
-            | Command::SetCrc { .. } => false,
+            | Command::SetCrc { .. }
+            | Command::IndirectAdd { .. }
+            | Command::IndirectSetDefault(..)
+            | Command::Meter(_)
+            | Command::SetTimeout { .. }
+            | Command::SetQueue
+            | Command::ResetState => false,
         }
     }
 }
@@ -126,12 +162,12 @@ pub(crate) const PRIORITY_MAX: u64 = i32::MAX as u64;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Token<'a> {
-    text: &'a str,
+    pub(super) text: &'a str,
     at: usize,
 }
 
 impl Token<'_> {
-    fn span(&self) -> Range<usize> {
+    pub(super) fn span(&self) -> Range<usize> {
         self.at..self.at + self.text.len()
     }
 }
@@ -159,33 +195,33 @@ fn split<'a>(line: &'a str, tokens: &mut Vec<Token<'a>>) {
 
 /// Reads lines one after the other.
 pub(crate) struct LineParser<'p, 'a> {
-    program: &'p Program,
-    names: &'p Names,
+    pub(super) program: &'p Program,
+    pub(super) names: &'p Names,
     tokens: Vec<Token<'a>>,
 }
 
-type Parsed<T> = Result<T, CommandError>;
+pub(super) type Parsed<T> = Result<T, CommandError>;
 
 /// The words of a line and where it ends.
-struct Line<'t, 'a> {
-    spec: &'static list::Spec,
-    tokens: &'t [Token<'a>],
+pub(super) struct Line<'t, 'a> {
+    pub(super) spec: &'static list::Spec,
+    pub(super) tokens: &'t [Token<'a>],
     end: usize,
 }
 
 impl<'a> Line<'_, 'a> {
-    fn usage(&self) -> String {
+    pub(super) fn usage(&self) -> String {
         list::usage(self.spec)
     }
 
-    fn get(&self, index: usize, what: &str) -> Parsed<Token<'a>> {
+    pub(super) fn get(&self, index: usize, what: &str) -> Parsed<Token<'a>> {
         self.tokens.get(index).copied().ok_or_else(|| {
             let message = format!("Error: expected {what} at the end of the line; usage: {}", self.usage());
             CommandError::new(message).at(self.end..self.end)
         })
     }
 
-    fn ends_after(&self, count: usize) -> Parsed<()> {
+    pub(super) fn ends_after(&self, count: usize) -> Parsed<()> {
         match self.tokens.get(count) {
             None => Ok(()),
             Some(token) => {
@@ -197,13 +233,13 @@ impl<'a> Line<'_, 'a> {
     }
 
     /// Where to point when something is missing after the given words.
-    fn after(&self, count: usize) -> Range<usize> {
+    pub(super) fn after(&self, count: usize) -> Range<usize> {
         let at = self.tokens.get(count).map_or(self.end, |token| token.at);
         at..at
     }
 }
 
-fn number(token: Token<'_>, what: &str, max: u64) -> Parsed<u64> {
+pub(super) fn number(token: Token<'_>, what: &str, max: u64) -> Parsed<u64> {
     parse_u64(token.text, what, max)
         .map_err(|why| CommandError::new(format!("Error: {why}")).at(token.span()))
 }
@@ -313,6 +349,47 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 line.ends_after(2)?;
                 Command::RegisterReset(register.id)
             }
+            "table_indirect_delete" => {
+                let (table, handle) = self.table_and_handle(&line)?;
+                self.check_kind(&line, table.id, true)?;
+                check_entry_open(&self.program.tables[table.id.index()], handle)?;
+                Command::TableDelete { table, handle }
+            }
+            "table_indirect_reset_default" => {
+                let table = self.only_table(&line)?;
+                self.check_kind(&line, table.id, true)?;
+                Command::TableResetDefault(table.id)
+            }
+            "table_set_timeout" => self.timeout(&line)?,
+            "get_time_elapsed" | "get_time_since_epoch" | "reset_state" => {
+                line.ends_after(1)?;
+                match spec.name {
+                    "get_time_elapsed" => Command::TimeElapsed,
+                    "get_time_since_epoch" => Command::TimeSinceEpoch,
+                    _ => Command::ResetState,
+                }
+            }
+            "set_queue_depth" | "set_queue_rate" => {
+                for (at, what) in [(1, "a number of packets"), (2, "a port"), (3, "a priority")] {
+                    if at == 1 || at < tokens.len() {
+                        number(line.get(at, what)?, what, u64::from(u32::MAX))?;
+                    }
+                }
+                line.ends_after(4)?;
+                Command::SetQueue
+            }
+            name if name.starts_with("act_prof_")
+                || super::profiles::substitute(name).is_some()
+                || name.starts_with("table_dump_") =>
+            {
+                return self.profile_command(&line);
+            }
+            name if name.starts_with("table_indirect_") => return self.indirect_command(&line),
+            name if name.starts_with("mc_") || name.starts_with("mirroring_") => {
+                return self.replication_command(&line);
+            }
+            name if name.starts_with("meter_") => return self.meter_command(&line),
+            name if name.starts_with("pvs_") || name == "show_pvs" => return self.value_set_command(&line),
             "set_crc16_parameters" => self.crc(&line, 16)?,
             "set_crc32_parameters" => self.crc(&line, 32)?,
             other => unreachable!("command {other} is listed but not parsed"),
@@ -320,7 +397,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         Ok(command)
     }
 
-    fn table(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, TableId>> {
+    pub(super) fn table(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, TableId>> {
         named(&self.names.tables, line.get(1, "a table name")?, TableId)
     }
 
@@ -338,7 +415,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
     }
 
     /// The index of an action in the table's list.
-    fn action(&self, line: &Line<'_, 'a>, table: TableId) -> Parsed<Named<'a, u32>> {
+    pub(super) fn action(&self, line: &Line<'_, 'a>, table: TableId) -> Parsed<Named<'a, u32>> {
         let token = line.get(2, "an action name")?;
         let text = token.text;
         let actions = &self.names.shapes[table.index()].actions;
@@ -357,8 +434,41 @@ impl<'p, 'a> LineParser<'p, 'a> {
         Err(CommandError::new(message).at(token.span()))
     }
 
+    /// Refuses a table that has an action profile, or none, where the other is meant.
+    fn check_kind(&self, line: &Line<'_, 'a>, table: TableId, indirect: bool) -> Parsed<()> {
+        let table = &self.program.tables[table.index()];
+        let why = match (table.profile, indirect) {
+            (Some(profile), false) => {
+                let profile = &self.program.instances[profile.index()].name;
+                format!(
+                    "the entries of `{}` are members and groups of `{profile}`: expected the table_indirect_ commands",
+                    table.name
+                )
+            }
+            (None, true) => format!("`{}` has no action profile", table.name),
+            _ => return Ok(()),
+        };
+        Err(CommandError::refused("table", "WRONG_TABLE_TYPE", why).at(line.tokens[1].span()))
+    }
+
+    fn timeout(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
+        let table = self.table(line)?;
+        if !self.program.tables[table.id.index()].idle_timeout {
+            let message = format!(
+                "Error: Table {} does not support entry timeouts: the program does not ask for them",
+                table.typed
+            );
+            return Err(CommandError::new(message).at(line.tokens[1].span()));
+        }
+        let handle = entry_handle(line.get(2, "an entry handle")?)?;
+        let milliseconds = number(line.get(3, "a timeout in ms")?, "a timeout", u64::from(u32::MAX))?;
+        line.ends_after(4)?;
+        Ok(Command::SetTimeout { table: table.id, handle, milliseconds })
+    }
+
     fn table_add(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
         let table = self.table(line)?;
+        self.check_kind(line, table.id, false)?;
         let action = self.action(line, table.id)?;
         let ir = &self.program.tables[table.id.index()];
         let Some(arrow) = line.tokens.iter().skip(3).position(|t| t.text == "=>").map(|i| i + 3) else {
@@ -391,7 +501,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         Ok(Command::TableAdd { table, action: action.typed, entry: Entry { key, priority, action: call } })
     }
 
-    fn priority(&self, token: Token<'_>, table: TableId) -> Parsed<u32> {
+    pub(super) fn priority(&self, token: Token<'_>, table: TableId) -> Parsed<u32> {
         // The check makes the cast exact.
         parse_u64(token.text, "a priority", PRIORITY_MAX).map(|p| p as u32).map_err(|why| {
             let kind = self.names.shapes[table.index()].match_kind;
@@ -401,7 +511,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         })
     }
 
-    fn priority_missing(&self, line: &Line<'_, 'a>, table: TableId) -> CommandError {
+    pub(super) fn priority_missing(&self, line: &Line<'_, 'a>, table: TableId) -> CommandError {
         let kind = self.names.shapes[table.index()].match_kind;
         let message = format!(
             "Error: Table is {kind}, but could not extract a valid priority from args: expected a priority (the \
@@ -412,6 +522,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
 
     fn table_set_default(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
         let table = self.table(line)?;
+        self.check_kind(line, table.id, false)?;
         let action = self.action(line, table.id)?;
         let ir = &self.program.tables[table.id.index()];
         check_default_action(ir, action).map_err(|e| e.at(line.tokens[2].span()))?;
@@ -421,6 +532,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
 
     fn table_modify(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
         let table = self.table(line)?;
+        self.check_kind(line, table.id, false)?;
         let action = self.action(line, table.id)?;
         let handle = entry_handle(line.get(3, "an entry handle")?)?;
         let ir = &self.program.tables[table.id.index()];
@@ -449,7 +561,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         Ok(Command::TableDumpEntryFromKey { table, key, priority })
     }
 
-    fn match_key(
+    pub(super) fn match_key(
         &self,
         line: &Line<'_, 'a>,
         table: TableId,
@@ -478,7 +590,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         Ok(key)
     }
 
-    fn action_data(
+    pub(super) fn action_data(
         &self,
         line: &Line<'_, 'a>,
         table: TableId,
@@ -630,7 +742,11 @@ pub(crate) fn check_default_action(table: &Table, action: Named<'_, u32>) -> Par
     Ok(())
 }
 
-fn named<'a, T>(index: &NameIndex, token: Token<'a>, id: impl Fn(u32) -> T) -> Parsed<Named<'a, T>> {
+pub(super) fn named<'a, T>(
+    index: &NameIndex,
+    token: Token<'a>,
+    id: impl Fn(u32) -> T,
+) -> Parsed<Named<'a, T>> {
     match index.find(token.text) {
         Ok(found) => Ok(Named { typed: token.text, id: id(found) }),
         Err(message) => Err(CommandError::new(message).at(token.span())),
@@ -638,19 +754,19 @@ fn named<'a, T>(index: &NameIndex, token: Token<'a>, id: impl Fn(u32) -> T) -> P
 }
 
 /// The words of the parameters, which a `=>` may introduce.
-fn params_after(line: &Line<'_, '_>, start: usize) -> Range<usize> {
+pub(super) fn params_after(line: &Line<'_, '_>, start: usize) -> Range<usize> {
     let skip = line.tokens.get(start).is_some_and(|t| t.text == "=>");
     let start = (start + usize::from(skip)).min(line.tokens.len());
     start..line.tokens.len()
 }
 
-fn entry_handle(token: Token<'_>) -> Parsed<EntryHandle> {
+pub(super) fn entry_handle(token: Token<'_>) -> Parsed<EntryHandle> {
     // The check makes the cast exact.
     number(token, "an entry handle", u64::from(u32::MAX)).map(|handle| EntryHandle(handle as u32))
 }
 
 /// An index into an array of `size` cells.
-fn cell(token: Token<'_>, kind: &str, size: u32) -> Parsed<u32> {
+pub(super) fn cell(token: Token<'_>, kind: &str, size: u32) -> Parsed<u32> {
     let index = number(token, "an index", u64::MAX)?;
     match u32::try_from(index) {
         Ok(index) if index < size => Ok(index),
@@ -681,7 +797,7 @@ fn describe_key(key: &Key) -> String {
 }
 
 /// What one word says about one key field.
-fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
+pub(super) fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
     match key.kind {
         MatchKind::Exact => Ok(KeyMatch::Exact(parse_value(text, key.width)?)),
         MatchKind::Lpm => {

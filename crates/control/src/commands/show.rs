@@ -3,18 +3,19 @@
 use crate::program::{Names, param_names};
 use crate::value::{hex, hex_bytes};
 use num_bigint::BigUint;
-use p4jet_ir::{ActionId, InstanceKind, Program, Table, TableId};
-use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch};
+use p4jet_ir::{ActionId, Key, Program, Table, TableId};
+use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch};
 
 /// One line per table: name, implementation, key.
 pub(super) fn tables(program: &Program, names: &Names) -> String {
-    names.tables.sorted().map(|t| table(&program.tables[t as usize])).collect()
+    names.tables.sorted().map(|t| table(program, &program.tables[t as usize])).collect()
 }
 
-fn table(table: &Table) -> String {
+fn table(program: &Program, table: &Table) -> String {
     let keys: Vec<_> =
         table.keys.iter().map(|k| format!("{}({}, {})", k.name, k.kind.name(), k.width)).collect();
-    format!("{:30} [implementation=None, mk={}]\n", table.name, keys.join(",\t"))
+    let profile = table.profile.map_or("None", |profile| &program.instances[profile.index()].name);
+    format!("{:30} [implementation={profile}, mk={}]\n", table.name, keys.join(",\t"))
 }
 
 /// One line per action: name, parameters.
@@ -43,19 +44,20 @@ pub(super) fn table_actions(program: &Program, names: &Names, id: TableId) -> St
 /// The table's line and its actions.
 pub(super) fn table_info(program: &Program, names: &Names, id: TableId) -> String {
     let stars = "*".repeat(80);
-    format!("{}{stars}\n{}", table(&program.tables[id.index()]), table_actions(program, names, id))
+    format!("{}{stars}\n{}", table(program, &program.tables[id.index()]), table_actions(program, names, id))
 }
 
 /// What there is in the program.
 pub(super) fn switch_info(program: &Program, names: &Names) -> String {
-    let count =
-        |wanted: fn(&InstanceKind) -> bool| program.instances.iter().filter(|i| wanted(&i.kind)).count();
     let rows = [
         ("program", program.name.clone()),
         ("tables", names.tables.names().count().to_string()),
         ("actions", names.actions.names().count().to_string()),
-        ("counters", count(|k| !matches!(k, InstanceKind::Register { .. })).to_string()),
-        ("registers", count(|k| matches!(k, InstanceKind::Register { .. })).to_string()),
+        ("counters", names.counters.names().count().to_string()),
+        ("registers", names.registers.names().count().to_string()),
+        ("meters", names.meters.names().count().to_string()),
+        ("profiles", names.profiles.names().count().to_string()),
+        ("value sets", names.value_sets.names().count().to_string()),
     ];
     rows.iter().map(|(name, value)| format!("{name:12}: {value}\n")).collect()
 }
@@ -108,8 +110,14 @@ fn data_with_widths<'a>(
     call.data.iter().zip(&action.params).map(|(value, field)| (value, program.width(*field)))
 }
 
-/// `Action entry: MyIngress.route - 001122334455, 0003`
+/// `Action entry: MyIngress.route - 001122334455, 0003`, `Index: member(0)`
 fn action_entry(program: &Program, table: &Table, call: &Action) -> String {
+    if let Some(member) = call.as_member() {
+        return format!("Index: member({member})\n");
+    }
+    if let Some(group) = call.as_group() {
+        return format!("Index: group({group})\n");
+    }
     let name = &program.actions[table.actions[call.action as usize].action.index()].control_name;
     let data: Vec<_> = data_with_widths(program, table, call).map(|(v, w)| hex(v, w)).collect();
     format!("Action entry: {name} - {}\n", data.join(", "))
@@ -137,21 +145,70 @@ pub(super) fn entry(
     out
 }
 
+/// A member of an action profile, whose actions `table` lists.
+pub(super) fn member(program: &Program, table: &Table, handle: u32, action: &Action) -> String {
+    format!("Dumping member {handle}\n{}", action_entry(program, table, action))
+}
+
+/// A group of an action profile.
+pub(super) fn group(handle: u32, members: &[u32]) -> String {
+    let members: Vec<_> = members.iter().map(u32::to_string).collect();
+    format!("Dumping group {handle}\nMembers: [{}]\n", members.join(", "))
+}
+
+/// A whole action profile.
+pub(super) fn profile(program: &Program, table: &Table, profile: &ActionProfile) -> String {
+    let mut out = "==========\nMEMBERS\n".to_string();
+    for (handle, action) in profile.members() {
+        out += "**********\n";
+        out += &member(program, table, handle, &action);
+    }
+    if profile.is_selector() {
+        out += "==========\nGROUPS\n";
+        for (handle, members) in profile.groups() {
+            out += "**********\n";
+            out += &group(handle, &members);
+        }
+    }
+    out
+}
+
+/// A value set and the bits of its fields together.
+pub(super) fn value_set(table: &Table) -> String {
+    let bits: u32 = table.keys.iter().map(|key| key.width).sum();
+    format!("{:30} [compressed bitwidth:{bits}]\n", table.name)
+}
+
+/// A member of a value set: the fields one after the other.
+pub(super) fn set_member(keys: &[Key], member: &[KeyMatch]) -> String {
+    let field = |(m, key): (&KeyMatch, &Key)| match m {
+        KeyMatch::Exact(value) | KeyMatch::Optional(Some(value)) => hex(value, key.width),
+        KeyMatch::Lpm { value, prefix_len } => format!("{}/{prefix_len}", hex(value, key.width)),
+        KeyMatch::Ternary { value, mask } => format!("{}&&&{}", hex(value, key.width), hex(mask, key.width)),
+        KeyMatch::Range { lo, hi } => format!("{}->{}", hex(lo, key.width), hex(hi, key.width)),
+        KeyMatch::Optional(None) => "0&&&0".to_string(),
+    };
+    format!("{}\n", member.iter().zip(keys).map(field).collect::<Vec<_>>().join(" "))
+}
+
 /// A whole table.
-pub(super) fn dump<'a>(
-    program: &Program,
-    names: &Names,
-    id: TableId,
-    entries: impl Iterator<Item = (EntryHandle, &'a Entry)>,
-    default: &Action,
-) -> String {
+pub(super) fn dump(program: &Program, names: &Names, id: TableId, table: &p4jet_tables::Table) -> String {
     let mut out = "==========\nTABLE ENTRIES\n".to_string();
-    for (handle, e) in entries {
+    for (handle, e) in table.entries() {
         out += "**********\n";
         out += &entry(program, names, id, handle, e);
     }
+    let declared = &program.tables[id.index()];
+    if let Some(members) = table.profile() {
+        out += &profile(program, declared, members);
+    }
     out += "==========\nDumping default entry\n";
-    out += &action_entry(program, &program.tables[id.index()], default);
+    let default = table.default_action();
+    out += &match table.profile() {
+        // As in bmv2: no member or group is set; the program's action runs.
+        Some(_) if default.as_member().or(default.as_group()).is_none() => "EMPTY\n".to_string(),
+        _ => action_entry(program, declared, default),
+    };
     out += "==========\n";
     out
 }
