@@ -85,7 +85,7 @@ fn answer(control: &mut Control, line: &str, output: &mut impl Write) -> io::Res
     let reply = control.reply(line);
     match &reply {
         Ok(reply) => {
-            if let Some(note) = reply.note {
+            if let Some(note) = &reply.note {
                 eprintln!("{note}");
             }
             write!(output, "{}", reply.text)?;
