@@ -206,8 +206,14 @@ impl Control {
             command => {
                 let old = state.multicast();
                 let changed = state.change_multicast(|multicast| match command {
-                    CreateGroup(group) => Ok(drop(multicast.create_group(group))),
-                    DestroyGroup(group) => Ok(multicast.destroy_group(group)),
+                    CreateGroup(group) => {
+                        multicast.create_group(group);
+                        Ok(())
+                    }
+                    DestroyGroup(group) => {
+                        multicast.destroy_group(group);
+                        Ok(())
+                    }
                     CreateNode { instance, ports, lags } => {
                         let handle = multicast.create_node(instance, ports, lags);
                         done.created = Some(format!("node was created with handle {handle}\n"));
