@@ -22,7 +22,6 @@ use p4jet_syntax::span::Span;
 pub const NAMES: &[(&str, &str)] = &[
     ("bad-pragma", "a pragma without a name"),
     ("deprecated", "a use of something declared `@deprecated`"),
-    ("duplicate-control-name", "two objects with one control-plane name"),
     ("duplicate-declaration", "two functions that no call can tell apart"),
     ("duplicate-priorities", "two table entries with one priority"),
     ("entries-out-of-priority-order", "table entries not in the order of their priorities"),

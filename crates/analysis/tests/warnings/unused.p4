@@ -56,7 +56,7 @@ control C(inout Headers hdr, inout bit<8> meta) {
 @noWarn("shadow")
 control D(inout Headers hdr) {
     bit<8> lookahead = 1;
-    @noWarn("unsued", "uninitialized_use")
+    @noWarn("unsued") @noWarn("uninitialized_use")
     action a(bit<8> hdr) { }
     apply {
         a(lookahead);
