@@ -382,8 +382,8 @@ fn wrong_entries() {
         ("register_write reg 0 65536", &["does not fit in 16 bits"]),
         ("register_write gre 0 1", &["Invalid register name (gre)", "reg"]),
         ("counter_read c 0", &["Invalid counter name (c)", "the program has no counter"]),
-        ("mc_mgrp_create 1", &["not supported yet", "mc_mgrp_create"]),
-        ("mirroring_add 1 2", &["not supported yet"]),
+        ("load_new_config_file 1", &["not supported yet", "load_new_config_file"]),
+        ("mc_mgrp_create 0", &["0", "1 to 65535"]),
         ("\u{fffd}\u{0}", &["Unknown syntax"]),
     ] {
         let commands = dir.write("bad.cmd", format!("# a comment\n\n{good}{line}\n"));

@@ -210,7 +210,7 @@ fn crc_parameters() {
 fn errors_tell_what_was_found_and_expected() {
     let cases = [
         ("table_ad x", "*** Unknown syntax: table_ad: did you mean `table_add`? commands are `table_add`, "),
-        ("mc_mgrp_create 1", "not supported yet: mc_mgrp_create (multicast comes later)"),
+        ("swap_configs", "not supported yet: swap_configs (exchange of the running program comes later)"),
         (
             "table_add ipv4_lmp x",
             "Invalid table name (ipv4_lmp): did you mean `ingress.ipv4_lpm`? tables of the program are \
@@ -323,7 +323,7 @@ fn errors_tell_what_was_found_and_expected() {
         let message = one(line);
         assert!(message.starts_with(&format!("! {expected}")), "{line}\n  {message}");
     }
-    assert_eq!(control().execute("mc_dump").unwrap_err().kind, ErrorKind::Unsupported);
+    assert_eq!(control().execute("swap_configs").unwrap_err().kind, ErrorKind::Unsupported);
 }
 
 #[test]

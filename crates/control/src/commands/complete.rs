@@ -14,6 +14,9 @@ impl Control {
             [] | ["help"] => list::COMMANDS.iter().map(|spec| spec.name).collect(),
             [command] if command.starts_with("table_") => names.tables.names().collect(),
             [command] if command.starts_with("counter_") => names.counters.names().collect(),
+            [command] if command.starts_with("act_prof_") => names.profiles.names().collect(),
+            [command] if command.starts_with("meter_") => names.meters.names().collect(),
+            [command] if command.starts_with("pvs_") => names.value_sets.names().collect(),
             [command] if command.starts_with("register_") => names.registers.names().collect(),
             ["table_add" | "table_set_default" | "table_modify", table] => match names.tables.find(table) {
                 Ok(id) => names.shapes[id as usize].actions.names().collect(),
