@@ -41,6 +41,7 @@ pub struct Helpers {
     pub wide: FuncRef,
     pub call_extern: FuncRef,
     pub make_copies: FuncRef,
+    pub select: FuncRef,
     pub read_bits: FuncRef,
     pub write_bits: FuncRef,
     pub copy: FuncRef,
@@ -63,7 +64,7 @@ pub struct Layout {
     pub phv: HashMap<Slot, i32>,
     /// PHV offset of each slot that is there all the time, because registers for all would take too long to find.
     pub in_memory: HashMap<Slot, i32>,
-    /// PHV offset of the key of the pending lookup.
+    /// PHV offset of the key of the pending lookup; the selector follows.
     pub key: i32,
     /// PHV bytes per packet.
     pub stride: u32,
@@ -105,9 +106,9 @@ impl Layout {
                     place(slot);
                 }
             }
-            if let Terminator::Apply { keys, .. } = &flow.node(cut).terminator {
+            if let Terminator::Apply { keys, selector, .. } = &flow.node(cut).terminator {
                 let bits: u32 = keys.iter().map(|k| k.width(flow.program)).sum();
-                key_limbs = key_limbs.max(limb_count(bits));
+                key_limbs = key_limbs.max(limb_count(bits) + usize::from(selector.is_some()));
             }
         }
         let in_memory: HashMap<Slot, i32> = in_memory
@@ -668,7 +669,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.b.ins().brif(cond, then, &[], otherwise, &[]);
             }
             Terminator::Switch { value, cases, default } => self.switch(value, cases, *default, scope)?,
-            Terminator::Apply { table, keys, .. } => {
+            Terminator::Apply { table, keys, selector, .. } => {
                 let Scope::Place(place) = *scope else {
                     return Err(Error {
                         message: "a table inside an action".into(),
@@ -676,9 +677,13 @@ impl<'a, 'f> Codegen<'a, 'f> {
                     });
                 };
                 let key = self.pack_key(*table, keys)?;
+                let selector = match selector {
+                    Some(selector) => self.expr(selector)?[0],
+                    None => self.iconst(0),
+                };
                 match self.layout.cuts.iter().position(|&c| c == place) {
-                    Some(cut) => self.cut(cut, *table, &key),
-                    None => self.apply(place, *table, &key)?,
+                    Some(cut) => self.cut(cut, *table, &key, selector),
+                    None => self.apply(place, *table, &key, selector)?,
                 }
             }
             Terminator::Return => match scope {
@@ -1335,8 +1340,11 @@ impl<'a, 'f> Codegen<'a, 'f> {
     }
 
     /// Ends this stage for the packet: it waits for its table in the next one.
-    fn cut(&mut self, cut: usize, table: TableId, key: &[Value]) {
-        for (i, &limb) in key.iter().enumerate() {
+    fn cut(&mut self, cut: usize, table: TableId, key: &[Value], selector: Value) {
+        let place = self.layout.cuts[cut];
+        let selected =
+            matches!(self.flow.node(place).terminator, Terminator::Apply { selector: Some(_), .. });
+        for (i, &limb) in key.iter().chain(selected.then_some(&selector)).enumerate() {
             self.b.ins().store(plain(), limb, self.phv, self.layout.key + 8 * i as i32);
         }
         for &(slot, origin) in &self.layout.carried[cut] {
@@ -1390,14 +1398,18 @@ impl<'a, 'f> Codegen<'a, 'f> {
         for (header, fields) in in_frame {
             self.reload_from_frame(header, &fields);
         }
-        let Terminator::Apply { table, keys, .. } = &self.flow.node(place).terminator else {
+        let Terminator::Apply { table, keys, selector, .. } = &self.flow.node(place).terminator else {
             unreachable!("cuts stand at tables");
         };
         let bits: u32 = keys.iter().map(|k| k.width(self.program())).sum();
-        let key: Limbs = (0..limb_count(bits))
+        let mut key: Limbs = (0..limb_count(bits) + usize::from(selector.is_some()))
             .map(|i| self.b.ins().load(types::I64, plain(), self.phv, self.layout.key + 8 * i as i32))
             .collect();
-        self.apply(place, *table, &key)
+        let selector = match selector {
+            Some(_) => key.pop().expect("it follows the key"),
+            None => self.iconst(0),
+        };
+        self.apply(place, *table, &key, selector)
     }
 
     /// The row of the entry that matches, 0 if none.
@@ -1488,7 +1500,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
     }
 
-    fn apply(&mut self, place: Place, table: TableId, key: &[Value]) -> Result<(), Error> {
+    /// `selector` picks the member of a group.
+    fn apply(&mut self, place: Place, table: TableId, key: &[Value], selector: Value) -> Result<(), Error> {
         let program = self.program();
         let t = &program.tables[table.index()];
         let Terminator::Apply { hit, action_run, entry, next, exit, .. } = &self.flow.node(place).terminator
@@ -1516,7 +1529,6 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let default = self.b.ins().load(types::I32, plain(), view, offset_of!(View, default_row) as i32);
         let default = self.b.ins().uextend(types::I64, default);
         let row = self.b.ins().select(found, found, default);
-        let rows = self.view_word(view, offset_of!(View, rows));
         let words = t
             .actions
             .iter()
@@ -1527,8 +1539,14 @@ impl<'a, 'f> Codegen<'a, 'f> {
             .max()
             .unwrap_or(0)
             + 1;
-        let at = self.b.ins().imul_imm_u(row, 8 * words as i64);
-        let row = self.b.ins().iadd(rows, at);
+        let row = if t.profile.is_some() {
+            let call = self.b.ins().call(self.helpers.select, &[view, row, selector]);
+            self.b.inst_results(call)[0]
+        } else {
+            let rows = self.view_word(view, offset_of!(View, rows));
+            let at = self.b.ins().imul_imm_u(row, 8 * words as i64);
+            self.b.ins().iadd(rows, at)
+        };
         let which = self.b.ins().load(types::I32, fixed(), row, 0);
         if let Some(field) = action_run {
             let wide = self.b.ins().uextend(types::I64, which);
@@ -1549,7 +1567,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 (!idle).then(|| self.b.create_block())
             })
             .collect();
-        if t.actions.len() > 8 {
+        // A group without members gives no action at all.
+        if t.actions.len() > 8 || t.profile.is_some() {
             let mut switch = Switch::new();
             for (i, block) in entries.iter().enumerate() {
                 switch.set_entry(i as u128, block.unwrap_or(next));

@@ -25,7 +25,7 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module};
 use flow::Flow;
 use p4jet_externs::{CallSite, Env, State};
-use p4jet_ir::{Begin, InstanceKind, Loc, Program, Terminator};
+use p4jet_ir::{Begin, InstanceKind, Loc, Program};
 use p4jet_packet::{BATCH_MAX, Packet};
 use p4jet_tables::{Structure, TableSpec, View};
 use runtime::Ctx;
@@ -104,9 +104,6 @@ impl Compiled {
                 loc: Loc(0),
             });
         }
-        if let Some(error) = not_supported(program) {
-            return Err(error);
-        }
         let structures: Vec<Structure> = tables.iter().map(p4jet_tables::structure_of).collect();
         let flow = Flow::new(program);
         let layout = Layout::new(
@@ -136,6 +133,7 @@ impl Compiled {
         builder.symbol("p4jet_copy", runtime::copy as *const u8);
         builder.symbol("p4jet_replace", runtime::replace as *const u8);
         builder.symbol("p4jet_call_extern", runtime::call_extern as *const u8);
+        builder.symbol("p4jet_select", runtime::select as *const u8);
         builder.symbol("p4jet_make_copies", copies::make_copies as *const u8);
         let mut module = JITModule::new(builder);
 
@@ -155,6 +153,7 @@ impl Compiled {
         let copy = import("p4jet_copy", 3, false)?;
         let replace = import("p4jet_replace", 4, false)?;
         let call_extern = import("p4jet_call_extern", 7, true)?;
+        let select = import("p4jet_select", 3, true)?;
         let make_copies = import("p4jet_make_copies", 6, false)?;
         let prefetch = declare_prefetch(&mut module)?;
         let lookup = signature(&module, 2, Some(types::I32));
@@ -181,6 +180,7 @@ impl Compiled {
                 replace: module.declare_func_in_func(replace, &mut cx.func),
                 call_extern: module.declare_func_in_func(call_extern, &mut cx.func),
                 make_copies: module.declare_func_in_func(make_copies, &mut cx.func),
+                select: module.declare_func_in_func(select, &mut cx.func),
                 prefetch: prefetch.map(|p| module.declare_func_in_func(p, &mut cx.func)),
                 lookup: cx.func.import_signature(lookup.clone()),
             };
@@ -228,16 +228,6 @@ impl Compiled {
     pub fn stages(&self) -> usize {
         self.stages.len()
     }
-}
-
-fn not_supported(program: &Program) -> Option<Error> {
-    for node in program.blocks.iter().flat_map(|b| &b.body.nodes) {
-        if let Terminator::Apply { selector: Some(_), .. } = &node.terminator {
-            let message = "not supported yet: action selectors".to_string();
-            return Some(Error { message, loc: node.terminator_loc });
-        }
-    }
-    None
 }
 
 /// Cranelift has no prefetch instruction: a function of two instructions that clobbers nothing stands in.

@@ -206,6 +206,15 @@ pub unsafe extern "C" fn replace(packet: *mut Packet, scratch: *const u8, length
     }
 }
 
+/// The words of the action that a row of a table with an action profile comes to.
+///
+/// # Safety
+/// As for [`p4jet_tables::select`].
+pub unsafe extern "C" fn select(view: *const View, row: u64, selector: u64) -> *const u64 {
+    // SAFETY: as the caller promises.
+    unsafe { p4jet_tables::select(view, row as u32, selector) }
+}
+
 /// Calls an extern function. `sizes` is the number of argument limbs, and of result limbs above bit 32. Gives 1 if the
 /// packet must be dropped (a failed assertion).
 ///
