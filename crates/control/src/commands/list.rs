@@ -254,11 +254,11 @@ pub(crate) fn command_names() -> impl Iterator<Item = &'static str> {
 pub(crate) fn help() -> String {
     let title = "Documented commands (type help <topic>):";
     let mut out = format!("\n{title}\n{}\n", "=".repeat(title.len()));
-    // Two columns keep it within 80 characters.
+    // Two columns keep it within 80 characters, as the longest name has 39.
     let rows = COMMANDS.len().div_ceil(2);
     for (row, left) in COMMANDS.iter().take(rows).enumerate() {
         let right = COMMANDS.get(rows + row).map_or("", |spec| spec.name);
-        out += format!("{:<30}{right}", left.name).trim_end();
+        out += format!("{:<40}{right}", left.name).trim_end();
         out.push('\n');
     }
     out
