@@ -1,4 +1,4 @@
-// P4_16 "parser value sets": sets that the control plane fills stand in select cases; `@match` on a field says how it matches.
+// P4_16 "parser value sets": sets that the control plane fills stand in select cases; `@match` says how members match.
 #include "include/v1.p4"
 
 header data_t {
@@ -13,9 +13,9 @@ struct headers_t {
 
 struct pair_t {
     @match(lpm)
-    bit<16> a;
+    bit<16> first;
     @match(range)
-    bit<8> b;
+    bit<8> second;
 }
 
 struct meta_t {}
