@@ -7,7 +7,7 @@
 //! * Accepted programs: every v1model, PSA and core-only program there that p4c takes is taken, unless `accepted.txt`
 //!   says why not.
 //! * Refused programs: those in `testdata/p4_16_errors` are refused, for the same fault. That is the case if an error
-//!   stands at the line of p4c's first one; what a person has judged differently stands in `refused.txt`.
+//!   stands at a line that p4c's first one is about; what a person has judged differently stands in `refused.txt`.
 //!
 //! A line of these files is `PROGRAM: REASON`; an entry that is no longer needed is a failure, and so is a panic, a signal
 //! or a program that takes too long. Nothing is run, and that is said, where `P4C` is not set.
@@ -154,15 +154,15 @@ impl Answer {
     fn crash(&self) -> Option<String> {
         match self.status {
             Some(0 | 1) => None,
-            Some(status) => Some(format!("exit status {status}: {}", first(&self.err, "panicked"))),
+            Some(status) => Some(format!("exit status {status}: {}", first(&self.err, "thread"))),
             None => Some(format!("killed, by a signal or after {TIME_MAX:?}")),
         }
     }
 }
 
-/// The first line that has `part`, or the first.
-fn first<'a>(text: &'a str, part: &str) -> &'a str {
-    text.lines().find(|l| l.contains(part)).or(text.lines().next()).unwrap_or("nothing said")
+/// The first line that begins so, or the first.
+fn first<'a>(text: &'a str, start: &str) -> &'a str {
+    text.lines().find(|l| l.starts_with(start)).or(text.lines().next()).unwrap_or("nothing said")
 }
 
 fn p4jet(arguments: &[&Path]) -> Answer {
@@ -328,7 +328,9 @@ fn refused(errors: &[Program]) -> usize {
             match answer.status {
                 _ if answer.crash().is_some() => (false, answer.crash()),
                 Some(0) => (false, Some(format!("accepted; p4c says: {}", fault.text))),
-                _ if fault.line.is_none_or(|line| error_lines(&answer.err).contains(&line)) => (true, None),
+                _ if fault.lines.is_empty() || !fault.lines.is_disjoint(&error_lines(&answer.err)) => {
+                    (true, None)
+                }
                 _ => {
                     let lines: Vec<String> = error_lines(&answer.err).iter().map(u32::to_string).collect();
                     let (ours, at) = (first(&answer.err, "error"), lines.join(", "));
@@ -352,19 +354,27 @@ fn refused(errors: &[Program]) -> usize {
 /// p4c's first error.
 struct Fault<'a> {
     text: &'a str,
-    line: Option<u32>,
+    /// Where it is: the place that it begins with, and where p4c says that it comes from.
+    lines: BTreeSet<u32>,
 }
 
 /// The first error in what p4c says: `FILE(LINE): [--Werror=KIND] error: …` or `FILE(LINE):syntax error, …`. Where the
-/// place does not come first, it is on a line of its own below.
+/// place does not come first, it is on a line of its own below. `---- Actual error:` and `---- Originating from:` go before
+/// the places of details.
 fn fault(said: &str) -> Option<Fault<'_>> {
-    let mut lines = said.lines().skip_while(|line| {
+    let is_error = |line: &str| {
         let is_summary = line.contains("error: ") && line.contains("errors encountered");
-        is_summary || !(line.contains("error: ") || line.contains("syntax error") || is_other_error(line))
-    });
+        !is_summary && (line.contains("error: ") || line.contains("syntax error") || is_other_error(line))
+    };
+    let mut lines = said.lines().skip_while(|line| !is_error(line));
     let text = lines.next()?;
-    let line = place(text).or_else(|| lines.take_while(|l| !l.contains("error: ")).find_map(place));
-    Some(Fault { text, line })
+    let details: Vec<&str> =
+        lines.take_while(|l| !l.contains("error: ") && !l.contains("warning: ")).collect();
+    let mut at: BTreeSet<u32> =
+        place(text).or_else(|| details.iter().find_map(|l| place(l))).into_iter().collect();
+    let pairs = details.windows(2).filter(|pair| pair[0].trim_start().starts_with("----"));
+    at.extend(pairs.filter_map(|pair| place(pair[1])));
+    Some(Fault { text, lines: at })
 }
 
 /// Lexical errors and those of the preprocessor have other forms.
