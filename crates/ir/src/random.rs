@@ -95,6 +95,10 @@ struct Maker {
     egress_spec: FieldId,
     parser_error: FieldId,
     loop_counters: u32,
+    /// Headers that the next parser and deparser know.
+    known_headers: std::ops::Range<usize>,
+    /// Whether code may read and write validity bits.
+    validity_is_common: bool,
 }
 
 impl Maker {
@@ -106,6 +110,8 @@ impl Maker {
             egress_spec: FieldId(0),
             parser_error: FieldId(0),
             loop_counters: 0,
+            known_headers: 0..0,
+            validity_is_common: true,
         };
         maker.p.locs = vec![SourceLoc::default()];
         for line in 1..=40 {
@@ -157,9 +163,18 @@ impl Maker {
             let width = *self.rng.pick(&WIDTHS);
             self.common_field(format!("t{index}"), width, FieldKind::Temporary);
         }
+        self.validity_is_common = !self.rng.once_in(4);
         for _ in 0..self.rng.range(1, 5) {
             self.header();
         }
+        // Two parsers with headers of their own, or one.
+        let headers = self.p.headers.len();
+        let two_parsers = self.rng.once_in(8);
+        let egress_headers = match two_parsers && self.rng.once_in(2) {
+            true => headers / 2..headers,
+            false => 0..headers,
+        };
+        self.known_headers = 0..if egress_headers.start > 0 { headers / 2 } else { headers };
         self.instances();
         for _ in 0..self.rng.range(1, 5) {
             self.action();
@@ -170,13 +185,15 @@ impl Maker {
         let parser = self.parser("parser");
         let ingress = self.control("ingress");
         let egress = self.control("egress");
-        let deparser = self.deparser("deparser");
-        if self.rng.once_in(8) {
+        if two_parsers {
             let middle_deparser = self.deparser("ingress_deparser");
+            self.known_headers = egress_headers;
             let middle_parser = self.parser("egress_parser");
+            let deparser = self.deparser("deparser");
             self.p.ingress = vec![parser, ingress, middle_deparser];
             self.p.egress = vec![middle_parser, egress, deparser];
         } else {
+            let deparser = self.deparser("deparser");
             self.p.ingress = vec![parser, ingress];
             self.p.egress = vec![egress, deparser];
         }
@@ -204,7 +221,10 @@ impl Maker {
         let id = HeaderId(self.p.headers.len() as u32);
         let name =
             if self.rng.once_in(4) { format!("hdr.stack[{}]", id.0) } else { format!("hdr.h{}", id.0) };
-        let valid = self.common_field(format!("{name}.$valid$"), 1, FieldKind::Valid(id));
+        let valid = self.field(format!("{name}.$valid$"), 1, FieldKind::Valid(id));
+        if self.validity_is_common {
+            self.common.push(valid);
+        }
         let mut fields = Vec::new();
         let mut bits = 0;
         for index in 0..self.rng.range(1, 6) {
@@ -664,7 +684,7 @@ impl Maker {
             }
             2 | 3 => return self.assign(cfg, node, scope),
             _ => {
-                let header = self.rng.below(self.p.headers.len());
+                let header = self.rng.range(self.known_headers.start, self.known_headers.end - 1);
                 let varbit =
                     self.p.headers[header].fields.iter().find(|f| f.varbit_length.is_some()).map(|f| f.field);
                 let varbit_length = varbit.map(|f| {
@@ -779,13 +799,13 @@ impl Maker {
         let scope = self.common.clone();
         let mut body = Cfg::default();
         let mut node = self.node(&mut body);
-        let mut headers: Vec<u32> = (0..self.p.headers.len() as u32).collect();
+        let mut headers: Vec<u32> = self.known_headers.clone().map(|h| h as u32).collect();
         for index in 0..headers.len() {
             let other = self.rng.below(headers.len());
             headers.swap(index, other);
         }
         if self.rng.once_in(6) {
-            headers.push(self.rng.below(self.p.headers.len()) as u32);
+            headers.push(*self.rng.pick(&headers));
         }
         for header in headers {
             if self.rng.once_in(6) {

@@ -1073,29 +1073,6 @@ pub fn copy_sets(copy: &PacketCopy, set: &mut impl FnMut(FieldId)) {
     }
 }
 
-/// Calls `use_` for every field an expression reads.
-pub fn expr_uses(expr: &Expr, use_: &mut impl FnMut(FieldId)) {
-    match expr {
-        Expr::Const { .. } => {}
-        Expr::Field(f) => use_(*f),
-        Expr::Unary(_, a)
-        | Expr::ZeroExtend(a, _)
-        | Expr::SignExtend(a, _)
-        | Expr::Slice { value: a, .. } => {
-            expr_uses(a, use_);
-        }
-        Expr::Binary(_, a, b) | Expr::Concat(a, b) => {
-            expr_uses(a, use_);
-            expr_uses(b, use_);
-        }
-        Expr::Select(c, a, b) => {
-            expr_uses(c, use_);
-            expr_uses(a, use_);
-            expr_uses(b, use_);
-        }
-    }
-}
-
 /// Calls `set` for every field a statement sets; extraction does not count.
 pub fn op_sets(op: &Op, set: &mut impl FnMut(FieldId)) {
     match op {
@@ -1113,9 +1090,9 @@ fn apply_sets(terminator: &Terminator, set: &mut impl FnMut(FieldId)) {
 }
 
 fn op_uses(op: &Op, use_: &mut impl FnMut(FieldId)) {
-    op.for_each_expr(&mut |e| expr_uses(e, use_));
+    op.for_each_expr(&mut |e| e.for_each_field(use_));
 }
 
 fn terminator_uses(terminator: &Terminator, use_: &mut impl FnMut(FieldId)) {
-    terminator.for_each_expr(&mut |e| expr_uses(e, use_));
+    terminator.for_each_expr(&mut |e| e.for_each_field(use_));
 }
