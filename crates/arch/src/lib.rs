@@ -31,11 +31,15 @@ pub fn names() -> Vec<&'static str> {
     ALL.iter().map(|a| a.name()).collect()
 }
 
-/// The name of the package that `main` instantiates.
-pub fn main_package(program: &typed::Program) -> Option<&str> {
+/// The name of the package that `main` instantiates, and how many parameters it has: a program may declare a package of
+/// its own under a name that an architecture uses.
+pub fn main_package(program: &typed::Program) -> Option<(&str, usize)> {
     let main = &program.instances[program.main?.index()];
     match &main.ty {
-        typed::Type::Package(id, _) => Some(&program.packages[id.index()].name),
+        typed::Type::Package(id, _) => {
+            let package = &program.packages[id.index()];
+            Some((&package.name, package.params.len()))
+        }
         _ => None,
     }
 }

@@ -164,7 +164,7 @@ impl Typed {
         }
         Some(match p4jet_arch::main_package(&self.typed) {
             None => "it has no instance called `main` to run".to_string(),
-            Some(package) => format!(
+            Some((package, _)) => format!(
                 "its `main` is a `{package}`, and the packages that can run are those of: {}",
                 p4jet_arch::names().join(", ")
             ),

@@ -141,6 +141,8 @@ pub struct Copies {
     begun: Begin,
     /// Its frames as they were then, if they are needed.
     arrived: Vec<Vec<u8>>,
+    /// If its packets are copies: where their bytes begin, and how many there are with what a session cut off.
+    whole: Vec<(*const u8, usize)>,
 }
 
 impl Copies {
@@ -151,6 +153,7 @@ impl Copies {
             spare: Vec::new(),
             begun: Begin::Ingress,
             arrived: vec![Vec::new(); BATCH_MAX],
+            whole: Vec::with_capacity(BATCH_MAX),
         }
     }
 
@@ -160,6 +163,7 @@ impl Copies {
     /// The packets' frames are readable.
     pub unsafe fn begin(&mut self, layout: &CopyLayout, begun: Begin, packets: &[Packet]) {
         self.begun = begun;
+        self.whole.clear();
         if layout.keep_arrived {
             for (packet, arrived) in packets.iter().zip(&mut self.arrived) {
                 arrived.clear();
@@ -169,6 +173,11 @@ impl Copies {
                 }
             }
         }
+    }
+
+    /// Says, after [`Self::begin`], that the packets of the batch are these copies, in order.
+    pub fn begin_copies<'c>(&mut self, packets: &[Packet], copies: impl Iterator<Item = &'c Copied>) {
+        self.whole.extend(packets.iter().zip(copies).map(|(p, c)| (p.data.cast_const(), c.bytes.len())));
     }
 
     /// Takes back a copy that has run.
@@ -241,6 +250,17 @@ pub unsafe extern "C" fn make_copies(
         // SAFETY: packets of the running batch lie in its pool.
         CopyFrame::Arrived | CopyFrame::Current => unsafe { packet.bytes() },
     };
+    let frame_length = frame.len();
+    // Headers of a copy that a session cut lie behind its frame, and a copy of it takes them along.
+    let (frame, was_cut) = match copies.whole.get(maker) {
+        Some(&(data, whole))
+            if site.frame == CopyFrame::Current && data == packet.data && whole > frame.len() =>
+        {
+            // SAFETY: `Copied::push` put so many bytes there.
+            (unsafe { std::slice::from_raw_parts(data, whole) }, true)
+        }
+        _ => (frame, false),
+    };
     let new = |length: usize| Copied {
         begin: site.begin,
         made_in: site.made_in,
@@ -253,7 +273,7 @@ pub unsafe extern "C" fn make_copies(
     };
     match &site.replicas {
         None => {
-            copies.push(new(frame.len()), frame, image);
+            copies.push(new(frame_length), frame, image);
         }
         Some(replicas) => {
             let destinations = env.destinations();
@@ -261,8 +281,9 @@ pub unsafe extern "C" fn make_copies(
                 ReplicaList::Group => destinations.group(id),
                 ReplicaList::Session => destinations.session(id),
             };
-            let length = targets.bytes_max.map_or(frame.len(), |max| frame.len().min(max as usize));
-            let bytes = &frame[..length.max(cursor as usize).min(frame.len())];
+            let length = targets.bytes_max.map_or(frame_length, |max| frame_length.min(max as usize));
+            let parsed = if was_cut { frame.len() } else { cursor as usize };
+            let bytes = &frame[..length.max(parsed).min(frame.len())];
             for replica in targets.replicas() {
                 let Some(image) = copies.push(new(length), bytes, image) else { continue };
                 if let Some(cell) = site.cursor {

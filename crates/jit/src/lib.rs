@@ -307,7 +307,10 @@ impl Engine {
         now_us: u64,
     ) {
         // SAFETY: as the caller promises.
-        unsafe { self.go(packets, Begin::Ingress, false, views, env, now_us) }
+        unsafe {
+            self.copies.begin(&self.compiled.copies, Begin::Ingress, packets);
+            self.go(packets, Begin::Ingress, false, views, env, now_us);
+        }
     }
 
     /// Runs copies that begin at the same place, as [`Self::run`] does with packets that arrive: `packets` are those made
@@ -318,19 +321,23 @@ impl Engine {
     pub unsafe fn run_copies<'c>(
         &mut self,
         packets: &mut [Packet],
-        copies: impl Iterator<Item = &'c Copied>,
+        copies: impl Iterator<Item = &'c Copied> + Clone,
         views: &[*const View],
         env: &mut Env<'_>,
         now_us: u64,
     ) {
         let mut begin = Begin::Ingress;
-        for (phv, copied) in self.phv.chunks_mut(self.compiled.phv_stride / 8).zip(copies) {
+        for (phv, copied) in self.phv.chunks_mut(self.compiled.phv_stride / 8).zip(copies.clone()) {
             begin = copied.begin();
             // SAFETY: a PHV begins with room for the image.
             unsafe { copies::enter(&self.compiled.copies, copied, phv.as_mut_ptr(), now_us) };
         }
         // SAFETY: as the caller promises.
-        unsafe { self.go(packets, begin, true, views, env, now_us) }
+        unsafe {
+            self.copies.begin(&self.compiled.copies, begin, packets);
+            self.copies.begin_copies(packets, copies);
+            self.go(packets, begin, true, views, env, now_us);
+        }
     }
 
     /// Takes the copies that the last batch made, by the packets that made them, and how many were too many to make.
@@ -360,8 +367,6 @@ impl Engine {
         now_us: u64,
     ) {
         assert!(packets.len() <= BATCH_MAX);
-        // SAFETY: the caller's promises.
-        unsafe { self.copies.begin(&self.compiled.copies, begin, packets) };
         self.counts.fill(0);
         let mut ctx = Ctx {
             views: views.as_ptr(),

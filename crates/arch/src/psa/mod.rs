@@ -28,7 +28,7 @@ impl Architecture for Psa {
     }
 
     fn recognises(&self, program: &typed::Program) -> bool {
-        crate::main_package(program) == Some("PSA_Switch")
+        crate::main_package(program) == Some(("PSA_Switch", 4))
     }
 
     fn pipeline(&self, cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {

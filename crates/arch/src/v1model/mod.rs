@@ -30,7 +30,7 @@ impl Architecture for V1Model {
     }
 
     fn recognises(&self, program: &typed::Program) -> bool {
-        crate::main_package(program) == Some("V1Switch")
+        crate::main_package(program) == Some(("V1Switch", 6))
     }
 
     fn pipeline(&self, cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
