@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Copies of copies of … a packet: a later one is dropped. A program that recirculates for ever does not get far beyond.
 pub const GENERATIONS_MAX: u32 = 1024;
 /// Most copies that come of one packet, or wait at one time.
-pub const COPIES_MAX: usize = 1 << 14;
+pub const COPIES_MAX: usize = 1 << 12;
 /// Longest frame that [`Worker::process_one`] takes.
 const FRAME_MAX: usize = 65_535;
 const TOO_LONG: &str = "the packet cannot be taken in: it has more than 65,535 bytes";
