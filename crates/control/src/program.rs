@@ -77,7 +77,7 @@ impl Names {
     }
 }
 
-/// The CRCs whose constants can be set, with their widths. They are named by their calls.
+/// The CRCs whose constants can be set, with their widths: what their calls say first.
 fn custom_crcs(program: &Program) -> BTreeMap<String, u32> {
     let bodies = program.blocks.iter().map(|b| &b.body).chain(program.actions.iter().map(|a| &a.body));
     let mut crcs = BTreeMap::new();
@@ -86,8 +86,8 @@ fn custom_crcs(program: &Program) -> BTreeMap<String, u32> {
             && let Some(name) = text.first()
         {
             let width = match function.as_str() {
-                "crc16_custom" | "crc16_custom_payload" => 16,
-                "crc32_custom" | "crc32_custom_payload" => 32,
+                "crc16_custom" | "crc16_custom_payload" | "crc16_custom_more" => 16,
+                "crc32_custom" | "crc32_custom_payload" | "crc32_custom_more" => 32,
                 _ => continue,
             };
             crcs.insert(name.clone(), width);

@@ -1,6 +1,8 @@
 //! The order of the blocks, and what the target does between them.
 
-use p4jet_ir::{BlockKind, FieldId, FieldKind, Intrinsic};
+use std::collections::HashMap;
+
+use p4jet_ir::{BlockId, BlockKind, Cfg, FieldId, FieldKind, Intrinsic, Loc, Op, Program, Stmt};
 use p4jet_lower::{BlockArg, Lowered, Lowerer, ObjectId, Role};
 
 use super::manager::Manager;
@@ -117,5 +119,35 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
     cx.ir.egress =
         present(&[egress_start, Some(egress), Some(egress_end), Some(compute), Some(deparser), departure]);
     cx.ir.egress_port = Some(port);
+    name_calculations(&mut cx.ir, &[ingress, egress, deparser, compute, verify]);
     Ok(())
+}
+
+/// Names the CRCs whose constants can be set, as p4c does: it calls all calculations of a program `calc`, `calc_0`,
+/// `calc_1` and so on, those of the actions first. What a function that several places call computes is one.
+fn name_calculations(program: &mut Program, blocks: &[BlockId]) {
+    const FUNCTIONS: &[&str] = &["crc16", "crc32", "csum16", "xor16", "identity", "random_hash"];
+    let Program { actions, blocks: bodies, .. } = program;
+    let mut names: HashMap<Loc, String> = HashMap::new();
+    let mut name = |stmt: &mut Stmt| {
+        let Op::Extern { function, text, .. } = &mut stmt.op else { return };
+        let plain = function.trim_end_matches("_payload").trim_end_matches("_custom");
+        if !FUNCTIONS.contains(&plain) {
+            return;
+        }
+        let next = names.len();
+        let name = names.entry(stmt.loc).or_insert_with(|| match next {
+            0 => "calc".to_string(),
+            n => format!("calc_{}", n - 1),
+        });
+        if function.contains("_custom") {
+            *text = vec![name.clone()];
+        }
+    };
+    actions.iter_mut().for_each(|action| visit(&mut action.body, &mut name));
+    blocks.iter().for_each(|block| visit(&mut bodies[block.index()].body, &mut name));
+}
+
+fn visit(body: &mut Cfg, f: &mut impl FnMut(&mut Stmt)) {
+    body.nodes.iter_mut().flat_map(|node| &mut node.stmts).for_each(f);
 }
