@@ -104,6 +104,11 @@ pub struct View {
     pub row_words: u32,
     /// Lpm32: 32 - width.
     pub lpm_shift: u32,
+    /// [`Self::lookup`] of several keys, which may be faster than one by one: memory accesses overlap. Set for every
+    /// structure.
+    ///
+    /// Safety: takes a view that is guarded, so many pointers to keys, and room for as many rows.
+    pub lookup_batch: unsafe extern "C" fn(*const View, *const *const u64, *mut u32, usize),
     /// The action profile, null if the table has none: for [`select`].
     profile: *const Shared,
     /// What the pointers point into.
@@ -155,6 +160,7 @@ impl View {
             shift,
             seed,
             lookup: if structure == Structure::Generic { lookup_of(key_limbs) } else { lookup_plain },
+            lookup_batch: lookup_one_by_one,
             default_row: AtomicU32::new(default_row),
             structure,
             key_limbs: key_limbs as u32,
@@ -198,6 +204,19 @@ impl View {
         }
     }
 
+    /// The rows of several packed keys, by [`Self::lookup_batch`]. For tests and tools.
+    ///
+    /// # Panics
+    /// If a key has not its limbs.
+    pub fn rows_of(&self, keys: &[&[u64]]) -> Vec<u32> {
+        assert!(keys.iter().all(|key| key.len() == self.key_limbs as usize), "limbs of the keys");
+        let pointers: Vec<_> = keys.iter().map(|key| key.as_ptr()).collect();
+        let mut rows = vec![0; keys.len()];
+        // SAFETY: the view is borrowed, every key has its limbs, and there are as many rows.
+        unsafe { (self.lookup_batch)(self, pointers.as_ptr(), rows.as_mut_ptr(), keys.len()) };
+        rows
+    }
+
     fn base(&self) -> &Region {
         self.keep.base.as_ref().expect("this structure has memory")
     }
@@ -227,6 +246,20 @@ unsafe extern "C" fn lookup_plain(view: *const View, key: *const u64) -> u32 {
     unsafe {
         let view = &*view;
         lookup_fast(view, std::slice::from_raw_parts(key, view.key_limbs as usize))
+    }
+}
+
+unsafe extern "C" fn lookup_one_by_one(
+    view: *const View,
+    keys: *const *const u64,
+    rows: *mut u32,
+    count: usize,
+) {
+    // SAFETY: the contract of `View::lookup_batch`.
+    unsafe {
+        for i in 0..count {
+            *rows.add(i) = ((*view).lookup)(view, *keys.add(i));
+        }
     }
 }
 

@@ -221,6 +221,7 @@ fn check_lookups(rng: &mut Rng, table: &Table, views: &ViewHandle, model: &Model
     let spec = table.spec();
     let guard = pin();
     let view = views.get(&guard);
+    let mut batch = Vec::new();
     for _ in 0..count {
         let key = probe(rng, spec, model);
         let expected = model.lookup(spec, &key);
@@ -233,6 +234,7 @@ fn check_lookups(rng: &mut Rng, table: &Table, views: &ViewHandle, model: &Model
         #[allow(unsafe_code)]
         let called = unsafe { (view.lookup)(view, limbs.as_ptr()) };
         assert_eq!(called, row, "through the function pointer");
+        batch.push((limbs, row));
         if rng.below(8) > 0 {
             continue;
         }
@@ -242,6 +244,11 @@ fn check_lookups(rng: &mut Rng, table: &Table, views: &ViewHandle, model: &Model
         for near in explained.nearest {
             assert!(near.fields.iter().any(Option::is_some), "an entry that matches is no miss");
         }
+    }
+    for part in batch.chunks(1 + rng.below(70) as usize) {
+        let keys: Vec<&[u64]> = part.iter().map(|(key, _)| key.as_slice()).collect();
+        let expected: Vec<u32> = part.iter().map(|(_, row)| *row).collect();
+        assert_eq!(view.rows_of(&keys), expected, "as a batch");
     }
     for (handle, entry) in model.entries.iter().take(if count > 2 { usize::MAX } else { 3 }) {
         let row = view.row(table.row_of(*handle));
