@@ -17,12 +17,14 @@ pub use copies::Copied;
 
 use codegen::{Codegen, Entry, Helpers, Layout, Sites};
 use copies::{Copies, CopyLayout};
+use cranelift_codegen::Context;
+use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{AbiParam, Signature, types};
-use cranelift_codegen::isa::CallConv;
+use cranelift_codegen::isa::{CallConv, TargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{FuncId, Linkage, Module};
+use cranelift_module::{FuncId, Linkage, Module, ModuleReloc};
 use flow::Flow;
 use p4jet_externs::{CallSite, Env, State};
 use p4jet_ir::{Begin, InstanceKind, Loc, Program};
@@ -30,7 +32,7 @@ use p4jet_packet::{BATCH_MAX, Packet};
 use p4jet_tables::{Structure, TableSpec, View};
 use runtime::Ctx;
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// [`Packet::drop_reason`] of a packet whose `assert` or `assume` failed.
 pub const DROP_ASSERTION: u32 = u32::MAX - 1;
@@ -160,10 +162,9 @@ impl Compiled {
         let stage_signature = signature(&module, 3, None);
 
         let mut sites = Sites::default();
-        let mut ids = Vec::new();
         let mut listing = options.listing.then(String::new);
-        let mut cx = module.make_context();
         let mut builder_cx = FunctionBuilderContext::new();
+        let mut functions = Vec::new();
         let mut entries = vec![Entry::Start];
         entries.extend((0..layout.cuts.len()).map(Entry::Cut));
         entries.extend(flow.has_copies(Begin::Egress).then_some(Entry::Egress));
@@ -171,6 +172,7 @@ impl Compiled {
             let id = module
                 .declare_function(&format!("stage_{stage}"), Linkage::Local, &stage_signature)
                 .map_err(internal)?;
+            let mut cx = module.make_context();
             cx.func.signature = stage_signature.clone();
             let helpers = Helpers {
                 wide: module.declare_func_in_func(wide, &mut cx.func),
@@ -188,19 +190,28 @@ impl Compiled {
             let b = FunctionBuilder::new(&mut cx.func, &mut builder_cx);
             Codegen::emit(b, &flow, &layout, &structures, helpers, &mut sites, entry, frontend)?;
             cx.set_disasm(options.listing);
-            module.define_function(id, &mut cx).map_err(|e| internal(format!("{e:?}")))?;
-            if let (Some(text), Some(code)) = (&mut listing, cx.compiled_code()) {
-                let what = if entry == Entry::Egress { ", of copies that begin with egress" } else { "" };
+            functions.push((id, cx));
+        }
+        compile_all(module.isa(), &mut functions)?;
+        for (stage, (id, cx)) in functions.iter().enumerate() {
+            let code = cx.compiled_code().ok_or_else(|| internal("no code was made"))?;
+            let relocations: Vec<_> =
+                code.buffer.relocs().iter().map(|r| ModuleReloc::from_mach_reloc(r, &cx.func, *id)).collect();
+            let alignment = code.buffer.alignment.max(module.isa().function_alignment().minimum);
+            module
+                .define_function_bytes(*id, alignment.into(), code.code_buffer(), &relocations)
+                .map_err(internal)?;
+            if let Some(text) = &mut listing {
+                let is_egress = entries[stage] == Entry::Egress;
+                let what = if is_egress { ", of copies that begin with egress" } else { "" };
                 text.push_str(&format!("; stage {stage}{what}\n{}\n", code.vcode.as_deref().unwrap_or("")));
             }
-            module.clear_context(&mut cx);
-            ids.push(id);
         }
         module.finalize_definitions().map_err(internal)?;
-        let mut stages: Vec<Stage> = ids
-            .into_iter()
-            .map(|id| {
-                let code = module.get_finalized_function(id);
+        let mut stages: Vec<Stage> = functions
+            .iter()
+            .map(|(id, _)| {
+                let code = module.get_finalized_function(*id);
                 // SAFETY: compiled above with exactly this signature.
                 unsafe { std::mem::transmute::<*const u8, Stage>(code) }
             })
@@ -228,6 +239,34 @@ impl Compiled {
     pub fn stages(&self) -> usize {
         self.stages.len()
     }
+}
+
+/// Makes machine code of all functions, on as many processors as there are.
+fn compile_all(isa: &dyn TargetIsa, functions: &mut [(FuncId, Context)]) -> Result<(), Error> {
+    let compile = |cx: &mut Context| {
+        cx.compile(isa, &mut ControlPlane::default()).map(drop).map_err(|e| internal(format!("{e:?}")))
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(functions.len());
+    // The largest first: what is left over is small.
+    let mut order: Vec<_> = functions.iter_mut().map(|(_, cx)| cx).collect();
+    order.sort_by_key(|cx| cx.func.dfg.num_insts());
+    if threads < 2 {
+        return order.into_iter().try_for_each(compile);
+    }
+    let work = Mutex::new(order);
+    let run = || loop {
+        let Some(cx) = work.lock().unwrap_or_else(PoisonError::into_inner).pop() else { return Ok(()) };
+        compile(cx)?;
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        let mut result = run();
+        for other in others {
+            let theirs = other.join().unwrap_or_else(|_| Err(internal("a thread panicked")));
+            result = result.and(theirs);
+        }
+        result
+    })
 }
 
 /// Cranelift has no prefetch instruction: a function of two instructions that clobbers nothing stands in.
