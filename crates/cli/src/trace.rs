@@ -29,6 +29,9 @@ pub struct Args {
     json: bool,
 }
 
+/// Most lines of text; JSON has them all.
+const LINES_MAX: usize = 4000;
+
 /// Traces one packet.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let frame = parse_hex(&args.frame.concat())?;
@@ -42,7 +45,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         say!("{}", trace.to_json(switch.program()))?;
     } else {
-        output::write(format_args!("{}", trace.render(switch.program())))?;
+        output::write(format_args!("{}", trace.render_shortened(switch.program(), LINES_MAX)))?;
     }
     if args.engine == EngineArg::Jit {
         let fast = compile::switch(compiled.program)?;

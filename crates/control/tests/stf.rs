@@ -254,7 +254,7 @@ fn traces_show_the_tables_that_the_packet_met() {
         );
         let details = outcome.details();
         // It met the first entry, whose action data is 4, not the one that the table holds in the end.
-        assert!(details.contains("action ingress.out(ingress.out.port = 4)\n"), "{details}");
+        assert!(details.contains("action ingress.out(port = 4)\n"), "{details}");
         assert!(details.contains("leave by port 4\n") && !details.contains("note:"), "{details}");
         assert_eq!(made.get(), 1);
         // The counter of the switch under test has the script's packets only.

@@ -1,14 +1,14 @@
 //! A program with its tables and extern state.
 
 use p4jet_externs::State;
-use p4jet_interp::{Arrival, Machine, Trace};
+use p4jet_interp::{Arrival, Machine, Trace, TraceEvent};
 use p4jet_ir as ir;
 use p4jet_jit::Compiled;
 use p4jet_tables::{Table, TableSpec};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use crate::worker::{Processed, Worker, copied, run_out};
+use crate::worker::{Processed, TOO_MANY_COPIES, Worker, copied, run_out};
 
 /// Which executor runs the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +115,9 @@ impl Switch {
         let processed = run_out(first, |copy| {
             copied(&self.program, machine.run_copy(tables, &mut env, copy, 0, Some(&mut trace)))
         });
+        if let Some(why) = processed.dropped.iter().find(|why| *why == TOO_MANY_COPIES) {
+            trace.events.push(TraceEvent::CopiesDropped { why: why.clone() });
+        }
         Ok((trace, processed))
     }
 }

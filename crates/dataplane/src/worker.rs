@@ -114,7 +114,7 @@ pub(crate) fn run_out<C>(first: Step<C>, mut run: impl FnMut(C) -> Step<C>) -> P
     all
 }
 
-const TOO_MANY_COPIES: &str =
+pub(crate) const TOO_MANY_COPIES: &str =
     "too many copies came of one packet (does it recirculate or clone itself for ever?)";
 
 /// What a drop reason means.

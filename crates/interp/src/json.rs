@@ -142,6 +142,7 @@ fn step(p: &Program, words: &Wording<'_>, event: &TraceEvent) -> Value {
         TraceEvent::Truncated { length, loc } => {
             json!({"step": "truncated", "bytes": length, "at": place(p, *loc)})
         }
+        TraceEvent::CopiesDropped { why } => json!({"step": "copies_dropped", "why": why}),
         TraceEvent::Done => json!({"step": "done"}),
         TraceEvent::Reject { code, loc } => {
             json!({"step": "reject", "error": code_name(p, code), "at": place(p, *loc)})

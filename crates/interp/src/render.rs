@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use num_bigint::BigUint;
-use p4jet_ir::{Expr, FieldId, Key, Loc, MatchKind, Program, ReplicaList, TableId};
+use p4jet_ir::{BlockKind, Expr, FieldId, Key, Loc, MatchKind, Program, ReplicaList, TableId};
 use p4jet_tables::{Difference, Entry, EntryHandle, HitReason, KeyMatch};
 
 use crate::machine::{REASON_ASSERTION_FAILED, REASON_EMITS_TOO_MUCH, REASON_OUT_OF_FUEL};
@@ -14,13 +14,31 @@ use crate::wording::{Wording, field_name, is_nameless};
 impl Trace {
     /// The trace as indented text, one step a line, with the place in the P4 text at the end.
     pub fn render(&self, program: &Program) -> String {
-        let mut teller =
-            Teller { p: program, words: Wording::new(program), out: String::new(), in_action: false };
+        let mut teller = Teller {
+            p: program,
+            words: Wording::new(program),
+            out: String::new(),
+            in_action: false,
+            in_parser: false,
+        };
         for event in &self.events {
             teller.event(event);
         }
         teller.out
     }
+
+    /// [`Self::render`] without the middle, if it has more than so many lines: a loop that does not end makes hundreds of
+    /// thousands.
+    pub fn render_shortened(&self, program: &Program, lines_max: usize) -> String {
+        shortened(self.render(program), lines_max)
+    }
+}
+
+fn shortened(text: String, lines_max: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let Some(left_out) = lines.len().checked_sub(lines_max).filter(|&n| n > 0) else { return text };
+    let (first, last) = (&lines[..lines_max / 2], &lines[lines.len() - lines_max / 2..]);
+    format!("{}\n… {left_out} lines left out …\n{}\n", first.join("\n"), last.join("\n"))
 }
 
 /// A value as people read it: addresses as such, small numbers in decimal.
@@ -110,6 +128,7 @@ struct Teller<'a> {
     words: Wording<'a>,
     out: String,
     in_action: bool,
+    in_parser: bool,
 }
 
 impl<'a> Teller<'a> {
@@ -150,6 +169,7 @@ impl<'a> Teller<'a> {
             }
             TraceEvent::Block { block } => {
                 let block = &p.blocks[block.index()];
+                self.in_parser = block.kind == BlockKind::Parser;
                 self.line(0, &format!("{} {}", block.kind.name(), block.name), Loc(0));
             }
             TraceEvent::Node { label } => {
@@ -188,13 +208,17 @@ impl<'a> Teller<'a> {
                 self.step(&format!("look ahead: {text}"), *loc);
             }
             TraceEvent::Set { field, old, new, loc } => {
-                let width = p.width(*field);
-                let (old, new) = (value_text(old, width), value_text(new, width));
+                let is_error = p.blocks.iter().any(|block| block.error_field == Some(*field));
+                let text = |value: &BigUint| match is_error {
+                    true => format!("error.{}", code_name(p, value)),
+                    false => value_text(value, p.width(*field)),
+                };
+                let (old, new) = (text(old), text(new));
                 self.step(&format!("{}: {old} -> {new}", self.name(*field)), *loc);
             }
             TraceEvent::Branch { condition, fields, held, loc } => {
-                // A guard of the compiler's own: it tells nothing unless it stops something.
-                if !held && !self.words.has_words_for(condition) {
+                // A guard of the compiler's own tells nothing unless it stops something; a constant, nothing at all.
+                if fields.is_empty() || (!held && !self.words.has_words_for(condition)) {
                     return;
                 }
                 let mut values: Vec<String> = Vec::new();
@@ -210,6 +234,7 @@ impl<'a> Teller<'a> {
             }
             TraceEvent::Switch { selector, value, matched, loc } => {
                 let case = if *matched { "" } else { ", no case for it" };
+                let verb = if self.in_parser { "select" } else { "switch" };
                 let text = match self.words.switched_table(selector) {
                     Some(table) => {
                         let table = &p.tables[table.index()];
@@ -220,8 +245,8 @@ impl<'a> Teller<'a> {
                     None => {
                         let value = value_text(value, selector.width(p));
                         match self.words.has_words_for(selector) {
-                            true => format!("select {}: {value}{case}", self.words.expr(selector)),
-                            false => format!("select: {value}{case}"),
+                            true => format!("{verb} {}: {value}{case}", self.words.expr(selector)),
+                            false => format!("{verb}: {value}{case}"),
                         }
                     }
                 };
@@ -237,8 +262,11 @@ impl<'a> Teller<'a> {
                 (None, None) => String::new(),
             }),
             TraceEvent::Action { action, data } => {
-                let action = &p.actions[action.index()];
-                let data: Vec<_> = action.params.iter().zip(data).map(|(f, v)| self.field(*f, v)).collect();
+                let id = *action;
+                let action = &p.actions[id.index()];
+                let data: Vec<_> = (action.params.iter().zip(data))
+                    .map(|(f, v)| format!("{} = {}", p.param_name(id, *f), value_text(v, p.width(*f))))
+                    .collect();
                 self.line(3, &format!("action {}({})", action.control_name, data.join(", ")), action.loc);
                 self.in_action = true;
             }
@@ -250,7 +278,12 @@ impl<'a> Teller<'a> {
             }
             TraceEvent::Extern { function, instance, args, outs, text, loc } => {
                 let args: Vec<_> = args.iter().map(|(value, width)| value_text(value, *width)).collect();
-                let on = instance.map(|i| format!("{}.", p.instances[i.index()].name)).unwrap_or_default();
+                // `counter.count` of an object is `count`, as the program calls it.
+                let (on, function) = match (instance, function.split_once('.')) {
+                    (Some(i), Some((_, method))) => (format!("{}.", p.instances[i.index()].name), method),
+                    (Some(i), None) => (format!("{}.", p.instances[i.index()].name), function.as_str()),
+                    (None, _) => (String::new(), function.as_str()),
+                };
                 let text: String = text.iter().map(|t| format!(" {t:?}")).collect();
                 let outs: Vec<_> = outs
                     .iter()
@@ -303,6 +336,7 @@ impl<'a> Teller<'a> {
             TraceEvent::Truncated { length, loc } => {
                 self.step(&format!("truncated to {length} bytes"), *loc);
             }
+            TraceEvent::CopiesDropped { why } => self.line(0, &format!("no more copies: {why}"), Loc(0)),
             TraceEvent::Done => self.line(0, "done: the copies go on in its place", Loc(0)),
             TraceEvent::Reject { code, loc } => {
                 let error = code_name(p, code);
@@ -396,4 +430,17 @@ impl<'a> Teller<'a> {
 pub(crate) fn code_name(p: &Program, code: &BigUint) -> String {
     let name = u32::try_from(code).ok().and_then(|code| p.errors.get(code as usize));
     name.cloned().unwrap_or_else(|| format!("error {code}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_traces_lose_their_middle() {
+        let lines = |n: usize| (0..n).map(|i| format!("{i}\n")).collect::<String>();
+        assert_eq!(shortened(lines(400), 400), lines(400));
+        let long = shortened(lines(410), 400);
+        assert!(long.contains("\n199\n… 10 lines left out …\n210\n") && long.ends_with("409\n"), "{long}");
+    }
 }

@@ -207,6 +207,11 @@ pub enum TraceEvent {
         /// Where the program says so.
         loc: Loc,
     },
+    /// Copies were not made, or not carried on with.
+    CopiesDropped {
+        /// In words.
+        why: String,
+    },
     /// The packet ends, its copies go on.
     Done,
     /// The parser rejects by the program's own choice.

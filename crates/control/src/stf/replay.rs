@@ -78,7 +78,7 @@ impl Device for Tracer<'_> {
         };
         let program = self.switch.program();
         let replayed = Replayed {
-            trace: shortened(trace.render(program)),
+            trace: trace.render_shortened(program, TRACE_LINES_MAX),
             processed: processed.clone(),
             layouts: Layout::of_sent(program, &trace),
         };
@@ -87,26 +87,5 @@ impl Device for Tracer<'_> {
     }
 }
 
-/// Most lines of a trace: a loop that does not end makes hundreds of thousands.
+/// Most lines of a trace.
 const TRACE_LINES_MAX: usize = 400;
-
-/// A trace without its middle, if it is longer than anyone reads.
-fn shortened(trace: String) -> String {
-    let lines: Vec<&str> = trace.lines().collect();
-    let Some(left_out) = lines.len().checked_sub(TRACE_LINES_MAX).filter(|&n| n > 0) else { return trace };
-    let (first, last) = (&lines[..TRACE_LINES_MAX / 2], &lines[lines.len() - TRACE_LINES_MAX / 2..]);
-    format!("{}\n… {left_out} lines left out …\n{}\n", first.join("\n"), last.join("\n"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_traces_lose_their_middle() {
-        let lines = |n: usize| (0..n).map(|i| format!("{i}\n")).collect::<String>();
-        assert_eq!(shortened(lines(TRACE_LINES_MAX)), lines(TRACE_LINES_MAX));
-        let long = shortened(lines(TRACE_LINES_MAX + 10));
-        assert!(long.contains("\n199\n… 10 lines left out …\n210\n") && long.ends_with("409\n"), "{long}");
-    }
-}
