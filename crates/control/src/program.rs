@@ -40,9 +40,9 @@ impl Names {
     pub(crate) fn new(program: &Program) -> Names {
         let tables =
             program.tables.iter().zip(0..).filter(|(t, _)| !t.hidden).map(|(t, i)| (t.name.clone(), i));
-        // The first of those that share a name stands for all of them.
+        // The first of those that share a name stands for all of them; `$member` and the like are the compiler's.
         let mut actions = BTreeMap::new();
-        for (a, i) in program.actions.iter().zip(0..) {
+        for (a, i) in program.actions.iter().zip(0..).filter(|(a, _)| !a.control_name.starts_with('$')) {
             actions.entry(a.control_name.clone()).or_insert(i);
         }
         let instances = |wanted: fn(&InstanceKind) -> bool| {

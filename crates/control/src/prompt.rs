@@ -10,6 +10,7 @@ use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use std::cell::RefCell;
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::process::Stdio;
 
 /// What stands before every command.
 pub const PROMPT: &str = "RuntimeCmd: ";
@@ -75,13 +76,26 @@ pub fn interact_with(
     }
 }
 
-/// Whether a line ends the session. bmv2's CLI ends with its input only; but who types these means nothing else.
+/// Whether a line ends the session. bmv2's CLI knows only `EOF`; but who types the others means nothing else.
 fn leaves(line: &str) -> bool {
-    matches!(line.trim(), "quit" | "exit")
+    matches!(line.trim(), "quit" | "exit" | "EOF")
+}
+
+/// The command of the operating system in `shell COMMAND` or `!COMMAND`.
+fn shell_command(line: &str) -> Option<&str> {
+    let line = line.trim();
+    line.strip_prefix('!').or_else(|| line.strip_prefix("shell").filter(|rest| rest.starts_with(' ')))
 }
 
 /// Carries one line out and prints what comes of it. Whether it succeeded.
 fn answer(control: &mut Control, line: &str, output: &mut impl Write) -> io::Result<bool> {
+    if let Some(command) = shell_command(line) {
+        let ran = std::process::Command::new("sh").args(["-c", command]).stdin(Stdio::null()).output()?;
+        output.write_all(&ran.stdout)?;
+        output.flush()?;
+        io::stderr().write_all(&ran.stderr)?;
+        return Ok(ran.status.success());
+    }
     let reply = control.reply(line);
     match &reply {
         Ok(reply) => {

@@ -159,7 +159,8 @@ fn counters_and_registers() {
                  counter_read hits 0
                  counter_reset hits
                  counter_read hits 0";
-    let expected = "seen[3]= (640 bytes, 10 packets)\n\
+    let expected = "seen[3] has been updated\n\
+         seen[3]= (640 bytes, 10 packets)\n\
          ingress.seen[3]= (0 bytes, 0 packets)\n\
          cells[2]= 255\n\
          cells= 0, 0, 255, 0\n\
@@ -172,8 +173,11 @@ fn counters_and_registers() {
          Entry has been added with handle 0\n\
          this is the direct counter for table ingress.l2\n\
          hits[0]= (0 bytes, 0 packets)\n\
+         writing to direct counter for table ingress.l2\n\
+         hits[0] has been updated\n\
          this is the direct counter for table ingress.l2\n\
          hits[0]= (300 bytes, 5 packets)\n\
+         this is the direct counter for table ingress.l2\n\
          this is the direct counter for table ingress.l2\n\
          hits[0]= (0 bytes, 0 packets)\n";
     assert_eq!(session(&mut control(), lines), expected);
@@ -375,6 +379,7 @@ fn a_file_may_read() {
     // What the prompt prints for each, without what it says of changes.
     let lines = reading.lines().filter(|line| !line.starts_with("table_add"));
     let expected = session(&mut control, &lines.collect::<Vec<_>>().join("\n"));
+    let expected = expected.replace("seen[2] has been updated\n", "");
     assert_eq!(summary.output, expected);
     assert!(expected.contains("seen[2]= (1 bytes, 1 packets)\n"), "bmv2 writes it so: {expected}");
     assert_eq!((summary.commands, summary.entries_added), (16, 1));
@@ -466,6 +471,19 @@ fn quit_and_exit_leave_the_prompt() {
         assert_eq!(failed, 1);
         assert!(out.ends_with("\nRuntimeCmd: ") && !out.contains("syntax: quit"), "{out}");
     }
+}
+
+#[test]
+fn the_prompt_runs_commands_of_the_system() {
+    let mut out = Vec::new();
+    let input = "!echo one\nshell echo two\n!false\nEOF\nnonsense\n";
+    let failed = prompt::interact_with(&mut control(), input.as_bytes(), &mut out).unwrap();
+    assert_eq!(failed, 1);
+    let expected = "RuntimeCmd: one\nRuntimeCmd: two\nRuntimeCmd: RuntimeCmd: ";
+    assert_eq!(String::from_utf8(out).unwrap().split_once('\n').unwrap().1, expected);
+    // Nowhere else.
+    assert!(control().execute("!echo one").is_err());
+    assert!(control().execute("shell echo one").is_err());
 }
 
 #[test]

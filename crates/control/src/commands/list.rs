@@ -224,8 +224,8 @@ const LATER: &[(&str, &str)] = &[
     ("swap_configs", "exchange of the running program comes later"),
     ("write_config_to_file", "it comes later"),
     ("serialize_state", "it comes later"),
-    ("shell", "commands of the operating system are not run from here"),
-    ("!", "commands of the operating system are not run from here"),
+    ("shell", "the operating system's commands are only run at the prompt"),
+    ("!", "the operating system's commands are only run at the prompt"),
 ];
 
 /// The command of that name.
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn knows_what_is_missing() {
         assert_eq!(later("serialize_state"), Some("it comes later"));
-        assert_eq!(later("!ls"), Some("commands of the operating system are not run from here"));
+        assert_eq!(later("!ls"), Some("the operating system's commands are only run at the prompt"));
         assert_eq!(later("table_add"), None);
         assert!(COMMANDS.iter().all(|spec| later(spec.name).is_none()));
     }

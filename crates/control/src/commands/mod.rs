@@ -24,7 +24,7 @@ use meters::MeterCommand;
 use num_bigint::BigUint;
 use p4jet_dataplane::Switch;
 use p4jet_externs::CounterValue;
-use p4jet_ir::Program;
+use p4jet_ir::{InstanceId, Program};
 use p4jet_tables::EntryHandle;
 use parse::LineParser;
 use std::sync::Arc;
@@ -117,13 +117,7 @@ impl Control {
             }
             Command::CounterRead { counter, index } => {
                 let CounterValue { packets, bytes } = self.counter_value(counter.id, index)?;
-                let direct = match self.direct_table(counter.id) {
-                    Some(table) => format!(
-                        "this is the direct counter for table {}\n",
-                        program.tables[table.index()].name
-                    ),
-                    None => String::new(),
-                };
+                let direct = self.of_direct_counter("this is the", counter.id);
                 format!("{direct}{}[{index}]= ({bytes} bytes, {packets} packets)\n", counter.typed).into()
             }
             Command::RegisterRead { register, index: Some(index) } => {
@@ -155,14 +149,32 @@ impl Control {
                     }
                     _ => None,
                 };
+                let done_text = match &change {
+                    Command::CounterWrite { counter, index, .. } => {
+                        Some(format!("{}[{index}] has been updated\n", counter.typed))
+                    }
+                    _ => None,
+                };
                 let done = self.perform(change)?;
                 if let Some(EntryHandle(handle)) = done.handle {
                     text += &format!("Entry has been added with handle {handle}\n");
                 }
                 text += &done.created.unwrap_or_default();
+                text += &done_text.unwrap_or_default();
                 Reply { text, note: note.map(str::to_string) }
             }
         })
+    }
+
+    /// What bmv2's CLI says where a counter is one of a table's entries; else nothing.
+    fn of_direct_counter(&self, what: &str, counter: InstanceId) -> String {
+        match self.direct_table(counter) {
+            Some(table) => {
+                let table = &self.program().tables[table.index()].name;
+                format!("{what} direct counter for table {table}\n")
+            }
+            None => String::new(),
+        }
     }
 
     /// What bmv2's CLI prints before it carries out a change.
@@ -191,6 +203,8 @@ impl Control {
                 format!("Adding entry to indirect match table {}\n", program.tables[table.index()].name)
             }
             Command::Replication(command) => command.announce(),
+            Command::CounterWrite { counter, .. } => self.of_direct_counter("writing to", counter.id),
+            Command::CounterReset(counter) => self.of_direct_counter("this is the", *counter),
             Command::SetTimeout { handle, milliseconds, .. } => {
                 format!("Setting a {milliseconds} ms timeout for entry {}\n", handle.0)
             }
