@@ -1,0 +1,338 @@
+#!/usr/bin/env python3
+"""How fast is p4jet, beside the same programs by hand in C and as DPDK SWX pipelines? Writes results.md and results.json.
+
+bench/run.py [PEERS_DIR] [--only WORD,…] [--rounds 5] [--seconds 1] [--out FOLDER] [--p4jet FILE]
+
+PEERS_DIR holds workload.py (entries and packets of l2 and l3), hand/hand_bench.c, and swx/ with swx_bench.c and its
+pipelines. Without it, only the workloads that have no peer are run. SWX runs where pkg-config knows libdpdk, the environment
+variable SWX_INTERNAL names the folder lib/pipeline of DPDK's source, and 1600 huge pages are free.
+
+In every round the competitors run in turn on one core, so that a noisy machine disturbs all of them: ratios are medians of
+paired runs, and only ratios of one run of this command mean anything. Equal work is checked: both engines of p4jet must give
+the same digest on the first packets of each capture, and the peers the same shares of packets by port.
+"""
+import argparse, dataclasses, datetime, glob, json, os, platform, shlex, shutil, statistics, struct, subprocess, sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.join(ROOT, "bench")
+HUGE_PAGES = 1600
+# SWX takes a minute and a half to load and warm up with 100 000 routes.
+TIMEOUT_S = 600
+NOT_IN_TWO_MINUTES = "does not load in two minutes"
+
+
+@dataclasses.dataclass
+class Workload:
+    name: str
+    program: str
+    # What makes entries.cmd and packets.pcap in the folder whose name is appended.
+    generator: list
+    # The name by which peers know the program.
+    peer: str = ""
+    swx: bool = False
+    # Why the line of SWX is empty.
+    swx_note: str = ""
+    # At least so much: the ratio to a peer, or million packets a second.
+    hand_min: float = 0
+    swx_min: float = 0
+    mpps_min: float = 0
+    # So many packets are compared with the interpreter.
+    checked: int = 4096
+    # Limit of the time to load the entries.
+    load_s_max: float = 0
+    # Limit of table memory: bytes an entry, or bytes in all.
+    entry_bytes_max: float = 0
+    memory_bytes_max: int = 0
+
+
+def workloads(peers):
+    shipped = lambda name: os.path.join(ROOT, "programs", name, f"{name}.p4")
+    own = lambda name: os.path.join(HERE, "programs", f"{name}.p4")
+    script = lambda *words: [sys.executable, os.path.join(HERE, words[0]), *map(str, words[1:])]
+    found = []
+    if peers:
+        generator = [sys.executable, os.path.join(peers, "workload.py")]
+        for kind, program, floors in [
+            ("l2", "basic_l2", {64: (0.75, 7), 1024: (0.75, 7), 100_000: (0.80, 4), 1_000_000: (0.80, 0)}),
+            ("l3", "simple_router", {64: (0.70, 8), 1024: (0.70, 8), 100_000: (0.80, 20), 1_000_000: (0.80, 0)}),
+        ]:
+            for n, (hand, swx) in floors.items():
+                million = n == 1_000_000
+                found.append(Workload(
+                    f"{kind} {n}", shipped(program), [*generator, kind, str(n)], kind, swx=not million,
+                    swx_note=NOT_IN_TWO_MINUTES if million else "", hand_min=hand, swx_min=swx,
+                    load_s_max=2 if million else 0,
+                    # 48 bits of key and 9 of action data are 8 bytes.
+                    entry_bytes_max=2.5 * 8 if million and kind == "l2" else 0,
+                    memory_bytes_max=128 << 20 if million and kind == "l3" else 0))
+        for kind, program in [("l2", "basic_l2"), ("l3", "simple_router")]:
+            # The capture takes as much memory as that of 65,536 small packets.
+            found.append(Workload(
+                f"{kind} 1024, 1500 bytes", shipped(program),
+                [*generator, kind, "1024", "--size", "1500", "--packets", "2800"], kind))
+    for n, floor in [(1000, 6), (10_000, 3)]:
+        found.append(Workload(f"acl {n}", shipped("acl_router"), script("acl.py", "acl", n), mpps_min=floor, checked=512))
+    found.append(Workload("ipv6 200000", own("ipv6_router"), script("ipv6.py", 200_000), mpps_min=12, checked=512))
+    found.append(Workload("twelve tables", own("twelve_tables"), script("twelve_tables.py", 1024), mpps_min=6))
+    found.append(Workload("deep tunnel", own("deep_tunnel"), script("deep_tunnel.py", 1024), mpps_min=15))
+    return found
+
+
+def run(command, **more):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, **more)
+    if done.returncode != 0:
+        sys.exit(f"{shlex.join(command)}: status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def p4jet_built():
+    run(["cargo", "build", "--release", "--quiet"], cwd=ROOT)
+    return os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "release/p4jet")
+
+
+def hand_built(peers, work):
+    binary = os.path.join(work, "hand_bench")
+    run(["cc", "-O3", "-march=native", os.path.join(peers, "hand/hand_bench.c"), "-o", binary])
+    return binary
+
+
+def swx_built(peers, work):
+    """The binary, or why there is none."""
+    if subprocess.run(["pkg-config", "--exists", "libdpdk"]).returncode != 0:
+        return None, "pkg-config does not know libdpdk (Debian: libdpdk-dev, libpcap-dev)"
+    internal = os.environ.get("SWX_INTERNAL", "")
+    if not os.path.exists(os.path.join(internal, "rte_swx_pipeline_internal.h")):
+        return None, "SWX_INTERNAL does not name lib/pipeline of DPDK's source (apt-get source dpdk)"
+    with open("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages") as f:
+        free = int(f.read())
+    if free < HUGE_PAGES:
+        return None, (f"{free} huge pages are free, {HUGE_PAGES} needed "
+                      "(/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages)")
+    binary = os.path.join(work, "swx_bench")
+    flags = run(["pkg-config", "--cflags", "--libs", "libdpdk"]).split()
+    source = os.path.join(peers, "swx/swx_bench.c")
+    run(["cc", "-O3", "-march=native", "-DALLOW_EXPERIMENTAL_API", source, "-o", binary, *flags, "-ldl"])
+    return binary, ""
+
+
+def swx_run(command):
+    """Its last line; what it leaves in /tmp is removed."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            out, err = process.communicate(timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+        for left in glob.glob(f"/tmp/swx_{process.pid}.*"):
+            os.remove(left)
+    if process.returncode != 0:
+        sys.exit(f"{shlex.join(command)}: status {process.returncode}\n{out}{err}")
+    return out.splitlines()[-1]
+
+
+def head(capture, packets, to):
+    """The first packets of a pcap."""
+    with open(capture, "rb") as f, open(to, "wb") as out:
+        out.write(f.read(24))
+        for _ in range(packets):
+            header = f.read(16)
+            if len(header) < 16:
+                break
+            out.write(header + f.read(struct.unpack("<IIII", header)[2]))
+
+
+def shares(per_port):
+    total = sum(per_port) or 1
+    return [n / total for n in per_port]
+
+
+def check_digests(p4jet, w, folder):
+    """Both engines must do the same to the first packets."""
+    first = os.path.join(folder, "first.pcap")
+    head(os.path.join(folder, "packets.pcap"), w.checked, first)
+    command = [p4jet, "bench", w.program, "--commands", os.path.join(folder, "entries.cmd"), "--pcap", first,
+               "--seconds", "0.01", "--json", "--engine"]
+    jit, interp = (json.loads(run([*command, engine]))["digest"] for engine in ("jit", "interp"))
+    if jit != interp:
+        sys.exit(f"{w.name}: the digest is {jit}, the interpreter's {interp}")
+    return jit
+
+
+def summary(rates):
+    return {"median": statistics.median(rates), "min": min(rates), "max": max(rates), "runs": rates}
+
+
+def measure(w, o, tools, folder):
+    """Everything about one workload."""
+    run([*w.generator, folder])
+    entries, packets = os.path.join(folder, "entries.cmd"), os.path.join(folder, "packets.pcap")
+    result = {"workload": w.name, "program": os.path.relpath(w.program, ROOT),
+              "generator": shlex.join(shortened(w.generator, tools)), "checked_packets": w.checked,
+              "checked_digest": check_digests(tools["p4jet"], w, folder)}
+    seconds = str(o.seconds)
+    commands = {"p4jet": [tools["p4jet"], "bench", w.program, "--commands", entries, "--pcap", packets,
+                          "--seconds", seconds, "--json"]}
+    if w.peer and tools["hand"]:
+        commands["hand"] = [tools["hand"], w.peer, entries, packets, seconds]
+    if w.swx and tools["swx"]:
+        commands["swx"] = [tools["swx"], os.path.join(o.peers, "swx", f"{w.peer}.spec"),
+                           os.path.join(folder, "entries.swx"), packets, seconds]
+    lines = {name: [] for name in commands}
+    for _ in range(o.rounds):
+        for name, command in commands.items():
+            lines[name].append(json.loads(swx_run(command) if name == "swx" else run(command)))
+    ours = lines["p4jet"]
+    if len({line["digest"] for line in ours}) != 1:
+        sys.exit(f"{w.name}: the digest differs from run to run")
+    mine = shares([ours[0]["per_port"].get(str(p), 0) for p in range(4)])
+    for name in lines.keys() - {"p4jet"}:
+        other = shares(lines[name][0]["per_port"])
+        if any(abs(x - y) > 0.01 for x, y in zip(mine, other)):
+            sys.exit(f"{w.name}: shares of packets by port are {mine}, those of {name} {other}")
+    rates = {name: [line["mpps"] for line in runs] for name, runs in lines.items()}
+    result["mpps"] = {name: summary(runs) for name, runs in rates.items()}
+    result["ratios"] = {name: statistics.median(x / y for x, y in zip(rates["p4jet"], runs))
+                        for name, runs in rates.items() if name != "p4jet"}
+    result["commands"] = {name: shlex.join(shortened(c, tools)) for name, c in commands.items()}
+    result["entries"] = ours[0]["entries"]
+    result["digest"] = ours[0]["digest"]
+    for key in ("compile_ms", "load_ms"):
+        result[key] = statistics.median(line[key] for line in ours)
+    if w.swx_note or (w.swx and not tools["swx"]):
+        result["swx_note"] = w.swx_note or tools["swx_note"]
+    result["goals"] = goals(w, result)
+    return result
+
+
+def goals(w, result):
+    """What was to be reached: each with what came out."""
+    found = []
+
+    def goal(what, got, least=None, most=None):
+        met = got >= least if least is not None else got <= most
+        found.append({"goal": what, "least": least, "most": most, "got": got, "met": met})
+
+    if w.hand_min and "hand" in result["ratios"]:
+        goal("ratio to C by hand", result["ratios"]["hand"], least=w.hand_min)
+    if w.swx_min and "swx" in result["ratios"]:
+        goal("ratio to SWX", result["ratios"]["swx"], least=w.swx_min)
+    if w.mpps_min:
+        goal("Mpps", result["mpps"]["p4jet"]["median"], least=w.mpps_min)
+    if w.load_s_max:
+        goal("seconds to load", result["load_ms"] / 1e3, most=w.load_s_max)
+    return found
+
+
+def shortened(command, tools):
+    """As one would type it."""
+    names = {tools["p4jet"]: "p4jet", tools["hand"]: "hand_bench", tools["swx"]: "swx_bench", sys.executable: "python3"}
+    drop = [ROOT + "/", tools["work"] + "/"]
+    words = []
+    for word in command:
+        word = names.get(word, word)
+        for prefix in drop:
+            word = word.removeprefix(prefix)
+        words.append(word)
+    return words
+
+
+def machine():
+    def read(path, key):
+        try:
+            with open(path) as f:
+                return next((l.split(":", 1)[1].strip() for l in f if l.startswith(key)), "unknown")
+        except OSError:
+            return "unknown"
+    return {"cpu": read("/proc/cpuinfo", "model name"), "cpus": os.cpu_count(),
+            "memory": read("/proc/meminfo", "MemTotal"), "system": f"{platform.system()} {platform.release()}",
+            "load": os.getloadavg()}
+
+
+def commit():
+    done = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
+def spread(s):
+    return f"{s['min']:.1f}–{s['max']:.1f}"
+
+
+def rate_cells(result, name):
+    s = result["mpps"].get(name)
+    if not s:
+        return ["–", "–"] if name == "p4jet" else ["–", "–", "–"]
+    cells = [f"{s['median']:.1f}", spread(s)]
+    return cells if name == "p4jet" else [*cells, f"{result['ratios'][name]:.2f}"]
+
+
+def goal_text(g):
+    sign, limit = ("≥", g["least"]) if g["least"] is not None else ("≤", g["most"])
+    return f"{g['goal']} {sign} {limit:g}: {'met' if g['met'] else 'missed'} ({g['got']:.3g})"
+
+
+RATES = ["workload", "p4jet, Mpps", "spread", "C by hand", "spread", "ratio", "SWX", "spread", "ratio", "goals"]
+
+
+def rates_row(result):
+    return [result["workload"], *rate_cells(result, "p4jet"), *rate_cells(result, "hand"), *rate_cells(result, "swx"),
+            "; ".join(map(goal_text, result["goals"])) or "–"]
+
+
+def table(header, rows):
+    line = lambda cells: "| " + " | ".join(cells) + " |"
+    return "\n".join([line(header), "|" + "---|" * len(header), *map(line, rows)])
+
+
+def markdown(report):
+    m = report["machine"]
+    text = [f"{report['date']}, commit {report['commit']}, `{report['command']}`; {m['cpu']}, {m['cpus']} CPUs, "
+            f"{m['memory']}, {m['system']}, load at start {m['load'][0]:.1f}. Medians of {report['rounds']} rounds of "
+            f"{report['seconds']:g} s; spread is from the lowest to the highest; a ratio is the median of those of each round.",
+            table(RATES, map(rates_row, report["workloads"]))]
+    notes = {}
+    for r in report["workloads"]:
+        if "swx_note" in r:
+            notes.setdefault(r["swx_note"], []).append(r["workload"])
+    text += [f"SWX with {', '.join(names)}: {note}." for note, names in notes.items()]
+    text += [f"{name}: left out, {why}." for name, why in report["left_out"].items()]
+    text += ["Digests equal the interpreter's on the first packets of every capture (number and digest in results.json)."]
+    return "\n\n".join(text) + "\n"
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("peers", nargs="?", metavar="PEERS_DIR")
+    a.add_argument("--only", default="", metavar="WORD,…", help="workloads whose name has one of these in it")
+    a.add_argument("--rounds", type=int, default=5)
+    a.add_argument("--seconds", type=float, default=1.0)
+    a.add_argument("--out", default=os.path.join(ROOT, "target/bench"), metavar="FOLDER")
+    a.add_argument("--p4jet", metavar="FILE", help="this one; built here if not given")
+    o = a.parse_args()
+    if o.rounds < 1:
+        a.error("--rounds: expected at least 1")
+    only = [word for word in o.only.split(",") if word]
+    os.makedirs(o.out, exist_ok=True)
+    with tempfile.TemporaryDirectory() as work:
+        tools = {"p4jet": o.p4jet or p4jet_built(), "hand": None, "swx": None, "swx_note": "", "work": work}
+        if o.peers:
+            tools["hand"] = hand_built(o.peers, work)
+            tools["swx"], tools["swx_note"] = swx_built(o.peers, work)
+        report = {"date": datetime.date.today().isoformat(), "commit": commit(), "machine": machine(),
+                  "command": shlex.join(["bench/run.py", *sys.argv[1:]]), "rounds": o.rounds, "seconds": o.seconds,
+                  "workloads": [], "left_out": {}}
+        for w in workloads(o.peers):
+            if only and not any(word in w.name for word in only):
+                continue
+            folder = os.path.join(work, w.name.replace(" ", "-").replace(",", ""))
+            report["workloads"].append(measure(w, o, tools, folder))
+            shutil.rmtree(folder)
+            print(" | ".join(rates_row(report["workloads"][-1])), file=sys.stderr, flush=True)
+    with open(os.path.join(o.out, "results.json"), "w") as f:
+        json.dump(report, f, indent=1, ensure_ascii=False)
+    with open(os.path.join(o.out, "results.md"), "w") as f:
+        f.write(markdown(report))
+    print(markdown(report))
+
+
+main()
