@@ -1,0 +1,92 @@
+//! The bench at its small sizes: every workload without a peer is made, both engines do the same to its packets, and the
+//! figures are written. Needs python3; says so and passes otherwise.
+
+mod common;
+
+use common::{TempDir, root, run_command, workload};
+use std::process::Command;
+
+fn has_python() -> bool {
+    let has = Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !has {
+        eprintln!("SKIPPED: no python3");
+    }
+    has
+}
+
+#[test]
+fn every_workload_runs() {
+    if !has_python() {
+        return;
+    }
+    let dir = TempDir::new("bench");
+    let out = dir.file("out");
+    let mut command = Command::new("python3");
+    command.arg(root().join("bench/run.py")).args([
+        "--small",
+        "--rounds",
+        "1",
+        "--seconds",
+        "0.01",
+        "--out",
+        &out,
+    ]);
+    run_command(command.arg("--p4jet").arg(common::p4jet().get_program())).expect_status(0);
+    let report = std::fs::read_to_string(format!("{out}/results.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let text = std::fs::read_to_string(format!("{out}/results.md")).unwrap();
+    let workloads = report["workloads"].as_array().unwrap();
+    for name in ["twelve tables", "deep tunnel"] {
+        let found = workloads.iter().find(|w| w["workload"] == name).expect(name);
+        assert!(found["mpps"]["p4jet"]["median"].as_f64().unwrap() > 0.0, "{found}");
+        assert!(text.contains(&format!("| {name} | ")), "{text}");
+    }
+}
+
+/// The headers that deep_tunnel adds are right: lengths and the checksum of the outer IPv4 header.
+#[test]
+fn tunnels_are_well_formed() {
+    if !has_python() {
+        return;
+    }
+    let dir = TempDir::new("tunnel");
+    let mut command = Command::new("python3");
+    command.arg(root().join("bench/deep_tunnel.py")).args([
+        "16",
+        dir.path().to_str().unwrap(),
+        "--packets",
+        "300",
+    ]);
+    run_command(&mut command).expect_status(0);
+    let mut command = common::p4jet();
+    command.arg("run").arg(root().join("bench/programs/deep_tunnel.p4"));
+    command.args(["--commands", &dir.file("entries.cmd")]);
+    for port in 0..4 {
+        let input = if port == 0 { dir.file("packets.pcap") } else { String::new() };
+        command.args(["-i", &format!("{port}@pcap:{input},{}", dir.file(&format!("{port}.pcap")))]);
+    }
+    run_command(&mut command).expect_status(0);
+    let (mut plain, mut tunnelled) = (0, 0);
+    for frame in (0..4).flat_map(|port| common::read_pcap(&dir.file(&format!("{port}.pcap")))) {
+        // Ethernet, the tags, IPv4, UDP, VXLAN; then what the tenants sent, which is 62 bytes long.
+        let tags = match frame[12..] {
+            [0x88, 0xa8, ..] => 2,
+            _ if frame.len() > 62 => 1,
+            _ => 0,
+        };
+        let ipv4 = 14 + 4 * tags.max(1);
+        if tags == 0 {
+            plain += 1;
+        } else {
+            tunnelled += 1;
+            assert_eq!(frame.len() - ipv4, 20 + 8 + 8 + 62, "{frame:02x?}");
+            let number = |at: usize| usize::from(frame[at]) << 8 | usize::from(frame[at + 1]);
+            assert_eq!(number(ipv4 + 2), frame.len() - ipv4, "total length: {frame:02x?}");
+            assert_eq!(number(ipv4 + 20 + 4), frame.len() - ipv4 - 20, "UDP length: {frame:02x?}");
+        }
+        assert_eq!(frame[ipv4..][..2], [0x45, 0], "{frame:02x?}");
+        assert_eq!(workload::checksum(&frame[ipv4..ipv4 + 20]), 0, "{frame:02x?}");
+    }
+    assert_eq!(plain + tunnelled, 300, "some were dropped");
+    assert!(plain > 50 && tunnelled > 100, "{plain} plain, {tunnelled} tunnelled");
+}
