@@ -16,6 +16,7 @@ mod generic;
 mod grace;
 mod index;
 mod key;
+mod lpm;
 mod lpm32;
 mod memory;
 mod probe;

@@ -4,6 +4,7 @@ use crate::generic::{Generic, Place};
 use crate::grace::Returns;
 use crate::index::{Index, packed, rank};
 use crate::key::{self, KeyLayout};
+use crate::lpm::{self, Lpm};
 use crate::lpm32::{Lpm32, Route};
 use crate::memory::Region;
 use crate::probe::Probe;
@@ -79,6 +80,7 @@ enum Finder {
     Direct(Arc<Region>),
     Hash(Probe),
     Lpm32(Box<Lpm32>),
+    Lpm(Box<Lpm>),
     Generic(Box<Generic>),
 }
 
@@ -118,12 +120,13 @@ impl Finder {
             Structure::Lpm32 => {
                 Finder::Lpm32(Box::new(Lpm32::new(spec.keys[0].width, spec.size.min(SLOTS_MAX))))
             }
+            Structure::Generic if lpm::serves(spec) => Finder::Lpm(Box::new(Lpm::new(spec, layout))),
             Structure::Generic => Finder::Generic(Box::new(Generic::new(spec, layout))),
         }
     }
 
     fn parts(&self) -> Parts {
-        let mut parts = Parts { base: None, aux: None, hash: (0, 0, 0), snapshot: None };
+        let mut parts = Parts { base: None, aux: None, hash: (0, 0, 0), snapshot: None, lookups: None };
         match self {
             Finder::Keyless => {}
             Finder::Direct(region) => parts.base = Some(Arc::clone(region)),
@@ -134,6 +137,10 @@ impl Finder {
             Finder::Lpm32(lpm) => {
                 parts.base = Some(Arc::clone(&lpm.first));
                 parts.aux = Some(Arc::clone(&lpm.groups));
+            }
+            Finder::Lpm(lpm) => {
+                parts.base = Some(Arc::clone(&lpm.memory));
+                parts.lookups = Some(lpm.lookups());
             }
             Finder::Generic(generic) => parts.snapshot = Some(generic.snapshot()),
         }
@@ -157,6 +164,7 @@ impl Finder {
             }
             Finder::Hash(probe) => probe.set(&packed(layout, key), row),
             Finder::Lpm32(lpm) => lpm.insert(route(layout.fields[0].width, &key[0]), row)?,
+            Finder::Lpm(lpm) => lpm.insert(lpm.route(layout, key), row),
             Finder::Generic(generic) => {
                 let stale;
                 (place, stale) = generic.insert(layout, key, rank, row)?;
@@ -177,6 +185,7 @@ impl Finder {
                 debug_assert!(!moved, "the key was there");
             }
             Finder::Lpm32(lpm) => lpm.modify(route(layout.fields[0].width, &key[0]), row),
+            Finder::Lpm(lpm) => lpm.modify(lpm.route(layout, key), row),
             Finder::Generic(generic) => generic.modify(place, row),
         }
     }
@@ -432,6 +441,7 @@ impl Table {
                 lpm.delete(route(self.layout.fields[0].width, &key[0]), cover);
                 false
             }
+            Finder::Lpm(lpm) => lpm.delete(lpm.route(&self.layout, key)),
             Finder::Generic(generic) => generic.delete(stored.place),
         };
         if stale {
@@ -555,6 +565,7 @@ impl Table {
             Finder::Direct(region) => region.committed_bytes(),
             Finder::Hash(probe) => probe.region.committed_bytes(),
             Finder::Lpm32(lpm) => lpm.committed_bytes(),
+            Finder::Lpm(lpm) => lpm.committed_bytes(),
             Finder::Generic(generic) => generic.committed_bytes(),
         };
         self.len * entry + finder + self.rows.region().committed_bytes()

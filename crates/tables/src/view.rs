@@ -129,12 +129,20 @@ unsafe impl Send for View {}
 // SAFETY: as above.
 unsafe impl Sync for View {}
 
+/// Functions for [`View::lookup`] and [`View::lookup_batch`].
+pub(crate) type Lookups = (
+    unsafe extern "C" fn(*const View, *const u64) -> u32,
+    unsafe extern "C" fn(*const View, *const *const u64, *mut u32, usize),
+);
+
 /// What differs between structures.
 pub(crate) struct Parts {
     pub base: Option<Arc<Region>>,
     pub aux: Option<Arc<Region>>,
     pub hash: (u64, u64, u64),
     pub snapshot: Option<Snapshot>,
+    /// Those of a structure that has its own.
+    pub lookups: Option<Lookups>,
 }
 
 impl View {
@@ -152,6 +160,8 @@ impl View {
         let snapshot = parts.snapshot.map(Box::new);
         let structure = structure_of(spec);
         let (mask, shift, seed) = parts.hash;
+        let one = if structure == Structure::Generic { lookup_of(key_limbs) } else { lookup_plain };
+        let (lookup, lookup_batch) = parts.lookups.unwrap_or((one, lookup_one_by_one));
         View {
             rows: rows.start().cast(),
             base: snapshot.as_ref().map_or(start(&parts.base), |s| ptr::from_ref(&**s).cast()),
@@ -159,8 +169,8 @@ impl View {
             mask,
             shift,
             seed,
-            lookup: if structure == Structure::Generic { lookup_of(key_limbs) } else { lookup_plain },
-            lookup_batch: lookup_one_by_one,
+            lookup,
+            lookup_batch,
             default_row: AtomicU32::new(default_row),
             structure,
             key_limbs: key_limbs as u32,

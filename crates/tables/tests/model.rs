@@ -34,6 +34,14 @@ impl Rng {
             0 => any & ones,
             1 => ones,
             2 => BigUint::default(),
+            // Prefixes of such values part at any bit.
+            3 | 4 => {
+                let pattern = (&ones / 3u32) ^ (BigUint::from(1u32) << self.below(u64::from(width)));
+                if self.below(2) == 0 {
+                    return pattern;
+                }
+                pattern ^ (BigUint::from(1u32) << self.below(u64::from(width)))
+            }
             _ => {
                 let high = BigUint::from(self.below(4)) << width.saturating_sub(2);
                 (high | BigUint::from(self.below(5))) & ones
@@ -50,8 +58,12 @@ impl Rng {
                 let short = self.below(u64::from(width) + 1) as u32;
                 // The shortest seldom: they take long in DIR-24-8.
                 let shortest = if self.below(8) == 0 { self.below(2) as u32 } else { width / 2 };
-                let prefix_len =
-                    self.pick(&[shortest.min(width), width / 3, width - 1, width, short.max(width / 3)]);
+                // Where tries go from one level to the next.
+                let level =
+                    (self.below(18) as u32 * 8 + self.below(3) as u32).saturating_sub(1).max(width / 3);
+                let any = short.max(width / 3);
+                let prefix_len = self.pick(&[shortest, width / 3, width - 1, width, any, level, level, any]);
+                let prefix_len = prefix_len.min(width);
                 KeyMatch::Lpm { value, prefix_len }
             }
             MatchKind::Ternary => {
@@ -83,11 +95,19 @@ impl Rng {
         let key = |rng: &mut Rng, kind| KeySpec { width: rng.pick(&widths), kind };
         let count = 1 + self.below(4);
         use MatchKind::{Exact, Lpm, Optional, Range, Ternary};
-        let mut keys: Vec<KeySpec> = match self.below(8) {
+        let wide = [33, 40, 48, 63, 64, 65, 127, 128];
+        let mut keys: Vec<KeySpec> = match self.below(10) {
             0 => vec![key(self, Exact)],
             1 => vec![KeySpec { width: self.pick(&[8, 9, 16, 23, 24, 25, 31, 32]), kind: Lpm }],
             2 => (0..count).map(|_| key(self, Exact)).collect(),
             3 => vec![key(self, Exact), key(self, Lpm), key(self, Exact)],
+            8 => vec![KeySpec { width: self.pick(&wide), kind: Lpm }],
+            9 => {
+                let mut keys = vec![KeySpec { width: self.pick(&wide), kind: Lpm }];
+                let at = self.below(2) as usize;
+                keys.insert(at, KeySpec { width: self.pick(&[1, 5, 12, 16]), kind: Exact });
+                keys
+            }
             4 => (0..count).map(|_| key(self, Lpm)).collect(),
             5 => (0..count).map(|_| key(self, Range)).collect(),
             _ => (0..count)

@@ -1,0 +1,970 @@
+//! Longest prefix of keys of any width up to 256 bits, also with exact fields beside the prefix: a trie.
+//!
+//! The key is turned so that the exact fields come first and the prefix field last; then every entry is a prefix of the
+//! whole key, a route. The first 16 bits index an array, each further level takes 8 bits. A node is a bitmap of its slots
+//! that have something, and behind it, packed, an entry for each: a row, a node of the next level or a leaf. Routes that
+//! end inside a node's level are written to all its slots that they cover and no longer route does; where such a slot
+//! leads further down, the row is in the block it leads to, its "above". So a route is never written below the node where
+//! it ends, and a search keeps the last row that it passed. A leaf holds the one or two routes that are left in its slot,
+//! wherever they end, so that long prefixes do not need a node per byte. (Bitmap and packed entries as in poptrie: Asai and
+//! Ohara, "Poptrie: A Compressed Trie with Population Count for Fast and Scalable Software IP Routing Table Lookup", 2015.)
+//!
+//! Blocks never change, except for their rows and entries, which are replaced by single stores. Anything else makes a new
+//! block, publishes it in the entry that leads to it, and reuses the old one when readers have passed.
+#![allow(unsafe_code)]
+
+use crate::grace::Returns;
+use crate::index::packed;
+use crate::key::{KeyLayout, Order, order_of};
+use crate::memory::Region;
+use crate::rows::SLOTS_MAX;
+use crate::view::{Lookups, View};
+use crate::{KeyMatch, TableSpec};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const LIMBS_MAX: usize = 4;
+/// A key, its first bit the highest of the last limb in use.
+type Key = [u64; LIMBS_MAX];
+
+const ROOT_BITS: u32 = 16;
+const LEVEL_BITS: u32 = 8;
+
+// An entry. Below `BLOCK` it is a row, 0 if there is none, with the length of its route minus 1, counted from where the
+// node begins, above the row. (In the root these bits are 0: lengths are kept apart.)
+const BLOCK: u32 = 1 << 31;
+/// Of an entry that leads to a block: it is a leaf.
+const LEAF: u32 = 1 << 30;
+const ROW: u32 = LEN_ONE - 1;
+const LEN_ONE: u32 = 1 << 28;
+
+// A block, in halves of words. First the row of the slot that leads to it, if a route of the level above ends there.
+const ABOVE: usize = 0;
+/// Node: in byte `i` how many bits are set before word `i` of the bitmap.
+const BEFORE: usize = 1;
+const BITMAP: usize = 2;
+const ENTRIES: usize = 10;
+/// Leaf: the lengths of its two routes, the longer first. If there is one only, it is both.
+const LENS: usize = 1;
+const ROWS: usize = 2;
+const LEAF_KEYS: usize = 4;
+
+/// Most routes in a leaf. More would need to look for hidden routes when a node becomes a leaf.
+const LEAF_ROUTES: usize = 2;
+
+/// Blocks lie at multiples of so many halves: 32 bytes, the smallest.
+const UNIT: usize = 8;
+/// Sizes of blocks in units. From two units on a block begins with a cache line.
+const CLASSES: [u32; 9] = [1, 2, 4, 6, 8, 12, 16, 24, 34];
+/// The root, behind a cache line with the shape of keys.
+const ROOT: usize = 2 * UNIT;
+const ROOT_ENTRIES: usize = 1 << ROOT_BITS;
+const FIRST_UNIT: u32 = ((ROOT + ROOT_ENTRIES) / UNIT) as u32;
+/// No change takes more units: a chain of nodes down to where three routes part, and a few full nodes.
+const CHANGE_UNITS_MAX: u32 = 1024;
+/// Memory at first. What is larger gets large pages.
+const SMALL_UNITS: u32 = 1 << 15;
+/// Then room for so many units per route; it doubles when that is not enough.
+const ROUTE_UNITS: u32 = 3;
+
+/// How to turn packed keys into those of the trie.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// Bits of the last limb that are not used.
+    shift: u32,
+    /// Bits of the exact fields before the lpm field: they become the first.
+    low: u32,
+    /// All bits.
+    bits: u32,
+}
+
+/// A route: the first `len` bits of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Route {
+    key: Key,
+    len: u32,
+}
+
+pub(crate) struct Lpm {
+    limbs: usize,
+    shape: Shape,
+    field: usize,
+    size: u32,
+    pub memory: Arc<Region>,
+    units: u32,
+    next: u32,
+    /// Free blocks by class, and on their way from readers pairs of class and block.
+    free: [Vec<u32>; CLASSES.len()],
+    retired: Vec<(u8, u32)>,
+    returns: Returns<Vec<(u8, u32)>>,
+    /// The length of the route in each entry of the root.
+    root_len: Vec<u8>,
+    /// Rows of routes that end in the root.
+    short: HashMap<(usize, u32), u32>,
+    /// Rows of routes that are in no slot, because longer ones that end in the same node cover all of theirs.
+    hidden: HashMap<Route, u32>,
+}
+
+/// Blocks retired together.
+const RETIRED_TOGETHER: usize = 64;
+
+type Slots = [u32; 1 << LEVEL_BITS];
+
+/// Where a search went down: the index of the entry that leads to the node, and the bits before it.
+type Trail = Vec<(usize, u32)>;
+
+/// True for tables that this serves.
+pub(crate) fn serves(spec: &TableSpec) -> bool {
+    let bits: u32 = spec.keys.iter().map(|key| key.width).sum();
+    matches!(order_of(spec), Order::Prefix(_)) && bits <= 64 * LIMBS_MAX as u32
+}
+
+/// Shifted up by `by`, less than the width.
+#[inline(always)]
+fn shifted_up<const LIMBS: usize>(key: [u64; LIMBS], by: u32) -> [u64; LIMBS] {
+    let (limbs, bits) = ((by / 64) as usize, by % 64);
+    std::array::from_fn(|i| {
+        let limb = |i: usize| if i < LIMBS { key[i] } else { 0 };
+        // Shifting by 64 in two steps.
+        limb(i.wrapping_sub(limbs)) << bits | limb(i.wrapping_sub(limbs + 1)) >> 1 >> (63 - bits)
+    })
+}
+
+#[inline(always)]
+fn shifted_down<const LIMBS: usize>(key: [u64; LIMBS], by: u32) -> [u64; LIMBS] {
+    let (limbs, bits) = ((by / 64) as usize, by % 64);
+    std::array::from_fn(|i| {
+        let limb = |i: usize| if i < LIMBS { key[i] } else { 0 };
+        limb(i + limbs) >> bits | limb(i + limbs + 1) << 1 << (63 - bits)
+    })
+}
+
+impl Shape {
+    #[inline(always)]
+    fn turn<const LIMBS: usize>(self, key: [u64; LIMBS]) -> [u64; LIMBS] {
+        let key = shifted_up(key, self.shift);
+        if self.low == 0 {
+            return key;
+        }
+        let mut rest = shifted_down(key, self.low);
+        rest[0] = rest[0] >> self.shift << self.shift;
+        let first = shifted_up(key, self.bits - self.low);
+        std::array::from_fn(|i| rest[i] | first[i])
+    }
+}
+
+/// Of a row entry, or 0: the length of its route inside the node.
+fn len_of(entry: u32) -> u32 {
+    if entry == 0 { 0 } else { (entry / LEN_ONE) + 1 }
+}
+
+fn row_entry(row: u32, len: u32) -> u32 {
+    debug_assert!(row <= ROW && (1..=LEVEL_BITS).contains(&len));
+    row | ((len - 1) * LEN_ONE)
+}
+
+fn is_node(entry: u32) -> bool {
+    entry & (BLOCK | LEAF) == BLOCK
+}
+
+fn is_leaf(entry: u32) -> bool {
+    entry & (BLOCK | LEAF) == BLOCK | LEAF
+}
+
+/// The half at which the block begins.
+fn start_of(entry: u32) -> usize {
+    (entry & !(BLOCK | LEAF)) as usize * UNIT
+}
+
+/// The slots of a node that a route of `len` bits inside it covers, if it covers `slot`.
+fn range_of(slot: usize, len: u32) -> std::ops::Range<usize> {
+    let first = slot >> (LEVEL_BITS - len) << (LEVEL_BITS - len);
+    first..first + (1 << (LEVEL_BITS - len))
+}
+
+fn class_of(halves: usize) -> u8 {
+    let units = halves.div_ceil(UNIT) as u32;
+    CLASSES.iter().position(|class| *class >= units).expect("no block is larger than a full node") as u8
+}
+
+fn node_halves(entries: usize) -> usize {
+    ENTRIES + entries
+}
+
+impl Lpm {
+    pub fn new(spec: &TableSpec, layout: &KeyLayout) -> Lpm {
+        let Order::Prefix(field) = order_of(spec) else { unreachable!("`serves` was asked") };
+        let bits = layout.fields.iter().map(|field| field.width).sum();
+        let shape = Shape { shift: 64 * layout.limbs as u32 - bits, low: layout.fields[field].offset, bits };
+        let memory = Region::zeroed(SMALL_UNITS as usize * UNIT * 4);
+        for (half, value) in memory.halves().iter().zip([shape.shift, shape.low, shape.bits]) {
+            half.store(value, Ordering::Relaxed);
+        }
+        Lpm {
+            limbs: layout.limbs,
+            shape,
+            field,
+            size: spec.size.min(SLOTS_MAX),
+            memory: Arc::new(memory),
+            units: SMALL_UNITS,
+            next: FIRST_UNIT,
+            free: Default::default(),
+            retired: Vec::new(),
+            returns: Returns::new(),
+            // The allocator maps vectors of zeros: they cost nothing until written.
+            root_len: vec![0; ROOT_ENTRIES],
+            short: HashMap::new(),
+            hidden: HashMap::new(),
+        }
+    }
+
+    pub fn route(&self, layout: &KeyLayout, key: &[KeyMatch]) -> Route {
+        let KeyMatch::Lpm { prefix_len, .. } = key[self.field] else { unreachable!("kinds were checked") };
+        let packed = packed(layout, key);
+        let turned: &[u64] = match *packed {
+            [a] => &self.shape.turn([a]),
+            [a, b] => &self.shape.turn([a, b]),
+            [a, b, c] => &self.shape.turn([a, b, c]),
+            [a, b, c, d] => &self.shape.turn([a, b, c, d]),
+            _ => unreachable!("`serves` says how many limbs there are"),
+        };
+        let mut key = [0; LIMBS_MAX];
+        key[..turned.len()].copy_from_slice(turned);
+        Route { key, len: self.shape.bits - layout.fields[self.field].width + prefix_len }
+    }
+
+    pub fn lookups(&self) -> Lookups {
+        lookups_of(self.limbs)
+    }
+
+    pub fn committed_bytes(&self) -> usize {
+        let map = self.hidden.capacity() * (size_of::<Route>() + 8);
+        self.memory.committed_bytes() + self.root_len.len() + map
+    }
+
+    fn half(&self, index: usize) -> &AtomicU32 {
+        &self.memory.halves()[index]
+    }
+
+    fn get(&self, index: usize) -> u32 {
+        self.half(index).load(Ordering::Relaxed)
+    }
+
+    /// Bits `depth` to `depth + 7` of a key.
+    fn byte(&self, key: &Key, depth: u32) -> usize {
+        let at = 64 * self.limbs as u32 - LEVEL_BITS - depth;
+        (key[at as usize / 64] >> (at % 64)) as usize & 255
+    }
+
+    fn root_index(&self, key: &Key) -> usize {
+        (key[self.limbs - 1] >> (64 - ROOT_BITS)) as usize
+    }
+
+    /// The key with all bits from `len` on cleared.
+    fn cut(&self, mut key: Key, len: u32) -> Key {
+        for (i, limb) in key.iter_mut().enumerate() {
+            *limb &= mask(self.limbs, i, len);
+        }
+        key
+    }
+
+    // Memory.
+
+    /// Room for one change. True if the memory is another now.
+    fn reserve(&mut self) -> bool {
+        if self.units - self.next >= CHANGE_UNITS_MAX {
+            return false;
+        }
+        // 2^30 units can be named, 32 GiB: more than 2^24 routes can take.
+        let units = (2 * self.units).max(self.size.saturating_mul(ROUTE_UNITS)).next_multiple_of(1 << 16);
+        let memory = Region::zeroed(units as usize * UNIT * 4);
+        memory.advise_huge();
+        for (to, from) in memory.halves().iter().zip(&self.memory.halves()[..self.next as usize * UNIT]) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        (self.memory, self.units) = (Arc::new(memory), units);
+        true
+    }
+
+    fn take(&mut self, class: u8) -> u32 {
+        if self.free[usize::from(class)].is_empty() {
+            for (class, block) in self.returns.take().into_iter().flatten() {
+                self.free[usize::from(class)].push(block);
+            }
+        }
+        if let Some(block) = self.free[usize::from(class)].pop() {
+            return block;
+        }
+        let block = self.next;
+        self.next += CLASSES[usize::from(class)].max(2);
+        if class == 0 {
+            self.free[0].push(block + 1);
+        }
+        block
+    }
+
+    fn retire(&mut self, entry: u32) {
+        let block = start_of(entry);
+        let halves = if is_leaf(entry) { self.leaf_halves(block) } else { node_halves(self.count(block)) };
+        self.retired.push((class_of(halves), (block / UNIT) as u32));
+        if self.retired.len() >= RETIRED_TOGETHER {
+            self.returns.retire(std::mem::take(&mut self.retired));
+        }
+    }
+
+    /// Puts a block, or nothing, where another was.
+    fn replace(&mut self, place: usize, entry: u32) {
+        let old = self.get(place);
+        self.half(place).store(entry, Ordering::Release);
+        self.retire(old);
+    }
+
+    // Nodes and leaves.
+
+    fn bitmap(&self, node: usize) -> [u64; 4] {
+        let half = |i: usize| u64::from(self.get(node + BITMAP + i));
+        std::array::from_fn(|i| half(2 * i) | half(2 * i + 1) << 32)
+    }
+
+    /// Slots of a node that have something.
+    fn count(&self, node: usize) -> usize {
+        self.bitmap(node).iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The index of the entry of a slot, if it has one.
+    fn entry_at(&self, node: usize, slot: usize) -> Option<usize> {
+        let bitmap = self.bitmap(node);
+        let (word, bit) = (slot / 64, slot % 64);
+        let before: u32 = bitmap[..word].iter().map(|word| word.count_ones()).sum();
+        let inside = (bitmap[word] & ((1 << bit) - 1)).count_ones();
+        (bitmap[word] >> bit & 1 == 1).then_some(node + ENTRIES + (before + inside) as usize)
+    }
+
+    fn slots(&self, node: usize) -> Slots {
+        let mut slots = [0; 1 << LEVEL_BITS];
+        let mut at = node + ENTRIES;
+        for (word, mut bits) in self.bitmap(node).into_iter().enumerate() {
+            while bits != 0 {
+                slots[word * 64 + bits.trailing_zeros() as usize] = self.get(at);
+                bits &= bits - 1;
+                at += 1;
+            }
+        }
+        slots
+    }
+
+    fn new_node(&mut self, above: u32, slots: &Slots) -> u32 {
+        let mut bitmap = [0u64; 4];
+        for (slot, entry) in slots.iter().enumerate() {
+            bitmap[slot / 64] |= u64::from(*entry != 0) << (slot % 64);
+        }
+        let mut total = 0;
+        let mut before = 0;
+        for (i, word) in bitmap.iter().enumerate() {
+            before |= total << (8 * i);
+            total += word.count_ones();
+        }
+        let block = self.take(class_of(node_halves(total as usize)));
+        let halves = &self.memory.halves()[block as usize * UNIT..][..node_halves(total as usize)];
+        halves[ABOVE].store(above, Ordering::Relaxed);
+        halves[BEFORE].store(before, Ordering::Relaxed);
+        for (i, word) in bitmap.iter().enumerate() {
+            halves[BITMAP + 2 * i].store(*word as u32, Ordering::Relaxed);
+            halves[BITMAP + 2 * i + 1].store((*word >> 32) as u32, Ordering::Relaxed);
+        }
+        let entries = slots.iter().filter(|entry| **entry != 0);
+        for (half, entry) in halves[ENTRIES..].iter().zip(entries) {
+            half.store(*entry, Ordering::Relaxed);
+        }
+        BLOCK | block
+    }
+
+    fn leaf_halves(&self, leaf: usize) -> usize {
+        let lens = self.get(leaf + LENS);
+        let two = self.get(leaf + ROWS + 1) != 0;
+        debug_assert!(two || lens >> 16 == 0);
+        LEAF_KEYS + 2 * self.limbs * if two { 2 } else { 1 }
+    }
+
+    /// The routes of a leaf with their rows.
+    fn leaf_routes(&self, leaf: usize) -> Vec<(Route, u32)> {
+        let lens = self.get(leaf + LENS);
+        let half = |i: usize| u64::from(self.get(leaf + LEAF_KEYS + i));
+        let route = |i: usize| {
+            let mut key = [0; LIMBS_MAX];
+            for (j, limb) in key[..self.limbs].iter_mut().enumerate() {
+                let at = 2 * (i * self.limbs + j);
+                *limb = half(at) | half(at + 1) << 32;
+            }
+            (Route { key, len: lens >> (16 * i) & 0xffff }, self.get(leaf + ROWS + i))
+        };
+        (0..LEAF_ROUTES).filter(|i| self.get(leaf + ROWS + i) != 0).map(route).collect()
+    }
+
+    fn new_leaf(&mut self, above: u32, routes: &mut [(Route, u32)]) -> u32 {
+        routes.sort_by_key(|(route, _)| std::cmp::Reverse(route.len));
+        let size = LEAF_KEYS + 2 * self.limbs * routes.len();
+        let block = self.take(class_of(size));
+        let halves = &self.memory.halves()[block as usize * UNIT..][..size];
+        let second = routes.get(1).map_or((0, 0), |(route, row)| (route.len, *row));
+        halves[ABOVE].store(above, Ordering::Relaxed);
+        halves[LENS].store(routes[0].0.len | second.0 << 16, Ordering::Relaxed);
+        halves[ROWS].store(routes[0].1, Ordering::Relaxed);
+        halves[ROWS + 1].store(second.1, Ordering::Relaxed);
+        let limbs = routes.iter().flat_map(|(route, _)| &route.key[..self.limbs]);
+        for (pair, limb) in halves[LEAF_KEYS..].chunks_exact(2).zip(limbs) {
+            pair[0].store(*limb as u32, Ordering::Relaxed);
+            pair[1].store((*limb >> 32) as u32, Ordering::Relaxed);
+        }
+        BLOCK | LEAF | block
+    }
+
+    /// What to put in a slot that `depth` bits lead to: all these routes, which are longer and begin with those bits.
+    fn build(&mut self, depth: u32, above: u32, routes: &mut [(Route, u32)]) -> u32 {
+        match routes.len() {
+            0 => return above,
+            1..=LEAF_ROUTES => return self.new_leaf(above, routes),
+            _ => {}
+        }
+        let end = depth + LEVEL_BITS;
+        let mut slots = [0; 1 << LEVEL_BITS];
+        // Those that end here, the shortest first, then the others by slot.
+        routes.sort_by_key(|(route, _)| {
+            if route.len <= end { (route.len, 0) } else { (u32::MAX, self.byte(&route.key, depth)) }
+        });
+        let own = routes.partition_point(|(route, _)| route.len <= end);
+        for (route, row) in &routes[..own] {
+            let range = range_of(self.byte(&route.key, depth), route.len - depth);
+            slots[range].fill(row_entry(*row, route.len - depth));
+        }
+        for (route, row) in &routes[..own] {
+            if self.shown(&slots, self.byte(&route.key, depth), route.len - depth).is_none() {
+                self.hidden.insert(*route, *row);
+            }
+        }
+        let mut rest = &mut routes[own..];
+        while let Some((first, _)) = rest.first() {
+            let slot = self.byte(&first.key, depth);
+            let same = rest.iter().take_while(|(route, _)| self.byte(&route.key, depth) == slot).count();
+            let (group, others) = rest.split_at_mut(same);
+            slots[slot] = self.build(end, slots[slot], group);
+            rest = others;
+        }
+        self.new_node(above, &slots)
+    }
+
+    /// The row entry of a slot: the entry, or what the block says that it leads to.
+    fn own(&self, entry: u32) -> u32 {
+        if entry & BLOCK == 0 { entry } else { self.get(start_of(entry) + ABOVE) }
+    }
+
+    /// The row entry of the route with `len` bits that covers `slot`, if some slot shows it.
+    fn shown(&self, slots: &Slots, slot: usize, len: u32) -> Option<u32> {
+        slots[range_of(slot, len)].iter().map(|entry| self.own(*entry)).find(|own| len_of(*own) == len)
+    }
+
+    // Changes.
+
+    /// True if the memory is another now.
+    pub fn insert(&mut self, route: Route, row: u32) -> bool {
+        let moved = self.reserve();
+        if route.len <= ROOT_BITS {
+            let index = self.root_index(&route.key);
+            self.short.insert((index, route.len), row);
+            self.set_in_root(index, route.len, |len| len <= route.len, row, route.len);
+            return moved;
+        }
+        let (place, depth) = self.descend(&route, None);
+        let entry = self.get(place);
+        if !is_node(entry) {
+            let mut routes = if is_leaf(entry) { self.leaf_routes(start_of(entry)) } else { Vec::new() };
+            routes.push((route, row));
+            let block = self.build(depth, self.own(entry), &mut routes);
+            if is_leaf(entry) {
+                self.replace(place, block);
+            } else {
+                self.half(place).store(block, Ordering::Release);
+            }
+        } else if route.len <= depth + LEVEL_BITS {
+            self.insert_own(place, depth, route, row);
+        } else {
+            let node = start_of(entry);
+            let mut slots = self.slots(node);
+            slots[self.byte(&route.key, depth)] = self.build(depth + LEVEL_BITS, 0, &mut [(route, row)]);
+            let new = self.new_node(self.get(node + ABOVE), &slots);
+            self.replace(place, new);
+        }
+        moved
+    }
+
+    /// Goes down as far as the route does: to the node in which it ends, or to a leaf or an entry without block on its way,
+    /// or to a node whose slot for it is empty. Gives the index of the entry that leads there, and the bits before.
+    fn descend(&self, route: &Route, mut trail: Option<&mut Trail>) -> (usize, u32) {
+        let (mut place, mut depth) = (ROOT + self.root_index(&route.key), ROOT_BITS);
+        loop {
+            let entry = self.get(place);
+            if !is_node(entry) {
+                return (place, depth);
+            }
+            if let Some(trail) = &mut trail {
+                trail.push((place, depth));
+            }
+            if route.len <= depth + LEVEL_BITS {
+                return (place, depth);
+            }
+            match self.entry_at(start_of(entry), self.byte(&route.key, depth)) {
+                Some(next) => (place, depth) = (next, depth + LEVEL_BITS),
+                None => return (place, depth),
+            }
+        }
+    }
+
+    fn insert_own(&mut self, place: usize, depth: u32, route: Route, row: u32) {
+        let node = start_of(self.get(place));
+        let mut slots = self.slots(node);
+        let len = route.len - depth;
+        let slot = self.byte(&route.key, depth);
+        let (mut shown, mut grows, mut covered) = (false, false, 0);
+        for i in range_of(slot, len) {
+            let own = self.own(slots[i]);
+            if len_of(own) > len {
+                continue;
+            }
+            (shown, covered) = (true, own);
+            if slots[i] & BLOCK != 0 {
+                self.half(start_of(slots[i]) + ABOVE).store(row_entry(row, len), Ordering::Release);
+                continue;
+            }
+            grows |= slots[i] == 0;
+            slots[i] = row_entry(row, len);
+        }
+        if grows {
+            let new = self.new_node(self.get(node + ABOVE), &slots);
+            self.replace(place, new);
+        } else {
+            self.store_rows(node, &slots);
+        }
+        if !shown {
+            self.hidden.insert(route, row);
+        } else if covered != 0 && self.shown(&slots, slot, len_of(covered)).is_none() {
+            // One route at most can have been shown before: of those that contain the new one the longest.
+            let len = depth + len_of(covered);
+            self.hidden.insert(Route { key: self.cut(route.key, len), len }, covered & ROW);
+        }
+    }
+
+    /// Brings the entries of a node to what the slots say; which slots have something does not change.
+    fn store_rows(&self, node: usize, slots: &Slots) {
+        let mut at = node + ENTRIES;
+        for (word, mut bits) in self.bitmap(node).into_iter().enumerate() {
+            while bits != 0 {
+                let entry = slots[word * 64 + bits.trailing_zeros() as usize];
+                if self.get(at) != entry {
+                    self.half(at).store(entry, Ordering::Release);
+                }
+                bits &= bits - 1;
+                at += 1;
+            }
+        }
+    }
+
+    /// Gives the slots that show a route another row entry, 0 for none.
+    fn set_own(&self, node: usize, slot: usize, len: u32, entry: u32) {
+        let mut slots = self.slots(node);
+        for i in range_of(slot, len) {
+            if len_of(self.own(slots[i])) == len {
+                if slots[i] & BLOCK != 0 {
+                    self.half(start_of(slots[i]) + ABOVE).store(entry, Ordering::Release);
+                } else {
+                    slots[i] = entry;
+                }
+            }
+        }
+        self.store_rows(node, &slots);
+    }
+
+    /// Gives the entries of the root in the range of a route, if their length is `which`, another row and length.
+    fn set_in_root(&mut self, index: usize, range_len: u32, which: impl Fn(u32) -> bool, row: u32, len: u32) {
+        let range = index..index + (1 << (ROOT_BITS - range_len));
+        for (i, root_len) in range.clone().zip(&mut self.root_len[range]) {
+            if !which(u32::from(*root_len)) {
+                continue;
+            }
+            *root_len = len as u8;
+            let halves = self.memory.halves();
+            let entry = halves[ROOT + i].load(Ordering::Relaxed);
+            let at = if entry & BLOCK == 0 { ROOT + i } else { start_of(entry) + ABOVE };
+            halves[at].store(row, Ordering::Release);
+        }
+    }
+
+    /// Gives a route another row.
+    pub fn modify(&mut self, route: Route, row: u32) {
+        if route.len <= ROOT_BITS {
+            let index = self.root_index(&route.key);
+            self.short.insert((index, route.len), row);
+            return self.set_in_root(index, route.len, |len| len == route.len, row, route.len);
+        }
+        let (place, depth) = self.descend(&route, None);
+        let entry = self.get(place);
+        let block = start_of(entry);
+        if is_leaf(entry) {
+            let at = self.leaf_routes(block).iter().position(|(other, _)| *other == route);
+            let at = at.expect("a route that was inserted is where its bits lead");
+            self.half(block + ROWS + at).store(row, Ordering::Release);
+        } else if let Some(hidden) = self.hidden.get_mut(&route) {
+            *hidden = row;
+        } else {
+            let len = route.len - depth;
+            self.set_own(block, self.byte(&route.key, depth), len, row_entry(row, len));
+        }
+    }
+
+    /// Takes a route away. True if the memory is another now.
+    pub fn delete(&mut self, route: Route) -> bool {
+        let moved = self.reserve();
+        if route.len <= ROOT_BITS {
+            let index = self.root_index(&route.key);
+            self.short.remove(&(index, route.len));
+            let cover = (0..route.len).rev().find_map(|len| {
+                let start = if len == 0 { 0 } else { index >> (ROOT_BITS - len) << (ROOT_BITS - len) };
+                self.short.get(&(start, len)).map(|row| (*row, len))
+            });
+            let (row, len) = cover.unwrap_or((0, 0));
+            self.set_in_root(index, route.len, |len| len == route.len, row, len);
+            return moved;
+        }
+        let mut trail = Trail::new();
+        let (place, depth) = self.descend(&route, Some(&mut trail));
+        let entry = self.get(place);
+        let block = start_of(entry);
+        if is_leaf(entry) {
+            let mut routes = self.leaf_routes(block);
+            routes.retain(|(other, _)| *other != route);
+            let rest = self.build(depth, self.own(entry), &mut routes);
+            self.replace(place, rest);
+        } else if self.hidden.remove(&route).is_none() {
+            let len = route.len - depth;
+            let slot = self.byte(&route.key, depth);
+            let slots = self.slots(block);
+            let cover = (1..len).rev().find_map(|len| {
+                let hidden = Route { key: self.cut(route.key, depth + len), len: depth + len };
+                let hidden = self.hidden.remove(&hidden).map(|row| row_entry(row, len));
+                hidden.or_else(|| self.shown(&slots, slot, len))
+            });
+            self.set_own(block, slot, len, cover.unwrap_or(0));
+        }
+        self.shrink(&route.key, &trail);
+        moved
+    }
+
+    /// Nodes on the trail lose slots that have nothing any more, and become leaves when few routes are left.
+    fn shrink(&mut self, key: &Key, trail: &Trail) {
+        for (place, depth) in trail.iter().rev() {
+            let node = start_of(self.get(*place));
+            let slots = self.slots(node);
+            let above = self.get(node + ABOVE);
+            if let Some(mut routes) = self.few_routes(key, *depth, &slots) {
+                let rest = self.build(*depth, above, &mut routes);
+                self.replace(*place, rest);
+                slots.into_iter().filter(|entry| is_leaf(*entry)).for_each(|leaf| self.retire(leaf));
+                continue;
+            }
+            if slots.iter().filter(|entry| **entry != 0).count() < self.count(node) {
+                let new = self.new_node(above, &slots);
+                self.replace(*place, new);
+            }
+            return;
+        }
+    }
+
+    /// The routes in a node if they fit a leaf. None of so few is hidden: that takes two longer ones.
+    fn few_routes(&self, key: &Key, depth: u32, slots: &Slots) -> Option<Vec<(Route, u32)>> {
+        const { assert!(LEAF_ROUTES <= 2) };
+        let mut routes: Vec<(Route, u32)> = Vec::new();
+        for (slot, entry) in slots.iter().enumerate().filter(|(_, entry)| **entry != 0) {
+            if is_node(*entry) {
+                return None;
+            }
+            let own = self.own(*entry);
+            if own != 0 {
+                let first = range_of(slot, len_of(own)).start as u64;
+                let at = 64 * self.limbs as u32 - LEVEL_BITS - depth;
+                let mut key = self.cut(*key, depth);
+                key[at as usize / 64] |= first << (at % 64);
+                let route = Route { key, len: depth + len_of(own) };
+                if !routes.iter().any(|(other, _)| *other == route) {
+                    routes.push((route, own & ROW));
+                }
+            }
+            if is_leaf(*entry) {
+                routes.extend(self.leaf_routes(start_of(*entry)));
+            }
+            if routes.len() > LEAF_ROUTES {
+                return None;
+            }
+        }
+        Some(routes)
+    }
+}
+
+/// Of limb `i` of `limbs` the bits that are among the first `len` of the key.
+#[inline(always)]
+fn mask(limbs: usize, i: usize, len: u32) -> u64 {
+    let first = 64 * (limbs.wrapping_sub(1 + i)) as u32;
+    match len.saturating_sub(first) {
+        0 => 0,
+        bits @ 1..64 => !0 << (64 - bits),
+        _ => !0,
+    }
+}
+
+/// Keys that are searched together.
+const LANES: usize = 32;
+
+/// What readers have: the beginning of the memory.
+#[derive(Clone, Copy)]
+struct Trie(*const AtomicU32);
+
+#[inline(always)]
+fn prefetch(at: *const AtomicU32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing; any address will do.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// Safety, of all functions: the trie is that of a guarded view, and entries come from it.
+impl Trie {
+    #[inline(always)]
+    unsafe fn shape(self) -> Shape {
+        // SAFETY: the memory begins with the shape.
+        let half = |i: usize| unsafe { (*self.0.add(i)).load(Ordering::Relaxed) };
+        Shape { shift: half(0), low: half(1), bits: half(2) }
+    }
+
+    #[inline(always)]
+    fn root(self, last_limb: u64) -> *const AtomicU32 {
+        self.0.wrapping_add(ROOT + (last_limb >> (64 - ROOT_BITS)) as usize)
+    }
+
+    #[inline(always)]
+    fn block(self, entry: u32) -> *const AtomicU32 {
+        self.0.wrapping_add(start_of(entry))
+    }
+
+    /// From a node to the entry of a slot, 0 if it has none. Keeps the row that it passes.
+    #[inline(always)]
+    unsafe fn step(self, node: u32, slot: u32, row: &mut u32) -> u32 {
+        let node = self.block(node);
+        // SAFETY: a node has its bitmap and an entry for each bit of it. What is read as bytes and words never changes
+        // while readers may see it. The half before the first entry, read if no slot so far has one, is of the bitmap.
+        unsafe {
+            let above = (*node.add(ABOVE)).load(Ordering::Acquire);
+            *row = if above == 0 { *row } else { above };
+            let word = (slot / 64) as usize;
+            let bits = node.add(BITMAP).cast::<u64>().add(word).read();
+            let before = node.add(BEFORE).cast::<u8>().add(word).read();
+            let upto = u32::from(before) + (bits & (!0 >> (63 - slot % 64))).count_ones();
+            let entry = (*node.add(ENTRIES - 1 + upto as usize)).load(Ordering::Acquire);
+            entry & 0u32.wrapping_sub((bits >> (slot % 64)) as u32 & 1)
+        }
+    }
+
+    /// The row of a key that leads to this leaf; `row` is what was passed on the way.
+    #[inline(always)]
+    unsafe fn leaf<const LIMBS: usize>(self, leaf: u32, key: &[u64; LIMBS], row: u32) -> u32 {
+        let leaf = self.block(leaf);
+        // SAFETY: a leaf has one route or two. What is read as words never changes while readers may see it.
+        unsafe {
+            let half = |i: usize| (*leaf.add(i)).load(Ordering::Acquire);
+            let lens = half(LENS);
+            // If there is one route only, it is compared twice.
+            let second = usize::from(lens >> 16 != 0);
+            let above = half(ABOVE);
+            let mut row = if above == 0 { row } else { above };
+            for (i, len) in [(second, if second == 0 { lens } else { lens >> 16 }), (0, lens & 0xffff)] {
+                let limbs = leaf.add(LEAF_KEYS + 2 * LIMBS * i).cast::<u64>();
+                let differ =
+                    (0..LIMBS).fold(0, |all, j| all | (key[j] ^ limbs.add(j).read()) & mask(LIMBS, j, len));
+                let found = half(ROWS + i);
+                row = if differ == 0 { found } else { row };
+            }
+            row
+        }
+    }
+
+    /// Bits `depth` to `depth + 7`.
+    #[inline(always)]
+    fn slot<const LIMBS: usize>(key: &[u64; LIMBS], depth: u32) -> u32 {
+        let at = 64 * LIMBS as u32 - LEVEL_BITS - depth;
+        (key[at as usize / 64 % LIMBS] >> (at % 64)) as u32 & 255
+    }
+
+    #[inline(always)]
+    unsafe fn find<const LIMBS: usize>(self, key: [u64; LIMBS]) -> u32 {
+        // SAFETY: the search begins in the root and goes where entries lead.
+        unsafe {
+            let key = self.shape().turn(key);
+            let mut entry = (*self.root(key[LIMBS - 1])).load(Ordering::Acquire);
+            let (mut depth, mut row) = (ROOT_BITS, 0);
+            while is_node(entry) {
+                entry = self.step(entry, Self::slot(&key, depth), &mut row);
+                depth += LEVEL_BITS;
+            }
+            if is_leaf(entry) {
+                row = self.leaf(entry, &key, row);
+            } else if entry != 0 {
+                row = entry;
+            }
+            row & ROW
+        }
+    }
+
+    /// All keys go down level by level; what the next level needs is on its way meanwhile.
+    #[inline(always)]
+    unsafe fn find_all<const LIMBS: usize>(self, keys: &[*const u64], rows: &mut [u32]) {
+        let mut turned = [[0u64; LIMBS]; LANES];
+        let mut entries = [0u32; LANES];
+        // Lanes that are at a node, and those that came to a leaf.
+        let (mut nodes, mut leaves) = ([0u8; LANES], [0u8; LANES]);
+        let (mut node_count, mut leaf_count) = (0, 0);
+        // SAFETY: as in `find`; pointers lead to keys.
+        unsafe {
+            let shape = self.shape();
+            for (key, turned) in keys.iter().zip(&mut turned) {
+                *turned = shape.turn(key.cast::<[u64; LIMBS]>().read());
+                prefetch(self.root(turned[LIMBS - 1]));
+            }
+            let mut sort = |lane: usize,
+                            entry: u32,
+                            row: &mut u32,
+                            entries: &mut [u32; LANES],
+                            nodes: &mut [u8; LANES],
+                            node_count: &mut usize| {
+                prefetch(if entry & BLOCK != 0 { self.block(entry) } else { self.0 });
+                entries[lane] = entry;
+                nodes[*node_count] = lane as u8;
+                *node_count += usize::from(is_node(entry));
+                leaves[leaf_count] = lane as u8;
+                leaf_count += usize::from(is_leaf(entry));
+                *row = if entry & BLOCK == 0 && entry != 0 { entry } else { *row };
+            };
+            for (lane, row) in rows.iter_mut().enumerate() {
+                *row = 0;
+                let entry = (*self.root(turned[lane][LIMBS - 1])).load(Ordering::Acquire);
+                sort(lane, entry, row, &mut entries, &mut nodes, &mut node_count);
+            }
+            let mut depth = ROOT_BITS;
+            while node_count > 0 {
+                let count = std::mem::take(&mut node_count);
+                for i in 0..count {
+                    let lane = usize::from(nodes[i]);
+                    let entry = self.step(entries[lane], Self::slot(&turned[lane], depth), &mut rows[lane]);
+                    sort(lane, entry, &mut rows[lane], &mut entries, &mut nodes, &mut node_count);
+                }
+                depth += LEVEL_BITS;
+            }
+            for lane in &leaves[..leaf_count] {
+                let lane = usize::from(*lane);
+                rows[lane] = self.leaf(entries[lane], &turned[lane], rows[lane]);
+            }
+            rows.iter_mut().for_each(|row| *row &= ROW);
+        }
+    }
+}
+
+/// # Safety
+/// The contract of [`View::lookup`], for a view of such a table with keys of `LIMBS` limbs.
+#[inline(always)]
+unsafe fn one<const LIMBS: usize>(view: *const View, key: *const u64) -> u32 {
+    // SAFETY: as the caller promises.
+    unsafe { Trie((*view).base.cast()).find::<LIMBS>(key.cast::<[u64; LIMBS]>().read()) }
+}
+
+/// # Safety
+/// The contract of [`View::lookup_batch`], for a view of such a table with keys of `LIMBS` limbs.
+#[inline(always)]
+unsafe fn many<const LIMBS: usize>(view: *const View, keys: *const *const u64, rows: *mut u32, count: usize) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let keys = std::slice::from_raw_parts(keys, count);
+        let rows = std::slice::from_raw_parts_mut(rows, count);
+        for (keys, rows) in keys.chunks(LANES).zip(rows.chunks_mut(LANES)) {
+            Trie((*view).base.cast()).find_all::<LIMBS>(keys, rows);
+        }
+    }
+}
+
+/// # Safety
+/// As [`one`].
+unsafe extern "C" fn lookup<const LIMBS: usize>(view: *const View, key: *const u64) -> u32 {
+    // SAFETY: the same contract.
+    unsafe { one::<LIMBS>(view, key) }
+}
+
+/// # Safety
+/// As [`many`].
+unsafe extern "C" fn batch<const LIMBS: usize>(
+    view: *const View,
+    keys: *const *const u64,
+    rows: *mut u32,
+    count: usize,
+) {
+    // SAFETY: the same contract.
+    unsafe { many::<LIMBS>(view, keys, rows, count) }
+}
+
+/// The same where the processor counts bits in one instruction, as nearly all do.
+#[cfg(target_arch = "x86_64")]
+mod counting {
+    use super::{View, many, one};
+
+    /// # Safety
+    /// As [`one`], and the processor has these features.
+    #[target_feature(enable = "popcnt,bmi1,bmi2")]
+    pub unsafe extern "C" fn lookup<const LIMBS: usize>(view: *const View, key: *const u64) -> u32 {
+        // SAFETY: the same contract.
+        unsafe { one::<LIMBS>(view, key) }
+    }
+
+    /// # Safety
+    /// As [`many`], and the processor has these features.
+    #[target_feature(enable = "popcnt,bmi1,bmi2")]
+    pub unsafe extern "C" fn batch<const LIMBS: usize>(
+        view: *const View,
+        keys: *const *const u64,
+        rows: *mut u32,
+        count: usize,
+    ) {
+        // SAFETY: the same contract.
+        unsafe { many::<LIMBS>(view, keys, rows, count) }
+    }
+
+    pub fn available() -> bool {
+        use std::arch::is_x86_feature_detected as has;
+        has!("popcnt") && has!("bmi1") && has!("bmi2")
+    }
+}
+
+fn lookups_of(limbs: usize) -> Lookups {
+    #[cfg(target_arch = "x86_64")]
+    if counting::available() {
+        return match limbs {
+            1 => (counting::lookup::<1>, counting::batch::<1>),
+            2 => (counting::lookup::<2>, counting::batch::<2>),
+            3 => (counting::lookup::<3>, counting::batch::<3>),
+            _ => (counting::lookup::<4>, counting::batch::<4>),
+        };
+    }
+    match limbs {
+        1 => (lookup::<1>, batch::<1>),
+        2 => (lookup::<2>, batch::<2>),
+        3 => (lookup::<3>, batch::<3>),
+        _ => (lookup::<4>, batch::<4>),
+    }
+}
