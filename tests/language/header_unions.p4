@@ -52,6 +52,7 @@ control C(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
             4: { h.u = none; }
             5: { word_t x; h.u.w = x; }
             6: { h.u = (either_t){#}; }
+            7: { byte_t x; h.u.b = x; }
         }
         h.flags.v[0:0] = (bit<1>)h.u.isValid();
         h.flags.v[1:1] = (bit<1>)(h.u == old);

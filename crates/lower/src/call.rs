@@ -117,6 +117,10 @@ impl Lowerer<'_> {
                 let place = self.place(h)?;
                 self.with_storage(&place, &mut |cx, storage| {
                     cx.reset(storage);
+                    // P4_16 "header unions": no member of its union is valid then.
+                    if let Storage::Header { id, .. } = storage {
+                        cx.invalidate_siblings(*id);
+                    }
                     Ok(())
                 })?;
                 Ok(Value::Void)

@@ -82,7 +82,7 @@ impl Lowerer<'_> {
         }
         self.whole_bytes(*id);
         self.extract_bits(*id, length)?;
-        self.invalidate_siblings(*id, &build::truth(true));
+        self.invalidate_siblings(*id);
         Ok(())
     }
 

@@ -313,15 +313,15 @@ impl Lowerer<'_> {
         for (dest, source) in dests.into_iter().zip(sources) {
             self.set(dest, source);
         }
-        // A header that becomes valid inside a union makes the other members invalid (P4_16 "header unions").
-        if let (Storage::Header { id, valid: own, .. }, Value::Header { valid, .. }) = (storage, &value) {
-            let now = if build::as_const(valid).is_some() { valid.clone() } else { Expr::Field(*own) };
-            self.invalidate_siblings(*id, &now);
+        // P4_16 "header unions": an assignment to a member is `setValid` or `setInvalid` of it, and both leave no other
+        // member valid.
+        if let Storage::Header { id, .. } = storage {
+            self.invalidate_siblings(*id);
         }
     }
 
-    /// Makes the other members of a header's union invalid where `cond` holds.
-    pub(crate) fn invalidate_siblings(&mut self, id: p4jet_ir::HeaderId, cond: &Expr) {
+    /// Makes the other members of a header's union invalid.
+    pub(crate) fn invalidate_siblings(&mut self, id: p4jet_ir::HeaderId) {
         let Some(siblings) = self.siblings.get(&id).cloned() else { return };
         for sibling in siblings {
             let header = &self.ir.headers[sibling.index()];
@@ -331,8 +331,7 @@ impl Lowerer<'_> {
                 fields.extend(f.varbit_length);
             }
             for field in fields {
-                let zero = build::zero(self.ir.width(field));
-                self.set(field, build::select(cond.clone(), zero, Expr::Field(field)));
+                self.set(field, build::zero(self.ir.width(field)));
             }
         }
     }
@@ -341,7 +340,7 @@ impl Lowerer<'_> {
     pub(crate) fn set_valid(&mut self, storage: &Storage) {
         if let Storage::Header { id, valid, .. } = storage {
             self.set(*valid, build::truth(true));
-            self.invalidate_siblings(*id, &build::truth(true));
+            self.invalidate_siblings(*id);
         }
     }
 }
