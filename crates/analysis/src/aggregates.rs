@@ -240,7 +240,8 @@ impl Checker {
                 let fields = self.fields(ty);
                 ExprKind::Aggregate(fields.iter().map(|(_, t)| self.default_value(t, span)).collect())
             }
-            Type::Struct(..) => ExprKind::Invalid,
+            // For a varbit this means that it has no bits.
+            Type::Struct(..) | Type::Varbit(_) => ExprKind::Invalid,
             Type::Tuple(types) => {
                 ExprKind::Aggregate(types.iter().map(|t| self.default_value(t, span)).collect())
             }
@@ -251,11 +252,7 @@ impl Checker {
             _ if is_poison(ty) => return self.poison(span),
             _ => {
                 let shown = self.show(ty);
-                if matches!(ty, Type::Varbit(_)) {
-                    self.unsupported(span, "the default value of a `varbit`");
-                } else {
-                    self.error("type-mismatch", span, format!("{shown} has no default value"));
-                }
+                self.error("type-mismatch", span, format!("{shown} has no default value"));
                 return self.poison(span);
             }
         };

@@ -316,7 +316,8 @@ impl<'a> Lowerer<'a> {
         let lo = span.lo.min(file.text.len() as u32);
         let line = starts.partition_point(|&s| s <= lo).max(1);
         let before = &file.text.as_bytes()[starts[line - 1] as usize..lo as usize];
-        let column = String::from_utf8_lossy(before).chars().count() as u32 + 1;
+        // Characters: bytes that do not continue one. Lines may be long, so this must be fast.
+        let column = before.iter().filter(|&&b| b & 0xc0 != 0x80).count() as u32 + 1;
         let place = ir::SourceLoc { file: file.name.clone(), line: line as u32, column };
         let next = Loc(self.ir.locs.len() as u32);
         let loc = *self.places.entry(place.clone()).or_insert(next);

@@ -373,7 +373,10 @@ impl Lowerer<'_> {
                 let hi = self.constant(hi, ty)?;
                 match key.kind {
                     MatchKind::Range if lo <= hi => KeyMatch::Range { lo, hi },
-                    MatchKind::Range => return refuse(self, "an empty range"),
+                    // As bits, so that a range from a negative number to 0 or more is none.
+                    MatchKind::Range => {
+                        return refuse(self, "a range whose low end is above its high end (as bits)");
+                    }
                     _ if lo == hi => match key.kind {
                         MatchKind::Exact => KeyMatch::Exact(lo),
                         MatchKind::Lpm => KeyMatch::Lpm { value: lo, prefix_len: key.width },

@@ -41,7 +41,8 @@ impl SourceMap {
         let before = &text.as_bytes()[..lo];
         let line = before.iter().filter(|&&b| b == b'\n').count() as u32 + 1;
         let start = before.iter().rposition(|&b| b == b'\n').map_or(0, |p| p + 1);
-        let column = String::from_utf8_lossy(&before[start..]).chars().count() as u32 + 1;
+        // Characters: bytes that do not continue one.
+        let column = before[start..].iter().filter(|&&b| b & 0xc0 != 0x80).count() as u32 + 1;
         (line, column)
     }
 
