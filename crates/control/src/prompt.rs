@@ -96,19 +96,22 @@ fn answer(control: &mut Control, line: &str, output: &mut impl Write) -> io::Res
         io::stderr().write_all(&ran.stderr)?;
         return Ok(ran.status.success());
     }
-    let reply = control.reply(line);
-    match &reply {
+    let refused = match control.reply(line) {
         Ok(reply) => {
             if let Some(note) = &reply.note {
                 eprintln!("{note}");
             }
             write!(output, "{}", reply.text)?;
+            reply.refused
         }
-        // Where the original prints them, too.
-        Err(error) => writeln!(output, "{error}")?,
+        Err(error) => Some(error),
+    };
+    // Where the original prints them, too, and after what it said of the change.
+    if let Some(error) = &refused {
+        writeln!(output, "{error}")?;
     }
     output.flush()?;
-    Ok(reply.is_ok())
+    Ok(refused.is_none())
 }
 
 /// Completes commands and names.

@@ -220,10 +220,10 @@ impl fmt::Display for TableError {
             TableError::InvalidMember(member) => write!(f, "no member has handle {member}"),
             TableError::InvalidGroup(group) => write!(f, "no group has handle {group}"),
             TableError::MemberUsed(member) => {
-                write!(f, "entries or groups still name member {member}: delete those, or take it out, first")
+                write!(f, "entries, a default or groups still name member {member}: change those first")
             }
             TableError::GroupUsed(group) => {
-                write!(f, "entries still name group {group}: delete those first")
+                write!(f, "entries or a default still name group {group}: change those first")
             }
             TableError::MemberInGroup { member, group } => {
                 write!(f, "member {member} is in group {group} already")

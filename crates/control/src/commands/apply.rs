@@ -16,8 +16,8 @@ use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch, TableError};
 pub(crate) struct Done {
     /// The entry that was added.
     pub handle: Option<EntryHandle>,
-    /// What to say of a member, group or node that was made.
-    pub created: Option<String>,
+    /// What to say of it after it was done: the handle of what was made.
+    pub told: Option<String>,
 }
 
 /// How to take a change back.
@@ -149,6 +149,7 @@ impl Control {
             Command::CounterWrite { counter, index, packets, bytes } => {
                 let old = self.counter_value(counter.id, index)?;
                 self.write_counter(counter.id, index, CounterValue { packets, bytes })?;
+                done.told = Some(format!("{}[{index}] has been updated\n", counter.typed));
                 note(&|| UndoOther::Counters(counter.id, vec![(index, old)]));
             }
             Command::CounterReset(id) => {

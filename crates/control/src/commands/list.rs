@@ -90,7 +90,7 @@ pub(crate) const COMMANDS: &[Spec] = &[
     spec(
         "reset_state",
         "",
-        "Reset all state of the switch: entries, members, groups, sessions, registers, counters, meters",
+        "Reset all state of the switch: entries, members, groups, sessions, value sets, registers, counters, meters",
     ),
     spec(
         "set_crc16_parameters",

@@ -1,7 +1,7 @@
 //! A file of commands: all of it or nothing.
 
 use super::parse::{Command, LineParser};
-use super::{Control, apply::Undo};
+use super::{Control, Reply, apply::Undo};
 use crate::error::{CommandError, LoadError};
 use p4jet_ir::TableId;
 use p4jet_tables::Entry;
@@ -55,7 +55,8 @@ impl Control {
                 Step::Other(other) => {
                     let (number, command) = *other;
                     let result = if command.reads() {
-                        self.reply_to(command).map(|reply| summary.output += &reply.text)
+                        let text = self.reply_to(command).and_then(Reply::done);
+                        text.map(|text| summary.output += &text)
                     } else {
                         self.change(command, Some(&mut log)).map(drop)
                     };

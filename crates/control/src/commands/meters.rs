@@ -32,6 +32,17 @@ fn rate(token: Token<'_>) -> Parsed<Rate> {
     })
 }
 
+/// A rate as Python writes it, which is what scripts read: `0.125`, `1e-05`.
+fn rate_text(per_us: f64) -> String {
+    if per_us == 0.0 || (1e-4..1e16).contains(&per_us) {
+        return format!("{per_us:?}");
+    }
+    let text = format!("{per_us:e}");
+    let (digits, exponent) = text.split_once('e').expect("the format writes one");
+    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
+    format!("{digits}e{sign}{exponent:0>2}")
+}
+
 impl<'a> LineParser<'_, 'a> {
     pub(super) fn meter_command(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
         let Named { id: meter, .. } = named(&self.names.meters, line.get(1, "a meter name")?, InstanceId)?;
@@ -115,7 +126,7 @@ impl Control {
             None => "WARNING: expected 2 rates but only received 0\n".to_string(),
             Some(rates) => {
                 let line = |(i, rate): (usize, &Rate)| {
-                    format!("{i}: info rate = {:?}, burst size = {}\n", rate.per_us, rate.burst)
+                    format!("{i}: info rate = {}, burst size = {}\n", rate_text(rate.per_us), rate.burst)
                 };
                 rates.iter().enumerate().map(line).collect()
             }

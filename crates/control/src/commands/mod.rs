@@ -41,11 +41,20 @@ pub struct Control {
 pub(crate) struct Reply {
     pub text: String,
     pub note: Option<String>,
+    /// Why the switch refused what `text` announces.
+    pub refused: Option<CommandError>,
+}
+
+impl Reply {
+    /// The text, unless the switch refused the command.
+    pub(super) fn done(self) -> Result<String, CommandError> {
+        self.refused.map_or(Ok(self.text), Err)
+    }
 }
 
 impl From<String> for Reply {
     fn from(text: String) -> Reply {
-        Reply { text, note: None }
+        Reply { text, ..Reply::default() }
     }
 }
 
@@ -71,14 +80,14 @@ impl Control {
 
     /// Carries out one command. The answer is empty or ends with a line end.
     pub fn execute(&mut self, line: &str) -> Result<String, CommandError> {
-        self.reply(line).map(|reply| reply.text)
+        self.reply(line)?.done()
     }
 
     /// Carries out one command. What one that reads prints; changes print nothing here.
     pub(crate) fn execute_quietly(&mut self, line: &str) -> Result<String, CommandError> {
         let command = LineParser::new(self.switch.program(), &self.names).parse(line)?;
         if command.reads() {
-            return self.reply_to(command).map(|reply| reply.text);
+            return self.reply_to(command)?.done();
         }
         self.perform(command).map(|_| String::new())
     }
@@ -116,9 +125,14 @@ impl Control {
                 self.dump_entry(table, handle)?.into()
             }
             Command::CounterRead { counter, index } => {
-                let CounterValue { packets, bytes } = self.counter_value(counter.id, index)?;
-                let direct = self.of_direct_counter("this is the", counter.id);
-                format!("{direct}{}[{index}]= ({bytes} bytes, {packets} packets)\n", counter.typed).into()
+                let direct = self.direct_line(counter.id);
+                match self.counter_value(counter.id, index) {
+                    Ok(CounterValue { packets, bytes }) => {
+                        let name = counter.typed;
+                        format!("{direct}{name}[{index}]= ({bytes} bytes, {packets} packets)\n").into()
+                    }
+                    Err(error) => Reply { text: direct, refused: Some(error), ..Reply::default() },
+                }
             }
             Command::RegisterRead { register, index: Some(index) } => {
                 let value: BigUint = self.register_value(register.id, index)?;
@@ -128,7 +142,8 @@ impl Control {
                 let values: Vec<_> =
                     self.register_values(register.id).iter().map(BigUint::to_string).collect();
                 let text = format!("{}= {}\n", register.typed, values.join(", "));
-                Reply { text, note: Some("register index omitted, reading entire array".to_string()) }
+                let note = Some("register index omitted, reading entire array".to_string());
+                Reply { text, note, refused: None }
             }
             Command::Profile(command) if command.reads() => self.profile_text(&command)?.into(),
             Command::Replication(command) if command.reads() => self.replication_text(&command)?.into(),
@@ -149,32 +164,23 @@ impl Control {
                     }
                     _ => None,
                 };
-                let done_text = match &change {
-                    Command::CounterWrite { counter, index, .. } => {
-                        Some(format!("{}[{index}] has been updated\n", counter.typed))
-                    }
-                    _ => None,
+                let done = match self.perform(change) {
+                    Ok(done) => done,
+                    Err(error) => return Ok(Reply { text, refused: Some(error), ..Reply::default() }),
                 };
-                let done = self.perform(change)?;
                 if let Some(EntryHandle(handle)) = done.handle {
                     text += &format!("Entry has been added with handle {handle}\n");
                 }
-                text += &done.created.unwrap_or_default();
-                text += &done_text.unwrap_or_default();
-                Reply { text, note: note.map(str::to_string) }
+                text += &done.told.unwrap_or_default();
+                Reply { text, note: note.map(str::to_string), refused: None }
             }
         })
     }
 
-    /// What bmv2's CLI says where a counter is one of a table's entries; else nothing.
-    fn of_direct_counter(&self, what: &str, counter: InstanceId) -> String {
-        match self.direct_table(counter) {
-            Some(table) => {
-                let table = &self.program().tables[table.index()].name;
-                format!("{what} direct counter for table {table}\n")
-            }
-            None => String::new(),
-        }
+    /// Says of a direct counter which table's it is.
+    fn direct_line(&self, counter: InstanceId) -> String {
+        let table = self.direct_table(counter).map(|table| &self.program().tables[table.index()].name);
+        table.map_or_else(String::new, |name| format!("this is the direct counter for table {name}\n"))
     }
 
     /// What bmv2's CLI prints before it carries out a change.
@@ -203,8 +209,13 @@ impl Control {
                 format!("Adding entry to indirect match table {}\n", program.tables[table.index()].name)
             }
             Command::Replication(command) => command.announce(),
-            Command::CounterWrite { counter, .. } => self.of_direct_counter("writing to", counter.id),
-            Command::CounterReset(counter) => self.of_direct_counter("this is the", *counter),
+            Command::CounterWrite { counter, .. } => match self.direct_table(counter.id) {
+                Some(table) => {
+                    format!("writing to direct counter for table {}\n", program.tables[table.index()].name)
+                }
+                None => String::new(),
+            },
+            Command::CounterReset(counter) => self.direct_line(*counter),
             Command::SetTimeout { handle, milliseconds, .. } => {
                 format!("Setting a {milliseconds} ms timeout for entry {}\n", handle.0)
             }

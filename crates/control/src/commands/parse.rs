@@ -8,7 +8,7 @@ use super::value_sets::ValueSetCommand;
 use crate::error::CommandError;
 use crate::names::{NameIndex, unknown};
 use crate::program::{Names, param_names};
-use crate::value::{ones, parse_u64, parse_value, prefix_of};
+use crate::value::{ones, parse_int, parse_u64, parse_value, prefix_of};
 use num_bigint::BigUint;
 use num_traits::Zero;
 use p4jet_externs::CrcParams;
@@ -291,13 +291,18 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 check_entries_open(&self.program.tables[table.id.index()])?;
                 Command::TableClear(table.id)
             }
-            "table_reset_default" => Command::TableResetDefault(self.only_table(&line)?.id),
+            "table_reset_default" => {
+                let table = self.only_table(&line)?;
+                self.check_kind(&line, table.id, false)?;
+                Command::TableResetDefault(table.id)
+            }
             "table_dump_entry" => {
                 let (table, handle) = self.table_and_handle(&line)?;
                 Command::TableDumpEntry(table.id, handle)
             }
             "table_delete" => {
                 let (table, handle) = self.table_and_handle(&line)?;
+                self.check_kind(&line, table.id, false)?;
                 check_entry_open(&self.program.tables[table.id.index()], handle)?;
                 Command::TableDelete { table, handle }
             }
@@ -350,8 +355,8 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 Command::RegisterReset(register.id)
             }
             "table_indirect_delete" => {
+                self.indirect_table(&line)?;
                 let (table, handle) = self.table_and_handle(&line)?;
-                self.check_kind(&line, table.id, true)?;
                 check_entry_open(&self.program.tables[table.id.index()], handle)?;
                 Command::TableDelete { table, handle }
             }
@@ -650,23 +655,36 @@ impl<'p, 'a> LineParser<'p, 'a> {
         Ok((counter, index))
     }
 
+    /// The custom CRC of that name, which is of so many bits.
+    fn crc_named(&self, token: Token<'a>, width: u32) -> Parsed<u32> {
+        let (text, crcs) = (token.text, &self.names.crcs);
+        let width_of = |crc: u32| self.names.crc_widths[crc as usize];
+        let found = crcs.find(text).ok();
+        if let Some(crc) = found.filter(|crc| width_of(*crc) == width) {
+            return Ok(crc);
+        }
+        let choices: Vec<_> =
+            crcs.sorted().filter(|crc| width_of(*crc) == width).map(|crc| crcs.name(crc)).collect();
+        let why = match found {
+            Some(crc) => format!("it is a crc{0}_custom: expected set_crc{0}_parameters", width_of(crc)),
+            None if choices.is_empty() => format!("the program has no crc{width}_custom"),
+            None => unknown(text, choices.into_iter(), "those of the program are"),
+        };
+        Err(CommandError::new(format!("Invalid crc{width}_custom name ({text}): {why}")).at(token.span()))
+    }
+
     fn crc(&self, line: &Line<'_, 'a>, width: u32) -> Parsed<Command<'a>> {
         let token = line.get(1, "the name of a calculation")?;
-        let calculation = named(&self.names.crcs, token, |index| index)?.id;
-        if self.names.crc_widths[calculation as usize] != width {
-            let why =
-                format!("`{}` is a CRC of {} bits", token.text, self.names.crc_widths[calculation as usize]);
-            return Err(CommandError::refused("crc", "WRONG_TYPE", why).at(token.span()));
-        }
+        let calculation = self.crc_named(token, width)?;
         let max = (1u64 << width) - 1;
         let constant = |index: usize, what: &str| number(line.get(index, what)?, what, max);
         let params = CrcParams {
             width,
-            poly: constant(2, "the polynomial")?,
-            init: constant(3, "the initial remainder")?,
-            xor: constant(4, "the final xor value")?,
-            reflect_in: flag(line.get(5, "whether data is reflected")?)?,
-            reflect_out: flag(line.get(6, "whether the remainder is reflected")?)?,
+            poly: constant(2, "a polynomial")?,
+            init: constant(3, "an initial remainder")?,
+            xor: constant(4, "a final xor value")?,
+            reflect_in: flag(line.get(5, "true or false (whether data is reflected)")?)?,
+            reflect_out: flag(line.get(6, "true or false (whether the remainder is reflected)")?)?,
         };
         line.ends_after(7)?;
         Ok(Command::SetCrc { calculation, params })
@@ -782,18 +800,27 @@ pub(super) fn cell(token: Token<'_>, kind: &str, size: u32) -> Parsed<u32> {
 
 fn flag(token: Token<'_>) -> Parsed<bool> {
     match token.text.to_ascii_lowercase().as_str() {
-        "1" | "true" => Ok(true),
-        "0" | "false" => Ok(false),
-        _ => {
-            let message = format!("Error: found `{}`, expected true or false", token.text);
-            Err(CommandError::new(message).at(token.span()))
-        }
+        "true" => Ok(true),
+        "false" => Ok(false),
+        // As in bmv2, any number but 0 is true.
+        text => match parse_int(text) {
+            Some(Ok(number)) => Ok(!number.is_zero()),
+            _ => {
+                let message = format!("Error: found `{}`, expected true or false", token.text);
+                Err(CommandError::new(message).at(token.span()))
+            }
+        },
     }
 }
 
 /// `lpm, bit<32>`
 fn describe_key(key: &Key) -> String {
     format!("{}, bit<{}>", key.kind.name(), key.width)
+}
+
+/// The value of an example: the word that was found, if it is a value.
+fn example<'t>(text: &'t str, key: &Key) -> &'t str {
+    if parse_value(text, key.width).is_ok() { text } else { "1" }
 }
 
 /// What one word says about one key field.
@@ -803,7 +830,8 @@ pub(super) fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
         MatchKind::Lpm => {
             let Some((value, len)) = text.rsplit_once('/') else {
                 return Err(format!(
-                    "found `{text}`, expected value/prefix-length, such as {text}/{}",
+                    "found `{text}`, expected value/prefix-length, such as {}/{}",
+                    example(text, key),
                     key.width
                 ));
             };
@@ -817,9 +845,11 @@ pub(super) fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
                 let (value, mask) = (parse_value(value, key.width)?, parse_value(mask, key.width)?);
                 Ok(KeyMatch::Ternary { value: value & &mask, mask })
             }
-            None => {
-                Err(format!("found `{text}`, expected value&&&mask, such as {text}&&&{:#x}", ones(key.width)))
-            }
+            None => Err(format!(
+                "found `{text}`, expected value&&&mask, such as {}&&&{:#x}",
+                example(text, key),
+                ones(key.width)
+            )),
         },
         MatchKind::Range => match text.split_once("->") {
             Some((lo, hi)) => {
@@ -829,7 +859,10 @@ pub(super) fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
                 }
                 Ok(KeyMatch::Range { lo, hi })
             }
-            None => Err(format!("found `{text}`, expected low->high, such as {text}->{text}")),
+            None => {
+                let example = example(text, key);
+                Err(format!("found `{text}`, expected low->high, such as {example}->{example}"))
+            }
         },
         MatchKind::Optional => {
             let Some((value, mask)) = text.split_once("&&&") else {

@@ -4,7 +4,8 @@ use super::apply::{Done, Result, Undo, UndoOther, refused};
 use super::parse::{Command, Line, LineParser, Named, Parsed, Token, check_entries_open, number};
 use super::{Control, show};
 use crate::error::CommandError;
-use p4jet_ir::{InstanceId, InstanceKind, TableId};
+use crate::names::unknown;
+use p4jet_ir::{Instance, InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, ActionProfile, Entry, TableError};
 
 /// What a command does with an action profile, whose members are what a table lists.
@@ -73,20 +74,23 @@ impl<'a> LineParser<'_, 'a> {
         let table = if by_table { self.indirect_table(line)?.id } else { self.table_of_profile(line)? };
         let profile = self.program.tables[table.index()].profile;
         let users = self.program.tables.iter().filter(|t| t.profile == profile).count();
-        if older.is_some() && users > 1 {
-            let message = "Error: Legacy command does not work with shared action profiles";
+        if let Some(newer) = older.filter(|_| users > 1) {
+            let message = format!(
+                "Error: Legacy command does not work with shared action profiles: expected {newer} {}",
+                self.profile_of(table).name
+            );
             return Err(CommandError::new(message).at(line.tokens[1].span()));
         }
         let member = |at| handle(line.get(at, "a member handle")?, "a member handle");
         let group = |at| handle(line.get(at, "a group handle")?, "a group handle");
         let (act, end) = match older.unwrap_or(name) {
             "act_prof_create_member" => {
-                let action = self.action(line, table)?;
+                let action = self.member_action(line, table)?;
                 let data = self.action_data(line, table, action, 3..line.tokens.len())?;
                 (ProfileAct::CreateMember(data), line.tokens.len())
             }
             "act_prof_modify_member" => {
-                let action = self.action(line, table)?;
+                let action = self.member_action(line, table)?;
                 let member = member(3)?;
                 let data = self.action_data(line, table, action, super::parse::params_after(line, 4))?;
                 (ProfileAct::ModifyMember(member, data), line.tokens.len())
@@ -126,7 +130,7 @@ impl<'a> LineParser<'_, 'a> {
     }
 
     /// The table that the first argument names, which has an action profile.
-    fn indirect_table(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, TableId>> {
+    pub(super) fn indirect_table(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, TableId>> {
         let table = self.table(line)?;
         if self.program.tables[table.id.index()].profile.is_none() {
             let message = format!(
@@ -138,10 +142,29 @@ impl<'a> LineParser<'_, 'a> {
         Ok(table)
     }
 
+    /// The action of a member, as an index in the list of a table that has the profile.
+    fn member_action(&self, line: &Line<'_, 'a>, table: TableId) -> Parsed<Named<'a, u32>> {
+        let token = line.get(2, "an action name")?;
+        let actions = &self.names.shapes[table.index()].actions;
+        self.action(line, table).map_err(|_| {
+            let choices = unknown(token.text, actions.names(), "its actions are");
+            let message = format!(
+                "Error: Action profile '{}' has no action '{}': {choices}",
+                self.profile_of(table).name,
+                token.text
+            );
+            CommandError::new(message).at(token.span())
+        })
+    }
+
+    fn profile_of(&self, table: TableId) -> &Instance {
+        let profile = self.program.tables[table.index()].profile.expect("the caller chose a table with one");
+        &self.program.instances[profile.index()]
+    }
+
     /// Refuses profiles without groups.
     fn check_selector(&self, line: &Line<'_, 'a>, table: TableId) -> Parsed<()> {
-        let profile = self.program.tables[table.index()].profile.expect("the caller chose a table with one");
-        let instance = &self.program.instances[profile.index()];
+        let instance = self.profile_of(table);
         if matches!(instance.kind, InstanceKind::ActionProfile { selector: true, .. }) {
             return Ok(());
         }
@@ -239,7 +262,7 @@ impl Control {
         let undo = match act {
             ProfileAct::CreateMember(action) => {
                 let handle = profile.create_member(action).map_err(refused)?;
-                done.created = Some(format!("Member has been created with handle {handle}\n"));
+                done.told = Some(format!("Member has been created with handle {handle}\n"));
                 UndoProfile::Uncreate(handle)
             }
             ProfileAct::ModifyMember(handle, action) => {
@@ -250,7 +273,7 @@ impl Control {
             }
             ProfileAct::CreateGroup => {
                 let handle = profile.create_group().map_err(refused)?;
-                done.created = Some(format!("Group has been created with handle {handle}\n"));
+                done.told = Some(format!("Group has been created with handle {handle}\n"));
                 UndoProfile::UncreateGroup(handle)
             }
             ProfileAct::DeleteGroup(handle) => {
@@ -294,5 +317,32 @@ impl Control {
         let groups = profile.groups().into_iter().map(|(handle, _)| ProfileAct::DeleteGroup(handle));
         let members = profile.members().into_iter().map(|(handle, _)| ProfileAct::DeleteMember(handle));
         groups.chain(members).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Control;
+    use p4jet_dataplane::Switch;
+
+    #[test]
+    fn older_spellings_name_the_newer_ones() {
+        let program = p4jet_ir::text::parse(include_str!("../../tests/common/sample.ir")).unwrap();
+        let mut control = Control::new(Switch::new(program).unwrap());
+        for (line, newer) in [
+            ("table_indirect_create_member route out 1", "act_prof_create_member"),
+            ("table_indirect_modify_member route out 0 2", "act_prof_modify_member"),
+            ("table_indirect_create_group route", "act_prof_create_group"),
+            ("table_indirect_add_member_to_group route 0 0", "act_prof_add_member_to_group"),
+            ("table_indirect_remove_member_from_group route 0 0", "act_prof_remove_member_from_group"),
+            ("table_indirect_delete_group route 0", "act_prof_delete_group"),
+            ("table_indirect_delete_member route 0", "act_prof_delete_member"),
+        ] {
+            let note = control.reply(line).unwrap().note.unwrap();
+            assert_eq!(note, format!("This is a deprecated command, use '{newer}' instead"), "{line}");
+        }
+        for line in ["act_prof_create_member ecmp out 1", "table_dump_member route 0"] {
+            assert_eq!(control.reply(line).unwrap().note, None, "{line}");
+        }
     }
 }

@@ -133,6 +133,8 @@ impl<'a> LineParser<'_, 'a> {
             }
             "mc_node_update" => {
                 let node = node(1)?;
+                // Without any, `|` says so: words that were forgotten take no ports away.
+                line.get(2, "a port number")?;
                 let (ports, lags) = ports_and_lags(line, 2)?;
                 (UpdateNode { node, ports, lags }, line.tokens.len())
             }
@@ -141,6 +143,7 @@ impl<'a> LineParser<'_, 'a> {
             "mc_node_destroy" => (DestroyNode(node(1)?), 2),
             "mc_set_lag_membership" => {
                 let lag = word(line, 1, "a lag number", NUMBER_MAX)?;
+                line.get(2, "a port number")?;
                 (SetLag { lag, ports: numbers(line, 2..line.tokens.len(), "port")? }, line.tokens.len())
             }
             "mc_dump" => (Dump, 1),
@@ -216,7 +219,7 @@ impl Control {
                     }
                     CreateNode { instance, ports, lags } => {
                         let handle = multicast.create_node(instance, ports, lags);
-                        done.created = Some(format!("node was created with handle {handle}\n"));
+                        done.told = Some(format!("node was created with handle {handle}\n"));
                         Ok(())
                     }
                     UpdateNode { node, ports, lags } => multicast.update_node(node, ports, lags),

@@ -179,8 +179,17 @@ pub(super) fn value_set(table: &Table) -> String {
     format!("{:30} [compressed bitwidth:{bits}]\n", table.name)
 }
 
-/// A member of a value set: the fields one after the other.
+/// A member of a value set: one number, as bmv2 has it, if it can be; otherwise the fields one after the other.
 pub(super) fn set_member(keys: &[Key], member: &[KeyMatch]) -> String {
+    let mut whole = (BigUint::default(), 0);
+    let joined = member.iter().zip(keys).all(|(m, key)| {
+        let KeyMatch::Exact(value) = m else { return false };
+        whole = ((&whole.0 << key.width) | value, whole.1 + key.width);
+        true
+    });
+    if joined {
+        return format!("{}\n", hex(&whole.0, whole.1));
+    }
     let field = |(m, key): (&KeyMatch, &Key)| match m {
         KeyMatch::Exact(value) | KeyMatch::Optional(Some(value)) => hex(value, key.width),
         KeyMatch::Lpm { value, prefix_len } => format!("{}/{prefix_len}", hex(value, key.width)),

@@ -7,7 +7,7 @@ use super::show;
 use crate::error::CommandError;
 use crate::value::{ones, parse_value};
 use p4jet_ir::{Key, MatchKind, TableId};
-use p4jet_tables::{Action, Entry, KeyMatch};
+use p4jet_tables::{Action, Entry, KeyMatch, TableError};
 
 /// What a command does with a value set.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,9 +61,8 @@ impl<'a> LineParser<'_, 'a> {
     /// One word for all fields together, the first on top, or one for each, as in a table's key.
     fn set_member(&self, line: &Line<'_, 'a>, set: TableId) -> Parsed<Vec<KeyMatch>> {
         let keys = &self.program.tables[set.index()].keys;
-        let wrong = |at: usize, why: String| {
-            CommandError::new(format!("Invalid match key: {why}")).at(line.tokens[at].span())
-        };
+        let wrong =
+            |at: usize, why: String| CommandError::new(format!("Error: {why}")).at(line.tokens[at].span());
         let first = line.get(2, "a value")?;
         if line.tokens.len() > 3 {
             let mut key = Vec::new();
@@ -92,8 +91,13 @@ impl<'a> LineParser<'_, 'a> {
     }
 }
 
-fn refused(error: p4jet_tables::TableError) -> CommandError {
-    CommandError::refused("parser value set", error.code(), error)
+fn refused(error: TableError) -> CommandError {
+    // bmv2 has no code for what can happen here: its sets have no size.
+    let why = match error {
+        TableError::Full { size } => format!("the value set is full: its size is {size}"),
+        other => other.to_string(),
+    };
+    CommandError::refused("parser value set", "ERROR", why)
 }
 
 impl Control {
