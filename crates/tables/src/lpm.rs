@@ -748,8 +748,8 @@ impl Trie {
     }
 
     #[inline(always)]
-    fn root(self, last_limb: u64) -> *const AtomicU32 {
-        self.0.wrapping_add(ROOT + (last_limb >> (64 - ROOT_BITS)) as usize)
+    fn root<const LIMBS: usize>(self, key: &[u64; LIMBS]) -> *const AtomicU32 {
+        self.0.wrapping_add(ROOT + (key[LIMBS - 1] >> (64 - ROOT_BITS)) as usize)
     }
 
     #[inline(always)]
@@ -757,21 +757,22 @@ impl Trie {
         self.0.wrapping_add(start_of(entry))
     }
 
-    /// From a node to the entry of a slot, 0 if it has none. Keeps the row that it passes.
+    /// In a node: where the entry of a slot is, with a mask that is 0 if the slot has none; and the row that is passed,
+    /// `row` if none is.
     #[inline(always)]
-    unsafe fn step(self, node: u32, slot: u32, row: &mut u32) -> u32 {
+    unsafe fn step(self, node: u32, slot: u8, row: u32) -> (*const AtomicU32, u32, u32) {
         let node = self.block(node);
         // SAFETY: a node has its bitmap and an entry for each bit of it. What is read as bytes and words never changes
-        // while readers may see it. The half before the first entry, read if no slot so far has one, is of the bitmap.
+        // while readers may see it. If no slot so far has an entry, the half before the first is named, of the bitmap.
         unsafe {
             let above = (*node.add(ABOVE)).load(Ordering::Acquire);
-            *row = if above == 0 { *row } else { above };
-            let word = (slot / 64) as usize;
-            let bits = node.add(BITMAP).cast::<u64>().add(word).read();
+            let word = usize::from(slot / 64);
+            // The slots of this word up to the one wanted, which is the highest bit.
+            let upto = node.add(BITMAP).cast::<u64>().add(word).read() << (!slot % 64);
             let before = node.add(BEFORE).cast::<u8>().add(word).read();
-            let upto = u32::from(before) + (bits & (!0 >> (63 - slot % 64))).count_ones();
-            let entry = (*node.add(ENTRIES - 1 + upto as usize)).load(Ordering::Acquire);
-            entry & 0u32.wrapping_sub((bits >> (slot % 64)) as u32 & 1)
+            let number = usize::from(before) + upto.count_ones() as usize;
+            let entry = node.add(ENTRIES - 1 + number);
+            (entry, (upto as i64 >> 63) as u32, if above == 0 { row } else { above })
         }
     }
 
@@ -782,27 +783,22 @@ impl Trie {
         // SAFETY: a leaf has one route or two. What is read as words never changes while readers may see it.
         unsafe {
             let half = |i: usize| (*leaf.add(i)).load(Ordering::Acquire);
-            let lens = half(LENS);
-            // If there is one route only, it is compared twice.
-            let second = usize::from(lens >> 16 != 0);
-            let above = half(ABOVE);
-            let mut row = if above == 0 { row } else { above };
-            for (i, len) in [(second, if second == 0 { lens } else { lens >> 16 }), (0, lens & 0xffff)] {
+            let (above, lens) = (half(ABOVE), half(LENS));
+            // Bits in which key and route agree from the first on.
+            let agreeing = |i: usize| {
                 let limbs = leaf.add(LEAF_KEYS + 2 * LIMBS * i).cast::<u64>();
-                let differ =
-                    (0..LIMBS).fold(0, |all, j| all | (key[j] ^ limbs.add(j).read()) & mask(LIMBS, j, len));
-                let found = half(ROWS + i);
-                row = if differ == 0 { found } else { row };
-            }
-            row
+                (0..LIMBS).fold(0, |rest, j| match (key[j] ^ limbs.add(j).read()).leading_zeros() {
+                    64 => 64 + rest,
+                    bits => bits,
+                })
+            };
+            let two = lens >> 16 != 0;
+            // If there is one route only, it is compared twice: that is cheaper than a branch nobody can foresee.
+            let second = if two { lens >> 16 } else { lens };
+            let row = if above == 0 { row } else { above };
+            let row = if agreeing(usize::from(two)) >= second { half(ROWS + usize::from(two)) } else { row };
+            if agreeing(0) >= lens & 0xffff { half(ROWS) } else { row }
         }
-    }
-
-    /// Bits `depth` to `depth + 7`.
-    #[inline(always)]
-    fn slot<const LIMBS: usize>(key: &[u64; LIMBS], depth: u32) -> u32 {
-        let at = 64 * LIMBS as u32 - LEVEL_BITS - depth;
-        (key[at as usize / 64 % LIMBS] >> (at % 64)) as u32 & 255
     }
 
     #[inline(always)]
@@ -810,11 +806,12 @@ impl Trie {
         // SAFETY: the search begins in the root and goes where entries lead.
         unsafe {
             let key = self.shape().turn(key);
-            let mut entry = (*self.root(key[LIMBS - 1])).load(Ordering::Acquire);
-            let (mut depth, mut row) = (ROOT_BITS, 0);
+            let mut entry = (*self.root(&key)).load(Ordering::Acquire);
+            let (mut at, mut row) = (64 * LIMBS - ROOT_BITS as usize, 0);
             while is_node(entry) {
-                entry = self.step(entry, Self::slot(&key, depth), &mut row);
-                depth += LEVEL_BITS;
+                at -= LEVEL_BITS as usize;
+                let (next, mask, passed) = self.step(entry, (key[at / 64 % LIMBS] >> (at % 64)) as u8, row);
+                (entry, row) = ((*next).load(Ordering::Acquire) & mask, passed);
             }
             if is_leaf(entry) {
                 row = self.leaf(entry, &key, row);
@@ -825,55 +822,74 @@ impl Trie {
         }
     }
 
-    /// All keys go down level by level; what the next level needs is on its way meanwhile.
+    /// At most [`LANES`] keys go down together, level by level. A level is two rounds, because in a node that is not small
+    /// the entry is some cache lines behind the bitmap: so all that a round needs is on its way since the one before.
     #[inline(always)]
     unsafe fn find_all<const LIMBS: usize>(self, keys: &[*const u64], rows: &mut [u32]) {
+        let lanes = keys.len();
         let mut turned = [[0u64; LIMBS]; LANES];
         let mut entries = [0u32; LANES];
-        // Lanes that are at a node, and those that came to a leaf.
-        let (mut nodes, mut leaves) = ([0u8; LANES], [0u8; LANES]);
-        let (mut node_count, mut leaf_count) = (0, 0);
-        // SAFETY: as in `find`; pointers lead to keys.
+        let mut passed = [0u32; LANES];
+        // Lanes that are at a node, later those at a leaf.
+        let mut busy = [0u8; LANES];
+        let mut busy_count = 0;
+        // Where the entries are that they go to.
+        let (mut nexts, mut masks) = ([std::ptr::null::<AtomicU32>(); LANES], [0u32; LANES]);
+        // SAFETY: as in `find`; pointers lead to keys; no lane is above `lanes`, no list has more, and there are as many
+        // rows. A key has a byte for every level.
         unsafe {
             let shape = self.shape();
             for (key, turned) in keys.iter().zip(&mut turned) {
-                *turned = shape.turn(key.cast::<[u64; LIMBS]>().read());
-                prefetch(self.root(turned[LIMBS - 1]));
+                let key = key.cast::<[u64; LIMBS]>().read();
+                *turned = if shape.shift | shape.low == 0 { key } else { shape.turn(key) };
+                prefetch(self.root(turned));
             }
-            let mut sort = |lane: usize,
-                            entry: u32,
-                            row: &mut u32,
-                            entries: &mut [u32; LANES],
-                            nodes: &mut [u8; LANES],
-                            node_count: &mut usize| {
-                prefetch(if entry & BLOCK != 0 { self.block(entry) } else { self.0 });
+            for lane in 0..lanes {
+                let entry = (*self.root(&turned[lane])).load(Ordering::Acquire);
                 entries[lane] = entry;
-                nodes[*node_count] = lane as u8;
-                *node_count += usize::from(is_node(entry));
-                leaves[leaf_count] = lane as u8;
-                leaf_count += usize::from(is_leaf(entry));
-                *row = if entry & BLOCK == 0 && entry != 0 { entry } else { *row };
-            };
-            for (lane, row) in rows.iter_mut().enumerate() {
-                *row = 0;
-                let entry = (*self.root(turned[lane][LIMBS - 1])).load(Ordering::Acquire);
-                sort(lane, entry, row, &mut entries, &mut nodes, &mut node_count);
+                prefetch(if entry & BLOCK != 0 { self.block(entry) } else { self.0 });
+                *busy.get_unchecked_mut(busy_count) = lane as u8;
+                busy_count += usize::from(is_node(entry));
             }
-            let mut depth = ROOT_BITS;
-            while node_count > 0 {
-                let count = std::mem::take(&mut node_count);
-                for i in 0..count {
-                    let lane = usize::from(nodes[i]);
-                    let entry = self.step(entries[lane], Self::slot(&turned[lane], depth), &mut rows[lane]);
-                    sort(lane, entry, &mut rows[lane], &mut entries, &mut nodes, &mut node_count);
+            let bytes = turned.as_ptr().cast::<u8>();
+            let mut at = 64 * LIMBS - ROOT_BITS as usize;
+            while busy_count > 0 {
+                at -= LEVEL_BITS as usize;
+                // Which byte of a key this is in memory.
+                let byte = if cfg!(target_endian = "little") { at / 8 } else { (at / 8) ^ 7 };
+                for i in 0..busy_count {
+                    let lane = usize::from(*busy.get_unchecked(i));
+                    let slot = *bytes.add(lane * 8 * LIMBS + byte);
+                    let row = passed.get_unchecked_mut(lane);
+                    let next;
+                    (next, masks[i], *row) = self.step(*entries.get_unchecked(lane), slot, *row);
+                    prefetch(next);
+                    nexts[i] = next;
                 }
-                depth += LEVEL_BITS;
+                let mut still = 0;
+                for i in 0..busy_count {
+                    let lane = *busy.get_unchecked(i);
+                    let entry = (*nexts[i]).load(Ordering::Acquire) & masks[i];
+                    prefetch(if entry & BLOCK != 0 { self.block(entry) } else { self.0 });
+                    *entries.get_unchecked_mut(usize::from(lane)) = entry;
+                    *busy.get_unchecked_mut(still) = lane;
+                    still += usize::from(is_node(entry));
+                }
+                busy_count = still;
             }
-            for lane in &leaves[..leaf_count] {
+            for lane in 0..lanes {
+                let entry = entries[lane];
+                let row = if entry == 0 { passed[lane] } else { entry };
+                *rows.get_unchecked_mut(lane) = row & ROW;
+                *busy.get_unchecked_mut(busy_count) = lane as u8;
+                busy_count += usize::from(is_leaf(entry));
+            }
+            for lane in &busy[..busy_count] {
                 let lane = usize::from(*lane);
-                rows[lane] = self.leaf(entries[lane], &turned[lane], rows[lane]);
+                let entry = *entries.get_unchecked(lane);
+                let row = self.leaf(entry, turned.get_unchecked(lane), *passed.get_unchecked(lane));
+                *rows.get_unchecked_mut(lane) = row & ROW;
             }
-            rows.iter_mut().for_each(|row| *row &= ROW);
         }
     }
 }
@@ -926,7 +942,7 @@ mod counting {
 
     /// # Safety
     /// As [`one`], and the processor has these features.
-    #[target_feature(enable = "popcnt,bmi1,bmi2")]
+    #[target_feature(enable = "popcnt,lzcnt,bmi1,bmi2")]
     pub unsafe extern "C" fn lookup<const LIMBS: usize>(view: *const View, key: *const u64) -> u32 {
         // SAFETY: the same contract.
         unsafe { one::<LIMBS>(view, key) }
@@ -934,7 +950,7 @@ mod counting {
 
     /// # Safety
     /// As [`many`], and the processor has these features.
-    #[target_feature(enable = "popcnt,bmi1,bmi2")]
+    #[target_feature(enable = "popcnt,lzcnt,bmi1,bmi2")]
     pub unsafe extern "C" fn batch<const LIMBS: usize>(
         view: *const View,
         keys: *const *const u64,
@@ -947,7 +963,7 @@ mod counting {
 
     pub fn available() -> bool {
         use std::arch::is_x86_feature_detected as has;
-        has!("popcnt") && has!("bmi1") && has!("bmi2")
+        has!("popcnt") && has!("lzcnt") && has!("bmi1") && has!("bmi2")
     }
 }
 
