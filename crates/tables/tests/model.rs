@@ -358,6 +358,100 @@ proptest! {
     }
 }
 
+/// Routes that share all but two bytes: they meet in few nodes of a trie, cover and uncover each other.
+fn run_prefixes(seed: u64) {
+    let mut rng = Rng(seed);
+    let width = rng.pick(&[24, 32, 33, 40, 48, 63, 64, 65, 127, 128]);
+    let exact = rng.pick(&[0, 0, 3, 16, 130]);
+    let lpm = KeySpec { width, kind: MatchKind::Lpm };
+    let mut keys = vec![lpm];
+    if exact > 0 {
+        keys.insert(rng.below(2) as usize, KeySpec { width: exact, kind: MatchKind::Exact });
+    }
+    let spec = TableSpec {
+        keys,
+        actions: vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![16] }],
+        size: 400,
+        row_per_entry: rng.below(2) == 0,
+        default: Action { action: 0, data: vec![] },
+    };
+    // The bytes that differ are next to each other, at a byte of the key as a whole or nearly.
+    let high =
+        (u64::from(width) - 8 - rng.below(u64::from(width) / 8 - 1) * 8 + rng.below(2)).min(width as u64 - 8);
+    let base = (BigUint::from(rng.next()) << 64 | BigUint::from(rng.next()))
+        & ((BigUint::from(1u32) << width) - 1u32);
+    let few = 1 + rng.below(3);
+    let value = |rng: &mut Rng| {
+        let first = rng.below(1 << (2 * few)) << (8 - 2 * few);
+        let second = if rng.below(2) == 0 { rng.below(256) } else { rng.pick(&[0, 1, 128, 255]) };
+        let bits = BigUint::from(first << 8 | second) << high.saturating_sub(8);
+        (&base ^ bits) & ((BigUint::from(1u32) << width) - 1u32)
+    };
+    let (from, most) = (width - high as u32 - 8, rng.pick(&[4, 12, 40, 300]));
+    let mut table = Table::new(spec.clone());
+    let views = table.view_handle();
+    let mut model = Model::default();
+    for _ in 0..400 {
+        let at = (!model.entries.is_empty()).then(|| rng.below(model.entries.len() as u64) as usize);
+        let action = Action { action: 1, data: vec![rng.below(1 << 16).into()] };
+        match (rng.below(8), at) {
+            (0, Some(at)) => {
+                table.modify(model.entries[at].0, action.clone()).unwrap();
+                model.entries[at].1.action = action;
+            }
+            (n, Some(at)) if n < 4 || model.entries.len() >= most => {
+                let (handle, entry) = model.entries.remove(at);
+                assert_eq!(table.delete(handle).unwrap(), entry);
+            }
+            _ => {
+                let len = if rng.below(6) == 0 {
+                    rng.below(u64::from(width) + 1) as u32
+                } else {
+                    from + rng.below(17) as u32
+                };
+                let key = spec.keys.iter().map(|key| match key.kind {
+                    MatchKind::Lpm => KeyMatch::Lpm { value: value(&mut rng), prefix_len: len.min(width) },
+                    _ => KeyMatch::Exact(rng.pick(&[5u32, 5, 5, 4]).into()),
+                });
+                let entry = Entry { key: cleared(key.collect(), &spec), priority: 0, action };
+                match table.insert(entry.clone()) {
+                    Ok(handle) => model.entries.push((handle, entry)),
+                    Err(error) => assert!(matches!(error, TableError::Duplicate { .. }), "{error}"),
+                }
+            }
+        }
+        let keys: Vec<Vec<BigUint>> = (0..12)
+            .map(|_| {
+                let part = |rng: &mut Rng, key: &KeySpec| match key.kind {
+                    MatchKind::Lpm => value(rng),
+                    _ => rng.pick(&[5u32, 5, 5, 4]).into(),
+                };
+                spec.keys.iter().map(|key| part(&mut rng, key)).collect()
+            })
+            .collect();
+        let packed: Vec<Vec<u64>> = keys.iter().map(|key| pack(&spec, key)).collect();
+        let guard = pin();
+        let view = views.get(&guard);
+        let rows = view.rows_of(&packed.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        for ((key, packed), row) in keys.iter().zip(&packed).zip(rows) {
+            let expected = model.lookup(&spec, key).map_or(0, |handle| table.row_of(handle));
+            assert_eq!(row, expected, "{key:x?} in a batch");
+            assert_eq!(lookup_fast(view, packed), expected, "{key:x?}");
+        }
+    }
+    // Nothing is left of routes that are gone.
+    for (handle, _) in model.entries.drain(..) {
+        table.delete(handle).unwrap();
+    }
+    let key: Vec<BigUint> = spec.keys.iter().map(|_| BigUint::default()).collect();
+    assert_eq!(lookup_fast(views.get(&pin()), &pack(&spec, &key)), 0);
+}
+
+#[test]
+fn prefixes_that_meet_agree() {
+    (0..200).for_each(run_prefixes);
+}
+
 #[test]
 fn large_tables_agree() {
     for (seed, keys) in [

@@ -56,7 +56,7 @@ fn toggle(keys: &[(u32, MatchKind)], row_per_entry: bool) {
         for i in 0..keys.len() {
             let bit = i * width as usize;
             limbs[bit / 64] |= key << (bit % 64);
-            if bit % 64 > 0 && bit % 64 + width as usize > 64 {
+            if !bit.is_multiple_of(64) && bit % 64 + width as usize > 64 {
                 limbs[bit / 64 + 1] |= key >> (64 - bit % 64);
             }
         }

@@ -1,0 +1,274 @@
+//! The readers' side: one key, or a batch whose memory accesses overlap.
+
+use super::{
+    ABOVE, BEFORE, BITMAP, BLOCK, ENTRIES, LEAF_KEYS, LENS, LEVEL_BITS, ROOT, ROOT_BITS, ROW, ROWS, Shape,
+    is_leaf, is_node, start_of,
+};
+use crate::view::{Lookups, View};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Keys that are searched together.
+const LANES: usize = 32;
+
+/// What readers have: the beginning of the memory.
+#[derive(Clone, Copy)]
+struct Trie(*const AtomicU32);
+
+#[inline(always)]
+fn prefetch(at: *const AtomicU32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing; any address will do.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// Safety, of all functions: the trie is that of a guarded view, and entries come from it.
+impl Trie {
+    #[inline(always)]
+    unsafe fn shape(self) -> Shape {
+        // SAFETY: the memory begins with the shape.
+        let half = |i: usize| unsafe { (*self.0.add(i)).load(Ordering::Relaxed) };
+        Shape { shift: half(0), low: half(1), bits: half(2) }
+    }
+
+    #[inline(always)]
+    fn root<const LIMBS: usize>(self, key: &[u64; LIMBS]) -> *const AtomicU32 {
+        self.0.wrapping_add(ROOT + (key[LIMBS - 1] >> (64 - ROOT_BITS)) as usize)
+    }
+
+    #[inline(always)]
+    fn block(self, entry: u32) -> *const AtomicU32 {
+        self.0.wrapping_add(start_of(entry))
+    }
+
+    /// In a node: where the entry of a slot is, with a mask that is 0 if the slot has none; and the row that is passed,
+    /// `row` if none is.
+    #[inline(always)]
+    unsafe fn step(self, node: u32, slot: u8, row: u32) -> (*const AtomicU32, u32, u32) {
+        let node = self.block(node);
+        // SAFETY: a node has its bitmap and an entry for each bit of it. What is read as bytes and words never changes
+        // while readers may see it. If no slot so far has an entry, the half before the first is named, of the bitmap.
+        unsafe {
+            let above = (*node.add(ABOVE)).load(Ordering::Acquire);
+            let word = usize::from(slot / 64);
+            // The slots of this word up to the one wanted, which is the highest bit.
+            let upto = node.add(BITMAP).cast::<u64>().add(word).read() << (!slot % 64);
+            let before = node.add(BEFORE).cast::<u8>().add(word).read();
+            let number = usize::from(before) + upto.count_ones() as usize;
+            let entry = node.add(ENTRIES - 1 + number);
+            (entry, (upto as i64 >> 63) as u32, if above == 0 { row } else { above })
+        }
+    }
+
+    /// The row of a key that leads to this leaf; `row` is what was passed on the way.
+    #[inline(always)]
+    unsafe fn leaf<const LIMBS: usize>(self, leaf: u32, key: &[u64; LIMBS], row: u32) -> u32 {
+        let leaf = self.block(leaf);
+        // SAFETY: a leaf has one route or two. What is read as words never changes while readers may see it.
+        unsafe {
+            let half = |i: usize| (*leaf.add(i)).load(Ordering::Acquire);
+            let (above, lens) = (half(ABOVE), half(LENS));
+            // Bits in which key and route agree from the first on.
+            let agreeing = |i: usize| {
+                let limbs = leaf.add(LEAF_KEYS + 2 * LIMBS * i).cast::<u64>();
+                (0..LIMBS).fold(0, |rest, j| match (key[j] ^ limbs.add(j).read()).leading_zeros() {
+                    64 => 64 + rest,
+                    bits => bits,
+                })
+            };
+            let two = lens >> 16 != 0;
+            // If there is one route only, it is compared twice: that is cheaper than a branch nobody can foresee.
+            let second = if two { lens >> 16 } else { lens };
+            let row = if above == 0 { row } else { above };
+            let row = if agreeing(usize::from(two)) >= second { half(ROWS + usize::from(two)) } else { row };
+            if agreeing(0) >= lens & 0xffff { half(ROWS) } else { row }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn find<const LIMBS: usize>(self, key: [u64; LIMBS]) -> u32 {
+        // SAFETY: the search begins in the root and goes where entries lead.
+        unsafe {
+            let key = self.shape().turn(key);
+            let mut entry = (*self.root(&key)).load(Ordering::Acquire);
+            let (mut at, mut row) = (64 * LIMBS - ROOT_BITS as usize, 0);
+            while is_node(entry) {
+                at -= LEVEL_BITS as usize;
+                let (next, mask, passed) = self.step(entry, (key[at / 64 % LIMBS] >> (at % 64)) as u8, row);
+                (entry, row) = ((*next).load(Ordering::Acquire) & mask, passed);
+            }
+            if is_leaf(entry) {
+                row = self.leaf(entry, &key, row);
+            } else if entry != 0 {
+                row = entry;
+            }
+            row & ROW
+        }
+    }
+
+    /// At most [`LANES`] keys go down together, level by level. A level is two rounds, because in a node that is not small
+    /// the entry is some cache lines behind the bitmap: so all that a round needs is on its way since the one before.
+    #[inline(always)]
+    unsafe fn find_all<const LIMBS: usize>(self, keys: &[*const u64], rows: &mut [u32]) {
+        let lanes = keys.len();
+        let mut turned = [[0u64; LIMBS]; LANES];
+        let mut entries = [0u32; LANES];
+        let mut passed = [0u32; LANES];
+        // Lanes that are at a node, later those at a leaf.
+        let mut busy = [0u8; LANES];
+        let mut busy_count = 0;
+        // Where the entries are that they go to.
+        let (mut nexts, mut masks) = ([std::ptr::null::<AtomicU32>(); LANES], [0u32; LANES]);
+        // SAFETY: as in `find`; pointers lead to keys; no lane is above `lanes`, no list has more, and there are as many
+        // rows. A key has a byte for every level.
+        unsafe {
+            let shape = self.shape();
+            for (key, turned) in keys.iter().zip(&mut turned) {
+                let key = key.cast::<[u64; LIMBS]>().read();
+                *turned = if shape.shift | shape.low == 0 { key } else { shape.turn(key) };
+                prefetch(self.root(turned));
+            }
+            for lane in 0..lanes {
+                let entry = (*self.root(&turned[lane])).load(Ordering::Acquire);
+                entries[lane] = entry;
+                prefetch(if entry & BLOCK != 0 { self.block(entry) } else { self.0 });
+                *busy.get_unchecked_mut(busy_count) = lane as u8;
+                busy_count += usize::from(is_node(entry));
+            }
+            let bytes = turned.as_ptr().cast::<u8>();
+            let mut at = 64 * LIMBS - ROOT_BITS as usize;
+            while busy_count > 0 {
+                at -= LEVEL_BITS as usize;
+                // Which byte of a key this is in memory.
+                let byte = if cfg!(target_endian = "little") { at / 8 } else { (at / 8) ^ 7 };
+                for i in 0..busy_count {
+                    let lane = usize::from(*busy.get_unchecked(i));
+                    let slot = *bytes.add(lane * 8 * LIMBS + byte);
+                    let row = passed.get_unchecked_mut(lane);
+                    let next;
+                    (next, masks[i], *row) = self.step(*entries.get_unchecked(lane), slot, *row);
+                    prefetch(next);
+                    nexts[i] = next;
+                }
+                let mut still = 0;
+                for i in 0..busy_count {
+                    let lane = *busy.get_unchecked(i);
+                    let entry = (*nexts[i]).load(Ordering::Acquire) & masks[i];
+                    prefetch(if entry & BLOCK != 0 { self.block(entry) } else { self.0 });
+                    *entries.get_unchecked_mut(usize::from(lane)) = entry;
+                    *busy.get_unchecked_mut(still) = lane;
+                    still += usize::from(is_node(entry));
+                }
+                busy_count = still;
+            }
+            for lane in 0..lanes {
+                let entry = entries[lane];
+                let row = if entry == 0 { passed[lane] } else { entry };
+                *rows.get_unchecked_mut(lane) = row & ROW;
+                *busy.get_unchecked_mut(busy_count) = lane as u8;
+                busy_count += usize::from(is_leaf(entry));
+            }
+            for lane in &busy[..busy_count] {
+                let lane = usize::from(*lane);
+                let entry = *entries.get_unchecked(lane);
+                let row = self.leaf(entry, turned.get_unchecked(lane), *passed.get_unchecked(lane));
+                *rows.get_unchecked_mut(lane) = row & ROW;
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The contract of [`View::lookup`], for a view of such a table with keys of `LIMBS` limbs.
+#[inline(always)]
+unsafe fn one<const LIMBS: usize>(view: *const View, key: *const u64) -> u32 {
+    // SAFETY: as the caller promises.
+    unsafe { Trie((*view).base.cast()).find::<LIMBS>(key.cast::<[u64; LIMBS]>().read()) }
+}
+
+/// # Safety
+/// The contract of [`View::lookup_batch`], for a view of such a table with keys of `LIMBS` limbs.
+#[inline(always)]
+unsafe fn many<const LIMBS: usize>(view: *const View, keys: *const *const u64, rows: *mut u32, count: usize) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let keys = std::slice::from_raw_parts(keys, count);
+        let rows = std::slice::from_raw_parts_mut(rows, count);
+        for (keys, rows) in keys.chunks(LANES).zip(rows.chunks_mut(LANES)) {
+            Trie((*view).base.cast()).find_all::<LIMBS>(keys, rows);
+        }
+    }
+}
+
+/// # Safety
+/// As [`one`].
+unsafe extern "C" fn lookup<const LIMBS: usize>(view: *const View, key: *const u64) -> u32 {
+    // SAFETY: the same contract.
+    unsafe { one::<LIMBS>(view, key) }
+}
+
+/// # Safety
+/// As [`many`].
+unsafe extern "C" fn batch<const LIMBS: usize>(
+    view: *const View,
+    keys: *const *const u64,
+    rows: *mut u32,
+    count: usize,
+) {
+    // SAFETY: the same contract.
+    unsafe { many::<LIMBS>(view, keys, rows, count) }
+}
+
+/// The same where the processor counts bits in one instruction, as nearly all do.
+#[cfg(target_arch = "x86_64")]
+mod counting {
+    use super::{View, many, one};
+
+    /// # Safety
+    /// As [`one`], and the processor has these features.
+    #[target_feature(enable = "popcnt,lzcnt,bmi1,bmi2")]
+    pub unsafe extern "C" fn lookup<const LIMBS: usize>(view: *const View, key: *const u64) -> u32 {
+        // SAFETY: the same contract.
+        unsafe { one::<LIMBS>(view, key) }
+    }
+
+    /// # Safety
+    /// As [`many`], and the processor has these features.
+    #[target_feature(enable = "popcnt,lzcnt,bmi1,bmi2")]
+    pub unsafe extern "C" fn batch<const LIMBS: usize>(
+        view: *const View,
+        keys: *const *const u64,
+        rows: *mut u32,
+        count: usize,
+    ) {
+        // SAFETY: the same contract.
+        unsafe { many::<LIMBS>(view, keys, rows, count) }
+    }
+
+    pub fn available() -> bool {
+        use std::arch::is_x86_feature_detected as has;
+        has!("popcnt") && has!("lzcnt") && has!("bmi1") && has!("bmi2")
+    }
+}
+
+/// The functions for keys of so many limbs.
+pub(super) fn lookups_of(limbs: usize) -> Lookups {
+    #[cfg(target_arch = "x86_64")]
+    if counting::available() {
+        return match limbs {
+            1 => (counting::lookup::<1>, counting::batch::<1>),
+            2 => (counting::lookup::<2>, counting::batch::<2>),
+            3 => (counting::lookup::<3>, counting::batch::<3>),
+            _ => (counting::lookup::<4>, counting::batch::<4>),
+        };
+    }
+    match limbs {
+        1 => (lookup::<1>, batch::<1>),
+        2 => (lookup::<2>, batch::<2>),
+        3 => (lookup::<3>, batch::<3>),
+        _ => (lookup::<4>, batch::<4>),
+    }
+}
