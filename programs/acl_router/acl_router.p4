@@ -234,7 +234,7 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
         actions = { permit; deny; }
         default_action = permit();
         counters = acl_v4_counter;
-        size = 4096;
+        size = 131072;
     }
 
     table acl_v6 {
@@ -248,7 +248,7 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
         actions = { permit; deny; }
         default_action = permit();
         counters = acl_v6_counter;
-        size = 4096;
+        size = 131072;
     }
 
     // ---- routing ----

@@ -109,7 +109,7 @@ pub(crate) struct Pool {
 }
 
 /// Numbers retired together.
-const RETIRED_TOGETHER: usize = 64;
+pub(crate) const RETIRED_TOGETHER: usize = 64;
 
 impl Pool {
     /// Numbers from `first` to `end - 1`.

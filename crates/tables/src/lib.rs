@@ -10,9 +10,9 @@
 //! never a mix. What readers may still be looking at is reused only after they all have passed a quiet point: they [`pin`]
 //! while they use a view.
 
+mod classifier;
 mod error;
 mod explain;
-mod generic;
 mod grace;
 mod index;
 mod key;

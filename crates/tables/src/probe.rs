@@ -90,12 +90,6 @@ impl Probe {
         unreachable!("half of the slots are empty")
     }
 
-    /// The value of a key, if it has one.
-    pub fn get(&self, key: &[u64]) -> Option<u32> {
-        let value = self.value(self.search(key).0);
-        (value != EMPTY && value != DELETED).then_some(value)
-    }
-
     /// Gives a key a value. True if the memory is another now.
     pub fn set(&mut self, key: &[u64], value: u32) -> bool {
         debug_assert!(value != EMPTY && value != DELETED);

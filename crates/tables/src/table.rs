@@ -1,6 +1,6 @@
 //! What the control plane works with.
 
-use crate::generic::{Generic, Place};
+use crate::classifier::Classifier;
 use crate::grace::Returns;
 use crate::index::{Index, packed, rank};
 use crate::key::{self, KeyLayout};
@@ -71,7 +71,8 @@ struct Stored {
     entry: Entry,
     rank: (u32, u64),
     row: u32,
-    place: Place,
+    /// Its number in the classifier, if there is one.
+    rule: u32,
 }
 
 /// The structure that packets use.
@@ -81,7 +82,7 @@ enum Finder {
     Hash(Probe),
     Lpm32(Box<Lpm32>),
     Lpm(Box<Lpm>),
-    Generic(Box<Generic>),
+    Classifier(Box<Classifier>),
 }
 
 /// An action that is one of these.
@@ -121,12 +122,12 @@ impl Finder {
                 Finder::Lpm32(Box::new(Lpm32::new(spec.keys[0].width, spec.size.min(SLOTS_MAX))))
             }
             Structure::Generic if lpm::serves(spec) => Finder::Lpm(Box::new(Lpm::new(spec, layout))),
-            Structure::Generic => Finder::Generic(Box::new(Generic::new(spec, layout))),
+            Structure::Generic => Finder::Classifier(Box::new(Classifier::new(spec, layout))),
         }
     }
 
     fn parts(&self) -> Parts {
-        let mut parts = Parts { base: None, aux: None, hash: (0, 0, 0), snapshot: None, lookups: None };
+        let mut parts = Parts { base: None, aux: None, hash: (0, 0, 0), searcher: None, lookups: None };
         match self {
             Finder::Keyless => {}
             Finder::Direct(region) => parts.base = Some(Arc::clone(region)),
@@ -142,20 +143,24 @@ impl Finder {
                 parts.base = Some(Arc::clone(&lpm.memory));
                 parts.lookups = Some(lpm.lookups());
             }
-            Finder::Generic(generic) => parts.snapshot = Some(generic.snapshot()),
+            Finder::Classifier(classifier) => {
+                let searcher = classifier.searcher();
+                parts.lookups = Some(searcher.lookups());
+                parts.searcher = Some(searcher);
+            }
         }
         parts
     }
 
-    /// True if readers need a new view.
+    /// The number of the rule in the classifier; true if readers need a new view.
     fn insert(
         &mut self,
         layout: &KeyLayout,
         key: &[KeyMatch],
         rank: (u32, u64),
         row: u32,
-    ) -> Result<(Place, bool), TableError> {
-        let mut place = Place::default();
+    ) -> Result<(u32, bool), TableError> {
+        let mut rule = 0;
         let stale = match self {
             Finder::Keyless => unreachable!("a table without key takes no entries"),
             Finder::Direct(region) => {
@@ -165,16 +170,16 @@ impl Finder {
             Finder::Hash(probe) => probe.set(&packed(layout, key), row),
             Finder::Lpm32(lpm) => lpm.insert(route(layout.fields[0].width, &key[0]), row)?,
             Finder::Lpm(lpm) => lpm.insert(lpm.route(layout, key), row),
-            Finder::Generic(generic) => {
+            Finder::Classifier(classifier) => {
                 let stale;
-                (place, stale) = generic.insert(layout, key, rank, row)?;
+                (rule, stale) = classifier.insert(layout, key, rank, row)?;
                 stale
             }
         };
-        Ok((place, stale))
+        Ok((rule, stale))
     }
 
-    fn modify(&mut self, layout: &KeyLayout, key: &[KeyMatch], place: Place, row: u32) {
+    fn modify(&mut self, layout: &KeyLayout, key: &[KeyMatch], rule: u32, row: u32) {
         match self {
             Finder::Keyless => unreachable!("a table without key has no entries"),
             Finder::Direct(region) => {
@@ -186,7 +191,7 @@ impl Finder {
             }
             Finder::Lpm32(lpm) => lpm.modify(route(layout.fields[0].width, &key[0]), row),
             Finder::Lpm(lpm) => lpm.modify(lpm.route(layout, key), row),
-            Finder::Generic(generic) => generic.modify(place, row),
+            Finder::Classifier(classifier) => classifier.modify(rule, row),
         }
     }
 }
@@ -380,7 +385,7 @@ impl Table {
         }
         let row = self.take_row(&entry.action, Some(slot), None, empty_allowed)?;
         let rank = rank(&self.spec, &entry, self.sequence);
-        let (place, stale) = match self.finder.insert(&self.layout, &entry.key, rank, row) {
+        let (rule, stale) = match self.finder.insert(&self.layout, &entry.key, rank, row) {
             Ok(done) => done,
             Err(error) => {
                 self.release(&entry.action, row);
@@ -398,7 +403,7 @@ impl Table {
             self.slots.push(Slot { generation: 0, stored: None });
         }
         self.free_slots.remove(&slot);
-        self.slots[slot as usize].stored = Some(Stored { entry, rank, row, place });
+        self.slots[slot as usize].stored = Some(Stored { entry, rank, row, rule });
         Ok(self.handle(slot))
     }
 
@@ -408,7 +413,7 @@ impl Table {
         let now = self.stored(slot).row;
         let row = self.take_row(&action, Some(slot), Some(now), false)?;
         let stored = self.slots[slot as usize].stored.as_mut().expect("checked by slot_of");
-        self.finder.modify(&self.layout, &stored.entry.key, stored.place, row);
+        self.finder.modify(&self.layout, &stored.entry.key, stored.rule, row);
         stored.row = row;
         let old = std::mem::replace(&mut stored.entry.action, action);
         self.release(&old, now);
@@ -442,7 +447,10 @@ impl Table {
                 false
             }
             Finder::Lpm(lpm) => lpm.delete(lpm.route(&self.layout, key)),
-            Finder::Generic(generic) => generic.delete(stored.place),
+            Finder::Classifier(classifier) => {
+                classifier.delete(stored.rule);
+                false
+            }
         };
         if stale {
             self.new_view();
@@ -566,7 +574,7 @@ impl Table {
             Finder::Hash(probe) => probe.region.committed_bytes(),
             Finder::Lpm32(lpm) => lpm.committed_bytes(),
             Finder::Lpm(lpm) => lpm.committed_bytes(),
-            Finder::Generic(generic) => generic.committed_bytes(),
+            Finder::Classifier(classifier) => classifier.committed_bytes(),
         };
         self.len * entry + finder + self.rows.region().committed_bytes()
     }

@@ -1,7 +1,7 @@
 //! What readers see of a table.
 #![allow(unsafe_code)]
 
-use crate::generic::{Snapshot, lookup_of};
+use crate::classifier::Searcher;
 use crate::grace::Returns;
 use crate::key::{Order, order_of};
 use crate::lpm32::GROUP;
@@ -120,7 +120,7 @@ struct Keep {
     rows: Arc<Region>,
     base: Option<Arc<Region>>,
     aux: Option<Arc<Region>>,
-    _snapshot: Option<Box<Snapshot>>,
+    _searcher: Option<Box<Searcher>>,
     _profile: Option<Arc<Shared>>,
 }
 
@@ -140,7 +140,7 @@ pub(crate) struct Parts {
     pub base: Option<Arc<Region>>,
     pub aux: Option<Arc<Region>>,
     pub hash: (u64, u64, u64),
-    pub snapshot: Option<Snapshot>,
+    pub searcher: Option<Searcher>,
     /// Those of a structure that has its own.
     pub lookups: Option<Lookups>,
 }
@@ -157,14 +157,13 @@ impl View {
     ) -> View {
         let start =
             |region: &Option<Arc<Region>>| region.as_ref().map_or(ptr::null(), |region| region.start());
-        let snapshot = parts.snapshot.map(Box::new);
+        let searcher = parts.searcher.map(Box::new);
         let structure = structure_of(spec);
         let (mask, shift, seed) = parts.hash;
-        let one = if structure == Structure::Generic { lookup_of(key_limbs) } else { lookup_plain };
-        let (lookup, lookup_batch) = parts.lookups.unwrap_or((one, lookup_one_by_one));
+        let (lookup, lookup_batch) = parts.lookups.unwrap_or((lookup_plain, lookup_one_by_one));
         View {
             rows: rows.start().cast(),
-            base: snapshot.as_ref().map_or(start(&parts.base), |s| ptr::from_ref(&**s).cast()),
+            base: searcher.as_ref().map_or(start(&parts.base), |s| ptr::from_ref(&**s).cast()),
             aux: start(&parts.aux),
             mask,
             shift,
@@ -184,7 +183,7 @@ impl View {
                 rows: Arc::clone(rows),
                 base: parts.base,
                 aux: parts.aux,
-                _snapshot: snapshot,
+                _searcher: searcher,
                 _profile: profile.cloned(),
             },
         }

@@ -506,3 +506,97 @@ fn large_tables_agree() {
         assert!(table.memory_bytes() > 0);
     }
 }
+
+/// A table of rules with random actions that `lookup` and `lookup_fast` agree on, while some of them go.
+fn check_rules(
+    keys: &[(u32, MatchKind)],
+    rules: impl Iterator<Item = (Vec<KeyMatch>, u32)>,
+    lookups: u64,
+) -> Table {
+    let mut rng = Rng(lookups);
+    let spec = TableSpec {
+        keys: keys.iter().map(|(width, kind)| KeySpec { width: *width, kind: *kind }).collect(),
+        actions: vec![ActionSpec { param_widths: vec![16] }],
+        size: 10_000,
+        row_per_entry: true,
+        default: Action { action: 0, data: vec![0u32.into()] },
+    };
+    let mut table = Table::new(spec.clone());
+    let views = table.view_handle();
+    let mut handles = Vec::new();
+    for (key, priority) in rules {
+        let action = Action { action: 0, data: vec![rng.below(1 << 16).into()] };
+        handles.extend(table.insert(Entry { key, priority, action }));
+        if rng.below(4) == 0 {
+            let at = rng.below(handles.len() as u64) as usize;
+            table.delete(handles.swap_remove(at)).unwrap();
+        }
+    }
+    let model = Model { entries: table.entries().map(|(h, e)| (h, e.clone())).collect() };
+    for _ in 0..lookups {
+        let key = probe(&mut rng, &spec, &model);
+        let found = table.lookup(&key).map_or(0, |h| table.row_of(h));
+        let packed = pack(&spec, &key);
+        let guard = pin();
+        assert_eq!(views.get(&guard).rows_of(&[&packed, &packed]), [found; 2], "{key:x?}");
+    }
+    table
+}
+
+fn range(lo: u64, hi: u64) -> KeyMatch {
+    KeyMatch::Range { lo: lo.into(), hi: hi.into() }
+}
+
+#[test]
+fn access_lists_agree() {
+    use MatchKind::{Range, Ternary};
+    let mut rng = Rng(5);
+    let mut networks = vec![(0u64, 0u32)];
+    for _ in 0..400 {
+        let (value, len) = networks[rng.below(networks.len() as u64) as usize];
+        let longer = (len + 1 + rng.below(12) as u32).min(32);
+        let mask = prefix(longer) & !prefix(len);
+        networks.push((value | rng.next() & mask, longer));
+    }
+    fn prefix(len: u32) -> u64 {
+        0xffff_ffff << (32 - len) & 0xffff_ffff
+    }
+    let keys = [(32, Ternary), (32, Ternary), (8, Ternary), (16, Range), (16, Range)];
+    let rules = (0..4000).map(|i| {
+        let mut address = || {
+            let (value, len) = rng.pick(&networks);
+            KeyMatch::Ternary { value: value.into(), mask: prefix(len).into() }
+        };
+        let (source, destination) = (address(), address());
+        let port = rng.below(3000);
+        let ports = [range(0, 65535), range(port, port), range(1024, 65535), range(port, port + 200)];
+        let protocol = rng.pick(&[(0u32, 0u32), (6, 255), (17, 255)]);
+        let protocol = KeyMatch::Ternary { value: protocol.0.into(), mask: protocol.1.into() };
+        let (sport, dport) = (&ports[rng.below(4) as usize], &ports[rng.below(4) as usize]);
+        (vec![source, destination, protocol, sport.clone(), dport.clone()], i / 2)
+    });
+    check_rules(&keys, rules, 3000);
+}
+
+/// Rules that no structure parts well: time and memory stay in bounds.
+#[test]
+fn hostile_rules_agree() {
+    use MatchKind::{Range, Ternary};
+    let mut rng = Rng(6);
+    let two_ranges = [(16, Range), (16, Range)];
+    let nested = (0..4000).map(|i| (vec![range(i, 65535 - i), range(4000 - i, 61000 + i)], (i % 7) as u32));
+    let same = (0..4000).map(|i| (vec![range(0, 65535), range(5, 70)], 4000 - i));
+    let masks = (0..4000).map(|i| {
+        let (value, mask) = (BigUint::from(rng.next()), BigUint::from(rng.next() & rng.next()));
+        (vec![KeyMatch::Ternary { value: value & &mask, mask }], i)
+    });
+    let tables = [
+        check_rules(&two_ranges, nested, 500),
+        check_rules(&two_ranges, same, 500),
+        check_rules(&[(64, Ternary)], masks, 500),
+    ];
+    for table in tables {
+        let each = table.memory_bytes() / table.len();
+        assert!(each < 4000, "{each} bytes for each entry");
+    }
+}

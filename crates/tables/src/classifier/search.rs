@@ -1,0 +1,271 @@
+//! How readers search the tree.
+
+use super::dims::{DIMS_MAX, Dims};
+use super::{
+    BLOCK_HEAD, CHILDREN, DEPTH_MAX, DIMS, IDS, LANES, LEAF, LIVE, NODE, REST, ROOTS, ROW, RULE, Ref,
+    SEQUENCE, Scale,
+};
+use crate::memory::Region;
+use crate::view::{Lookups, View};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What readers search.
+pub(crate) struct Searcher {
+    pub(super) dims: Arc<Dims>,
+    pub(super) rules: Arc<Region>,
+    pub(super) rule_words: usize,
+    pub(super) memory: Arc<Region>,
+    pub(super) block_words: usize,
+    pub(super) scale: Scale,
+}
+
+/// The best match so far.
+struct Best {
+    rank: (u32, u64),
+    row: u32,
+}
+
+impl Searcher {
+    pub fn lookups(&self) -> Lookups {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            return match self.dims.list.len() {
+                5 => (lookup_avx2::<5>, lookup_batch_avx2::<5>),
+                _ => (lookup_avx2::<0>, lookup_batch_avx2::<0>),
+            };
+        }
+        (lookup_plain, lookup_batch_plain)
+    }
+
+    /// The row of the best rule that matches, 0 if none does. `N` is the number of dimensions, or 0 if only `self` knows it;
+    /// `WIDE` says that there is AVX2.
+    #[inline(always)]
+    fn find<const WIDE: bool, const N: usize>(&self, key: &[u64]) -> u32 {
+        let mut all = [0; DIMS_MAX];
+        let count = if N == 0 { self.dims.list.len() } else { N };
+        self.dims.of_key(key, &mut all[..count]);
+        let values = &all[..count];
+        let words = self.memory.words();
+        let mut best = Best { rank: (u32::MAX, u64::MAX), row: 0 };
+        let mut rests = [Ref::NONE; DEPTH_MAX + 8];
+        rests[0] = Ref(words[ROOTS[1]].load(Ordering::Acquire));
+        let mut waiting = 1;
+        let mut at = Ref(words[ROOTS[0]].load(Ordering::Acquire));
+        loop {
+            if at != Ref::NONE && at.best() <= self.scale.of(best.rank.0) {
+                match at.kind() {
+                    NODE => {
+                        let child = all[at.dim()] >> at.shift() & ((1 << at.bits()) - 1);
+                        let node = &words[at.at()..];
+                        let rest = Ref(node[REST].load(Ordering::Acquire));
+                        rests[waiting] = rest;
+                        waiting += usize::from(rest != Ref::NONE);
+                        at = Ref(node[CHILDREN + child as usize].load(Ordering::Acquire));
+                        continue;
+                    }
+                    LEAF => self.search_leaf::<WIDE>(at, values, key, &mut best),
+                    _ => {
+                        debug_assert_eq!(at.kind(), RULE);
+                        self.try_rule(at.at() as u32, values, key, &mut best);
+                    }
+                }
+            }
+            if waiting == 0 {
+                return best.row;
+            }
+            waiting -= 1;
+            at = rests[waiting];
+        }
+    }
+
+    #[inline(always)]
+    fn search_leaf<const WIDE: bool>(&self, leaf: Ref, values: &[u32], key: &[u64], best: &mut Best) {
+        for block in 0..leaf.blocks() {
+            let block = &self.memory.words()[leaf.at() + block * self.block_words..][..self.block_words];
+            // SAFETY: spans are not written any more once readers can find the block, and have so many halves.
+            let spans = unsafe {
+                std::slice::from_raw_parts(
+                    block[BLOCK_HEAD..].as_ptr().cast::<[u32; LANES]>(),
+                    2 * values.len(),
+                )
+            };
+            let ternary = self.dims.ternary.min(values.len());
+            // SAFETY: `WIDE` says that there is AVX2.
+            let equal = unsafe {
+                if WIDE { compare_avx2(spans, values, ternary) } else { compare(spans, values, ternary) }
+            };
+            let mut equal = equal & block[LIVE].load(Ordering::Acquire) as u32;
+            while equal != 0 {
+                let lane = equal.trailing_zeros() as usize;
+                let rule = (block[IDS + lane / 2].load(Ordering::Relaxed) >> (32 * (lane % 2))) as u32;
+                // Better ones come first.
+                if self.rank_if_matching(rule, key, best) {
+                    return;
+                }
+                equal &= equal - 1;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn try_rule(&self, rule: u32, values: &[u32], key: &[u64], best: &mut Best) {
+        let words = &self.rules.words()[rule as usize * self.rule_words..][..self.rule_words];
+        let mut differs = false;
+        for (dim, value) in values.iter().enumerate() {
+            let span = words[DIMS + dim].load(Ordering::Relaxed);
+            let (low, high) = (span as u32, (span >> 32) as u32);
+            differs |=
+                if dim < self.dims.ternary { value & high != low } else { value.wrapping_sub(low) > high };
+        }
+        if !differs {
+            self.rank_if_matching(rule, key, best);
+        }
+    }
+
+    /// A rule whose dimensions match. True if the rule does.
+    #[inline(always)]
+    fn rank_if_matching(&self, rule: u32, key: &[u64], best: &mut Best) -> bool {
+        let words = &self.rules.words()[rule as usize * self.rule_words..][..self.rule_words];
+        if !self.dims.exact {
+            let limbs = &words[DIMS + self.dims.list.len()..];
+            let low = |i: usize| limbs[i].load(Ordering::Relaxed);
+            let high = |i: usize| limbs[self.dims.limbs + i].load(Ordering::Relaxed);
+            if !self.dims.matches(key, low, high) {
+                return false;
+            }
+        }
+        let head = words[ROW].load(Ordering::Acquire);
+        let rank = ((head >> 32) as u32, words[SEQUENCE].load(Ordering::Relaxed));
+        if rank < best.rank {
+            *best = Best { rank, row: head as u32 };
+        }
+        true
+    }
+}
+
+/// The lanes whose rules match, a bit each.
+#[inline(always)]
+fn compare(spans: &[[u32; LANES]], values: &[u32], ternary: usize) -> u32 {
+    let mut differs = [0u32; LANES];
+    for (dim, (value, span)) in values.iter().zip(spans.chunks_exact(2)).enumerate() {
+        for lane in 0..LANES {
+            let (low, high) = (span[0][lane], span[1][lane]);
+            differs[lane] |=
+                if dim < ternary { value & high ^ low } else { u32::from(value.wrapping_sub(low) > high) };
+        }
+    }
+    (0..LANES).fold(0, |equal, lane| equal | u32::from(differs[lane] == 0) << lane)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline]
+fn compare_avx2(spans: &[[u32; LANES]], values: &[u32], ternary: usize) -> u32 {
+    use std::arch::x86_64::*;
+    // SAFETY: an array of eight halves has 32 bytes.
+    let load = |lanes: &[u32; LANES]| unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) };
+    let mut equal = _mm256_set1_epi32(-1);
+    for (dim, (value, span)) in values.iter().zip(spans.chunks_exact(2)).enumerate() {
+        let (value, low, high) = (_mm256_set1_epi32(*value as i32), load(&span[0]), load(&span[1]));
+        let this = if dim < ternary {
+            _mm256_cmpeq_epi32(_mm256_and_si256(value, high), low)
+        } else {
+            // At most, without signs.
+            let more = _mm256_sub_epi32(value, low);
+            _mm256_cmpeq_epi32(_mm256_min_epu32(more, high), more)
+        };
+        equal = _mm256_and_si256(equal, this);
+    }
+    _mm256_movemask_ps(_mm256_castsi256_ps(equal)) as u32
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn compare_avx2(spans: &[[u32; LANES]], values: &[u32], ternary: usize) -> u32 {
+    compare(spans, values, ternary)
+}
+
+/// # Safety
+/// `view` is a view of a table with a classifier, `key` points to its limbs.
+#[inline(always)]
+unsafe fn lookup<const WIDE: bool, const N: usize>(view: *const View, key: *const u64) -> u32 {
+    // SAFETY: as the caller promises; such a view keeps its searcher, to which `base` points.
+    unsafe {
+        let searcher = &*(*view).base.cast::<Searcher>();
+        searcher.find::<WIDE, N>(std::slice::from_raw_parts(key, searcher.dims.limbs))
+    }
+}
+
+/// # Safety
+/// As [`lookup`], for so many keys, and room for as many rows.
+#[inline(always)]
+unsafe fn lookup_batch<const WIDE: bool, const N: usize>(
+    view: *const View,
+    keys: *const *const u64,
+    rows: *mut u32,
+    count: usize,
+) {
+    for i in 0..count {
+        // SAFETY: as the caller promises.
+        unsafe { *rows.add(i) = lookup::<WIDE, N>(view, *keys.add(i)) };
+    }
+}
+
+unsafe extern "C" fn lookup_plain(view: *const View, key: *const u64) -> u32 {
+    // SAFETY: the contract of `View::lookup`.
+    unsafe { lookup::<false, 0>(view, key) }
+}
+
+unsafe extern "C" fn lookup_batch_plain(
+    view: *const View,
+    keys: *const *const u64,
+    rows: *mut u32,
+    count: usize,
+) {
+    // SAFETY: the contract of `View::lookup_batch`.
+    unsafe { lookup_batch::<false, 0>(view, keys, rows, count) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe extern "C" fn lookup_avx2<const N: usize>(view: *const View, key: *const u64) -> u32 {
+    // SAFETY: the contract of `View::lookup`.
+    unsafe { lookup::<true, N>(view, key) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe extern "C" fn lookup_batch_avx2<const N: usize>(
+    view: *const View,
+    keys: *const *const u64,
+    rows: *mut u32,
+    count: usize,
+) {
+    // SAFETY: the contract of `View::lookup_batch`.
+    unsafe { lookup_batch::<true, N>(view, keys, rows, count) }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comparisons_agree() {
+        if !std::arch::is_x86_feature_detected!("avx2") {
+            return;
+        }
+        let numbers = [0, 1, 5, 0x7fff_ffff, 0x8000_0000, 0xffff_fffe, u32::MAX];
+        let lanes = |step: usize| std::array::from_fn(|lane| numbers[lane * step % 7]);
+        for value in numbers {
+            for ternary in 0..=2 {
+                for step in 0..49 {
+                    let spans = [lanes(step % 7), lanes(step / 7), lanes(1), [u32::MAX; LANES]];
+                    let values = [value, value ^ 1];
+                    // SAFETY: there is AVX2.
+                    let wide = unsafe { compare_avx2(&spans, &values, ternary) };
+                    assert_eq!(compare(&spans, &values, ternary), wide, "{spans:x?} {values:x?} {ternary}");
+                }
+            }
+        }
+    }
+}
