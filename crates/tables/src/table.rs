@@ -144,9 +144,8 @@ impl Finder {
                 parts.lookups = Some(lpm.lookups());
             }
             Finder::Classifier(classifier) => {
-                let searcher = classifier.searcher();
-                parts.lookups = Some(searcher.lookups());
-                parts.searcher = Some(searcher);
+                let (searcher, lookups) = classifier.searcher();
+                (parts.searcher, parts.lookups) = (Some(searcher), Some(lookups));
             }
         }
         parts

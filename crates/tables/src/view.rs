@@ -258,7 +258,7 @@ unsafe extern "C" fn lookup_plain(view: *const View, key: *const u64) -> u32 {
     }
 }
 
-unsafe extern "C" fn lookup_one_by_one(
+pub(crate) unsafe extern "C" fn lookup_one_by_one(
     view: *const View,
     keys: *const *const u64,
     rows: *mut u32,

@@ -578,6 +578,45 @@ fn access_lists_agree() {
     check_rules(&keys, rules, 3000);
 }
 
+/// Large enough that a batch's keys are searched for together.
+#[test]
+fn large_access_lists_agree() {
+    let mut rng = Rng(7);
+    let kinds = [(32, MatchKind::Ternary), (32, MatchKind::Ternary), (16, MatchKind::Range)];
+    let spec = TableSpec {
+        keys: kinds.map(|(width, kind)| KeySpec { width, kind }).to_vec(),
+        actions: vec![ActionSpec { param_widths: vec![] }],
+        size: 50_000,
+        row_per_entry: true,
+        default: Action { action: 0, data: vec![] },
+    };
+    let mut table = Table::new(spec.clone());
+    for i in 0..45_000 {
+        let mut address = || {
+            let mask = 0xffff_ffffu64 << rng.pick(&[0, 0, 8, 8, 16, 32]) & 0xffff_ffff;
+            KeyMatch::Ternary { value: (rng.next() & 0x1f3f_071f & mask).into(), mask: mask.into() }
+        };
+        let (source, destination) = (address(), address());
+        let port = rng.below(60_000);
+        let ports = rng.pick(&[(port, port), (port, port + 500), (0, 65535)]);
+        let key = vec![source, destination, range(ports.0, ports.1)];
+        let _ = table.insert(Entry { key, priority: i / 3, action: Action { action: 0, data: vec![] } });
+    }
+    let model = Model { entries: table.entries().map(|(h, e)| (h, e.clone())).collect() };
+    let views = table.view_handle();
+    for round in 0..300 {
+        let keys: Vec<_> = (0..1 + rng.below(64)).map(|_| probe(&mut rng, &spec, &model)).collect();
+        let packed: Vec<_> = keys.iter().map(|key| pack(&spec, key)).collect();
+        let guard = pin();
+        let view = views.get(&guard);
+        let rows = view.rows_of(&packed.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        assert_eq!(rows, packed.iter().map(|key| lookup_fast(view, key)).collect::<Vec<_>>());
+        if round < 50 {
+            assert_eq!(rows[0], table.lookup(&keys[0]).map_or(0, |h| table.row_of(h)));
+        }
+    }
+}
+
 /// Rules that no structure parts well: time and memory stay in bounds.
 #[test]
 fn hostile_rules_agree() {

@@ -23,6 +23,7 @@ use crate::grace::{Pool, RETIRED_TOGETHER, Returns};
 use crate::key::KeyLayout;
 use crate::memory::Region;
 use crate::rows::SLOTS_MAX;
+use crate::view::Lookups;
 use crate::{KeyMatch, TableError, TableSpec};
 use cuts::{Children, Cut};
 use dims::Dims;
@@ -54,6 +55,8 @@ const BLOCK_HEAD: usize = 8;
 const LEAF_MAX: usize = 2 * LANES;
 /// Longest path of nodes.
 const DEPTH_MAX: usize = 40;
+/// From so many bytes of rules on, large pages.
+const HUGE_BYTES_MIN: usize = 1 << 20;
 /// Memory comes in cache lines.
 const LINE_WORDS: usize = 8;
 /// Where the references of the trees are: of all rules, and of those that came later and would be in too many leaves of it.
@@ -148,6 +151,8 @@ pub(crate) struct Classifier {
     /// By number of the rule.
     live: Vec<bool>,
     live_count: usize,
+    /// Large pages are in use.
+    huge: bool,
     tree: Tree,
 }
 
@@ -165,9 +170,13 @@ struct Tree {
 }
 
 impl Tree {
-    fn new(words: usize, built_for: usize, scale: Scale) -> Tree {
+    fn new(words: usize, built_for: usize, scale: Scale, huge: bool) -> Tree {
+        let memory = Region::zeroed(words * 8);
+        if huge {
+            memory.advise_huge();
+        }
         Tree {
-            memory: Arc::new(Region::zeroed(words * 8)),
+            memory: Arc::new(memory),
             scale,
             used: LINE_WORDS,
             built_for,
@@ -198,7 +207,8 @@ impl Classifier {
             pool: Pool::new(1, capacity),
             live: Vec::new(),
             live_count: 0,
-            tree: Tree::new(0, 0, Scale::default()),
+            huge: false,
+            tree: Tree::new(0, 0, Scale::default(), false),
         };
         new.rebuild();
         new
@@ -249,6 +259,10 @@ impl Classifier {
         row: u32,
     ) -> Result<(u32, bool), TableError> {
         let rule = self.pool.take()?;
+        if !self.huge && rule as usize * self.rule_words * 8 > HUGE_BYTES_MIN {
+            self.huge = true;
+            self.rules.advise_huge();
+        }
         let packed = self.dims.pack(layout, key);
         let words = self.rule(rule);
         let spans = self.dims.of_rule(&packed).map(|(low, high)| u64::from(low) | u64::from(high) << 32);
@@ -551,27 +565,29 @@ impl Classifier {
         // Address space, of which much is never touched. A list of all rules takes less than a tenth.
         let words = (16 << 10) + rules.len() * (8 * self.block_words + 64);
         for copies in [2 * rules.len() + 256, 0] {
-            self.tree = Tree::new(words, rules.len(), scale);
+            self.tree = Tree::new(words, rules.len(), scale, self.huge);
             if let Ok(root) = self.build(&rules, 0, copies) {
                 return self.set(ROOTS[0], root.0);
             }
         }
-        self.tree = Tree::new(words, rules.len(), scale);
+        self.tree = Tree::new(words, rules.len(), scale, self.huge);
         match self.build_list(&rules) {
             Ok(root) => self.set(ROOTS[0], root.0),
             Err(Exhausted) => unreachable!("a list fits"),
         }
     }
 
-    pub fn searcher(&self) -> Searcher {
-        Searcher {
+    pub fn searcher(&self) -> (Searcher, Lookups) {
+        let searcher = Searcher {
             dims: Arc::clone(&self.dims),
             rules: Arc::clone(&self.rules),
             rule_words: self.rule_words,
             memory: Arc::clone(&self.tree.memory),
             block_words: self.block_words,
             scale: self.tree.scale,
-        }
+        };
+        let lookups = searcher.lookups((self.tree.used + self.live_count * self.rule_words) * 8);
+        (searcher, lookups)
     }
 
     pub fn committed_bytes(&self) -> usize {

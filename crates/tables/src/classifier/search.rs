@@ -2,13 +2,13 @@
 
 use super::dims::{DIMS_MAX, Dims};
 use super::{
-    BLOCK_HEAD, CHILDREN, DEPTH_MAX, DIMS, IDS, LANES, LEAF, LIVE, NODE, REST, ROOTS, ROW, RULE, Ref,
-    SEQUENCE, Scale,
+    BLOCK_HEAD, CHILDREN, DEPTH_MAX, DIMS, IDS, LANES, LEAF, LINE_WORDS, LIVE, NODE, REST, ROOTS, ROW, RULE,
+    Ref, SEQUENCE, Scale,
 };
 use crate::memory::Region;
-use crate::view::{Lookups, View};
+use crate::view::{Lookups, View, lookup_one_by_one};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What readers search.
 pub(crate) struct Searcher {
@@ -20,62 +20,194 @@ pub(crate) struct Searcher {
     pub(super) scale: Scale,
 }
 
+/// Keys on their way at any time.
+const WALKS: usize = 12;
+/// Smaller trees are in the second cache or nearly so: turning from key to key costs more than waiting.
+const TOGETHER_BYTES_MIN: usize = 6 << 20;
+
 /// The best match so far.
+#[derive(Clone, Copy)]
 struct Best {
     rank: (u32, u64),
     row: u32,
 }
 
+impl Best {
+    const NONE: Best = Best { rank: (u32::MAX, u64::MAX), row: 0 };
+}
+
+/// A key on its way.
+#[derive(Clone, Copy)]
+struct Walk<'k> {
+    key: &'k [u64],
+    /// The key's dimensions.
+    values: [u32; DIMS_MAX],
+    best: Best,
+    /// The subtree to search next; none when there is no other.
+    at: Ref,
+    /// Others to search.
+    rests: [Ref; DEPTH_MAX + 8],
+    waiting: usize,
+}
+
+impl Walk<'_> {
+    const IDLE: Walk<'static> = Walk {
+        key: &[],
+        values: [0; DIMS_MAX],
+        best: Best::NONE,
+        at: Ref::NONE,
+        rests: [Ref::NONE; DEPTH_MAX + 8],
+        waiting: 0,
+    };
+
+    /// Which child of the node to go to.
+    #[inline(always)]
+    fn child(&self) -> usize {
+        (self.values[self.at.dim()] >> self.at.shift() & ((1 << self.at.bits()) - 1)) as usize
+    }
+}
+
+#[inline(always)]
+fn prefetch(at: *const AtomicU64) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing; any address will do.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 impl Searcher {
-    pub fn lookups(&self) -> Lookups {
-        #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2") {
-            return match self.dims.list.len() {
-                5 => (lookup_avx2::<5>, lookup_batch_avx2::<5>),
-                _ => (lookup_avx2::<0>, lookup_batch_avx2::<0>),
-            };
-        }
-        (lookup_plain, lookup_batch_plain)
+    /// The functions for a tree of so many bytes.
+    pub fn lookups(&self, bytes: usize) -> Lookups {
+        let (one, several): Lookups = match self.dims.list.len() {
+            #[cfg(target_arch = "x86_64")]
+            5 if std::arch::is_x86_feature_detected!("avx2") => (lookup_avx2::<5>, lookup_batch_avx2::<5>),
+            #[cfg(target_arch = "x86_64")]
+            _ if std::arch::is_x86_feature_detected!("avx2") => (lookup_avx2::<0>, lookup_batch_avx2::<0>),
+            _ => (lookup_plain, lookup_batch_plain),
+        };
+        (one, if bytes < TOGETHER_BYTES_MIN { lookup_one_by_one } else { several })
     }
 
     /// The row of the best rule that matches, 0 if none does. `N` is the number of dimensions, or 0 if only `self` knows it;
     /// `WIDE` says that there is AVX2.
     #[inline(always)]
     fn find<const WIDE: bool, const N: usize>(&self, key: &[u64]) -> u32 {
-        let mut all = [0; DIMS_MAX];
-        let count = if N == 0 { self.dims.list.len() } else { N };
-        self.dims.of_key(key, &mut all[..count]);
-        let values = &all[..count];
-        let words = self.memory.words();
-        let mut best = Best { rank: (u32::MAX, u64::MAX), row: 0 };
-        let mut rests = [Ref::NONE; DEPTH_MAX + 8];
-        rests[0] = Ref(words[ROOTS[1]].load(Ordering::Acquire));
-        let mut waiting = 1;
-        let mut at = Ref(words[ROOTS[0]].load(Ordering::Acquire));
-        loop {
-            if at != Ref::NONE && at.best() <= self.scale.of(best.rank.0) {
-                match at.kind() {
-                    NODE => {
-                        let child = all[at.dim()] >> at.shift() & ((1 << at.bits()) - 1);
-                        let node = &words[at.at()..];
-                        let rest = Ref(node[REST].load(Ordering::Acquire));
-                        rests[waiting] = rest;
-                        waiting += usize::from(rest != Ref::NONE);
-                        at = Ref(node[CHILDREN + child as usize].load(Ordering::Acquire));
+        let mut walk = Walk::IDLE;
+        self.begin::<N>(&mut walk, key);
+        while walk.at != Ref::NONE {
+            self.step::<WIDE, N>(&mut walk);
+            self.settle(&mut walk);
+        }
+        walk.best.row
+    }
+
+    /// [`Self::find`] for several keys: some are on their way at any time, each a step at a time, so that they wait for
+    /// memory together.
+    #[inline(always)]
+    fn find_all<'k, const WIDE: bool, const N: usize>(
+        &self,
+        keys: impl Iterator<Item = &'k [u64]>,
+        mut put: impl FnMut(usize, u32),
+    ) {
+        let mut keys = keys.enumerate();
+        let mut walks = [Walk::IDLE; WALKS];
+        let mut of = [0; WALKS];
+        let mut active = 0;
+        for (walk, (number, key)) in walks.iter_mut().zip(keys.by_ref().take(WALKS)) {
+            self.begin::<N>(walk, key);
+            of[active] = number;
+            active += 1;
+        }
+        // Those on their way are the first of `order`.
+        let mut order: [u8; WALKS] = std::array::from_fn(|i| i as u8);
+        while active > 0 {
+            let mut i = 0;
+            while i < active {
+                let slot = order[i] as usize;
+                let walk = &mut walks[slot];
+                if walk.at == Ref::NONE {
+                    put(of[slot], walk.best.row);
+                    if let Some((number, key)) = keys.next() {
+                        of[slot] = number;
+                        self.begin::<N>(walk, key);
+                    } else {
+                        active -= 1;
+                        order.swap(i, active);
                         continue;
                     }
-                    LEAF => self.search_leaf::<WIDE>(at, values, key, &mut best),
-                    _ => {
-                        debug_assert_eq!(at.kind(), RULE);
-                        self.try_rule(at.at() as u32, values, key, &mut best);
-                    }
+                } else {
+                    self.step::<WIDE, N>(walk);
+                    self.settle(walk);
+                    self.prefetch(walk);
                 }
+                i += 1;
             }
-            if waiting == 0 {
-                return best.row;
+        }
+    }
+
+    #[inline(always)]
+    fn begin<'k, const N: usize>(&self, walk: &mut Walk<'k>, key: &'k [u64]) {
+        let count = if N == 0 { self.dims.list.len() } else { N };
+        self.dims.of_key(key, &mut walk.values[..count]);
+        let words = self.memory.words();
+        walk.key = key;
+        walk.best = Best::NONE;
+        walk.rests[0] = Ref(words[ROOTS[1]].load(Ordering::Acquire));
+        walk.waiting = 1;
+        walk.at = Ref(words[ROOTS[0]].load(Ordering::Acquire));
+        self.settle(walk);
+    }
+
+    /// Goes on to a subtree that may have a better rule, or to none.
+    #[inline(always)]
+    fn settle(&self, walk: &mut Walk) {
+        while walk.at == Ref::NONE || walk.at.best() > self.scale.of(walk.best.rank.0) {
+            if walk.waiting == 0 {
+                walk.at = Ref::NONE;
+                return;
             }
-            waiting -= 1;
-            at = rests[waiting];
+            walk.waiting -= 1;
+            walk.at = walk.rests[walk.waiting];
+        }
+    }
+
+    #[inline(always)]
+    fn step<const WIDE: bool, const N: usize>(&self, walk: &mut Walk) {
+        let count = if N == 0 { self.dims.list.len() } else { N };
+        let (at, words) = (walk.at, self.memory.words());
+        match at.kind() {
+            NODE => {
+                let node = &words[at.at()..];
+                let rest = Ref(node[REST].load(Ordering::Acquire));
+                walk.rests[walk.waiting] = rest;
+                walk.waiting += usize::from(rest != Ref::NONE);
+                walk.at = Ref(node[CHILDREN + walk.child()].load(Ordering::Acquire));
+                return;
+            }
+            LEAF => self.search_leaf::<WIDE>(at, &walk.values[..count], walk.key, &mut walk.best),
+            _ => self.try_rule(at.at() as u32, &walk.values[..count], walk.key, &mut walk.best),
+        }
+        walk.at = Ref::NONE;
+    }
+
+    /// Asks for the memory of the next step.
+    #[inline(always)]
+    fn prefetch(&self, walk: &Walk) {
+        let at = walk.at;
+        let words = self.memory.words().as_ptr();
+        match at.kind() {
+            NODE => {
+                prefetch(words.wrapping_add(at.at()));
+                prefetch(words.wrapping_add(at.at() + CHILDREN + walk.child()));
+            }
+            LEAF => (0..self.block_words)
+                .step_by(LINE_WORDS)
+                .for_each(|word| prefetch(words.wrapping_add(at.at() + word))),
+            RULE => prefetch(self.rules.words().as_ptr().wrapping_add(at.at() * self.rule_words)),
+            _ => {}
         }
     }
 
@@ -205,9 +337,11 @@ unsafe fn lookup_batch<const WIDE: bool, const N: usize>(
     rows: *mut u32,
     count: usize,
 ) {
-    for i in 0..count {
-        // SAFETY: as the caller promises.
-        unsafe { *rows.add(i) = lookup::<WIDE, N>(view, *keys.add(i)) };
+    // SAFETY: as the caller promises; such a view keeps its searcher, to which `base` points.
+    unsafe {
+        let searcher = &*(*view).base.cast::<Searcher>();
+        let keys = (0..count).map(|i| std::slice::from_raw_parts(*keys.add(i), searcher.dims.limbs));
+        searcher.find_all::<WIDE, N>(keys, |i, row| *rows.add(i) = row);
     }
 }
 
