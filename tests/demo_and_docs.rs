@@ -43,6 +43,37 @@ fn demo_does_what_the_readme_says() {
 }
 
 #[test]
+fn bench_tells_the_cost_of_each_stage() {
+    let dir = TempDir::new("stages");
+    let work = workload::l3(64, 4096);
+    let commands = dir.write("entries.cmd", &work.commands);
+    let packets = dir.write("packets.pcap", common::pcap(&work.frames));
+    let mut command = common::p4jet();
+    command.arg("bench").arg(program("simple_router")).args(["--commands", &commands, "--pcap", &packets]);
+    let output = run_command(command.args(["--seconds", "0.2", "--json", "--stages"])).expect_status(0);
+    let line: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let stages = line["stages"].as_array().unwrap();
+    let names: Vec<&str> = stages.iter().map(|stage| stage["stage"].as_str().unwrap()).collect();
+    for name in [
+        "receive",
+        "parse: ParserImpl",
+        "verifyChecksum",
+        "ingress.ipv4_lpm: lookup",
+        "ingress.ipv4_lpm: actions",
+        "computeChecksum",
+        "deparse: DeparserImpl",
+        "send",
+    ] {
+        assert!(names.contains(&name), "{name} is not among {names:?}");
+    }
+    let ns: f64 = stages.iter().map(|stage| stage["ns"].as_f64().unwrap()).sum();
+    assert!((ns - line["stages_sum_ns"].as_f64().unwrap()).abs() < 0.1, "{line}");
+    assert!(line["whole_ns"].as_f64().unwrap() > 0.0, "{line}");
+    // No packet of this workload is dropped on the way.
+    assert!(stages.iter().all(|stage| stage["packets"] == 1.0), "{line}");
+}
+
+#[test]
 fn bench_json_has_the_keys_of_the_contract() {
     let dir = TempDir::new("bench");
     let keys = [
@@ -53,6 +84,7 @@ fn bench_json_has_the_keys_of_the_contract() {
         "engine",
         "entries",
         "load_ms",
+        "memory_bytes",
         "mpps",
         "ns_per_packet",
         "packets",

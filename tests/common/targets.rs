@@ -95,6 +95,7 @@ fn some_options(rng: &mut Rng) -> p4jet_jit::Options {
         cut_entries_min: rng.once_in(3).then_some(0),
         live_limbs_max: rng.once_in(3).then(|| rng.below(100)),
         listing: false,
+        measured: rng.once_in(4),
     }
 }
 

@@ -4,13 +4,14 @@
 use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
 use crate::output::say;
+use crate::stages::{self, Stages};
 use p4jet_dataplane::{EngineKind, Switch, Worker};
+use p4jet_ir::TableId;
 use p4jet_packet::{Batch, PORT_DROP, Pool, REASON_DONE};
 use p4jet_ports::{LoopPort, Port};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Options of `bench`.
@@ -33,6 +34,9 @@ pub struct Args {
     /// Which executor.
     #[arg(long, value_enum, default_value = "jit")]
     engine: EngineArg,
+    /// Also measure what each stage of the pipeline costs.
+    #[arg(long)]
+    stages: bool,
     /// One line of JSON instead of text.
     #[arg(long)]
     json: bool,
@@ -69,6 +73,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("--cores {}: not supported yet: more than one core", args.cores)));
     }
     let engine = EngineKind::from(args.engine);
+    if args.stages && engine != EngineKind::Jit {
+        return Err(Failure::Usage("--stages: only machine code has stages (--engine jit)".to_string()));
+    }
     let start = Instant::now();
     let compiled = compile::compile(&args.program)?;
     let switch = compile::switch(compiled.for_engine(engine))?;
@@ -87,17 +94,29 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let warm_up = args.seconds.min(0.5);
     measure(&mut worker, &mut source, &mut pool, warm_up)?;
     let m = measure(&mut worker, &mut source, &mut pool, args.seconds)?;
+    let stages = match args.stages {
+        true => {
+            let mut measured = switch.measured_worker().map_err(Failure::Input)?;
+            Some(stages::measure(&mut worker, &mut measured, &mut source, &mut pool, args.seconds)?)
+        }
+        false => None,
+    };
     let entries = entries(&switch);
+    let memory_bytes: usize = tables(&switch).map(|id| switch.table(id).memory_bytes()).sum();
     let engine_name = if engine == EngineKind::Jit { "jit" } else { "interp" };
     if args.json {
         let per_port: serde_json::Map<String, serde_json::Value> =
             m.per_port.iter().map(|(p, n)| (p.to_string(), json!(n))).collect();
-        let line = json!({
+        let mut line = json!({
             "program": switch.program().name, "engine": engine_name, "entries": entries, "cores": args.cores,
             "seconds": round(m.seconds), "packets": m.packets, "mpps": round(m.mpps()),
             "ns_per_packet": round(1e3 / m.mpps()), "drops": m.drops, "per_port": per_port,
             "compile_ms": round(compile_ms), "load_ms": round(load_ms), "digest": digest,
+            "memory_bytes": memory_bytes,
         });
+        for (key, value) in stages.iter().flat_map(Stages::json) {
+            line[key] = value;
+        }
         say!("{line}")?;
     } else {
         say!(
@@ -113,11 +132,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             say!("port {port}: {n} packets")?;
         }
         say!("compiled in {compile_ms:.2} ms, entries loaded in {load_ms:.1} ms, digest {digest}")?;
+        say!("tables take {:.1} MB", memory_bytes as f64 / 1e6)?;
+        if let Some(stages) = stages {
+            stages.print()?;
+        }
     }
     Ok(())
 }
 
-fn round(x: f64) -> f64 {
+/// To three places.
+pub fn round(x: f64) -> f64 {
     (x * 1000.0).round() / 1000.0
 }
 
@@ -126,8 +150,12 @@ fn no_memory(error: std::io::Error) -> Failure {
 }
 
 /// Entries in all tables of a switch.
-pub fn entries(switch: &Arc<Switch>) -> usize {
-    (0..switch.program().tables.len()).map(|t| switch.table(p4jet_ir::TableId(t as u32)).len()).sum()
+pub fn entries(switch: &Switch) -> usize {
+    tables(switch).map(|id| switch.table(id).len()).sum()
+}
+
+fn tables(switch: &Switch) -> impl Iterator<Item = TableId> {
+    (0..switch.program().tables.len() as u32).map(TableId)
 }
 
 /// A hash (64-bit FNV-1a) over port, length and bytes of all packets of one pass, in order; after those of a batch their
@@ -163,6 +191,42 @@ pub fn digest(worker: &mut Worker, source: &mut LoopPort, pool: &mut Pool) -> Re
     Ok(format!("{hash:016x}"))
 }
 
+/// Ports that have a number of their own in [`Tally`].
+const PORTS: usize = 512;
+
+/// What left, by port: the stand-in for sending.
+pub struct Tally {
+    per_port: [u64; PORTS],
+    drops: u64,
+    other: BTreeMap<u32, u64>,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally { per_port: [0; PORTS], drops: 0, other: BTreeMap::new() }
+    }
+}
+
+impl Tally {
+    /// Counts a batch that has been processed.
+    pub fn count(&mut self, batch: &Batch) {
+        for packet in batch.packets() {
+            match packet.egress_port {
+                port if (port as usize) < PORTS => self.per_port[port as usize] += 1,
+                PORT_DROP => self.drops += u64::from(packet.drop_reason != REASON_DONE),
+                port => *self.other.entry(port).or_default() += 1,
+            }
+        }
+    }
+
+    fn sent(self) -> BTreeMap<u32, u64> {
+        let mut sent = self.other;
+        let used = self.per_port.into_iter().enumerate().filter(|(_, n)| *n > 0);
+        sent.extend(used.map(|(port, n)| (port as u32, n)));
+        sent
+    }
+}
+
 /// Runs for `seconds`.
 pub fn measure(
     worker: &mut Worker,
@@ -170,9 +234,7 @@ pub fn measure(
     pool: &mut Pool,
     seconds: f64,
 ) -> Result<Measured, Failure> {
-    const PORTS: usize = 512;
-    let mut per_port = [0u64; PORTS + 1];
-    let mut other: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut tally = Tally::default();
     let mut batch = Batch::new();
     let mut packets = 0u64;
     let limit = Duration::from_secs_f64(seconds);
@@ -185,13 +247,7 @@ pub fn measure(
             packets += batch.len() as u64;
             worker.process(pool, &mut batch);
             loop {
-                for packet in batch.packets() {
-                    match packet.egress_port {
-                        port if (port as usize) < PORTS => per_port[port as usize] += 1,
-                        PORT_DROP => per_port[PORTS] += u64::from(packet.drop_reason != REASON_DONE),
-                        port => *other.entry(port).or_default() += 1,
-                    }
-                }
+                tally.count(&batch);
                 if !worker.process_copies(pool, &mut batch) {
                     break;
                 }
@@ -202,8 +258,5 @@ pub fn measure(
             break elapsed;
         }
     };
-    let mut sent: BTreeMap<u32, u64> =
-        (0..PORTS).filter(|&p| per_port[p] > 0).map(|p| (p as u32, per_port[p])).collect();
-    sent.extend(other);
-    Ok(Measured { seconds: elapsed.as_secs_f64(), packets, drops: per_port[PORTS], per_port: sent })
+    Ok(Measured { seconds: elapsed.as_secs_f64(), packets, drops: tally.drops, per_port: tally.sent() })
 }

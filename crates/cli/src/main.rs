@@ -7,6 +7,7 @@ mod demo;
 mod failure;
 mod output;
 mod run;
+mod stages;
 mod test;
 mod trace;
 mod warnings;

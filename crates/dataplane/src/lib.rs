@@ -10,5 +10,6 @@ mod worker;
 
 pub use forward::{ForwardStats, Forwarder};
 pub use p4jet_interp::{Trace, TraceEvent};
+pub use p4jet_jit::{StageTime, ticks};
 pub use switch::{EngineKind, Switch};
 pub use worker::{COPIES_MAX, GENERATIONS_MAX, Processed, Worker};

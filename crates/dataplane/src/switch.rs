@@ -102,6 +102,14 @@ impl Switch {
         Worker::new(self, engine, 0)
     }
 
+    /// A worker with code of its own that measures what each stage of the pipeline costs ([`Worker::stage_times`]). It
+    /// takes the place of the other worker: only one of them may run at a time.
+    pub fn measured_worker(self: &Arc<Self>) -> Result<Worker, String> {
+        let options = p4jet_jit::Options { measured: true, ..self.options };
+        let code = self.compile(options).map_err(|e| self.describe(&e))?;
+        Ok(Worker::with_code(self, Arc::new(code), 0))
+    }
+
     /// One packet, and its copies, through the interpreter, told step by step. It arrives at time 0, so that traces can be
     /// compared.
     pub fn trace(&self, ingress_port: u32, frame: &[u8]) -> Result<(Trace, Processed), String> {

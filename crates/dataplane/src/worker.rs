@@ -5,7 +5,7 @@ use crate::switch::{EngineKind, Switch};
 use p4jet_externs::Env;
 use p4jet_interp::{Arrival, Machine, Outcome, REASON_EMITS_TOO_MUCH, REASON_OUT_OF_FUEL, Ran};
 use p4jet_ir::Begin;
-use p4jet_jit::{DROP_ASSERTION, Engine};
+use p4jet_jit::{Compiled, DROP_ASSERTION, Engine, StageTime};
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Packet, Pool, PushError, REASON_DONE};
 use p4jet_tables::{View, ViewHandle};
 use std::collections::VecDeque;
@@ -193,17 +193,26 @@ enum Runner {
 
 impl Worker {
     pub(crate) fn new(switch: &Arc<Switch>, engine: EngineKind, worker: usize) -> Result<Worker, String> {
-        let engine = match engine {
+        match engine {
             EngineKind::Jit => {
                 let code = switch.code().map_err(|e| switch.describe(&e))?;
-                Runner::Jit(Box::new(Engine::new(code, switch.program(), switch.state(), worker)))
+                Ok(Worker::with_code(switch, code, worker))
             }
             EngineKind::Interp => {
                 // Says now what cannot run.
                 Machine::new(switch.program())?;
-                Runner::Interp
+                Ok(Worker::with_runner(switch, Runner::Interp, worker))
             }
-        };
+        }
+    }
+
+    /// `code` is the switch's program's.
+    pub(crate) fn with_code(switch: &Arc<Switch>, code: Arc<Compiled>, worker: usize) -> Worker {
+        let engine = Engine::new(code, switch.program(), switch.state(), worker);
+        Worker::with_runner(switch, Runner::Jit(Box::new(engine)), worker)
+    }
+
+    fn with_runner(switch: &Arc<Switch>, engine: Runner, worker: usize) -> Worker {
         let env = switch.state().env(worker);
         // SAFETY: the environment borrows the state of `switch`, which this worker keeps alive and never moves (it is in
         // an Arc); `env` is dropped before `switch`, being declared before it.
@@ -211,7 +220,7 @@ impl Worker {
         let views: Vec<ViewHandle> = (0..switch.tables.len())
             .map(|t| switch.table(p4jet_ir::TableId(t as u32)).view_handle())
             .collect();
-        Ok(Worker {
+        Worker {
             engine,
             pinned: Vec::with_capacity(views.len()),
             views,
@@ -223,7 +232,16 @@ impl Worker {
             waiting: VecDeque::new(),
             refused: 0,
             own: None,
-        })
+        }
+    }
+
+    /// What the stages have cost so far, by name; nothing unless it comes from [`Switch::measured_worker`].
+    pub fn stage_times(&self) -> impl Iterator<Item = (&str, StageTime)> {
+        let (names, times) = match &self.engine {
+            Runner::Jit(engine) => (engine.stage_names(), engine.stage_times()),
+            Runner::Interp => ([].as_slice(), [].as_slice()),
+        };
+        names.iter().map(String::as_str).zip(times.iter().copied())
     }
 
     /// The switch it belongs to.

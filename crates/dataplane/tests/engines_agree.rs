@@ -68,7 +68,10 @@ fn in_batches(worker: &mut Worker, frames: &[Vec<u8>]) -> Vec<String> {
 }
 
 /// Every table that can end a stage does: spilling and resuming at every place.
-const CUT_EVERYWHERE: Options = Options { cut_entries_min: Some(0), live_limbs_max: None, listing: false };
+const CUT_EVERYWHERE: Options =
+    Options { cut_entries_min: Some(0), live_limbs_max: None, listing: false, measured: false };
+/// As if each stage was to be measured: also cut between blocks, and between lookup and action.
+const MEASURED: Options = Options { measured: true, ..CUT_EVERYWHERE };
 /// The same with all fields in the PHV, or the longest-lived.
 const IN_MEMORY: [Options; 2] = [
     Options { live_limbs_max: Some(0), ..CUT_EVERYWHERE },
@@ -137,6 +140,13 @@ fn random_programs_agree_in_memory() {
     }
 }
 
+#[test]
+fn random_programs_agree_when_measured() {
+    for seed in 3 * programs()..4 * programs() {
+        compare(seed, &random::program(seed), MEASURED);
+    }
+}
+
 /// One program again, as `P4JET_SEED=n cargo test -p p4jet-dataplane one_seed`.
 #[test]
 fn one_seed() {
@@ -147,5 +157,6 @@ fn one_seed() {
     }
     compare(seed, &program, Options::default());
     compare(seed, &program, CUT_EVERYWHERE);
+    compare(seed, &program, MEASURED);
     IN_MEMORY.into_iter().for_each(|options| compare(seed, &program, options));
 }

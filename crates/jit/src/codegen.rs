@@ -50,10 +50,32 @@ pub struct Helpers {
     pub lookup: SigRef,
 }
 
+/// What a stage begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Begins {
+    /// The place as a whole.
+    Place,
+    /// The lookup of the table that is applied there.
+    Lookup,
+    /// What the table's lookup leads to: counting, the action.
+    Action,
+}
+
+/// Where one stage ends and another begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// At a lookup, after the statements and the key.
+    pub place: Place,
+    /// What comes after the cut.
+    pub begins: Begins,
+}
+
 /// Where the pipeline is cut, and what a packet carries across.
 pub struct Layout {
-    /// Stage `k + 1` begins with the lookup of the table applied at `cuts[k]`.
-    pub cuts: Vec<Place>,
+    /// Stage `k + 1` begins at `cuts[k]`.
+    pub cuts: Vec<Cut>,
+    /// Tables of so many entries are looked up only after their memory has been prefetched.
+    entries_min: u32,
     /// What each cut carries.
     pub carried: Vec<Vec<(Slot, Origin)>>,
     /// What copies bring along, by where they begin.
@@ -64,27 +86,42 @@ pub struct Layout {
     pub phv: HashMap<Slot, i32>,
     /// PHV offset of each slot that is there all the time, because registers for all would take too long to find.
     pub in_memory: HashMap<Slot, i32>,
-    /// PHV offset of the key of the pending lookup; the selector follows.
+    /// PHV offset of the key of the pending lookup, or of what was found; the selector follows.
     pub key: i32,
     /// PHV bytes per packet.
     pub stride: u32,
 }
 
 impl Layout {
-    /// Cuts at every table of `entries_min` entries or more whose lookup touches memory that prefetching helps. Keeps in
-    /// registers what is live in nodes as long as that is at most `live_limbs_max` limbs, summed over the nodes.
-    pub fn new(flow: &Flow, structures: &[Structure], entries_min: u32, live_limbs_max: usize) -> Layout {
-        let mut cuts: Vec<Place> = (0..flow.places.len())
+    /// Cuts at every table of `entries_min` entries or more whose lookup touches memory that prefetching helps; if
+    /// `everywhere`, also where blocks begin, and before and after every lookup. Keeps in registers what is live in nodes
+    /// as long as that is at most `live_limbs_max` limbs, summed over the nodes.
+    pub fn new(
+        flow: &Flow,
+        structures: &[Structure],
+        entries_min: u32,
+        live_limbs_max: usize,
+        everywhere: bool,
+    ) -> Layout {
+        let mut places: Vec<Place> = (0..flow.places.len())
             .filter(|&place| flow.order[place] != usize::MAX && !flow.in_cycle[place])
-            .filter(|&place| match flow.node(place).terminator {
-                Terminator::Apply { table, .. } => {
-                    flow.program.tables[table.index()].size >= entries_min
-                        && matches!(structures[table.index()], Structure::Hash | Structure::Lpm32)
-                }
-                _ => false,
-            })
             .collect();
-        cuts.sort_by_key(|&place| flow.order[place]);
+        places.sort_by_key(|&place| flow.order[place]);
+        let mut cuts = Vec::new();
+        for place in places {
+            let position = flow.places[place];
+            if everywhere && position.node == NodeId(0) && position.step > 0 {
+                cuts.push(Cut { place, begins: Begins::Place });
+            }
+            if let Terminator::Apply { table, .. } = flow.node(place).terminator {
+                if everywhere || is_large(flow, structures, entries_min, table) {
+                    cuts.push(Cut { place, begins: Begins::Lookup });
+                }
+                if everywhere {
+                    cuts.push(Cut { place, begins: Begins::Action });
+                }
+            }
+        }
         let in_memory = too_many(flow, live_limbs_max);
         let mut phv = HashMap::new();
         let mut key_limbs = 1;
@@ -99,16 +136,22 @@ impl Layout {
         };
         let entered = Begin::ALL.map(|begin| flow.entered(begin));
         let image_bytes = entered.iter().flatten().map(|&slot| place(slot)).last().unwrap_or(0) as u32;
-        let carried: Vec<Vec<(Slot, Origin)>> = cuts.iter().map(|&cut| flow.carried(cut)).collect();
+        let carried: Vec<Vec<(Slot, Origin)>> = cuts
+            .iter()
+            .map(|cut| match cut.begins {
+                Begins::Place => flow.carried_to(cut.place),
+                Begins::Lookup | Begins::Action => flow.carried(cut.place),
+            })
+            .collect();
         for (&cut, carried) in cuts.iter().zip(&carried) {
             for &(slot, origin) in carried {
                 if origin == Origin::Phv && !in_memory.contains(&slot) {
                     place(slot);
                 }
             }
-            if let Terminator::Apply { keys, selector, .. } = &flow.node(cut).terminator {
+            if let Terminator::Apply { keys, selector, .. } = &flow.node(cut.place).terminator {
                 let bits: u32 = keys.iter().map(|k| k.width(flow.program)).sum();
-                key_limbs = key_limbs.max(limb_count(bits) + usize::from(selector.is_some()));
+                key_limbs = key_limbs.max(limb_count(bits).max(1) + usize::from(selector.is_some()));
             }
         }
         let in_memory: HashMap<Slot, i32> = in_memory
@@ -121,7 +164,11 @@ impl Layout {
             .collect();
         let key = offset;
         let stride = (key as u32 + 8 * key_limbs as u32).next_multiple_of(64);
-        Layout { cuts, carried, entered, image_bytes, phv, in_memory, key, stride }
+        Layout { cuts, entries_min, carried, entered, image_bytes, phv, in_memory, key, stride }
+    }
+
+    fn cut_at(&self, place: Place, begins: Begins) -> Option<usize> {
+        self.cuts.iter().position(|&cut| cut == Cut { place, begins })
     }
 
     /// Whether generated code uses the PHV.
@@ -137,6 +184,12 @@ impl Layout {
 }
 
 /// The slots to keep in memory, those with the longest lives first, so that at most `live_limbs_max` remain.
+/// Whether a table's lookup touches memory that prefetching helps.
+fn is_large(flow: &Flow, structures: &[Structure], entries_min: u32, table: TableId) -> bool {
+    flow.program.tables[table.index()].size >= entries_min
+        && matches!(structures[table.index()], Structure::Hash | Structure::Lpm32)
+}
+
 fn too_many(flow: &Flow, live_limbs_max: usize) -> BTreeSet<Slot> {
     let mut lives = vec![0; flow.slots()];
     for live in &flow.live {
@@ -224,6 +277,8 @@ pub struct Codegen<'a, 'f> {
     drops: HashMap<u32, Block>,
     /// What statements may have set before the one that is being emitted; `None` inside actions, where it is not known.
     set_so_far: Option<SlotSet>,
+    /// The place that the stage begins with, if it begins with a place.
+    resumed: Option<Place>,
     ctx: Value,
     packet: Value,
     phv: Value,
@@ -356,6 +411,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             buffers: HashMap::new(),
             drops: HashMap::new(),
             set_so_far: None,
+            resumed: None,
             ctx,
             packet,
             phv,
@@ -579,6 +635,13 @@ impl<'a, 'f> Codegen<'a, 'f> {
     fn emit_place(&mut self, place: Place) -> Result<(), Error> {
         let block = self.places[&place];
         self.b.switch_to_block(block);
+        if let Some(cut) = self.layout.cut_at(place, Begins::Place)
+            && self.resumed != Some(place)
+        {
+            let none = self.iconst(0);
+            self.cut(cut, &[], none);
+            return Ok(());
+        }
         let node = self.flow.node(place);
         self.set_so_far = Some(self.flow.set_before[place].clone());
         self.emit_node(node, &Scope::Place(place))
@@ -681,8 +744,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
                     Some(selector) => self.expr(selector)?[0],
                     None => self.iconst(0),
                 };
-                match self.layout.cuts.iter().position(|&c| c == place) {
-                    Some(cut) => self.cut(cut, *table, &key, selector),
+                match self.layout.cut_at(place, Begins::Lookup) {
+                    Some(cut) => self.cut(cut, &key, selector),
                     None => self.apply(place, *table, &key, selector)?,
                 }
             }
@@ -1339,12 +1402,12 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
     }
 
-    /// Ends this stage for the packet: it waits for its table in the next one.
-    fn cut(&mut self, cut: usize, table: TableId, key: &[Value], selector: Value) {
-        let place = self.layout.cuts[cut];
+    /// Ends this stage for the packet: it waits for the next one, with the key of its lookup or what was found.
+    fn cut(&mut self, cut: usize, words: &[Value], selector: Value) {
+        let Cut { place, begins } = self.layout.cuts[cut];
         let selected =
             matches!(self.flow.node(place).terminator, Terminator::Apply { selector: Some(_), .. });
-        for (i, &limb) in key.iter().chain(selected.then_some(&selector)).enumerate() {
+        for (i, &limb) in words.iter().chain(selected.then_some(&selector)).enumerate() {
             self.b.ins().store(plain(), limb, self.phv, self.layout.key + 8 * i as i32);
         }
         for &(slot, origin) in &self.layout.carried[cut] {
@@ -1355,9 +1418,12 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 }
             }
         }
-        if let Some(prefetch) = self.helpers.prefetch {
-            let view = self.view(table);
-            let address = self.first_address(table, view, key);
+        if let (Begins::Lookup, Terminator::Apply { table, .. }, Some(prefetch)) =
+            (begins, &self.flow.node(place).terminator, self.helpers.prefetch)
+            && is_large(self.flow, self.structures, self.layout.entries_min, *table)
+        {
+            let view = self.view(*table);
+            let address = self.first_address(*table, view, words);
             self.b.ins().call(prefetch, &[address]);
         }
         let queues = self.b.ins().load(types::I64, fixed(), self.ctx, offset_of!(Ctx, queues) as i32);
@@ -1372,9 +1438,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.b.ins().jump(self.next_packet, &[]);
     }
 
-    /// Begins a stage: takes back what [`Self::cut`] put away, then looks up.
+    /// Begins a stage: takes back what [`Self::cut`] put away, then goes on where that stood.
     fn resume(&mut self, cut: usize) -> Result<(), Error> {
-        let place = self.layout.cuts[cut];
+        let Cut { place, begins } = self.layout.cuts[cut];
         let carried = &self.layout.carried[cut];
         let in_memory = &self.layout.in_memory;
         self.zero_slots(|slot| {
@@ -1398,18 +1464,29 @@ impl<'a, 'f> Codegen<'a, 'f> {
         for (header, fields) in in_frame {
             self.reload_from_frame(header, &fields);
         }
+        if begins == Begins::Place {
+            self.resumed = Some(place);
+            self.go(Some(place));
+            return Ok(());
+        }
         let Terminator::Apply { table, keys, selector, .. } = &self.flow.node(place).terminator else {
-            unreachable!("cuts stand at tables");
+            unreachable!("a table is applied there");
         };
-        let bits: u32 = keys.iter().map(|k| k.width(self.program())).sum();
-        let mut key: Limbs = (0..limb_count(bits) + usize::from(selector.is_some()))
+        let words = match begins {
+            Begins::Lookup => limb_count(keys.iter().map(|k| k.width(self.program())).sum()),
+            _ => 1,
+        };
+        let mut words: Limbs = (0..words + usize::from(selector.is_some()))
             .map(|i| self.b.ins().load(types::I64, plain(), self.phv, self.layout.key + 8 * i as i32))
             .collect();
         let selector = match selector {
-            Some(_) => key.pop().expect("it follows the key"),
+            Some(_) => words.pop().expect("it comes last"),
             None => self.iconst(0),
         };
-        self.apply(place, *table, &key, selector)
+        match begins {
+            Begins::Lookup => self.apply(place, *table, &words, selector),
+            _ => self.act(place, *table, words[0], selector),
+        }
     }
 
     /// The row of the entry that matches, 0 if none.
@@ -1502,6 +1579,19 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     /// `selector` picks the member of a group.
     fn apply(&mut self, place: Place, table: TableId, key: &[Value], selector: Value) -> Result<(), Error> {
+        let view = self.view(table);
+        let found = self.lookup(table, view, key);
+        match self.layout.cut_at(place, Begins::Action) {
+            Some(cut) => {
+                self.cut(cut, &[found], selector);
+                Ok(())
+            }
+            None => self.act(place, table, found, selector),
+        }
+    }
+
+    /// Does what the row demands that was found, or the default action's if none was.
+    fn act(&mut self, place: Place, table: TableId, found: Value, selector: Value) -> Result<(), Error> {
         let program = self.program();
         let t = &program.tables[table.index()];
         let Terminator::Apply { hit, action_run, entry, next, exit, .. } = &self.flow.node(place).terminator
@@ -1509,7 +1599,6 @@ impl<'a, 'f> Codegen<'a, 'f> {
             unreachable!("called for tables only");
         };
         let view = self.view(table);
-        let found = self.lookup(table, view, key);
         if let Some(field) = hit {
             let is_hit = self.b.ins().icmp_imm_u(IntCC::NotEqual, found, 0);
             let is_hit = self.bool_limb(is_hit);

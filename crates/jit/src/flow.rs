@@ -918,19 +918,27 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The slots that live across a cut at `place`, and how each gets its value back.
+    /// The slots that live across a cut at the lookup of `place`, and how each gets its value back.
     pub fn carried(&self, place: Place) -> Vec<(Slot, Origin)> {
         let mut set = self.set_before[place].clone();
         self.node(place).stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| set.insert(f.index())));
-        let mut live = self.live_after(place);
+        self.with_origins(place, self.live_after(place), &set)
+    }
+
+    /// The same where the cut comes before the statements.
+    pub fn carried_to(&self, place: Place) -> Vec<(Slot, Origin)> {
+        self.with_origins(place, self.live[place].clone(), &self.set_before[place])
+    }
+
+    fn with_origins(&self, place: Place, mut live: SlotSet, set: &SlotSet) -> Vec<(Slot, Origin)> {
         let slots: Vec<Slot> = live.iter().collect();
         for slot in slots {
             // Whether the frame has a field says the header's validity, live or not.
-            if let Origin::Frame(header, _) = self.origin(place, slot, &set) {
+            if let Origin::Frame(header, _) = self.origin(place, slot, set) {
                 live.insert(self.program.headers[header.index()].valid.index());
             }
         }
-        live.iter().map(|slot| (slot, self.origin(place, slot, &set))).collect()
+        live.iter().map(|slot| (slot, self.origin(place, slot, set))).collect()
     }
 
     fn origin(&self, place: Place, slot: Slot, set: &SlotSet) -> Origin {

@@ -10,10 +10,12 @@ mod codegen;
 mod copies;
 mod flow;
 mod runtime;
+mod stages;
 mod values;
 
 pub use codegen::Error;
 pub use copies::Copied;
+pub use stages::{StageTime, ticks};
 
 use codegen::{Codegen, Entry, Helpers, Layout, Sites};
 use copies::{Copies, CopyLayout};
@@ -64,6 +66,8 @@ pub struct Compiled {
     scratch_bytes: usize,
     instances: usize,
     listing: Option<String>,
+    /// Of the stages and of the start of copies; empty if they are not measured.
+    names: Vec<String>,
 }
 
 // SAFETY: after `finalize_definitions` the module is only memory: code that is never written again, freed on drop.
@@ -87,6 +91,9 @@ pub struct Options {
     pub cut_entries_min: Option<u32>,
     /// Most limbs live in nodes, summed over the nodes, that are kept in registers; `None` for the default.
     pub live_limbs_max: Option<usize>,
+    /// Cut the pipeline where blocks begin, and before and after every lookup, and measure what each stage costs
+    /// ([`Engine::stage_times`]).
+    pub measured: bool,
 }
 
 fn internal(error: impl std::fmt::Display) -> Error {
@@ -113,6 +120,7 @@ impl Compiled {
             &structures,
             options.cut_entries_min.unwrap_or(CUT_ENTRIES_MIN),
             options.live_limbs_max.unwrap_or(LIVE_LIMBS_MAX),
+            options.measured,
         );
 
         let mut flags = settings::builder();
@@ -227,6 +235,7 @@ impl Compiled {
             scratch_bytes: program.emitted_bytes_max() as usize + 64,
             instances: program.instances.len(),
             listing,
+            names: if options.measured { stages::names(&flow, &layout) } else { Vec::new() },
         })
     }
 
@@ -296,6 +305,8 @@ pub struct Engine {
     registers: Vec<*mut u64>,
     counters: Vec<*mut u64>,
     copies: Copies,
+    /// One for each name.
+    times: Vec<StageTime>,
 }
 
 // SAFETY: the raw pointers lead into memory that the engine owns or that `State`, shared and atomic, keeps; see `new`.
@@ -327,6 +338,7 @@ impl Engine {
             registers,
             counters,
             copies: Copies::new(),
+            times: vec![StageTime::default(); compiled.names.len()],
             compiled,
         }
     }
@@ -389,6 +401,16 @@ impl Engine {
         std::mem::take(&mut self.copies.refused)
     }
 
+    /// What each stage begins with; nothing unless they are measured.
+    pub fn stage_names(&self) -> &[String] {
+        &self.compiled.names
+    }
+
+    /// What the stages have cost so far, in the order of [`Self::stage_names`].
+    pub fn stage_times(&self) -> &[StageTime] {
+        &self.times
+    }
+
     /// Takes back a copy that has run, so that its memory is used again.
     pub fn recycle(&mut self, copied: Copied) {
         self.copies.recycle(copied);
@@ -424,18 +446,29 @@ impl Engine {
             copies: &mut self.copies,
         };
         debug_assert_eq!(self.queues.len(), self.compiled.stages.len());
-        let first = match begin {
-            Begin::Ingress => self.compiled.stages[0],
-            Begin::Egress => self.compiled.egress.expect("the engine made copies that begin there"),
+        let (number, first) = match begin {
+            Begin::Ingress => (0, self.compiled.stages[0]),
+            Begin::Egress => {
+                let code = self.compiled.egress.expect("the engine made copies that begin there");
+                (self.compiled.stages.len(), code)
+            }
         };
+        let measured = !self.times.is_empty();
+        let mut start = if measured { ticks() } else { 0 };
         // SAFETY: the caller's promises, and memory sized by the layout the code was made with.
         unsafe { first(&mut ctx, packets.as_mut_ptr(), packets.len() as u64) };
+        if measured {
+            start = self.times[number].add(start, packets.len() as u64);
+        }
         for (stage, code) in self.compiled.stages.iter().enumerate().skip(1) {
             // SAFETY: generated code writes counts through the pointer taken above.
             let count = unsafe { *ctx.counts.add(stage) };
             if count > 0 {
                 // SAFETY: the caller's promises, and memory sized by the layout the code was made with.
                 unsafe { code(&mut ctx, packets.as_mut_ptr(), count) };
+                if measured {
+                    start = self.times[stage].add(start, count);
+                }
             }
         }
     }

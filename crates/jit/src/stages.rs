@@ -1,0 +1,64 @@
+//! What each stage of the pipeline costs, where that was asked for.
+
+use crate::codegen::{Begins, Layout};
+use crate::flow::Flow;
+use p4jet_ir::{BlockKind, Terminator};
+
+/// What a stage has cost so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageTime {
+    /// By [`ticks`].
+    pub ticks: u64,
+    /// Packets that came to it.
+    pub packets: u64,
+}
+
+impl StageTime {
+    /// Adds what has passed since `start`; gives the time now.
+    pub(crate) fn add(&mut self, start: u64, packets: u64) -> u64 {
+        let now = ticks();
+        self.ticks += now.wrapping_sub(start);
+        self.packets += packets;
+        now
+    }
+}
+
+/// A clock that is read in a few nanoseconds and runs evenly: the time stamp counter where there is one.
+pub fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every processor of this architecture has the instruction, and it touches no memory.
+    unsafe {
+        std::arch::x86_64::_rdtsc()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        use std::sync::LazyLock;
+        use std::time::Instant;
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        START.elapsed().as_nanos() as u64
+    }
+}
+
+/// Names of the stages in order, the last of which is that of copies which begin with egress.
+pub(crate) fn names(flow: &Flow, layout: &Layout) -> Vec<String> {
+    let block = |place| {
+        let block = flow.block(place);
+        match block.kind {
+            BlockKind::Parser => format!("parse: {}", block.name),
+            BlockKind::Control => block.name.clone(),
+            BlockKind::Deparser => format!("deparse: {}", block.name),
+        }
+    };
+    let mut names = vec![flow.start().map(block).unwrap_or_default()];
+    names.extend(layout.cuts.iter().map(|cut| match (cut.begins, &flow.node(cut.place).terminator) {
+        (Begins::Lookup, Terminator::Apply { table, .. }) => {
+            format!("{}: lookup", flow.program.tables[table.index()].name)
+        }
+        (Begins::Action, Terminator::Apply { table, .. }) => {
+            format!("{}: actions", flow.program.tables[table.index()].name)
+        }
+        _ => block(cut.place),
+    }));
+    names.push("egress of copies".into());
+    names
+}
