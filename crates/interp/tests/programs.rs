@@ -117,7 +117,7 @@ control control
     table routes  [router.p4:41:9]
       key hdr.r.dst (lpm) = 0xa02 (2562)
       hit entry 0x0: 0xa00 (2560)/8, in the program
-      action route(route.port = 3)  [router.p4:10:5]
+      action route(port = 3)  [router.p4:10:5]
         meta.port: 0 -> 3  [router.p4:11:9]
         hdr.r.ttl: 0x40 (64) -> 0x3f (63)  [router.p4:12:9]
     if dropped: false  [router.p4:42:9]
@@ -182,7 +182,7 @@ fn trace_of_a_short_packet() {
         text.contains("cannot extract hdr.r: it takes 4 bytes, 2 bytes are left  [router.p4:30:9]"),
         "{text}"
     );
-    assert!(text.contains("meta.error: 0 -> 1"), "{text}");
+    assert!(text.contains("meta.error: error.NoError -> error.PacketTooShort"), "{text}");
 }
 
 #[test]
