@@ -348,6 +348,18 @@ fn every_option_is_documented() {
     }
 }
 
+/// docs/errors.md has every code that an error may have, and no other.
+#[test]
+fn every_error_code_is_documented() {
+    let text = fs::read_to_string(root().join("docs/errors.md")).unwrap();
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
+    let expected: Vec<String> = p4jet_syntax::diagnostic::ERRORS
+        .iter()
+        .map(|(code, about)| format!("| `{code}` | {about} |"))
+        .collect();
+    assert_eq!(rows, expected);
+}
+
 /// docs/commands.md names every runtime command there is.
 #[test]
 fn every_runtime_command_is_documented() {

@@ -80,11 +80,30 @@ fn options_choose_what_is_said() {
         ("--Wdisable=unused,overflow", 0, "warning[uninitialized-use] 1 warning"),
         ("--Wdisable=unused --Wdisable=uninitialized_use", 0, "warning[overflow] 1 warning"),
         ("--Wdisable --Wwarn=unused", 0, "warning[unused] 1 warning"),
-        ("--Werror", 1, "error error error 3 errors"),
-        ("--Werror=overflow", 1, "warning[uninitialized-use] error warning[unused] 1 error, 2 warnings"),
+        ("--Werror", 1, "error[uninitialized-use] error[overflow] error[unused] 3 errors"),
+        (
+            "--Werror=overflow",
+            1,
+            "warning[uninitialized-use] error[overflow] warning[unused] 1 error, 2 warnings",
+        ),
         ("--Werror=shadow", 0, "warning[uninitialized-use] warning[overflow] warning[unused] 3 warnings"),
-        ("--Werror --Wwarn=unused --Wdisable=overflow", 1, "error warning[unused] 1 error, 1 warning"),
-        ("--Wdisable --Werror=overflow", 1, "error 1 error"),
+        (
+            "--Werror --Wwarn=unused --Wdisable=overflow",
+            1,
+            "error[uninitialized-use] warning[unused] 1 error, 1 warning",
+        ),
+        ("--Wdisable --Werror=overflow", 1, "error[overflow] 1 error"),
+        ("--Winfo", 0, "info[uninitialized-use] info[overflow] info[unused] 3 remarks"),
+        (
+            "--Winfo=unused --Wdisable=overflow",
+            0,
+            "warning[uninitialized-use] info[unused] 1 warning, 1 remark",
+        ),
+        (
+            "--Winfo --Werror=overflow",
+            1,
+            "info[uninitialized-use] error[overflow] info[unused] 1 error, 2 remarks",
+        ),
         ("--Werror --Wdisable", 0, ""),
         ("--Wdisable=ignore-prop,type-inference --Wdisable", 0, ""),
     ] {
@@ -93,7 +112,10 @@ fn options_choose_what_is_said() {
         assert_eq!(titles(&output.stderr), said, "{options}\n{}", output.stderr);
     }
     let output = p4jet_words(&dir, "check PROG --Werror=unused").expect_status(1);
-    output.says(&["error: constant `SPARE` is never used", "the warning `unused` is an error by `--Werror`"]);
+    output.says(&[
+        "error[unused]: constant `SPARE` is never used",
+        "the warning `unused` is an error by `--Werror`",
+    ]);
 }
 
 /// How each diagnostic begins, and the last line.
@@ -101,7 +123,7 @@ fn titles(stderr: &str) -> String {
     let last = stderr.lines().last();
     let titles = stderr
         .lines()
-        .filter(|line| line.starts_with("warning") || line.starts_with("error"))
+        .filter(|line| ["warning", "error", "info"].iter().any(|level| line.starts_with(level)))
         .filter_map(|line| line.split(':').next());
     titles.chain(last).collect::<Vec<_>>().join(" ")
 }
@@ -111,7 +133,7 @@ fn every_command_that_compiles_has_the_options() {
     let dir = TempDir::new("wcommands");
     for command in ["check PROG", "trace PROG 00", "run PROG -i 0@pcap:DIR/none,", "test PROG DIR/none.stf"] {
         let output = p4jet_words(&dir, &format!("{command} --Werror=unused")).expect_status(1);
-        output.says(&["error: constant `SPARE` is never used"]);
+        output.says(&["error[unused]: constant `SPARE` is never used"]);
     }
     let output = p4jet_words(&dir, "trace PROG 00").expect_status(0);
     assert!(output.stderr.ends_with("3 warnings\n"), "{}", output.stderr);

@@ -4,7 +4,6 @@
 use crate::check::Checker;
 use crate::exprs::soft;
 use crate::infer::{POISON, is_poison};
-use crate::suggest;
 use crate::typed::*;
 use crate::types::struct_kind_name;
 use num_bigint::BigInt;
@@ -12,6 +11,7 @@ use num_traits::Zero;
 use p4jet_syntax::ast::{self, StructKind};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
+use p4jet_syntax::suggest;
 
 impl Checker {
     /// `{ e, … }`

@@ -2,10 +2,10 @@
 
 use crate::check::Checker;
 use crate::infer::is_poison;
-use crate::suggest;
 use crate::typed::*;
 use p4jet_syntax::ast::{self, Annotation, AnnotationBody, AnnotationToken};
 use p4jet_syntax::diagnostic::Diagnostic;
+use p4jet_syntax::suggest;
 use std::collections::HashMap;
 
 impl Checker {

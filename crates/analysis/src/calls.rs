@@ -4,13 +4,13 @@
 use crate::check::{Checker, Open, Place};
 use crate::infer::{POISON, is_poison, substitute, substitute_expr};
 use crate::scopes::Symbol;
-use crate::suggest;
 use crate::typed::*;
 use crate::types::Missing;
 use num_bigint::BigInt;
 use p4jet_syntax::ast::{self, Direction, StructKind};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
+use p4jet_syntax::suggest;
 
 /// A parameter as a call sees it.
 #[derive(Clone, Debug)]
@@ -820,8 +820,9 @@ impl Checker {
             }
             if matches!(formal.dir, Direction::Out | Direction::InOut) {
                 let value = self.expr(&arg.value, None);
-                ok &= self.out_argument(callee, formal, &value);
-                results[i] = Some(value);
+                let right = self.out_argument(callee, formal, &value);
+                ok &= right;
+                results[i] = Some(if right { value } else { self.poison(value.span) });
             } else if !self.is_open(&formal.ty) {
                 let what = argument_name(callee, formal);
                 results[i] = Some(self.expr_of(&arg.value, &formal.ty, &what));
@@ -1027,9 +1028,13 @@ impl Checker {
             let names: Vec<&str> = formals.iter().map(|f| f.name.as_str()).collect();
             diagnostic = diagnostic.note(format!("its parameters: {}", suggest::list(&names)));
         }
-        if let Some(first) = formals.first() {
-            diagnostic = diagnostic.related(first.span, "declared here");
-        }
+        diagnostic = match formals.get(given..).and_then(|rest| rest.iter().find(|f| !f.may_be_left_out())) {
+            Some(missing) => diagnostic.related(missing.span, "no argument for this one"),
+            None => match formals.last() {
+                Some(last) => diagnostic.related(last.span, "this is the last one"),
+                None => diagnostic,
+            },
+        };
         self.report(diagnostic);
     }
 }

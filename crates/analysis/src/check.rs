@@ -2,11 +2,11 @@
 
 use crate::infer::POISON;
 use crate::scopes::{Noticed, Scopes, Symbol};
-use crate::suggest;
 use crate::typed::*;
 use p4jet_syntax::ast;
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::{SourceMap, Span};
+use p4jet_syntax::suggest;
 use std::collections::HashMap;
 
 /// Most expressions, types or statements inside each other.
@@ -104,6 +104,10 @@ pub(crate) struct Checker {
     pub(crate) overloads: HashMap<(u8, u32), Vec<Overload>>,
     /// Collects the parameters that `_` makes in a declaration's types; `None` where `_` is no type.
     pub(crate) dont_care_params: Option<Vec<TypeParamId>>,
+    /// What is declared in the bodies around the place, from the outermost in, whether before or after it.
+    pub(crate) declared: Vec<HashMap<String, Declared>>,
+    /// The error that says which standard include file is missing, and the file that it names.
+    missing_include: Option<(usize, &'static str)>,
     /// Names declared `@deprecated`, by their places, with what the annotation says.
     pub(crate) deprecated: HashMap<Span, String>,
 }
@@ -114,6 +118,17 @@ pub(crate) struct Overload {
     pub(crate) id: u32,
     /// The names of its constructor parameters.
     pub(crate) params: Vec<String>,
+}
+
+/// A name that is declared in a body, perhaps after the place that is checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Declared {
+    /// The name.
+    pub(crate) name: Span,
+    /// The whole declaration.
+    pub(crate) whole: Span,
+    /// Whether it declares a type.
+    pub(crate) is_type: bool,
 }
 
 /// A body being checked.
@@ -146,6 +161,8 @@ impl Checker {
             own_match_kinds: Vec::new(),
             overloads: HashMap::new(),
             dont_care_params: None,
+            declared: Vec::new(),
+            missing_include: None,
             deprecated: HashMap::new(),
         }
     }
@@ -163,6 +180,16 @@ impl Checker {
             }
         }
         self.diagnostics.push(diagnostic);
+    }
+
+    /// Takes back what was reported since there were `count` diagnostics.
+    pub(crate) fn forget_since(&mut self, count: usize) {
+        self.missing_include = self.missing_include.filter(|(at, _)| *at < count);
+        for diagnostic in self.diagnostics.drain(count.min(self.diagnostics.len())..) {
+            if diagnostic.severity == p4jet_syntax::diagnostic::Severity::Error {
+                self.errors -= 1;
+            }
+        }
     }
 
     /// Reports a plain error.
@@ -230,12 +257,20 @@ impl Checker {
         };
         if let Some(earlier) = self.control_names.insert((owner, kind, name.to_owned()), span)
             && earlier != span
+            // Two of one name in one scope were declared twice, which is another error.
+            && self.source(earlier) != self.source(span)
         {
             let text = format!("two {kind}s have the control-plane name `{name}`");
             self.report(
                 Diagnostic::error("duplicate-control-name", span, text).related(earlier, "the first is here"),
             );
         }
+    }
+
+    /// The text at a place.
+    pub(crate) fn source(&self, span: Span) -> &str {
+        let file = self.prog.sources.files.get(span.file.0 as usize);
+        file.and_then(|file| file.text.get(span.lo as usize..span.hi as usize)).unwrap_or("")
     }
 
     /// A new variable.
@@ -258,23 +293,87 @@ impl Checker {
             self.warn_if_deprecated(&path.name, declared);
             return Some(symbol);
         }
+        if self.missing_include(&path.name) {
+            return None;
+        }
         let names = match path.global {
             true => self.scopes.global_names(wanted),
             false => self.scopes.names(wanted),
         };
         let dot = if path.global { "." } else { "" };
-        let mut diagnostic = Diagnostic::error(
-            "unknown-name",
-            path.name.span,
-            format!("unknown {what} `{dot}{}`", path.name.text),
-        );
-        if let Some(near) = suggest::nearest(&path.name.text, names.iter().map(String::as_str)) {
-            diagnostic = self.declared_here(diagnostic, near).note(format!("did you mean `{near}`?"));
-        } else if !names.is_empty() {
-            diagnostic = diagnostic.note(format!("in scope: {}", suggest::some(&names, CHOICES_MAX)));
-        }
+        let name = &path.name.text;
+        let diagnostic =
+            Diagnostic::error("unknown-name", path.name.span, format!("unknown {what} `{dot}{name}`"));
+        let diagnostic = match self.declared_later(&diagnostic, &path.name) {
+            Some(diagnostic) => diagnostic,
+            None => match suggest::nearest(name, names.iter().map(String::as_str)) {
+                Some(near) => self.declared_here(diagnostic, near).note(format!("did you mean `{near}`?")),
+                None if names.is_empty() => diagnostic,
+                None => diagnostic.note(format!("in scope: {}", suggest::some(&names, CHOICES_MAX))),
+            },
+        };
         self.report(diagnostic);
         None
+    }
+
+    /// Of an unknown name that is declared later: the diagnostic, saying so.
+    pub(crate) fn declared_later(&self, diagnostic: &Diagnostic, name: &ast::Ident) -> Option<Diagnostic> {
+        let found = self.declared.iter().rev().find_map(|body| body.get(&name.text))?;
+        let diagnostic = diagnostic.clone();
+        let (here, whole) = (name.span, found.whole);
+        let inside = here.file == whole.file && (whole.lo..whole.hi).contains(&here.lo);
+        Some(match (inside, found.is_type) {
+            (true, true) => {
+                let text = format!("type `{}` contains itself", name.text);
+                Diagnostic::error("recursive-type", here, text)
+                    .related(found.name, "declared here")
+                    .note("a value of it would have no end; a type is known after its declaration")
+            }
+            (true, false) => diagnostic
+                .related(found.name, "this declares it")
+                .note("a name is known after its declaration"),
+            (false, _) => diagnostic
+                .related(found.name, "declared here, after its use")
+                .note("a name is known after its declaration: move the declaration up"),
+        })
+    }
+
+    /// Whether an unknown name is one of a standard include file that the program lacks, which is then said.
+    pub(crate) fn missing_include(&mut self, name: &ast::Ident) -> bool {
+        let is = format!("`{}` is", name.text);
+        crate::library::declares(&name.text).is_some_and(|file| self.missing_file(file, name.span, &is))
+    }
+
+    /// Says that a file declares something, unless the program includes it. All that is missing makes one error, which
+    /// names the file that has it all.
+    pub(crate) fn missing_file(&mut self, file: &'static str, span: Span, is: &str) -> bool {
+        let sources = &self.prog.sources.files;
+        let has = |wanted: &str| {
+            sources.iter().any(|f| f.name.trim_matches(['<', '>']).rsplit('/').next() == Some(wanted))
+        };
+        // A program of one architecture has no use for another.
+        if has(file) || has("v1model.p4") || has("psa.p4") {
+            return false;
+        }
+        match self.missing_include {
+            None => {
+                self.missing_include = Some((self.diagnostics.len(), file));
+                self.report(
+                    Diagnostic::error("missing-include", span, format!("{is} declared in {file}"))
+                        .note(format!("add `#include <{file}>`")),
+                );
+            }
+            Some((at, "core.p4")) if file != "core.p4" => {
+                self.missing_include = Some((at, file));
+                if let Some(first) = self.diagnostics.get_mut(at) {
+                    first.notes = vec![format!(
+                        "add `#include <{file}>`: {is} declared there, and it includes core.p4"
+                    )];
+                }
+            }
+            Some(_) => {}
+        }
+        true
     }
 
     /// Warns of a use of something declared `@deprecated("…")`.

@@ -1,15 +1,15 @@
 //! Declarations: everything that gets a name.
 
-use crate::check::{Checker, Open, Overload, Place, VarKind};
+use crate::check::{Checker, Declared, Open, Overload, Place, VarKind};
 use crate::infer::{is_poison, substitute};
 use crate::scopes::Symbol;
-use crate::suggest;
 use crate::typed::*;
 use crate::types::{LEAVES_MAX, struct_kind_name};
 use num_bigint::BigInt;
 use p4jet_syntax::ast::{self, Annotation, AnnotationBody, DeclKind, Direction};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
+use p4jet_syntax::suggest;
 use std::collections::HashMap;
 
 /// Most values inside a constant.
@@ -21,9 +21,11 @@ const VALUE_SET_MAX: u32 = 1 << 24;
 impl Checker {
     /// The whole program.
     pub(crate) fn program(&mut self, program: &ast::Program) {
+        self.declared.push(declared(&program.decls));
         for decl in &program.decls {
             self.top_level(decl);
         }
+        self.declared.pop();
         self.check_main();
     }
 
@@ -56,6 +58,8 @@ impl Checker {
         self.annotations(&decl.annotations);
         if decl.annotations.iter().any(|a| a.name.text == "deprecated")
             && let Some(name) = declared_name(&decl.kind)
+            // Several functions may have one name.
+            && !matches!(decl.kind, DeclKind::Function(_) | DeclKind::ExternFunction(_))
         {
             let why = match text_annotation(&decl.annotations, "deprecated") {
                 Some(Ok(text)) => text,
@@ -176,7 +180,7 @@ impl Checker {
         self.check_variable_type(&ty, &decl.name, decl.ty.span);
         let init =
             decl.init.as_ref().map(|e| self.expr_of(e, &ty, &format!("the value of `{}`", decl.name.text)));
-        if let Some(Symbol::Var(earlier)) = self.scopes.lookup(&decl.name.text, false).map(|b| &b.symbol)
+        if let Some(Symbol::Var(earlier)) = self.scopes.peek(&decl.name.text).map(|b| &b.symbol)
             && matches!(self.var_kinds[earlier.index()], VarKind::Param(_))
             && matches!(self.place, Place::Apply | Place::State)
         {
@@ -488,7 +492,12 @@ impl Checker {
         if named {
             // Visible inside, so that recursion gets an error of its own.
             let span = f.proto.name.span;
-            if !self.scopes.knows(&f.proto.name.text) {
+            if let Some(param) = f.proto.params.iter().position(|p| p.name.text == f.proto.name.text) {
+                let var = self.prog.functions[id.index()].params[param].var;
+                let at = f.proto.params[param].name.span;
+                self.scopes.hides_function(&f.proto.name.text, (var, at), span);
+            }
+            if self.scopes.peek(&f.proto.name.text).is_none() {
                 self.scopes.push();
                 self.scopes.bind_self(&f.proto.name.text, Symbol::Functions(vec![id]), span);
             } else {
@@ -575,7 +584,7 @@ impl Checker {
         }
         self.open.push(Open::Action(id));
         self.scopes.push();
-        if !self.scopes.knows(&a.name.text) {
+        if self.scopes.peek(&a.name.text).is_none() {
             self.scopes.bind_self(&a.name.text, Symbol::Action(id), a.name.span);
             self.scopes.push();
         } else {
@@ -674,10 +683,12 @@ impl Checker {
             let outer_owner = std::mem::replace(&mut self.owner, format!("control `{}`", c.name.text));
             self.open.push(Open::Control(id));
             self.scopes.push();
+            self.declared.push(declared(&body.locals));
             let locals = self.at(Place::ControlLocals, |k| {
                 body.locals.iter().filter_map(|local| k.local(local, "control")).collect()
             });
             let apply = self.at(Place::Apply, |k| k.block(&body.apply));
+            self.declared.pop();
             self.scopes.pop();
             self.open.pop();
             self.owner = outer_owner;
@@ -971,7 +982,12 @@ impl Checker {
         for (i, (name, value)) in e.members.iter().enumerate() {
             if members.iter().any(|(n, _)| *n == name.text) {
                 let text = format!("enum `{}` has two members `{}`", e.name.text, name.text);
-                self.error("duplicate-declaration", name.span, text);
+                let first = e.members.iter().find(|(first, _)| first.text == name.text);
+                let diagnostic = Diagnostic::error("duplicate-declaration", name.span, text);
+                self.report(match first {
+                    Some((first, _)) => diagnostic.related(first.span, "declared here first"),
+                    None => diagnostic,
+                });
             }
             let number = match (&underlying, value) {
                 (Some(ty), Some(value)) => {
@@ -1065,12 +1081,14 @@ fn block_key(symbol: &Symbol) -> Option<(u8, u32)> {
     }
 }
 
-/// The name of a declaration that makes one, apart from functions, of which several may have it.
-fn declared_name(kind: &DeclKind) -> Option<&ast::Ident> {
+/// The name of a declaration that makes one.
+pub(crate) fn declared_name(kind: &DeclKind) -> Option<&ast::Ident> {
     Some(match kind {
         DeclKind::Const(c) => &c.name,
         DeclKind::Instance(i) => &i.name,
+        DeclKind::ExternFunction(proto) => &proto.name,
         DeclKind::Extern(e) => &e.name,
+        DeclKind::Function(f) => &f.proto.name,
         DeclKind::Action(a) => &a.name,
         DeclKind::Parser(p) => &p.name,
         DeclKind::Control(c) => &c.name,
@@ -1078,8 +1096,23 @@ fn declared_name(kind: &DeclKind) -> Option<&ast::Ident> {
         DeclKind::Struct(s) => &s.name,
         DeclKind::Enum(e) => &e.name,
         DeclKind::Typedef(t) => &t.name,
-        _ => return None,
+        DeclKind::ValueSet(v) => &v.name,
+        DeclKind::Variable(v) => &v.name,
+        DeclKind::Table(t) => &t.name,
+        DeclKind::Error(_) | DeclKind::MatchKind(_) => return None,
     })
+}
+
+/// What declarations declare: of several with one name the first.
+pub(crate) fn declared<'a>(decls: impl IntoIterator<Item = &'a ast::Decl>) -> HashMap<String, Declared> {
+    let mut names = HashMap::new();
+    for decl in decls {
+        let Some(name) = declared_name(&decl.kind) else { continue };
+        let is_type = matches!(decl.kind, DeclKind::Struct(_) | DeclKind::Enum(_) | DeclKind::Typedef(_));
+        let found = Declared { name: name.span, whole: decl.span, is_type };
+        names.entry(name.text.clone()).or_insert(found);
+    }
+    names
 }
 
 /// `const bool x = static_assert(…);`

@@ -4,7 +4,6 @@ use crate::check::{Checker, Place, VarKind};
 use crate::consts::{self, FoldError, is_value};
 use crate::infer::is_poison;
 use crate::scopes::Symbol;
-use crate::suggest;
 use crate::typed::*;
 use crate::types::BITS_MAX;
 use num_bigint::BigInt;
@@ -12,6 +11,7 @@ use num_traits::{Signed, ToPrimitive, Zero};
 use p4jet_syntax::ast::{self, BinaryOp, Direction, UnaryOp};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
+use p4jet_syntax::suggest;
 
 /// Longest text made by `++`.
 const TEXT_BYTES_MAX: usize = 1 << 16;
@@ -342,6 +342,11 @@ impl Checker {
             }
             Type::Error => match self.prog.errors.iter().position(|n| *n == name.text) {
                 Some(i) => Expr { ty: Type::Error, kind: ExprKind::Error(i as u32), span },
+                None if self.prog.errors.is_empty()
+                    && self.missing_file("core.p4", span, "the members of `error` are") =>
+                {
+                    self.poison(span)
+                }
                 None => {
                     let names = self.prog.errors.clone();
                     missing(self, "`error`".into(), &names)

@@ -5,12 +5,12 @@ use crate::check::{Checker, Open, Place};
 use crate::decls::{control_name, text_annotation};
 use crate::infer::{is_poison, substitute};
 use crate::scopes::Symbol;
-use crate::suggest;
 use crate::typed::*;
 use crate::types::Missing;
 use p4jet_syntax::ast;
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
+use p4jet_syntax::suggest;
 
 impl Checker {
     /// `T(args)` as an expression.

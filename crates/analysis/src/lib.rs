@@ -20,6 +20,7 @@
 //! | `tables` | tables and their entries |
 //! | `parsers` | states, transitions |
 //! | `keysets` | key sets of selects and entries |
+//! | `library` | which standard include file declares what |
 //! | `decls` | everything that has a name |
 //! | `warnings` | what is legal and likely a mistake |
 //!
@@ -38,10 +39,10 @@ mod infer;
 mod instances;
 mod integers;
 mod keysets;
+mod library;
 mod parsers;
 mod scopes;
 mod stmts;
-mod suggest;
 mod tables;
 pub mod typed;
 mod types;
@@ -50,6 +51,7 @@ pub mod warnings;
 use p4jet_syntax::ast;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::{FileId, SourceMap, Span};
+use p4jet_syntax::suggest;
 
 /// The standard include files that p4jet brings along: name and text.
 pub const BUILTINS: &[(&str, &str)] = &[
@@ -75,7 +77,9 @@ pub fn analyse(program: &ast::Program, sources: SourceMap) -> (Option<typed::Pro
         checker.program(program);
         let (typed, mut diagnostics, noticed) = checker.finish();
         let failed = diagnostics.iter().any(|d| d.severity == Severity::Error);
-        if !failed {
+        if failed {
+            warnings::suppress(&mut diagnostics, &typed, program);
+        } else {
             warnings::add(&mut diagnostics, &typed, program, noticed);
         }
         (typed, diagnostics, failed)

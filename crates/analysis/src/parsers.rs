@@ -3,16 +3,17 @@
 use crate::check::{Checker, Place};
 use crate::infer::{POISON, is_poison};
 use crate::keysets::Shape;
-use crate::suggest;
 use crate::typed::*;
 use p4jet_syntax::ast;
 use p4jet_syntax::diagnostic::Diagnostic;
+use p4jet_syntax::suggest;
 use std::collections::HashMap;
 
 impl Checker {
     /// Declarations and states, in the scope of the parameters.
     pub(crate) fn parser_body(&mut self, name: &ast::Ident, body: &ast::ParserBody) -> ParserBody {
         self.scopes.push();
+        self.declared.push(crate::decls::declared(&body.locals));
         let locals = self.at(Place::ParserLocals, |c| {
             body.locals.iter().filter_map(|local| c.local(local, "parser")).collect()
         });
@@ -50,6 +51,11 @@ impl Checker {
                     name.span,
                     format!("parser `{}` has no state `start`, with which parsing begins", name.text),
                 );
+                let near = body.states.iter().find(|s| suggest::nearest(&s.name.text, ["start"]).is_some());
+                if let Some(near) = near {
+                    let text = format!("is `{}` meant to be `start`?", near.name.text);
+                    diagnostic = diagnostic.related(near.name.span, text);
+                }
                 if !names.is_empty() {
                     diagnostic = diagnostic.note(format!("its states: {}", suggest::list(&names)));
                 }
@@ -59,6 +65,7 @@ impl Checker {
         };
         let states =
             self.at(Place::State, |c| body.states.iter().map(|s| c.state(s, name, &targets)).collect());
+        self.declared.pop();
         self.scopes.pop();
         let body = ParserBody { locals, states, start };
         if body.states.len() == first.len() && !reaches_end(&body) {

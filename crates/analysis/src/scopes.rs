@@ -73,6 +73,11 @@ impl Symbol {
     }
 }
 
+/// Whether a name is meant for the compiler: `__v1model_version`.
+pub(crate) fn is_internal(name: &str) -> bool {
+    name.starts_with("__")
+}
+
 /// A name's meaning and the place of its declaration.
 #[derive(Clone, Debug)]
 pub(crate) struct Binding {
@@ -89,7 +94,7 @@ pub(crate) struct Shadowing {
     pub(crate) symbol: Symbol,
     pub(crate) span: Span,
     /// Where the hidden one is declared, and what it is.
-    pub(crate) hidden: (Span, &'static str),
+    pub(crate) hidden: (Span, Symbol),
 }
 
 /// What the scopes noticed that is legal but doubtful.
@@ -142,9 +147,19 @@ impl Scopes {
         Some(binding)
     }
 
-    /// Whether a name means anything here; asking does not use it.
-    pub(crate) fn knows(&self, name: &str) -> bool {
-        self.find(name, false).is_some()
+    /// As [`Scopes::lookup`], but asking does not use the name.
+    pub(crate) fn peek(&self, name: &str) -> Option<&Binding> {
+        self.find(name, false)
+    }
+
+    /// Notes that a parameter has the name of the function that it belongs to.
+    pub(crate) fn hides_function(&mut self, name: &str, param: (VarId, Span), function: Span) {
+        self.noticed.shadowing.push(Shadowing {
+            name: name.to_owned(),
+            symbol: Symbol::Var(param.0),
+            span: param.1,
+            hidden: (function, Symbol::Functions(Vec::new())),
+        });
     }
 
     fn find(&self, name: &str, global: bool) -> Option<&Binding> {
@@ -167,7 +182,7 @@ impl Scopes {
                     name: name.to_owned(),
                     symbol: symbol.clone(),
                     span,
-                    hidden: (hidden.span, hidden.symbol.describe()),
+                    hidden: (hidden.span, hidden.symbol.clone()),
                 });
             }
             let used = frame.get(name).is_some_and(|earlier| earlier.used.get());
@@ -203,8 +218,11 @@ impl Scopes {
     ) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for frame in frames {
-            let mut here: Vec<(Span, &String)> =
-                frame.iter().filter(|(_, b)| wanted(&b.symbol)).map(|(n, b)| (b.span, n)).collect();
+            let mut here: Vec<(Span, &String)> = frame
+                .iter()
+                .filter(|(n, b)| wanted(&b.symbol) && !is_internal(n))
+                .map(|(n, b)| (b.span, n))
+                .collect();
             here.sort();
             for (_, name) in here {
                 if !names.contains(name) {

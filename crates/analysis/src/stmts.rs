@@ -5,11 +5,11 @@ use crate::consts;
 use crate::exprs::operator;
 use crate::infer::is_poison;
 use crate::scopes::Symbol;
-use crate::suggest;
 use crate::typed::*;
 use p4jet_syntax::ast::{self, BinaryOp, DeclKind};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
+use p4jet_syntax::suggest;
 
 impl Checker {
     /// The statements of a block, in a scope of their own.
@@ -20,9 +20,14 @@ impl Checker {
     /// Statements in the current scope.
     pub(crate) fn statements(&mut self, stmts: &[ast::Stmt]) -> Vec<Stmt> {
         let mut done = Vec::with_capacity(stmts.len());
+        self.declared.push(crate::decls::declared(stmts.iter().filter_map(|stmt| match &stmt.kind {
+            ast::StmtKind::Decl(decl) => Some(&**decl),
+            _ => None,
+        })));
         for stmt in stmts {
             self.statement(stmt, &mut done);
         }
+        self.declared.pop();
         done
     }
 

@@ -7,17 +7,42 @@ use crate::decls::{control_name, text_annotation};
 use crate::infer::is_poison;
 use crate::keysets::Shape;
 use crate::scopes::Symbol;
-use crate::suggest;
 use crate::typed::*;
 use num_bigint::BigInt;
 use num_traits::{One, Signed, ToPrimitive, Zero};
 use p4jet_syntax::ast::{self, Annotation, AnnotationBody, Direction, TablePropertyKind};
-use p4jet_syntax::diagnostic::Diagnostic;
+use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::Span;
+use p4jet_syntax::suggest;
 use std::collections::HashMap;
 
 /// Largest priority of an entry: P4Runtime's priorities are positive `int32`.
 const PRIORITY_MAX: u32 = i32::MAX as u32;
+
+/// Properties of P4_16.
+const PROPERTIES: &[&str] =
+    &["key", "actions", "entries", "default_action", "size", "largest_priority_wins", "priority_delta"];
+
+/// Those of v1model, PSA and PNA. In a program for another of them they mean nothing.
+const ARCHITECTURE_PROPERTIES: &[&str] = &[
+    "implementation",
+    "counters",
+    "meters",
+    "support_timeout",
+    "psa_implementation",
+    "psa_direct_counter",
+    "psa_direct_meter",
+    "psa_empty_group_action",
+    "psa_idle_timeout",
+    "pna_implementation",
+    "pna_direct_counter",
+    "pna_direct_meter",
+    "pna_empty_group_action",
+    "pna_idle_timeout",
+    "add_on_miss",
+    "idle_timeout_with_auto_delete",
+    "default_idle_timeout_for_data_plane_added_entries",
+];
 
 /// What is known of a table while its properties are checked.
 struct Draft {
@@ -139,10 +164,7 @@ impl Checker {
                         }
                     }
                     _ => {
-                        let typed = self.expr(value, None);
-                        if is_poison(&typed.ty) {
-                            continue;
-                        }
+                        let Some(typed) = self.custom_property(&draft.name, name, value) else { continue };
                         if !self.compile_time(&typed) {
                             let text =
                                 format!("table property `{}` must be known at compile time", name.text);
@@ -217,6 +239,32 @@ impl Checker {
         let id = TableId(self.prog.tables.len() as u32);
         self.prog.tables.push(done);
         Some(id)
+    }
+
+    /// A property that the language does not have: one of the architecture, or one that is misspelt.
+    fn custom_property(&mut self, table: &str, name: &ast::Ident, value: &ast::Expr) -> Option<Expr> {
+        let known: Vec<&str> = PROPERTIES.iter().chain(ARCHITECTURE_PROPERTIES).copied().collect();
+        let before = self.diagnostics.len();
+        let typed = self.expr(value, None);
+        if known.contains(&name.text.as_str()) {
+            return Some(typed).filter(|typed| !is_poison(&typed.ty));
+        }
+        let near = suggest::nearest(&name.text, known.iter().copied());
+        let text = format!("table `{table}` has an unknown property `{}`", name.text);
+        let mut diagnostic = Diagnostic::warning("ignore-prop", name.span, text);
+        if let Some(near) = near {
+            diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+        }
+        if is_poison(&typed.ty) {
+            // What is wrong with the value of, say, `defualt_action` is that it is none.
+            if near.is_some() {
+                self.forget_since(before);
+                self.report(Diagnostic { severity: Severity::Error, code: "unknown-property", ..diagnostic });
+            }
+            return None;
+        }
+        self.report(diagnostic.note("an architecture that knows it would obey it; here it means nothing"));
+        Some(typed)
     }
 
     /// The size: a number, or an expression over constructor parameters.
@@ -309,7 +357,7 @@ impl Checker {
             expr = self.poison(expr.span);
         }
         let kind = &element.match_kind.text;
-        if !self.prog.match_kinds.contains(kind) {
+        if !self.prog.match_kinds.contains(kind) && !self.missing_include(&element.match_kind) {
             let mut diagnostic = Diagnostic::error(
                 "unknown-name",
                 element.match_kind.span,
@@ -398,12 +446,15 @@ impl Checker {
 
     /// An element of `actions`.
     fn listed_action(&mut self, draft: &mut Draft, source: &ast::ActionRef) {
-        let is_action = |s: &Symbol| matches!(s, Symbol::Action(_));
         let name = &source.name.name;
         let symbol = self.scopes.lookup(&name.text, source.name.global).map(|b| b.symbol.clone());
         let id = match symbol {
             Some(Symbol::Action(id)) => id,
             Some(Symbol::Poison) => {
+                draft.actions_wrong = true;
+                return;
+            }
+            None if self.missing_include(name) => {
                 draft.actions_wrong = true;
                 return;
             }
@@ -421,18 +472,11 @@ impl Checker {
                     None => format!("table `{}` lists unknown action `{}`", draft.name, name.text),
                 };
                 let mut diagnostic = Diagnostic::error("unknown-action", source.span, message);
-                let names = self.scopes.names(is_action);
-                if let Some(near) = suggest::nearest(&name.text, names.iter().map(String::as_str)) {
-                    diagnostic = self.declared_here(diagnostic, near).note(format!("did you mean `{near}`?"));
-                }
                 if other.is_some() {
                     diagnostic = self.declared_here(diagnostic, &name.text);
                 }
-                diagnostic = if names.is_empty() {
-                    diagnostic.note(format!("no action is visible in {}", self.owner))
-                } else {
-                    diagnostic.note(format!("actions visible in {}: {}", self.owner, suggest::list(&names)))
-                };
+                let later = other.is_none().then(|| self.declared_later(&diagnostic, name)).flatten();
+                diagnostic = later.unwrap_or_else(|| self.action_choices(diagnostic, &name.text));
                 self.report(diagnostic);
                 return;
             }
@@ -505,6 +549,18 @@ impl Checker {
         });
     }
 
+    /// Adds the action that was meant, and those that could be listed.
+    fn action_choices(&self, mut diagnostic: Diagnostic, name: &str) -> Diagnostic {
+        let names = self.scopes.names(|s| matches!(s, Symbol::Action(_)));
+        if let Some(near) = suggest::nearest(name, names.iter().map(String::as_str)) {
+            diagnostic = self.declared_here(diagnostic, near).note(format!("did you mean `{near}`?"));
+        }
+        diagnostic.note(match names.is_empty() {
+            true => format!("no action is visible in {}", self.owner),
+            false => format!("actions visible in {}: {}", self.owner, suggest::list(&names)),
+        })
+    }
+
     /// Adds `NoAction` as the default of a table that names none.
     fn no_action(&mut self, draft: &mut Draft, span: Span) -> ActionRef {
         if let Some(listed) =
@@ -525,10 +581,12 @@ impl Checker {
                 return ActionRef { action: ActionId(0), args: Vec::new(), span };
             }
             None => {
-                self.report(
+                if !self.missing_file("core.p4", span, "the default action `NoAction` is") {
+                    self.report(
                     Diagnostic::error("table", span, format!("table `{}` has no default action", draft.name))
                         .note("it would be the action `NoAction`, which is not declared: `#include <core.p4>` does"),
                 );
+                }
                 // Once is enough.
                 self.scopes.bind_global("NoAction", Symbol::Poison, span);
                 return ActionRef { action: ActionId(0), args: Vec::new(), span };

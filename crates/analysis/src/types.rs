@@ -56,14 +56,16 @@ impl Checker {
             TypeKind::Error => {
                 if self.prog.errors.is_empty() && !self.error_type_reported {
                     self.error_type_reported = true;
-                    self.report(
-                        Diagnostic::error(
-                            "unknown-name",
-                            ty.span,
-                            "`error` has no members: the program declares none",
-                        )
-                        .note("`#include <core.p4>` declares `error.NoError` and others"),
-                    );
+                    if !self.missing_file("core.p4", ty.span, "the members of `error` are") {
+                        self.report(
+                            Diagnostic::error(
+                                "unknown-name",
+                                ty.span,
+                                "`error` has no members: the program declares none",
+                            )
+                            .note("`#include <core.p4>` declares `error.NoError` and others"),
+                        );
+                    }
                 }
                 Type::Error
             }
@@ -108,10 +110,16 @@ impl Checker {
             }
             TypeKind::Stack(element, size) => {
                 let inner = self.type_ref(element, missing);
-                // 0 has no use, but programs have it.
-                let Some(size) = self.count(size, "the size of an array", 0, STACK_MAX) else {
+                let Some(count) = self.count(size, "the size of an array", 0, STACK_MAX) else {
                     return POISON;
                 };
+                if count == 0 {
+                    // P4_16, "Header stacks", asks for a positive number; p4c accepts 0, and programs have it.
+                    self.report(
+                        Diagnostic::warning("invalid", size.span, "an array of size 0")
+                            .note("it has no element; the size must be positive"),
+                    );
+                }
                 let inner = self.known(&inner);
                 let allowed = match &inner {
                     Type::Bit(_) | Type::Int(_) | Type::Varbit(_) | Type::Bool | Type::Error => true,
@@ -126,7 +134,7 @@ impl Checker {
                     self.error("type-nesting", element.span, message);
                     return POISON;
                 }
-                Type::Stack(Box::new(inner), size)
+                Type::Stack(Box::new(inner), count)
             }
             TypeKind::Named(path, args) => self.named_type(path, args, ty.span, missing),
         }

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::warnings::{Levels, WarningArgs};
 use clap::ValueEnum;
+use p4jet_analysis::typed;
 use p4jet_dataplane::{EngineKind, Switch};
 use p4jet_ir::{Op, Program};
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
@@ -191,8 +192,8 @@ impl Typed {
                 Failure::Usage(format!("unknown architecture `{arch}`; expected auto or one of: {known}"))
             }
         };
-        let architecture = match (architecture, typed.main) {
-            (Some(architecture), Some(_)) => architecture,
+        let (architecture, main) = match (architecture, typed.main) {
+            (Some(architecture), Some(main)) => (architecture, main),
             (_, None) => {
                 diagnostics.push(p4jet_analysis::no_main(&typed));
                 show(&diagnostics, &sources);
@@ -211,6 +212,11 @@ impl Typed {
             }
         };
 
+        if !architecture.recognises(&typed) {
+            diagnostics.push(other_architecture(&typed, main, arch));
+            show(&diagnostics, &sources);
+            return Err(Failure::Reported);
+        }
         let start = Instant::now();
         let lowered = p4jet_lower::lower(&typed, architecture, &name);
         times.push(("lower", start.elapsed()));
@@ -238,6 +244,18 @@ impl Typed {
         times.push(("passes", start.elapsed()));
         Ok(Compiled { lowered, program, times })
     }
+}
+
+/// `--arch` asks for an architecture that `main` is not of.
+fn other_architecture(typed: &typed::Program, main: typed::InstanceId, arch: &str) -> Diagnostic {
+    let span = typed.instances[main.index()].span;
+    let package = p4jet_arch::main_package(typed).map_or("?", |(name, _)| name);
+    let text = format!("`main` is a `{package}`, which is no package of {arch}, as `--arch` wants it");
+    let note = match p4jet_arch::detect(typed) {
+        Some(other) => format!("it is one of {}: leave `--arch` out", other.name()),
+        None => format!("p4jet knows the packages of: {}", p4jet_arch::names().join(", ")),
+    };
+    Diagnostic::error("main", span, text).note(note)
 }
 
 impl Compiled {

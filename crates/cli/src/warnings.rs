@@ -25,7 +25,10 @@ pub struct WarningArgs {
         default_missing_value = ""
     )]
     error: Vec<String>,
-    /// Shows these warnings as such, whatever --Wdisable or --Werror say of all.
+    /// Mentions these warnings only; without names, all.
+    #[arg(long = "Winfo", value_name = "NAME,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    info: Vec<String>,
+    /// Shows these warnings as such, whatever the other options say of all.
     #[arg(long = "Wwarn", value_name = "NAME,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     warn: Vec<String>,
 }
@@ -35,6 +38,7 @@ pub struct WarningArgs {
 pub struct Levels {
     disable: Names,
     error: Names,
+    info: Names,
     warn: Names,
 }
 
@@ -50,6 +54,7 @@ impl WarningArgs {
         Ok(Levels {
             disable: names("--Wdisable", &self.disable)?,
             error: names("--Werror", &self.error)?,
+            info: names("--Winfo", &self.info)?,
             warn: names("--Wwarn", &self.warn)?,
         })
     }
@@ -80,8 +85,9 @@ fn names(option: &str, values: &[String]) -> Result<Names, Failure> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Hidden,
-    Error,
+    Info,
     Shown,
+    Error,
 }
 
 impl Levels {
@@ -90,8 +96,12 @@ impl Levels {
         let named = |names: &Names| names.names.iter().any(|name| name == code);
         let all = |names: &Names| names.all;
         let by = |says: &dyn Fn(&Names) -> bool| {
-            let options =
-                [(&self.disable, Level::Hidden), (&self.warn, Level::Shown), (&self.error, Level::Error)];
+            let options = [
+                (&self.disable, Level::Hidden),
+                (&self.info, Level::Info),
+                (&self.warn, Level::Shown),
+                (&self.error, Level::Error),
+            ];
             options.into_iter().find(|(names, _)| says(names)).map(|(_, level)| level)
         };
         by(&named).or_else(|| by(&all)).unwrap_or(Level::Shown)
@@ -101,10 +111,17 @@ impl Levels {
     pub fn apply(&self, diagnostics: &mut Vec<Diagnostic>) {
         diagnostics.retain(|d| d.severity == Severity::Error || self.level(d.code) != Level::Hidden);
         for diagnostic in diagnostics {
-            if diagnostic.severity == Severity::Warning && self.level(diagnostic.code) == Level::Error {
-                diagnostic.severity = Severity::Error;
-                let note = format!("the warning `{}` is an error by `--Werror`", diagnostic.code);
-                diagnostic.notes.push(note);
+            if diagnostic.severity != Severity::Warning {
+                continue;
+            }
+            match self.level(diagnostic.code) {
+                Level::Info => diagnostic.severity = Severity::Info,
+                Level::Error => {
+                    diagnostic.severity = Severity::Error;
+                    let note = format!("the warning `{}` is an error by `--Werror`", diagnostic.code);
+                    diagnostic.notes.push(note);
+                }
+                Level::Hidden | Level::Shown => {}
             }
         }
     }

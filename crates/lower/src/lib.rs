@@ -71,7 +71,7 @@ pub fn lower(
 ) -> Result<ir::Program, Vec<Diagnostic>> {
     let Some(main) = program.main else {
         let span = context::nowhere();
-        return Err(vec![Diagnostic::error("no-main", span, "the program has no instance called `main`")]);
+        return Err(vec![Diagnostic::error("main", span, "the program has no instance called `main`")]);
     };
     let lower = |cx: &mut Lowerer<'_>| {
         cx.span = program.instances[main.index()].span;

@@ -9,7 +9,83 @@ pub enum Severity {
     Error,
     /// The program is legal but doubtful.
     Warning,
+    /// A warning that is only mentioned, by `--Winfo`.
+    Info,
 }
+
+/// The codes of all errors, with what each is about, sorted. They are stable: scripts may rely on them.
+pub const ERRORS: &[(&str, &str)] = &[
+    ("annotation", "an annotation that says what it cannot say, or stands where it means nothing"),
+    ("argument-count", "a call with too few or too many arguments"),
+    ("arguments", "arguments that do not go with the parameters: names, `_`, an unknown parameter"),
+    ("bad-character", "a character that P4 does not have"),
+    ("bad-condition", "an `#if` whose condition cannot be evaluated"),
+    ("bad-conditional", "`#else`, `#elif` or `#endif` out of place"),
+    ("bad-directive", "a preprocessor directive that is not complete"),
+    ("bad-integer", "a number that is none"),
+    ("bad-paste", "`##` between what does not make one token"),
+    ("cannot-infer", "type arguments or widths that nothing tells"),
+    ("cast", "a cast between types that have none"),
+    ("constructor", "a constructor with another name or with a return type"),
+    ("direct-application", "`C.apply()` of what needs constructor arguments"),
+    ("direction", "a parameter with a direction that it cannot have"),
+    ("duplicate-control-name", "two things of a kind with one control-plane name"),
+    ("duplicate-declaration", "a second declaration of a name in one scope"),
+    ("duplicate-entry", "two `const` entries of a table with the same key"),
+    ("duplicate-field", "a field that is given twice"),
+    ("element-count", "`{ … }` with too few or too many elements"),
+    ("enum", "an enum's members and their values"),
+    ("error-directive", "`#error`"),
+    ("include-not-found", "an include file that does not exist"),
+    ("initializer", "an instance's `= { … }`: abstract methods, what may stand inside"),
+    ("internal", "a mistake of p4jet: please report it"),
+    ("keyset", "key sets of a `select` or of entries that do not fit the keys"),
+    ("limit-exceeded", "a program that nests deeper, or expands to more, than any sensible one"),
+    ("macro-call", "a macro called with the wrong number of arguments"),
+    ("main", "a `main` that is missing or no package"),
+    ("missing-field", "a value of a struct that leaves out fields"),
+    ("missing-include", "a name of a standard include file that the program does not include"),
+    ("missing-return", "a function that does not return a value on every path"),
+    ("not-a-type", "a name that is no type, where one is expected"),
+    ("not-a-value", "a name that is no value, where one is expected"),
+    ("not-an-l-value", "something that cannot be assigned to"),
+    ("not-callable", "something that cannot be called"),
+    ("not-constant", "a value that must be known at compile time"),
+    ("not-supported", "legal P4_16 that p4jet does not do yet"),
+    ("operator", "an operator and operands that do not go together"),
+    ("out-of-range", "a number that is too small or too large"),
+    ("overload", "a call for which no function, or more than one, fits"),
+    ("place", "a declaration or a call that cannot stand where it stands"),
+    ("recursion", "something that calls itself"),
+    ("recursive-type", "a type that contains itself"),
+    ("return", "a `return` with or without a value, where the other is needed"),
+    ("shadow", "a variable that hides a parameter"),
+    ("slice", "a slice `[high:low]` with impossible bounds"),
+    ("statement", "an expression that is no statement"),
+    ("static-assert", "a `static_assert` that does not hold"),
+    ("switch", "a `switch` and its labels"),
+    ("syntax", "text that the grammar does not have"),
+    ("table", "a table's properties, keys, entries and default action"),
+    ("this", "`this` outside of an abstract method"),
+    ("too-deep", "a program that nests deeper than p4jet follows"),
+    ("too-large", "a program that becomes too large when all calls are expanded"),
+    ("type-arguments", "too few or too many type arguments"),
+    ("type-mismatch", "a value of another type than needed"),
+    ("type-nesting", "a type that cannot be part of another"),
+    ("unknown-action", "an action that does not exist, or that the table does not list"),
+    ("unknown-directive", "a preprocessor directive that does not exist"),
+    ("unknown-field", "a field that does not exist"),
+    ("unknown-member", "a member that does not exist"),
+    ("unknown-method", "a method that does not exist"),
+    ("unknown-name", "a name that is not declared"),
+    ("unknown-property", "a misspelt table property"),
+    ("unknown-state", "a parser state that does not exist"),
+    ("unreachable", "a parser that cannot end"),
+    ("unterminated-comment", "a comment without end"),
+    ("unterminated-if", "an `#if` without `#endif`"),
+    ("unterminated-string", "a string without end"),
+    ("width", "a type with an impossible width"),
+];
 
 /// One error or warning.
 #[derive(Clone, Debug)]
@@ -33,8 +109,16 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// An error at `span`.
     pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Self {
+        debug_assert!(
+            ERRORS.binary_search_by_key(&code, |(known, _)| known).is_ok(),
+            "`{code}` is not in ERRORS, or that is not sorted"
+        );
+        Self::new(Severity::Error, code, span, message)
+    }
+
+    fn new(severity: Severity, code: &'static str, span: Span, message: impl Into<String>) -> Self {
         Diagnostic {
-            severity: Severity::Error,
+            severity,
             code,
             message: message.into(),
             span,
@@ -46,7 +130,7 @@ impl Diagnostic {
 
     /// A warning at `span`.
     pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Self {
-        Diagnostic { severity: Severity::Warning, ..Self::error(code, span, message) }
+        Self::new(Severity::Warning, code, span, message)
     }
 
     /// The program is legal P4_16 but p4jet cannot do `what` yet. The message reads "not supported yet: WHAT".

@@ -8,7 +8,7 @@
 //! assert_eq!(
 //!     render(&parsed.diagnostics, &parsed.sources, false),
 //!     "\
-//! error: expected `;` after the field, found `}`
+//! error[syntax]: expected `;` after the field, found `}`
 //!  --> port.p4:2:20
 //!   |
 //! 2 | header H { bit<8> x }
@@ -27,7 +27,7 @@ mod parser;
 mod preprocess;
 mod render;
 pub mod span;
-mod suggest;
+pub mod suggest;
 
 pub use render::render;
 

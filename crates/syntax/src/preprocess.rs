@@ -218,8 +218,16 @@ impl Preprocessor<'_> {
 
     fn add_file(&mut self, name: String, text: String, builtin: bool) -> FileId {
         let id = FileId(self.sources.files.len() as u32);
-        self.sources.files.push(SourceFile { name, text, builtin });
+        self.sources.files.push(SourceFile { name, text, builtin, included_from: None });
         id
+    }
+
+    /// Opens a file that the `#include` at `span` names.
+    fn open_included(&mut self, id: FileId, dir: Option<PathBuf>, span: Span) {
+        if id != span.file {
+            self.sources.files[id.0 as usize].included_from.get_or_insert(span);
+        }
+        self.open(id, dir);
     }
 
     fn open(&mut self, id: FileId, dir: Option<PathBuf>) {
@@ -355,6 +363,8 @@ impl Preprocessor<'_> {
                 first.line_start = token.line_start;
                 first.space_before = token.space_before;
             }
+            // Of macros inside of macros the outermost, whose name stands there.
+            self.sources.macros.entry(token.span).or_insert(of.name);
             of.active.set(true);
             self.contexts.push(Context { tokens: body, next: 0, of: Some(of), barrier: false });
         }
@@ -680,8 +690,10 @@ impl Preprocessor<'_> {
                 if let Some(near) = suggest::nearest(&found, DIRECTIVES.iter().copied()) {
                     diagnostic = diagnostic.note(format!("did you mean `#{near}`?"));
                 }
-                self.diagnostics
-                    .push(diagnostic.note(format!("the directives are {}", suggest::list(DIRECTIVES))));
+                self.diagnostics.push(
+                    diagnostic
+                        .note(format!("the directives are {}", suggest::some(DIRECTIVES, DIRECTIVES.len()))),
+                );
             }
         }
         // What is left of the line; an include has opened another file meanwhile.
@@ -939,7 +951,7 @@ impl Preprocessor<'_> {
             match self.load(&path) {
                 Ok(Some(id)) => {
                     if !self.once.contains(&id) {
-                        self.open(id, path.parent().map(Path::to_path_buf));
+                        self.open_included(id, path.parent().map(Path::to_path_buf), span);
                     }
                     return;
                 }
@@ -959,7 +971,7 @@ impl Preprocessor<'_> {
                 }
             };
             if !self.once.contains(&id) {
-                self.open(id, None);
+                self.open_included(id, None, span);
             }
             return;
         }

@@ -11,15 +11,15 @@ pub fn render(diagnostics: &[Diagnostic], sources: &SourceMap, color: bool) -> S
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut text = String::new();
     for diagnostic in diagnostics {
-        let title = match diagnostic.severity {
-            Severity::Error => Level::ERROR.primary_title(diagnostic.message.as_str()),
-            // A warning has a name in the options that disable it, an error has not.
-            Severity::Warning => {
-                Level::WARNING.primary_title(diagnostic.message.as_str()).id(diagnostic.code)
-            }
+        let level = match diagnostic.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+            Severity::Info => Level::INFO,
         };
+        let title = level.primary_title(diagnostic.message.as_str()).id(diagnostic.code);
         let mut group = title.elements(places(diagnostic, sources));
-        for note in &diagnostic.notes {
+        let chain = include_chain(diagnostic.span, sources);
+        for note in diagnostic.notes.iter().chain(&chain) {
             group = group.element(Level::NOTE.no_name().message(note.as_str()));
         }
         text += &renderer.render(&[group]);
@@ -31,9 +31,12 @@ pub fn render(diagnostics: &[Diagnostic], sources: &SourceMap, color: bool) -> S
 
 /// "2 errors, 1 warning"
 fn summary(diagnostics: &[Diagnostic]) -> String {
-    let errors = diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
-    let warnings = diagnostics.len() - errors;
-    let counted = [(errors, "error"), (warnings, "warning")];
+    let count = |severity| diagnostics.iter().filter(|d| d.severity == severity).count();
+    let counted = [
+        (count(Severity::Error), "error"),
+        (count(Severity::Warning), "warning"),
+        (count(Severity::Info), "remark"),
+    ];
     let parts: Vec<String> = counted
         .iter()
         .filter(|(count, _)| *count > 0)
@@ -42,12 +45,30 @@ fn summary(diagnostics: &[Diagnostic]) -> String {
     if parts.is_empty() { String::new() } else { format!("{}\n", parts.join(", ")) }
 }
 
+/// Where the file of a diagnostic was included, and the file that does so, up to the program.
+fn include_chain(span: Span, sources: &SourceMap) -> Vec<String> {
+    let mut chain: Vec<String> = Vec::new();
+    let mut file = sources.files.get(span.file.0 as usize);
+    while let Some(from) = file.and_then(|file| file.included_from)
+        && chain.len() < sources.files.len()
+    {
+        let line = sources.line_column(from).0;
+        chain.push(format!("included from {}:{line}", sources.file_name(from)));
+        file = sources.files.get(from.file.0 as usize);
+    }
+    chain
+}
+
 /// The places of a diagnostic, the main one first, those in one file together.
 fn places<'a>(diagnostic: &'a Diagnostic, sources: &'a SourceMap) -> Vec<Element<'a>> {
     let main = (diagnostic.span, diagnostic.label.as_str(), AnnotationKind::Primary);
     let related =
         diagnostic.related.iter().map(|(span, label)| (*span, label.as_str(), AnnotationKind::Context));
-    let mut rest: Vec<_> = std::iter::once(main).chain(related).collect();
+    // What a macro produced has the place of its use, where what is wrong cannot be seen.
+    let definition = macro_at(diagnostic.span, sources);
+    let definition = definition.filter(|name| diagnostic.related.iter().all(|(span, _)| span != name));
+    let definition = definition.map(|name| (name, "the macro is defined here", AnnotationKind::Context));
+    let mut rest: Vec<_> = std::iter::once(main).chain(related).chain(definition).collect();
     let mut elements = Vec::new();
     while let Some(&(first, ..)) = rest.first() {
         let (here, other) = rest.into_iter().partition(|(span, ..)| span.file == first.file);
@@ -57,6 +78,15 @@ fn places<'a>(diagnostic: &'a Diagnostic, sources: &'a SourceMap) -> Vec<Element
         }
     }
     elements
+}
+
+/// The name in the definition of the macro whose use stands at a place, or ends there.
+fn macro_at(span: Span, sources: &SourceMap) -> Option<Span> {
+    if span.lo < span.hi {
+        return sources.macros.get(&span).copied();
+    }
+    let ends_here = |(used, _): &(&Span, &Span)| used.file == span.file && used.hi == span.lo;
+    sources.macros.iter().find(ends_here).map(|(_, name)| *name)
 }
 
 /// The lines of one file from the first to the last place in it.

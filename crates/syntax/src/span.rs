@@ -1,5 +1,7 @@
 //! Places in source text.
 
+use std::collections::HashMap;
+
 /// A source file of one compilation: an index into [`SourceMap::files`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u32);
@@ -24,6 +26,8 @@ pub struct SourceFile {
     pub text: String,
     /// Whether it is one of the standard includes that p4jet brings along.
     pub builtin: bool,
+    /// The `#include` that opened it first.
+    pub included_from: Option<Span>,
 }
 
 /// All files of one compilation.
@@ -31,6 +35,8 @@ pub struct SourceFile {
 pub struct SourceMap {
     /// Files in the order of first reading; the user's program is the first.
     pub files: Vec<SourceFile>,
+    /// For each use of a macro in a file the name in its `#define`.
+    pub macros: HashMap<Span, Span>,
 }
 
 impl SourceMap {

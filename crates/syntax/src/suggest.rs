@@ -1,48 +1,57 @@
 //! "Did you mean": the nearest of several words.
 
-/// The choice nearest to `word`, if it is near enough to be what was meant.
-pub(crate) fn nearest<'a>(word: &str, choices: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    if word.len() > 40 {
-        return None;
-    }
+/// Most choices that a list names.
+const LISTED_MAX: usize = 12;
+/// The longest word that is compared with others: the time grows with the square.
+const WORD_MAX: usize = 60;
+
+/// The choice nearest to `word`, the first of equally near ones, if it is near enough to be what was meant: one letter
+/// in three may be missing, too many, wrong or swapped with the next, small and capital letters being one.
+pub fn nearest<'a>(word: &str, choices: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = word.to_lowercase();
     choices
-        .map(|choice| (distance(word, choice), choice))
+        .into_iter()
+        .filter(|choice| *choice != word && choice.len().max(word.len()) <= WORD_MAX)
+        .map(|choice| (strsim::osa_distance(&lower, &choice.to_lowercase()), choice))
         .filter(|&(distance, choice)| {
-            if choice == word {
-                return false;
-            }
-            let length = choice.len().min(word.len());
-            distance <= if length >= 6 { 2 } else { usize::from(length >= 3) }
+            let letters = choice.chars().count().min(word.chars().count());
+            distance <= if letters < 3 { 0 } else { (letters / 3).max(1) }
         })
         .min_by_key(|&(distance, _)| distance)
         .map(|(_, choice)| choice)
 }
 
-/// How many letters to insert, delete, change or swap with the next, small and capital letters being one.
-fn distance(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().map(|c| c.to_ascii_lowercase()).collect();
-    let b: Vec<char> = b.chars().map(|c| c.to_ascii_lowercase()).collect();
-    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for (i, row) in rows.iter_mut().enumerate() {
-        row[0] = i;
-    }
-    for (j, cell) in rows[0].iter_mut().enumerate() {
-        *cell = j;
-    }
-    for i in 1..=a.len() {
-        for j in 1..=b.len() {
-            let change = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = change.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = best;
-        }
-    }
-    rows[a.len()][b.len()]
+/// "`a`, `b`, `c`", cut off after a dozen.
+pub fn list<S: AsRef<str>>(words: &[S]) -> String {
+    some(words, LISTED_MAX)
 }
 
-/// "`a`, `b`, `c`"
-pub(crate) fn list(words: &[&str]) -> String {
-    words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ")
+/// The first of them: "`a`, `b` and 3 more".
+pub fn some<S: AsRef<str>>(words: &[S], max: usize) -> String {
+    let mut text = words.iter().take(max).map(|w| format!("`{}`", w.as_ref())).collect::<Vec<_>>().join(", ");
+    if words.len() > max {
+        text.push_str(&format!(" and {} more", words.len() - max));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_enough_or_nothing() {
+        let choices = ["set_next_hop", "drop", "NoAction", "lpm", "count", "start"];
+        for (word, meant) in [
+            ("set_nexthop", Some("set_next_hop")),
+            ("noaction", Some("NoAction")),
+            ("lmp", Some("lpm")),
+            ("cuont", Some("count")),
+            ("strat", Some("start")),
+            ("forward", None),
+            ("x", None),
+        ] {
+            assert_eq!(nearest(word, choices), meant, "{word}");
+        }
+    }
 }

@@ -146,7 +146,7 @@ fn rendering_copes_with_any_span() {
     let parsed = parse("a\tß\n\nlast");
     let file = p4jet_syntax::span::FileId(0);
     for (lo, hi) in [(0, 0), (2, 3), (3, 3), (4, 6), (5, 5), (0, 99), (50, 99), (9, 2), (10, 10)] {
-        let diagnostic = Diagnostic::error("test", Span { file, lo, hi }, "message")
+        let diagnostic = Diagnostic::error("syntax", Span { file, lo, hi }, "message")
             .related(Span { file, lo: 1, hi: 7 }, "over lines")
             .note("note");
         for color in [false, true] {

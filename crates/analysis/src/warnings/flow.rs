@@ -15,7 +15,7 @@ use crate::typed::{
 use p4jet_syntax::ast::{BinaryOp, Direction, UnaryOp};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// Most slots of the variables of a parser, control or function; those beyond are believed to hold values.
@@ -39,16 +39,18 @@ pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
         state: None,
         ends: Ends::default(),
         seen: HashSet::new(),
+        left: HashMap::new(),
         found,
     };
+    // What a function leaves invalid matters to those who call it.
+    for (i, function) in program.functions.iter().enumerate() {
+        flow.function(i, function);
+    }
     for parser in &program.parsers {
         flow.parser(parser);
     }
     for control in &program.controls {
         flow.control(control);
-    }
-    for function in &program.functions {
-        flow.function(function);
     }
 }
 
@@ -75,6 +77,8 @@ struct Flow<'a> {
     state: Option<State>,
     ends: Ends,
     seen: HashSet<(Span, &'static str)>,
+    /// By function and parameter which of the headers inside are, or may be, invalid when the function ends.
+    left: HashMap<(usize, usize), Vec<(u32, Validity)>>,
     found: &'a mut Vec<Diagnostic>,
 }
 
@@ -115,7 +119,7 @@ impl Flow<'_> {
         self.check_out_params(&control.params, end.as_ref(), "control", &control.name);
     }
 
-    fn function(&mut self, function: &Function) {
+    fn function(&mut self, id: usize, function: &Function) {
         let Some(body) = &function.body else { return };
         self.begin();
         self.params(&function.params);
@@ -123,6 +127,16 @@ impl Flow<'_> {
         let ends = std::mem::take(&mut self.ends);
         let end = join(self.state.take(), ends.returned);
         self.check_out_params(&function.params, end.as_ref(), "function", &function.name);
+        let Some(end) = end else { return };
+        for (i, param) in function.params.iter().enumerate() {
+            let Some((start, layout)) = &self.vars[param.var.index()] else { continue };
+            let mut left = Vec::new();
+            layout.validities(*start, &mut |slot| match end.validity(slot) {
+                Validity::Valid => {}
+                other => left.push((slot - start, other)),
+            });
+            self.left.insert((id, i), left);
+        }
     }
 
     fn parser(&mut self, parser: &Parser) {
@@ -549,7 +563,15 @@ impl Flow<'_> {
                     self.fill(&place, true, Validity::Valid);
                 }
             }
-            Callee::Function(id) => self.outside(&self.program.functions[id.index()].params, call),
+            Callee::Function(id) => {
+                let params = &self.program.functions[id.index()].params;
+                self.outside(params, call);
+                for (i, (param, arg)) in params.iter().zip(&call.args).enumerate() {
+                    if let (Direction::Out | Direction::InOut, Some(arg)) = (param.dir, arg) {
+                        self.left_invalid((id.index(), i), arg);
+                    }
+                }
+            }
             Callee::Method { ext, method, .. } => {
                 self.outside(&self.program.externs[ext.index()].methods[*method as usize].params, call);
             }
@@ -579,6 +601,15 @@ impl Flow<'_> {
             }
         }
         places.iter().for_each(|place| self.written_outside(place));
+    }
+
+    /// A function was called with this argument for this parameter: which headers in it are invalid now.
+    fn left_invalid(&mut self, param: (usize, usize), arg: &Expr) {
+        let Some(place) = self.quietly(|f| f.place(arg)).filter(Place::exact) else { return };
+        let (Some(left), Some(state)) = (self.left.get(&param), &mut self.state) else { return };
+        for (at, validity) in left.iter().filter(|(at, _)| *at < place.layout.size) {
+            state.set_validity(place.starts[0] + at, *validity);
+        }
     }
 
     fn set_header(&mut self, header: &Expr, validity: Validity) {
@@ -679,13 +710,18 @@ impl Flow<'_> {
             | ExprKind::Index(..)
             | ExprKind::StackNext(_)
             | ExprKind::StackLast(_) => {
-                if let Some(place) = self.place(expr) {
+                if let Some(place) = self.place(expr)
+                    // Of a field of an invalid header that says enough.
+                    && !self.seen.contains(&(expr.span, "invalid-header"))
+                {
                     self.check_written(expr, &place);
                 }
-                if matches!(expr.kind, ExprKind::StackNext(_)) && self.state.is_some() {
+                if let Some(next) = next_inside(expr)
+                    && self.state.is_some()
+                {
                     let text = "`next` is the element that nothing was put into yet";
                     let note = "`last` is the element that was extracted last";
-                    self.report("uninitialized", expr.span, text.into(), |d| d.note(note));
+                    self.report("uninitialized", next, text.into(), |d| d.note(note));
                 }
             }
             ExprKind::StackLastIndex(stack) => {
@@ -855,6 +891,13 @@ impl Flow<'_> {
             state.any_unwritten(start, layout.size)
                 && match &layout.kind {
                     Kind::Header(_) => true,
+                    // One of which nothing is said says nothing of the others.
+                    Kind::Stack(element, n) if matches!(element.kind, Kind::Header(_)) => {
+                        (0..*n).map(|i| start + i * element.size).all(|header| {
+                            state.validity(header) != Validity::Valid
+                                && state.any_unwritten(header, element.size)
+                        })
+                    }
                     Kind::Union(members) => {
                         members.iter().all(|(at, member)| state.any_unwritten(start + at, member.size))
                     }
@@ -937,6 +980,15 @@ fn targets(transition: &Transition) -> Vec<Target> {
     match transition {
         Transition::Direct(target, _) => vec![*target],
         Transition::Select { cases, .. } => cases.iter().map(|case| case.target).collect(),
+    }
+}
+
+/// Where a place goes through `next`.
+fn next_inside(expr: &Expr) -> Option<Span> {
+    match &expr.kind {
+        ExprKind::StackNext(_) => Some(expr.span),
+        ExprKind::Field(base, _) | ExprKind::Index(base, _) | ExprKind::StackLast(base) => next_inside(base),
+        _ => None,
     }
 }
 

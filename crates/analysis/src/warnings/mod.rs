@@ -25,15 +25,19 @@ pub const NAMES: &[(&str, &str)] = &[
     ("duplicate-declaration", "two functions that no call can tell apart"),
     ("duplicate-priorities", "two table entries with one priority"),
     ("entries-out-of-priority-order", "table entries not in the order of their priorities"),
+    ("ignore-prop", "a table property that nothing knows"),
     ("ignored-pragma", "a pragma that stands before nothing"),
-    ("invalid", "a set of values that is empty"),
+    ("invalid", "a range that is empty, an array of size 0"),
     ("invalid-header", "an access to a field of a header that is or may be invalid"),
     ("macro-redefined", "a macro with two meanings"),
     ("mismatch", "a value that is not of the type it is used as; a table key that is constant"),
     ("missing", "a last `switch` label without statement"),
     ("ordering", "`out` arguments of a call that share storage"),
     ("overflow", "a number that does not fit, a shift by too much"),
-    ("parser-transition", "a `select` case that is never taken; a state without transition"),
+    (
+        "parser-transition",
+        "a `select` case that is never taken, or decides nothing; a state without transition",
+    ),
     ("shadow", "a name that hides another"),
     ("uninitialized", "reading `stack.next`"),
     ("uninitialized-out-param", "an `out` parameter that may never be set"),
@@ -45,8 +49,7 @@ pub const NAMES: &[(&str, &str)] = &[
 ];
 
 /// Warnings of p4c that p4jet has no reason to give. Their names may be used all the same.
-const ELSEWHERE: &[&str] =
-    &["branch", "failed", "ignore", "ignore-prop", "keys", "legacy", "type-inference", "unsupported"];
+const ELSEWHERE: &[&str] = &["branch", "failed", "ignore", "keys", "legacy", "type-inference", "unsupported"];
 
 /// Whether a warning may be called so.
 pub fn is_name(name: &str) -> bool {
@@ -72,10 +75,15 @@ pub(crate) fn add(
     flow::warn(program, &mut behaviour);
     diagnostics
         .extend(behaviour.into_iter().filter(|d| !unused.iter().any(|outer| contains(*outer, d.span))));
+    suppress(diagnostics, program, tree);
+    diagnostics.sort_by_key(|d| (d.span.file, d.span.lo, d.span.hi, d.code));
+}
+
+/// Drops the warnings that nobody wants: where annotations forbid them, and about the files that p4jet brings along.
+pub(crate) fn suppress(diagnostics: &mut Vec<Diagnostic>, program: &Program, tree: &ast::Program) {
     suppress::apply(tree, diagnostics);
     diagnostics.retain(|d| {
         let file = program.sources.files.get(d.span.file.0 as usize);
         d.severity == Severity::Error || file.is_some_and(|file| !file.builtin)
     });
-    diagnostics.sort_by_key(|d| (d.span.file, d.span.lo, d.span.hi, d.code));
 }

@@ -1,6 +1,6 @@
 //! Names that nothing uses, and names that hide others, as the scopes noticed them.
 
-use crate::scopes::{Noticed, Symbol};
+use crate::scopes::{Noticed, Symbol, is_internal};
 use crate::typed::{Param, Program, Type};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
@@ -10,8 +10,7 @@ pub(super) fn warn(program: &Program, noticed: Noticed, found: &mut Vec<Diagnost
     let names = Names::of(program);
     let mut unused = Vec::new();
     for (name, binding) in noticed.unused {
-        // Names that begin so are meant for the compiler: `__v1model_version`.
-        if name.starts_with("__") || name == "main" {
+        if is_internal(&name) || name == "main" {
             continue;
         }
         if let Some(what) = names.wanted(&binding.symbol) {
@@ -24,7 +23,11 @@ pub(super) fn warn(program: &Program, noticed: Noticed, found: &mut Vec<Diagnost
         if matches!(new.symbol, Symbol::Var(id) if names.vars[id.index()] == VarRole::Prototype) {
             continue;
         }
-        let (place, what) = new.hidden;
+        let (place, hidden) = new.hidden;
+        let what = match hidden {
+            Symbol::Var(id) if names.params[id.index()] => "a parameter",
+            other => other.describe(),
+        };
         let mut diagnostic =
             Diagnostic::warning("shadow", new.span, format!("`{}` hides {what} of that name", new.name));
         let builtin = program.sources.files.get(place.file.0 as usize).is_none_or(|file| file.builtin);
@@ -53,6 +56,8 @@ struct Names<'a> {
     program: &'a Program,
     /// One per variable.
     vars: Vec<VarRole>,
+    /// One per variable: whether it is a parameter.
+    params: Vec<bool>,
     /// One per type parameter: whether it is that of a parser, control or package.
     interface_types: Vec<bool>,
 }
@@ -61,7 +66,16 @@ impl<'a> Names<'a> {
     fn of(program: &'a Program) -> Self {
         let mut vars = vec![VarRole::Own; program.vars.len()];
         let mut interface_types = vec![false; program.type_params.len()];
-        let mut mark = |params: &[Param], role| params.iter().for_each(|p| vars[p.var.index()] = role);
+        let mut params = vec![false; program.vars.len()];
+        for action in &program.actions {
+            action.params.iter().for_each(|p| params[p.var.index()] = true);
+        }
+        let mut mark = |list: &[Param], role| {
+            for param in list {
+                vars[param.var.index()] = role;
+                params[param.var.index()] = true;
+            }
+        };
         let role = |body: bool| if body { VarRole::Interface } else { VarRole::Prototype };
         for function in &program.functions {
             mark(&function.params, role(function.body.is_some()));
@@ -83,7 +97,7 @@ impl<'a> Names<'a> {
         for method in program.externs.iter().flat_map(|e| e.methods.iter().chain(&e.constructors)) {
             mark(&method.params, VarRole::Prototype);
         }
-        Names { program, vars, interface_types }
+        Names { program, vars, params, interface_types }
     }
 
     /// What a name is, if it should be used.

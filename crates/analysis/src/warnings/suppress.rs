@@ -1,10 +1,10 @@
 //! `@noWarn("name")`: nothing of that name is said about what the annotation stands at, nor inside of it.
 
 use super::{NAMES, contains, is_name};
-use crate::suggest;
 use p4jet_syntax::ast::{self, Annotation, AnnotationBody, DeclKind, StmtKind, TablePropertyKind};
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::Span;
+use p4jet_syntax::suggest;
 
 /// Drops the warnings that annotations forbid; complains about annotations that name none.
 pub(super) fn apply(tree: &ast::Program, found: &mut Vec<Diagnostic>) {

@@ -8,7 +8,7 @@ use crate::ast::{
     TypedefDecl, ValueSetDecl, VarDecl,
 };
 use crate::diagnostic::Diagnostic;
-use crate::lexer::{Keyword, Kind};
+use crate::lexer::{Keyword, Kind, Token};
 use crate::span::Span;
 
 const EXPECTED_DECLARATION: &str = "a declaration";
@@ -81,7 +81,16 @@ impl Parser<'_> {
                 };
                 let message = format!("expected {EXPECTED_DECLARATION}, found keyword `{}`", keyword.text());
                 let note = format!("`{}` stands in {within}; is a `}}` too many before it?", keyword.text());
-                return self.fail(Diagnostic::error("syntax", self.span(), message).note(note));
+                let failed = self.fail(Diagnostic::error("syntax", self.span(), message).note(note));
+                if matches!(keyword, Table | Apply)
+                    && decls.iter().any(|d| matches!(d.kind, DeclKind::Control(_)))
+                {
+                    return self.scope(|p| {
+                        p.rest_of_control(&mut Vec::new(), &mut None);
+                        Ok(())
+                    });
+                }
+                return failed;
             }
             Kind::Keyword(If | For | Switch | Return | Exit) => {
                 let message =
@@ -666,43 +675,20 @@ impl Parser<'_> {
         let open = self.span();
         let mut locals = Vec::new();
         let mut apply = None;
+        let mut closed_early = false;
         self.scope(|p| {
-            p.braced("the control", |p| {
-                if p.stray_semicolon() {
-                    return Ok(());
-                }
-                let start = p.span();
-                let annotations = p.annotations()?;
-                if p.kind_at(1) == Kind::LBrace {
-                    p.fix_keyword(&[Keyword::Apply]);
-                } else if Self::is_name(p.kind_at(1)) {
-                    p.fix_keyword(&[Keyword::Action, Keyword::Table, Keyword::Const]);
-                }
-                if p.at_keyword(Keyword::Apply) && !Self::is_name(p.kind_at(1)) {
-                    p.bump();
-                    p.no_annotations(&annotations, "`apply`");
-                    let annotations = p.annotations()?;
-                    let block = p.block(annotations, "the `apply` block")?;
-                    if apply.is_some() {
-                        p.report(Diagnostic::error("syntax", start, "a second `apply` in this control"));
-                    }
-                    apply = Some(block);
-                    return Ok(());
-                }
-                let decl = p.local_declaration(start, annotations, "control")?;
-                if apply.is_some() {
-                    p.report(
-                        Diagnostic::error(
-                            "syntax",
-                            decl.span,
-                            "a control's declarations stand before its `apply` block",
-                        )
-                        .note("`apply { … }` is the last in a control"),
-                    );
-                }
-                locals.push(decl);
-                Ok(())
-            })
+            p.braced("the control", |p| p.control_element(&mut locals, &mut apply))?;
+            if apply.is_none() && p.at_member_keyword() {
+                let closed = p.last_span();
+                p.report(
+                    Diagnostic::error("syntax", closed, "this `}` ends the control before its `apply` block")
+                        .related(open, "the control begins here")
+                        .note("is it one too many?"),
+                );
+                p.rest_of_control(&mut locals, &mut apply);
+                closed_early = true;
+            }
+            Ok(())
         })?;
         let span = self.last_span();
         let apply = match apply {
@@ -710,7 +696,7 @@ impl Parser<'_> {
             None => {
                 let empty = crate::ast::Block { annotations: Vec::new(), stmts: Vec::new(), span };
                 // With other errors the block may have been there.
-                if self.error_at.is_none_or(|at| self.tokens[at].span.lo < open.lo) {
+                if !closed_early && self.error_at.is_none_or(|at| self.tokens[at].span.lo < open.lo) {
                     self.report(
                         Diagnostic::error("syntax", span, "this control has no `apply` block")
                             .related(open, "the control begins here")
@@ -721,6 +707,68 @@ impl Parser<'_> {
             }
         };
         Ok(ControlBody { locals, apply })
+    }
+
+    /// What is left of a control that was closed too early, up to its own `}` or what cannot be part of it.
+    fn rest_of_control(&mut self, locals: &mut Vec<Decl>, apply: &mut Option<crate::ast::Block>) {
+        while !self.eat(Kind::RBrace) && !self.at(Kind::Eof) && !self.at_top_level_keyword() {
+            let start = self.pos;
+            if self.control_element(locals, apply).is_err() {
+                self.recover(self.open_braces);
+            }
+            if self.pos == start {
+                self.bump();
+            }
+        }
+    }
+
+    /// A local declaration of a control, or its `apply`.
+    fn control_element(
+        &mut self,
+        locals: &mut Vec<Decl>,
+        apply: &mut Option<crate::ast::Block>,
+    ) -> Parse<()> {
+        if self.stray_semicolon() {
+            return Ok(());
+        }
+        if let Some(Decl { kind: DeclKind::Table(table), .. }) = locals.last_mut()
+            && self.table_goes_on(table)
+        {
+            return Ok(());
+        }
+        let start = self.span();
+        let annotations = self.annotations()?;
+        if self.kind_at(1) == Kind::LBrace {
+            self.fix_keyword(&[Keyword::Apply]);
+        } else if Self::is_name(self.kind_at(1)) {
+            self.fix_keyword(&[Keyword::Action, Keyword::Table, Keyword::Const]);
+        }
+        // A type of this name has the variable's on its line.
+        let begins_block = |next: &Token| !Self::is_name(next.kind) || next.line_start;
+        if self.at_keyword(Keyword::Apply) && self.tokens.get(self.pos + 1).is_some_and(begins_block) {
+            self.bump();
+            self.no_annotations(&annotations, "`apply`");
+            let annotations = self.annotations()?;
+            let block = self.block(annotations, "the `apply` block")?;
+            if apply.is_some() {
+                self.report(Diagnostic::error("syntax", start, "a second `apply` in this control"));
+            }
+            *apply = Some(block);
+            return Ok(());
+        }
+        let decl = self.local_declaration(start, annotations, "control")?;
+        if apply.is_some() {
+            self.report(
+                Diagnostic::error(
+                    "syntax",
+                    decl.span,
+                    "a control's declarations stand before its `apply` block",
+                )
+                .note("`apply { … }` is the last in a control"),
+            );
+        }
+        locals.push(decl);
+        Ok(())
     }
 
     /// Reports and skips a `;` between the members of a parser or control.

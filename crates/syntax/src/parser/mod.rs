@@ -352,6 +352,17 @@ impl Parser<'_> {
                 diagnostic.note("a range `a .. b` can stand only in a key set or after `in` in `for`")
             }
             Kind::Hash => diagnostic.note("a preprocessor directive must be the first on its line"),
+            Kind::Ident => match self.text(self.token()) {
+                "and" => diagnostic.note("the operator is written `&&`"),
+                "or" => diagnostic.note("the operator is written `||`"),
+                _ if self.pos > 0 && self.text(self.tokens[self.pos - 1]) == "not" => {
+                    diagnostic.note("the operator is written `!`")
+                }
+                _ => diagnostic,
+            },
+            Kind::Keyword(Keyword::Else) => diagnostic.note(
+                "`else` stands right behind the one statement of its `if`: several go between `{` and `}`",
+            ),
             _ => diagnostic,
         }
     }
@@ -404,7 +415,10 @@ impl Parser<'_> {
         };
         let diagnostic =
             self.expected_error(&format!("{or}`{}`", kind.text())).related(open, "to close what opens here");
-        self.fail(diagnostic)
+        self.fail(match self.kind() {
+            Kind::Assign if kind == Kind::RParen => diagnostic.note("`=` assigns; to compare, write `==`"),
+            _ => diagnostic,
+        })
     }
 
     /// A word that is no declared name but nearly one of `choices` is reported and then taken for it.
@@ -550,12 +564,27 @@ impl Parser<'_> {
         &mut self,
         what: &str,
         outside: impl Fn(&Self) -> bool,
-        mut element: impl FnMut(&mut Self) -> Parse<()>,
+        element: impl FnMut(&mut Self) -> Parse<()>,
     ) -> Parse<()> {
         let open = self.span();
         if !self.eat(Kind::LBrace) {
-            return self.expected(&format!("`{{` to begin {what}"));
+            let missing = self.expected::<()>(&format!("`{{` to begin {what}"));
+            // What stands on a line of its own is likely the first element.
+            if !self.token().line_start || matches!(self.kind(), Kind::RBrace | Kind::Eof) || outside(self) {
+                return missing;
+            }
         }
+        self.elements(what, open, outside, element)
+    }
+
+    /// The elements of a list and its `}`; `open` is where the list begins.
+    fn elements(
+        &mut self,
+        what: &str,
+        open: Span,
+        outside: impl Fn(&Self) -> bool,
+        mut element: impl FnMut(&mut Self) -> Parse<()>,
+    ) -> Parse<()> {
         loop {
             if self.eat(Kind::RBrace) {
                 return Ok(());

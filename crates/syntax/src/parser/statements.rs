@@ -28,7 +28,7 @@ impl Parser<'_> {
         use Keyword::*;
         let start = self.span();
         let annotations = self.annotations()?;
-        self.fix_statement_keyword();
+        self.fix_statement_keyword()?;
         if self.in_state
             && let Kind::Keyword(keyword @ (Switch | Return | Exit | For | Break | Continue)) = self.kind()
         {
@@ -112,14 +112,15 @@ impl Parser<'_> {
             if self.kind_at(1) == Kind::LBrace || self.kind_at(1) == Kind::Keyword(Keyword::If) {
                 self.fix_keyword(&[Keyword::Else]);
             }
-            if !self.eat_keyword(Keyword::Else) {
+            let fused = self.fused_else_if();
+            if !fused && !self.eat_keyword(Keyword::Else) {
                 break;
             }
             if branches.len() > super::EXPRESSION_HEIGHT_MAX as usize {
                 return self.too_deep(format!("more than {} `else if`", super::EXPRESSION_HEIGHT_MAX));
             }
             start = self.span();
-            if !self.eat_keyword(Keyword::If) {
+            if !fused && !self.eat_keyword(Keyword::If) {
                 last = Some(Box::new(self.nested(Self::branch)?));
                 break;
             }
@@ -132,6 +133,19 @@ impl Parser<'_> {
         }
         let (_, condition, then) = branches.pop().expect("the first");
         Ok(StmtKind::If(condition, then, otherwise))
+    }
+
+    /// Reports and skips another language's word for `else if`.
+    fn fused_else_if(&mut self) -> bool {
+        let token = self.token();
+        let is_word = token.kind == Kind::Ident && matches!(self.text(token), "elseif" | "elsif" | "elif");
+        if !is_word || self.kind_at(1) != Kind::LParen || self.lookup_at(0).is_some() {
+            return false;
+        }
+        let message = format!("expected `else if`, found `{}`", self.text(token));
+        self.report(Diagnostic::error("syntax", token.span, message));
+        self.bump();
+        true
     }
 
     /// A statement that is not in a block: it has a scope of its own all the same.
@@ -328,7 +342,15 @@ impl Parser<'_> {
                     .note("the variable of a loop is declared in it: `for (bit<8> i in 1 .. 6)`");
                 return self.fail(diagnostic);
             }
-            _ => return self.expected("`=` or `(…)` to make a statement of this expression"),
+            _ => {
+                let diagnostic = self.expected_error("`=` or `(…)` to make a statement of this expression");
+                return self.fail(match &left.kind {
+                    ExprKind::Member(_, name) if self.at(Kind::Semicolon) => {
+                        diagnostic.note(format!("a call has parentheses: `{}()`", name.text))
+                    }
+                    _ => diagnostic,
+                });
+            }
         };
         for _ in 0..tokens {
             self.bump();
@@ -381,10 +403,16 @@ impl Parser<'_> {
     }
 
     /// Takes a misspelt word for the keyword it must be, if what follows suits that keyword.
-    fn fix_statement_keyword(&mut self) {
+    fn fix_statement_keyword(&mut self) -> Parse<()> {
         use Keyword::*;
         if self.kind() != Kind::Ident {
-            return;
+            return Ok(());
+        }
+        let token = self.token();
+        if self.text(token) == "while" && self.lookup_at(0).is_none() && self.block_follows_parens() {
+            return self.fail(Diagnostic::error("syntax", token.span, "P4 has no `while`").note(
+                "loops are `for (start; condition; step) { … }` and `for (bit<8> i in 1 .. 6) { … }`",
+            ));
         }
         match self.kind_at(1) {
             Kind::Semicolon => self.fix_keyword(&[Return, Exit, Break, Continue]),
@@ -394,6 +422,7 @@ impl Parser<'_> {
             next if Self::is_name(next) || self.is_type_at(1) => self.fix_keyword(&[Const, Return]),
             _ => {}
         }
+        Ok(())
     }
 
     /// Whether `( … ) {` follows the word here.

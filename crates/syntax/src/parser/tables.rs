@@ -14,24 +14,45 @@ impl Parser<'_> {
         self.bump();
         let name = self.declared_name("the table's name", Name::Other)?;
         let mut properties = Vec::new();
-        self.braced("the table", |p| {
-            let start = p.span();
-            let annotations = p.annotations()?;
-            if p.at(Kind::Semicolon) {
-                let span = p.bump().span;
-                let message = "expected a table property, found `;`";
-                p.report(
-                    Diagnostic::error("syntax", span, message)
-                        .note("no `;` follows `key`, `actions` and `entries`"),
-                );
-                return Ok(());
-            }
-            let is_const = p.eat_keyword(Keyword::Const);
-            let kind = p.table_property()?;
-            properties.push(TableProperty { annotations, is_const, kind, span: p.since(start) });
-            Ok(())
-        })?;
+        self.braced("the table", |p| p.table_element(&mut properties))?;
         Ok(DeclKind::Table(TableDecl { name, properties }))
+    }
+
+    /// Goes on with a table that a `}` too many has closed, if its properties follow.
+    pub(super) fn table_goes_on(&mut self, table: &mut TableDecl) -> bool {
+        let at = usize::from(self.at_keyword(Keyword::Const));
+        if !Self::is_name(self.kind_at(at)) || self.kind_at(at + 1) != Kind::Assign {
+            return false;
+        }
+        let (closed, span) = (self.last_span(), self.span());
+        let property = self.text(self.tokens[self.pos + at]);
+        let text = format!("property `{property}` stands behind the end of table `{}`", table.name.text);
+        self.report(
+            Diagnostic::error("syntax", span, text)
+                .related(closed, "the table ends here")
+                .note("is this `}` one too many?"),
+        );
+        // An error among them has been reported.
+        let _ = self.elements("the table", span, |_| false, |p| p.table_element(&mut table.properties));
+        true
+    }
+
+    fn table_element(&mut self, properties: &mut Vec<TableProperty>) -> Parse<()> {
+        let start = self.span();
+        let annotations = self.annotations()?;
+        if self.at(Kind::Semicolon) {
+            let span = self.bump().span;
+            let message = "expected a table property, found `;`";
+            self.report(
+                Diagnostic::error("syntax", span, message)
+                    .note("no `;` follows `key`, `actions` and `entries`"),
+            );
+            return Ok(());
+        }
+        let is_const = self.eat_keyword(Keyword::Const);
+        let kind = self.table_property()?;
+        properties.push(TableProperty { annotations, is_const, kind, span: self.since(start) });
+        Ok(())
     }
 
     fn table_property(&mut self) -> Parse<TablePropertyKind> {

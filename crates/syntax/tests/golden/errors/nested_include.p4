@@ -1,0 +1,2 @@
+const bit<8> A = 1;
+#include <outer.p4>

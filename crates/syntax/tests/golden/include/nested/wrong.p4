@@ -1,0 +1,1 @@
+struct Inner { bit<8> x }

@@ -1,0 +1,2 @@
+// Includes a file that is wrong.
+#include "nested/wrong.p4"
