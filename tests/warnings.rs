@@ -60,12 +60,19 @@ warning[overflow]: 256 does not fit into `bit<8>` and becomes 0
    |
 15 |         hdr.h.a = BIG;
    |                   ^^^
+   |
+  ::: DIR/more.p4:1:9
+   |
+ 1 | #define BIG 256
+   |         --- the macro is defined here
 
 warning[unused]: constant `SPARE` is never used
  --> DIR/more.p4:2:14
   |
 2 | const bit<8> SPARE = 1;
   |              ^^^^^
+  |
+  = included from DIR/prog.p4:3
 
 3 warnings
 ";
