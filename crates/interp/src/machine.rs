@@ -804,7 +804,7 @@ struct LookedUp {
 }
 
 fn look_up(table: &Table, keys: &[BigUint], selector: u64, tracing: bool) -> LookedUp {
-    let entry_of = |handle| table.get(handle).expect("the table gives handles of its entries").clone();
+    let entry_of = |handle| table.get(handle).expect("the table gives handles of its entries");
     match table.lookup(keys) {
         Some(handle) => {
             let entry = entry_of(handle);

@@ -183,13 +183,13 @@ impl Layout {
     }
 }
 
-/// The slots to keep in memory, those with the longest lives first, so that at most `live_limbs_max` remain.
 /// Whether a table's lookup touches memory that prefetching helps.
 fn is_large(flow: &Flow, structures: &[Structure], entries_min: u32, table: TableId) -> bool {
     flow.program.tables[table.index()].size >= entries_min
-        && matches!(structures[table.index()], Structure::Hash | Structure::Lpm32)
+        && matches!(structures[table.index()], Structure::Quotient | Structure::Hash | Structure::Lpm32)
 }
 
+/// The slots to keep in memory, those with the longest lives first, so that at most `live_limbs_max` remain.
 fn too_many(flow: &Flow, live_limbs_max: usize) -> BTreeSet<Slot> {
     let mut lives = vec![0; flow.slots()];
     for live in &flow.live {
@@ -1379,6 +1379,19 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.b.ins().ushr(h, shift)
     }
 
+    /// The address of the word where the search for a key begins, and what is compared with that word.
+    fn quotient_home(&mut self, view: Value, key: Value) -> (Value, Value) {
+        let seed = self.view_word(view, offset_of!(View, seed));
+        let product = self.b.ins().imul(key, seed);
+        let capacity = self.view_word(view, offset_of!(View, capacity));
+        let index = self.b.ins().umulhi(product, capacity);
+        let base = self.view_word(view, offset_of!(View, base));
+        let at = self.b.ins().ishl_imm_u(index, 3);
+        let at = self.b.ins().iadd(base, at);
+        let shift = self.view_word(view, offset_of!(View, shift));
+        (at, self.b.ins().ishl(product, shift))
+    }
+
     fn lpm_key(&mut self, table: TableId, key: Value) -> Value {
         let width = self.program().tables[table.index()].keys[0].width;
         if width == 32 { key } else { self.b.ins().ishl_imm_u(key, i64::from(32 - width)) }
@@ -1388,6 +1401,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     fn first_address(&mut self, table: TableId, view: Value, key: &[Value]) -> Value {
         let base = self.view_word(view, offset_of!(View, base));
         match self.structures[table.index()] {
+            Structure::Quotient => self.quotient_home(view, key[0]).0,
             Structure::Hash => {
                 let index = self.hash(view, key);
                 let at = self.b.ins().imul_imm_u(index, 8 * (key.len() as i64 + 1));
@@ -1502,6 +1516,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
             }
             Structure::Lpm32 => {
                 let at = self.first_address(table, view, key);
+                let aux = self.view_word(view, offset_of!(View, aux));
+                let key = self.lpm_key(table, key[0]);
                 let row = self.b.ins().atomic_load(types::I32, plain(), at);
                 let row = self.b.ins().uextend(types::I64, row);
                 let long = self.b.create_block();
@@ -1510,8 +1526,6 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let extended = self.b.ins().band_imm_u(row, 1 << 31);
                 self.b.ins().brif(extended, long, &[], done, &[BlockArg::Value(row)]);
                 self.b.switch_to_block(long);
-                let aux = self.view_word(view, offset_of!(View, aux));
-                let key = self.lpm_key(table, key[0]);
                 let low = self.b.ins().band_imm_u(key, 255);
                 let group = self.b.ins().band_imm_u(row, (1 << 31) - 1);
                 let index = self.b.ins().ishl_imm_u(group, 8);
@@ -1521,6 +1535,50 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let row = self.b.ins().atomic_load(types::I32, plain(), at);
                 let row = self.b.ins().uextend(types::I64, row);
                 self.b.ins().jump(done, &[BlockArg::Value(row)]);
+                self.b.switch_to_block(done);
+                let row = self.b.block_params(done)[0];
+                // Loaded last, and in any case: whether it is needed is hard to predict.
+                let top = self.b.ins().ushr_imm_u(key, 24);
+                let at = self.b.ins().ishl_imm_u(top, 2);
+                let at = self.b.ins().iadd(aux, at);
+                let short = self.b.ins().atomic_load(types::I32, plain(), at);
+                let short = self.b.ins().uextend(types::I64, short);
+                self.b.ins().select(row, row, short)
+            }
+            Structure::Quotient => {
+                let (home, tag) = self.quotient_home(view, key[0]);
+                let step = self.view_word(view, offset_of!(View, step));
+                let probe = self.b.create_block();
+                let other = self.b.create_block();
+                let next = self.b.create_block();
+                let found = self.b.create_block();
+                let done = self.b.create_block();
+                self.b.append_block_param(probe, types::I64);
+                self.b.append_block_param(probe, types::I64);
+                self.b.append_block_param(done, types::I64);
+                self.b.ins().jump(probe, &[BlockArg::Value(home), BlockArg::Value(tag)]);
+
+                self.b.switch_to_block(probe);
+                let &[at, tag] = self.b.block_params(probe) else { unreachable!("it has two") };
+                let word = self.b.ins().atomic_load(types::I64, plain(), at);
+                let difference = self.b.ins().bxor(word, tag);
+                let equal = self.b.ins().icmp(IntCC::UnsignedLessThan, difference, step);
+                self.b.ins().brif(equal, found, &[], other, &[]);
+
+                self.b.switch_to_block(other);
+                self.b.ins().brif(word, next, &[], done, &[BlockArg::Value(word)]);
+
+                self.b.switch_to_block(next);
+                self.b.set_cold_block(next);
+                let at = self.b.ins().iadd_imm_u(at, 8);
+                let tag = self.b.ins().iadd(tag, step);
+                self.b.ins().jump(probe, &[BlockArg::Value(at), BlockArg::Value(tag)]);
+
+                self.b.switch_to_block(found);
+                let mask = self.view_word(view, offset_of!(View, mask));
+                let row = self.b.ins().band(word, mask);
+                self.b.ins().jump(done, &[BlockArg::Value(row)]);
+
                 self.b.switch_to_block(done);
                 self.b.block_params(done)[0]
             }

@@ -1,15 +1,13 @@
-//! The reference meaning of a table, in ordinary collections: finds duplicates for the writer and entries for the
-//! interpreter. It shares nothing with the structures that packets use.
+//! The reference meaning of tables that are neither exact nor of routes, in ordinary collections: finds duplicates for the
+//! writer and entries for the interpreter. It shares nothing with the structures that packets use.
 
 use crate::key::{KeyLayout, Order, matches, order_of, prefix_mask, prefix_sum};
-use crate::{Entry, KeyMatch, TableSpec};
+use crate::{KeyMatch, TableSpec};
 use num_bigint::BigUint;
 use std::collections::{BTreeMap, HashMap};
 
 /// Entries, by slot, as a key finds them.
 pub(crate) enum Index {
-    /// By the packed key.
-    Exact(HashMap<Box<[u64]>, u32>),
     /// For each prefix length, by the packed key with the bits behind the prefix cleared.
     Prefix { field: usize, by_len: Vec<HashMap<Box<[u64]>, u32>> },
     /// By rank, then age; and by the key as written, to find duplicates.
@@ -19,12 +17,11 @@ pub(crate) enum Index {
 impl Index {
     pub fn new(spec: &TableSpec) -> Index {
         match order_of(spec) {
-            Order::Exact => Index::Exact(HashMap::new()),
             Order::Prefix(field) => {
                 let lengths = 0..=spec.keys[field].width;
                 Index::Prefix { field, by_len: lengths.map(|_| HashMap::new()).collect() }
             }
-            Order::PrefixSum | Order::Priority => {
+            Order::Exact | Order::PrefixSum | Order::Priority => {
                 Index::Ordered { by_key: HashMap::new(), by_rank: BTreeMap::new() }
             }
         }
@@ -33,7 +30,6 @@ impl Index {
     /// The slot of the entry with exactly this key.
     pub fn find(&self, layout: &KeyLayout, key: &[KeyMatch], priority: u32) -> Option<u32> {
         match self {
-            Index::Exact(by_key) => by_key.get(&packed(layout, key)).copied(),
             Index::Prefix { field, by_len } => {
                 by_len[prefix_len(&key[*field])].get(&packed(layout, key)).copied()
             }
@@ -41,33 +37,32 @@ impl Index {
         }
     }
 
-    pub fn insert(&mut self, layout: &KeyLayout, entry: &Entry, rank: (u32, u64), slot: u32) {
-        let key = &entry.key;
+    pub fn insert(
+        &mut self,
+        layout: &KeyLayout,
+        key: &[KeyMatch],
+        priority: u32,
+        rank: (u32, u64),
+        slot: u32,
+    ) {
         match self {
-            Index::Exact(by_key) => {
-                by_key.insert(packed(layout, key), slot);
-            }
             Index::Prefix { field, by_len } => {
                 by_len[prefix_len(&key[*field])].insert(packed(layout, key), slot);
             }
             Index::Ordered { by_key, by_rank } => {
-                by_key.insert((key.clone(), entry.priority), slot);
+                by_key.insert((key.to_vec(), priority), slot);
                 by_rank.insert(rank, slot);
             }
         }
     }
 
-    pub fn remove(&mut self, layout: &KeyLayout, entry: &Entry, rank: (u32, u64)) {
-        let key = &entry.key;
+    pub fn remove(&mut self, layout: &KeyLayout, key: &[KeyMatch], priority: u32, rank: (u32, u64)) {
         match self {
-            Index::Exact(by_key) => {
-                by_key.remove(&packed(layout, key));
-            }
             Index::Prefix { field, by_len } => {
                 by_len[prefix_len(&key[*field])].remove(&packed(layout, key));
             }
             Index::Ordered { by_key, by_rank } => {
-                by_key.remove(&(key.clone(), entry.priority));
+                by_key.remove(&(key.to_vec(), priority));
                 by_rank.remove(&rank);
             }
         }
@@ -78,10 +73,9 @@ impl Index {
         &'a self,
         layout: &'a KeyLayout,
         key: &'a [BigUint],
-        entry: impl Fn(u32) -> &'a Entry + 'a,
+        key_in: impl Fn(u32) -> &'a [KeyMatch] + 'a,
     ) -> Box<dyn Iterator<Item = u32> + 'a> {
         match self {
-            Index::Exact(by_key) => Box::new(by_key.get(&layout.pack(key)).copied().into_iter()),
             Index::Prefix { field, by_len } => {
                 Box::new(by_len.iter().enumerate().rev().filter_map(|(len, by_key)| {
                     if by_key.is_empty() {
@@ -93,25 +87,10 @@ impl Index {
                 }))
             }
             Index::Ordered { by_rank, .. } => Box::new(by_rank.values().copied().filter(move |slot| {
-                let fields = entry(*slot).key.iter().zip(&layout.fields).zip(key);
+                let fields = key_in(*slot).iter().zip(&layout.fields).zip(key);
                 fields.into_iter().all(|((field, spec), value)| matches(field, spec.width, value))
             })),
         }
-    }
-
-    /// Of a table with one lpm field: the slot of the longest prefix that contains this one and is shorter.
-    pub fn covering(&self, layout: &KeyLayout, key: &[KeyMatch]) -> Option<u32> {
-        let Index::Prefix { field, by_len } = self else { return None };
-        let KeyMatch::Lpm { prefix_len, .. } = key[*field] else { return None };
-        let mut values: Vec<BigUint> = key.iter().map(|k| value_of(k).clone()).collect();
-        (0..prefix_len).rev().find_map(|len| {
-            let by_key = &by_len[len as usize];
-            if by_key.is_empty() {
-                return None;
-            }
-            values[*field] &= prefix_mask(layout.fields[*field].width, len);
-            by_key.get(&layout.pack(&values)).copied()
-        })
     }
 }
 
@@ -132,13 +111,13 @@ pub(crate) fn packed(layout: &KeyLayout, key: &[KeyMatch]) -> Box<[u64]> {
 }
 
 /// Where an entry stands: the smallest wins. The second part is its age.
-pub(crate) fn rank(spec: &TableSpec, entry: &Entry, sequence: u64) -> (u32, u64) {
+pub(crate) fn rank(spec: &TableSpec, key: &[KeyMatch], priority: u32, sequence: u64) -> (u32, u64) {
     let lpm_bits =
         || spec.keys.iter().filter(|k| k.kind == crate::MatchKind::Lpm).map(|k| k.width).sum::<u32>();
     match order_of(spec) {
         Order::Exact => (0, 0),
-        Order::Prefix(_) => (lpm_bits() - prefix_sum(&entry.key), 0),
-        Order::PrefixSum => (lpm_bits() - prefix_sum(&entry.key), sequence),
-        Order::Priority => (entry.priority, sequence),
+        Order::Prefix(_) => (lpm_bits() - prefix_sum(key), 0),
+        Order::PrefixSum => (lpm_bits() - prefix_sum(key), sequence),
+        Order::Priority => (priority, sequence),
     }
 }

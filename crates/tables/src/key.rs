@@ -1,5 +1,6 @@
 //! Keys as packed bits: the first key field at bit 0, the next directly above, as little-endian limbs.
 
+use crate::rows::big;
 use crate::{KeyMatch, KeySpec, MatchKind, TableError, TableSpec};
 use num_bigint::BigUint;
 
@@ -67,7 +68,29 @@ impl KeyLayout {
     }
 }
 
+impl KeyLayout {
+    /// One value per field of a packed key.
+    pub fn unpack(&self, limbs: &[u64]) -> Vec<BigUint> {
+        self.fields.iter().map(|field| field.of(limbs)).collect()
+    }
+}
+
 impl Field {
+    /// Its value in a packed key.
+    fn of(&self, limbs: &[u64]) -> BigUint {
+        let mut value = Vec::with_capacity(self.width.div_ceil(64) as usize);
+        for at in (0..self.width).step_by(64) {
+            let (limb, shift) = ((self.offset + at) as usize / 64, (self.offset + at) % 64);
+            let mut digit = limbs[limb] >> shift;
+            if shift > 0 && limb + 1 < limbs.len() {
+                digit |= limbs[limb + 1] << (64 - shift);
+            }
+            let bits = self.width - at;
+            value.push(if bits < 64 { digit & ((1 << bits) - 1) } else { digit });
+        }
+        big(&value)
+    }
+
     /// Ors a value into a packed key.
     pub fn place(&self, limbs: &mut [u64], value: &BigUint) {
         for (i, digit) in value.iter_u64_digits().enumerate() {

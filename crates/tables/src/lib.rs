@@ -12,6 +12,7 @@
 
 mod classifier;
 mod error;
+mod exact;
 mod explain;
 mod grace;
 mod index;
@@ -21,6 +22,8 @@ mod lpm32;
 mod memory;
 mod probe;
 mod profile;
+mod quotient;
+mod routes;
 mod rows;
 mod table;
 mod view;

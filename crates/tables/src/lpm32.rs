@@ -1,9 +1,15 @@
 //! Longest prefix of up to 32 bits by DIR-24-8: the first 24 bits index an array; where longer prefixes exist, its entry
-//! leads to a group of 256 for the last 8 bits.
+//! leads to a group of 256 for the last 8 bits. What no prefix of more than 8 bits covers is 0 there, and prefixes of up to
+//! 8 bits have an array of their own, the first group, which the first 8 bits index: a default route is a kilobyte, not
+//! 64 megabytes.
+//!
+//! The writer keeps no length for each entry of the arrays, but a bit for each prefix that there could be: it paints what
+//! a prefix covers by going down the tree of longer ones, leaving out those that exist.
 
 use crate::TableError;
-use crate::grace::Pool;
+use crate::grace::{Pool, Returns, wait};
 use crate::memory::Region;
+use crate::routes::{Route, Routes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,87 +17,69 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) const GROUP: u32 = 1 << 31;
 
 const FIRST_ENTRIES: usize = 1 << 24;
+const GROUP_ENTRIES: usize = 256;
+
+/// Prefixes up to this long have their own array.
+const SHORT_MAX: u32 = 8;
 
 /// With so many routes the first array is touched all over, so that large pages pay.
 const HUGE_ROUTES_MIN: usize = 4096;
-/// A prefix this short covers a large part of the first array.
-const HUGE_PREFIX_MAX: u32 = 6;
 
-/// In `first_len`: the entry leads to a group.
-const IN_GROUP: u8 = u8::MAX;
-/// Entries of the first array that are looked at together.
-const BLOCK: usize = 256;
+/// A set of prefixes, as nodes of a binary tree: the root is 1, the children of `n` are `2n` and `2n + 1`.
+struct Nodes(Vec<u64>);
+
+impl Nodes {
+    fn new(bits: u32) -> Nodes {
+        // The allocator maps vectors of zeros: they cost nothing until written.
+        Nodes(vec![0; (2usize << bits).div_ceil(64)])
+    }
+
+    fn has(&self, node: usize) -> bool {
+        self.0[node / 64] >> (node % 64) & 1 == 1
+    }
+
+    fn set(&mut self, node: usize, present: bool) {
+        let bit = 1 << (node % 64);
+        if present {
+            self.0[node / 64] |= bit;
+        } else {
+            self.0[node / 64] &= !bit;
+        }
+    }
+}
 
 pub(crate) struct Lpm32 {
     pub first: Arc<Region>,
     pub groups: Arc<Region>,
-    /// For each entry of `first` and `groups`, the length of the prefix that it comes from.
-    first_len: Vec<u8>,
-    group_len: Vec<u8>,
-    /// Prefixes longer than 24 bits in each group.
-    long: Vec<u32>,
+    /// The entries.
+    pub routes: Routes,
+    /// Prefixes of up to 24 bits.
+    nodes: Nodes,
+    /// For each group, its prefixes of more than 24 bits: the root is the first 24.
+    group_nodes: Vec<[u64; 8]>,
     pool: Pool,
-    routes: usize,
-    huge: bool,
+    /// Large pages of the first array that are such or that the system refused.
+    huge: u64,
 }
 
-/// A route with its prefix at the high end of the word.
-#[derive(Clone, Copy)]
-pub(crate) struct Route {
-    pub prefix: u32,
-    pub len: u32,
+/// The node of the first `len` bits.
+fn node(prefix: u32, len: u32) -> usize {
+    1 << len | (u64::from(prefix) >> (32 - len)) as usize
 }
 
-impl Route {
-    fn first_range(self) -> std::ops::Range<usize> {
-        let start = (self.prefix >> 8) as usize;
-        start..start + (1 << (24 - self.len))
-    }
-
-    fn group_range(self, group: u32) -> std::ops::Range<usize> {
-        let start = group as usize * 256 + (self.prefix & 255) as usize;
-        start..start + (1 << (32 - self.len))
-    }
+/// The node of a prefix of more than 24 bits in its group.
+fn group_node(route: Route) -> usize {
+    1 << (route.len - 24) | ((route.prefix & 255) >> (32 - route.len)) as usize
 }
 
-/// Which entries a change concerns: by the length of the prefix they come from.
-#[derive(Clone, Copy)]
-enum Which {
-    UpTo(u8),
-    Exactly(u8),
-}
-
-impl Which {
-    fn concerns(self, len: u8) -> bool {
-        match self {
-            Which::UpTo(most) => len <= most,
-            Which::Exactly(wanted) => len == wanted,
-        }
+/// Gives all leaves below a node a row, except below longer prefixes. Leaves are the nodes from `leaves` on.
+fn paint(node: usize, leaves: usize, has: &impl Fn(usize) -> bool, leaf: &mut impl FnMut(usize)) {
+    if node >= leaves {
+        return leaf(node - leaves);
     }
-
-    fn concerns_all(self, lens: &[u8]) -> bool {
-        match self {
-            Which::UpTo(most) => lens.iter().fold(0, |max, len| max.max(*len)) <= most,
-            Which::Exactly(wanted) => {
-                lens.iter().fold(0, |differences, len| differences | (len ^ wanted)) == 0
-            }
-        }
-    }
-}
-
-/// Sets the entries concerned. Lengths are written only where they change, so that their memory stays uncommitted.
-fn set(rows: &[AtomicU32], lens: &mut [u8], which: Which, row: u32, len: u8) {
-    if which.concerns_all(lens) {
-        rows.iter().for_each(|entry| entry.store(row, Ordering::Release));
-        if !Which::Exactly(len).concerns_all(lens) {
-            lens.fill(len);
-        }
-        return;
-    }
-    for (entry, entry_len) in rows.iter().zip(lens) {
-        if which.concerns(*entry_len) {
-            entry.store(row, Ordering::Release);
-            *entry_len = len;
+    for child in [2 * node, 2 * node + 1] {
+        if !has(child) {
+            paint(child, leaves, has, leaf);
         }
     }
 }
@@ -103,119 +91,150 @@ impl Lpm32 {
         let groups = if width > 24 { 2 * size.min(1 << 24) as usize + 256 } else { 1 };
         Lpm32 {
             first: Arc::new(Region::zeroed(FIRST_ENTRIES * 4)),
-            groups: Arc::new(Region::zeroed(groups * 256 * 4)),
-            // The allocator maps vectors of zeros, too: they cost nothing until written.
-            first_len: vec![0; FIRST_ENTRIES],
-            group_len: vec![0; groups * 256],
-            long: Vec::new(),
-            pool: Pool::new(0, groups as u32),
-            routes: 0,
-            huge: false,
+            groups: Arc::new(Region::zeroed(groups * GROUP_ENTRIES * 4)),
+            routes: Routes::new(),
+            nodes: Nodes::new(24),
+            group_nodes: Vec::new(),
+            pool: Pool::new(1, groups as u32),
+            huge: 0,
         }
     }
 
-    /// True if the memory is another now.
-    pub fn insert(&mut self, route: Route, row: u32) -> Result<bool, TableError> {
-        let index = (route.prefix >> 8) as usize;
-        let now = self.first.halves()[index].load(Ordering::Relaxed);
-        let new_group = route.len > 24 && now & GROUP == 0;
-        let group = if new_group { self.pool.take()? } else { now & !GROUP };
-        // Nothing fails from here on.
-        let moved = !self.huge && (self.routes >= HUGE_ROUTES_MIN || route.len <= HUGE_PREFIX_MAX);
-        if moved {
-            self.move_to_huge();
-        }
-        self.routes += 1;
-        if new_group {
-            let len = std::mem::replace(&mut self.first_len[index], IN_GROUP);
-            let all = group as usize * 256..(group as usize + 1) * 256;
-            set(
-                &self.groups.halves()[all.clone()],
-                &mut self.group_len[all],
-                Which::UpTo(IN_GROUP),
-                now,
-                len,
-            );
-        }
+    /// Adds a route that is new, in a free slot.
+    pub fn insert(&mut self, route: Route, row: u32, slot: u32) -> Result<(), TableError> {
         if route.len > 24 {
-            self.set_in_group(route, group, Which::UpTo(route.len as u8), row, route.len);
-            self.first.halves()[index].store(group | GROUP, Ordering::Release);
-            if self.long.len() <= group as usize {
-                self.long.resize(group as usize + 1, 0);
-            }
-            self.long[group as usize] += 1;
-        } else {
-            self.replace(route, Which::UpTo(route.len as u8), row, route.len);
+            self.make_group(route)?;
         }
-        Ok(moved)
+        self.set_present(route, true);
+        self.show(route, row);
+        self.routes.insert(route, row, slot);
+        if self.routes.len() >= HUGE_ROUTES_MIN && route.len > SHORT_MAX {
+            self.make_huge((route.prefix >> 8) as usize * 4);
+        }
+        Ok(())
     }
 
     /// Gives a route another row.
-    pub fn modify(&mut self, route: Route, row: u32) {
-        self.replace(route, Which::Exactly(route.len as u8), row, route.len);
+    pub fn set_row(&mut self, slot: u32, row: u32) {
+        let (route, _) = self.routes.get(slot).expect("the slot is in use");
+        self.show(route, row);
+        self.routes.set_row(slot, row);
     }
 
-    /// Takes a route away; `cover` is the row and length of the next shorter prefix that contains it, or (0, 0).
-    pub fn delete(&mut self, route: Route, cover: (u32, u32)) {
-        self.replace(route, Which::Exactly(route.len as u8), cover.0, cover.1);
-        self.routes -= 1;
+    pub fn remove(&mut self, slot: u32) {
+        let (route, _) = self.routes.get(slot).expect("the slot is in use");
+        self.routes.remove(slot);
+        self.set_present(route, false);
+        let cover = self.cover(route);
+        self.show(route, cover);
         if route.len > 24 {
-            let index = (route.prefix >> 8) as usize;
-            let entry = &self.first.halves()[index];
+            let entry = &self.first.halves()[(route.prefix >> 8) as usize];
             let group = entry.load(Ordering::Relaxed) & !GROUP;
-            self.long[group as usize] -= 1;
-            if self.long[group as usize] == 0 {
-                // What is left in the group all comes from one prefix.
-                let start = group as usize * 256;
-                self.first_len[index] = self.group_len[start];
-                entry.store(self.groups.halves()[start].load(Ordering::Relaxed), Ordering::Release);
+            if self.group_nodes[group as usize] == [0; 8] {
+                // All of the group comes from one shorter prefix now.
+                entry.store(cover, Ordering::Release);
                 self.pool.retire(group);
             }
         }
     }
 
-    fn set_in_group(&mut self, route: Route, group: u32, which: Which, row: u32, len: u32) {
-        let range = route.group_range(group);
-        set(&self.groups.halves()[range.clone()], &mut self.group_len[range], which, row, len as u8);
+    fn group_of(&self, route: Route) -> Option<u32> {
+        let entry = self.first.halves()[(route.prefix >> 8) as usize].load(Ordering::Relaxed);
+        (entry & GROUP != 0).then_some(entry & !GROUP)
     }
 
-    fn replace(&mut self, route: Route, which: Which, row: u32, len: u32) {
-        let Lpm32 { first, first_len, groups, group_len, .. } = self;
+    fn make_group(&mut self, route: Route) -> Result<(), TableError> {
+        if self.group_of(route).is_some() {
+            return Ok(());
+        }
+        let group = self.pool.take()?;
+        if self.group_nodes.len() <= group as usize {
+            self.group_nodes.resize(group as usize + 1, [0; 8]);
+        }
+        let entry = &self.first.halves()[(route.prefix >> 8) as usize];
+        let row = entry.load(Ordering::Relaxed);
+        self.rows_of(group).iter().for_each(|place| place.store(row, Ordering::Relaxed));
+        entry.store(group | GROUP, Ordering::Release);
+        Ok(())
+    }
+
+    fn rows_of(&self, group: u32) -> &[AtomicU32] {
+        &self.groups.halves()[group as usize * GROUP_ENTRIES..][..GROUP_ENTRIES]
+    }
+
+    fn set_present(&mut self, route: Route, present: bool) {
+        if route.len <= 24 {
+            return self.nodes.set(node(route.prefix, route.len), present);
+        }
+        let group = self.group_of(route).expect("long prefixes have groups") as usize;
+        let (node, bits) = (group_node(route), &mut self.group_nodes[group]);
+        if present {
+            bits[node / 64] |= 1 << (node % 64);
+        } else {
+            bits[node / 64] &= !(1 << (node % 64));
+        }
+    }
+
+    /// Lets readers find this row for all that the route covers and no longer route does.
+    fn show(&self, route: Route, row: u32) {
         if route.len > 24 {
-            let group = first.halves()[(route.prefix >> 8) as usize].load(Ordering::Relaxed) & !GROUP;
-            return self.set_in_group(route, group, which, row, len);
+            let group = self.group_of(route).expect("long prefixes have groups");
+            return self.paint_group(group, group_node(route), row);
         }
-        let range = route.first_range();
-        let blocks = first.halves()[range.clone()].chunks(BLOCK).zip(first_len[range].chunks_mut(BLOCK));
-        for (rows, lens) in blocks {
-            // No change concerns the length that stands for a group.
-            set(rows, lens, which, row, len as u8);
-            if !lens.contains(&IN_GROUP) {
-                continue;
-            }
-            for (entry, _) in rows.iter().zip(lens).filter(|(_, len)| **len == IN_GROUP) {
-                let start = (entry.load(Ordering::Relaxed) & !GROUP) as usize * 256;
-                let all = start..start + 256;
-                set(&groups.halves()[all.clone()], &mut group_len[all], which, row, len as u8);
-            }
+        let from = node(route.prefix, route.len);
+        let has = |node| self.nodes.has(node);
+        if route.len <= SHORT_MAX {
+            // A packet looks here after it has found nothing longer. Those that began before the last change of longer
+            // routes must be through, or they could see this change without that one. Should one take a second, it may.
+            let gone = Returns::new();
+            gone.retire(());
+            let _ = wait(|| gone.take().pop());
+            let short = self.rows_of(0);
+            return paint(from, 1 << SHORT_MAX, &has, &mut |i| short[i].store(row, Ordering::Release));
         }
+        let first = self.first.halves();
+        paint(from, FIRST_ENTRIES, &has, &mut |i| match first[i].load(Ordering::Relaxed) {
+            group if group & GROUP != 0 => self.paint_group(group & !GROUP, 1, row),
+            _ => first[i].store(row, Ordering::Release),
+        });
     }
 
-    fn move_to_huge(&mut self) {
-        let region = Region::zeroed(FIRST_ENTRIES * 4);
-        region.advise_huge();
-        for (to, from) in region.words().iter().zip(self.first.words()) {
-            let from = from.load(Ordering::Relaxed);
-            if from != 0 {
-                to.store(from, Ordering::Relaxed);
-            }
+    fn paint_group(&self, group: u32, from: usize, row: u32) {
+        let (rows, bits) = (self.rows_of(group), &self.group_nodes[group as usize]);
+        let has = |node: usize| bits[node / 64] >> (node % 64) & 1 == 1;
+        paint(from, GROUP_ENTRIES, &has, &mut |i| rows[i].store(row, Ordering::Release));
+    }
+
+    /// The row of the longest prefix above this one, among those of its array.
+    fn cover(&self, route: Route) -> u32 {
+        let least = if route.len <= SHORT_MAX { 0 } else { SHORT_MAX + 1 };
+        let above = (least..route.len).rev().map(|len| route.up(len));
+        let found = above.into_iter().find_map(|above| {
+            let exists = above.len > 24 || self.nodes.has(node(above.prefix, above.len));
+            self.routes.get(exists.then(|| self.routes.find(above))??)
+        });
+        found.map_or(0, |(_, row)| row)
+    }
+
+    /// Asks once for each large page.
+    fn make_huge(&mut self, byte: usize) {
+        if self.huge == 0 {
+            self.first.advise_huge();
         }
-        self.first = Arc::new(region);
-        self.huge = true;
+        let page = Region::huge_page_of(byte);
+        if self.huge >> page & 1 == 0 {
+            self.huge |= 1 << page;
+            self.first.collapse(page);
+        }
     }
 
     pub fn committed_bytes(&self) -> usize {
-        // The lengths are committed where the rows are, a quarter of their size.
-        (self.first.committed_bytes() + self.groups.committed_bytes()) / 4 * 5
+        // The bits are committed where the rows are, at most all of them.
+        let bits = (self.nodes.0.len() * 8).min(self.first.committed_bytes() / 8);
+        self.first.committed_bytes()
+            + self.groups.committed_bytes()
+            + bits
+            + size_of_val(self.group_nodes.as_slice())
+            + self.routes.committed_bytes()
     }
 }

@@ -80,6 +80,20 @@ impl Region {
         }
     }
 
+    /// Which large page a byte is in.
+    pub fn huge_page_of(byte: usize) -> usize {
+        byte / HUGE
+    }
+
+    /// Asks for a large page now in the place of small ones, whose contents it takes over, while readers go on.
+    pub fn collapse(&self, page: usize) {
+        /// `MADV_COLLAPSE` of Linux 6.1.
+        const COLLAPSE: i32 = 25;
+        debug_assert!(self.mapped && (page + 1) * HUGE <= self.bytes);
+        // SAFETY: advice about a part of a mapping of ours; it does not change contents. Failure costs speed only.
+        unsafe { libc::madvise(self.start.as_ptr().add(page * HUGE).cast(), HUGE, COLLAPSE) };
+    }
+
     pub fn start(&self) -> *const u8 {
         self.start.as_ptr()
     }

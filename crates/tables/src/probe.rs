@@ -27,7 +27,7 @@ pub(crate) struct Probe {
     pub seed: u64,
     /// Slots that are not empty.
     used: usize,
-    live: usize,
+    count: usize,
 }
 
 /// The hash whose high bits choose the slot.
@@ -51,7 +51,7 @@ impl Probe {
         if bytes >= HUGE_BYTES_MIN {
             region.advise_huge();
         }
-        Probe { region: Arc::new(region), limbs, capacity, seed: random_seed(), used: 0, live: 0 }
+        Probe { region: Arc::new(region), limbs, capacity, seed: random_seed(), used: 0, count: 0 }
     }
 
     pub fn mask(&self) -> u64 {
@@ -67,12 +67,28 @@ impl Probe {
         &self.region.words()[start..start + self.limbs + 1]
     }
 
-    fn value(&self, index: usize) -> u32 {
-        self.slot(index)[self.limbs].load(Ordering::Relaxed) as u32
+    /// The value in a slot. Only its low half says whether there is one.
+    pub fn value(&self, index: usize) -> u64 {
+        self.slot(index)[self.limbs].load(Ordering::Relaxed)
     }
 
-    fn set_value(&self, index: usize, value: u32) {
-        self.slot(index)[self.limbs].store(u64::from(value), Ordering::Release);
+    fn state(&self, index: usize) -> u32 {
+        self.value(index) as u32
+    }
+
+    pub fn set_value(&self, index: usize, value: u64) {
+        self.slot(index)[self.limbs].store(value, Ordering::Release);
+    }
+
+    /// The key in a slot that is not empty.
+    pub fn key(&self, index: usize) -> Vec<u64> {
+        self.slot(index)[..self.limbs].iter().map(|word| word.load(Ordering::Relaxed)).collect()
+    }
+
+    /// All slots with a value, and that.
+    pub fn live(&self) -> impl Iterator<Item = (usize, u64)> {
+        let values = (0..self.capacity).map(|index| (index, self.value(index)));
+        values.filter(|(_, value)| !matches!(*value as u32, EMPTY | DELETED))
     }
 
     /// The slot that has this key (live or deleted), or else the empty one where the search ends; and its distance.
@@ -80,7 +96,7 @@ impl Probe {
         let mut index = (hash(self.seed, key.iter().copied()) >> self.shift()) as usize;
         for distance in 0.. {
             let slot = self.slot(index);
-            if self.value(index) == EMPTY
+            if self.state(index) == EMPTY
                 || slot.iter().zip(key).all(|(a, b)| a.load(Ordering::Relaxed) == *b)
             {
                 return (index, distance);
@@ -90,59 +106,63 @@ impl Probe {
         unreachable!("half of the slots are empty")
     }
 
-    /// Gives a key a value. True if the memory is another now.
-    pub fn set(&mut self, key: &[u64], value: u32) -> bool {
-        debug_assert!(value != EMPTY && value != DELETED);
+    /// The slot of a key, if it has a value.
+    pub fn find(&self, key: &[u64]) -> Option<usize> {
+        let index = self.search(key).0;
+        (!matches!(self.state(index), EMPTY | DELETED)).then_some(index)
+    }
+
+    /// Gives a key a value. True if the memory is another now; and the slot.
+    pub fn set(&mut self, key: &[u64], value: u64) -> (bool, usize) {
+        debug_assert!(!matches!(value as u32, EMPTY | DELETED));
         let mut moved = false;
-        let (mut index, mut distance) = self.search(key);
-        if self.value(index) == EMPTY {
+        let (mut index, distance) = self.search(key);
+        if self.state(index) == EMPTY {
             let full = (self.used + 1) * 2 > self.capacity;
-            let crowded = distance > PROBE_MAX && self.capacity < 16 * (self.live + 1);
+            let crowded = distance > PROBE_MAX && self.capacity < 16 * (self.count + 1);
             if full || crowded {
-                let fitting = ((self.live + 1) * 8 / 3 + 1).next_power_of_two().max(CAPACITY_MIN);
+                let fitting = ((self.count + 1) * 8 / 3 + 1).next_power_of_two().max(CAPACITY_MIN);
                 self.rebuild(if full { fitting } else { 2 * self.capacity });
                 moved = true;
-                (index, distance) = self.search(key);
-                let _ = distance;
+                index = self.search(key).0;
             }
             for (word, limb) in self.slot(index).iter().zip(key) {
                 word.store(*limb, Ordering::Relaxed);
             }
             self.used += 1;
-            self.live += 1;
-        } else if self.value(index) == DELETED {
-            self.live += 1;
+            self.count += 1;
+        } else if self.state(index) == DELETED {
+            self.count += 1;
         }
         self.set_value(index, value);
-        moved
+        (moved, index)
     }
 
-    pub fn remove(&mut self, key: &[u64]) {
-        let (index, _) = self.search(key);
-        debug_assert!(self.value(index) != EMPTY && self.value(index) != DELETED);
-        self.set_value(index, DELETED);
-        self.live -= 1;
+    /// Deletes what is in a slot.
+    pub fn remove(&mut self, index: usize) {
+        debug_assert!(!matches!(self.state(index), EMPTY | DELETED));
+        self.set_value(index, DELETED.into());
+        self.count -= 1;
     }
 
     fn rebuild(&mut self, capacity: usize) {
         let mut new = Probe::with_capacity(self.limbs, capacity);
         for index in 0..self.capacity {
-            let value = self.value(index);
-            if value == EMPTY || value == DELETED {
+            if matches!(self.state(index), EMPTY | DELETED) {
                 continue;
             }
             let old = self.slot(index);
             let mut at = (hash(new.seed, old[..self.limbs].iter().map(|w| w.load(Ordering::Relaxed)))
                 >> new.shift()) as usize;
-            while new.value(at) != EMPTY {
+            while new.state(at) != EMPTY {
                 at = (at + 1) & (capacity - 1);
             }
             for (to, from) in new.slot(at).iter().zip(old) {
                 to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         }
-        new.used = self.live;
-        new.live = self.live;
+        new.used = self.count;
+        new.count = self.count;
         *self = new;
     }
 }

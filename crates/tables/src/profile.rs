@@ -369,7 +369,7 @@ impl ActionProfile {
             group.users += 1;
             group.slot
         };
-        Ok(vec![action.action.into(), slot.into()])
+        Ok(vec![action.action.into(), slot.into(), handle.into()])
     }
 
     /// Counts a use less.

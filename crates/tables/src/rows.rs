@@ -5,7 +5,10 @@
 use crate::grace::{Pool, Returns, wait};
 use crate::memory::Region;
 use crate::{Action, ActionSpec, TableError};
-use std::collections::{HashMap, HashSet};
+use hashbrown::HashTable;
+use num_bigint::BigUint;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,7 +33,7 @@ pub(crate) struct Rows {
 }
 
 enum Kind {
-    Shared { pool: Pool, by_content: HashMap<Box<[u64]>, u32>, users: Vec<u32> },
+    Shared { pool: Pool, by_content: HashTable<u32>, seed: u64, users: Vec<u32> },
     PerEntry { stride: u32, defaults: Pool, retired: HashSet<u32>, returns: Returns<u32> },
 }
 
@@ -51,6 +54,36 @@ pub(crate) fn encode(actions: &[ActionSpec], action: &Action) -> Vec<u64> {
     words
 }
 
+/// The action of these words, which [`encode`] made of one of these actions.
+pub(crate) fn decode(actions: &[ActionSpec], words: &[u64]) -> Action {
+    let action = words[0] as u32;
+    let mut at = 1;
+    let mut data = Vec::with_capacity(actions[action as usize].param_widths.len());
+    for width in &actions[action as usize].param_widths {
+        let limbs = &words[at..at + width.div_ceil(64) as usize];
+        data.push(big(limbs));
+        at += limbs.len();
+    }
+    Action { action, data }
+}
+
+/// The number of these digits, the lowest first.
+pub(crate) fn big(limbs: &[u64]) -> BigUint {
+    match limbs {
+        [limb] => BigUint::from(*limb),
+        _ => BigUint::new(limbs.iter().flat_map(|limb| [*limb as u32, (limb >> 32) as u32]).collect()),
+    }
+}
+
+fn hash(seed: u64, words: impl Iterator<Item = u64>) -> u64 {
+    let product = words.fold(0u64, |h, word| (h.rotate_left(32) ^ word).wrapping_mul(seed));
+    (product ^ product >> 32).wrapping_mul(seed)
+}
+
+fn values(words: &[AtomicU64]) -> impl Iterator<Item = u64> {
+    words.iter().map(|word| word.load(Ordering::Relaxed))
+}
+
 impl Rows {
     /// Rows of so many words for so many entries.
     pub fn new(row_words: usize, size: u32, row_per_entry: bool) -> Rows {
@@ -64,7 +97,8 @@ impl Rows {
             // Twice as many as entries: as many again may wait for readers to pass.
             let rows = 2 * size + 1024;
             let pool = Pool::new(1, rows);
-            (Kind::Shared { pool, by_content: HashMap::new(), users: Vec::new() }, rows)
+            let seed = RandomState::new().hash_one(0u8) | 1;
+            (Kind::Shared { pool, by_content: HashTable::new(), seed, users: Vec::new() }, rows)
         };
         let region = Arc::new(Region::zeroed(rows as usize * row_words * 8));
         Rows { region, row_words, huge: false, kind }
@@ -82,6 +116,11 @@ impl Rows {
         &self.region.words()[row as usize * self.row_words..][..self.row_words]
     }
 
+    /// The words of a row in use.
+    pub fn words(&self, row: u32) -> Vec<u64> {
+        values(self.content(row)).collect()
+    }
+
     /// A row with these words: of the entry in `slot`, or for the default action if that is `None`. `now` is the row that
     /// the entry has.
     pub fn take(
@@ -92,8 +131,12 @@ impl Rows {
     ) -> Result<u32, TableError> {
         words.resize(self.row_words, 0);
         let row = match &mut self.kind {
-            Kind::Shared { pool, by_content, users } => {
-                if let Some(row) = by_content.get(words.as_slice()) {
+            Kind::Shared { pool, by_content, seed, users } => {
+                let content =
+                    |row: u32| &self.region.words()[row as usize * self.row_words..][..self.row_words];
+                let key = hash(*seed, words.iter().copied());
+                let same = |row: &u32| values(content(*row)).eq(words.iter().copied());
+                if let Some(row) = by_content.find(key, same) {
                     users[*row as usize] += 1;
                     return Ok(*row);
                 }
@@ -102,7 +145,7 @@ impl Rows {
                     users.resize(row as usize + 1, 0);
                 }
                 users[row as usize] = 1;
-                by_content.insert(words.as_slice().into(), row);
+                by_content.insert_unique(key, row, |row| hash(*seed, values(content(*row))));
                 row
             }
             Kind::PerEntry { stride, defaults, retired, returns } => match slot {
@@ -134,13 +177,15 @@ impl Rows {
 
     /// One user less of a row.
     pub fn release(&mut self, row: u32) {
-        let content: Vec<u64> = self.content(row).iter().map(|word| word.load(Ordering::Relaxed)).collect();
         match &mut self.kind {
-            Kind::Shared { pool, by_content, users } => {
+            Kind::Shared { pool, by_content, seed, users } => {
+                let content = &self.region.words()[row as usize * self.row_words..][..self.row_words];
                 let users = &mut users[row as usize];
                 *users -= 1;
                 if *users == 0 {
-                    by_content.remove(content.as_slice());
+                    if let Ok(found) = by_content.find_entry(hash(*seed, values(content)), |r| *r == row) {
+                        found.remove();
+                    }
                     pool.retire(row);
                 }
             }
@@ -153,5 +198,14 @@ impl Rows {
                 }
             }
         }
+    }
+
+    /// Memory in use, of readers and the writer.
+    pub fn committed_bytes(&self) -> usize {
+        let writer = match &self.kind {
+            Kind::Shared { by_content, users, .. } => by_content.allocation_size() + 4 * users.len(),
+            Kind::PerEntry { retired, .. } => 8 * retired.len(),
+        };
+        self.region.committed_bytes() + writer
     }
 }

@@ -1,15 +1,15 @@
 //! What the control plane works with.
 
 use crate::classifier::Classifier;
+use crate::exact::Exact;
 use crate::grace::Returns;
 use crate::index::{Index, packed, rank};
 use crate::key::{self, KeyLayout};
 use crate::lpm::{self, Lpm};
-use crate::lpm32::{Lpm32, Route};
-use crate::memory::Region;
-use crate::probe::Probe;
+use crate::lpm32::Lpm32;
 use crate::profile::ActionProfile;
-use crate::rows::{Rows, SLOTS_MAX, encode, row_words};
+use crate::routes::Route;
+use crate::rows::{Rows, SLOTS_MAX, decode, encode, row_words};
 use crate::view::{Parts, Structure, View, ViewHandle, structure_of};
 use crate::{Action, ActionSpec, Entry, EntryHandle, KeyMatch, Resolved, TableError, TableSpec};
 use num_bigint::BigUint;
@@ -47,28 +47,34 @@ pub struct Table {
     spec: TableSpec,
     profile: Option<ActionProfile>,
     layout: KeyLayout,
-    index: Index,
-    slots: Vec<Slot>,
-    /// Slots below the length of `slots` without entry.
+    /// By slot; later slots have generation 0.
+    generations: Vec<u8>,
+    /// Slots from this on never had an entry.
+    slots_used: u32,
+    /// Slots before that without entry.
     free_slots: BTreeSet<u32>,
     len: usize,
-    /// Age of the next entry.
-    sequence: u64,
     rows: Rows,
     default: Action,
     default_row: u32,
     finder: Finder,
+    /// The entries, if the finder does not have them.
+    listed: Listed,
     views: ViewHandle,
     old_views: Returns<Box<View>>,
 }
 
-struct Slot {
-    generation: u8,
-    stored: Option<Stored>,
+/// Entries as they were given, by slot.
+struct Listed {
+    slots: Vec<Option<Stored>>,
+    index: Index,
+    /// Age of the next entry.
+    sequence: u64,
 }
 
 struct Stored {
-    entry: Entry,
+    key: Vec<KeyMatch>,
+    priority: u32,
     rank: (u32, u64),
     row: u32,
     /// Its number in the classifier, if there is one.
@@ -78,8 +84,9 @@ struct Stored {
 /// The structure that packets use.
 enum Finder {
     Keyless,
-    Direct(Arc<Region>),
-    Hash(Probe),
+    /// It has the entries.
+    Exact(Exact),
+    /// It has the entries.
     Lpm32(Box<Lpm32>),
     Lpm(Box<Lpm>),
     Classifier(Box<Classifier>),
@@ -103,37 +110,71 @@ pub(crate) fn check_action(actions: &[ActionSpec], action: &Action) -> Result<()
     Ok(())
 }
 
-fn route(width: u32, key: &KeyMatch) -> Route {
-    let KeyMatch::Lpm { value, prefix_len } = key else { unreachable!("kinds were checked") };
-    let prefix = value.iter_u32_digits().next().unwrap_or(0) << (32 - width);
+/// The route of the one key field.
+fn route(layout: &KeyLayout, key: &[KeyMatch]) -> Route {
+    let [KeyMatch::Lpm { value, prefix_len }] = key else { unreachable!("kinds were checked") };
+    let prefix = value.iter_u32_digits().next().unwrap_or(0) << (32 - layout.fields[0].width);
     Route { prefix, len: *prefix_len }
+}
+
+impl Listed {
+    fn new(spec: &TableSpec) -> Listed {
+        Listed { slots: Vec::new(), index: Index::new(spec), sequence: 0 }
+    }
+
+    fn get(&self, slot: u32) -> Option<&Stored> {
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
+    fn get_mut(&mut self, slot: u32) -> &mut Stored {
+        self.slots[slot as usize].as_mut().expect("the slot is in use")
+    }
+
+    fn insert(&mut self, layout: &KeyLayout, slot: u32, stored: Stored) {
+        self.index.insert(layout, &stored.key, stored.priority, stored.rank, slot);
+        if self.slots.len() <= slot as usize {
+            self.slots.resize_with(slot as usize + 1, || None);
+        }
+        self.slots[slot as usize] = Some(stored);
+        self.sequence += 1;
+    }
+
+    fn remove(&mut self, layout: &KeyLayout, slot: u32) -> Stored {
+        let stored = self.slots[slot as usize].take().expect("the slot is in use");
+        self.index.remove(layout, &stored.key, stored.priority, stored.rank);
+        stored
+    }
 }
 
 impl Finder {
     fn new(spec: &TableSpec, layout: &KeyLayout) -> Finder {
+        let bits = spec.keys.iter().map(|key| key.width).sum();
         match structure_of(spec) {
             Structure::Keyless => Finder::Keyless,
-            Structure::Direct => {
-                let bits: u32 = spec.keys.iter().map(|key| key.width).sum();
-                Finder::Direct(Arc::new(Region::zeroed(4 << bits)))
-            }
-            Structure::Hash => Finder::Hash(Probe::new(layout.limbs)),
-            Structure::Lpm32 => {
-                Finder::Lpm32(Box::new(Lpm32::new(spec.keys[0].width, spec.size.min(SLOTS_MAX))))
-            }
+            Structure::Direct => Finder::Exact(Exact::direct(bits)),
+            Structure::Quotient => Finder::Exact(Exact::quotient(bits)),
+            Structure::Hash => Finder::Exact(Exact::hash(layout)),
+            Structure::Lpm32 => Finder::Lpm32(Box::new(Lpm32::new(bits, spec.size.min(SLOTS_MAX)))),
             Structure::Generic if lpm::serves(spec) => Finder::Lpm(Box::new(Lpm::new(spec, layout))),
             Structure::Generic => Finder::Classifier(Box::new(Classifier::new(spec, layout))),
         }
     }
 
     fn parts(&self) -> Parts {
-        let mut parts = Parts { base: None, aux: None, hash: (0, 0, 0), searcher: None, lookups: None };
+        let mut parts = Parts::default();
         match self {
             Finder::Keyless => {}
-            Finder::Direct(region) => parts.base = Some(Arc::clone(region)),
-            Finder::Hash(probe) => {
+            Finder::Exact(Exact::Direct(direct)) => parts.base = Some(Arc::clone(&direct.rows)),
+            Finder::Exact(Exact::Quotient(quotient)) => {
+                parts.base = Some(Arc::clone(&quotient.region));
+                let shape = &quotient.shape;
+                (parts.mask, parts.shift) = (shape.row_mask(), shape.implied.into());
+                (parts.seed, parts.capacity, parts.step) = (shape.seed, shape.capacity, shape.step());
+            }
+            Finder::Exact(Exact::Hash(hash)) => {
+                let probe = &hash.probe;
                 parts.base = Some(Arc::clone(&probe.region));
-                parts.hash = (probe.mask(), probe.shift(), probe.seed);
+                (parts.mask, parts.shift, parts.seed) = (probe.mask(), probe.shift(), probe.seed);
             }
             Finder::Lpm32(lpm) => {
                 parts.base = Some(Arc::clone(&lpm.first));
@@ -149,49 +190,6 @@ impl Finder {
             }
         }
         parts
-    }
-
-    /// The number of the rule in the classifier; true if readers need a new view.
-    fn insert(
-        &mut self,
-        layout: &KeyLayout,
-        key: &[KeyMatch],
-        rank: (u32, u64),
-        row: u32,
-    ) -> Result<(u32, bool), TableError> {
-        let mut rule = 0;
-        let stale = match self {
-            Finder::Keyless => unreachable!("a table without key takes no entries"),
-            Finder::Direct(region) => {
-                region.halves()[packed(layout, key)[0] as usize].store(row, Ordering::Release);
-                false
-            }
-            Finder::Hash(probe) => probe.set(&packed(layout, key), row),
-            Finder::Lpm32(lpm) => lpm.insert(route(layout.fields[0].width, &key[0]), row)?,
-            Finder::Lpm(lpm) => lpm.insert(lpm.route(layout, key), row),
-            Finder::Classifier(classifier) => {
-                let stale;
-                (rule, stale) = classifier.insert(layout, key, rank, row)?;
-                stale
-            }
-        };
-        Ok((rule, stale))
-    }
-
-    fn modify(&mut self, layout: &KeyLayout, key: &[KeyMatch], rule: u32, row: u32) {
-        match self {
-            Finder::Keyless => unreachable!("a table without key has no entries"),
-            Finder::Direct(region) => {
-                region.halves()[packed(layout, key)[0] as usize].store(row, Ordering::Release);
-            }
-            Finder::Hash(probe) => {
-                let moved = probe.set(&packed(layout, key), row);
-                debug_assert!(!moved, "the key was there");
-            }
-            Finder::Lpm32(lpm) => lpm.modify(route(layout.fields[0].width, &key[0]), row),
-            Finder::Lpm(lpm) => lpm.modify(lpm.route(layout, key), row),
-            Finder::Classifier(classifier) => classifier.modify(rule, row),
-        }
     }
 }
 
@@ -218,8 +216,8 @@ impl Table {
             panic!("the default action of a table is wrong: {error}");
         }
         let layout = KeyLayout::new(&spec);
-        // The handle of a member or group takes a word.
-        let row_words = row_words(&spec.actions).max(if profile.is_some() { 2 } else { 1 });
+        // A member or group: where it is, and its handle.
+        let row_words = row_words(&spec.actions).max(if profile.is_some() { 3 } else { 1 });
         let mut rows = Rows::new(row_words, spec.size, spec.row_per_entry);
         let default_row =
             rows.take(encode(&spec.actions, &spec.default), None, None).expect("no row is taken yet");
@@ -236,15 +234,15 @@ impl Table {
         );
         Table {
             profile,
-            index: Index::new(&spec),
-            slots: Vec::new(),
+            generations: Vec::new(),
+            slots_used: 0,
             free_slots: BTreeSet::new(),
             len: 0,
-            sequence: 0,
             rows,
             default: spec.default.clone(),
             default_row,
             finder,
+            listed: Listed::new(&spec),
             views: ViewHandle::new(view),
             old_views: Returns::new(),
             layout,
@@ -327,28 +325,76 @@ impl Table {
     }
 
     fn handle(&self, slot: u32) -> EntryHandle {
-        EntryHandle(slot | u32::from(self.slots[slot as usize].generation) << 24)
+        let generation = self.generations.get(slot as usize).copied().unwrap_or(0);
+        EntryHandle(slot | u32::from(generation) << 24)
     }
 
     fn slot_of(&self, handle: EntryHandle) -> Result<u32, TableError> {
         let slot = handle.0 & (SLOTS_MAX - 1);
-        match self.slots.get(slot as usize) {
-            Some(Slot { stored: Some(_), .. }) => match self.handle(slot) {
+        match self.row_in(slot) {
+            Some(_) => match self.handle(slot) {
                 current if current == handle => Ok(slot),
                 current => Err(TableError::ExpiredHandle { found: handle, current }),
             },
-            _ => Err(TableError::InvalidHandle(handle)),
+            None => Err(TableError::InvalidHandle(handle)),
         }
     }
 
-    fn stored(&self, slot: u32) -> &Stored {
-        self.slots[slot as usize].stored.as_ref().expect("callers pass slots in use")
+    /// The row of the entry in a slot.
+    fn row_in(&self, slot: u32) -> Option<u32> {
+        match &self.finder {
+            Finder::Keyless => None,
+            Finder::Exact(exact) => exact.row(slot),
+            Finder::Lpm32(lpm) => lpm.routes.get(slot).map(|(_, row)| row),
+            Finder::Lpm(_) | Finder::Classifier(_) => self.listed.get(slot).map(|stored| stored.row),
+        }
+    }
+
+    /// The entry in a slot.
+    fn entry_in(&self, slot: u32) -> Option<Entry> {
+        let (key, priority, row) = match &self.finder {
+            Finder::Keyless => return None,
+            Finder::Exact(exact) => {
+                let (key, row) = exact.get(slot)?;
+                (self.layout.unpack(&key).into_iter().map(KeyMatch::Exact).collect(), 0, row)
+            }
+            Finder::Lpm32(lpm) => {
+                let (route, row) = lpm.routes.get(slot)?;
+                let value = route.prefix >> (32 - self.layout.fields[0].width);
+                (vec![KeyMatch::Lpm { value: value.into(), prefix_len: route.len }], 0, row)
+            }
+            Finder::Lpm(_) | Finder::Classifier(_) => {
+                let stored = self.listed.get(slot)?;
+                (stored.key.clone(), stored.priority, stored.row)
+            }
+        };
+        Some(Entry { key, priority, action: self.action_of(row) })
+    }
+
+    /// The action that a row has.
+    fn action_of(&self, row: u32) -> Action {
+        let words = self.rows.words(row);
+        match words[0] as u32 {
+            Action::MEMBER => Action::member(words[2] as u32),
+            Action::GROUP => Action::group(words[2] as u32),
+            _ => decode(&self.spec.actions, &words),
+        }
+    }
+
+    /// The slot of the entry with this key, which was checked.
+    fn slot_with(&self, key: &[KeyMatch], priority: u32) -> Option<u32> {
+        match &self.finder {
+            Finder::Keyless => None,
+            Finder::Exact(exact) => exact.find(&packed(&self.layout, key)),
+            Finder::Lpm32(lpm) => lpm.routes.find(route(&self.layout, key)),
+            Finder::Lpm(_) | Finder::Classifier(_) => self.listed.index.find(&self.layout, key, priority),
+        }
     }
 
     /// Adds an entry; bits of its key that do not matter are cleared. The priority counts only in tables with a ternary,
     /// range or optional key; elsewhere it is stored as 0.
     pub fn insert(&mut self, entry: Entry) -> Result<EntryHandle, TableError> {
-        let slot = self.free_slots.first().copied().unwrap_or(self.slots.len() as u32);
+        let slot = self.free_slots.first().copied().unwrap_or(self.slots_used);
         self.insert_at(slot, entry, false)
     }
 
@@ -356,13 +402,21 @@ impl Table {
     /// [`Self::insert`].
     pub fn restore(&mut self, handle: EntryHandle, entry: Entry) -> Result<EntryHandle, TableError> {
         let slot = handle.0 & (SLOTS_MAX - 1);
-        let in_use = self.slots.get(slot as usize).is_some_and(|s| s.stored.is_some());
-        if in_use || slot >= self.spec.size {
+        if self.row_in(slot).is_some() || slot >= self.spec.size {
             return self.insert(entry);
         }
         self.insert_at(slot, entry, true)?;
-        self.slots[slot as usize].generation = (handle.0 >> 24) as u8;
+        self.set_generation(slot, (handle.0 >> 24) as u8);
         Ok(handle)
+    }
+
+    fn set_generation(&mut self, slot: u32, generation: u8) {
+        if self.generations.len() <= slot as usize && generation > 0 {
+            self.generations.resize(slot as usize + 1, 0);
+        }
+        if let Some(place) = self.generations.get_mut(slot as usize) {
+            *place = generation;
+        }
     }
 
     fn insert_at(
@@ -375,7 +429,7 @@ impl Table {
         if key::order_of(&self.spec) != key::Order::Priority {
             entry.priority = 0;
         }
-        if let Some(slot) = self.index.find(&self.layout, &entry.key, entry.priority) {
+        if let Some(slot) = self.slot_with(&entry.key, entry.priority) {
             return Err(TableError::Duplicate { existing: self.handle(slot) });
         }
         let size = self.spec.size.min(SLOTS_MAX);
@@ -383,38 +437,79 @@ impl Table {
             return Err(TableError::Full { size });
         }
         let row = self.take_row(&entry.action, Some(slot), None, empty_allowed)?;
-        let rank = rank(&self.spec, &entry, self.sequence);
-        let (rule, stale) = match self.finder.insert(&self.layout, &entry.key, rank, row) {
-            Ok(done) => done,
+        let Entry { key, priority, action } = entry;
+        match self.find_from_now(slot, key, priority, row) {
+            Ok(true) => self.new_view(),
+            Ok(false) => {}
             Err(error) => {
-                self.release(&entry.action, row);
+                self.release(&action, row);
                 return Err(error);
             }
-        };
-        if stale {
-            self.new_view();
         }
-        self.sequence += 1;
         self.len += 1;
-        self.index.insert(&self.layout, &entry, rank, slot);
-        while self.slots.len() <= slot as usize {
-            self.free_slots.insert(self.slots.len() as u32);
-            self.slots.push(Slot { generation: 0, stored: None });
-        }
+        self.free_slots.extend(self.slots_used..slot);
+        self.slots_used = self.slots_used.max(slot + 1);
         self.free_slots.remove(&slot);
-        self.slots[slot as usize].stored = Some(Stored { entry, rank, row, rule });
         Ok(self.handle(slot))
+    }
+
+    /// Lets readers find an entry. True if they need a new view for that.
+    fn find_from_now(
+        &mut self,
+        slot: u32,
+        key: Vec<KeyMatch>,
+        priority: u32,
+        row: u32,
+    ) -> Result<bool, TableError> {
+        let layout = &self.layout;
+        match &mut self.finder {
+            Finder::Keyless => unreachable!("a table without key takes no entries"),
+            Finder::Exact(exact) => Ok(exact.insert(&packed(layout, &key), row, slot)),
+            Finder::Lpm32(lpm) => lpm.insert(route(layout, &key), row, slot).map(|()| false),
+            Finder::Lpm(lpm) => {
+                let stale = lpm.insert(lpm.route(layout, &key), row);
+                let rank = rank(&self.spec, &key, priority, self.listed.sequence);
+                self.listed.insert(layout, slot, Stored { key, priority, rank, row, rule: 0 });
+                Ok(stale)
+            }
+            Finder::Classifier(classifier) => {
+                let rank = rank(&self.spec, &key, priority, self.listed.sequence);
+                let (rule, stale) = classifier.insert(layout, &key, rank, row)?;
+                self.listed.insert(layout, slot, Stored { key, priority, rank, row, rule });
+                Ok(stale)
+            }
+        }
     }
 
     /// Changes what an entry does. Its row becomes another (see [`Self::row_of`]).
     pub fn modify(&mut self, handle: EntryHandle, action: Action) -> Result<(), TableError> {
         let slot = self.slot_of(handle)?;
-        let now = self.stored(slot).row;
+        let now = self.row_in(slot).expect("checked by slot_of");
+        let old = self.action_of(now);
         let row = self.take_row(&action, Some(slot), Some(now), false)?;
-        let stored = self.slots[slot as usize].stored.as_mut().expect("checked by slot_of");
-        self.finder.modify(&self.layout, &stored.entry.key, stored.rule, row);
-        stored.row = row;
-        let old = std::mem::replace(&mut stored.entry.action, action);
+        let stale = match &mut self.finder {
+            Finder::Keyless => unreachable!("a table without key has no entries"),
+            Finder::Exact(exact) => exact.set_row(slot, row),
+            Finder::Lpm32(lpm) => {
+                lpm.set_row(slot, row);
+                false
+            }
+            Finder::Lpm(lpm) => {
+                let stored = self.listed.get_mut(slot);
+                lpm.modify(lpm.route(&self.layout, &stored.key), row);
+                stored.row = row;
+                false
+            }
+            Finder::Classifier(classifier) => {
+                let stored = self.listed.get_mut(slot);
+                classifier.modify(stored.rule, row);
+                stored.row = row;
+                false
+            }
+        };
+        if stale {
+            self.new_view();
+        }
         self.release(&old, now);
         Ok(())
     }
@@ -422,54 +517,45 @@ impl Table {
     /// Removes an entry and gives it back.
     pub fn delete(&mut self, handle: EntryHandle) -> Result<Entry, TableError> {
         let slot = self.slot_of(handle)?;
-        let place = &mut self.slots[slot as usize];
-        let stored = place.stored.take().expect("checked by slot_of");
-        place.generation = place.generation.wrapping_add(1);
-        let key = &stored.entry.key;
+        let entry = self.entry_in(slot).expect("checked by slot_of");
+        let row = self.row_in(slot).expect("checked by slot_of");
         let stale = match &mut self.finder {
             Finder::Keyless => unreachable!("a table without key has no entries"),
-            Finder::Direct(region) => {
-                region.halves()[packed(&self.layout, key)[0] as usize].store(0, Ordering::Release);
-                false
-            }
-            Finder::Hash(probe) => {
-                probe.remove(&packed(&self.layout, key));
+            Finder::Exact(exact) => {
+                exact.remove(slot);
                 false
             }
             Finder::Lpm32(lpm) => {
-                let cover = self.index.covering(&self.layout, key).map_or((0, 0), |slot| {
-                    let cover =
-                        self.slots[slot as usize].stored.as_ref().expect("the index names slots in use");
-                    (cover.row, key::prefix_sum(&cover.entry.key))
-                });
-                lpm.delete(route(self.layout.fields[0].width, &key[0]), cover);
+                lpm.remove(slot);
                 false
             }
-            Finder::Lpm(lpm) => lpm.delete(lpm.route(&self.layout, key)),
+            Finder::Lpm(lpm) => {
+                let stored = self.listed.remove(&self.layout, slot);
+                lpm.delete(lpm.route(&self.layout, &stored.key))
+            }
             Finder::Classifier(classifier) => {
-                classifier.delete(stored.rule);
+                classifier.delete(self.listed.remove(&self.layout, slot).rule);
                 false
             }
         };
         if stale {
             self.new_view();
         }
-        self.index.remove(&self.layout, &stored.entry, stored.rank);
-        self.release(&stored.entry.action, stored.row);
+        self.release(&entry.action, row);
+        self.set_generation(slot, ((handle.0 >> 24) as u8).wrapping_add(1));
         self.free_slots.insert(slot);
         self.len -= 1;
-        Ok(stored.entry)
+        Ok(entry)
     }
 
     /// The entry with this handle.
-    pub fn get(&self, handle: EntryHandle) -> Option<&Entry> {
-        self.slot_of(handle).ok().map(|slot| &self.stored(slot).entry)
+    pub fn get(&self, handle: EntryHandle) -> Option<Entry> {
+        self.slot_of(handle).ok().and_then(|slot| self.entry_in(slot))
     }
 
     /// All entries in the order of their slots.
-    pub fn entries(&self) -> impl Iterator<Item = (EntryHandle, &Entry)> {
-        let used = self.slots.iter().enumerate().filter_map(|(i, slot)| Some((i, slot.stored.as_ref()?)));
-        used.map(|(i, stored)| (self.handle(i as u32), &stored.entry))
+    pub fn entries(&self) -> impl Iterator<Item = (EntryHandle, Entry)> {
+        (0..self.slots_used).filter_map(|slot| Some((self.handle(slot), self.entry_in(slot)?)))
     }
 
     /// Number of entries.
@@ -487,20 +573,22 @@ impl Table {
         let mut key = key.to_vec();
         key::check(&self.spec, &mut key).ok()?;
         let priority = if key::order_of(&self.spec) == key::Order::Priority { priority } else { 0 };
-        self.index.find(&self.layout, &key, priority).map(|slot| self.handle(slot))
+        self.slot_with(&key, priority).map(|slot| self.handle(slot))
     }
 
     /// Removes all entries. Handles begin at 0 again, generations too, as in bmv2 (`MatchUnitAbstract::reset_state`). The
     /// default action stays.
     pub fn clear(&mut self) {
+        let rows: Vec<u32> = (0..self.slots_used).filter_map(|slot| self.row_in(slot)).collect();
         self.finder = Finder::new(&self.spec, &self.layout);
+        self.listed = Listed::new(&self.spec);
         self.new_view();
-        for slot in std::mem::take(&mut self.slots) {
-            if let Some(stored) = slot.stored {
-                self.release(&stored.entry.action, stored.row);
-            }
+        for row in rows {
+            let action = self.action_of(row);
+            self.release(&action, row);
         }
-        self.index = Index::new(&self.spec);
+        self.generations.clear();
+        self.slots_used = 0;
         self.free_slots.clear();
         self.len = 0;
     }
@@ -527,8 +615,8 @@ impl Table {
         self.set_default(self.spec.default.clone())
     }
 
-    /// The entry that applies to a key, one value per field. This is the meaning of the table, found without the
-    /// structures that packets use.
+    /// The entry that applies to a key, one value per field. This is the meaning of the table. It is found without the
+    /// structure that packets use, except in tables of exact keys, where that is all there is.
     pub fn lookup(&self, key: &[BigUint]) -> Option<EntryHandle> {
         self.matching(key).next()
     }
@@ -536,8 +624,19 @@ impl Table {
     /// The entries that match a key, best first.
     pub fn matching<'a>(&'a self, key: &'a [BigUint]) -> impl Iterator<Item = EntryHandle> + 'a {
         assert_eq!(key.len(), self.spec.keys.len(), "one value per key field");
-        let found = self.index.matching(&self.layout, key, |slot| &self.stored(slot).entry);
-        found.map(|slot| self.handle(slot))
+        let slots: Box<dyn Iterator<Item = u32>> = match &self.finder {
+            Finder::Keyless => Box::new(std::iter::empty()),
+            Finder::Exact(exact) => Box::new(exact.find(&self.layout.pack(key)).into_iter()),
+            Finder::Lpm32(lpm) => {
+                let key = key[0].iter_u32_digits().next().unwrap_or(0);
+                Box::new(lpm.routes.matching(key << (32 - self.layout.fields[0].width)))
+            }
+            Finder::Lpm(_) | Finder::Classifier(_) => {
+                let key_in = |slot| &self.listed.get(slot).expect("the index names slots in use").key;
+                self.listed.index.matching(&self.layout, key, move |slot| key_in(slot).as_slice())
+            }
+        };
+        slots.map(|slot| self.handle(slot))
     }
 
     /// The row of an entry; 0 if the handle is of none.
@@ -546,7 +645,7 @@ impl Table {
     /// modified, or whose slot had another entry shortly before, a multiple (below 8) of `size + 1` more. The state of
     /// direct counters adds those together, so any row of the entry names its counter.
     pub fn row_of(&self, handle: EntryHandle) -> u32 {
-        self.slot_of(handle).map_or(0, |slot| self.stored(slot).row)
+        self.slot_of(handle).ok().and_then(|slot| self.row_in(slot)).unwrap_or(0)
     }
 
     /// Where readers find the table.
@@ -561,20 +660,23 @@ impl Table {
         drop(self.old_views.take());
     }
 
-    /// Memory in use, by entries (estimated) and by what packets read.
+    /// Memory in use, by entries (in some tables estimated) and by what packets read.
     pub fn memory_bytes(&self) -> usize {
-        let entry = size_of::<Slot>()
-            + self.spec.keys.len() * (size_of::<KeyMatch>() + 8)
-            + 4 * self.layout.limbs * 8
-            + size_of::<(Box<[u64]>, u32)>();
         let finder = match &self.finder {
             Finder::Keyless => 0,
-            Finder::Direct(region) => region.committed_bytes(),
-            Finder::Hash(probe) => probe.region.committed_bytes(),
+            Finder::Exact(exact) => exact.committed_bytes(),
             Finder::Lpm32(lpm) => lpm.committed_bytes(),
-            Finder::Lpm(lpm) => lpm.committed_bytes(),
-            Finder::Classifier(classifier) => classifier.committed_bytes(),
+            Finder::Lpm(lpm) => lpm.committed_bytes() + self.len * self.listed_bytes(),
+            Finder::Classifier(classifier) => classifier.committed_bytes() + self.len * self.listed_bytes(),
         };
-        self.len * entry + finder + self.rows.region().committed_bytes()
+        finder + self.rows.committed_bytes() + self.generations.len()
+    }
+
+    /// About what an entry takes in `listed`.
+    fn listed_bytes(&self) -> usize {
+        size_of::<Option<Stored>>()
+            + self.spec.keys.len() * (size_of::<KeyMatch>() + 8)
+            + 4 * self.layout.limbs * 8
+            + size_of::<(Box<[u64]>, u32)>()
     }
 }

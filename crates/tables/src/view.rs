@@ -8,6 +8,7 @@ use crate::lpm32::GROUP;
 use crate::memory::Region;
 use crate::probe::{DELETED, EMPTY, hash};
 use crate::profile::Shared;
+use crate::quotient::KEY_BITS_MAX;
 use crate::{Action, MatchKind, TableSpec};
 pub use crossbeam_epoch::Guard;
 use std::ptr;
@@ -25,6 +26,8 @@ pub enum Structure {
     Keyless,
     /// All exact, at most 12 bits: an array indexed by the packed key.
     Direct,
+    /// All exact, at most 48 bits: open addressing with a word per slot.
+    Quotient,
     /// All exact: open addressing.
     Hash,
     /// One lpm key of 8 to 32 bits: DIR-24-8.
@@ -39,6 +42,7 @@ pub fn structure_of(spec: &TableSpec) -> Structure {
     match order_of(spec) {
         _ if spec.keys.is_empty() => Structure::Keyless,
         Order::Exact if bits <= DIRECT_BITS_MAX => Structure::Direct,
+        Order::Exact if bits <= KEY_BITS_MAX => Structure::Quotient,
         Order::Exact => Structure::Hash,
         Order::Prefix(_) if spec.keys.len() == 1 && (8..=32).contains(&bits) => Structure::Lpm32,
         Order::Prefix(_) | Order::PrefixSum | Order::Priority => Structure::Generic,
@@ -68,13 +72,18 @@ pub fn structure_of(spec: &TableSpec) -> Structure {
 ///
 /// * [`Structure::Keyless`]: a miss.
 /// * [`Structure::Direct`]: acquire `u32` at `base + 4 * key`.
+/// * [`Structure::Quotient`]: words at `base`. `p = key * seed` modulo 2^64; the search begins at word `i`, the high half of
+///   the product `p * capacity` of 128 bits, with `t = p << shift`. Load the word (acquire): if its exclusive or with `t` is
+///   less than `step`, the row is the word under `mask`. Else, if it is 0, it is a miss. Else go on with word `i + 1` and
+///   `t + step`. There is always a word of 0 before the end, and before `t` overflows.
 /// * [`Structure::Hash`]: slots of `key_limbs + 1` words at `base`: the key, then a value, of which the low 32 bits count.
 ///   `h = limb0 * seed`, for each further limb `h = (rotl(h, 32) ^ limb) * seed`, modulo 2^64; the search begins in slot
 ///   `h >> shift`. Load the value (acquire): 0 is a miss. Then compare the key: if it is equal, the value is the row, or a
 ///   miss if it is `0xffff_ffff` (the key was deleted). Else go on to slot `(i + 1) & mask`. There is always an empty slot.
 /// * [`Structure::Lpm32`]: `k` is the key shifted left by `32 - width`. `e` = acquire `u32` at `base + 4 * (k >> 8)`. If bit
 ///   31 of `e` is clear it is the row (or 0), else the row is the acquire `u32` at
-///   `aux + 4 * ((e & 0x7fff_ffff) * 256 + (k & 255))`.
+///   `aux + 4 * ((e & 0x7fff_ffff) * 256 + (k & 255))`. If that is 0, the row is the acquire `u32` at `aux + 4 * (k >> 24)`,
+///   loaded after the others.
 /// * [`Structure::Generic`]: call [`Self::lookup`].
 #[repr(C, align(64))]
 pub struct View {
@@ -84,12 +93,16 @@ pub struct View {
     pub base: *const u8,
     /// The second part of the structure.
     pub aux: *const u8,
-    /// Hash: number of slots - 1.
+    /// Quotient: the bits of a row. Hash: number of slots - 1.
     pub mask: u64,
-    /// Hash: 64 - log2(number of slots).
+    /// Quotient: how far left. Hash: 64 - log2(number of slots).
     pub shift: u64,
-    /// Hash: the multiplier, odd.
+    /// Quotient and Hash: the multiplier.
     pub seed: u64,
+    /// Quotient: words where a search may begin.
+    pub capacity: u64,
+    /// Quotient: from one word to the next.
+    pub step: u64,
     /// Finds the row of a packed key, 0 on a miss. Set for every structure.
     ///
     /// Safety: takes a view that is guarded and a pointer to its `key_limbs` limbs.
@@ -136,10 +149,15 @@ pub(crate) type Lookups = (
 );
 
 /// What differs between structures.
+#[derive(Default)]
 pub(crate) struct Parts {
     pub base: Option<Arc<Region>>,
     pub aux: Option<Arc<Region>>,
-    pub hash: (u64, u64, u64),
+    pub mask: u64,
+    pub shift: u64,
+    pub seed: u64,
+    pub capacity: u64,
+    pub step: u64,
     pub searcher: Option<Searcher>,
     /// Those of a structure that has its own.
     pub lookups: Option<Lookups>,
@@ -159,15 +177,16 @@ impl View {
             |region: &Option<Arc<Region>>| region.as_ref().map_or(ptr::null(), |region| region.start());
         let searcher = parts.searcher.map(Box::new);
         let structure = structure_of(spec);
-        let (mask, shift, seed) = parts.hash;
         let (lookup, lookup_batch) = parts.lookups.unwrap_or((lookup_plain, lookup_one_by_one));
         View {
             rows: rows.start().cast(),
             base: searcher.as_ref().map_or(start(&parts.base), |s| ptr::from_ref(&**s).cast()),
             aux: start(&parts.aux),
-            mask,
-            shift,
-            seed,
+            mask: parts.mask,
+            shift: parts.shift,
+            seed: parts.seed,
+            capacity: parts.capacity,
+            step: parts.step,
             lookup,
             lookup_batch,
             default_row: AtomicU32::new(default_row),
@@ -277,6 +296,7 @@ pub fn lookup_fast(view: &View, key: &[u64]) -> u32 {
     match view.structure {
         Structure::Keyless => 0,
         Structure::Direct => view.base().halves()[key[0] as usize].load(Ordering::Acquire),
+        Structure::Quotient => lookup_quotient(view, key[0]),
         Structure::Hash => match key {
             [a] => lookup_hash(view, &[*a]),
             [a, b] => lookup_hash(view, &[*a, *b]),
@@ -285,18 +305,38 @@ pub fn lookup_fast(view: &View, key: &[u64]) -> u32 {
         Structure::Lpm32 => {
             let key = (key[0] as u32) << view.lpm_shift;
             let entry = view.base().halves()[(key >> 8) as usize].load(Ordering::Acquire);
-            if entry & GROUP == 0 {
-                return entry;
-            }
-            let groups = view.keep.aux.as_ref().expect("DIR-24-8 has two arrays");
-            let index = (entry & !GROUP) as usize * 256 + (key & 255) as usize;
-            groups.halves()[index].load(Ordering::Acquire)
+            let groups = view.keep.aux.as_ref().expect("DIR-24-8 has two arrays").halves();
+            let row = if entry & GROUP == 0 {
+                entry
+            } else {
+                groups[(entry & !GROUP) as usize * 256 + (key & 255) as usize].load(Ordering::Acquire)
+            };
+            if row == 0 { groups[(key >> 24) as usize].load(Ordering::Acquire) } else { row }
         }
         Structure::Generic => {
             assert_eq!(key.len(), view.key_limbs as usize, "limbs of the key");
             // SAFETY: the view is borrowed, and the key has its limbs.
             unsafe { (view.lookup)(view, key.as_ptr()) }
         }
+    }
+}
+
+#[inline]
+fn lookup_quotient(view: &View, key: u64) -> u32 {
+    let words = view.base().words();
+    let product = key.wrapping_mul(view.seed);
+    let mut index = ((u128::from(product) * u128::from(view.capacity)) >> 64) as usize;
+    let mut tag = product << view.shift;
+    loop {
+        let word = words[index].load(Ordering::Acquire);
+        if word ^ tag < view.step {
+            return (word & view.mask) as u32;
+        }
+        if word == 0 {
+            return 0;
+        }
+        index += 1;
+        tag += view.step;
     }
 }
 

@@ -335,7 +335,7 @@ fn run(seed: u64, steps: u32) {
                 match (table.insert(entry), expected) {
                     (Ok(handle), Ok(stored)) => {
                         assert!(model.entries.iter().all(|(h, _)| *h != handle));
-                        assert_eq!(table.get(handle), Some(&stored));
+                        assert_eq!(table.get(handle).as_ref(), Some(&stored));
                         model.entries.push((handle, stored));
                     }
                     (found, expected) => assert_eq!(found.err(), expected.err()),
@@ -345,7 +345,7 @@ fn run(seed: u64, steps: u32) {
         assert_eq!(table.len(), model.entries.len());
         check_lookups(&mut rng, &table, &views, &model, if step % 16 == 0 { 10 } else { 2 });
     }
-    let mut listed: Vec<_> = model.entries.iter().map(|(h, e)| (*h, e)).collect();
+    let mut listed = model.entries.clone();
     listed.sort_by_key(|(h, _)| h.0 & 0xff_ffff);
     assert_eq!(table.entries().collect::<Vec<_>>(), listed);
 }
@@ -494,7 +494,7 @@ fn large_tables_agree() {
             }
         }
         let views = table.view_handle();
-        let all: Vec<(EntryHandle, Entry)> = table.entries().map(|(h, e)| (h, e.clone())).collect();
+        let all: Vec<(EntryHandle, Entry)> = table.entries().collect();
         assert_eq!(all.len(), handles.len());
         let model = Model { entries: all };
         for _ in 0..20_000 {
@@ -532,7 +532,7 @@ fn check_rules(
             table.delete(handles.swap_remove(at)).unwrap();
         }
     }
-    let model = Model { entries: table.entries().map(|(h, e)| (h, e.clone())).collect() };
+    let model = Model { entries: table.entries().collect() };
     for _ in 0..lookups {
         let key = probe(&mut rng, &spec, &model);
         let found = table.lookup(&key).map_or(0, |h| table.row_of(h));
@@ -602,7 +602,7 @@ fn large_access_lists_agree() {
         let key = vec![source, destination, range(ports.0, ports.1)];
         let _ = table.insert(Entry { key, priority: i / 3, action: Action { action: 0, data: vec![] } });
     }
-    let model = Model { entries: table.entries().map(|(h, e)| (h, e.clone())).collect() };
+    let model = Model { entries: table.entries().collect() };
     let views = table.view_handle();
     for round in 0..300 {
         let keys: Vec<_> = (0..1 + rng.below(64)).map(|_| probe(&mut rng, &spec, &model)).collect();

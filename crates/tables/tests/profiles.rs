@@ -204,8 +204,8 @@ fn run(seed: u64) {
                 };
                 let handle = table.lookup(&[key.into()]);
                 assert_eq!(handle.is_some(), model.entries.contains_key(&(t, Some(key))));
-                let named = handle.map_or(table.default_action(), |h| &table.get(h).unwrap().action);
-                assert_eq!(table.resolve(named, selector), Resolved { member, action: expected.clone() });
+                let named = handle.map_or(table.default_action().clone(), |h| table.get(h).unwrap().action);
+                assert_eq!(table.resolve(&named, selector), Resolved { member, action: expected.clone() });
 
                 let guard = pin();
                 let views = table.view_handle();

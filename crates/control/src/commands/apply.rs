@@ -79,7 +79,7 @@ impl Control {
             }
             Command::TableModify { table, handle, call } => {
                 let mut t = self.switch.table(table.id);
-                let old = t.get(handle).map(|e| e.action.clone());
+                let old = t.get(handle).map(|e| e.action);
                 t.modify(handle, call).map_err(refused)?;
                 if let Some(old) = old {
                     note(&|| UndoOther::Modify(table.id, handle, old.clone()));
@@ -110,7 +110,7 @@ impl Control {
                     _ => {
                         let table = self.switch.table(id);
                         let all = table.entries().filter(|(h, _)| !is_const_entry(declared, *h));
-                        all.map(|(h, e)| (h, e.clone())).collect()
+                        all.collect()
                     }
                 };
                 let removed: Vec<_> = entries
@@ -305,7 +305,7 @@ impl Control {
     pub(super) fn dump_entry(&self, id: TableId, handle: EntryHandle) -> Result<String> {
         let table = self.switch.table(id);
         match table.get(handle) {
-            Some(entry) => Ok(super::show::entry(self.program(), &self.names, id, handle, entry)),
+            Some(entry) => Ok(super::show::entry(self.program(), &self.names, id, handle, &entry)),
             None => Err(refused(TableError::InvalidHandle(handle))),
         }
     }

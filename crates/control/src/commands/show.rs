@@ -205,7 +205,7 @@ pub(super) fn dump(program: &Program, names: &Names, id: TableId, table: &p4jet_
     let mut out = "==========\nTABLE ENTRIES\n".to_string();
     for (handle, e) in table.entries() {
         out += "**********\n";
-        out += &entry(program, names, id, handle, e);
+        out += &entry(program, names, id, handle, &e);
     }
     let declared = &program.tables[id.index()];
     if let Some(members) = table.profile() {

@@ -147,7 +147,7 @@ impl Control {
             }
             ValueSetCommand::Clear(set) => {
                 let mut table = self.switch.table(set);
-                let entries = table.entries().map(|(_, entry)| entry.clone()).collect();
+                let entries = table.entries().map(|(_, entry)| entry).collect();
                 table.clear();
                 if let Some(log) = log {
                     log.push(Undo::Other(Box::new(UndoOther::SetMembers(set, entries))));

@@ -1,0 +1,451 @@
+//! Exact keys of at most 48 bits: open addressing with linear probing, one word per slot, which readers walk while the
+//! writer changes it.
+//!
+//! A key times an odd number modulo 2^width is a permutation of the keys. Its high bits choose the slot where the search
+//! begins, its low bits (the remainder) stand in the word, with the distance from that slot: together they say which key
+//! it is (Knuth, The Art of Computer Programming 3, section 6.4, exercise 13; Cleary, "Compact Hash Tables Using
+//! Bidirectional Linear Probing", 1984). So a key takes less than its own bits, a slot has one word with its row, and one
+//! store changes it as a whole.
+//!
+//! A word, from its high bits: remainder, distance, the slot of the entry in the table, row. If slot and row do not fit,
+//! the slots of entries stand beside, in an array of the writer's.
+
+use crate::memory::Region;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Widest key. Wider ones leave too few bits for the row.
+pub(crate) const KEY_BITS_MAX: u32 = 48;
+
+const DISTANCE_BITS: u32 = 8;
+/// Longest run of slots in use: a reader that walks it must not count beyond the bits of the distance.
+const RUN_MAX: usize = (1 << DISTANCE_BITS) - 2;
+/// Slots behind the last where a search begins: a run may end there, and an empty one follows.
+const SPILL: usize = RUN_MAX + 2;
+
+const CAPACITY_MIN: usize = 16;
+/// The table grows when more than `LOAD_MAX` of 100 slots are not empty, to have `LOAD_NEW`. Less than 20 bytes for an
+/// entry, all in all, follow from these.
+const LOAD_MAX: usize = 70;
+const LOAD_NEW: usize = 56;
+/// From so many bytes on, large pages.
+const HUGE_BYTES_MIN: usize = 2 << 20;
+
+/// A slot that was never used.
+const EMPTY: u64 = 0;
+/// In `places`: there is no entry in this slot.
+const NONE: u32 = u32::MAX;
+
+/// How keys are laid out in words: what readers need to know.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    width: u32,
+    /// Slots where a search may begin.
+    pub capacity: u64,
+    /// The odd number, in the high `width` bits.
+    pub seed: u64,
+    /// Bits of the product that the place where the search begins implies.
+    pub implied: u32,
+    /// Bits of a word below the distance.
+    tag_shift: u32,
+    row_bits: u32,
+    /// Whether the slots of entries stand in the words.
+    inside: bool,
+}
+
+impl Shape {
+    /// None if rows up to `row_max` do not fit.
+    fn new(width: u32, capacity: usize, seed: u64, row_max: u32, slots: usize) -> Option<Shape> {
+        let implied = capacity.ilog2().min(width);
+        let tag_shift = 64 - DISTANCE_BITS - (width - implied);
+        // Entries that come later find room for their slots, too.
+        let slot_bits = (slots.max(capacity) as u64).ilog2() + 1;
+        let fits = |bits: u32| bits >= 32 || row_max >> bits == 0;
+        let inside = tag_shift > slot_bits && fits(tag_shift - slot_bits);
+        let row_bits = if inside { tag_shift - slot_bits } else { tag_shift }.min(32);
+        let capacity = capacity as u64;
+        fits(row_bits).then_some(Shape { width, capacity, seed, implied, tag_shift, row_bits, inside })
+    }
+
+    /// What a reader adds for each step away from where it began; two words with less difference have the same key.
+    pub fn step(&self) -> u64 {
+        1 << self.tag_shift
+    }
+
+    pub fn row_mask(&self) -> u64 {
+        (1 << self.row_bits) - 1
+    }
+
+    /// Where the search for a key begins, and what the word is there, without slot and row.
+    fn home(&self, key: u64) -> (usize, u64) {
+        let product = key.wrapping_mul(self.seed);
+        let index = (u128::from(product) * u128::from(self.capacity)) >> 64;
+        (index as usize, product << self.implied)
+    }
+
+    /// The key that a word at this place stands for.
+    fn key(&self, place: usize, word: u64, inverse: u64) -> u64 {
+        let (width, implied) = (self.width, self.implied);
+        let tag = word >> self.tag_shift;
+        let home = place as u64 - (tag & ((1 << DISTANCE_BITS) - 1));
+        // Of the products whose search begins there, which are consecutive, the one with this remainder.
+        let first = (u128::from(home) << width).div_ceil(u128::from(self.capacity)) as u64;
+        let product = first + ((tag >> DISTANCE_BITS).wrapping_sub(first) & ((1 << (width - implied)) - 1));
+        product.wrapping_mul(inverse) & ((1 << width) - 1)
+    }
+
+    fn deleted(&self) -> u64 {
+        ((1 << DISTANCE_BITS) - 1) << self.tag_shift
+    }
+
+    fn takes(&self, row: u32, slot: u32) -> bool {
+        u64::from(row) <= self.row_mask()
+            && (!self.inside || u64::from(slot) < 1 << (self.tag_shift - self.row_bits))
+    }
+}
+
+/// A multiplier, and its inverse modulo 2^64: each round of Newton's method doubles the bits that are right.
+fn multiplier() -> (u64, u64) {
+    let odd = RandomState::new().hash_one(0u8) | 1;
+    let inverse = (0..5).fold(odd, |x, _| x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x))));
+    (odd, inverse)
+}
+
+/// Entries by slot, with key and row.
+pub(crate) struct Quotient {
+    pub region: Arc<Region>,
+    pub shape: Shape,
+    inverse: u64,
+    /// By slot: where the entry's word is.
+    places: Vec<u32>,
+    /// By place, unless the words have the slots.
+    beside: Vec<u32>,
+    /// Words that are not empty.
+    used: usize,
+    live: usize,
+}
+
+impl Quotient {
+    /// For keys of so many bits.
+    pub fn new(width: u32) -> Quotient {
+        debug_assert!((1..=KEY_BITS_MAX).contains(&width));
+        let (odd, inverse) = multiplier();
+        let shape = Shape::new(width, CAPACITY_MIN, odd << (64 - width), 0, 0).expect("row 0 fits");
+        Quotient::with_shape(shape, inverse, 0)
+    }
+
+    fn with_shape(shape: Shape, inverse: u64, slots: usize) -> Quotient {
+        let words = shape.capacity as usize + SPILL;
+        let region = Region::zeroed(words * 8);
+        if words * 8 >= HUGE_BYTES_MIN {
+            region.advise_huge();
+        }
+        let beside = if shape.inside { Vec::new() } else { vec![0; words] };
+        let places = vec![NONE; slots];
+        Quotient { region: Arc::new(region), shape, inverse, places, beside, used: 0, live: 0 }
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        &self.region.words()[..self.shape.capacity as usize + SPILL]
+    }
+
+    fn word(&self, place: usize) -> u64 {
+        self.words()[place].load(Ordering::Relaxed)
+    }
+
+    fn store(&self, place: usize, word: u64) {
+        self.words()[place].store(word, Ordering::Release);
+    }
+
+    /// Where a key is, or where it may go; and its word there, without slot and row.
+    fn search(&self, key: u64) -> Result<usize, (usize, u64)> {
+        let (mut place, mut tag) = self.shape.home(key);
+        let (step, deleted) = (self.shape.step(), self.shape.deleted());
+        let mut free = None;
+        loop {
+            let word = self.word(place);
+            if word == EMPTY {
+                return Err(free.unwrap_or((place, tag)));
+            }
+            if word ^ tag < step {
+                return Ok(place);
+            }
+            if word == deleted && free.is_none() {
+                free = Some((place, tag));
+            }
+            place += 1;
+            tag += step;
+        }
+    }
+
+    fn slot_at(&self, place: usize) -> u32 {
+        match self.beside.get(place) {
+            Some(slot) => *slot,
+            None => ((self.word(place) & (self.shape.step() - 1)) >> self.shape.row_bits) as u32,
+        }
+    }
+
+    /// The entry with this key.
+    pub fn find(&self, key: u64) -> Option<u32> {
+        self.search(key).ok().map(|place| self.slot_at(place))
+    }
+
+    fn place(&self, slot: u32) -> Option<usize> {
+        self.places.get(slot as usize).filter(|place| **place != NONE).map(|place| *place as usize)
+    }
+
+    fn row_at(&self, place: usize) -> u32 {
+        (self.word(place) & self.shape.row_mask()) as u32
+    }
+
+    /// The row of the entry in a slot.
+    pub fn row(&self, slot: u32) -> Option<u32> {
+        self.place(slot).map(|place| self.row_at(place))
+    }
+
+    /// Key and row of the entry in a slot.
+    pub fn get(&self, slot: u32) -> Option<(u64, u32)> {
+        let place = self.place(slot)?;
+        Some((self.shape.key(place, self.word(place), self.inverse), self.row_at(place)))
+    }
+
+    /// Adds an entry whose key is new, in a free slot. True if readers need a new view.
+    pub fn insert(&mut self, key: u64, row: u32, slot: u32) -> bool {
+        let full = (self.used + 1) * 100 > self.shape.capacity as usize * LOAD_MAX;
+        let mut stale = full || !self.shape.takes(row, slot);
+        if stale {
+            self.rebuild((self.live + 1) * 100 / LOAD_NEW, row, slot, false);
+        }
+        loop {
+            let (place, tag) = self.search(key).expect_err("the key is new");
+            let longer = self.word(place) == EMPTY;
+            if longer && self.run_around(place).len() > RUN_MAX {
+                self.rebuild(self.shape.capacity as usize * 5 / 4, row, slot, true);
+                stale = true;
+                continue;
+            }
+            if self.places.len() <= slot as usize {
+                self.places.resize(slot as usize + 1, NONE);
+            }
+            self.put(place, tag, row, slot);
+            self.used += usize::from(longer);
+            self.live += 1;
+            return stale;
+        }
+    }
+
+    fn put(&mut self, place: usize, tag: u64, row: u32, slot: u32) {
+        self.places[slot as usize] = place as u32;
+        match self.beside.get_mut(place) {
+            Some(beside) => {
+                *beside = slot;
+                self.store(place, tag | u64::from(row));
+            }
+            None => self.store(place, tag | u64::from(slot) << self.shape.row_bits | u64::from(row)),
+        }
+    }
+
+    /// The words in use around a place, which counts as one.
+    fn run_around(&self, place: usize) -> Range<usize> {
+        let used = |i: &usize| self.word(*i) != EMPTY;
+        let before = (0..place).rev().take_while(used).count();
+        let after = (place + 1..self.words().len()).take_while(used).count();
+        place - before..place + 1 + after
+    }
+
+    /// Gives an entry another row. True if readers need a new view.
+    pub fn set_row(&mut self, slot: u32, row: u32) -> bool {
+        let stale = !self.shape.takes(row, slot);
+        if stale {
+            self.rebuild(self.shape.capacity as usize, row, slot, false);
+        }
+        let place = self.place(slot).expect("the slot is in use");
+        self.store(place, self.word(place) & !self.shape.row_mask() | u64::from(row));
+        stale
+    }
+
+    pub fn remove(&mut self, slot: u32) {
+        let mut place = self.place(slot).expect("the slot is in use");
+        self.places[slot as usize] = NONE;
+        self.live -= 1;
+        let deleted = self.shape.deleted();
+        self.store(place, deleted);
+        // At the end of a run no search goes on behind it.
+        if self.word(place + 1) == EMPTY {
+            while self.word(place) == deleted {
+                self.store(place, EMPTY);
+                self.used -= 1;
+                let Some(before) = place.checked_sub(1) else { break };
+                place = before;
+            }
+        }
+    }
+
+    /// Moves to at least so many slots where a search begins, so that this row and slot fit.
+    fn rebuild(&mut self, capacity: usize, row: u32, slot: u32, other_multiplier: bool) {
+        let rows = self.places.iter().filter(|place| **place != NONE);
+        let row_max = rows.map(|place| self.row_at(*place as usize)).fold(row, u32::max);
+        let slots = self.places.len().max(slot as usize + 1);
+        let width = self.shape.width;
+        let mut capacity = capacity.max(CAPACITY_MIN);
+        let (mut seed, mut inverse) = (self.shape.seed, self.inverse);
+        let mut other_multiplier = other_multiplier;
+        loop {
+            if other_multiplier {
+                let odd;
+                (odd, inverse) = multiplier();
+                seed = odd << (64 - width);
+            }
+            let Some(shape) = Shape::new(width, capacity, seed, row_max, slots) else {
+                capacity *= 2;
+                continue;
+            };
+            if let Some(new) = self.moved_to(shape, inverse) {
+                *self = new;
+                return;
+            }
+            other_multiplier = true;
+            capacity = capacity * 5 / 4;
+        }
+    }
+
+    /// None if a run would be too long.
+    fn moved_to(&self, shape: Shape, inverse: u64) -> Option<Quotient> {
+        let mut new = Quotient::with_shape(shape, inverse, self.places.len());
+        // With the same multiplier the order stays, so both memories are passed through from start to end.
+        for place in 0..self.words().len() {
+            let word = self.word(place);
+            if word == EMPTY || word == self.shape.deleted() {
+                continue;
+            }
+            let key = self.shape.key(place, word, self.inverse);
+            // At the latest behind the last run there would be no room.
+            let (at, tag) = new.free_place(key)?;
+            new.put(at, tag, self.row_at(place), self.slot_at(place));
+        }
+        let mut run = 0;
+        for place in 0..new.words().len() {
+            run = if new.word(place) == EMPTY { 0 } else { run + 1 };
+            if run > RUN_MAX {
+                return None;
+            }
+        }
+        (new.used, new.live) = (self.live, self.live);
+        Some(new)
+    }
+
+    /// Where a key goes that is not there, if it is not too far away.
+    fn free_place(&self, key: u64) -> Option<(usize, u64)> {
+        let (home, tag) = self.shape.home(key);
+        let distance = (0..RUN_MAX).find(|distance| self.word(home + distance) == EMPTY)?;
+        Some((home + distance, tag + distance as u64 * self.shape.step()))
+    }
+
+    /// Memory in use, of readers and the writer.
+    pub fn committed_bytes(&self) -> usize {
+        self.region.committed_bytes() + 4 * (self.places.len() + self.beside.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    /// What a reader does.
+    fn lookup(table: &Quotient, key: u64) -> u32 {
+        let (mut place, mut tag) = table.shape.home(key);
+        loop {
+            let word = table.word(place);
+            if word ^ tag < table.shape.step() {
+                return (word & table.shape.row_mask()) as u32;
+            }
+            if word == EMPTY {
+                return 0;
+            }
+            place += 1;
+            tag = tag.wrapping_add(table.shape.step());
+        }
+    }
+
+    /// Inserts, changes and deletes as `choices` say; every key must be found as a map finds it.
+    fn agrees(width: u32, row_max: u32, choices: &[(u64, u32)]) {
+        let mut table = Quotient::new(width);
+        let mut model: HashMap<u64, (u32, u32)> = HashMap::new();
+        let mut free: Vec<u32> = (0..choices.len() as u32).rev().collect();
+        for (choice, number) in choices {
+            let key = choice & ((1 << width) - 1);
+            let row = 1 + number % row_max;
+            match model.get(&key).copied() {
+                None => {
+                    let slot = free.pop().expect("as many as choices");
+                    table.insert(key, row, slot);
+                    model.insert(key, (slot, row));
+                }
+                Some((slot, _)) if number % 3 == 0 => {
+                    table.set_row(slot, row);
+                    model.insert(key, (slot, row));
+                }
+                Some((slot, _)) => {
+                    table.remove(slot);
+                    model.remove(&key);
+                    free.push(slot);
+                }
+            }
+        }
+        for (choice, _) in choices {
+            for key in [choice, &(choice ^ 1)].map(|key| key & ((1 << width) - 1)) {
+                let expected = model.get(&key);
+                assert_eq!(lookup(&table, key), expected.map_or(0, |(_, row)| *row), "{key:#x}");
+                assert_eq!(table.find(key), expected.map(|(slot, _)| *slot), "{key:#x}");
+            }
+        }
+        for slot in 0..choices.len() as u32 {
+            let expected = model.iter().find(|(_, (s, _))| *s == slot).map(|(key, (_, row))| (*key, *row));
+            assert_eq!(table.get(slot), expected, "slot {slot}");
+        }
+        let used = (0..table.words().len()).filter(|i| table.word(*i) != EMPTY).count();
+        assert_eq!((table.used, table.live), (used, model.len()));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+        #[test]
+        fn any_keys(
+            width in 1u32..=48, row_bits in 1u32..28, few in any::<bool>(),
+            choices in proptest::collection::vec((any::<u64>(), any::<u32>()), 1..400),
+        ) {
+            let key = |key: u64| if few { key % 50 } else { key };
+            let choices: Vec<_> = choices.into_iter().map(|(k, n)| (key(k), n)).collect();
+            agrees(width, 1 << row_bits, &choices);
+        }
+    }
+
+    #[test]
+    fn runs_stay_short_when_keys_are_close() {
+        // Consecutive products: all searches begin in the same place.
+        let mut table = Quotient::new(48);
+        for i in 0..3000u64 {
+            let inverse = table.inverse;
+            let key = (i + (1 << 40)).wrapping_mul(inverse) & ((1 << 48) - 1);
+            if table.find(key).is_none() {
+                table.insert(key, 1 + i as u32, i as u32);
+            }
+            assert_eq!(lookup(&table, key), (word_row(&table, key)));
+        }
+        let words = table.words().len();
+        let longest = (0..words).map(|i| table.run_around(i).len()).max();
+        // The place asked about counts as used, so it may join two runs.
+        assert!(
+            (0..words).all(|i| table.word(i) == EMPTY || table.run_around(i).len() <= RUN_MAX),
+            "{longest:?}"
+        );
+    }
+
+    fn word_row(table: &Quotient, key: u64) -> u32 {
+        table.find(key).and_then(|slot| table.get(slot)).map_or(0, |(_, row)| row)
+    }
+}
