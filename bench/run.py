@@ -44,6 +44,8 @@ class Workload:
     load_s_max: float = 0
     entry_bytes_max: float = 0
     table_bytes_max: int = 0
+    # So many entries are deleted and added again while packets flow.
+    churn: int = 0
 
 
 def workloads(peers):
@@ -65,14 +67,17 @@ def workloads(peers):
                     load_s_max=2 if million else 0,
                     # 48 bits of key and 9 of action data are 8 bytes.
                     entry_bytes_max=2.5 * 8 if million and kind == "l2" else 0,
-                    table_bytes_max=128 << 20 if million and kind == "l3" else 0))
+                    table_bytes_max=128 << 20 if million and kind == "l3" else 0,
+                    churn=1024 if n == 100_000 else 0))
         for kind, program in [("l2", "basic_l2"), ("l3", "simple_router")]:
             # The capture takes as much memory as that of 65,536 small packets.
             found.append(Workload(f"{kind} 1024, 1500 bytes", shipped(program), [*generator, kind], 1024,
                                   ["--size", "1500", "--packets", "2800"], peer=kind))
     for n, floor in [(1000, 6), (10_000, 3)]:
-        found.append(Workload(f"acl {n}", shipped("acl_router"), script("acl.py", "acl"), n, mpps_min=floor, checked=512))
-    found.append(Workload("ipv6 200000", own("ipv6_router"), script("ipv6.py"), 200_000, mpps_min=12, checked=512))
+        found.append(Workload(f"acl {n}", shipped("acl_router"), script("acl.py", "acl"), n, mpps_min=floor, checked=512,
+                              churn=n))
+    found.append(Workload("ipv6 200000", own("ipv6_router"), script("ipv6.py"), 200_000, mpps_min=12, checked=512,
+                          churn=1024))
     found.append(Workload("twelve tables", own("twelve_tables"), script("twelve_tables.py"), 1024, mpps_min=6))
     found.append(Workload("deep tunnel", own("deep_tunnel"), script("deep_tunnel.py"), 1024, mpps_min=15))
     return [w for w in found if os.path.exists(w.generator[1])]
@@ -116,18 +121,21 @@ def swx_built(peers, work):
 
 
 def swx_run(command):
-    """Its last line; what it leaves in /tmp is removed."""
+    """Its last line, or nothing if it takes too long; what it leaves in /tmp is removed."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             out, err = process.communicate(timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            out, err = process.communicate()
+            process.communicate()
+            out = None
         for left in glob.glob(f"/tmp/swx_{process.pid}.*"):
             os.remove(left)
+    if out is None:
+        return None
     if process.returncode != 0:
         sys.exit(f"{shlex.join(command)}: status {process.returncode}\n{out}{err}")
-    return out.splitlines()[-1]
+    return json.loads(out.splitlines()[-1])
 
 
 def head(capture, packets, to):
@@ -181,8 +189,13 @@ def measure(w, o, tools, folder):
                            os.path.join(folder, "entries.swx"), packets, seconds]
     lines = {name: [] for name in commands}
     for _ in range(o.rounds):
-        for name, command in commands.items():
-            lines[name].append(json.loads(swx_run(command) if name == "swx" else run(command)))
+        for name, command in list(commands.items()):
+            line = swx_run(command) if name == "swx" else json.loads(run(command))
+            if line is None:
+                del commands["swx"], lines["swx"]
+                result["swx_note"] = f"takes more than {TIMEOUT_S} s to load and warm up"
+            else:
+                lines[name].append(line)
     ours = lines["p4jet"]
     if len({line["digest"] for line in ours}) != 1:
         sys.exit(f"{w.name}: the digest differs from run to run")
@@ -198,8 +211,12 @@ def measure(w, o, tools, folder):
     result["commands"] = {name: shlex.join(shortened(c, tools)) for name, c in commands.items()}
     result["entries"] = ours[0]["entries"]
     result["digest"] = ours[0]["digest"]
-    for key in ("compile_ms", "load_ms"):
+    for key in ("compile_ms", "load_ms", "memory_bytes"):
         result[key] = statistics.median(line[key] for line in ours)
+    apart = [*commands["p4jet"], "--stages", *(["--churn", str(min(w.churn, n))] if w.churn else [])]
+    line = json.loads(run(apart))
+    result["commands"]["apart"] = shlex.join(shortened(apart, tools))
+    result.update({key: line[key] for key in ("stages", "stages_sum_ns", "whole_ns", "churn") if key in line})
     if w.swx_note or (w.swx and not tools["swx"]):
         result["swx_note"] = w.swx_note or tools["swx_note"]
     result["goals"] = [] if o.small else goals(w, result)
@@ -222,6 +239,16 @@ def goals(w, result):
         goal("Mpps", result["mpps"]["p4jet"]["median"], least=w.mpps_min)
     if w.load_s_max:
         goal("seconds to load", result["load_ms"] / 1e3, most=w.load_s_max)
+    if w.entry_bytes_max:
+        goal("bytes an entry", result["memory_bytes"] / result["entries"], most=w.entry_bytes_max)
+    if w.table_bytes_max:
+        goal("MiB of tables", result["memory_bytes"] / 2**20, most=w.table_bytes_max / 2**20)
+    if "churn" in result:
+        churn = result["churn"]
+        goal("changes a second", churn["changes_per_second"], least=300_000)
+        goal("rate during changes", churn["ratio"], least=0.8)
+        if churn["effect_us_max"] is not None:
+            goal("µs to effect", churn["effect_us_max"], most=1000)
     return found
 
 
@@ -270,15 +297,51 @@ def rate_cells(result, name):
 
 def goal_text(g):
     sign, limit = ("≥", g["least"]) if g["least"] is not None else ("≤", g["most"])
-    return f"{g['goal']} {sign} {limit:g}: {'met' if g['met'] else 'missed'} ({g['got']:.3g})"
+    got = f"{g['got']:.3g}" if g["got"] < 1000 else f"{g['got']:.0f}"
+    return f"{g['goal']} {sign} {limit:.6g}: {'met' if g['met'] else 'missed'} ({got})"
 
 
+def goals_text(result, which):
+    return "; ".join(goal_text(g) for g in result["goals"] if which(g["goal"])) or "–"
+
+
+# Goals that stand in the table of control figures.
+CONTROL_GOALS = {"seconds to load", "bytes an entry", "MiB of tables", "changes a second", "rate during changes",
+                 "µs to effect"}
 RATES = ["workload", "p4jet, Mpps", "spread", "C by hand", "spread", "ratio", "SWX", "spread", "ratio", "goals"]
 
 
 def rates_row(result):
     return [result["workload"], *rate_cells(result, "p4jet"), *rate_cells(result, "hand"), *rate_cells(result, "swx"),
-            "; ".join(map(goal_text, result["goals"])) or "–"]
+            goals_text(result, lambda goal: goal not in CONTROL_GOALS)]
+
+
+CONTROL = ["workload", "entries", "load, ms", "bytes of tables an entry", "changes a second", "rate during changes",
+           "µs to effect: median, 95 %, longest", "goals"]
+
+
+def control_row(result):
+    churn = result.get("churn")
+    cells = ["–"] * 3
+    if churn:
+        us = [churn[f"effect_us_{share}"] for share in ("median", "p95", "max")]
+        cells = [f"{churn['changes_per_second']:.0f}", f"{churn['ratio']:.2f}",
+                 "–" if None in us else ", ".join(f"{x:.1f}" for x in us)]
+    return [result["workload"], str(result["entries"]), f"{result['load_ms']:.1f}",
+            f"{result['memory_bytes'] / max(result['entries'], 1):.0f}", *cells,
+            goals_text(result, lambda goal: goal in CONTROL_GOALS)]
+
+
+STAGES = ["stage", "ns", "ns so far", "cycles", "packets"]
+
+
+def stages_rows(result):
+    sum_ns = 0
+    for stage in result["stages"]:
+        sum_ns += stage["ns"]
+        yield [stage["stage"], f"{stage['ns']:.2f}", f"{sum_ns:.2f}", f"{stage['cycles']:.1f}",
+               f"{100 * stage['packets']:.0f} %"]
+    yield ["all as one stage", "", f"{result['whole_ns']:.2f}", "", ""]
 
 
 def table(header, rows):
@@ -298,6 +361,12 @@ def markdown(report):
             notes.setdefault(r["swx_note"], []).append(r["workload"])
     text += [f"SWX with {', '.join(names)}: {note}." for note, names in notes.items()]
     text += ["Digests equal the interpreter's on the first packets of every capture (number and digest in results.json)."]
+    text += ["### Control", "Changes are made one by one by a second thread (`p4jet bench --churn`); memory is that of the "
+             "control plane too.", table(CONTROL, map(control_row, report["workloads"]))]
+    text += ["### Stages", "For each packet received (`p4jet bench --stages`): the pipeline is cut where a stage ends, and "
+             "every cut has its price, so the sum is more than what all costs as one stage."]
+    for r in report["workloads"]:
+        text += [f"{r['workload']}:", table(STAGES, stages_rows(r))]
     return "\n\n".join(text) + "\n"
 
 

@@ -39,6 +39,7 @@ fn every_workload_runs() {
     for name in ["twelve tables", "deep tunnel"] {
         let found = workloads.iter().find(|w| w["workload"] == name).expect(name);
         assert!(found["mpps"]["p4jet"]["median"].as_f64().unwrap() > 0.0, "{found}");
+        assert!(!found["stages"].as_array().unwrap().is_empty(), "{found}");
         assert!(text.contains(&format!("| {name} | ")), "{text}");
     }
 }

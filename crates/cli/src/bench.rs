@@ -1,6 +1,7 @@
 //! `p4jet bench`: throughput over memory ports. Each packet of the looped capture is copied into a fresh buffer, processed,
 //! and counted at the port it leaves by, as a hand-written or DPDK peer does.
 
+use crate::churn;
 use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
 use crate::output::say;
@@ -11,6 +12,7 @@ use p4jet_packet::{Batch, PORT_DROP, Pool, REASON_DONE};
 use p4jet_ports::{LoopPort, Port};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -37,6 +39,9 @@ pub struct Args {
     /// Also measure what each stage of the pipeline costs.
     #[arg(long)]
     stages: bool,
+    /// Also measure while a second thread deletes and adds again, one by one, N entries of the largest table.
+    #[arg(long, value_name = "N")]
+    churn: Option<NonZeroUsize>,
     /// One line of JSON instead of text.
     #[arg(long)]
     json: bool,
@@ -101,6 +106,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         false => None,
     };
+    let churn = match args.churn {
+        Some(n) => Some(churn::measure(&mut worker, &mut source, &mut pool, args.seconds, n.get())?),
+        None => None,
+    };
     let entries = entries(&switch);
     let memory_bytes: usize = tables(&switch).map(|id| switch.table(id).memory_bytes()).sum();
     let engine_name = if engine == EngineKind::Jit { "jit" } else { "interp" };
@@ -116,6 +125,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         });
         for (key, value) in stages.iter().flat_map(Stages::json) {
             line[key] = value;
+        }
+        if let Some(churn) = churn {
+            line["churn"] = churn.json();
         }
         say!("{line}")?;
     } else {
@@ -136,6 +148,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if let Some(stages) = stages {
             stages.print()?;
         }
+        if let Some(churn) = churn {
+            churn.print()?;
+        }
     }
     Ok(())
 }
@@ -143,6 +158,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// To three places.
 pub fn round(x: f64) -> f64 {
     (x * 1000.0).round() / 1000.0
+}
+
+/// The middle value; 0 of nothing.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 fn no_memory(error: std::io::Error) -> Failure {
@@ -154,7 +175,8 @@ pub fn entries(switch: &Switch) -> usize {
     tables(switch).map(|id| switch.table(id).len()).sum()
 }
 
-fn tables(switch: &Switch) -> impl Iterator<Item = TableId> {
+/// The tables of a switch.
+pub fn tables(switch: &Switch) -> impl Iterator<Item = TableId> {
     (0..switch.program().tables.len() as u32).map(TableId)
 }
 

@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod churn;
 mod compile;
 mod demo;
 mod failure;

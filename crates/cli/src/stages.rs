@@ -71,11 +71,11 @@ pub fn measure(
     names.extend([("around the stages", packets), ("send", packets)]);
     let rows = names.into_iter().zip(columns).filter(|((_, through), _)| *through > 0);
     let stages = rows.map(|((name, through), rounds)| {
-        let cycles = median(rounds);
+        let cycles = bench::median(rounds);
         let share = through as f64 / packets as f64;
         Stage { name: name.to_string(), ns: cycles * ns_per_tick, cycles, packets: share }
     });
-    Ok(Stages { stages: stages.collect(), whole_ns: median(whole) * ns_per_tick })
+    Ok(Stages { stages: stages.collect(), whole_ns: bench::median(whole) * ns_per_tick })
 }
 
 /// Ticks of some batches.
@@ -115,11 +115,6 @@ fn round(
         }
     }
     Ok(round)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 impl Stages {
