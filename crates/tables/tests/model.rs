@@ -586,12 +586,12 @@ fn large_access_lists_agree() {
     let spec = TableSpec {
         keys: kinds.map(|(width, kind)| KeySpec { width, kind }).to_vec(),
         actions: vec![ActionSpec { param_widths: vec![] }],
-        size: 50_000,
+        size: 110_000,
         row_per_entry: true,
         default: Action { action: 0, data: vec![] },
     };
     let mut table = Table::new(spec.clone());
-    for i in 0..45_000 {
+    for i in 0..110_000 {
         let mut address = || {
             let mask = 0xffff_ffffu64 << rng.pick(&[0, 0, 8, 8, 16, 32]) & 0xffff_ffff;
             KeyMatch::Ternary { value: (rng.next() & 0x1f3f_071f & mask).into(), mask: mask.into() }
