@@ -36,7 +36,7 @@ fn every_workload_runs() {
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     let text = std::fs::read_to_string(format!("{out}/results.md")).unwrap();
     let workloads = report["workloads"].as_array().unwrap();
-    for name in ["twelve tables", "deep tunnel"] {
+    for name in ["acl 1000", "acl 10000", "ipv6 200000", "twelve tables", "deep tunnel"] {
         let found = workloads.iter().find(|w| w["workload"] == name).expect(name);
         assert!(found["mpps"]["p4jet"]["median"].as_f64().unwrap() > 0.0, "{found}");
         assert!(!found["stages"].as_array().unwrap().is_empty(), "{found}");
