@@ -172,6 +172,10 @@ pub struct Worker {
     /// Last: what is above points into it.
     switch: Arc<Switch>,
     time: Option<u64>,
+    /// Whether the program cares what time it is: asking costs as much as many a packet.
+    reads_time: bool,
+    /// What [`p4jet_ir::Program::emitted_bytes_max`] says.
+    headroom: usize,
     /// The copies that the batch is made of; empty if its packets arrived.
     running: Vec<Copied>,
     /// What the batch has made, with the number of the maker in the batch.
@@ -213,6 +217,10 @@ impl Worker {
     }
 
     fn with_runner(switch: &Arc<Switch>, engine: Runner, worker: usize) -> Worker {
+        let reads_time = match &engine {
+            Runner::Jit(engine) => engine.code().reads_time(),
+            Runner::Interp => true,
+        };
         let env = switch.state().env(worker);
         // SAFETY: the environment borrows the state of `switch`, which this worker keeps alive and never moves (it is in
         // an Arc); `env` is dropped before `switch`, being declared before it.
@@ -227,6 +235,8 @@ impl Worker {
             env,
             switch: Arc::clone(switch),
             time: None,
+            reads_time,
+            headroom: switch.program().emitted_bytes_max() as usize,
             running: Vec::new(),
             made: Vec::new(),
             waiting: VecDeque::new(),
@@ -256,11 +266,7 @@ impl Worker {
 
     /// A pool of buffers as this program needs them, for frames of at least `frame_max` bytes.
     pub fn pool(&self, count: usize, frame_max: usize) -> io::Result<Pool> {
-        Pool::new(
-            count,
-            frame_max.max(p4jet_jit::FRAME_READABLE_BYTES),
-            self.switch.program().emitted_bytes_max() as usize,
-        )
+        Pool::new(count, frame_max.max(p4jet_jit::FRAME_READABLE_BYTES), self.headroom)
     }
 
     /// Runs every packet of the batch through the pipeline; sets egress ports, changes the frames. The packets are of
@@ -302,9 +308,12 @@ impl Worker {
     /// Runs the batch: packets that arrived, or the copies of `running`, which is empty then. What they make goes to
     /// `made`.
     fn run(&mut self, pool: &mut Pool, batch: &mut Batch) {
-        let headroom = self.switch.program().emitted_bytes_max() as usize;
-        assert!(pool.headroom() >= headroom, "the pool is not of this worker");
-        let now = self.time.unwrap_or_else(|| self.switch.now_us());
+        assert!(pool.headroom() >= self.headroom, "the pool is not of this worker");
+        let now = match self.time {
+            Some(now) => now,
+            None if self.reads_time => self.switch.now_us(),
+            None => 0,
+        };
         self.env.set_now(now);
         match &mut self.engine {
             Runner::Jit(engine) => {
@@ -347,7 +356,7 @@ impl Worker {
                             machine.run(tables, &mut self.env, &arrival, None)
                         }
                     };
-                    put_outcome(pool, packet, headroom, ran.outcome);
+                    put_outcome(pool, packet, self.headroom, ran.outcome);
                     self.made.extend(ran.copies.into_iter().map(|copy| (number, Copied::Interp(copy))));
                 }
             }

@@ -6,9 +6,10 @@
 //! batch overlap. Inside a stage every field is an SSA value.
 
 use crate::copies::{Cell, CopySite, ReplicaSite, intrinsic_bit};
-use crate::flow::{Deparse, Flow, Origin, Place, Slot, SlotSet, copy_sets, op_sets};
+use crate::flow::{Deparse, Flow, Origin, Place, Slot, SlotSet, Summand, copy_sets, op_sets};
 use crate::runtime::Ctx;
 use crate::values::{Limbs, limb_count};
+use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     Block, BlockArg, FuncRef, InstBuilder, MemFlagsData, SigRef, StackSlot, StackSlotData, StackSlotKind,
@@ -275,6 +276,13 @@ pub struct Codegen<'a, 'f> {
     work: Vec<Place>,
     buffers: HashMap<(usize, usize), StackSlot>,
     drops: HashMap<u32, Block>,
+    /// What is loaded once per batch, and where: at the end of `entry`.
+    once: HashMap<Once, Value>,
+    entry: Block,
+    /// What is live where packets or copies begin.
+    live_at: [SlotSet; 2],
+    /// What is live after the statement that is being emitted; `None` where that was not worth finding out.
+    live_after: Option<SlotSet>,
     /// What statements may have set before the one that is being emitted; `None` inside actions, where it is not known.
     set_so_far: Option<SlotSet>,
     /// The place that the stage begins with, if it begins with a place.
@@ -286,6 +294,23 @@ pub struct Codegen<'a, 'f> {
     finish: Block,
     next_packet: Block,
 }
+
+/// What generated code loads from outside and nothing changes while a batch runs. A load in the loop would be done for
+/// every packet: behind stores it is not known to be the same.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Once {
+    /// A word of [`Ctx`], at this offset.
+    Ctx(usize),
+    /// The PHVs' base, a queue …: what a word of [`Ctx`] points to, at this offset.
+    Indirect(usize, i32),
+    /// A word of the view of a table, at this offset.
+    View(TableId, usize),
+    /// The number of the default row of a table, 32 bits.
+    Default(TableId),
+}
+
+/// Most values of a stage that are loaded once: more would only be spilled.
+const ONCE_MAX: usize = 32;
 
 const PACKET_BYTES: i64 = size_of::<Packet>() as i64;
 
@@ -343,9 +368,11 @@ impl<'a, 'f> Codegen<'a, 'f> {
             counts.push(var);
         }
         let queue = (stage > 0).then(|| {
-            let queues = b.ins().load(types::I64, fixed(), ctx, offset_of!(Ctx, queues) as i32);
-            b.ins().load(types::I64, fixed(), queues, 8 * stage as i32)
+            let queues = b.ins().load(types::I64, plain(), ctx, offset_of!(Ctx, queues) as i32);
+            b.ins().load(types::I64, plain(), queues, 8 * stage as i32)
         });
+        let phv_base =
+            layout.has_phv().then(|| b.ins().load(types::I64, plain(), ctx, offset_of!(Ctx, phv) as i32));
         b.ins().jump(head, &[]);
 
         b.switch_to_block(head);
@@ -379,19 +406,21 @@ impl<'a, 'f> Codegen<'a, 'f> {
         };
         let at = b.ins().imul_imm_u(number, PACKET_BYTES);
         let packet = b.ins().iadd(packets, at);
-        let data_now = b.ins().load(types::I64, plain(), packet, offset_of!(Packet, data) as i32);
-        let length_now = b.ins().load(types::I32, plain(), packet, offset_of!(Packet, len) as i32);
+        // What nothing changes need not be loaded if nobody uses it.
+        let frame = if flow.frames_stay() { fixed() } else { plain() };
+        let data_now = b.ins().load(types::I64, frame, packet, offset_of!(Packet, data) as i32);
+        let length_now = b.ins().load(types::I32, frame, packet, offset_of!(Packet, len) as i32);
         let length_now = b.ins().uextend(types::I64, length_now);
         b.def_var(data, data_now);
         b.def_var(length, length_now);
         let zero = b.ins().iconst(types::I64, 0);
         b.def_var(out_offset, zero);
-        let phv = if !layout.has_phv() {
-            zero
-        } else {
-            let base = b.ins().load(types::I64, fixed(), ctx, offset_of!(Ctx, phv) as i32);
-            let at = b.ins().imul_imm_u(number, i64::from(layout.stride));
-            b.ins().iadd(base, at)
+        let phv = match phv_base {
+            None => zero,
+            Some(base) => {
+                let at = b.ins().imul_imm_u(number, i64::from(layout.stride));
+                b.ins().iadd(base, at)
+            }
         };
 
         let mut cg = Codegen {
@@ -410,6 +439,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
             work: Vec::new(),
             buffers: HashMap::new(),
             drops: HashMap::new(),
+            once: HashMap::new(),
+            entry,
+            live_at: Begin::ALL.map(|begin| flow.live_at(begin)),
+            live_after: None,
             set_so_far: None,
             resumed: None,
             ctx,
@@ -484,7 +517,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
     /// Sets the intrinsic fields of arrival, or those of the start of egress.
     fn load_intrinsics(&mut self, egress: bool) {
         for &(intrinsic, field) in &self.program().intrinsics {
-            if (intrinsic == Intrinsic::EgressTimestamp) == egress {
+            let begin = if egress { Begin::Egress } else { Begin::Ingress };
+            if (intrinsic == Intrinsic::EgressTimestamp) == egress
+                && self.live_at[begin as usize].contains(field.index())
+            {
                 self.load_intrinsic(intrinsic, field);
             }
         }
@@ -648,7 +684,14 @@ impl<'a, 'f> Codegen<'a, 'f> {
     }
 
     fn emit_node(&mut self, node: &'a Node, scope: &Scope) -> Result<(), Error> {
+        // A load that nobody needs stays where it is.
+        let extracts = node.stmts.iter().any(|stmt| matches!(stmt.op, Op::Extract { .. }));
+        let mut live = match scope {
+            Scope::Place(place) if extracts => self.flow.live_after_statements(*place).into_iter(),
+            _ => Vec::new().into_iter(),
+        };
         for stmt in &node.stmts {
+            self.live_after = live.next();
             self.op(&stmt.op, stmt.loc, scope)?;
             if let Some(set) = &mut self.set_so_far {
                 op_sets(&stmt.op, &mut |f| set.insert(f.index()));
@@ -1041,7 +1084,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
                     base = self.b.ins().iadd(base, bytes);
                 }
                 _ => {
-                    if self.is_needed(f.field) {
+                    let live = self.live_after.as_ref().is_none_or(|live| live.contains(f.field.index()));
+                    if live && self.is_needed(f.field) {
                         let value = self.load_bits(base, bit, width);
                         self.set_field(f.field, &value);
                     }
@@ -1357,19 +1401,38 @@ impl<'a, 'f> Codegen<'a, 'f> {
         Ok(self.filled(out))
     }
 
-    fn view(&mut self, table: TableId) -> Value {
-        let views = self.b.ins().load(types::I64, fixed(), self.ctx, offset_of!(Ctx, views) as i32);
-        self.b.ins().load(types::I64, fixed(), views, 8 * table.0 as i32)
+    /// A value that is loaded once per batch.
+    fn once(&mut self, what: Once) -> Value {
+        if let Some(&value) = self.once.get(&what) {
+            return value;
+        }
+        let (ty, base, offset) = match what {
+            Once::Ctx(offset) => (types::I64, self.ctx, offset as i32),
+            Once::Indirect(ctx, offset) => (types::I64, self.once(Once::Ctx(ctx)), offset),
+            Once::View(table, offset) => (types::I64, self.view(table), offset as i32),
+            Once::Default(table) => (types::I32, self.view(table), offset_of!(View, default_row) as i32),
+        };
+        if self.once.len() >= ONCE_MAX {
+            return self.b.ins().load(ty, fixed(), base, offset);
+        }
+        let value =
+            FuncCursor::new(self.b.func).at_last_inst(self.entry).ins().load(ty, plain(), base, offset);
+        self.once.insert(what, value);
+        value
     }
 
-    fn view_word(&mut self, view: Value, offset: usize) -> Value {
-        self.b.ins().load(types::I64, fixed(), view, offset as i32)
+    fn view(&mut self, table: TableId) -> Value {
+        self.once(Once::Indirect(offset_of!(Ctx, views), 8 * table.0 as i32))
+    }
+
+    fn view_word(&mut self, table: TableId, offset: usize) -> Value {
+        self.once(Once::View(table, offset))
     }
 
     /// The slot number where the probe for a key begins.
-    fn hash(&mut self, view: Value, key: &[Value]) -> Value {
-        let seed = self.view_word(view, offset_of!(View, seed));
-        let shift = self.view_word(view, offset_of!(View, shift));
+    fn hash(&mut self, table: TableId, key: &[Value]) -> Value {
+        let seed = self.view_word(table, offset_of!(View, seed));
+        let shift = self.view_word(table, offset_of!(View, shift));
         let mut h = self.b.ins().imul(key[0], seed);
         for &limb in &key[1..] {
             let turned = self.b.ins().rotl_imm_u(h, 32);
@@ -1380,15 +1443,15 @@ impl<'a, 'f> Codegen<'a, 'f> {
     }
 
     /// The address of the word where the search for a key begins, and what is compared with that word.
-    fn quotient_home(&mut self, view: Value, key: Value) -> (Value, Value) {
-        let seed = self.view_word(view, offset_of!(View, seed));
+    fn quotient_home(&mut self, table: TableId, key: Value) -> (Value, Value) {
+        let seed = self.view_word(table, offset_of!(View, seed));
         let product = self.b.ins().imul(key, seed);
-        let capacity = self.view_word(view, offset_of!(View, capacity));
+        let capacity = self.view_word(table, offset_of!(View, capacity));
         let index = self.b.ins().umulhi(product, capacity);
-        let base = self.view_word(view, offset_of!(View, base));
+        let base = self.view_word(table, offset_of!(View, base));
         let at = self.b.ins().ishl_imm_u(index, 3);
         let at = self.b.ins().iadd(base, at);
-        let shift = self.view_word(view, offset_of!(View, shift));
+        let shift = self.view_word(table, offset_of!(View, shift));
         (at, self.b.ins().ishl(product, shift))
     }
 
@@ -1398,12 +1461,12 @@ impl<'a, 'f> Codegen<'a, 'f> {
     }
 
     /// The address a lookup will touch first.
-    fn first_address(&mut self, table: TableId, view: Value, key: &[Value]) -> Value {
-        let base = self.view_word(view, offset_of!(View, base));
+    fn first_address(&mut self, table: TableId, key: &[Value]) -> Value {
+        let base = self.view_word(table, offset_of!(View, base));
         match self.structures[table.index()] {
-            Structure::Quotient => self.quotient_home(view, key[0]).0,
+            Structure::Quotient => self.quotient_home(table, key[0]).0,
             Structure::Hash => {
-                let index = self.hash(view, key);
+                let index = self.hash(table, key);
                 let at = self.b.ins().imul_imm_u(index, 8 * (key.len() as i64 + 1));
                 self.b.ins().iadd(base, at)
             }
@@ -1436,12 +1499,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
             (begins, &self.flow.node(place).terminator, self.helpers.prefetch)
             && is_large(self.flow, self.structures, self.layout.entries_min, *table)
         {
-            let view = self.view(*table);
-            let address = self.first_address(*table, view, words);
+            let address = self.first_address(*table, words);
             self.b.ins().call(prefetch, &[address]);
         }
-        let queues = self.b.ins().load(types::I64, fixed(), self.ctx, offset_of!(Ctx, queues) as i32);
-        let queue = self.b.ins().load(types::I64, fixed(), queues, 8 * (cut as i32 + 1));
+        let queue = self.once(Once::Indirect(offset_of!(Ctx, queues), 8 * (cut as i32 + 1)));
         let count = self.b.use_var(self.counts[cut + 1]);
         let at = self.b.ins().ishl_imm_u(count, 2);
         let at = self.b.ins().iadd(queue, at);
@@ -1499,41 +1560,42 @@ impl<'a, 'f> Codegen<'a, 'f> {
         };
         match begins {
             Begins::Lookup => self.apply(place, *table, &words, selector),
-            _ => self.act(place, *table, words[0], selector),
+            _ => {
+                let found = self.b.ins().ireduce(types::I32, words[0]);
+                self.act(place, *table, found, selector)
+            }
         }
     }
 
-    /// The row of the entry that matches, 0 if none.
-    fn lookup(&mut self, table: TableId, view: Value, key: &[Value]) -> Value {
+    /// The row of the entry that matches, 0 if none: 32 bits.
+    fn lookup(&mut self, table: TableId, key: &[Value]) -> Value {
         match self.structures[table.index()] {
-            Structure::Keyless => self.iconst(0),
+            Structure::Keyless => self.b.ins().iconst(types::I32, 0),
             Structure::Direct => {
-                let base = self.view_word(view, offset_of!(View, base));
+                let base = self.view_word(table, offset_of!(View, base));
                 let at = self.b.ins().ishl_imm_u(key[0], 2);
                 let at = self.b.ins().iadd(base, at);
-                let row = self.b.ins().atomic_load(types::I32, plain(), at);
-                self.b.ins().uextend(types::I64, row)
+                self.b.ins().atomic_load(types::I32, plain(), at)
             }
             Structure::Lpm32 => {
-                let at = self.first_address(table, view, key);
-                let aux = self.view_word(view, offset_of!(View, aux));
+                let at = self.first_address(table, key);
+                let aux = self.view_word(table, offset_of!(View, aux));
                 let key = self.lpm_key(table, key[0]);
                 let row = self.b.ins().atomic_load(types::I32, plain(), at);
-                let row = self.b.ins().uextend(types::I64, row);
                 let long = self.b.create_block();
                 let done = self.b.create_block();
-                self.b.append_block_param(done, types::I64);
-                let extended = self.b.ins().band_imm_u(row, 1 << 31);
+                self.b.append_block_param(done, types::I32);
+                let extended = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, row, 0);
                 self.b.ins().brif(extended, long, &[], done, &[BlockArg::Value(row)]);
                 self.b.switch_to_block(long);
-                let low = self.b.ins().band_imm_u(key, 255);
+                let low = self.mask(key, 8);
                 let group = self.b.ins().band_imm_u(row, (1 << 31) - 1);
+                let group = self.b.ins().uextend(types::I64, group);
                 let index = self.b.ins().ishl_imm_u(group, 8);
                 let index = self.b.ins().bor(index, low);
                 let at = self.b.ins().ishl_imm_u(index, 2);
                 let at = self.b.ins().iadd(aux, at);
                 let row = self.b.ins().atomic_load(types::I32, plain(), at);
-                let row = self.b.ins().uextend(types::I64, row);
                 self.b.ins().jump(done, &[BlockArg::Value(row)]);
                 self.b.switch_to_block(done);
                 let row = self.b.block_params(done)[0];
@@ -1542,12 +1604,11 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let at = self.b.ins().ishl_imm_u(top, 2);
                 let at = self.b.ins().iadd(aux, at);
                 let short = self.b.ins().atomic_load(types::I32, plain(), at);
-                let short = self.b.ins().uextend(types::I64, short);
                 self.b.ins().select(row, row, short)
             }
             Structure::Quotient => {
-                let (home, tag) = self.quotient_home(view, key[0]);
-                let step = self.view_word(view, offset_of!(View, step));
+                let (home, tag) = self.quotient_home(table, key[0]);
+                let step = self.view_word(table, offset_of!(View, step));
                 let probe = self.b.create_block();
                 let other = self.b.create_block();
                 let next = self.b.create_block();
@@ -1555,7 +1616,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let done = self.b.create_block();
                 self.b.append_block_param(probe, types::I64);
                 self.b.append_block_param(probe, types::I64);
-                self.b.append_block_param(done, types::I64);
+                self.b.append_block_param(done, types::I32);
                 self.b.ins().jump(probe, &[BlockArg::Value(home), BlockArg::Value(tag)]);
 
                 self.b.switch_to_block(probe);
@@ -1566,7 +1627,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.b.ins().brif(equal, found, &[], other, &[]);
 
                 self.b.switch_to_block(other);
-                self.b.ins().brif(word, next, &[], done, &[BlockArg::Value(word)]);
+                let none = self.b.ins().ireduce(types::I32, word);
+                self.b.ins().brif(word, next, &[], done, &[BlockArg::Value(none)]);
 
                 self.b.switch_to_block(next);
                 self.b.set_cold_block(next);
@@ -1575,23 +1637,24 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.b.ins().jump(probe, &[BlockArg::Value(at), BlockArg::Value(tag)]);
 
                 self.b.switch_to_block(found);
-                let mask = self.view_word(view, offset_of!(View, mask));
+                let mask = self.view_word(table, offset_of!(View, mask));
                 let row = self.b.ins().band(word, mask);
+                let row = self.b.ins().ireduce(types::I32, row);
                 self.b.ins().jump(done, &[BlockArg::Value(row)]);
 
                 self.b.switch_to_block(done);
                 self.b.block_params(done)[0]
             }
             Structure::Hash => {
-                let base = self.view_word(view, offset_of!(View, base));
-                let start = self.hash(view, key);
+                let base = self.view_word(table, offset_of!(View, base));
+                let start = self.hash(table, key);
                 let probe = self.b.create_block();
                 let compare = self.b.create_block();
                 let live = self.b.create_block();
                 let step = self.b.create_block();
                 let done = self.b.create_block();
                 self.b.append_block_param(probe, types::I64);
-                self.b.append_block_param(done, types::I64);
+                self.b.append_block_param(done, types::I32);
                 self.b.ins().jump(probe, &[BlockArg::Value(start)]);
 
                 self.b.switch_to_block(probe);
@@ -1601,7 +1664,6 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 // The value word before the key: the writer stores them the other way round.
                 let word = self.b.ins().iadd_imm_u(at, 8 * key.len() as i64);
                 let row = self.b.ins().atomic_load(types::I32, plain(), word);
-                let row = self.b.ins().uextend(types::I64, row);
                 self.b.ins().brif(row, compare, &[], done, &[BlockArg::Value(row)]);
 
                 self.b.switch_to_block(compare);
@@ -1612,12 +1674,12 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.b.ins().brif(equal, live, &[], step, &[]);
 
                 self.b.switch_to_block(live);
-                let tombstone = self.b.ins().icmp_imm_u(IntCC::Equal, row, i64::from(u32::MAX));
+                let tombstone = self.b.ins().icmp_imm_s(IntCC::Equal, row, -1);
                 self.b.ins().brif(tombstone, step, &[], done, &[BlockArg::Value(row)]);
 
                 self.b.switch_to_block(step);
                 self.b.set_cold_block(step);
-                let mask = self.view_word(view, offset_of!(View, mask));
+                let mask = self.view_word(table, offset_of!(View, mask));
                 let next = self.b.ins().iadd_imm_u(index, 1);
                 let next = self.b.ins().band(next, mask);
                 self.b.ins().jump(probe, &[BlockArg::Value(next)]);
@@ -1627,20 +1689,20 @@ impl<'a, 'f> Codegen<'a, 'f> {
             }
             Structure::Generic => {
                 let key = self.spill(3, key);
-                let lookup = self.view_word(view, offset_of!(View, lookup));
+                let view = self.view(table);
+                let lookup = self.view_word(table, offset_of!(View, lookup));
                 let call = self.b.ins().call_indirect(self.helpers.lookup, lookup, &[view, key]);
-                let row = self.b.inst_results(call)[0];
-                self.b.ins().uextend(types::I64, row)
+                self.b.inst_results(call)[0]
             }
         }
     }
 
     /// `selector` picks the member of a group.
     fn apply(&mut self, place: Place, table: TableId, key: &[Value], selector: Value) -> Result<(), Error> {
-        let view = self.view(table);
-        let found = self.lookup(table, view, key);
+        let found = self.lookup(table, key);
         match self.layout.cut_at(place, Begins::Action) {
             Some(cut) => {
+                let found = self.b.ins().uextend(types::I64, found);
                 self.cut(cut, &[found], selector);
                 Ok(())
             }
@@ -1656,7 +1718,6 @@ impl<'a, 'f> Codegen<'a, 'f> {
         else {
             unreachable!("called for tables only");
         };
-        let view = self.view(table);
         if let Some(field) = hit {
             let is_hit = self.b.ins().icmp_imm_u(IntCC::NotEqual, found, 0);
             let is_hit = self.bool_limb(is_hit);
@@ -1667,15 +1728,16 @@ impl<'a, 'f> Codegen<'a, 'f> {
             let go_on = self.b.create_block();
             self.b.ins().brif(found, count, &[], go_on, &[]);
             self.b.switch_to_block(count);
+            let cell = self.b.ins().uextend(types::I64, found);
             for instance in &t.direct {
-                self.count(instance.index(), found);
+                self.count(instance.index(), cell);
             }
             self.b.ins().jump(go_on, &[]);
             self.b.switch_to_block(go_on);
         }
-        let default = self.b.ins().load(types::I32, plain(), view, offset_of!(View, default_row) as i32);
-        let default = self.b.ins().uextend(types::I64, default);
+        let default = self.once(Once::Default(table));
         let row = self.b.ins().select(found, found, default);
+        let row = self.b.ins().uextend(types::I64, row);
         let words = t
             .actions
             .iter()
@@ -1687,10 +1749,11 @@ impl<'a, 'f> Codegen<'a, 'f> {
             .unwrap_or(0)
             + 1;
         let row = if t.profile.is_some() {
+            let view = self.view(table);
             let call = self.b.ins().call(self.helpers.select, &[view, row, selector]);
             self.b.inst_results(call)[0]
         } else {
-            let rows = self.view_word(view, offset_of!(View, rows));
+            let rows = self.view_word(table, offset_of!(View, rows));
             let at = self.b.ins().imul_imm_u(row, 8 * words as i64);
             self.b.ins().iadd(rows, at)
         };
@@ -1700,7 +1763,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.set_field(*field, &[wide]);
         }
         if let Some(field) = entry {
-            self.set_field(*field, &[found]);
+            let cell = self.b.ins().uextend(types::I64, found);
+            self.set_field(*field, &[cell]);
         }
         let next = self.place_block(self.flow.sibling(place, *next));
         let exit = self.place_block(self.flow.sibling(place, *exit));
@@ -1776,8 +1840,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     /// Adds this packet to cell `index` of a counter, whose bounds the caller has checked.
     fn count(&mut self, instance: usize, index: Value) {
-        let bases = self.b.ins().load(types::I64, fixed(), self.ctx, offset_of!(Ctx, counters) as i32);
-        let base = self.b.ins().load(types::I64, fixed(), bases, 8 * instance as i32);
+        let base = self.once(Once::Indirect(offset_of!(Ctx, counters), 8 * instance as i32));
         let at = self.b.ins().ishl_imm_u(index, 4);
         let at = self.b.ins().iadd(base, at);
         let packets = self.b.ins().load(types::I64, plain(), at, 0);
@@ -1875,47 +1938,77 @@ impl<'a, 'f> Codegen<'a, 'f> {
     }
 
     fn register_cell(&mut self, instance: usize, index: Value) -> Value {
-        let bases = self.b.ins().load(types::I64, fixed(), self.ctx, offset_of!(Ctx, registers) as i32);
-        let base = self.b.ins().load(types::I64, fixed(), bases, 8 * instance as i32);
+        let base = self.once(Once::Indirect(offset_of!(Ctx, registers), 8 * instance as i32));
         let at = self.b.ins().ishl_imm_u(index, 3);
         self.b.ins().iadd(base, at)
     }
 
     /// RFC 1071 over the concatenated arguments: modulo 2^16 - 1 a value weighs 2^(its offset mod 16), so fields are
-    /// added shifted by that, not assembled into words first.
+    /// added shifted by that, not assembled into words first. Section 2(B): the sum does not depend on the byte order, so
+    /// all is added as a frame has it, and only the result is swapped.
     fn csum16(&mut self, args: &'a [Expr], place: Place) -> Result<Value, Error> {
-        let widths: Vec<u32> = args.iter().map(|a| a.width(self.program())).collect();
-        let total: u32 = widths.iter().sum();
-        let mut behind = total.next_multiple_of(16);
-        let mut sum = self.iconst(0);
-        let mut i = 0;
-        while i < args.len() {
-            if let Some((run, value)) = self.csum_run(&args[i..], behind, place) {
-                sum = self.b.ins().iadd(sum, value);
-                behind -= widths[i..i + run].iter().sum::<u32>();
-                i += run;
-                continue;
-            }
-            let width = widths[i];
-            behind -= width;
-            let shift = behind % 16;
-            for (limb_index, limb) in self.expr(&args[i])?.into_iter().enumerate() {
-                let bits = (width - 64 * limb_index as u32).min(64);
-                let mut parts = vec![limb];
-                if bits + shift > 56 {
-                    let low = self.mask(limb, 32);
-                    let high = self.b.ins().ushr_imm_u(limb, 32);
-                    parts = vec![low, high];
+        let mut sum = None;
+        for summand in self.flow.summands(place, self.set_so_far.as_ref(), args) {
+            match summand {
+                Summand::Frame(header, start, end) => {
+                    let value = self.frame_sum(header, start, end);
+                    self.add_to(&mut sum, value);
                 }
-                for part in parts {
-                    let v = if shift == 0 { part } else { self.b.ins().ishl_imm_u(part, i64::from(shift)) };
-                    sum = self.b.ins().iadd(sum, v);
+                Summand::Argument(i, behind) => {
+                    let width = args[i].width(self.program());
+                    for (number, limb) in self.expr(&args[i])?.into_iter().enumerate() {
+                        let bits = (width - 64 * number as u32).min(64);
+                        self.add_swapped(&mut sum, limb, bits, behind % 16);
+                    }
                 }
             }
-            i += 1;
         }
-        let s = self.fold16(sum);
-        Ok(self.b.ins().bxor_imm_u(s, 0xffff))
+        let sum = match sum {
+            Some(sum) => self.fold16(sum),
+            None => self.b.ins().iconst(types::I16, 0),
+        };
+        let sum = self.b.ins().bnot(sum);
+        let sum = self.b.ins().bswap(sum);
+        Ok(self.b.ins().uextend(types::I64, sum))
+    }
+
+    fn add_to(&mut self, sum: &mut Option<Value>, value: Value) {
+        *sum = Some(match *sum {
+            None => value,
+            Some(sum) => self.b.ins().iadd(sum, value),
+        });
+    }
+
+    /// Adds the 16-bit words of `limb`, of `bits` bits, shifted left by `shift`, with their bytes swapped.
+    fn add_swapped(&mut self, sum: &mut Option<Value>, limb: Value, bits: u32, shift: u32) {
+        if bits + shift > 64 {
+            let low = self.mask(limb, 32);
+            let high = self.b.ins().ushr_imm_u(limb, 32);
+            self.add_swapped(sum, low, 32, shift);
+            return self.add_swapped(sum, high, bits - 32, shift);
+        }
+        // Inside one byte a shift does both.
+        if bits + shift <= 8 {
+            let value = self.b.ins().ishl_imm_u(limb, i64::from(shift + 8));
+            return self.add_to(sum, value);
+        }
+        if shift >= 8 && bits + shift <= 16 {
+            let value = if shift == 8 { limb } else { self.b.ins().ishl_imm_u(limb, i64::from(shift - 8)) };
+            return self.add_to(sum, value);
+        }
+        let value = if shift == 0 { limb } else { self.b.ins().ishl_imm_u(limb, i64::from(shift)) };
+        if bits + shift <= 32 {
+            let ty = if bits + shift <= 16 { types::I16 } else { types::I32 };
+            let value = self.b.ins().ireduce(ty, value);
+            let value = self.b.ins().bswap(value);
+            let value = self.b.ins().uextend(types::I64, value);
+            return self.add_to(sum, value);
+        }
+        let value = self.b.ins().bswap(value);
+        let low = self.mask(value, 32);
+        self.add_to(sum, low);
+        let high = self.b.ins().ushr_imm_u(value, 32);
+        self.add_to(sum, high);
     }
 
     /// Folds an unsigned sum to 16 bits with end-around carry. By rotation: the high half of `s + rotl(s)` is the
@@ -1928,55 +2021,28 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let turned = self.b.ins().rotl_imm_u(s, 16);
         let s = self.b.ins().iadd(s, turned);
         let s = self.b.ins().ushr_imm_u(s, 16);
-        self.b.ins().uextend(types::I64, s)
+        self.b.ins().ireduce(types::I16, s)
     }
 
-    /// If `args` begin with neighbouring header fields that are still as the frame has them: how many they are, and their
-    /// sum, taken from the frame word by word. RFC 1071 section 2(B): the sum does not depend on the byte order, so words
-    /// are added as loaded and only the result is swapped.
-    fn csum_run(&mut self, args: &'a [Expr], behind: u32, place: Place) -> Option<(usize, Value)> {
-        let set = self.set_so_far.as_ref()?;
-        let program = self.program();
-        let in_frame = |arg: &Expr| -> Option<(HeaderId, u32, u32)> {
-            let Expr::Field(field) = arg else { return None };
-            let p4jet_ir::FieldKind::Header(header) = program.fields[field.index()].kind else { return None };
-            let valid = program.headers[header.index()].valid;
-            if set.contains(field.index()) || set.contains(valid.index()) {
-                return None;
-            }
-            Some((header, self.flow.frame_bit(place, header, *field)?, program.width(*field)))
-        };
-        let (header, start, _) = in_frame(args.first()?)?;
-        let (mut end, mut best) = (start, None);
-        for (i, arg) in args.iter().enumerate() {
-            match in_frame(arg) {
-                Some((h, bit, width)) if h == header && bit == end => end += width,
-                _ => break,
-            }
-            // Whole 16-bit words, in the frame and in the sum.
-            if start.is_multiple_of(8) && (end - start).is_multiple_of(16) && behind.is_multiple_of(16) {
-                best = Some((i + 1, end));
-            }
-        }
-        let (run, end) = best?;
+    /// The sum of the words of the frame from byte `start` to before byte `end`, with their bytes swapped; 0 if the header
+    /// is not there.
+    fn frame_sum(&mut self, header: HeaderId, start: u32, end: u32) -> Value {
         let data = self.b.use_var(self.data);
-        let mut sum = self.iconst(0);
-        let (mut at, end) = (start / 8, end / 8);
+        let mut sum = None;
+        let mut at = start;
         while at < end {
             let ty = if end - at >= 4 { types::I32 } else { types::I16 };
             let word = self.b.ins().load(ty, MemFlagsData::new().with_notrap(), data, at as i32);
             let word = self.b.ins().uextend(types::I64, word);
-            sum = self.b.ins().iadd(sum, word);
+            self.add_to(&mut sum, word);
             at += ty.bytes();
         }
-        let sum = self.fold16(sum);
-        let sum = self.b.ins().ireduce(types::I16, sum);
-        let sum = self.b.ins().bswap(sum);
-        let sum = self.b.ins().uextend(types::I64, sum);
-        // The fields of a header that is not there are 0.
-        let valid = self.get(self.flow.field_slot(program.headers[header.index()].valid))[0];
         let zero = self.iconst(0);
-        Some((run, self.b.ins().select(valid, sum, zero)))
+        let valid = self.get(self.flow.field_slot(self.program().headers[header.index()].valid))[0];
+        match sum {
+            Some(sum) => self.b.ins().select(valid, sum, zero),
+            None => zero,
+        }
     }
 
     fn call_extern_out_of_line(

@@ -154,6 +154,15 @@ pub enum Origin {
     Phv,
 }
 
+/// What a checksum adds up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Summand {
+    /// The argument of this number, with so many bits behind it.
+    Argument(usize, u32),
+    /// Bytes of the frame, from one to before another, if the header is valid: several arguments, unchanged.
+    Frame(HeaderId, u32, u32),
+}
+
 /// Buffers have room for so many bytes, so fields that lie below can be read before anyone knows whether they are there.
 pub const READABLE_BYTES: u32 = 1024;
 
@@ -196,8 +205,9 @@ impl<'a> Flow<'a> {
         flow.find_writes();
         flow.find_deparse();
         flow.find_needed();
-        flow.find_live();
+        // Sums of what the frame still has need no fields.
         flow.find_set_before();
+        flow.find_live();
         flow
     }
 
@@ -250,7 +260,8 @@ impl<'a> Flow<'a> {
         live.intersect(&self.brought[begin as usize]);
         live.iter().collect()
     }
-    fn live_at(&self, begin: Begin) -> SlotSet {
+    /// Slots live where copies or packets begin.
+    pub fn live_at(&self, begin: Begin) -> SlotSet {
         match self.entry(begin) {
             Some(place) => self.live[place].clone(),
             None => {
@@ -1006,6 +1017,99 @@ impl<'a> Flow<'a> {
         None
     }
 
+    /// What `csum16` of `args` adds up when `set` are the slots that statements may have set; `None` if that is not known.
+    pub fn summands(&self, place: Place, set: Option<&SlotSet>, args: &[Expr]) -> Vec<Summand> {
+        let widths: Vec<u32> = args.iter().map(|a| a.width(self.program)).collect();
+        let mut behind = widths.iter().sum::<u32>().next_multiple_of(16);
+        let mut summands = Vec::new();
+        let mut i = 0;
+        while i < args.len() {
+            let run = set.and_then(|set| self.frame_run(place, set, &args[i..], behind));
+            let (count, summand) = run.unwrap_or((1, Summand::Argument(i, behind - widths[i])));
+            summands.push(summand);
+            behind -= widths[i..i + count].iter().sum::<u32>();
+            i += count;
+        }
+        summands
+    }
+
+    /// If `args` begin with neighbouring header fields that are still as the frame has them, in whole 16-bit words of the
+    /// frame and of the sum: how many they are.
+    fn frame_run(&self, place: Place, set: &SlotSet, args: &[Expr], behind: u32) -> Option<(usize, Summand)> {
+        let in_frame = |arg: &Expr| -> Option<(HeaderId, u32, u32)> {
+            let Expr::Field(field) = arg else { return None };
+            let FieldKind::Header(header) = self.program.fields[field.index()].kind else { return None };
+            let valid = self.program.headers[header.index()].valid;
+            if set.contains(field.index()) || set.contains(valid.index()) {
+                return None;
+            }
+            Some((header, self.frame_bit(place, header, *field)?, self.program.width(*field)))
+        };
+        let (header, start, _) = in_frame(args.first()?)?;
+        let (mut end, mut best) = (start, None);
+        for (i, arg) in args.iter().enumerate() {
+            match in_frame(arg) {
+                Some((h, bit, width)) if h == header && bit == end => end += width,
+                _ => break,
+            }
+            if start.is_multiple_of(8) && (end - start).is_multiple_of(16) && behind.is_multiple_of(16) {
+                best = Some((i + 1, Summand::Frame(header, start / 8, end / 8)));
+            }
+        }
+        best
+    }
+
+    /// Adds what a statement reads. Bits that `csum16` takes from the frame are no fields.
+    fn live_operands(&self, place: Place, op: &Op, live: &mut SlotSet) {
+        let Op::Extern { function, args, .. } = op else {
+            return op_uses(op, &mut |f| live.insert(f.index()));
+        };
+        if function != "csum16" {
+            return op_uses(op, &mut |f| live.insert(f.index()));
+        }
+        let mut set = self.set_before[place].clone();
+        let before = self.node(place).stmts.iter().take_while(|stmt| !std::ptr::eq(&stmt.op, op));
+        before.for_each(|stmt| op_sets(&stmt.op, &mut |f| set.insert(f.index())));
+        for summand in self.summands(place, Some(&set), args) {
+            match summand {
+                Summand::Argument(i, _) => args[i].for_each_field(&mut |f| live.insert(f.index())),
+                Summand::Frame(header, ..) => {
+                    live.insert(self.program.headers[header.index()].valid.index());
+                }
+            }
+        }
+    }
+
+    /// Slots live after each statement of a place.
+    pub fn live_after_statements(&self, place: Place) -> Vec<SlotSet> {
+        let node = self.node(place);
+        let mut live = self.live_after(place);
+        terminator_uses(&node.terminator, &mut |f| live.insert(f.index()));
+        let mut all = vec![self.no_slots(); node.stmts.len()];
+        for (stmt, after) in node.stmts.iter().zip(&mut all).rev() {
+            *after = live.clone();
+            self.live_through(place, &stmt.op, &mut live);
+        }
+        all
+    }
+
+    /// Whether packets that arrive, or egress, want to know the time.
+    pub fn reads_time(&self) -> bool {
+        let live = Begin::ALL.map(|begin| self.live_at(begin));
+        let mut stamps = self.program.intrinsics.iter().filter(|(intrinsic, _)| {
+            matches!(intrinsic, Intrinsic::IngressTimestamp | Intrinsic::EgressTimestamp)
+        });
+        stamps.any(|(_, field)| live.iter().any(|live| live.contains(field.index())))
+    }
+
+    /// Whether frames stay where they are, as long as they are.
+    pub fn frames_stay(&self) -> bool {
+        let truncates =
+            |place: Place| self.node(place).stmts.iter().any(|stmt| matches!(stmt.op, Op::Truncate { .. }));
+        self.deparse.iter().flatten().all(|mode| *mode == Deparse::InPlace)
+            && !(0..self.places.len()).any(truncates)
+    }
+
     fn live_through_copy(&self, place: Place, copy: &PacketCopy, live: &mut SlotSet) {
         let mut kept = self.live_at(copy.begin);
         kept.intersect(&self.brought[copy.begin as usize]);
@@ -1068,7 +1172,7 @@ impl<'a> Flow<'a> {
                 live.union(&self.live[next]);
             }
         }
-        op_uses(op, &mut |f| live.insert(f.index()));
+        self.live_operands(place, op, live);
     }
 }
 

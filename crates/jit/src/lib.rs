@@ -65,6 +65,7 @@ pub struct Compiled {
     phv_stride: usize,
     scratch_bytes: usize,
     instances: usize,
+    reads_time: bool,
     listing: Option<String>,
     /// Of the stages and of the start of copies; empty if they are not measured.
     names: Vec<String>,
@@ -224,6 +225,7 @@ impl Compiled {
                 unsafe { std::mem::transmute::<*const u8, Stage>(code) }
             })
             .collect();
+        let reads_time = !sites.calls.is_empty() || !sites.copies.is_empty() || flow.reads_time();
         let egress = if entries.last() == Some(&Entry::Egress) { stages.pop() } else { None };
         Ok(Compiled {
             module: ManuallyDrop::new(module),
@@ -234,6 +236,7 @@ impl Compiled {
             phv_stride: layout.stride as usize,
             scratch_bytes: program.emitted_bytes_max() as usize + 64,
             instances: program.instances.len(),
+            reads_time,
             listing,
             names: if options.measured { stages::names(&flow, &layout) } else { Vec::new() },
         })
@@ -242,6 +245,11 @@ impl Compiled {
     /// The assembly, if it was asked for.
     pub fn listing(&self) -> Option<&str> {
         self.listing.as_deref()
+    }
+
+    /// Whether it matters what time it is.
+    pub fn reads_time(&self) -> bool {
+        self.reads_time
     }
 
     /// Number of stages that packets which arrive go through: one more than there are cuts.
@@ -341,6 +349,11 @@ impl Engine {
             times: vec![StageTime::default(); compiled.names.len()],
             compiled,
         }
+    }
+
+    /// The code that it runs.
+    pub fn code(&self) -> &Compiled {
+        &self.compiled
     }
 
     /// Runs the packets through the whole pipeline: sets their egress ports, changes them in place.

@@ -288,6 +288,10 @@ impl Codegen<'_, '_> {
             Expr::Field(f) => self.get(self.flow.field_slot(*f)),
             Expr::Unary(UnaryOp::Not, a) => {
                 let a = self.expr(a)?;
+                // A mask that fits an instruction: that of `band` after `bnot` would be loaded.
+                if width < 32 {
+                    return Ok(vec![self.b.ins().bxor_imm_u(a[0], ones(width) as i64)]);
+                }
                 let mut out: Limbs = a.iter().map(|&l| self.b.ins().bnot(l)).collect();
                 self.mask_top(&mut out, width);
                 out

@@ -216,22 +216,30 @@ impl Batch {
 /// `len` is at most `padded.len()`, and `data` has room for `len` bytes and a cache line more. They do not overlap.
 #[inline(always)]
 unsafe fn copy_padded(padded: &[u8], len: usize, data: *mut u8) {
-    let from = padded.as_ptr();
     // SAFETY: a copy rounded up to whole lines writes less than a line beyond `len`; each branch reads only what it
     // has compared with the length of `padded`.
     unsafe {
         if len <= CACHE_LINE && padded.len() >= CACHE_LINE {
-            ptr::copy_nonoverlapping(from, data, CACHE_LINE);
-        } else if len <= PADDED_COPY_MAX && padded.len() >= len.next_multiple_of(CACHE_LINE) {
-            let mut at = 0;
-            while at < len {
-                ptr::copy_nonoverlapping(from.add(at), data.add(at), CACHE_LINE);
-                at += CACHE_LINE;
-            }
+            ptr::copy_nonoverlapping(padded.as_ptr(), data, CACHE_LINE);
         } else {
-            ptr::copy_nonoverlapping(from, data, len);
+            copy_long(padded, len, data);
         }
     }
+}
+
+/// [`copy_padded`] of more than a line. Apart: together the compiler makes one call of `memcpy` of all copies, which takes
+/// longer than to copy a line.
+///
+/// # Safety
+///
+/// As for [`copy_padded`].
+#[inline(never)]
+unsafe fn copy_long(padded: &[u8], len: usize, data: *mut u8) {
+    let from = padded.as_ptr();
+    let lines = len.next_multiple_of(CACHE_LINE);
+    let bytes = if len <= PADDED_COPY_MAX && padded.len() >= lines { lines } else { len };
+    // SAFETY: as in `copy_padded`.
+    unsafe { ptr::copy_nonoverlapping(from, data, bytes) };
 }
 
 impl Default for Batch {
