@@ -6,6 +6,7 @@
 //! batch overlap. Inside a stage every field is an SSA value.
 
 use crate::copies::{Cell, CopySite, ReplicaSite, intrinsic_bit};
+use crate::facts::Facts;
 use crate::flow::{Deparse, Flow, Origin, Place, Slot, SlotSet, Summand, copy_sets, op_sets};
 use crate::runtime::Ctx;
 use crate::values::{Limbs, limb_count};
@@ -276,6 +277,8 @@ pub struct Codegen<'a, 'f> {
     work: Vec<Place>,
     buffers: HashMap<(usize, usize), StackSlot>,
     drops: HashMap<u32, Block>,
+    /// What is known before the statement or terminator that is being emitted.
+    facts: Facts,
     /// What is loaded once per batch, and where: at the end of `entry`.
     once: HashMap<Once, Value>,
     entry: Block,
@@ -439,6 +442,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             work: Vec::new(),
             buffers: HashMap::new(),
             drops: HashMap::new(),
+            facts: flow.no_facts(),
             once: HashMap::new(),
             entry,
             live_at: Begin::ALL.map(|begin| flow.live_at(begin)),
@@ -461,13 +465,13 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 if cg.program().ingress.is_empty() {
                     cg.load_intrinsics(true);
                 }
-                cg.go(flow.entry(Begin::Ingress));
+                cg.begin(Begin::Ingress);
             }
             Entry::Egress => {
                 cg.zero_slots(|_| true);
                 cg.load_intrinsics(true);
                 cg.load_image(Begin::Egress);
-                cg.go(flow.entry(Begin::Egress));
+                cg.begin(Begin::Egress);
             }
             Entry::Cut(cut) => cg.resume(cut)?,
         }
@@ -583,8 +587,15 @@ impl<'a, 'f> Codegen<'a, 'f> {
     /// Takes fields that no statement has set from the frame again, which is cheaper than keeping them in the PHV: what a
     /// stage does not use is never loaded.
     fn reload_from_frame(&mut self, header: HeaderId, fields: &[(FieldId, u32)]) {
-        let valid = self.get(self.flow.field_slot(self.program().headers[header.index()].valid))[0];
         let data = self.b.use_var(self.data);
+        if self.always_valid(header) {
+            for &(field, bit) in fields {
+                let value = self.load_bits(data, bit, self.program().width(field));
+                self.set_field(field, &value);
+            }
+            return;
+        }
+        let valid = self.valid(header);
         let yes = self.b.create_block();
         let no = self.b.create_block();
         let done = self.b.create_block();
@@ -606,8 +617,20 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.b.switch_to_block(done);
     }
 
+    /// Whether a header is there.
+    fn valid(&mut self, header: HeaderId) -> Value {
+        self.get(self.flow.field_slot(self.program().headers[header.index()].valid))[0]
+    }
+
+    fn always_valid(&self, header: HeaderId) -> bool {
+        self.flow.known(&self.facts, self.program().headers[header.index()].valid.index()) == Some(1)
+    }
+
     /// A slot's value now.
     pub(crate) fn get(&mut self, slot: Slot) -> Limbs {
+        if let Some(value) = self.flow.known(&self.facts, slot) {
+            return vec![self.iconst(value)];
+        }
         match self.homes[slot].clone() {
             Home::Nowhere => unreachable!("whoever reads a field makes it needed"),
             Home::Registers(vars) => vars.into_iter().map(|v| self.b.use_var(v)).collect(),
@@ -680,6 +703,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
         let node = self.flow.node(place);
         self.set_so_far = Some(self.flow.set_before[place].clone());
+        self.facts = self.flow.facts_before(place);
         self.emit_node(node, &Scope::Place(place))
     }
 
@@ -693,6 +717,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         for stmt in &node.stmts {
             self.live_after = live.next();
             self.op(&stmt.op, stmt.loc, scope)?;
+            self.flow.learn(&mut self.facts, &stmt.op);
             if let Some(set) = &mut self.set_so_far {
                 op_sets(&stmt.op, &mut |f| set.insert(f.index()));
             }
@@ -711,9 +736,19 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.go(self.flow.next_step(place));
     }
 
+    /// Begins with the first place; without one the packet leaves.
+    fn begin(&mut self, begin: Begin) {
+        // Not past it, like a jump: what is known there is taken into account only behind it.
+        let block = match self.flow.entry(begin) {
+            Some(place) => self.place_block(place),
+            None => self.finish,
+        };
+        self.b.ins().jump(block, &[]);
+    }
+
     /// On to a place; without one the packet leaves.
     fn go(&mut self, to: Option<Place>) {
-        let block = match to {
+        let block = match self.flow.resolve(to, &self.facts) {
             Some(place) => self.place_block(place),
             None => self.finish,
         };
@@ -722,6 +757,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     fn emit_finish(&mut self) {
         self.b.switch_to_block(self.finish);
+        self.facts = self.flow.no_facts();
         let port = match self.program().egress_port {
             Some(field) => self.get(self.flow.field_slot(field))[0],
             None => self.iconst(0),
@@ -755,23 +791,43 @@ impl<'a, 'f> Codegen<'a, 'f> {
         block
     }
 
-    fn target(&mut self, scope: &Scope, node: NodeId) -> Block {
+    /// Where a jump to a node leads when so much is known.
+    fn target(&mut self, scope: &Scope, node: NodeId, facts: &Facts) -> Block {
         match scope {
-            Scope::Place(place) => self.place_block(self.flow.sibling(*place, node)),
+            Scope::Place(place) => self.sibling_block(*place, node, facts),
             Scope::Action { blocks, .. } => blocks[node.index()],
         }
+    }
+
+    fn sibling_block(&mut self, place: Place, node: NodeId, facts: &Facts) -> Block {
+        let to = self.flow.sibling(place, node);
+        let to = self.flow.resolve(Some(to), facts).expect("a place leads to a place");
+        self.place_block(to)
+    }
+
+    /// The same if `expr` has this value.
+    fn target_if(&mut self, scope: &Scope, node: NodeId, expr: &Expr, value: u64) -> Block {
+        let mut facts = self.facts.clone();
+        self.flow.suppose(&mut facts, expr, value);
+        self.target(scope, node, &facts)
     }
 
     fn terminator(&mut self, node: &'a Node, scope: &Scope) -> Result<(), Error> {
         match &node.terminator {
             Terminator::Goto(to) => {
-                let to = self.target(scope, *to);
+                let to = self.target(scope, *to, &self.facts.clone());
                 self.b.ins().jump(to, &[]);
             }
-            Terminator::If { cond, then, otherwise } => {
-                let cond = self.condition(cond)?;
-                let then = self.target(scope, *then);
-                let otherwise = self.target(scope, *otherwise);
+            Terminator::If { cond: asked, then, otherwise } => {
+                if let Some(value) = self.flow.value(&self.facts, asked) {
+                    let node = if value == 0 { *otherwise } else { *then };
+                    let to = self.target_if(scope, node, asked, value);
+                    self.b.ins().jump(to, &[]);
+                    return Ok(());
+                }
+                let cond = self.condition(asked)?;
+                let then = self.target_if(scope, *then, asked, 1);
+                let otherwise = self.target_if(scope, *otherwise, asked, 0);
                 self.b.ins().brif(cond, then, &[], otherwise, &[]);
             }
             Terminator::Switch { value, cases, default } => self.switch(value, cases, *default, scope)?,
@@ -809,6 +865,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let code = self.expr(error)?;
                 if let Some(field) = self.flow.block(place).error_field {
                     self.set_field(field, &code);
+                    self.flow.forget(&mut self.facts, field);
                 }
                 self.leave_step(place);
             }
@@ -837,19 +894,24 @@ impl<'a, 'f> Codegen<'a, 'f> {
     ) -> Result<(), Error> {
         let width = value.width(self.program());
         let limbs = self.expr(value)?;
-        let default = self.target(scope, default);
+        let default = self.target(scope, default, &self.facts.clone());
         // Few cases: a chain of compares beats a jump table (notes on generated code: 12 to 20 %).
         if limbs.len() == 1 && cases.len() > 6 {
             let mut switch = Switch::new();
             for (case, to) in cases {
-                let to = self.target(scope, *to);
-                switch.set_entry(case.to_u64_digits().first().copied().unwrap_or(0).into(), to);
+                let case = case.to_u64_digits().first().copied().unwrap_or(0);
+                let to = self.target_if(scope, *to, value, case);
+                switch.set_entry(case.into(), to);
             }
             switch.emit(&mut self.b, limbs[0], default);
             return Ok(());
         }
         for (case, to) in cases {
-            let to = self.target(scope, *to);
+            let to = match case.to_u64_digits().as_slice() {
+                [] => self.target_if(scope, *to, value, 0),
+                [case] => self.target_if(scope, *to, value, *case),
+                _ => self.target(scope, *to, &self.facts.clone()),
+            };
             let want = self.constant(case, width);
             let equal = self.equal(&limbs, &want);
             let rest = self.b.create_block();
@@ -1011,8 +1073,14 @@ impl<'a, 'f> Codegen<'a, 'f> {
         if let Some(field) = self.flow.block(place).error_field {
             let limbs = self.constant(&BigUint::from(code), self.program().width(field));
             self.set_field(field, &limbs);
+            let mut facts = self.facts.clone();
+            self.flow.forget(&mut facts, field);
+            let facts = std::mem::replace(&mut self.facts, facts);
+            self.leave_step(place);
+            self.facts = facts;
+        } else {
+            self.leave_step(place);
         }
-        self.leave_step(place);
         self.b.switch_to_block(go_on);
     }
 
@@ -1228,11 +1296,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             if !self.flow.extracted.contains(&header) || !h.fields.iter().any(|f| self.is_written(f.field)) {
                 continue;
             }
-            let valid = self.get(self.flow.field_slot(h.valid))[0];
-            let yes = self.b.create_block();
-            let go_on = self.b.create_block();
-            self.b.ins().brif(valid, yes, &[], go_on, &[]);
-            self.b.switch_to_block(yes);
+            let go_on = self.if_valid(header);
             let offset = match self.flow.fixed_offset[header.index()] {
                 Some(bytes) => self.iconst(u64::from(bytes)),
                 None => {
@@ -1243,6 +1307,25 @@ impl<'a, 'f> Codegen<'a, 'f> {
             let data = self.b.use_var(self.data);
             let base = self.b.ins().iadd(data, offset);
             self.write_fields(header, base);
+            self.end_if(go_on);
+        }
+    }
+
+    /// What follows happens only if the header is valid, until [`Self::end_if`].
+    fn if_valid(&mut self, header: HeaderId) -> Option<Block> {
+        if self.always_valid(header) {
+            return None;
+        }
+        let valid = self.valid(header);
+        let yes = self.b.create_block();
+        let go_on = self.b.create_block();
+        self.b.ins().brif(valid, yes, &[], go_on, &[]);
+        self.b.switch_to_block(yes);
+        Some(go_on)
+    }
+
+    fn end_if(&mut self, go_on: Option<Block>) {
+        if let Some(go_on) = go_on {
             self.b.ins().jump(go_on, &[]);
             self.b.switch_to_block(go_on);
         }
@@ -1281,11 +1364,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     fn emit_to_scratch(&mut self, header: HeaderId, bytes_max: Option<u32>) {
         let program = self.program();
         let h = &program.headers[header.index()];
-        let valid = self.get(self.flow.field_slot(h.valid))[0];
-        let yes = self.b.create_block();
-        let go_on = self.b.create_block();
-        self.b.ins().brif(valid, yes, &[], go_on, &[]);
-        self.b.switch_to_block(yes);
+        let go_on = self.if_valid(header);
         let scratch = self.b.ins().load(types::I64, fixed(), self.ctx, offset_of!(Ctx, scratch) as i32);
         let at = self.b.use_var(self.out_offset);
         let to = self.b.ins().iadd(scratch, at);
@@ -1334,8 +1413,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
         let end = self.b.ins().iadd(at, bytes);
         self.b.def_var(self.out_offset, end);
-        self.b.ins().jump(go_on, &[]);
-        self.b.switch_to_block(go_on);
+        self.end_if(go_on);
     }
 
     /// Writes a header that does not come from the frame, or not as it is: fields nobody sets are 0.
@@ -1516,6 +1594,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
     /// Begins a stage: takes back what [`Self::cut`] put away, then goes on where that stood.
     fn resume(&mut self, cut: usize) -> Result<(), Error> {
         let Cut { place, begins } = self.layout.cuts[cut];
+        self.facts = match begins {
+            Begins::Place => self.flow.facts_before(place),
+            _ => self.flow.facts_at_end(place),
+        };
         let carried = &self.layout.carried[cut];
         let in_memory = &self.layout.in_memory;
         self.zero_slots(|slot| {
@@ -1529,6 +1611,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
             }
             match origin {
                 Origin::Zero => {}
+                Origin::Known(value) => {
+                    let value = self.iconst(value);
+                    self.set(slot, &[value]);
+                }
                 Origin::Intrinsic(intrinsic) => self.load_intrinsic(intrinsic, FieldId(slot as u32)),
                 Origin::Frame(header, bit) => {
                     in_frame.entry(header).or_default().push((FieldId(slot as u32), bit));
@@ -1718,6 +1804,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
         else {
             unreachable!("called for tables only");
         };
+        let node = self.flow.node(place);
+        node.terminator.for_each_result(&mut |f| self.flow.forget(&mut self.facts, f));
         if let Some(field) = hit {
             let is_hit = self.b.ins().icmp_imm_u(IntCC::NotEqual, found, 0);
             let is_hit = self.bool_limb(is_hit);
@@ -1766,8 +1854,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
             let cell = self.b.ins().uextend(types::I64, found);
             self.set_field(*field, &[cell]);
         }
-        let next = self.place_block(self.flow.sibling(place, *next));
-        let exit = self.place_block(self.flow.sibling(place, *exit));
+        let (next_node, exit_node) = (*next, *exit);
+        let next = self.sibling_block(place, next_node, &self.facts.clone());
         // Actions that do nothing share the way on.
         let entries: Vec<Option<Block>> = t
             .actions
@@ -1797,9 +1885,20 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.b.ins().jump(next, &[]);
         }
         self.set_so_far = None;
+        let before = self.facts.clone();
         for (a, block) in t.actions.iter().zip(entries) {
             if let Some(block) = block {
                 self.b.switch_to_block(block);
+                self.facts = self.flow.facts_after_action(&before, a.action);
+                let facts = self.facts.clone();
+                let next = self.sibling_block(place, next_node, &facts);
+                let exit = self.sibling_block(place, exit_node, &facts);
+                if program.actions[a.action.index()].body.nodes.len() == 1 {
+                    self.facts = before.clone();
+                    program.actions[a.action.index()].params.iter().for_each(|&param| {
+                        self.flow.forget(&mut self.facts, param);
+                    });
+                }
                 self.emit_action(place, a.action, row, next, exit)?;
             }
         }
@@ -1829,8 +1928,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
         let blocks: Vec<Block> = action.body.nodes.iter().map(|_| self.b.create_block()).collect();
         self.b.ins().jump(blocks[0], &[]);
+        let facts = self.facts.clone();
         for (node, &block) in action.body.nodes.iter().zip(&blocks) {
             self.b.switch_to_block(block);
+            self.facts = facts.clone();
             self.emit_node(node, &Scope::Action { place, blocks: &blocks, next, exit })?;
         }
         Ok(())
@@ -2038,7 +2139,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
             at += ty.bytes();
         }
         let zero = self.iconst(0);
-        let valid = self.get(self.flow.field_slot(self.program().headers[header.index()].valid))[0];
+        if self.always_valid(header) {
+            return sum.unwrap_or(zero);
+        }
+        let valid = self.valid(header);
         match sum {
             Some(sum) => self.b.ins().select(valid, sum, zero),
             None => zero,

@@ -1,5 +1,7 @@
 //! The whole pipeline as one control-flow graph, and what is known about it before code is emitted.
 
+use crate::facts::Facts;
+use crate::facts::Knowledge;
 use p4jet_ir::{
     Begin, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId, Intrinsic, Keep, NodeId, Op,
     PacketCopy, Program, ReplicaList, Terminator,
@@ -135,6 +137,8 @@ pub struct Flow<'a> {
     pub in_cycle: Vec<bool>,
     /// Slots that some statement may have set before each place; extraction does not count.
     pub set_before: Vec<SlotSet>,
+    /// What [`crate::facts`] found.
+    pub knowledge: Knowledge,
     /// Slots that copies may bring along, by where they begin.
     brought: [SlotSet; 2],
     /// For each action: the fields it reads, its own data excepted.
@@ -146,6 +150,8 @@ pub struct Flow<'a> {
 pub enum Origin {
     /// Nothing has set it: it is 0.
     Zero,
+    /// Always this.
+    Known(u64),
     /// An intrinsic nobody has set.
     Intrinsic(Intrinsic),
     /// Still what the packet says, at this bit of the frame if the header is valid; else 0.
@@ -195,6 +201,7 @@ impl<'a> Flow<'a> {
             emits: Vec::new(),
             in_cycle: vec![false; count],
             set_before: vec![SlotSet::new(slots); count],
+            knowledge: Knowledge::default(),
             brought: [SlotSet::new(slots), SlotSet::new(slots)],
             action_uses: Vec::new(),
         };
@@ -204,6 +211,7 @@ impl<'a> Flow<'a> {
         flow.find_cursor();
         flow.find_writes();
         flow.find_deparse();
+        flow.find_facts();
         flow.find_needed();
         // Sums of what the frame still has need no fields.
         flow.find_set_before();
@@ -259,6 +267,10 @@ impl<'a> Flow<'a> {
         let mut live = self.live_at(begin);
         live.intersect(&self.brought[begin as usize]);
         live.iter().collect()
+    }
+    /// Slots that copies may bring along.
+    pub fn brought(&self, begin: Begin) -> &SlotSet {
+        &self.brought[begin as usize]
     }
     /// Slots live where copies or packets begin.
     pub fn live_at(&self, begin: Begin) -> SlotSet {
@@ -933,23 +945,34 @@ impl<'a> Flow<'a> {
     pub fn carried(&self, place: Place) -> Vec<(Slot, Origin)> {
         let mut set = self.set_before[place].clone();
         self.node(place).stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| set.insert(f.index())));
-        self.with_origins(place, self.live_after(place), &set)
+        self.with_origins(place, self.live_after(place), &set, &self.facts_at_end(place))
     }
 
     /// The same where the cut comes before the statements.
     pub fn carried_to(&self, place: Place) -> Vec<(Slot, Origin)> {
-        self.with_origins(place, self.live[place].clone(), &self.set_before[place])
+        let facts = self.facts_before(place);
+        self.with_origins(place, self.live[place].clone(), &self.set_before[place], &facts)
     }
 
-    fn with_origins(&self, place: Place, mut live: SlotSet, set: &SlotSet) -> Vec<(Slot, Origin)> {
+    fn with_origins(
+        &self,
+        place: Place,
+        mut live: SlotSet,
+        set: &SlotSet,
+        facts: &Facts,
+    ) -> Vec<(Slot, Origin)> {
+        let origin = |slot| match self.known(facts, slot) {
+            Some(value) => Origin::Known(value),
+            None => self.origin(place, slot, set),
+        };
         let slots: Vec<Slot> = live.iter().collect();
         for slot in slots {
             // Whether the frame has a field says the header's validity, live or not.
-            if let Origin::Frame(header, _) = self.origin(place, slot, set) {
+            if let Origin::Frame(header, _) = origin(slot) {
                 live.insert(self.program.headers[header.index()].valid.index());
             }
         }
-        live.iter().map(|slot| (slot, self.origin(place, slot, set))).collect()
+        live.iter().map(|slot| (slot, origin(slot))).collect()
     }
 
     fn origin(&self, place: Place, slot: Slot, set: &SlotSet) -> Origin {

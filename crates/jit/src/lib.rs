@@ -8,6 +8,7 @@
 mod bits;
 mod codegen;
 mod copies;
+mod facts;
 mod flow;
 mod runtime;
 mod stages;

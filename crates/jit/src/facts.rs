@@ -1,0 +1,420 @@
+//! What is known of fields before each place, whatever the packet: that a header is valid, that there was no error.
+//!
+//! What is known need not be asked. Where a jump leads to a node that only asks what is known, it leads to the answer: a
+//! parser path that found a header goes on where the header is valid.
+
+use crate::flow::{Flow, Place, Slot, SlotSet};
+use crate::values::ones;
+use num_traits::ToPrimitive;
+use p4jet_ir::{ActionId, Begin, BinaryOp, Expr, FieldId, HeaderId, Op, Program, Terminator, UnaryOp};
+use std::collections::BTreeSet;
+
+/// Values of the tracked fields, where known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts(Vec<Option<u64>>);
+
+impl Facts {
+    /// Keeps what both know. Whether that is less than it was.
+    fn join(&mut self, other: &Facts) -> bool {
+        let mut changed = false;
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            if mine.is_some() && mine != theirs {
+                *mine = None;
+                changed = true;
+            }
+        }
+        changed
+    }
+}
+
+/// What the analysis of a program found.
+#[derive(Default)]
+pub struct Knowledge {
+    /// For each field: its index in [`Facts`], if it is tracked.
+    index: Vec<Option<u32>>,
+    /// How many are tracked.
+    count: usize,
+    /// For each header: headers that are valid whenever it is.
+    implied: Vec<Vec<HeaderId>>,
+    /// For each field: the header whose validity it is, if only extraction sets that.
+    validity: Vec<Option<HeaderId>>,
+    /// Before each place; `None` where no packet comes.
+    before: Vec<Option<Facts>>,
+}
+
+/// A jump skips at most so many nodes.
+const SKIPS_MAX: usize = 64;
+/// More visits of each place than this, on average, are not worth the time.
+const VISITS_MAX: usize = 24;
+
+/// Where a place leads, and what is known there.
+type Edges = Vec<(Option<Place>, Facts)>;
+
+impl<'a> Flow<'a> {
+    /// Finds all facts.
+    pub fn find_facts(&mut self) {
+        self.knowledge = Knowledge::of(self);
+        self.propagate();
+        if self.copies().next().is_none() {
+            self.find_implied();
+            if self.knowledge.implied.iter().any(|headers| !headers.is_empty()) {
+                self.propagate();
+            }
+        }
+    }
+
+    /// What is known before a place.
+    pub fn facts_before(&self, place: Place) -> Facts {
+        self.knowledge.before[place].clone().unwrap_or_else(|| self.no_facts())
+    }
+
+    /// What is known before the terminator of a place.
+    pub fn facts_at_end(&self, place: Place) -> Facts {
+        let mut facts = self.facts_before(place);
+        self.node(place).stmts.iter().for_each(|stmt| self.learn(&mut facts, &stmt.op));
+        facts
+    }
+
+    /// Nothing is known.
+    pub fn no_facts(&self) -> Facts {
+        Facts(vec![None; self.knowledge.count])
+    }
+
+    /// The value of a slot, if it is known.
+    pub fn known(&self, facts: &Facts, slot: Slot) -> Option<u64> {
+        facts.0[(*self.knowledge.index.get(slot)?)? as usize]
+    }
+
+    /// Forgets a field.
+    pub fn forget(&self, facts: &mut Facts, field: FieldId) {
+        self.put(facts, field, None);
+    }
+
+    fn put(&self, facts: &mut Facts, field: FieldId, value: Option<u64>) {
+        if let Some(index) = self.knowledge.index[field.index()] {
+            facts.0[index as usize] = value;
+        }
+    }
+
+    /// What a statement that went well leaves known.
+    pub fn learn(&self, facts: &mut Facts, op: &Op) {
+        match op {
+            Op::Set { dest, value } => {
+                let value = self.value(facts, value);
+                self.put(facts, *dest, value);
+            }
+            op => {
+                op.for_each_write(&self.program.headers, &mut |f| self.forget(facts, f));
+                if let Op::Extract { header, .. } = op {
+                    self.put(facts, self.program.headers[header.index()].valid, Some(1));
+                }
+            }
+        }
+    }
+
+    /// What is known after an action, whatever way it took.
+    pub fn facts_after_action(&self, facts: &Facts, action: ActionId) -> Facts {
+        let action = &self.program.actions[action.index()];
+        let mut facts = facts.clone();
+        action.params.iter().for_each(|&param| self.forget(&mut facts, param));
+        if let [node] = action.body.nodes.as_slice() {
+            node.stmts.iter().for_each(|stmt| self.learn(&mut facts, &stmt.op));
+            return facts;
+        }
+        for stmt in action.body.nodes.iter().flat_map(|node| &node.stmts) {
+            stmt.op.for_each_write(&self.program.headers, &mut |f| self.forget(&mut facts, f));
+        }
+        facts
+    }
+
+    /// The value of an expression, if it is known.
+    pub fn value(&self, facts: &Facts, expr: &Expr) -> Option<u64> {
+        let width = expr.width(self.program);
+        if width > 64 {
+            return None;
+        }
+        let value = |e: &Expr| self.value(facts, e);
+        match expr {
+            Expr::Const { value, .. } => value.to_u64(),
+            Expr::Field(f) => self.known(facts, f.index()),
+            Expr::Unary(UnaryOp::Not, a) => Some(value(a)? ^ ones(width)),
+            Expr::Unary(UnaryOp::Neg, a) => Some(value(a)?.wrapping_neg() & ones(width)),
+            Expr::Binary(BinaryOp::And, a, b) => match (value(a), value(b)) {
+                (Some(0), _) | (_, Some(0)) => Some(0),
+                (a, b) => Some(a? & b?),
+            },
+            Expr::Binary(BinaryOp::Or, a, b) => match (value(a), value(b)) {
+                (Some(all), _) | (_, Some(all)) if all == ones(width) => Some(all),
+                (a, b) => Some(a? | b?),
+            },
+            Expr::Binary(op, a, b) => {
+                let (a, b) = (value(a)?, value(b)?);
+                match op {
+                    BinaryOp::Eq => Some(u64::from(a == b)),
+                    BinaryOp::Ne => Some(u64::from(a != b)),
+                    BinaryOp::LtU => Some(u64::from(a < b)),
+                    BinaryOp::LeU => Some(u64::from(a <= b)),
+                    BinaryOp::Xor => Some(a ^ b),
+                    BinaryOp::Add => Some(a.wrapping_add(b) & ones(width)),
+                    BinaryOp::Sub => Some(a.wrapping_sub(b) & ones(width)),
+                    _ => None,
+                }
+            }
+            Expr::Slice { value: a, hi, lo } => Some(value(a)? >> lo & ones(hi - lo + 1)),
+            Expr::ZeroExtend(a, _) => value(a),
+            Expr::Select(c, a, b) => match value(c)? {
+                0 => value(b),
+                _ => value(a),
+            },
+            Expr::SignExtend(..) | Expr::Concat(..) => None,
+        }
+    }
+
+    /// What is known where `expr` has this value.
+    pub fn suppose(&self, facts: &mut Facts, expr: &Expr, value: u64) {
+        match (expr, value) {
+            (Expr::Field(f), _) => {
+                self.put(facts, *f, Some(value));
+                if value == 1
+                    && let Some(header) = self.knowledge.validity[f.index()]
+                {
+                    for implied in &self.knowledge.implied[header.index()] {
+                        self.put(facts, self.program.headers[implied.index()].valid, Some(1));
+                    }
+                }
+            }
+            (Expr::Unary(UnaryOp::Not, a), _) => {
+                let width = a.width(self.program);
+                if width <= 64 {
+                    self.suppose(facts, a, value ^ ones(width));
+                }
+            }
+            (Expr::Binary(BinaryOp::And, a, b), 1) | (Expr::Binary(BinaryOp::Or, a, b), 0)
+                if a.width(self.program) == 1 =>
+            {
+                self.suppose(facts, a, value);
+                self.suppose(facts, b, value);
+            }
+            (Expr::Binary(BinaryOp::Eq, a, b), 1) | (Expr::Binary(BinaryOp::Ne, a, b), 0) => {
+                if let Some(value) = self.value(facts, b) {
+                    self.suppose(facts, a, value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Where a jump to a place leads in the end: past nodes that do nothing but ask what is known.
+    pub fn resolve(&self, to: Option<Place>, facts: &Facts) -> Option<Place> {
+        let mut place = to?;
+        for _ in 0..SKIPS_MAX {
+            let node = self.node(place);
+            if !node.stmts.is_empty() {
+                break;
+            }
+            place = match &node.terminator {
+                Terminator::Goto(next) => self.sibling(place, *next),
+                Terminator::If { cond, then, otherwise } => match self.value(facts, cond) {
+                    Some(0) => self.sibling(place, *otherwise),
+                    Some(_) => self.sibling(place, *then),
+                    None => break,
+                },
+                Terminator::Switch { value, cases, default } => match self.value(facts, value) {
+                    Some(value) => {
+                        let case = cases.iter().find(|(case, _)| *case == value.into());
+                        self.sibling(place, case.map_or(*default, |(_, node)| *node))
+                    }
+                    None => break,
+                },
+                Terminator::Return | Terminator::Exit if !self.ends_with_work(place) => {
+                    match self.next_step(place) {
+                        Some(next) => next,
+                        None => break,
+                    }
+                }
+                _ => break,
+            };
+        }
+        Some(place)
+    }
+
+    /// Whether more than a jump happens where the block of a place is left.
+    fn ends_with_work(&self, place: Place) -> bool {
+        let step = self.places[place].step;
+        self.deparse[step].is_some() || step + 1 == self.program.ingress.len()
+    }
+
+    /// Where a packet goes from a place, by the facts before it.
+    fn edges(&self, place: Place, mut facts: Facts) -> Edges {
+        let node = self.node(place);
+        let mut edges = Vec::new();
+        let mut edge = |to: Option<Place>, facts: Facts| edges.push((self.resolve(to, &facts), facts));
+        let rejected = |facts: &Facts| {
+            let mut facts = facts.clone();
+            self.block(place).error_field.iter().for_each(|&f| self.forget(&mut facts, f));
+            facts
+        };
+        for stmt in &node.stmts {
+            if stmt.op.may_reject() {
+                edge(self.next_step(place), rejected(&facts));
+            }
+            self.learn(&mut facts, &stmt.op);
+        }
+        match &node.terminator {
+            Terminator::Goto(next) => edge(Some(self.sibling(place, *next)), facts),
+            Terminator::If { cond, then, otherwise } => {
+                let known = self.value(&facts, cond);
+                for (value, node) in [(1, then), (0, otherwise)] {
+                    if known.is_none_or(|known| known == value) {
+                        let mut facts = facts.clone();
+                        self.suppose(&mut facts, cond, value);
+                        edge(Some(self.sibling(place, *node)), facts);
+                    }
+                }
+            }
+            Terminator::Switch { value, cases, default } => {
+                for (case, node) in cases {
+                    let mut facts = facts.clone();
+                    if let Some(case) = case.to_u64() {
+                        self.suppose(&mut facts, value, case);
+                    }
+                    edge(Some(self.sibling(place, *node)), facts);
+                }
+                edge(Some(self.sibling(place, *default)), facts);
+            }
+            Terminator::Apply { table, next, exit, .. } => {
+                node.terminator.for_each_result(&mut |f| self.forget(&mut facts, f));
+                let (next, exit) = (Some(self.sibling(place, *next)), Some(self.sibling(place, *exit)));
+                for action in &self.program.tables[table.index()].actions {
+                    let facts = self.facts_after_action(&facts, action.action);
+                    edge(exit, facts.clone());
+                    edge(next, facts);
+                }
+                edge(next, facts);
+            }
+            Terminator::Return | Terminator::Exit => edge(self.next_step(place), facts),
+            Terminator::Reject(_) => edge(self.next_step(place), rejected(&facts)),
+            Terminator::Egress => edge(self.entry(Begin::Egress), facts),
+            Terminator::Drop(_) | Terminator::Done => {}
+        }
+        edges
+    }
+
+    /// What is known where packets or copies begin: fields are 0 that copies do not bring along.
+    fn facts_at(&self, begin: Begin) -> Facts {
+        let brought: &SlotSet = self.brought(begin);
+        let mut facts = self.no_facts();
+        for (field, index) in self.knowledge.index.iter().enumerate() {
+            if let Some(index) = index
+                && !(self.has_copies(begin) && brought.contains(field))
+            {
+                facts.0[*index as usize] = Some(0);
+            }
+        }
+        facts
+    }
+
+    fn propagate(&mut self) {
+        let mut before: Vec<Option<Facts>> = vec![None; self.places.len()];
+        let mut work = BTreeSet::new();
+        for begin in Begin::ALL {
+            if (begin == Begin::Ingress || self.has_copies(begin))
+                && let Some(place) = self.entry(begin)
+            {
+                match &mut before[place] {
+                    Some(facts) => _ = facts.join(&self.facts_at(begin)),
+                    facts => *facts = Some(self.facts_at(begin)),
+                }
+                work.insert((self.order[place], place));
+            }
+        }
+        let mut visits = 0;
+        while let Some((_, place)) = work.pop_first() {
+            visits += 1;
+            if visits > VISITS_MAX * self.places.len() {
+                before = vec![Some(self.no_facts()); self.places.len()];
+                break;
+            }
+            let facts = before[place].clone().expect("queued when something came to be known");
+            for (to, facts) in self.edges(place, facts) {
+                let Some(to) = to else { continue };
+                let changed = match &mut before[to] {
+                    Some(known) => known.join(&facts),
+                    unknown => {
+                        *unknown = Some(facts);
+                        true
+                    }
+                };
+                if changed {
+                    work.insert((self.order[to], to));
+                }
+            }
+        }
+        self.knowledge.before = before;
+    }
+
+    /// A header that is only ever extracted behind another is valid only if that one is.
+    fn find_implied(&mut self) {
+        let valid = |h: usize| self.program.headers[h].valid;
+        let count = self.program.headers.len();
+        let once_set = |h: usize| !self.written.contains(&valid(h));
+        let mut implied: Vec<Option<BTreeSet<usize>>> = vec![None; count];
+        for place in 0..self.places.len() {
+            let Some(mut facts) = self.knowledge.before[place].clone() else { continue };
+            for stmt in &self.node(place).stmts {
+                if let Op::Extract { header, .. } = stmt.op {
+                    let now: BTreeSet<usize> = (0..count)
+                        .filter(|&h| once_set(h) && self.known(&facts, valid(h).index()) == Some(1))
+                        .collect();
+                    let implied = &mut implied[header.index()];
+                    *implied = Some(match implied.take() {
+                        None => now,
+                        Some(before) => before.intersection(&now).copied().collect(),
+                    });
+                }
+                self.learn(&mut facts, &stmt.op);
+            }
+        }
+        let mut validity = vec![None; self.program.fields.len()];
+        for h in (0..count).filter(|&h| once_set(h)) {
+            validity[valid(h).index()] = Some(HeaderId(h as u32));
+        }
+        self.knowledge.implied = implied
+            .into_iter()
+            .map(|headers| headers.into_iter().flatten().map(|h| HeaderId(h as u32)).collect())
+            .collect();
+        self.knowledge.validity = validity;
+    }
+}
+
+impl Knowledge {
+    /// Nothing yet, of the fields that branches ask for and of validity.
+    fn of(flow: &Flow) -> Knowledge {
+        let program: &Program = flow.program;
+        let mut tracked = vec![false; program.fields.len()];
+        program.headers.iter().for_each(|h| tracked[h.valid.index()] = true);
+        for place in 0..flow.places.len() {
+            if let Terminator::If { cond: asked, .. } | Terminator::Switch { value: asked, .. } =
+                &flow.node(place).terminator
+            {
+                asked.for_each_field(&mut |f| tracked[f.index()] = true);
+            }
+        }
+        // These get their values from outside.
+        program.intrinsics.iter().for_each(|(_, f)| tracked[f.index()] = false);
+        let mut count = 0;
+        let index = tracked.iter().zip(&program.fields).map(|(&tracked, field)| {
+            (tracked && field.width <= 64).then(|| {
+                count += 1;
+                count - 1
+            })
+        });
+        Knowledge {
+            index: index.collect(),
+            count: count as usize,
+            implied: vec![Vec::new(); program.headers.len()],
+            validity: vec![None; program.fields.len()],
+            before: Vec::new(),
+        }
+    }
+}
