@@ -1,7 +1,6 @@
 //! The whole pipeline as one control-flow graph, and what is known about it before code is emitted.
 
-use crate::facts::Facts;
-use crate::facts::Knowledge;
+use crate::facts::{Facts, Knowledge};
 use p4jet_ir::{
     Begin, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId, Intrinsic, Keep, NodeId, Op,
     PacketCopy, Program, ReplicaList, Terminator,
