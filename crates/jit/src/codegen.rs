@@ -95,8 +95,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Cuts at every table of `entries_min` entries or more whose lookup touches memory that prefetching helps; if
-    /// `everywhere`, also where blocks begin, and before and after every lookup. Keeps in registers what is live in nodes
+    /// Cuts at every table of `entries_min` entries or more whose lookup touches memory that prefetching helps, and
+    /// at those where looking up the keys of all packets at once helps; if `everywhere`, also where blocks begin, and before and after every lookup. Keeps in registers what is live in nodes
     /// as long as that is at most `live_limbs_max` limbs, summed over the nodes.
     pub fn new(
         flow: &Flow,
@@ -185,11 +185,18 @@ impl Layout {
     }
 }
 
-/// Whether a table's lookup touches memory that prefetching helps.
+/// Whether a table is worth a cut: its lookup touches memory that prefetching helps, or is long.
 fn is_large(flow: &Flow, structures: &[Structure], entries_min: u32, table: TableId) -> bool {
-    flow.program.tables[table.index()].size >= entries_min
-        && matches!(structures[table.index()], Structure::Quotient | Structure::Hash | Structure::Lpm32)
+    let size = flow.program.tables[table.index()].size;
+    match structures[table.index()] {
+        Structure::Quotient | Structure::Hash | Structure::Lpm32 => size >= entries_min,
+        Structure::Generic => size >= entries_min.min(GENERIC_ENTRIES_MIN),
+        Structure::Keyless | Structure::Direct => false,
+    }
 }
+
+/// Tables of [`Structure::Generic`] with so many entries are worth a cut: their lookups are long.
+const GENERIC_ENTRIES_MIN: u32 = 64;
 
 /// The slots to keep in memory, those with the longest lives first, so that at most `live_limbs_max` remain.
 fn too_many(flow: &Flow, live_limbs_max: usize) -> BTreeSet<Slot> {
@@ -294,6 +301,8 @@ pub struct Codegen<'a, 'f> {
     packet: Value,
     phv: Value,
     number: Value,
+    /// Which of the packets that wait for the stage it is.
+    position: Value,
     finish: Block,
     next_packet: Block,
 }
@@ -453,6 +462,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             packet,
             phv,
             number,
+            position: i,
             finish,
             next_packet,
         };
@@ -845,7 +855,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 };
                 match self.layout.cut_at(place, Begins::Lookup) {
                     Some(cut) => self.cut(cut, &key, selector),
-                    None => self.apply(place, *table, &key, selector)?,
+                    None => {
+                        let found = self.lookup(*table, &key);
+                        self.apply(place, *table, found, selector)?;
+                    }
                 }
             }
             Terminator::Return => match scope {
@@ -1575,6 +1588,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
         if let (Begins::Lookup, Terminator::Apply { table, .. }, Some(prefetch)) =
             (begins, &self.flow.node(place).terminator, self.helpers.prefetch)
+            && self.structures[table.index()] != Structure::Generic
             && is_large(self.flow, self.structures, self.layout.entries_min, *table)
         {
             let address = self.first_address(*table, words);
@@ -1633,24 +1647,31 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let Terminator::Apply { table, keys, selector, .. } = &self.flow.node(place).terminator else {
             unreachable!("a table is applied there");
         };
-        let words = match begins {
+        let limbs = match begins {
             Begins::Lookup => limb_count(keys.iter().map(|k| k.width(self.program())).sum()),
             _ => 1,
         };
-        let mut words: Limbs = (0..words + usize::from(selector.is_some()))
-            .map(|i| self.b.ins().load(types::I64, plain(), self.phv, self.layout.key + 8 * i as i32))
-            .collect();
-        let selector = match selector {
-            Some(_) => words.pop().expect("it comes last"),
-            None => self.iconst(0),
-        };
-        match begins {
-            Begins::Lookup => self.apply(place, *table, &words, selector),
-            _ => {
-                let found = self.b.ins().ireduce(types::I32, words[0]);
-                self.act(place, *table, found, selector)
-            }
+        let mut load =
+            |i: usize| self.b.ins().load(types::I64, plain(), self.phv, self.layout.key + 8 * i as i32);
+        let selector = selector.as_ref().map(|_| load(limbs));
+        if begins == Begins::Action {
+            let found = load(0);
+            let found = self.b.ins().ireduce(types::I32, found);
+            let selector = selector.unwrap_or_else(|| self.iconst(0));
+            return self.act(place, *table, found, selector);
         }
+        let found = if self.structures[table.index()] == Structure::Generic {
+            // The engine has looked all of them up at once.
+            let rows = self.once(Once::Ctx(offset_of!(Ctx, rows)));
+            let at = self.b.ins().ishl_imm_u(self.position, 2);
+            let at = self.b.ins().iadd(rows, at);
+            self.b.ins().load(types::I32, plain(), at, 0)
+        } else {
+            let key: Limbs = (0..limbs).map(load).collect();
+            self.lookup(*table, &key)
+        };
+        let selector = selector.unwrap_or_else(|| self.iconst(0));
+        self.apply(place, *table, found, selector)
     }
 
     /// The row of the entry that matches, 0 if none: 32 bits.
@@ -1705,20 +1726,31 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.b.append_block_param(done, types::I32);
                 self.b.ins().jump(probe, &[BlockArg::Value(home), BlockArg::Value(tag)]);
 
+                // Two words at a time: whether the first is another key's is hard to predict.
                 self.b.switch_to_block(probe);
                 let &[at, tag] = self.b.block_params(probe) else { unreachable!("it has two") };
-                let word = self.b.ins().atomic_load(types::I64, plain(), at);
-                let difference = self.b.ins().bxor(word, tag);
-                let equal = self.b.ins().icmp(IntCC::UnsignedLessThan, difference, step);
-                self.b.ins().brif(equal, found, &[], other, &[]);
+                let first = self.b.ins().atomic_load(types::I64, plain(), at);
+                let after = self.b.ins().iadd_imm_u(at, 8);
+                let second = self.b.ins().atomic_load(types::I64, plain(), after);
+                let difference = self.b.ins().bxor(first, tag);
+                let is_first = self.b.ins().icmp(IntCC::UnsignedLessThan, difference, step);
+                let tag = self.b.ins().iadd(tag, step);
+                let difference = self.b.ins().bxor(second, tag);
+                let is_second = self.b.ins().icmp(IntCC::UnsignedLessThan, difference, step);
+                let word = self.b.ins().select(is_first, first, second);
+                let is_one = self.b.ins().bor(is_first, is_second);
+                self.b.ins().brif(is_one, found, &[], other, &[]);
 
                 self.b.switch_to_block(other);
-                let none = self.b.ins().ireduce(types::I32, word);
-                self.b.ins().brif(word, next, &[], done, &[BlockArg::Value(none)]);
+                let none = self.b.ins().iconst(types::I32, 0);
+                let is_end = |codegen: &mut Self, word| codegen.b.ins().icmp_imm_u(IntCC::Equal, word, 0);
+                let (first_is_end, second_is_end) = (is_end(self, first), is_end(self, second));
+                let ends = self.b.ins().bor(first_is_end, second_is_end);
+                self.b.ins().brif(ends, done, &[BlockArg::Value(none)], next, &[]);
 
                 self.b.switch_to_block(next);
                 self.b.set_cold_block(next);
-                let at = self.b.ins().iadd_imm_u(at, 8);
+                let at = self.b.ins().iadd_imm_u(at, 16);
                 let tag = self.b.ins().iadd(tag, step);
                 self.b.ins().jump(probe, &[BlockArg::Value(at), BlockArg::Value(tag)]);
 
@@ -1783,9 +1815,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
     }
 
-    /// `selector` picks the member of a group.
-    fn apply(&mut self, place: Place, table: TableId, key: &[Value], selector: Value) -> Result<(), Error> {
-        let found = self.lookup(table, key);
+    /// Goes on with the row that was found; `selector` picks the member of a group.
+    fn apply(&mut self, place: Place, table: TableId, found: Value, selector: Value) -> Result<(), Error> {
         match self.layout.cut_at(place, Begins::Action) {
             Some(cut) => {
                 let found = self.b.ins().uextend(types::I64, found);

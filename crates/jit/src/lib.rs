@@ -18,7 +18,7 @@ pub use codegen::Error;
 pub use copies::Copied;
 pub use stages::{StageTime, ticks};
 
-use codegen::{Codegen, Entry, Helpers, Layout, Sites};
+use codegen::{Begins, Codegen, Entry, Helpers, Layout, Sites};
 use copies::{Copies, CopyLayout};
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
@@ -30,7 +30,7 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, ModuleReloc};
 use flow::Flow;
 use p4jet_externs::{CallSite, Env, State};
-use p4jet_ir::{Begin, InstanceKind, Loc, Program};
+use p4jet_ir::{Begin, InstanceKind, Loc, Program, TableId, Terminator};
 use p4jet_packet::{BATCH_MAX, Packet};
 use p4jet_tables::{Structure, TableSpec, View};
 use runtime::Ctx;
@@ -63,6 +63,10 @@ pub struct Compiled {
     egress: Option<Stage>,
     sites: Vec<CallSite>,
     copies: CopyLayout,
+    /// For each stage: the table whose keys wait at once for [`View::lookup_batch`].
+    batch_lookups: Vec<Option<TableId>>,
+    /// PHV offset of the keys, in limbs.
+    key_limb: usize,
     phv_stride: usize,
     scratch_bytes: usize,
     instances: usize,
@@ -234,6 +238,17 @@ impl Compiled {
             egress,
             sites: sites.calls,
             copies: CopyLayout::new(&flow, &layout, sites.copies),
+            batch_lookups: std::iter::once(None)
+                .chain(layout.cuts.iter().map(|cut| match flow.node(cut.place).terminator {
+                    Terminator::Apply { table, .. } => {
+                        let at_once = cut.begins == Begins::Lookup
+                            && structures[table.index()] == Structure::Generic;
+                        at_once.then_some(table)
+                    }
+                    _ => None,
+                }))
+                .collect(),
+            key_limb: layout.key as usize / 8,
             phv_stride: layout.stride as usize,
             scratch_bytes: program.emitted_bytes_max() as usize + 64,
             instances: program.instances.len(),
@@ -309,6 +324,7 @@ pub struct Engine {
     queues: Vec<[u32; BATCH_MAX]>,
     queue_bases: Vec<*mut u32>,
     counts: Vec<u64>,
+    rows: Box<[u32; BATCH_MAX]>,
     phv: Vec<u64>,
     scratch: Vec<u8>,
     registers: Vec<*mut u64>,
@@ -342,6 +358,7 @@ impl Engine {
             queues,
             queue_bases,
             counts: vec![0; stages],
+            rows: Box::new([0; BATCH_MAX]),
             phv: vec![0; compiled.phv_stride * BATCH_MAX / 8],
             scratch: vec![0; compiled.scratch_bytes],
             registers,
@@ -449,6 +466,7 @@ impl Engine {
             now_us,
             queues: self.queue_bases.as_ptr(),
             counts: self.counts.as_mut_ptr(),
+            rows: self.rows.as_mut_ptr(),
             registers: self.registers.as_ptr(),
             counters: self.counters.as_ptr(),
             scratch: self.scratch.as_mut_ptr(),
@@ -478,6 +496,20 @@ impl Engine {
             // SAFETY: generated code writes counts through the pointer taken above.
             let count = unsafe { *ctx.counts.add(stage) };
             if count > 0 {
+                if let Some(table) = self.compiled.batch_lookups[stage] {
+                    let mut keys = [std::ptr::null::<u64>(); BATCH_MAX];
+                    let (queue, stride) = (self.queue_bases[stage], self.compiled.phv_stride / 8);
+                    for (i, key) in keys.iter_mut().enumerate().take(count as usize) {
+                        // SAFETY: stage code has put so many numbers of packets into the queue; each has a PHV.
+                        *key = unsafe {
+                            let number = *queue.add(i) as usize;
+                            ctx.phv.cast::<u64>().cast_const().add(number * stride + self.compiled.key_limb)
+                        };
+                    }
+                    let view = views[table.index()];
+                    // SAFETY: the view is valid for the call; stage code has put a whole key into each PHV.
+                    unsafe { ((*view).lookup_batch)(view, keys.as_ptr(), ctx.rows, count as usize) };
+                }
                 // SAFETY: the caller's promises, and memory sized by the layout the code was made with.
                 unsafe { code(&mut ctx, packets.as_mut_ptr(), count) };
                 if measured {

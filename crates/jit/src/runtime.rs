@@ -20,6 +20,8 @@ pub struct Ctx {
     pub queues: *const *mut u32,
     /// For each stage, how many wait.
     pub counts: *mut u64,
+    /// The rows that were found for the packets that wait for the stage, if they were looked up at once.
+    pub rows: *mut u32,
     /// Cells of each register instance (null for others).
     pub registers: *const *mut u64,
     /// This worker's cells of each counter instance: packets and bytes (null for others).
