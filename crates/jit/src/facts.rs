@@ -40,6 +40,8 @@ pub struct Knowledge {
     validity: Vec<Option<HeaderId>>,
     /// Before each place; `None` where no packet comes.
     before: Vec<Option<Facts>>,
+    /// Where each place leads, past what is known; `None` where no packet comes.
+    ways: Vec<Option<Vec<Place>>>,
 }
 
 /// A jump skips at most so many nodes.
@@ -350,7 +352,19 @@ impl<'a> Flow<'a> {
                 }
             }
         }
+        let ways = before.iter().enumerate().map(|(place, facts)| {
+            let edges = self.edges(place, facts.clone()?);
+            let ways: BTreeSet<Place> = edges.into_iter().filter_map(|(to, _)| to).collect();
+            Some(ways.into_iter().collect())
+        });
+        let ways = ways.collect();
+        self.knowledge.ways = ways;
         self.knowledge.before = before;
+    }
+
+    /// The places to which jumps from a place may lead.
+    pub fn ways(&self, place: Place) -> Vec<Place> {
+        self.knowledge.ways[place].clone().unwrap_or_else(|| self.successors(place))
     }
 
     /// A header that is only ever extracted behind another is valid only if that one is.
@@ -415,6 +429,89 @@ impl Knowledge {
             implied: vec![Vec::new(); program.headers.len()],
             validity: vec![None; program.fields.len()],
             before: Vec::new(),
+            ways: Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use p4jet_ir::{BlockKind, NodeId};
+
+    const TWO_HEADERS: &str = r#"
+program "p"
+errors NoError, PacketTooShort
+error_packet_too_short 1
+field a.$valid$: 1 valid a
+field a.x: 8 in a
+field b.$valid$: 1 valid b
+field b.y: 8 in b
+field meta.port: 9 metadata
+field meta.error: 32 metadata
+header a valid a.$valid$ { a.x }
+header b valid b.$valid$ { b.y }
+block "parse" parser error meta.error {
+  n0:
+    extract a
+    switch a.x { 0x1: n1 } else n2
+  n1:
+    extract b
+    return
+  n2:
+    return
+}
+block "ask" control {
+  n0:
+    if b.$valid$ then n1 else n4
+  n1:
+    meta.port = 0x1:9
+    if a.$valid$ then n2 else n3
+  n2:
+    meta.port = 0x2:9
+    return
+  n3:
+    meta.port = 0x3:9
+    return
+  n4:
+    meta.port = 0x4:9
+    return
+}
+ingress "parse", "ask"
+egress_port meta.port
+"#;
+
+    fn places(flow: &Flow, kind: BlockKind, nodes: &[u32]) -> Vec<Place> {
+        let at = |node: u32| {
+            let is_it =
+                |place: &Place| flow.block(*place).kind == kind && flow.places[*place].node == NodeId(node);
+            (0..flow.places.len()).find(is_it).expect("the place exists")
+        };
+        nodes.iter().map(|&node| at(node)).collect()
+    }
+
+    #[test]
+    fn a_parser_path_leads_past_questions_that_it_answers() {
+        let program = p4jet_ir::text::parse(TWO_HEADERS).unwrap();
+        let flow = Flow::new(&program);
+        let parse = places(&flow, BlockKind::Parser, &[0, 1, 2]);
+        let ask = places(&flow, BlockKind::Control, &[0, 1, 2, 3, 4]);
+        // Too short for `a`: neither is valid. Else as the switch says, which jumps past an empty node.
+        assert_eq!(flow.ways(parse[0]), [parse[1], ask[4]]);
+        // Too short for `b`, or both are valid.
+        assert_eq!(flow.ways(parse[1]), [ask[1], ask[4]]);
+        assert_eq!(flow.ways(ask[1]), [ask[2]], "what was extracted behind `a` has `a`");
+        assert_eq!(flow.known(&flow.facts_before(ask[2]), 0), Some(1));
+        assert_eq!(flow.known(&flow.facts_before(ask[4]), 2), Some(0));
+        assert_eq!(flow.known(&flow.facts_before(ask[4]), 0), None);
+    }
+
+    #[test]
+    fn validity_that_a_statement_takes_away_is_not_implied() {
+        let text = TWO_HEADERS.replace("    meta.port = 0x1:9\n", "    a.$valid$ = b.y[0:0]\n");
+        let program = p4jet_ir::text::parse(&text).unwrap();
+        let flow = Flow::new(&program);
+        let ask = places(&flow, BlockKind::Control, &[0, 1, 2, 3]);
+        assert_eq!(flow.ways(ask[1]), [ask[2], ask[3]]);
     }
 }

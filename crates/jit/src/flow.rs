@@ -867,7 +867,7 @@ impl<'a> Flow<'a> {
     pub fn live_after(&self, place: Place) -> SlotSet {
         let mut live = self.no_slots();
         let node = self.node(place);
-        for next in self.successors(place) {
+        for next in self.ways(place) {
             live.union(&self.live[next]);
         }
         match &node.terminator {
@@ -930,7 +930,7 @@ impl<'a> Flow<'a> {
                 }
                 // Where a parser gives up, by itself or by the program's will, the error field is set.
                 self.block(place).error_field.iter().for_each(|f| set.insert(f.index()));
-                for next in self.successors(place) {
+                for next in self.ways(place) {
                     changed |= self.set_before[next].union(&set);
                 }
             }
@@ -1189,8 +1189,9 @@ impl<'a> Flow<'a> {
         }
         if matches!(op, Op::Extract { .. } | Op::Advance { .. } | Op::Lookahead { .. }) {
             live.insert(self.cursor_slot());
-            // When it fails, the next step sees what was there before.
-            if let Some(next) = self.next_step(place) {
+            // Where it leads when it fails, what was there before is seen. That is not told apart from where the place leads
+            // else.
+            for next in self.ways(place) {
                 live.union(&self.live[next]);
             }
         }
