@@ -95,9 +95,10 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Cuts at every table of `entries_min` entries or more whose lookup touches memory that prefetching helps, and
-    /// at those where looking up the keys of all packets at once helps; if `everywhere`, also where blocks begin, and before and after every lookup. Keeps in registers what is live in nodes
-    /// as long as that is at most `live_limbs_max` limbs, summed over the nodes.
+    /// Cuts at every table of `entries_min` entries or more whose lookup touches memory that prefetching helps, and at
+    /// those where looking up the keys of all packets at once helps; if `everywhere`, also where blocks begin, and
+    /// before and after every lookup. Keeps in registers what is live in nodes as long as that is at most
+    /// `live_limbs_max` limbs, summed over the nodes.
     pub fn new(
         flow: &Flow,
         structures: &[Structure],
@@ -111,8 +112,7 @@ impl Layout {
         places.sort_by_key(|&place| flow.order[place]);
         let mut cuts = Vec::new();
         for place in places {
-            let position = flow.places[place];
-            if everywhere && position.node == NodeId(0) && position.step > 0 {
+            if everywhere && flow.begins_block(place) {
                 cuts.push(Cut { place, begins: Begins::Place });
             }
             if let Terminator::Apply { table, .. } = flow.node(place).terminator {
@@ -704,6 +704,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     fn emit_place(&mut self, place: Place) -> Result<(), Error> {
         let block = self.places[&place];
         self.b.switch_to_block(block);
+        self.facts = self.flow.facts_before(place);
         if let Some(cut) = self.layout.cut_at(place, Begins::Place)
             && self.resumed != Some(place)
         {
@@ -713,7 +714,6 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
         let node = self.flow.node(place);
         self.set_so_far = Some(self.flow.set_before[place].clone());
-        self.facts = self.flow.facts_before(place);
         self.emit_node(node, &Scope::Place(place))
     }
 

@@ -138,6 +138,8 @@ pub struct Flow<'a> {
     pub set_before: Vec<SlotSet>,
     /// What [`crate::facts`] found.
     pub knowledge: Knowledge,
+    /// Jumps go past no place where a block begins.
+    pub stops_at_blocks: bool,
     /// Slots that copies may bring along, by where they begin.
     brought: [SlotSet; 2],
     /// For each action: the fields it reads, its own data excepted.
@@ -172,8 +174,8 @@ pub enum Summand {
 pub const READABLE_BYTES: u32 = 1024;
 
 impl<'a> Flow<'a> {
-    /// Analyses a program.
-    pub fn new(program: &'a Program) -> Flow<'a> {
+    /// Analyses a program; `stops_at_blocks` if a stage is to begin with every block.
+    pub fn new(program: &'a Program, stops_at_blocks: bool) -> Flow<'a> {
         let sequence: Vec<usize> = program.ingress.iter().chain(&program.egress).map(|b| b.index()).collect();
         let mut places = Vec::new();
         let mut first = Vec::new();
@@ -201,6 +203,7 @@ impl<'a> Flow<'a> {
             in_cycle: vec![false; count],
             set_before: vec![SlotSet::new(slots); count],
             knowledge: Knowledge::default(),
+            stops_at_blocks,
             brought: [SlotSet::new(slots), SlotSet::new(slots)],
             action_uses: Vec::new(),
         };
@@ -216,6 +219,12 @@ impl<'a> Flow<'a> {
         flow.find_set_before();
         flow.find_live();
         flow
+    }
+
+    /// Whether a block after the first begins there.
+    pub fn begins_block(&self, place: Place) -> bool {
+        let position = self.places[place];
+        position.node == NodeId(0) && position.step > 0
     }
 
     /// The slot of a field.

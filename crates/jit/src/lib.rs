@@ -120,7 +120,7 @@ impl Compiled {
             });
         }
         let structures: Vec<Structure> = tables.iter().map(p4jet_tables::structure_of).collect();
-        let flow = Flow::new(program);
+        let flow = Flow::new(program, options.measured);
         let layout = Layout::new(
             &flow,
             &structures,
@@ -241,8 +241,8 @@ impl Compiled {
             batch_lookups: std::iter::once(None)
                 .chain(layout.cuts.iter().map(|cut| match flow.node(cut.place).terminator {
                     Terminator::Apply { table, .. } => {
-                        let at_once = cut.begins == Begins::Lookup
-                            && structures[table.index()] == Structure::Generic;
+                        let at_once =
+                            cut.begins == Begins::Lookup && structures[table.index()] == Structure::Generic;
                         at_once.then_some(table)
                     }
                     _ => None,
