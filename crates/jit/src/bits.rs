@@ -21,8 +21,11 @@ fn word(bytes: u32) -> Type {
 
 impl Codegen<'_, '_> {
     fn load_word(&mut self, base: Value, offset: i32, ty: Type) -> Value {
+        if ty == types::I8 {
+            return self.b.ins().uload8(types::I64, packet_flags(), base, offset);
+        }
         let v = self.b.ins().load(ty, packet_flags(), base, offset);
-        let v = if ty == types::I8 { v } else { self.b.ins().bswap(v) };
+        let v = self.b.ins().bswap(v);
         if ty == types::I64 { v } else { self.b.ins().uextend(types::I64, v) }
     }
 

@@ -326,6 +326,19 @@ const ONCE_MAX: usize = 32;
 
 const PACKET_BYTES: i64 = size_of::<Packet>() as i64;
 
+fn load_once<'f>(
+    ins: impl InstBuilder<'f>,
+    what: Once,
+    flags: MemFlagsData,
+    base: Value,
+    offset: i32,
+) -> Value {
+    match what {
+        Once::Default(_) => ins.uload32(flags, base, offset),
+        _ => ins.load(types::I64, flags, base, offset),
+    }
+}
+
 fn plain() -> MemFlagsData {
     MemFlagsData::new().with_notrap().with_aligned()
 }
@@ -412,8 +425,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             Some(queue) => {
                 let at = b.ins().ishl_imm_u(i, 2);
                 let at = b.ins().iadd(queue, at);
-                let n = b.ins().load(types::I32, plain(), at, 0);
-                b.ins().uextend(types::I64, n)
+                b.ins().uload32(plain(), at, 0)
             }
         };
         let at = b.ins().imul_imm_u(number, PACKET_BYTES);
@@ -421,8 +433,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         // What nothing changes need not be loaded if nobody uses it.
         let frame = if flow.frames_stay() { fixed() } else { plain() };
         let data_now = b.ins().load(types::I64, frame, packet, offset_of!(Packet, data) as i32);
-        let length_now = b.ins().load(types::I32, frame, packet, offset_of!(Packet, len) as i32);
-        let length_now = b.ins().uextend(types::I64, length_now);
+        let length_now = b.ins().uload32(frame, packet, offset_of!(Packet, len) as i32);
         b.def_var(data, data_now);
         b.def_var(length, length_now);
         let zero = b.ins().iconst(types::I64, 0);
@@ -544,8 +555,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let value = match intrinsic {
             Intrinsic::IngressPort => {
                 let offset = offset_of!(Packet, ingress_port) as i32;
-                let v = self.b.ins().load(types::I32, plain(), self.packet, offset);
-                self.b.ins().uextend(types::I64, v)
+                self.b.ins().uload32(plain(), self.packet, offset)
             }
             Intrinsic::PacketLength => self.b.use_var(self.length),
             Intrinsic::IngressTimestamp | Intrinsic::EgressTimestamp => {
@@ -1472,8 +1482,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let cursor = self.cursor();
         self.b.ins().call(self.helpers.replace, &[self.packet, scratch, out, cursor]);
         let data = self.b.ins().load(types::I64, plain(), self.packet, offset_of!(Packet, data) as i32);
-        let length = self.b.ins().load(types::I32, plain(), self.packet, offset_of!(Packet, len) as i32);
-        let length = self.b.ins().uextend(types::I64, length);
+        let length = self.b.ins().uload32(plain(), self.packet, offset_of!(Packet, len) as i32);
         self.b.def_var(self.data, data);
         self.b.def_var(self.length, length);
     }
@@ -1497,17 +1506,17 @@ impl<'a, 'f> Codegen<'a, 'f> {
         if let Some(&value) = self.once.get(&what) {
             return value;
         }
-        let (ty, base, offset) = match what {
-            Once::Ctx(offset) => (types::I64, self.ctx, offset as i32),
-            Once::Indirect(ctx, offset) => (types::I64, self.once(Once::Ctx(ctx)), offset),
-            Once::View(table, offset) => (types::I64, self.view(table), offset as i32),
-            Once::Default(table) => (types::I32, self.view(table), offset_of!(View, default_row) as i32),
+        let (base, offset) = match what {
+            Once::Ctx(offset) => (self.ctx, offset as i32),
+            Once::Indirect(ctx, offset) => (self.once(Once::Ctx(ctx)), offset),
+            Once::View(table, offset) => (self.view(table), offset as i32),
+            Once::Default(table) => (self.view(table), offset_of!(View, default_row) as i32),
         };
         if self.once.len() >= ONCE_MAX {
-            return self.b.ins().load(ty, fixed(), base, offset);
+            return load_once(self.b.ins(), what, fixed(), base, offset);
         }
-        let value =
-            FuncCursor::new(self.b.func).at_last_inst(self.entry).ins().load(ty, plain(), base, offset);
+        let mut at_entry = FuncCursor::new(self.b.func).at_last_inst(self.entry);
+        let value = load_once(at_entry.ins(), what, plain(), base, offset);
         self.once.insert(what, value);
         value
     }
@@ -1656,7 +1665,6 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let selector = selector.as_ref().map(|_| load(limbs));
         if begins == Begins::Action {
             let found = load(0);
-            let found = self.b.ins().ireduce(types::I32, found);
             let selector = selector.unwrap_or_else(|| self.iconst(0));
             return self.act(place, *table, found, selector);
         }
@@ -1665,7 +1673,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             let rows = self.once(Once::Ctx(offset_of!(Ctx, rows)));
             let at = self.b.ins().ishl_imm_u(self.position, 2);
             let at = self.b.ins().iadd(rows, at);
-            self.b.ins().load(types::I32, plain(), at, 0)
+            self.b.ins().uload32(plain(), at, 0)
         } else {
             let key: Limbs = (0..limbs).map(load).collect();
             self.lookup(*table, &key)
@@ -1674,35 +1682,36 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.apply(place, *table, found, selector)
     }
 
-    /// The row of the entry that matches, 0 if none: 32 bits.
+    /// The row of the entry that matches, 0 if none.
     fn lookup(&mut self, table: TableId, key: &[Value]) -> Value {
         match self.structures[table.index()] {
-            Structure::Keyless => self.b.ins().iconst(types::I32, 0),
+            Structure::Keyless => self.iconst(0),
             Structure::Direct => {
                 let base = self.view_word(table, offset_of!(View, base));
                 let at = self.b.ins().ishl_imm_u(key[0], 2);
                 let at = self.b.ins().iadd(base, at);
-                self.b.ins().atomic_load(types::I32, plain(), at)
+                self.load_row(at)
             }
             Structure::Lpm32 => {
                 let at = self.first_address(table, key);
                 let aux = self.view_word(table, offset_of!(View, aux));
                 let key = self.lpm_key(table, key[0]);
-                let row = self.b.ins().atomic_load(types::I32, plain(), at);
+                let row = self.load_row(at);
                 let long = self.b.create_block();
                 let done = self.b.create_block();
-                self.b.append_block_param(done, types::I32);
-                let extended = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, row, 0);
+                self.b.append_block_param(done, types::I64);
+                let bits = self.b.ins().ireduce(types::I32, row);
+                let extended = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, bits, 0);
                 self.b.ins().brif(extended, long, &[], done, &[BlockArg::Value(row)]);
                 self.b.switch_to_block(long);
                 let low = self.mask(key, 8);
-                let group = self.b.ins().band_imm_u(row, (1 << 31) - 1);
+                let group = self.b.ins().band_imm_u(bits, (1 << 31) - 1);
                 let group = self.b.ins().uextend(types::I64, group);
                 let index = self.b.ins().ishl_imm_u(group, 8);
                 let index = self.b.ins().bor(index, low);
                 let at = self.b.ins().ishl_imm_u(index, 2);
                 let at = self.b.ins().iadd(aux, at);
-                let row = self.b.ins().atomic_load(types::I32, plain(), at);
+                let row = self.load_row(at);
                 self.b.ins().jump(done, &[BlockArg::Value(row)]);
                 self.b.switch_to_block(done);
                 let row = self.b.block_params(done)[0];
@@ -1710,7 +1719,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let top = self.b.ins().ushr_imm_u(key, 24);
                 let at = self.b.ins().ishl_imm_u(top, 2);
                 let at = self.b.ins().iadd(aux, at);
-                let short = self.b.ins().atomic_load(types::I32, plain(), at);
+                let short = self.load_row(at);
                 self.b.ins().select(row, row, short)
             }
             Structure::Quotient => {
@@ -1723,7 +1732,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let done = self.b.create_block();
                 self.b.append_block_param(probe, types::I64);
                 self.b.append_block_param(probe, types::I64);
-                self.b.append_block_param(done, types::I32);
+                self.b.append_block_param(done, types::I64);
                 self.b.ins().jump(probe, &[BlockArg::Value(home), BlockArg::Value(tag)]);
 
                 // Two words at a time: whether the first is another key's is hard to predict.
@@ -1742,7 +1751,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.b.ins().brif(is_one, found, &[], other, &[]);
 
                 self.b.switch_to_block(other);
-                let none = self.b.ins().iconst(types::I32, 0);
+                let none = self.iconst(0);
                 let is_end = |codegen: &mut Self, word| codegen.b.ins().icmp_imm_u(IntCC::Equal, word, 0);
                 let (first_is_end, second_is_end) = (is_end(self, first), is_end(self, second));
                 let ends = self.b.ins().bor(first_is_end, second_is_end);
@@ -1757,7 +1766,6 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.b.switch_to_block(found);
                 let mask = self.view_word(table, offset_of!(View, mask));
                 let row = self.b.ins().band(word, mask);
-                let row = self.b.ins().ireduce(types::I32, row);
                 self.b.ins().jump(done, &[BlockArg::Value(row)]);
 
                 self.b.switch_to_block(done);
@@ -1772,7 +1780,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let step = self.b.create_block();
                 let done = self.b.create_block();
                 self.b.append_block_param(probe, types::I64);
-                self.b.append_block_param(done, types::I32);
+                self.b.append_block_param(done, types::I64);
                 self.b.ins().jump(probe, &[BlockArg::Value(start)]);
 
                 self.b.switch_to_block(probe);
@@ -1781,7 +1789,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let at = self.b.ins().iadd(base, at);
                 // The value word before the key: the writer stores them the other way round.
                 let word = self.b.ins().iadd_imm_u(at, 8 * key.len() as i64);
-                let row = self.b.ins().atomic_load(types::I32, plain(), word);
+                let row = self.load_row(word);
                 self.b.ins().brif(row, compare, &[], done, &[BlockArg::Value(row)]);
 
                 self.b.switch_to_block(compare);
@@ -1792,7 +1800,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.b.ins().brif(equal, live, &[], step, &[]);
 
                 self.b.switch_to_block(live);
-                let tombstone = self.b.ins().icmp_imm_s(IntCC::Equal, row, -1);
+                let bits = self.b.ins().ireduce(types::I32, row);
+                let tombstone = self.b.ins().icmp_imm_s(IntCC::Equal, bits, -1);
                 self.b.ins().brif(tombstone, step, &[], done, &[BlockArg::Value(row)]);
 
                 self.b.switch_to_block(step);
@@ -1810,16 +1819,26 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let view = self.view(table);
                 let lookup = self.view_word(table, offset_of!(View, lookup));
                 let call = self.b.ins().call_indirect(self.helpers.lookup, lookup, &[view, key]);
-                self.b.inst_results(call)[0]
+                let row = self.b.inst_results(call)[0];
+                self.b.ins().uextend(types::I64, row)
             }
         }
+    }
+
+    /// A row number that the writer may change at any time; what is loaded after it is as new as it.
+    fn load_row(&mut self, at: Value) -> Value {
+        // There every load is ordered, and this one extends as it loads.
+        if cfg!(target_arch = "x86_64") {
+            return self.b.ins().uload32(plain(), at, 0);
+        }
+        let row = self.b.ins().atomic_load(types::I32, plain(), at);
+        self.b.ins().uextend(types::I64, row)
     }
 
     /// Goes on with the row that was found; `selector` picks the member of a group.
     fn apply(&mut self, place: Place, table: TableId, found: Value, selector: Value) -> Result<(), Error> {
         match self.layout.cut_at(place, Begins::Action) {
             Some(cut) => {
-                let found = self.b.ins().uextend(types::I64, found);
                 self.cut(cut, &[found], selector);
                 Ok(())
             }
@@ -1847,16 +1866,14 @@ impl<'a, 'f> Codegen<'a, 'f> {
             let go_on = self.b.create_block();
             self.b.ins().brif(found, count, &[], go_on, &[]);
             self.b.switch_to_block(count);
-            let cell = self.b.ins().uextend(types::I64, found);
             for instance in &t.direct {
-                self.count(instance.index(), cell);
+                self.count(instance.index(), found);
             }
             self.b.ins().jump(go_on, &[]);
             self.b.switch_to_block(go_on);
         }
         let default = self.once(Once::Default(table));
         let row = self.b.ins().select(found, found, default);
-        let row = self.b.ins().uextend(types::I64, row);
         let words = t
             .actions
             .iter()
@@ -1882,8 +1899,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.set_field(*field, &[wide]);
         }
         if let Some(field) = entry {
-            let cell = self.b.ins().uextend(types::I64, found);
-            self.set_field(*field, &[cell]);
+            self.set_field(*field, &[found]);
         }
         let (next_node, exit_node) = (*next, *exit);
         let next = self.sibling_block(place, next_node, &self.facts.clone());
@@ -1979,8 +1995,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let packets = self.b.ins().iadd_imm_u(packets, 1);
         self.b.ins().store(plain(), packets, at, 0);
         let bytes = self.b.ins().load(types::I64, plain(), at, 8);
-        let length = self.b.ins().load(types::I32, plain(), self.packet, offset_of!(Packet, len) as i32);
-        let length = self.b.ins().uextend(types::I64, length);
+        let length = self.b.ins().uload32(plain(), self.packet, offset_of!(Packet, len) as i32);
         let bytes = self.b.ins().iadd(bytes, length);
         self.b.ins().store(plain(), bytes, at, 8);
     }
@@ -2163,11 +2178,13 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let mut sum = None;
         let mut at = start;
         while at < end {
-            let ty = if end - at >= 4 { types::I32 } else { types::I16 };
-            let word = self.b.ins().load(ty, MemFlagsData::new().with_notrap(), data, at as i32);
-            let word = self.b.ins().uextend(types::I64, word);
+            let flags = MemFlagsData::new().with_notrap();
+            let (word, bytes) = match end - at {
+                4.. => (self.b.ins().uload32(flags, data, at as i32), 4),
+                _ => (self.b.ins().uload16(types::I64, flags, data, at as i32), 2),
+            };
             self.add_to(&mut sum, word);
-            at += ty.bytes();
+            at += bytes;
         }
         let zero = self.iconst(0);
         if self.always_valid(header) {
