@@ -293,8 +293,8 @@ pub struct Codegen<'a, 'f> {
     live_at: [SlotSet; 2],
     /// What is live after the statement that is being emitted; `None` where that was not worth finding out.
     live_after: Option<SlotSet>,
-    /// What statements may have set before the one that is being emitted; `None` inside actions, where it is not known.
-    set_so_far: Option<SlotSet>,
+    /// The place of what is being emitted, and what statements may have set before it; `None` where packets leave.
+    so_far: Option<(Place, SlotSet)>,
     /// The place that the stage begins with, if it begins with a place.
     resumed: Option<Place>,
     ctx: Value,
@@ -467,7 +467,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             entry,
             live_at: Begin::ALL.map(|begin| flow.live_at(begin)),
             live_after: None,
-            set_so_far: None,
+            so_far: None,
             resumed: None,
             ctx,
             packet,
@@ -651,6 +651,12 @@ impl<'a, 'f> Codegen<'a, 'f> {
         if let Some(value) = self.flow.known(&self.facts, slot) {
             return vec![self.iconst(value)];
         }
+        if let Some((place, set)) = &self.so_far
+            && let Some(bit) = self.flow.framed(*place, slot, set, &self.facts)
+        {
+            let data = self.b.use_var(self.data);
+            return self.load_bits(data, bit, self.program().width(FieldId(slot as u32)));
+        }
         match self.homes[slot].clone() {
             Home::Nowhere => unreachable!("whoever reads a field makes it needed"),
             Home::Registers(vars) => vars.into_iter().map(|v| self.b.use_var(v)).collect(),
@@ -715,6 +721,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let block = self.places[&place];
         self.b.switch_to_block(block);
         self.facts = self.flow.facts_before(place);
+        self.so_far = Some((place, self.flow.set_before[place].clone()));
         if let Some(cut) = self.layout.cut_at(place, Begins::Place)
             && self.resumed != Some(place)
         {
@@ -723,7 +730,6 @@ impl<'a, 'f> Codegen<'a, 'f> {
             return Ok(());
         }
         let node = self.flow.node(place);
-        self.set_so_far = Some(self.flow.set_before[place].clone());
         self.emit_node(node, &Scope::Place(place))
     }
 
@@ -738,7 +744,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.live_after = live.next();
             self.op(&stmt.op, stmt.loc, scope)?;
             self.flow.learn(&mut self.facts, &stmt.op);
-            if let Some(set) = &mut self.set_so_far {
+            if let Some((_, set)) = &mut self.so_far {
                 op_sets(&stmt.op, &mut |f| set.insert(f.index()));
             }
         }
@@ -778,6 +784,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     fn emit_finish(&mut self) {
         self.b.switch_to_block(self.finish);
         self.facts = self.flow.no_facts();
+        self.so_far = None;
         let port = match self.program().egress_port {
             Some(field) => self.get(self.flow.field_slot(field))[0],
             None => self.iconst(0),
@@ -1621,6 +1628,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             Begins::Place => self.flow.facts_before(place),
             _ => self.flow.facts_at_end(place),
         };
+        self.so_far = None;
         let carried = &self.layout.carried[cut];
         let in_memory = &self.layout.in_memory;
         self.zero_slots(|slot| {
@@ -1931,21 +1939,20 @@ impl<'a, 'f> Codegen<'a, 'f> {
         } else {
             self.b.ins().jump(next, &[]);
         }
-        self.set_so_far = None;
         let before = self.facts.clone();
+        let set = self.flow.set_before_actions(place);
         for (a, block) in t.actions.iter().zip(entries) {
             if let Some(block) = block {
                 self.b.switch_to_block(block);
                 self.facts = self.flow.facts_after_action(&before, a.action);
                 let facts = self.facts.clone();
                 let next = self.sibling_block(place, next_node, &facts);
-                let exit = self.sibling_block(place, exit_node, &facts);
-                if program.actions[a.action.index()].body.nodes.len() == 1 {
-                    self.facts = before.clone();
-                    program.actions[a.action.index()].params.iter().for_each(|&param| {
-                        self.flow.forget(&mut self.facts, param);
-                    });
-                }
+                let exit = match self.flow.may_exit(a.action) {
+                    true => self.sibling_block(place, exit_node, &facts),
+                    false => next,
+                };
+                self.facts = self.flow.facts_in_action(&before, a.action);
+                self.so_far = Some((place, self.flow.set_in_action(&set, a.action)));
                 self.emit_action(place, a.action, row, next, exit)?;
             }
         }
@@ -2095,7 +2102,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     /// all is added as a frame has it, and only the result is swapped.
     fn csum16(&mut self, args: &'a [Expr], place: Place) -> Result<Value, Error> {
         let mut sum = None;
-        for summand in self.flow.summands(place, self.set_so_far.as_ref(), args) {
+        for summand in self.flow.summands(place, self.so_far.as_ref().map(|(_, set)| set), args) {
             match summand {
                 Summand::Frame(header, start, end) => {
                     let value = self.frame_sum(header, start, end);

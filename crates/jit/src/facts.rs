@@ -114,6 +114,17 @@ impl<'a> Flow<'a> {
         }
     }
 
+    /// What is known inside an action: of one node, before its statements.
+    pub fn facts_in_action(&self, facts: &Facts, action: ActionId) -> Facts {
+        let of_action = &self.program.actions[action.index()];
+        if of_action.body.nodes.len() > 1 {
+            return self.facts_after_action(facts, action);
+        }
+        let mut facts = facts.clone();
+        of_action.params.iter().for_each(|&param| self.forget(&mut facts, param));
+        facts
+    }
+
     /// What is known after an action, whatever way it took.
     pub fn facts_after_action(&self, facts: &Facts, action: ActionId) -> Facts {
         let action = &self.program.actions[action.index()];
@@ -288,12 +299,18 @@ impl<'a> Flow<'a> {
             Terminator::Apply { table, next, exit, .. } => {
                 node.terminator.for_each_result(&mut |f| self.forget(&mut facts, f));
                 let (next, exit) = (Some(self.sibling(place, *next)), Some(self.sibling(place, *exit)));
-                for action in &self.program.tables[table.index()].actions {
+                let table = &self.program.tables[table.index()];
+                for action in &table.actions {
                     let facts = self.facts_after_action(&facts, action.action);
-                    edge(exit, facts.clone());
+                    if self.may_exit(action.action) {
+                        edge(exit, facts.clone());
+                    }
                     edge(next, facts);
                 }
-                edge(next, facts);
+                // A group without members runs none.
+                if table.profile.is_some() {
+                    edge(next, facts);
+                }
             }
             Terminator::Return | Terminator::Exit => edge(self.next_step(place), facts),
             Terminator::Reject(_) => edge(self.next_step(place), rejected(&facts)),

@@ -2,10 +2,10 @@
 
 use crate::facts::{Facts, Knowledge};
 use p4jet_ir::{
-    Begin, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId, Intrinsic, Keep, NodeId, Op,
-    PacketCopy, Program, ReplicaList, Terminator,
+    ActionId, Begin, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId, Intrinsic, Keep, Node,
+    NodeId, Op, PacketCopy, Program, ReplicaList, Terminator,
 };
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// A node of one of the blocks that run, in running order: an index into [`Flow::places`].
 pub type Place = usize;
@@ -142,8 +142,23 @@ pub struct Flow<'a> {
     pub stops_at_blocks: bool,
     /// Slots that copies may bring along, by where they begin.
     brought: [SlotSet; 2],
-    /// For each action: the fields it reads, its own data excepted.
-    action_uses: Vec<SlotSet>,
+    /// What each place reads.
+    reads: Vec<Reads>,
+    /// For each place that applies a table: what its actions read, and where they lead.
+    applied: HashMap<Place, Vec<Applied>>,
+}
+
+/// The slots that a node reads. What is known, or is still as the frame has it, is not read.
+#[derive(Clone, Default)]
+struct Reads {
+    stmts: Vec<Vec<Slot>>,
+    terminator: Vec<Slot>,
+}
+
+/// An action, run by the table of a place.
+struct Applied {
+    nodes: Vec<Reads>,
+    ways: Vec<Place>,
 }
 
 /// How a slot gets its value back when a stage begins.
@@ -205,7 +220,8 @@ impl<'a> Flow<'a> {
             knowledge: Knowledge::default(),
             stops_at_blocks,
             brought: [SlotSet::new(slots), SlotSet::new(slots)],
-            action_uses: Vec::new(),
+            reads: Vec::new(),
+            applied: HashMap::new(),
         };
         flow.find_order();
         flow.find_brought();
@@ -217,6 +233,7 @@ impl<'a> Flow<'a> {
         flow.find_needed();
         // Sums of what the frame still has need no fields.
         flow.find_set_before();
+        flow.find_reads();
         flow.find_live();
         flow
     }
@@ -838,32 +855,115 @@ impl<'a> Flow<'a> {
         self.needed = needed;
     }
 
-    fn find_live(&mut self) {
-        let slots = self.slots();
-        for action in &self.program.actions {
-            let mut set = SlotSet::new(slots);
-            for node in &action.body.nodes {
-                for stmt in &node.stmts {
-                    op_uses(&stmt.op, &mut |f| set.insert(f.index()));
-                }
-                terminator_uses(&node.terminator, &mut |f| set.insert(f.index()));
+    fn find_reads(&mut self) {
+        let mut reads = vec![Reads::default(); self.places.len()];
+        let mut applied = HashMap::new();
+        for place in self.in_reverse_postorder() {
+            let node = self.node(place);
+            let (mut set, mut facts) = (self.set_before[place].clone(), self.facts_before(place));
+            reads[place] = self.reads(place, node, &mut set, &mut facts);
+            if let Terminator::Apply { table, next, exit, .. } = &node.terminator {
+                let set = self.set_before_actions(place);
+                node.terminator.for_each_result(&mut |f| self.forget(&mut facts, f));
+                let actions = self.program.tables[table.index()].actions.iter().map(|a| a.action);
+                let of_action = |id: ActionId| {
+                    let action = &self.program.actions[id.index()];
+                    let set = self.set_in_action(&set, id);
+                    let inside = self.facts_in_action(&facts, id);
+                    let nodes = action.body.nodes.iter();
+                    let nodes = nodes.map(|n| self.reads(place, n, &mut set.clone(), &mut inside.clone()));
+                    let after = self.facts_after_action(&facts, id);
+                    let exits = self.may_exit(id).then_some(*exit);
+                    let ways = std::iter::once(*next).chain(exits);
+                    let ways = ways.filter_map(|n| self.resolve(Some(self.sibling(place, n)), &after));
+                    Applied { nodes: nodes.collect(), ways: ways.collect() }
+                };
+                applied.insert(place, actions.map(of_action).collect());
             }
-            for param in &action.params {
-                set.remove(param.index());
-            }
-            self.action_uses.push(set);
         }
+        (self.reads, self.applied) = (reads, applied);
+    }
+
+    /// What a node reads when `set` are the slots that statements may have set before it. Goes on to after its statements.
+    fn reads(&self, place: Place, node: &Node, set: &mut SlotSet, facts: &mut Facts) -> Reads {
+        let mut reads = Reads::default();
+        for stmt in &node.stmts {
+            let mut slots = Vec::new();
+            match &stmt.op {
+                Op::Extern { function, args, .. } if function == "csum16" => {
+                    for summand in self.summands(place, Some(set), args) {
+                        match summand {
+                            Summand::Argument(i, _) => args[i]
+                                .for_each_field(&mut |f| slots.extend(self.slot_read(place, f, set, facts))),
+                            Summand::Frame(header, ..) => {
+                                let valid = self.program.headers[header.index()].valid;
+                                slots.extend(self.slot_read(place, valid, set, facts));
+                            }
+                        }
+                    }
+                }
+                op => op_uses(op, &mut |f| slots.extend(self.slot_read(place, f, set, facts))),
+            }
+            reads.stmts.push(slots);
+            self.learn(facts, &stmt.op);
+            op_sets(&stmt.op, &mut |f| set.insert(f.index()));
+        }
+        let slots = &mut reads.terminator;
+        terminator_uses(&node.terminator, &mut |f| slots.extend(self.slot_read(place, f, set, facts)));
+        reads
+    }
+
+    fn slot_read(&self, place: Place, field: FieldId, set: &SlotSet, facts: &Facts) -> Option<Slot> {
+        let slot = field.index();
+        let is_read = self.known(facts, slot).is_none() && self.framed(place, slot, set, facts).is_none();
+        is_read.then_some(slot)
+    }
+
+    /// The bit of the frame where a field begins that is still as the frame has it, its header being valid, when `set` are
+    /// the slots that statements may have set.
+    pub fn framed(&self, place: Place, slot: Slot, set: &SlotSet, facts: &Facts) -> Option<u32> {
+        let FieldKind::Header(header) = self.program.fields.get(slot)?.kind else { return None };
+        let valid = self.program.headers[header.index()].valid.index();
+        if set.contains(slot) || set.contains(valid) || self.known(facts, valid) != Some(1) {
+            return None;
+        }
+        self.frame_bit(place, header, FieldId(slot as u32))
+    }
+
+    /// What statements, and the lookup, may have set before the actions of a place's table run.
+    pub fn set_before_actions(&self, place: Place) -> SlotSet {
+        let node = self.node(place);
+        let mut set = self.set_before[place].clone();
+        node.stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| set.insert(f.index())));
+        apply_sets(&node.terminator, &mut |f| set.insert(f.index()));
+        set
+    }
+
+    /// What may have been set where the statements of an action run, if `set` may have been before.
+    pub fn set_in_action(&self, set: &SlotSet, action: ActionId) -> SlotSet {
+        let action = &self.program.actions[action.index()];
+        let mut set = set.clone();
+        action.params.iter().for_each(|p| set.insert(p.index()));
+        if action.body.nodes.len() > 1 {
+            let stmts = action.body.nodes.iter().flat_map(|node| &node.stmts);
+            stmts.for_each(|stmt| op_sets(&stmt.op, &mut |f| set.insert(f.index())));
+        }
+        set
+    }
+
+    /// Whether an action may end what runs it.
+    pub fn may_exit(&self, action: ActionId) -> bool {
+        let nodes = &self.program.actions[action.index()].body.nodes;
+        nodes.iter().any(|node| matches!(node.terminator, Terminator::Exit))
+    }
+
+    fn find_live(&mut self) {
         let mut places = self.in_reverse_postorder();
         places.reverse();
         loop {
             let mut changed = false;
             for &place in &places {
-                let mut live = self.live_after(place);
-                let node = self.node(place);
-                terminator_uses(&node.terminator, &mut |f| live.insert(f.index()));
-                for stmt in node.stmts.iter().rev() {
-                    self.live_through(place, &stmt.op, &mut live);
-                }
+                let live = self.live_before_statements(place, &mut |_, _| ());
                 changed |= self.live[place].union(&live);
             }
             if !changed {
@@ -872,31 +972,81 @@ impl<'a> Flow<'a> {
         }
     }
 
+    /// Goes back from the end of a place, and tells what is live after each statement.
+    fn live_before_statements(&self, place: Place, after: &mut impl FnMut(usize, &SlotSet)) -> SlotSet {
+        let mut live = self.live_after(place);
+        let reads = &self.reads[place];
+        reads.terminator.iter().for_each(|&slot| live.insert(slot));
+        for (i, stmt) in self.node(place).stmts.iter().enumerate().rev() {
+            after(i, &live);
+            self.live_through(place, &stmt.op, &reads.stmts[i], &mut live);
+        }
+        live
+    }
+
     /// Slots live after the terminator of a place has read its operands; for a table, before its action runs.
     pub fn live_after(&self, place: Place) -> SlotSet {
         let mut live = self.no_slots();
         let node = self.node(place);
-        for next in self.ways(place) {
-            live.union(&self.live[next]);
-        }
         match &node.terminator {
             Terminator::Apply { table, .. } => {
+                let table = &self.program.tables[table.index()];
+                let applied = self.applied.get(&place).into_iter().flatten();
+                for (action, applied) in table.actions.iter().zip(applied) {
+                    live.union(&self.live_before_action(place, action.action, applied));
+                }
+                // A group without members runs none.
+                if table.profile.is_some() {
+                    self.union_live(&self.ways(place), &mut live);
+                }
                 apply_sets(&node.terminator, &mut |f| live.remove(f.index()));
-                for action in &self.program.tables[table.index()].actions {
-                    live.union(&self.action_uses[action.action.index()]);
+            }
+            terminator => {
+                self.union_live(&self.ways(place), &mut live);
+                if matches!(
+                    terminator,
+                    Terminator::Return | Terminator::Reject(_) | Terminator::Exit | Terminator::Egress
+                ) {
+                    let deparse = self.deparse[self.places[place].step];
+                    if matches!(deparse, Some(Deparse::Checked | Deparse::Scratch)) {
+                        live.insert(self.cursor_slot());
+                    }
+                    if self.after(place).is_none() {
+                        self.program.egress_port.iter().for_each(|f| live.insert(f.index()));
+                    }
                 }
             }
-            Terminator::Return | Terminator::Reject(_) | Terminator::Exit | Terminator::Egress => {
-                if matches!(self.deparse[self.places[place].step], Some(Deparse::Checked | Deparse::Scratch))
-                {
-                    live.insert(self.cursor_slot());
-                }
-                if self.after(place).is_none() {
-                    self.program.egress_port.iter().for_each(|f| live.insert(f.index()));
-                }
-            }
-            _ => {}
         }
+        live
+    }
+
+    fn union_live(&self, places: &[Place], live: &mut SlotSet) {
+        for &place in places {
+            live.union(&self.live[place]);
+        }
+    }
+
+    fn live_before_action(&self, place: Place, action: ActionId, applied: &Applied) -> SlotSet {
+        let action = &self.program.actions[action.index()];
+        let mut live = self.no_slots();
+        self.union_live(&applied.ways, &mut live);
+        let (nodes, reads) = (&action.body.nodes, &applied.nodes);
+        if let ([node], [reads]) = (&nodes[..], &reads[..]) {
+            for (stmt, reads) in node.stmts.iter().zip(&reads.stmts).rev() {
+                self.live_through(place, &stmt.op, reads, &mut live);
+            }
+        } else {
+            for (node, reads) in nodes.iter().zip(reads) {
+                reads.terminator.iter().for_each(|&slot| live.insert(slot));
+                for (stmt, reads) in node.stmts.iter().zip(&reads.stmts) {
+                    // What an action sets on one of its ways stays live before it.
+                    let mut before = live.clone();
+                    self.live_through(place, &stmt.op, reads, &mut before);
+                    live.union(&before);
+                }
+            }
+        }
+        action.params.iter().for_each(|p| live.remove(p.index()));
         live
     }
 
@@ -1090,37 +1240,10 @@ impl<'a> Flow<'a> {
         best
     }
 
-    /// Adds what a statement reads. Bits that `csum16` takes from the frame are no fields.
-    fn live_operands(&self, place: Place, op: &Op, live: &mut SlotSet) {
-        let Op::Extern { function, args, .. } = op else {
-            return op_uses(op, &mut |f| live.insert(f.index()));
-        };
-        if function != "csum16" {
-            return op_uses(op, &mut |f| live.insert(f.index()));
-        }
-        let mut set = self.set_before[place].clone();
-        let before = self.node(place).stmts.iter().take_while(|stmt| !std::ptr::eq(&stmt.op, op));
-        before.for_each(|stmt| op_sets(&stmt.op, &mut |f| set.insert(f.index())));
-        for summand in self.summands(place, Some(&set), args) {
-            match summand {
-                Summand::Argument(i, _) => args[i].for_each_field(&mut |f| live.insert(f.index())),
-                Summand::Frame(header, ..) => {
-                    live.insert(self.program.headers[header.index()].valid.index());
-                }
-            }
-        }
-    }
-
     /// Slots live after each statement of a place.
     pub fn live_after_statements(&self, place: Place) -> Vec<SlotSet> {
-        let node = self.node(place);
-        let mut live = self.live_after(place);
-        terminator_uses(&node.terminator, &mut |f| live.insert(f.index()));
-        let mut all = vec![self.no_slots(); node.stmts.len()];
-        for (stmt, after) in node.stmts.iter().zip(&mut all).rev() {
-            *after = live.clone();
-            self.live_through(place, &stmt.op, &mut live);
-        }
+        let mut all = vec![self.no_slots(); self.node(place).stmts.len()];
+        self.live_before_statements(place, &mut |i, live| all[i] = live.clone());
         all
     }
 
@@ -1159,7 +1282,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    fn live_through(&self, place: Place, op: &Op, live: &mut SlotSet) {
+    fn live_through(&self, place: Place, op: &Op, reads: &[Slot], live: &mut SlotSet) {
         match op {
             Op::Set { dest, .. } => live.remove(dest.index()),
             Op::Extern { function, outs, .. } => {
@@ -1200,11 +1323,9 @@ impl<'a> Flow<'a> {
             live.insert(self.cursor_slot());
             // Where it leads when it fails, what was there before is seen. That is not told apart from where the place leads
             // else.
-            for next in self.ways(place) {
-                live.union(&self.live[next]);
-            }
+            self.union_live(&self.ways(place), live);
         }
-        self.live_operands(place, op, live);
+        reads.iter().for_each(|&slot| live.insert(slot));
     }
 }
 
