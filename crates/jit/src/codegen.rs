@@ -8,6 +8,7 @@
 use crate::copies::{Cell, CopySite, ReplicaSite, intrinsic_bit};
 use crate::facts::Facts;
 use crate::flow::{Deparse, Flow, Origin, Place, Slot, SlotSet, Summand, copy_sets, op_sets};
+use crate::memos;
 use crate::runtime::Ctx;
 use crate::values::{Limbs, limb_count};
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
@@ -116,7 +117,7 @@ impl Layout {
                 cuts.push(Cut { place, begins: Begins::Place });
             }
             if let Terminator::Apply { table, .. } = flow.node(place).terminator {
-                if everywhere || is_large(flow, structures, entries_min, table) {
+                if everywhere || is_large(flow.program, structures, entries_min, table) {
                     cuts.push(Cut { place, begins: Begins::Lookup });
                 }
                 if everywhere {
@@ -142,7 +143,8 @@ impl Layout {
             .iter()
             .map(|cut| match cut.begins {
                 Begins::Place => flow.carried_to(cut.place),
-                Begins::Lookup | Begins::Action => flow.carried(cut.place),
+                Begins::Lookup => flow.carried_to_lookup(cut.place),
+                Begins::Action => flow.carried_to_action(cut.place),
             })
             .collect();
         for (&cut, carried) in cuts.iter().zip(&carried) {
@@ -186,13 +188,19 @@ impl Layout {
 }
 
 /// Whether a table is worth a cut: its lookup touches memory that prefetching helps, or is long.
-fn is_large(flow: &Flow, structures: &[Structure], entries_min: u32, table: TableId) -> bool {
-    let size = flow.program.tables[table.index()].size;
+fn is_large(program: &Program, structures: &[Structure], entries_min: u32, table: TableId) -> bool {
+    let size = program.tables[table.index()].size;
     match structures[table.index()] {
         Structure::Quotient | Structure::Hash | Structure::Lpm32 => size >= entries_min,
         Structure::Generic => size >= entries_min.min(GENERIC_ENTRIES_MIN),
         Structure::Keyless | Structure::Direct => false,
     }
+}
+
+/// Whether it pays to remember what lookups in a table found, by the row that led there: those are cheaper than a search.
+pub fn is_memoized(program: &Program, structures: &[Structure], entries_min: u32, table: TableId) -> bool {
+    !is_large(program, structures, entries_min, table)
+        && matches!(structures[table.index()], Structure::Quotient | Structure::Hash | Structure::Generic)
 }
 
 /// Tables of [`Structure::Generic`] with so many entries are worth a cut: their lookups are long.
@@ -433,7 +441,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
         // What nothing changes need not be loaded if nobody uses it.
         let frame = if flow.frames_stay() { fixed() } else { plain() };
         let data_now = b.ins().load(types::I64, frame, packet, offset_of!(Packet, data) as i32);
-        let length_now = b.ins().uload32(frame, packet, offset_of!(Packet, len) as i32);
+        // Not in one: loads that extend are never left out.
+        let length_now = b.ins().load(types::I32, frame, packet, offset_of!(Packet, len) as i32);
+        let length_now = b.ins().uextend(types::I64, length_now);
         b.def_var(data, data_now);
         b.def_var(length, length_now);
         let zero = b.ins().iconst(types::I64, 0);
@@ -513,11 +523,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     /// A field that nobody reads needs no variable.
     fn declare_slots(&mut self) {
         for slot in 0..self.homes.len() {
-            let used = match self.flow.program.fields.get(slot) {
-                Some(_) => self.flow.needed.contains(&FieldId(slot as u32)),
-                None => true,
-            };
-            if !used {
+            if !self.flow.is_used(slot) {
                 continue;
             }
             self.homes[slot] = match self.layout.in_memory.get(&slot) {
@@ -873,7 +879,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 match self.layout.cut_at(place, Begins::Lookup) {
                     Some(cut) => self.cut(cut, &key, selector),
                     None => {
-                        let found = self.lookup(*table, &key);
+                        let found = self.lookup_at(place, *table, &key);
                         self.apply(place, *table, found, selector)?;
                     }
                 }
@@ -1605,7 +1611,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         if let (Begins::Lookup, Terminator::Apply { table, .. }, Some(prefetch)) =
             (begins, &self.flow.node(place).terminator, self.helpers.prefetch)
             && self.structures[table.index()] != Structure::Generic
-            && is_large(self.flow, self.structures, self.layout.entries_min, *table)
+            && is_large(self.flow.program, self.structures, self.layout.entries_min, *table)
         {
             let address = self.first_address(*table, words);
             self.b.ins().call(prefetch, &[address]);
@@ -1684,10 +1690,44 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.b.ins().uload32(plain(), at, 0)
         } else {
             let key: Limbs = (0..limbs).map(load).collect();
-            self.lookup(*table, &key)
+            self.lookup_at(place, *table, &key)
         };
         let selector = selector.unwrap_or_else(|| self.iconst(0));
         self.apply(place, *table, found, selector)
+    }
+
+    /// The row that a lookup finds, or found the last time that the same row led there.
+    fn lookup_at(&mut self, place: Place, table: TableId, key: &[Value]) -> Value {
+        let Some((number, memo)) = self.flow.memo(place) else { return self.lookup(table, key) };
+        let slot = self.flow.row_slot(memo.row_place).expect("the place of a memo's row has a slot");
+        let row = self.get(slot)[0];
+        let cells = self.once(Once::Indirect(offset_of!(Ctx, memos), 8 * number as i32));
+        let age = self.once(Once::Indirect(offset_of!(Ctx, ages), 8 * number as i32));
+        let wanted = self.b.ins().bor(row, age);
+        let index = self.b.ins().band_imm_u(row, memos::CELLS as i64 - 1);
+        let at = self.b.ins().ishl_imm_u(index, 4);
+        let at = self.b.ins().iadd(cells, at);
+        let known = self.b.create_block();
+        let search = self.b.create_block();
+        let done = self.b.create_block();
+        self.b.set_cold_block(search);
+        self.b.append_block_param(done, types::I64);
+        let word = self.b.ins().load(types::I64, plain(), at, 0);
+        let is_known = self.b.ins().icmp(IntCC::Equal, word, wanted);
+        self.b.ins().brif(is_known, known, &[], search, &[]);
+
+        self.b.switch_to_block(known);
+        let found = self.b.ins().load(types::I64, plain(), at, 8);
+        self.b.ins().jump(done, &[BlockArg::Value(found)]);
+
+        self.b.switch_to_block(search);
+        let found = self.lookup(table, key);
+        self.b.ins().store(plain(), wanted, at, 0);
+        self.b.ins().store(plain(), found, at, 8);
+        self.b.ins().jump(done, &[BlockArg::Value(found)]);
+
+        self.b.switch_to_block(done);
+        self.b.block_params(done)[0]
     }
 
     /// The row of the entry that matches, 0 if none.
@@ -1882,6 +1922,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
         let default = self.once(Once::Default(table));
         let row = self.b.ins().select(found, found, default);
+        if let Some(slot) = self.flow.row_slot(place) {
+            self.set(slot, &[row]);
+        }
         let words = t
             .actions
             .iter()

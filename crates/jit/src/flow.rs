@@ -1,6 +1,7 @@
 //! The whole pipeline as one control-flow graph, and what is known about it before code is emitted.
 
 use crate::facts::{Facts, Knowledge};
+use crate::memos::{self, Memo};
 use p4jet_ir::{
     ActionId, Begin, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId, Intrinsic, Keep, Node,
     NodeId, Op, PacketCopy, Program, ReplicaList, Terminator,
@@ -21,7 +22,7 @@ pub struct Position {
 
 /// Something that lives as long as a packet: a field, or one of the machine's own variables.
 ///
-/// Indices: the fields, then the cursor, then one offset per header.
+/// Indices: the fields, then the cursor, then one offset per header, then for each table the row that was found in it.
 pub type Slot = usize;
 
 /// A set of slots.
@@ -93,6 +94,10 @@ impl Cursor {
     }
 }
 
+fn slot_count(program: &Program) -> usize {
+    program.fields.len() + 1 + program.headers.len() + program.tables.len()
+}
+
 /// How the frame that leaves is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deparse {
@@ -138,6 +143,8 @@ pub struct Flow<'a> {
     pub set_before: Vec<SlotSet>,
     /// What [`crate::facts`] found.
     pub knowledge: Knowledge,
+    /// Lookups that are remembered by row.
+    pub memos: Vec<Memo>,
     /// Jumps go past no place where a block begins.
     pub stops_at_blocks: bool,
     /// Slots that copies may bring along, by where they begin.
@@ -189,8 +196,9 @@ pub enum Summand {
 pub const READABLE_BYTES: u32 = 1024;
 
 impl<'a> Flow<'a> {
-    /// Analyses a program; `stops_at_blocks` if a stage is to begin with every block.
-    pub fn new(program: &'a Program, stops_at_blocks: bool) -> Flow<'a> {
+    /// Analyses a program; `stops_at_blocks` if a stage is to begin with every block, `memoized` are the tables whose lookups
+    /// are remembered by row where that is possible.
+    pub fn new(program: &'a Program, stops_at_blocks: bool, memoized: &[bool]) -> Flow<'a> {
         let sequence: Vec<usize> = program.ingress.iter().chain(&program.egress).map(|b| b.index()).collect();
         let mut places = Vec::new();
         let mut first = Vec::new();
@@ -199,7 +207,7 @@ impl<'a> Flow<'a> {
             let nodes = program.blocks[block].body.nodes.len() as u32;
             places.extend((0..nodes).map(|n| Position { step, node: NodeId(n) }));
         }
-        let slots = program.fields.len() + 1 + program.headers.len();
+        let slots = slot_count(program);
         let count = places.len();
         let mut flow = Flow {
             program,
@@ -218,6 +226,7 @@ impl<'a> Flow<'a> {
             in_cycle: vec![false; count],
             set_before: vec![SlotSet::new(slots); count],
             knowledge: Knowledge::default(),
+            memos: Vec::new(),
             stops_at_blocks,
             brought: [SlotSet::new(slots), SlotSet::new(slots)],
             reads: Vec::new(),
@@ -226,6 +235,7 @@ impl<'a> Flow<'a> {
         flow.find_order();
         flow.find_brought();
         flow.find_cycles();
+        flow.memos = memos::find(&flow, memoized);
         flow.find_cursor();
         flow.find_writes();
         flow.find_deparse();
@@ -255,6 +265,33 @@ impl<'a> Flow<'a> {
     /// The slot of a header's offset in the frame in bytes, plus one; 0 when it did not come from the frame.
     pub fn offset_slot(&self, header: HeaderId) -> Slot {
         self.program.fields.len() + 1 + header.index()
+    }
+
+    /// Whether copies may bring a field along.
+    pub fn brings(&self, field: FieldId) -> bool {
+        Begin::ALL.iter().any(|&b| self.has_copies(b) && self.brought[b as usize].contains(field.index()))
+    }
+
+    /// The lookup of a place, if it is remembered by row, and its number.
+    pub fn memo(&self, place: Place) -> Option<(usize, Memo)> {
+        self.memos.iter().copied().enumerate().find(|(_, memo)| memo.place == place)
+    }
+
+    /// The slot of the row that the lookup of a place gives, if anything asks for it later.
+    pub fn row_slot(&self, place: Place) -> Option<Slot> {
+        let memo = self.memos.iter().find(|memo| memo.row_place == place)?;
+        Some(self.program.fields.len() + 1 + self.program.headers.len() + memo.row_table.index())
+    }
+
+    /// Whether anything uses a slot.
+    pub fn is_used(&self, slot: Slot) -> bool {
+        match self.program.fields.get(slot) {
+            Some(_) => self.needed.contains(&FieldId(slot as u32)),
+            None => match slot.checked_sub(self.program.fields.len() + 1 + self.program.headers.len()) {
+                Some(table) => self.memos.iter().any(|memo| memo.row_table.index() == table),
+                None => true,
+            },
+        }
     }
 
     /// The first place, if anything runs at all.
@@ -348,7 +385,7 @@ impl<'a> Flow<'a> {
     }
     /// How many slots there are.
     pub fn slots(&self) -> usize {
-        self.program.fields.len() + 1 + self.program.headers.len()
+        slot_count(self.program)
     }
     /// The node at a place.
     pub fn node(&self, place: Place) -> &'a p4jet_ir::Node {
@@ -862,6 +899,9 @@ impl<'a> Flow<'a> {
             let node = self.node(place);
             let (mut set, mut facts) = (self.set_before[place].clone(), self.facts_before(place));
             reads[place] = self.reads(place, node, &mut set, &mut facts);
+            if let Some((_, memo)) = self.memo(place) {
+                reads[place].terminator.extend(self.row_slot(memo.row_place));
+            }
             if let Terminator::Apply { table, next, exit, .. } = &node.terminator {
                 let set = self.set_before_actions(place);
                 node.terminator.for_each_result(&mut |f| self.forget(&mut facts, f));
@@ -1000,6 +1040,7 @@ impl<'a> Flow<'a> {
                     self.union_live(&self.ways(place), &mut live);
                 }
                 apply_sets(&node.terminator, &mut |f| live.remove(f.index()));
+                self.row_slot(place).into_iter().for_each(|slot| live.remove(slot));
             }
             terminator => {
                 self.union_live(&self.ways(place), &mut live);
@@ -1099,14 +1140,26 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The slots that live across a cut at the lookup of `place`, and how each gets its value back.
-    pub fn carried(&self, place: Place) -> Vec<(Slot, Origin)> {
+    /// The slots that live across a cut before the lookup of `place`, and how each gets its value back.
+    pub fn carried_to_lookup(&self, place: Place) -> Vec<(Slot, Origin)> {
+        let row = self.memo(place).and_then(|(_, memo)| self.row_slot(memo.row_place));
+        let mut carried = self.carried_to_action(place);
+        if let Some(row) = row
+            && let Err(at) = carried.binary_search_by_key(&row, |c| c.0)
+        {
+            carried.insert(at, (row, Origin::Phv));
+        }
+        carried
+    }
+
+    /// The same where the cut comes after the lookup.
+    pub fn carried_to_action(&self, place: Place) -> Vec<(Slot, Origin)> {
         let mut set = self.set_before[place].clone();
         self.node(place).stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| set.insert(f.index())));
         self.with_origins(place, self.live_after(place), &set, &self.facts_at_end(place))
     }
 
-    /// The same where the cut comes before the statements.
+    /// The same where the cut comes before the statements of `place`.
     pub fn carried_to(&self, place: Place) -> Vec<(Slot, Origin)> {
         let facts = self.facts_before(place);
         self.with_origins(place, self.live[place].clone(), &self.set_before[place], &facts)

@@ -10,6 +10,7 @@ mod codegen;
 mod copies;
 mod facts;
 mod flow;
+mod memos;
 mod runtime;
 mod stages;
 mod values;
@@ -29,6 +30,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, ModuleReloc};
 use flow::Flow;
+use memos::{Memo, Memory};
 use p4jet_externs::{CallSite, Env, State};
 use p4jet_ir::{Begin, InstanceKind, Loc, Program, TableId, Terminator};
 use p4jet_packet::{BATCH_MAX, Packet};
@@ -65,6 +67,7 @@ pub struct Compiled {
     copies: CopyLayout,
     /// For each stage: the table whose keys wait at once for [`View::lookup_batch`].
     batch_lookups: Vec<Option<TableId>>,
+    memos: Vec<Memo>,
     /// PHV offset of the keys, in limbs.
     key_limb: usize,
     phv_stride: usize,
@@ -120,11 +123,15 @@ impl Compiled {
             });
         }
         let structures: Vec<Structure> = tables.iter().map(p4jet_tables::structure_of).collect();
-        let flow = Flow::new(program, options.measured);
+        let entries_min = options.cut_entries_min.unwrap_or(CUT_ENTRIES_MIN);
+        let memoized: Vec<bool> = (0..tables.len() as u32)
+            .map(|table| codegen::is_memoized(program, &structures, entries_min, TableId(table)))
+            .collect();
+        let flow = Flow::new(program, options.measured, &memoized);
         let layout = Layout::new(
             &flow,
             &structures,
-            options.cut_entries_min.unwrap_or(CUT_ENTRIES_MIN),
+            entries_min,
             options.live_limbs_max.unwrap_or(LIVE_LIMBS_MAX),
             options.measured,
         );
@@ -248,6 +255,7 @@ impl Compiled {
                     _ => None,
                 }))
                 .collect(),
+            memos: flow.memos.clone(),
             key_limb: layout.key as usize / 8,
             phv_stride: layout.stride as usize,
             scratch_bytes: program.emitted_bytes_max() as usize + 64,
@@ -266,6 +274,11 @@ impl Compiled {
     /// Whether it matters what time it is.
     pub fn reads_time(&self) -> bool {
         self.reads_time
+    }
+
+    /// Number of lookups whose result is remembered by the row that led to them.
+    pub fn memos(&self) -> usize {
+        self.memos.len()
     }
 
     /// Number of stages that packets which arrive go through: one more than there are cuts.
@@ -325,6 +338,9 @@ pub struct Engine {
     queue_bases: Vec<*mut u32>,
     counts: Vec<u64>,
     rows: Box<[u32; BATCH_MAX]>,
+    memos: Vec<Memory>,
+    memo_bases: Vec<*mut u64>,
+    ages: Vec<u64>,
     phv: Vec<u64>,
     scratch: Vec<u8>,
     registers: Vec<*mut u64>,
@@ -342,6 +358,7 @@ impl Engine {
     pub fn new(compiled: Arc<Compiled>, program: &Program, state: &State, worker: usize) -> Engine {
         let stages = compiled.stages.len();
         let mut queues = vec![[0u32; BATCH_MAX]; stages];
+        let mut memos: Vec<Memory> = compiled.memos.iter().map(|_| Memory::new()).collect();
         let queue_bases = queues.iter_mut().map(|q| q.as_mut_ptr()).collect();
         let mut registers = vec![std::ptr::null_mut(); compiled.instances];
         let mut counters = vec![std::ptr::null_mut(); compiled.instances];
@@ -359,6 +376,9 @@ impl Engine {
             queue_bases,
             counts: vec![0; stages],
             rows: Box::new([0; BATCH_MAX]),
+            ages: vec![0; memos.len()],
+            memo_bases: memos.iter_mut().map(Memory::cells).collect(),
+            memos,
             phv: vec![0; compiled.phv_stride * BATCH_MAX / 8],
             scratch: vec![0; compiled.scratch_bytes],
             registers,
@@ -460,6 +480,10 @@ impl Engine {
     ) {
         assert!(packets.len() <= BATCH_MAX);
         self.counts.fill(0);
+        for ((memo, memory), age) in self.compiled.memos.iter().zip(&mut self.memos).zip(&mut self.ages) {
+            // SAFETY: the views are valid for the call.
+            *age = unsafe { memory.age(&*views[memo.row_table.index()], &*views[memo.table.index()]) };
+        }
         let mut ctx = Ctx {
             views: views.as_ptr(),
             phv: self.phv.as_mut_ptr().cast(),
@@ -467,6 +491,8 @@ impl Engine {
             queues: self.queue_bases.as_ptr(),
             counts: self.counts.as_mut_ptr(),
             rows: self.rows.as_mut_ptr(),
+            memos: self.memo_bases.as_ptr(),
+            ages: self.ages.as_ptr(),
             registers: self.registers.as_ptr(),
             counters: self.counters.as_ptr(),
             scratch: self.scratch.as_mut_ptr(),

@@ -22,6 +22,10 @@ pub struct Ctx {
     pub counts: *mut u64,
     /// The rows that were found for the packets that wait for the stage, if they were looked up at once.
     pub rows: *mut u32,
+    /// The cells of each memo.
+    pub memos: *const *mut u64,
+    /// What is above the row in those that are not too old.
+    pub ages: *const u64,
     /// Cells of each register instance (null for others).
     pub registers: *const *mut u64,
     /// This worker's cells of each counter instance: packets and bytes (null for others).

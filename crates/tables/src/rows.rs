@@ -175,6 +175,14 @@ impl Rows {
         Ok(row)
     }
 
+    /// Whether nobody uses a row but who is about to release it.
+    pub fn has_one_user(&self, row: u32) -> bool {
+        match &self.kind {
+            Kind::Shared { users, .. } => users[row as usize] == 1,
+            Kind::PerEntry { .. } => true,
+        }
+    }
+
     /// One user less of a row.
     pub fn release(&mut self, row: u32) {
         match &mut self.kind {

@@ -299,6 +299,10 @@ impl Table {
 
     /// The opposite of [`Self::take_row`].
     fn release(&mut self, action: &Action, row: u32) {
+        // Before: a reader who comes in between must not take the row for what it was when another uses it.
+        if self.rows.has_one_user(row) {
+            self.views.row_released();
+        }
         self.rows.release(row);
         self.let_go(action);
     }
@@ -322,6 +326,15 @@ impl Table {
             shared.as_ref(),
         );
         self.views.replace(view, &self.old_views);
+    }
+
+    /// Tells readers that lookups may find other entries, by a new view if they need one.
+    fn changed(&mut self, stale: bool) {
+        if stale {
+            self.new_view();
+        } else {
+            self.views.entries_changed();
+        }
     }
 
     fn handle(&self, slot: u32) -> EntryHandle {
@@ -439,8 +452,7 @@ impl Table {
         let row = self.take_row(&entry.action, Some(slot), None, empty_allowed)?;
         let Entry { key, priority, action } = entry;
         match self.find_from_now(slot, key, priority, row) {
-            Ok(true) => self.new_view(),
-            Ok(false) => {}
+            Ok(stale) => self.changed(stale),
             Err(error) => {
                 self.release(&action, row);
                 return Err(error);
@@ -507,9 +519,7 @@ impl Table {
                 false
             }
         };
-        if stale {
-            self.new_view();
-        }
+        self.changed(stale);
         self.release(&old, now);
         Ok(())
     }
@@ -538,9 +548,7 @@ impl Table {
                 false
             }
         };
-        if stale {
-            self.new_view();
-        }
+        self.changed(stale);
         self.release(&entry.action, row);
         self.set_generation(slot, ((handle.0 >> 24) as u8).wrapping_add(1));
         self.free_slots.insert(slot);
@@ -605,8 +613,8 @@ impl Table {
         self.views.get(&guard).default_row.store(row, Ordering::Release);
         drop(guard);
         let old = std::mem::replace(&mut self.default, action);
-        self.release(&old, self.default_row);
-        self.default_row = row;
+        let old_row = std::mem::replace(&mut self.default_row, row);
+        self.release(&old, old_row);
         Ok(())
     }
 

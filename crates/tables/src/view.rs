@@ -122,6 +122,10 @@ pub struct View {
     ///
     /// Safety: takes a view that is guarded, so many pointers to keys, and room for as many rows.
     pub lookup_batch: unsafe extern "C" fn(*const View, *const *const u64, *mut u32, usize),
+    /// See [`Self::entries_changed`].
+    entries_changed: AtomicU64,
+    /// See [`Self::rows_released`].
+    rows_released: AtomicU64,
     /// The action profile, null if the table has none: for [`select`].
     profile: *const Shared,
     /// What the pointers point into.
@@ -197,6 +201,8 @@ impl View {
                 [key] if key.kind == MatchKind::Lpm => 32u32.saturating_sub(key.width),
                 _ => 0,
             },
+            entries_changed: AtomicU64::new(0),
+            rows_released: AtomicU64::new(0),
             profile: profile.map_or(ptr::null(), Arc::as_ptr),
             keep: Keep {
                 rows: Arc::clone(rows),
@@ -206,6 +212,18 @@ impl View {
                 _profile: profile.cloned(),
             },
         }
+    }
+
+    /// A number that is raised after each change of what lookups find. What a lookup found after this was read is found
+    /// again as long as it stays the same.
+    pub fn entries_changed(&self) -> u64 {
+        self.entries_changed.load(Ordering::Acquire)
+    }
+
+    /// A number that is raised when a row is no more used, before it may be used for another action. What a row had that
+    /// was found after this was read, it has as long as this stays the same.
+    pub fn rows_released(&self) -> u64 {
+        self.rows_released.load(Ordering::Acquire)
     }
 
     /// The words of a row: see the layout above. For tests and tools.
@@ -386,7 +404,27 @@ impl ViewHandle {
         unsafe { &*self.load(guard) }
     }
 
-    pub(crate) fn replace(&self, view: View, returns: &Returns<Box<View>>) {
+    /// To be called after each change of what lookups find.
+    pub(crate) fn entries_changed(&self) {
+        let guard = pin();
+        let changed = &self.get(&guard).entries_changed;
+        changed.store(changed.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// To be called when a row is no more used, before it is given back.
+    pub(crate) fn row_released(&self) {
+        let guard = pin();
+        let released = &self.get(&guard).rows_released;
+        released.store(released.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    pub(crate) fn replace(&self, mut view: View, returns: &Returns<Box<View>>) {
+        {
+            let guard = pin();
+            let now = self.get(&guard);
+            *view.entries_changed.get_mut() = now.entries_changed() + 1;
+            *view.rows_released.get_mut() = now.rows_released();
+        }
         let old = self.0.0.swap(Box::into_raw(Box::new(view)), Ordering::AcqRel);
         // SAFETY: it came from `Box::into_raw` and the swap made it ours. Readers may still use it; the box only carries it
         // until they have passed.

@@ -1,0 +1,142 @@
+//! Lookups whose key follows from the row that an earlier lookup gave: a next hop that a route names, and its link address.
+//!
+//! Most packets meet few rows, so what such a lookup found is remembered by row, and found again without a search. It holds
+//! as long as the rows of the first table mean what they meant and the entries of the second stay: see
+//! [`p4jet_tables::View::rows_released`] and [`p4jet_tables::View::entries_changed`].
+
+use crate::flow::{Flow, Place, op_sets};
+use p4jet_ir::{ActionId, FieldId, FieldKind, Op, Program, TableId, Terminator};
+use p4jet_tables::View;
+use std::collections::HashSet;
+
+/// A lookup that is remembered by row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memo {
+    /// Where it happens, and in which table.
+    pub place: Place,
+    pub table: TableId,
+    /// Where the row comes from, and of which table.
+    pub row_place: Place,
+    pub row_table: TableId,
+}
+
+/// Finds them; only lookups in tables that are `worth_it`.
+pub fn find(flow: &Flow, worth_it: &[bool]) -> Vec<Memo> {
+    let applied: Vec<(Place, TableId)> = (0..flow.places.len())
+        .filter(|&place| flow.order[place] != usize::MAX)
+        .filter_map(|place| match flow.node(place).terminator {
+            Terminator::Apply { table, .. } => Some((place, table)),
+            _ => None,
+        })
+        .collect();
+    let memos = applied.iter().filter(|(_, table)| worth_it[table.index()]).filter_map(|&(place, table)| {
+        let row_table = table_behind(flow, place)?;
+        let mut places = applied.iter().filter(|(_, table)| *table == row_table);
+        let (Some(&(row_place, _)), None) = (places.next(), places.next()) else { return None };
+        let good = row_table != table && !flow.in_cycle[row_place];
+        good.then_some(Memo { place, table, row_place, row_table })
+    });
+    memos.collect()
+}
+
+/// The table whose actions alone, from their data alone, set what the table of a place is asked for.
+fn table_behind(flow: &Flow, place: Place) -> Option<TableId> {
+    let program = flow.program;
+    let Terminator::Apply { keys, .. } = &flow.node(place).terminator else { return None };
+    let mut asked = HashSet::new();
+    for key in keys {
+        key.for_each_field(&mut |f| {
+            asked.insert(f);
+        });
+    }
+    let is_plain = |f: &FieldId| {
+        let kind = &program.fields[f.index()].kind;
+        matches!(kind, FieldKind::Metadata | FieldKind::Temporary)
+            && program.intrinsics.iter().all(|(_, intrinsic)| intrinsic != f)
+            && !flow.brings(*f)
+    };
+    if asked.is_empty() || !asked.iter().all(is_plain) {
+        return None;
+    }
+    let mut setters = HashSet::new();
+    for (place, node) in (0..flow.places.len()).map(|place| (place, flow.node(place))) {
+        let mut set = false;
+        node.stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| set |= asked.contains(&f)));
+        node.terminator.for_each_result(&mut |f| set |= asked.contains(&f));
+        set |= flow.block(place).error_field.is_some_and(|f| asked.contains(&f));
+        if set {
+            return None;
+        }
+    }
+    for (i, action) in program.actions.iter().enumerate() {
+        let stmts = action.body.nodes.iter().flat_map(|node| &node.stmts);
+        for stmt in stmts {
+            let mut set = false;
+            op_sets(&stmt.op, &mut |f| set |= asked.contains(&f));
+            if set {
+                setters.insert(ActionId(i as u32));
+                let Op::Set { value, .. } = &stmt.op else { return None };
+                let mut from_data = action.body.nodes.len() == 1;
+                value.for_each_field(&mut |f| from_data &= is_untouched_data(program, f));
+                if !from_data {
+                    return None;
+                }
+            }
+        }
+    }
+    let users = |(_, table): &(usize, &p4jet_ir::Table)| {
+        table.actions.iter().any(|action| setters.contains(&action.action))
+    };
+    let mut tables = program.tables.iter().enumerate().filter(users);
+    match (tables.next(), tables.next()) {
+        (Some((table, of)), None) if of.profile.is_none() => Some(TableId(table as u32)),
+        _ => None,
+    }
+}
+
+/// Whether a field is action data that no statement changes.
+fn is_untouched_data(program: &Program, field: FieldId) -> bool {
+    let FieldKind::ActionData(action) = program.fields[field.index()].kind else { return false };
+    let mut changed = false;
+    for node in &program.actions[action.index()].body.nodes {
+        node.stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| changed |= f == field));
+    }
+    !changed
+}
+
+/// Bits of a row's number: what is above them in the first word of a cell says how old it is.
+pub const ROW_BITS: u32 = 28;
+/// Cells of a memo; a power of two. A cell has two words: age and row, and what was found.
+pub const CELLS: usize = 1024;
+/// The first word of a cell that nobody wrote: no row has this number.
+const NOTHING: u64 = u64::MAX;
+
+/// What one worker remembers of one lookup.
+pub struct Memory {
+    cells: Box<[u64]>,
+    /// Changes so far, without those that fit above the row.
+    epoch: u64,
+}
+
+impl Memory {
+    /// Nothing yet.
+    pub fn new() -> Memory {
+        Memory { cells: vec![NOTHING; 2 * CELLS].into(), epoch: 0 }
+    }
+
+    /// The cells.
+    pub fn cells(&mut self) -> *mut u64 {
+        self.cells.as_mut_ptr()
+    }
+
+    /// What is above the row in cells that are as new as these views are now: to be asked for before the views are read.
+    pub fn age(&mut self, row_view: &View, view: &View) -> u64 {
+        let changes = row_view.rows_released().wrapping_add(view.entries_changed());
+        let epoch = changes >> (64 - ROW_BITS);
+        if epoch != self.epoch {
+            self.cells.fill(NOTHING);
+            self.epoch = epoch;
+        }
+        changes << ROW_BITS
+    }
+}
