@@ -1,53 +1,146 @@
 //! The data of hashes, checksums, digests and registers: P4 values as bits, and back.
 
 use p4jet_analysis::typed::Type;
-use p4jet_ir::{BinaryOp, Expr};
+use p4jet_ir::{BinaryOp, Expr, FieldKind, Terminator};
 use p4jet_lower::{ExternCall, Lowered, Lowerer, Piece, Span, Value, build};
 
-use crate::varbit;
-
-/// The bits of argument `i`.
+/// The bits of argument `i`, which may not have varbits.
 pub(crate) fn bits(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<Vec<Expr>> {
-    let refuse = |cx: &mut Lowerer<'_>, what: &str| {
-        let what = format!("{what} among the data of `{}`", call.name);
-        cx.unsupported(call.args[i].span, what)
-    };
-    let Some(pieces) = call.value(cx, i)?.pieces() else { return refuse(cx, "something without bits") };
-    let mut out = Vec::new();
-    for piece in pieces {
-        match piece {
-            Piece::Bits(e) => out.push(e),
-            Piece::Varbit { .. } => return refuse(cx, "a varbit"),
-        }
+    let pieces = pieces(cx, call, i)?;
+    if pieces.iter().any(|p| p.length.is_some()) {
+        let what = format!("a varbit among the data of `{}`", call.name);
+        return cx.unsupported(call.args[i].span, what);
     }
-    Ok(out)
+    Ok(pieces.into_iter().map(|p| p.value).collect())
 }
 
-/// Calls a hash function on argument `i` and gives the field with its result. Words in `before` come first.
-pub(crate) fn hash_of(
+/// The bits of argument `i`, those of headers whether they are valid or not.
+pub(crate) fn pieces(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<Vec<Piece>> {
+    let Some(pieces) = call.value(cx, i)?.pieces() else {
+        let what = format!("something without bits among the data of `{}`", call.name);
+        return cx.unsupported(call.args[i].span, what);
+    };
+    Ok(pieces.into_iter().map(|piece| Piece { valid: None, ..piece }).collect())
+}
+
+/// The bits of argument `i` without those of invalid headers, where `given` holds.
+pub(crate) fn pieces_of_valid(
     cx: &mut Lowerer<'_>,
     call: &ExternCall,
     i: usize,
-    function: &str,
-    before: Vec<Expr>,
-    width: u32,
-) -> Lowered<Expr> {
-    let crc =
-        call.object.as_ref().and_then(|(id, _)| cx.extern_object(*id)).map(|object| object.name.clone());
-    let out = cx.temporary(width);
-    let pieces = call.value(cx, i)?.pieces().unwrap_or_default();
-    let has_varbit = pieces.iter().any(|p| matches!(p, Piece::Varbit { .. }));
-    let sums_words = matches!(function, "csum16" | "csum16_payload" | "xor16" | "xor16_payload");
-    if has_varbit && sums_words {
-        let pieces: Vec<Piece> = before.into_iter().map(Piece::Bits).chain(pieces).collect();
-        varbit::sum_words(cx, &pieces, function, out);
-    } else {
-        let data = before.into_iter().chain(bits(cx, call, i)?).collect();
-        // Only CRCs with constants of their own are asked for by name.
-        let text = if function.contains("_custom") { crc.into_iter().collect() } else { vec![] };
-        cx.call_extern(function, None, data, vec![out], text);
+    given: &Expr,
+) -> Lowered<Vec<Piece>> {
+    // Refuses what has no bits.
+    pieces(cx, call, i)?;
+    let value = call.value(cx, i)?;
+    Ok(of_valid(cx, &value, given))
+}
+
+/// The bits of a value, each with the header that must be valid for it to count, unless `given` says that it is. As in bmv2,
+/// what is computed from a header's fields always counts.
+pub(crate) fn of_valid(cx: &Lowerer<'_>, value: &Value, given: &Expr) -> Vec<Piece> {
+    let mut pieces = value.pieces().unwrap_or_default();
+    for piece in &mut pieces {
+        if let Expr::Field(field) = piece.value
+            && let FieldKind::Header(header) = cx.ir.fields[field.index()].kind
+        {
+            piece.valid = Some(Expr::Field(cx.ir.headers[header.index()].valid));
+        }
+        piece.valid.take_if(|valid| build::as_const(valid).is_some_and(|v| *v != 0u32.into()));
+        piece.valid.take_if(|valid| implies(given, valid));
     }
-    Ok(Expr::Field(out))
+    pieces
+}
+
+/// Whether `fact` is one of the conditions that `given` joins with and.
+fn implies(given: &Expr, fact: &Expr) -> bool {
+    match given {
+        Expr::Binary(BinaryOp::And, a, b) => implies(a, fact) || implies(b, fact),
+        given => given == fact,
+    }
+}
+
+/// Calls a hash function and gives the field with its result. The function's `first` argument is none of the data.
+pub(crate) fn hash_of(
+    cx: &mut Lowerer<'_>,
+    function: &str,
+    first: Option<Expr>,
+    mut pieces: Vec<Piece>,
+    text: Vec<String>,
+    width: u32,
+) -> Expr {
+    let out = cx.temporary(width);
+    if function.starts_with("random_hash") {
+        pieces.clear();
+    }
+    let mut headers: Vec<Expr> = Vec::new();
+    for valid in pieces.iter().filter_map(|p| p.valid.as_ref()) {
+        if !headers.contains(valid) {
+            headers.push(valid.clone());
+        }
+    }
+    let first: Vec<Expr> = first.into_iter().collect();
+    let call = |cx: &mut Lowerer<'_>, function: &str, data: Vec<Expr>| {
+        cx.call_extern(function, None, [first.clone(), data].concat(), vec![out], text.clone());
+    };
+    let whole = pieces.iter().map(|p| p.value.clone()).collect();
+    let by_length = |cx: &mut Lowerer<'_>| {
+        let data = joined(cx, &pieces).into_iter().flat_map(|p| [length(cx, &p), p.value]).collect();
+        call(cx, &format!("{function}_pieces"), data);
+    };
+    if pieces.iter().any(|p| p.length.is_some()) {
+        by_length(cx);
+    } else if headers.is_empty() {
+        call(cx, function, whole);
+    } else {
+        // Where all headers are valid, or only one is asked for, the call needs no lengths.
+        let one = headers.len() == 1;
+        let (all, some, join) = (cx.node(), cx.node(), cx.node());
+        cx.terminate(Terminator::If { cond: build::all(headers), then: all, otherwise: some });
+        cx.enter(all);
+        call(cx, function, whole);
+        cx.goto(join);
+        cx.enter(some);
+        if one {
+            let others = pieces.iter().filter(|p| p.valid.is_none()).map(|p| p.value.clone());
+            call(cx, function, others.collect());
+        } else {
+            by_length(cx);
+        }
+        cx.goto(join);
+        cx.enter(join);
+    }
+    Expr::Field(out)
+}
+
+/// Pieces that count together are one, up to 64 bits: every piece costs.
+fn joined(cx: &Lowerer<'_>, pieces: &[Piece]) -> Vec<Piece> {
+    let mut out: Vec<Piece> = Vec::new();
+    for piece in pieces {
+        match out.last_mut() {
+            Some(Piece { value, length: None, valid })
+                if piece.length.is_none()
+                    && *valid == piece.valid
+                    && cx.width(value) + cx.width(&piece.value) <= 64 =>
+            {
+                *value = Expr::Concat(Box::new(value.clone()), Box::new(piece.value.clone()));
+            }
+            _ => out.push(piece.clone()),
+        }
+    }
+    out
+}
+
+/// How many bits of a piece count, width 32.
+pub(crate) fn length(cx: &Lowerer<'_>, piece: &Piece) -> Expr {
+    let length = match &piece.length {
+        Some(length) => length.clone(),
+        None => Expr::constant(cx.width(&piece.value), 32),
+    };
+    match &piece.valid {
+        Some(valid) => build::select(valid.clone(), length, build::zero(32)),
+        None => length,
+    }
 }
 
 /// `base + (hashed mod max)`, `base` if `max` is 0, cut to `width` bits.

@@ -7,7 +7,6 @@ mod data;
 mod objects;
 pub mod psa;
 pub mod v1model;
-mod varbit;
 mod writes;
 
 use p4jet_analysis::typed;

@@ -6,7 +6,7 @@ use p4jet_analysis::typed::Type;
 use p4jet_ir as ir;
 use p4jet_ir::{CounterUnit, Expr, InstanceKind, Op};
 use p4jet_lower::{
-    Direction, ExternCall, ExternObject, Lowered, Lowerer, ObjectId, Piece, Property, Span, Value, build,
+    Direction, ExternCall, ExternObject, Lowered, Lowerer, ObjectId, Property, Span, Value, build,
 };
 
 use crate::data;
@@ -270,22 +270,8 @@ fn result(cx: &mut Lowerer<'_>, ty: &Type, span: Span, outs: &mut Vec<ir::FieldI
     }))
 }
 
-/// The number that picks a member: the hash of the selector keys.
-pub(crate) fn selector_hash(
-    cx: &mut Lowerer<'_>,
-    keys: Vec<Value>,
-    function: &str,
-    width: u32,
-    span: Span,
-) -> Lowered<Expr> {
-    let mut data = Vec::new();
-    for piece in keys.iter().filter_map(Value::pieces).flatten() {
-        match piece {
-            Piece::Bits(e) => data.push(e),
-            Piece::Varbit { .. } => return cx.unsupported(span, "a varbit as selector key"),
-        }
-    }
-    let out = cx.temporary(width);
-    cx.call_extern(function, None, data, vec![out], vec![]);
-    Ok(Expr::Field(out))
+/// The number that picks a member: the hash of the selector keys, without those of invalid headers.
+pub(crate) fn selector_hash(cx: &mut Lowerer<'_>, keys: Vec<Value>, function: &str, width: u32) -> Expr {
+    let pieces = data::of_valid(cx, &Value::Struct(keys), &build::truth(true));
+    data::hash_of(cx, function, None, pieces, vec![], width)
 }

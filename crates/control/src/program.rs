@@ -85,9 +85,9 @@ fn custom_crcs(program: &Program) -> BTreeMap<String, u32> {
         if let Op::Extern { function, text, .. } = &stmt.op
             && let Some(name) = text.first()
         {
-            let width = match function.as_str() {
-                "crc16_custom" | "crc16_custom_payload" | "crc16_custom_more" => 16,
-                "crc32_custom" | "crc32_custom_payload" | "crc32_custom_more" => 32,
+            let width = match function {
+                f if f.starts_with("crc16_custom") => 16,
+                f if f.starts_with("crc32_custom") => 32,
                 _ => continue,
             };
             crcs.insert(name.clone(), width);

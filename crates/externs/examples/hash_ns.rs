@@ -1,6 +1,6 @@
 //! What does a call of a hash function cost? Nanoseconds a call, the best of several rounds, for an IPv4 header without
-//! options, one whose options are an argument as wide as the largest, what v1model makes of such a header with a varbit, and
-//! arguments that leave no other on a byte boundary.
+//! options, one whose options are an argument as wide as the largest, and arguments that leave no other on a byte boundary;
+//! each also in pieces with lengths.
 //!
 //! `cargo run --release -p p4jet-externs --example hash_ns`
 
@@ -17,11 +17,16 @@ fn main() {
     let plain = vec![4, 4, 8, 16, 16, 3, 13, 8, 8, 32, 32];
     let options = [plain.as_slice(), &[320]].concat();
     let odd = vec![9, 128, 20, 48, 1, 63, 128];
-    let cases =
-        [("IPv4", plain), ("IPv4 with options", options), ("with a varbit", vec![480]), ("odd widths", odd)];
-    for (what, arg_widths) in cases {
-        for name in ["csum16", "crc16", "crc32", "crc16_custom", "xor16"] {
+    let cases = [("IPv4", plain), ("IPv4 with options", options), ("odd widths", odd)];
+    let functions = ["csum16", "crc16", "crc32", "crc16_custom", "xor16"];
+    let forms = functions.map(|name| [(name.to_string(), false), (format!("{name}_pieces"), true)]);
+    for (what, widths) in cases {
+        for (name, in_pieces) in forms.as_flattened() {
             let def = find(name).expect("it is listed");
+            let arg_widths: Vec<u32> = match in_pieces {
+                true => widths.iter().flat_map(|width| [32, *width]).collect(),
+                false => widths.clone(),
+            };
             let site = CallSite {
                 def,
                 instance: None,
@@ -29,7 +34,7 @@ fn main() {
                 out_widths: vec![32],
                 text: vec![],
             };
-            let args = arguments(&arg_widths);
+            let args = arguments(&widths, *in_pieces);
             let mut out = [0];
             let mut best_ns = f64::INFINITY;
             for _ in 0..ROUNDS {
@@ -40,15 +45,16 @@ fn main() {
                 }
                 best_ns = best_ns.min(start.elapsed().as_nanos() as f64 / f64::from(CALLS));
             }
-            println!("{what:18} {name:13} {best_ns:7.1} ns, result {:#x}", out[0]);
+            println!("{what:18} {name:19} {best_ns:7.1} ns, result {:#x}", out[0]);
         }
     }
 }
 
-/// Values that fill their widths.
-fn arguments(widths: &[u32]) -> Vec<u64> {
+/// Values that fill their widths, with the width in front of each if `in_pieces`.
+fn arguments(widths: &[u32], in_pieces: bool) -> Vec<u64> {
     let mut limbs = Vec::new();
     for width in widths {
+        limbs.extend(in_pieces.then_some(u64::from(*width)));
         let end = limbs.len() + limb_count(*width);
         limbs.resize(end, 0x9e37_79b9_7f4a_7c15);
         if width % 64 != 0 {

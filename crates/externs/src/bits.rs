@@ -19,6 +19,16 @@ pub(crate) fn arguments<'a>(
     })
 }
 
+/// Of arguments that are pairs of a length in bits and a value: each value, with how many of its low bits count.
+pub(crate) fn pieces<'a>(
+    mut arguments: impl Iterator<Item = (&'a [u64], u32)>,
+) -> impl Iterator<Item = (&'a [u64], u32)> {
+    std::iter::from_fn(move || {
+        let ((length, _), (value, width)) = (arguments.next()?, arguments.next()?);
+        Some((value, saturate(length).min(u64::from(width)) as u32))
+    })
+}
+
 /// A value that must be small: larger than any array if it does not fit one limb.
 pub(crate) fn saturate(value: &[u64]) -> u64 {
     match value.split_first() {

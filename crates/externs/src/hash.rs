@@ -3,59 +3,96 @@
 //! The arguments are concatenated in order, most significant bit first, and padded with zero bits on the right to whole
 //! bytes, as bmv2 does; the `_payload` forms append the payload behind that. The result is cut or zero-extended to the
 //! width of the out argument.
+//!
+//! In the `_pieces` forms an argument with a length stands before each of the data, of which so many low bits count:
+//! varbits, and fields of headers, which count if the header is valid.
 
 use crate::bits::{self, BitWriter};
 use crate::crc::Crc;
 use crate::{CallSite, CrcParams, Env, ExternDef};
 use std::sync::Arc;
 
-type Call = fn(&mut Env<'_>, &CallSite, args: &[u64], outs: &mut [u64]);
-
-const fn def(name: &'static str, call: Call, uses_payload: bool, doc: &'static str) -> ExternDef {
-    ExternDef { name, call, pure_function: true, uses_payload, doc }
+/// Every form of the hash functions: name, whether pure, what computes it, doc. CRCs with parameters of their own are not
+/// pure, since these are state.
+macro_rules! hashes {
+    ($($name:literal, $pure:literal, $f:ident, $doc:literal;)*) => {
+        &[$(
+            ExternDef {
+                name: $name,
+                call: |e, s, a, o| hash(e, s, bits::arguments(s, a), o, $f),
+                pure_function: $pure,
+                uses_payload: false,
+                doc: concat!("(data...) -> ", $doc),
+            },
+            ExternDef {
+                name: concat!($name, "_payload"),
+                call: |e, s, a, o| with_payload(e, s, bits::arguments(s, a), o, $f),
+                pure_function: $pure,
+                uses_payload: true,
+                doc: concat!("(data...) -> ", $doc, "; the payload stands behind the data"),
+            },
+            ExternDef {
+                name: concat!($name, "_pieces"),
+                call: |e, s, a, o| hash(e, s, bits::pieces(bits::arguments(s, a)), o, $f),
+                pure_function: $pure,
+                uses_payload: false,
+                doc: concat!("((length, data)...) -> ", $doc),
+            },
+            ExternDef {
+                name: concat!($name, "_payload_pieces"),
+                call: |e, s, a, o| with_payload(e, s, bits::pieces(bits::arguments(s, a)), o, $f),
+                pure_function: $pure,
+                uses_payload: true,
+                doc: concat!("((length, data)...) -> ", $doc, "; the payload stands behind the data"),
+            },
+        )*]
+    };
 }
 
-/// Hash functions by name.
-pub(crate) static DEFS: [ExternDef; 20] = [
-    def("crc16", |e, s, a, o| hash(e, s, a, o, false, crc16), false, "CRC-16/ARC of the arguments"),
-    def(
-        "crc16_payload",
-        |e, s, a, o| hash(e, s, a, o, true, crc16),
-        true,
-        "CRC-16/ARC of arguments and payload",
-    ),
-    custom("crc16_custom", |e, s, a, o| hash(e, s, a, o, false, crc16_custom), false),
-    custom("crc16_custom_payload", |e, s, a, o| hash(e, s, a, o, true, crc16_custom), true),
-    def("crc32", |e, s, a, o| hash(e, s, a, o, false, crc32), false, "CRC-32 (Ethernet) of the arguments"),
-    def("crc32_payload", |e, s, a, o| hash(e, s, a, o, true, crc32), true, "CRC-32 of arguments and payload"),
-    custom("crc32_custom", |e, s, a, o| hash(e, s, a, o, false, crc32_custom), false),
-    custom("crc32_custom_payload", |e, s, a, o| hash(e, s, a, o, true, crc32_custom), true),
-    def("csum16", |e, s, a, o| hash(e, s, a, o, false, csum16), false, "RFC 1071 checksum of the arguments"),
-    def(
-        "csum16_payload",
-        |e, s, a, o| hash(e, s, a, o, true, csum16),
-        true,
-        "RFC 1071 checksum, with payload",
-    ),
-    def("xor16", |e, s, a, o| hash(e, s, a, o, false, xor16), false, "exclusive or of the 16-bit words"),
-    def("xor16_payload", |e, s, a, o| hash(e, s, a, o, true, xor16), true, "the same, with payload"),
-    def("identity", |e, s, a, o| hash(e, s, a, o, false, identity), false, "the first 8 bytes as a number"),
-    def("identity_payload", |e, s, a, o| hash(e, s, a, o, true, identity), true, "the same, with payload"),
-    random("random_hash"),
-    random("random_hash_payload"),
-    def("crc16_more", |e, s, a, o| more(e, s, a, o, with_crc16), false, MORE),
-    def("crc32_more", |e, s, a, o| more(e, s, a, o, with_crc32), false, MORE),
-    custom("crc16_custom_more", |e, s, a, o| more(e, s, a, o, with_crc16_custom), false),
-    custom("crc32_custom_more", |e, s, a, o| more(e, s, a, o, with_crc32_custom), false),
-];
+static HASHES: &[ExternDef] = hashes! {
+    "crc16", true, crc16, "CRC-16/ARC";
+    "crc16_custom", false, crc16_custom, "CRC with parameters set at run time under the name that the first text gives";
+    "crc32", true, crc32, "CRC-32 (Ethernet)";
+    "crc32_custom", false, crc32_custom, "CRC with parameters set at run time under the name that the first text gives";
+    "csum16", true, csum16, "RFC 1071 checksum";
+    "xor16", true, xor16, "exclusive or of the 16-bit words";
+    "identity", true, identity, "the first 8 bytes as a number";
+};
 
-const MORE: &str =
-    "(crc, data...): the CRC of what has this CRC, with more data behind it; 0 is that of nothing";
+/// CRCs of data that come in parts.
+macro_rules! more {
+    ($($name:literal, $pure:literal, $with:ident;)*) => {
+        &[$(
+            ExternDef {
+                name: concat!($name, "_more"),
+                call: |e, s, a, o| more(e, s, a, o, false, $with),
+                pure_function: $pure,
+                uses_payload: false,
+                doc: "(crc, data...): the CRC of what has this CRC, with more data behind it; 0 is that of nothing",
+            },
+            ExternDef {
+                name: concat!($name, "_more_pieces"),
+                call: |e, s, a, o| more(e, s, a, o, true, $with),
+                pure_function: $pure,
+                uses_payload: false,
+                doc: "(crc, (length, data)...): the same",
+            },
+        )*]
+    };
+}
 
-const fn custom(name: &'static str, call: Call, uses_payload: bool) -> ExternDef {
-    let doc = "CRC with parameters set at run time under the name that the first text gives";
-    // Not pure: the parameters are state.
-    ExternDef { name, call, pure_function: false, uses_payload, doc }
+static MORE: &[ExternDef] = more! {
+    "crc16", true, with_crc16;
+    "crc16_custom", false, with_crc16_custom;
+    "crc32", true, with_crc32;
+    "crc32_custom", false, with_crc32_custom;
+};
+
+static RANDOM: [ExternDef; 2] = [random("random_hash"), random("random_hash_payload")];
+
+/// Hash functions.
+pub(crate) fn all() -> impl Iterator<Item = &'static ExternDef> {
+    HASHES.iter().chain(MORE).chain(&RANDOM)
 }
 
 const fn random(name: &'static str) -> ExternDef {
@@ -71,28 +108,49 @@ const fn random(name: &'static str) -> ExternDef {
     }
 }
 
-fn hash(
+/// A value and how many of its low bits count.
+type Data<'a> = (&'a [u64], u32);
+
+/// Computes a hash of bytes.
+type Function = fn(&mut Env<'_>, &CallSite, &[u8]) -> u64;
+
+fn hash<'a>(
     env: &mut Env<'_>,
     site: &CallSite,
-    args: &[u64],
+    data: impl Iterator<Item = Data<'a>>,
     outs: &mut [u64],
-    with_payload: bool,
-    f: fn(&mut Env<'_>, &CallSite, &[u8]) -> u64,
+    f: Function,
 ) {
     // Borrowed out of the environment so that `f` may use it too.
     let mut bytes = std::mem::take(&mut env.scratch);
-    bytes.clear();
-    let mut writer = BitWriter::new(&mut bytes);
-    for (value, width) in bits::arguments(site, args) {
-        writer.push(value, width);
-    }
-    writer.finish();
-    if with_payload {
-        bytes.extend_from_slice(env.payload());
-    }
+    put_together(&mut bytes, data);
     let value = f(env, site, &bytes);
     env.scratch = bytes;
     bits::put(site, outs, value);
+}
+
+fn with_payload<'a>(
+    env: &mut Env<'_>,
+    site: &CallSite,
+    data: impl Iterator<Item = Data<'a>>,
+    outs: &mut [u64],
+    f: Function,
+) {
+    let mut bytes = std::mem::take(&mut env.scratch);
+    put_together(&mut bytes, data);
+    bytes.extend_from_slice(env.payload());
+    let value = f(env, site, &bytes);
+    env.scratch = bytes;
+    bits::put(site, outs, value);
+}
+
+fn put_together<'a>(bytes: &mut Vec<u8>, data: impl Iterator<Item = Data<'a>>) {
+    bytes.clear();
+    let mut writer = BitWriter::new(bytes);
+    for (value, width) in data {
+        writer.push(value, width);
+    }
+    writer.finish();
 }
 
 fn crc16(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
@@ -110,16 +168,14 @@ type WithCrc = fn(&mut Env<'_>, &CallSite, &mut dyn FnMut(&Crc) -> u64) -> u64;
 
 /// The first argument is what the last call gave. It begins as 0, and differs from the CRC by that of no data, which the
 /// parameters may make another number.
-fn more(env: &mut Env<'_>, site: &CallSite, args: &[u64], outs: &mut [u64], with: WithCrc) {
+fn more(env: &mut Env<'_>, site: &CallSite, args: &[u64], outs: &mut [u64], in_pieces: bool, with: WithCrc) {
     let mut bytes = std::mem::take(&mut env.scratch);
-    bytes.clear();
     let mut values = bits::arguments(site, args);
     let before = values.next().map_or(0, |(value, _)| value.first().copied().unwrap_or(0));
-    let mut writer = BitWriter::new(&mut bytes);
-    for (value, width) in values {
-        writer.push(value, width);
+    match in_pieces {
+        true => put_together(&mut bytes, bits::pieces(values)),
+        false => put_together(&mut bytes, values),
     }
-    writer.finish();
     let value = with(env, site, &mut |crc| {
         let nothing = crc.checksum(&[]);
         crc.more(before ^ nothing, &bytes) ^ nothing

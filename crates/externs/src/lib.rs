@@ -93,5 +93,5 @@ pub fn find(name: &str) -> Option<&'static ExternDef> {
 
 /// All functions.
 pub fn all() -> impl Iterator<Item = &'static ExternDef> {
-    hash::DEFS.iter().chain(&functions::DEFS)
+    hash::all().chain(&functions::DEFS)
 }

@@ -299,7 +299,7 @@ fn names_are_different() {
     assert!(find("crc99").is_none());
     assert!(
         all().all(
-            |def| def.uses_payload == def.name.ends_with("_payload") || def.name == "random_hash_payload"
+            |def| def.uses_payload == def.name.contains("_payload") || def.name == "random_hash_payload"
         )
     );
 }
@@ -340,15 +340,28 @@ proptest! {
     #[test]
     fn any_widths(
         args in prop::collection::vec(argument(), 0..8),
+        lengths in prop::collection::vec(prop_oneof![Just(0u32), 0u32..250], 8),
         payload in prop::collection::vec(any::<u8>(), 0..50),
     ) {
         let state = state(&[]);
         let mut env = state.env(0);
         let plain = concatenated(&args);
-        let whole: Vec<u8> = plain.iter().chain(&payload).copied().collect();
+        let (mut pieces, mut cut) = (Vec::new(), Vec::new());
+        for ((value, width), length) in args.iter().zip(&lengths) {
+            pieces.extend([((*length).into(), 32), (value.clone(), *width)]);
+            let length = length.min(width);
+            cut.push((value & ((BigUint::from(1u32) << *length) - 1u32), *length));
+        }
+        let cut = concatenated(&cut);
+        let with_payload = |bytes: &[u8]| [bytes, &payload].concat();
         env.with_packet(&payload, 0, |env| {
-            for (suffix, bytes) in [("", &plain), ("_payload", &whole)] {
-                let mut of = |name: &str| hash(env, &format!("{name}{suffix}"), &args, 64);
+            for (suffix, args, bytes) in [
+                ("", &args, &plain),
+                ("_payload", &args, &with_payload(&plain)),
+                ("_pieces", &pieces, &cut),
+                ("_payload_pieces", &pieces, &with_payload(&cut)),
+            ] {
+                let mut of = |name: &str| hash(env, &format!("{name}{suffix}"), args, 64);
                 prop_assert_eq!(of("csum16"), rfc1071(bytes).into());
                 let crc16 = crc::Crc::<u16>::new(&crc::CRC_16_ARC).checksum(bytes);
                 prop_assert_eq!(of("crc16"), crc16.into());
@@ -361,6 +374,14 @@ proptest! {
                 even.resize(even.len().next_multiple_of(2), 0);
                 let xor = even.chunks(2).map(|w| u16::from_be_bytes([w[0], w[1]])).fold(0, |a, b| a ^ b);
                 prop_assert_eq!(of("xor16"), xor.into());
+            }
+            for name in ["crc16", "crc32", "crc16_custom", "crc32_custom"] {
+                let nothing = hash(env, name, &[], 64);
+                for (more, args, plain) in [("_more", &args, &plain), ("_more_pieces", &pieces, &cut)] {
+                    let before = [(BigUint::default(), 32)];
+                    let more = hash(env, &format!("{name}{more}"), &[&before, args.as_slice()].concat(), 64);
+                    prop_assert_eq!(more ^ &nothing, hash(env, name, &bytes(plain), 64));
+                }
             }
             Ok(())
         })?;

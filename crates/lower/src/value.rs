@@ -82,16 +82,20 @@ pub enum Value {
 
 /// A run of bits in a value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Piece {
-    /// As many as the expression is wide.
-    Bits(Expr),
-    /// As many as `length` says, right-aligned in `value`.
-    Varbit {
-        /// The bits.
-        value: Expr,
-        /// How many, width 32.
-        length: Expr,
-    },
+pub struct Piece {
+    /// The bits.
+    pub value: Expr,
+    /// For a varbit: how many there are, right-aligned in `value`; width 32.
+    pub length: Option<Expr>,
+    /// Of a field that comes with its whole header: whether the header is valid.
+    pub valid: Option<Expr>,
+}
+
+impl Piece {
+    /// All bits of an expression.
+    pub fn bits(value: Expr) -> Piece {
+        Piece { value, length: None, valid: None }
+    }
 }
 
 impl Storage {
@@ -190,23 +194,21 @@ impl Value {
     /// there is something that has no bits.
     pub fn pieces(&self) -> Option<Vec<Piece>> {
         let mut out = Vec::new();
-        self.collect_pieces(&mut out).then_some(out)
+        self.collect_pieces(None, &mut out).then_some(out)
     }
 
-    fn collect_pieces(&self, out: &mut Vec<Piece>) -> bool {
+    fn collect_pieces(&self, valid: Option<&Expr>, out: &mut Vec<Piece>) -> bool {
+        let mut push = |value: &Expr, length: Option<&Expr>| {
+            out.push(Piece { value: value.clone(), length: length.cloned(), valid: valid.cloned() });
+            true
+        };
         match self {
-            Value::Scalar(e) => {
-                out.push(Piece::Bits(e.clone()));
-                true
+            Value::Scalar(e) => push(e, None),
+            Value::Varbit { value, length } => push(value, Some(length)),
+            Value::Header { valid, fields } => fields.iter().all(|f| f.collect_pieces(Some(valid), out)),
+            Value::Struct(parts) | Value::Union(parts) | Value::Stack { elements: parts, .. } => {
+                parts.iter().all(|p| p.collect_pieces(valid, out))
             }
-            Value::Varbit { value, length } => {
-                out.push(Piece::Varbit { value: value.clone(), length: length.clone() });
-                true
-            }
-            Value::Struct(parts)
-            | Value::Union(parts)
-            | Value::Header { fields: parts, .. }
-            | Value::Stack { elements: parts, .. } => parts.iter().all(|p| p.collect_pieces(out)),
             Value::Integer(_) | Value::Text(_) | Value::Object(_) | Value::Void => false,
         }
     }

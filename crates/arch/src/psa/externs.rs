@@ -2,7 +2,7 @@
 
 use p4jet_ir as ir;
 use p4jet_ir::{BinaryOp, Expr};
-use p4jet_lower::{ExternCall, Lowered, Lowerer, ObjectId, Property, Value, build};
+use p4jet_lower::{ExternCall, Lowered, Lowerer, ObjectId, Piece, Property, Value, build};
 
 use super::PORT_RECIRCULATE;
 use crate::data::{self, hash_of};
@@ -65,8 +65,7 @@ pub(super) fn table_property(cx: &mut Lowerer<'_>, table: ir::TableId, property:
 /// The hash of the selector keys by the selector's algorithm. As in bmv2, its `outputWidth` changes nothing.
 pub(super) fn select_member(cx: &mut Lowerer<'_>, profile: ObjectId, keys: Vec<Value>) -> Lowered<Expr> {
     let (function, width) = algorithm(cx, profile)?;
-    let span = cx.extern_object(profile).map_or_else(|| cx.main_span(), |o| o.span);
-    objects::selector_hash(cx, keys, function, width, span)
+    Ok(objects::selector_hash(cx, keys, function, width))
 }
 
 /// Lowers a call.
@@ -219,19 +218,29 @@ fn hash(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId) -> Lowered<Value>
         let what = format!("a hash of type {}", cx.type_name(&call.ret));
         return cx.unsupported(call.span, what);
     };
-    // psa_switch fills up whole bytes in front of the data.
-    let data = if call.args.len() == 1 { 0 } else { 1 };
-    let bits: u32 = data::bits(cx, call, data)?.iter().map(|e| cx.width(e)).sum();
-    let fill = match bits % 8 {
-        0 => vec![],
-        rest => vec![build::zero(8 - rest)],
-    };
-    let hashed = hash_of(cx, call, data, function, fill, hash_width)?;
+    // Unlike v1model, psa_switch takes invalid headers' fields as any others, and fills up whole bytes in front.
+    let i = if call.args.len() == 1 { 0 } else { 1 };
+    let mut data = data::pieces(cx, call, i)?;
+    let lengths = data.iter().map(|piece| data::length(cx, piece));
+    let bits = lengths.reduce(|a, b| build::binary(BinaryOp::Add, a, b)).unwrap_or_else(|| build::zero(32));
+    let fill = build::binary(BinaryOp::And, build::neg(bits), Expr::constant(7u32, 32));
+    match build::as_const(&fill).map(|n| u32::try_from(n).unwrap_or(0)) {
+        Some(0) => {}
+        Some(fill) => data.insert(0, Piece::bits(build::zero(fill))),
+        None => data.insert(0, Piece { length: Some(fill), ..Piece::bits(build::zero(7)) }),
+    }
+    let hashed = hash_of(cx, function, None, data, custom_name(cx, id, function), hash_width);
     if call.args.len() == 1 {
         return Ok(Value::Scalar(build::resize(&cx.ir, hashed, width)));
     }
     let (base, max) = (call.scalar(cx, 0)?, call.scalar(cx, 2)?);
     Ok(Value::Scalar(data::in_range(cx, base, hashed, max, width)))
+}
+
+/// CRCs with constants of their own are asked for by name.
+fn custom_name(cx: &Lowerer<'_>, id: ObjectId, function: &str) -> Vec<String> {
+    let object = if function.contains("_custom") { cx.extern_object(id) } else { None };
+    object.map(|o| o.name.clone()).into_iter().collect()
 }
 
 /// A checksum that is put together step by step. A ones' complement checksum's state is the sum of the words so far; that
@@ -248,12 +257,15 @@ fn checksum(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) ->
         "clear" => cx.set(state, build::zero(width)),
         "add" | "update" if sums => {
             // The checksum of a sum and more words is the complement of their sum.
-            let sum = hash_of(cx, call, 0, "csum16", vec![Expr::Field(state)], width)?;
+            let mut data = data::pieces(cx, call, 0)?;
+            data.insert(0, Piece::bits(Expr::Field(state)));
+            let sum = hash_of(cx, "csum16", None, data, vec![], width);
             cx.set(state, build::not(sum));
         }
         "subtract" => {
             // RFC 1624: adding the complement takes away. The checksum of the data is just that of their sum.
-            let complement = hash_of(cx, call, 0, "csum16", vec![], width)?;
+            let data = data::pieces(cx, call, 0)?;
+            let complement = hash_of(cx, "csum16", None, data, vec![], width);
             let sum = cx.temporary(width);
             cx.call_extern("csum16", None, vec![Expr::Field(state), complement], vec![sum], vec![]);
             cx.set(state, build::not(Expr::Field(sum)));
@@ -263,7 +275,8 @@ fn checksum(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) ->
                 return cx.unsupported(call.span, "a Checksum by PSA_HashAlgorithm_t.IDENTITY");
             }
             let function = format!("{function}_more");
-            let more = hash_of(cx, call, 0, &function, vec![Expr::Field(state)], width)?;
+            let (data, name) = (data::pieces(cx, call, 0)?, custom_name(cx, id, &function));
+            let more = hash_of(cx, &function, Some(Expr::Field(state)), data, name, width);
             cx.set(state, more);
         }
         "get" => {

@@ -64,7 +64,7 @@ pub(super) fn select_member(cx: &mut Lowerer<'_>, profile: ObjectId, keys: Vec<V
     let Some((function, width)) = member.as_deref().and_then(algorithm_of) else {
         return cx.unsupported(object.span, "this algorithm of an action selector");
     };
-    objects::selector_hash(cx, keys, function, width, object.span)
+    Ok(objects::selector_hash(cx, keys, function, width))
 }
 
 /// Lowers a call.
@@ -142,7 +142,8 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, object: ObjectId, ext: &str) 
             give_colour(cx, call, 0, colour)?;
         }
         ("Checksum16", "get") => {
-            return Ok(Value::Scalar(hash_of(cx, call, 0, "csum16", vec![], 16)?));
+            let data = data::pieces_of_valid(cx, call, 0, &build::truth(true))?;
+            return Ok(Value::Scalar(hash_of(cx, "csum16", None, data, vec![], 16)));
         }
         _ => return objects::foreign(cx, call),
     }
@@ -213,17 +214,19 @@ fn hash(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
         let what = format!("`hash` with a result of type {}", cx.type_name(&call.args[0].ty));
         return cx.unsupported(call.args[0].span, what);
     };
-    let hashed = hash_of(cx, call, 3, function, vec![], hash_width)?;
+    let data = data::pieces_of_valid(cx, call, 3, &build::truth(true))?;
+    let hashed = hash_of(cx, function, None, data, vec![], hash_width);
     let result = data::in_range(cx, base, hashed, max, width);
     call.out(cx, 0, |cx, out| cx.set(out, result))?;
     Ok(Value::Void)
 }
 
-/// The checksum of argument 1 by the algorithm in argument 3, in a field.
-fn checksum(cx: &mut Lowerer<'_>, call: &ExternCall, payload: bool) -> Lowered<Expr> {
+/// The checksum of argument 1 by the algorithm in argument 3, in a field; `condition` holds.
+fn checksum(cx: &mut Lowerer<'_>, call: &ExternCall, condition: &Expr, payload: bool) -> Lowered<Expr> {
     let (function, width) = algorithm(cx, call, 3)?;
     let function = if payload { format!("{function}_payload") } else { function.to_string() };
-    hash_of(cx, call, 1, &function, vec![], width)
+    let data = data::pieces_of_valid(cx, call, 1, condition)?;
+    Ok(hash_of(cx, &function, None, data, vec![], width))
 }
 
 /// `verify_checksum(condition, data, checksum, algo)`: a mismatch sets `checksum_error`.
@@ -231,8 +234,8 @@ fn verify_checksum(cx: &mut Lowerer<'_>, call: &ExternCall, payload: bool) -> Lo
     let condition = call.scalar(cx, 0)?;
     let expected = call.scalar(cx, 2)?;
     let error = cx.field_named("standard_metadata.checksum_error");
-    cx.when(condition, |cx| {
-        let found = checksum(cx, call, payload)?;
+    cx.when(condition.clone(), |cx| {
+        let found = checksum(cx, call, &condition, payload)?;
         let width = cx.width(&found).max(cx.width(&expected));
         let found = build::resize(&cx.ir, found, width);
         let expected = build::resize(&cx.ir, expected, width);
@@ -256,8 +259,8 @@ fn update_checksum(cx: &mut Lowerer<'_>, call: &ExternCall, payload: bool) -> Lo
     let Some(width) = cx.scalar_width(&call.args[2].ty) else {
         return cx.unsupported(call.args[2].span, "a checksum that is no scalar");
     };
-    cx.when(condition, |cx| {
-        let found = checksum(cx, call, payload)?;
+    cx.when(condition.clone(), |cx| {
+        let found = checksum(cx, call, &condition, payload)?;
         let found = build::resize(&cx.ir, found, width);
         cx.assign(&place, Value::Scalar(found))
     })?;

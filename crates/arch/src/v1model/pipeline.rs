@@ -131,7 +131,8 @@ fn name_calculations(program: &mut Program, blocks: &[BlockId]) {
     let mut names: HashMap<Loc, String> = HashMap::new();
     let mut name = |stmt: &mut Stmt| {
         let Op::Extern { function, text, .. } = &mut stmt.op else { return };
-        let plain = function.trim_end_matches("_payload").trim_end_matches("_custom");
+        let plain =
+            function.trim_end_matches("_pieces").trim_end_matches("_payload").trim_end_matches("_custom");
         if !FUNCTIONS.contains(&plain) {
             return;
         }
