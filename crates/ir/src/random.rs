@@ -539,15 +539,15 @@ impl Maker {
             let last = self.rng.range(first, fields.len() - 1);
             args.extend(fields[first..=last].iter().map(|f| Expr::Field(*f)));
         }
-        let function = ["csum16", "csum16", "csum16", "crc32", "xor16", "identity"][self.rng.below(6)];
+        let mut function =
+            ["csum16", "csum16", "csum16", "crc32", "xor16", "identity"][self.rng.below(6)].to_string();
+        if self.rng.once_in(4) {
+            // The length stands in front of each; sometimes it is larger than the width.
+            args = args.into_iter().flat_map(|arg| [self.expr(8, scope, 1), arg]).collect();
+            function += "_pieces";
+        }
         let out = *self.rng.pick(scope);
-        let op = Op::Extern {
-            function: function.to_string(),
-            instance: None,
-            args,
-            outs: vec![out],
-            text: Vec::new(),
-        };
+        let op = Op::Extern { function, instance: None, args, outs: vec![out], text: Vec::new() };
         self.push(cfg, node, op);
     }
 
