@@ -42,6 +42,10 @@ pub struct Args {
     /// Also measure while a second thread deletes and adds again, one by one, N entries of the largest table.
     #[arg(long, value_name = "N")]
     churn: Option<NonZeroUsize>,
+    /// With --churn: changes a second where they are paced.
+    #[arg(long, value_name = "RATE", default_value_t = 300_000, value_parser = clap::value_parser!(u32).range(1..),
+          requires = "churn")]
+    churn_rate: u32,
     /// One line of JSON instead of text.
     #[arg(long)]
     json: bool,
@@ -107,7 +111,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         false => None,
     };
     let churn = match args.churn {
-        Some(n) => Some(churn::measure(&mut worker, &mut source, &mut pool, args.seconds, n.get())?),
+        Some(n) => {
+            let (n, rate) = (n.get(), f64::from(args.churn_rate));
+            Some(churn::measure(&mut worker, &mut source, &mut pool, args.seconds, n, rate)?)
+        }
         None => None,
     };
     let entries = entries(&switch);

@@ -2,9 +2,11 @@
 //! `p4jet bench --churn`.
 
 use crate::bench;
+use crate::cores::Cores;
 use crate::failure::Failure;
 use crate::output::say;
-use p4jet_dataplane::{Matched, Processed, Switch, TraceEvent, Worker};
+use p4jet_dataplane::{EntryHandle, Matched, Processed, Switch, TraceEvent, Worker};
+use p4jet_ir::TableId;
 use p4jet_packet::{Batch, Pool};
 use p4jet_ports::{LoopPort, Port};
 use serde_json::{Value, json};
@@ -16,73 +18,140 @@ use std::time::{Duration, Instant};
 pub struct Churn {
     table: String,
     entries: usize,
-    changes_per_second: f64,
+    /// Each thread had a processor of its own.
+    apart: bool,
+    /// Changes one after the other as fast as they go, and the packets' share of their rate without.
+    free_per_second: f64,
+    free_ratio: f64,
+    /// As many changes a second as were asked for, or fewer if that is too many.
+    paced_per_second: f64,
     mpps: f64,
     ratio: f64,
+    /// Microseconds that a change took of those, in rising order.
+    changes_us: Vec<f64>,
     /// Microseconds until an entry that was added had effect, in rising order.
     effects_us: Vec<f64>,
 }
 
-/// Pairs of measurements, with changes and without.
-const PAIRS: usize = 5;
+/// Measurements without changes, with paced ones, and with as many as go.
+const ROUNDS: usize = 5;
 /// How often an entry is taken away and brought back to see when that takes effect.
-const PROBES: usize = 200;
+const PROBES: usize = 1000;
 /// An effect that is not seen for so long will not be seen.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// Deletes and adds again the first `entries` entries of the table that has most, from a second thread.
+/// What the second thread did.
+struct Changes {
+    count: u64,
+    /// Nanoseconds of each.
+    each_ns: Vec<u32>,
+}
+
+/// Deletes and adds again the first `entries` entries of the table that has most, from a second thread; `rate` changes a
+/// second where they are paced.
 pub fn measure(
     worker: &mut Worker,
     source: &mut LoopPort,
     pool: &mut Pool,
     seconds: f64,
     entries: usize,
+    rate: f64,
 ) -> Result<Churn, Failure> {
     let switch = worker.switch().clone();
     let table = bench::tables(&switch).max_by_key(|id| switch.table(*id).len());
     let table = table.filter(|id| !switch.table(*id).is_empty());
     let table = table.ok_or_else(|| Failure::Usage("--churn: no table has entries".to_string()))?;
     let mut handles: Vec<_> = switch.table(table).entries().take(entries).map(|(handle, _)| handle).collect();
-    let (mut rates, mut ratios, mut mpps) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..PAIRS {
-        let slice = seconds / (2 * PAIRS) as f64;
-        let quiet = bench::measure(worker, source, pool, slice)?;
-        let stop = AtomicBool::new(false);
-        let (busy, changes) = thread::scope(|scope| {
-            let writer = scope.spawn(|| {
-                let mut changes = 0u64;
-                'all: while !stop.load(Ordering::Relaxed) {
-                    for handle in &mut handles {
-                        let Ok(entry) = switch.table(table).delete(*handle) else { break 'all };
-                        let Ok(new) = switch.table(table).insert(entry) else { break 'all };
-                        *handle = new;
-                        changes += 2;
-                        if stop.load(Ordering::Relaxed) {
-                            break;
-                        }
-                    }
-                }
-                changes
-            });
-            let busy = bench::measure(worker, source, pool, slice);
-            stop.store(true, Ordering::Relaxed);
-            (busy, writer.join().expect("changing a table does not panic"))
-        });
-        let busy = busy?;
-        rates.push(changes as f64 / busy.seconds);
-        ratios.push(busy.mpps() / quiet.mpps());
-        mpps.push(busy.mpps());
+    let cores = Cores::now();
+    let numbers = cores.as_ref().map_or(Vec::new(), Cores::numbers);
+    let changer = numbers.get(1).copied();
+    if changer.is_some() {
+        Cores::keep_to(numbers[0]);
     }
-    let mut effects_us = effects(worker, source, pool, &switch, table)?;
+    let slice = seconds / (3 * ROUNDS) as f64;
+    let (mut free_rates, mut free_ratios) = (Vec::new(), Vec::new());
+    let (mut rates, mut ratios, mut mpps, mut changes_us) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let quiet = bench::measure(worker, source, pool, slice)?;
+        for pace in [Some(rate), None] {
+            let stop = AtomicBool::new(false);
+            let (busy, changes) = thread::scope(|scope| {
+                let writer = scope.spawn(|| {
+                    changer.into_iter().for_each(Cores::keep_to);
+                    change(&switch, table, &mut handles, pace, &stop)
+                });
+                let busy = bench::measure(worker, source, pool, slice);
+                stop.store(true, Ordering::Relaxed);
+                (busy, writer.join().expect("changing a table does not panic"))
+            });
+            let busy = busy?;
+            let (per_second, ratio) = (changes.count as f64 / busy.seconds, busy.mpps() / quiet.mpps());
+            if pace.is_some() {
+                rates.push(per_second);
+                ratios.push(ratio);
+                mpps.push(busy.mpps());
+                changes_us.extend(changes.each_ns.into_iter().map(|ns| f64::from(ns) / 1e3));
+            } else {
+                free_rates.push(per_second);
+                free_ratios.push(ratio);
+            }
+        }
+    }
+    let mut effects_us = effects(worker, source, pool, &switch, table, changer)?;
     effects_us.sort_by(f64::total_cmp);
+    changes_us.sort_by(f64::total_cmp);
     Ok(Churn {
         table: switch.program().tables[table.index()].name.clone(),
         entries: handles.len(),
-        changes_per_second: bench::median(rates),
+        apart: changer.is_some(),
+        free_per_second: bench::median(free_rates),
+        free_ratio: bench::median(free_ratios),
+        paced_per_second: bench::median(rates),
         mpps: bench::median(mpps),
         ratio: bench::median(ratios),
+        changes_us,
         effects_us,
     })
+}
+
+/// Deletes and adds again one entry after the other until told to stop: at most `pace` changes a second, which are timed.
+fn change(
+    switch: &Switch,
+    table: TableId,
+    handles: &mut [EntryHandle],
+    pace: Option<f64>,
+    stop: &AtomicBool,
+) -> Changes {
+    let mut changes = Changes { count: 0, each_ns: Vec::new() };
+    let begin = Instant::now();
+    loop {
+        for handle in &mut *handles {
+            let wait = |changes: &Changes| {
+                let due = pace.map_or(0.0, |pace| changes.count as f64 / pace);
+                while begin.elapsed().as_secs_f64() < due && !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+                Instant::now()
+            };
+            let done = |changes: &mut Changes, start: Instant| {
+                changes.count += 1;
+                if pace.is_some() {
+                    changes.each_ns.push(start.elapsed().as_nanos().try_into().unwrap_or(u32::MAX));
+                }
+            };
+            let start = wait(&changes);
+            let Ok(entry) = switch.table(table).delete(*handle) else { return changes };
+            done(&mut changes, start);
+            // Not without its entry: the next round needs it.
+            let start = wait(&changes);
+            let Ok(new) = switch.table(table).insert(entry) else { return changes };
+            done(&mut changes, start);
+            *handle = new;
+            if stop.load(Ordering::Relaxed) {
+                return changes;
+            }
+        }
+    }
 }
 
 /// Brings an entry back again and again while packets flow: how long until the worker does what it says, each time. Nothing
@@ -92,7 +161,8 @@ fn effects(
     source: &mut LoopPort,
     pool: &mut Pool,
     switch: &Switch,
-    table: p4jet_ir::TableId,
+    table: TableId,
+    changer: Option<usize>,
 ) -> Result<Vec<f64>, Failure> {
     source.rewind();
     let mut batch = Batch::new();
@@ -116,6 +186,7 @@ fn effects(
     };
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
+            changer.into_iter().for_each(Cores::keep_to);
             let mut effects = Vec::new();
             while effects.len() < PROBES {
                 let Ok(entry) = switch.table(table).delete(handle) else { break };
@@ -149,9 +220,9 @@ fn effects(
 fn telling(
     worker: &mut Worker,
     switch: &Switch,
-    table: p4jet_ir::TableId,
+    table: TableId,
     frame: Vec<u8>,
-) -> Option<(Vec<u8>, p4jet_dataplane::EntryHandle, Processed, Processed)> {
+) -> Option<(Vec<u8>, EntryHandle, Processed, Processed)> {
     let (trace, _) = switch.trace(0, &frame).ok()?;
     let mut handle = trace.events.iter().find_map(|event| match event {
         TraceEvent::Apply { table: t, matched: Matched::Hit { handle, .. }, .. } if *t == table => {
@@ -166,38 +237,54 @@ fn telling(
     (with != without).then_some((frame, handle, with, without))
 }
 
-impl Churn {
-    fn effect_us(&self, share: f64) -> Option<f64> {
-        let last = self.effects_us.len().checked_sub(1)?;
-        Some(self.effects_us[(last as f64 * share) as usize])
-    }
+/// The value that such a share of sorted ones does not exceed.
+fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    Some(sorted[(last as f64 * share) as usize])
+}
 
+impl Churn {
     /// For the key `churn`.
     pub fn json(&self) -> Value {
-        let effect = |share| self.effect_us(share).map(bench::round);
+        let quantile = |of, share| quantile(of, share).map(bench::round);
+        let (changes, effects) = (&self.changes_us, &self.effects_us);
         json!({
-            "table": self.table, "entries": self.entries,
-            "changes_per_second": self.changes_per_second.round(),
+            "table": self.table, "entries": self.entries, "cores": if self.apart { 2 } else { 1 },
+            "changes_per_second": self.free_per_second.round(), "ratio_at_most_changes": bench::round(self.free_ratio),
+            "paced_per_second": self.paced_per_second.round(),
             "mpps": bench::round(self.mpps), "ratio": bench::round(self.ratio),
-            "effect_us_median": effect(0.5), "effect_us_p95": effect(0.95), "effect_us_max": effect(1.0),
+            "change_us_median": quantile(changes, 0.5), "change_us_p99": quantile(changes, 0.99),
+            "change_us_max": quantile(changes, 1.0),
+            "effect_us_median": quantile(effects, 0.5), "effect_us_p99": quantile(effects, 0.99),
+            "effect_us_max": quantile(effects, 1.0),
         })
     }
 
-    /// Two lines.
+    /// A few lines.
     pub fn print(&self) -> Result<(), Failure> {
+        let spread = |of: &[f64]| {
+            let [median, p99, max] = [0.5, 0.99, 1.0].map(|share| quantile(of, share).unwrap_or(0.0));
+            format!("{median:.1} µs (median of {}), {p99:.1} µs (99 of 100), {max:.1} µs (longest)", of.len())
+        };
         say!(
-            "changes of {}: {:.0} a second, {:.2} Mpps meanwhile, {:.2} of the rate without",
+            "changes of {}: at most {:.0} a second, packets then at {:.2} of their rate without",
             self.table,
-            self.changes_per_second,
-            self.mpps,
-            self.ratio
+            self.free_per_second,
+            self.free_ratio
         )?;
-        match (self.effect_us(0.5), self.effect_us(0.95), self.effect_us(1.0)) {
-            (Some(median), Some(p95), Some(max)) => say!(
-                "a new entry takes effect after {median:.1} µs (median of {}), {p95:.1} µs (95 of 100), {max:.1} µs (longest)",
-                self.effects_us.len()
-            ),
-            _ => say!("no packet tells when a new entry takes effect"),
+        say!(
+            "at {:.0} changes a second: {:.2} Mpps, {:.2} of the rate without; a change takes {}",
+            self.paced_per_second,
+            self.mpps,
+            self.ratio,
+            spread(&self.changes_us)
+        )?;
+        if !self.apart {
+            say!("both threads shared one processor, so these are no figures")?;
+        }
+        match self.effects_us.as_slice() {
+            [] => say!("no packet tells when a new entry takes effect"),
+            effects => say!("a new entry takes effect after {}", spread(effects)),
         }
     }
 }

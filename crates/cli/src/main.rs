@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod churn;
 mod compile;
+mod cores;
 mod demo;
 mod failure;
 mod output;
