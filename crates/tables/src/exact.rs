@@ -1,57 +1,65 @@
 //! Entries of tables whose keys are all exact, in the structure that packets use: what it knows is not kept twice.
 
+use crate::by_slot::BySlot;
+use crate::growing::{Growing, Store};
 use crate::key::KeyLayout;
 use crate::memory::Region;
 use crate::probe::{DELETED, EMPTY, Probe};
 use crate::quotient::Quotient;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// No slot or no place.
-const NONE: u32 = u32::MAX;
-
 pub(crate) enum Exact {
     Direct(Direct),
-    Quotient(Quotient),
-    Hash(Hash),
+    Quotient(Growing<Quotient>),
+    Hash(Growing<Hash>),
 }
 
 /// An array of rows by key.
 pub(crate) struct Direct {
     pub rows: Arc<Region>,
-    /// By key.
-    slots: Vec<u32>,
-    /// By slot.
-    keys: Vec<u32>,
+    /// By key, plus 1.
+    slots: BySlot<u32>,
+    /// By slot, plus 1.
+    keys: BySlot<u32>,
 }
 
 /// Keys of any width. A value has the row in its low half, which readers look at, and the slot in its high half.
 pub(crate) struct Hash {
     pub probe: Probe,
-    /// By slot: where in the probe the entry is.
-    places: Vec<u32>,
+    /// By slot: where in the probe the entry is, plus 1.
+    places: Arc<Region>,
+    slot_max: u32,
+}
+
+/// A number that was stored plus 1.
+fn in_use(numbers: &BySlot<u32>, at: usize) -> Option<u32> {
+    numbers.value(at).checked_sub(1)
 }
 
 impl Exact {
     pub fn direct(key_bits: u32) -> Exact {
-        let (rows, slots) = (Arc::new(Region::zeroed(4 << key_bits)), vec![NONE; 1 << key_bits]);
-        Exact::Direct(Direct { rows, slots, keys: Vec::new() })
+        let rows = Arc::new(Region::zeroed(4 << key_bits));
+        Exact::Direct(Direct { rows, slots: BySlot::new(), keys: BySlot::new() })
     }
 
     pub fn quotient(key_bits: u32) -> Exact {
-        Exact::Quotient(Quotient::new(key_bits))
+        Exact::Quotient(Growing::new(Quotient::new(key_bits)))
     }
 
     pub fn hash(layout: &KeyLayout) -> Exact {
-        Exact::Hash(Hash { probe: Probe::new(layout.limbs), places: Vec::new() })
+        Exact::Hash(Growing::new(Hash::new(Probe::new(layout.limbs), 0)))
     }
 
     /// The slot of the entry with this key.
     pub fn find(&self, key: &[u64]) -> Option<u32> {
         match self {
-            Exact::Direct(direct) => Some(direct.slots[key[0] as usize]).filter(|slot| *slot != NONE),
-            Exact::Quotient(quotient) => quotient.find(key[0]),
-            Exact::Hash(Hash { probe, .. }) => probe.find(key).map(|at| (probe.value(at) >> 32) as u32),
+            Exact::Direct(direct) => in_use(&direct.slots, key[0] as usize),
+            Exact::Quotient(quotient) => quotient.now.find(key[0]),
+            Exact::Hash(Growing { now: Hash { probe, .. }, .. }) => {
+                probe.find(key).map(|at| (probe.value(at) >> 32) as u32)
+            }
         }
     }
 
@@ -59,12 +67,13 @@ impl Exact {
     pub fn get(&self, slot: u32) -> Option<(Vec<u64>, u32)> {
         match self {
             Exact::Direct(direct) => {
-                let key = in_use(&direct.keys, slot)?;
+                let key = in_use(&direct.keys, slot as usize)?;
                 Some((vec![key.into()], direct.rows.halves()[key as usize].load(Ordering::Relaxed)))
             }
-            Exact::Quotient(quotient) => quotient.get(slot).map(|(key, row)| (vec![key], row)),
-            Exact::Hash(Hash { probe, places }) => {
-                let place = in_use(places, slot)? as usize;
+            Exact::Quotient(quotient) => quotient.now.get(slot).map(|(key, row)| (vec![key], row)),
+            Exact::Hash(hash) => {
+                let place = hash.now.place(slot)?;
+                let probe = &hash.now.probe;
                 Some((probe.key(place), probe.value(place) as u32))
             }
         }
@@ -74,11 +83,11 @@ impl Exact {
     pub fn row(&self, slot: u32) -> Option<u32> {
         match self {
             Exact::Direct(direct) => {
-                let key = in_use(&direct.keys, slot)?;
+                let key = in_use(&direct.keys, slot as usize)?;
                 Some(direct.rows.halves()[key as usize].load(Ordering::Relaxed))
             }
-            Exact::Quotient(quotient) => quotient.row(slot),
-            Exact::Hash(Hash { probe, places }) => Some(probe.value(in_use(places, slot)? as usize) as u32),
+            Exact::Quotient(quotient) => quotient.now.row(slot),
+            Exact::Hash(hash) => hash.now.place(slot).map(|place| hash.now.probe.value(place) as u32),
         }
     }
 
@@ -86,20 +95,13 @@ impl Exact {
     pub fn insert(&mut self, key: &[u64], row: u32, slot: u32) -> bool {
         match self {
             Exact::Direct(direct) => {
-                direct.slots[key[0] as usize] = slot;
-                *place_for(&mut direct.keys, slot) = key[0] as u32;
+                *direct.slots.get_mut(key[0] as usize) = slot + 1;
+                *direct.keys.get_mut(slot as usize) = key[0] as u32 + 1;
                 direct.rows.halves()[key[0] as usize].store(row, Ordering::Release);
                 false
             }
-            Exact::Quotient(quotient) => quotient.insert(key[0], row, slot),
-            Exact::Hash(Hash { probe, places }) => {
-                let (moved, at) = probe.set(key, value(row, slot));
-                *place_for(places, slot) = at as u32;
-                if moved {
-                    probe.live().for_each(|(at, value)| places[(value >> 32) as usize] = at as u32);
-                }
-                moved
-            }
+            Exact::Quotient(quotient) => quotient.insert(key, row, slot),
+            Exact::Hash(hash) => hash.insert(key, row, slot),
         }
     }
 
@@ -107,38 +109,38 @@ impl Exact {
     pub fn set_row(&mut self, slot: u32, row: u32) -> bool {
         match self {
             Exact::Direct(direct) => {
-                direct.rows.halves()[direct.keys[slot as usize] as usize].store(row, Ordering::Release);
+                let key = in_use(&direct.keys, slot as usize).expect("the slot is in use");
+                direct.rows.halves()[key as usize].store(row, Ordering::Release);
                 false
             }
             Exact::Quotient(quotient) => quotient.set_row(slot, row),
-            Exact::Hash(Hash { probe, places }) => {
-                probe.set_value(places[slot as usize] as usize, value(row, slot));
-                false
-            }
+            Exact::Hash(hash) => hash.set_row(slot, row),
         }
     }
 
     pub fn remove(&mut self, slot: u32) {
         match self {
             Exact::Direct(direct) => {
-                let key = std::mem::replace(&mut direct.keys[slot as usize], NONE) as usize;
+                let key = in_use(&direct.keys, slot as usize).expect("the slot is in use") as usize;
+                *direct.keys.get_mut(slot as usize) = 0;
                 direct.rows.halves()[key].store(0, Ordering::Release);
-                direct.slots[key] = NONE;
+                *direct.slots.get_mut(key) = 0;
             }
             Exact::Quotient(quotient) => quotient.remove(slot),
-            Exact::Hash(Hash { probe, places }) => {
-                probe.remove(std::mem::replace(&mut places[slot as usize], NONE) as usize);
-            }
+            Exact::Hash(hash) => hash.remove(slot),
         }
     }
 
     pub fn committed_bytes(&self) -> usize {
         match self {
             Exact::Direct(Direct { rows, slots, keys }) => {
-                rows.committed_bytes() + 4 * (slots.len() + keys.len())
+                rows.committed_bytes() + slots.bytes() + keys.bytes()
             }
-            Exact::Quotient(quotient) => quotient.committed_bytes(),
-            Exact::Hash(Hash { probe, places }) => probe.region.committed_bytes() + 4 * places.len(),
+            Exact::Quotient(quotient) => quotient.stores().map(Quotient::committed_bytes).sum(),
+            Exact::Hash(hash) => hash
+                .stores()
+                .map(|hash| hash.probe.region.committed_bytes() + hash.places.committed_bytes())
+                .sum(),
         }
     }
 }
@@ -148,13 +150,65 @@ fn value(row: u32, slot: u32) -> u64 {
     u64::from(row) | u64::from(slot) << 32
 }
 
-fn in_use(places: &[u32], slot: u32) -> Option<u32> {
-    places.get(slot as usize).copied().filter(|place| *place != NONE)
+impl Hash {
+    fn new(probe: Probe, slot_max: u32) -> Hash {
+        let slots = probe.capacity().max(slot_max as usize + 1);
+        Hash { probe, places: Arc::new(Region::zeroed(4 * slots)), slot_max }
+    }
 }
 
-fn place_for(places: &mut Vec<u32>, slot: u32) -> &mut u32 {
-    if places.len() <= slot as usize {
-        places.resize(slot as usize + 1, NONE);
+impl Store for Hash {
+    fn place(&self, slot: u32) -> Option<usize> {
+        let place = self.places.halves().get(slot as usize)?.load(Ordering::Relaxed);
+        (place as usize).checked_sub(1)
     }
-    &mut places[slot as usize]
+
+    fn end(&self) -> usize {
+        self.probe.capacity()
+    }
+
+    fn add(&mut self, key: &[u64], row: u32, slot: u32) -> Option<usize> {
+        let in_places = self.places.halves().get(slot as usize)?;
+        let place = self.probe.set(key, value(row, slot))?;
+        in_places.store(place as u32 + 1, Ordering::Relaxed);
+        self.slot_max = self.slot_max.max(slot);
+        Some(place)
+    }
+
+    fn set_row(&mut self, slot: u32, row: u32) -> bool {
+        let place = self.place(slot).expect("the slot is in use");
+        self.probe.set_value(place, value(row, slot));
+        true
+    }
+
+    fn remove(&mut self, slot: u32) {
+        let place = self.place(slot).expect("the slot is in use");
+        self.probe.remove(place);
+        self.places.halves()[slot as usize].store(0, Ordering::Relaxed);
+    }
+
+    fn room(&self, _row: u32, slot: u32) -> usize {
+        if (slot as usize) < self.places.halves().len() { self.probe.room() } else { 0 }
+    }
+
+    fn nearly_full(&self, _row: u32) -> bool {
+        self.probe.nearly_full()
+    }
+
+    fn larger(&self, _row: u32, slot: u32, attempt: u32) -> Hash {
+        Hash::new(self.probe.larger(attempt), self.slot_max.max(slot))
+    }
+
+    fn copy_to(&self, to: &mut Hash, places: Range<usize>) -> bool {
+        places.into_iter().all(|place| match self.probe.value(place) {
+            value if matches!(value as u32, EMPTY | DELETED) => true,
+            value => to.add(&self.probe.key(place), value as u32, (value >> 32) as u32).is_some(),
+        })
+    }
+
+    fn memory(&self) -> Vec<(Arc<Region>, usize)> {
+        let Some(bytes) = self.probe.huge_bytes() else { return Vec::new() };
+        let slots = (self.slot_max as usize + 1) * 9 / 8;
+        vec![(Arc::clone(&self.probe.region), bytes), (Arc::clone(&self.places), slots * 4)]
+    }
 }

@@ -2,70 +2,69 @@
 //! writer and entries for the interpreter. It shares nothing with the structures that packets use.
 
 use crate::key::{KeyLayout, Order, matches, order_of, prefix_mask, prefix_sum};
+use crate::parted::Parted;
 use crate::{KeyMatch, TableSpec};
 use num_bigint::BigUint;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 
-/// Entries, by slot, as a key finds them.
-pub(crate) enum Index {
-    /// For each prefix length, by the packed key with the bits behind the prefix cleared.
-    Prefix { field: usize, by_len: Vec<HashMap<Box<[u64]>, u32>> },
-    /// By rank, then age; and by the key as written, to find duplicates.
-    Ordered { by_key: HashMap<(Vec<KeyMatch>, u32), u32>, by_rank: BTreeMap<(u32, u64), u32> },
+/// Slots of entries, as keys find them.
+pub(crate) struct Index {
+    /// By the key as written and its priority.
+    by_key: Parted<u32>,
+    hasher: RandomState,
+    order: Kind,
+}
+
+enum Kind {
+    /// Which field has the prefix, and how many entries there are by its length.
+    Prefix { field: usize, counts: Vec<u32> },
+    /// By rank, then age.
+    Ordered(BTreeMap<(u32, u64), u32>),
 }
 
 impl Index {
     pub fn new(spec: &TableSpec) -> Index {
-        match order_of(spec) {
+        let order = match order_of(spec) {
             Order::Prefix(field) => {
-                let lengths = 0..=spec.keys[field].width;
-                Index::Prefix { field, by_len: lengths.map(|_| HashMap::new()).collect() }
+                Kind::Prefix { field, counts: vec![0; spec.keys[field].width as usize + 1] }
             }
-            Order::Exact | Order::PrefixSum | Order::Priority => {
-                Index::Ordered { by_key: HashMap::new(), by_rank: BTreeMap::new() }
-            }
-        }
+            Order::Exact | Order::PrefixSum | Order::Priority => Kind::Ordered(BTreeMap::new()),
+        };
+        Index { by_key: Parted::new(), hasher: RandomState::new(), order }
     }
 
-    /// The slot of the entry with exactly this key.
-    pub fn find(&self, layout: &KeyLayout, key: &[KeyMatch], priority: u32) -> Option<u32> {
-        match self {
-            Index::Prefix { field, by_len } => {
-                by_len[prefix_len(&key[*field])].get(&packed(layout, key)).copied()
-            }
-            Index::Ordered { by_key, .. } => by_key.get(&(key.to_vec(), priority)).copied(),
-        }
-    }
-
-    pub fn insert(
-        &mut self,
-        layout: &KeyLayout,
+    /// The slot of the entry with exactly this key. `entry` gives key and priority of the entry in a slot.
+    pub fn find<'a>(
+        &self,
         key: &[KeyMatch],
         priority: u32,
-        rank: (u32, u64),
-        slot: u32,
-    ) {
-        match self {
-            Index::Prefix { field, by_len } => {
-                by_len[prefix_len(&key[*field])].insert(packed(layout, key), slot);
-            }
-            Index::Ordered { by_key, by_rank } => {
-                by_key.insert((key.to_vec(), priority), slot);
-                by_rank.insert(rank, slot);
-            }
+        entry: impl Fn(u32) -> (&'a [KeyMatch], u32),
+    ) -> Option<u32> {
+        let hash = self.hasher.hash_one((key, priority));
+        self.by_key.find(hash, |slot| entry(*slot) == (key, priority)).copied()
+    }
+
+    /// Adds an entry, which is in its slot.
+    pub fn insert<'a>(&mut self, rank: (u32, u64), slot: u32, entry: impl Fn(u32) -> (&'a [KeyMatch], u32)) {
+        let hash = |slot: &u32| self.hasher.hash_one(entry(*slot));
+        self.by_key.insert(hash(&slot), slot, hash);
+        match &mut self.order {
+            Kind::Prefix { field, counts } => counts[prefix_len(&entry(slot).0[*field])] += 1,
+            Kind::Ordered(by_rank) => _ = by_rank.insert(rank, slot),
         }
     }
 
-    pub fn remove(&mut self, layout: &KeyLayout, key: &[KeyMatch], priority: u32, rank: (u32, u64)) {
-        match self {
-            Index::Prefix { field, by_len } => {
-                by_len[prefix_len(&key[*field])].remove(&packed(layout, key));
-            }
-            Index::Ordered { by_key, by_rank } => {
-                by_key.remove(&(key.to_vec(), priority));
-                by_rank.remove(&rank);
-            }
+    pub fn remove(&mut self, key: &[KeyMatch], priority: u32, rank: (u32, u64), slot: u32) {
+        self.by_key.remove(self.hasher.hash_one((key, priority)), |other| *other == slot);
+        match &mut self.order {
+            Kind::Prefix { field, counts } => counts[prefix_len(&key[*field])] -= 1,
+            Kind::Ordered(by_rank) => _ = by_rank.remove(&rank),
         }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.by_key.bytes()
     }
 
     /// The slots of the entries that match, best first.
@@ -73,21 +72,24 @@ impl Index {
         &'a self,
         layout: &'a KeyLayout,
         key: &'a [BigUint],
-        key_in: impl Fn(u32) -> &'a [KeyMatch] + 'a,
+        entry: impl Fn(u32) -> (&'a [KeyMatch], u32) + Copy + 'a,
     ) -> Box<dyn Iterator<Item = u32> + 'a> {
-        match self {
-            Index::Prefix { field, by_len } => {
-                Box::new(by_len.iter().enumerate().rev().filter_map(|(len, by_key)| {
-                    if by_key.is_empty() {
-                        return None;
-                    }
-                    let mut key = key.to_vec();
-                    key[*field] &= prefix_mask(layout.fields[*field].width, len as u32);
-                    by_key.get(&layout.pack(&key)).copied()
+        match &self.order {
+            Kind::Prefix { field, counts } => {
+                let lens = (0..counts.len() as u32).rev().filter(|len| counts[*len as usize] > 0);
+                Box::new(lens.filter_map(move |prefix_len| {
+                    let fields = key.iter().enumerate().map(|(i, value)| match i == *field {
+                        true => {
+                            let mask = prefix_mask(layout.fields[i].width, prefix_len);
+                            KeyMatch::Lpm { value: value & mask, prefix_len }
+                        }
+                        false => KeyMatch::Exact(value.clone()),
+                    });
+                    self.find(&fields.collect::<Vec<_>>(), 0, entry)
                 }))
             }
-            Index::Ordered { by_rank, .. } => Box::new(by_rank.values().copied().filter(move |slot| {
-                let fields = key_in(*slot).iter().zip(&layout.fields).zip(key);
+            Kind::Ordered(by_rank) => Box::new(by_rank.values().copied().filter(move |slot| {
+                let fields = entry(*slot).0.iter().zip(&layout.fields).zip(key);
                 fields.into_iter().all(|((field, spec), value)| matches(field, spec.width, value))
             })),
         }

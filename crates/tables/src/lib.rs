@@ -10,16 +10,19 @@
 //! never a mix. What readers may still be looking at is reused only after they all have passed a quiet point: they [`pin`]
 //! while they use a view.
 
+mod by_slot;
 mod classifier;
 mod error;
 mod exact;
 mod explain;
 mod grace;
+mod growing;
 mod index;
 mod key;
 mod lpm;
 mod lpm32;
 mod memory;
+mod parted;
 mod probe;
 mod profile;
 mod quotient;

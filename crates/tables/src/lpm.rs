@@ -18,7 +18,7 @@ mod search;
 use crate::grace::Returns;
 use crate::index::packed;
 use crate::key::{KeyLayout, Order, order_of};
-use crate::memory::Region;
+use crate::memory::{Ahead, Region};
 use crate::rows::SLOTS_MAX;
 use crate::view::Lookups;
 use crate::{KeyMatch, TableSpec};
@@ -65,10 +65,12 @@ const ROOT_ENTRIES: usize = 1 << ROOT_BITS;
 const FIRST_UNIT: u32 = ((ROOT + ROOT_ENTRIES) / UNIT) as u32;
 /// No change takes more units: a chain of nodes down to where three routes part, and a few full nodes.
 const CHANGE_UNITS_MAX: u32 = 1024;
-/// Memory at first. What is larger gets large pages.
+/// Address space for small tables; larger ones get so many units per route: more than most routes can take. It doubles when
+/// that is not enough.
 const SMALL_UNITS: u32 = 1 << 15;
-/// Then room for so many units per route; it doubles when that is not enough.
-const ROUTE_UNITS: u32 = 3;
+const ROUTE_UNITS: u32 = 16;
+/// What has more units gets large pages.
+const HUGE_UNITS_MIN: u32 = 1 << 16;
 
 /// How to turn packed keys into those of the trie.
 #[derive(Clone, Copy)]
@@ -92,10 +94,10 @@ pub(crate) struct Lpm {
     limbs: usize,
     shape: Shape,
     field: usize,
-    size: u32,
     pub memory: Arc<Region>,
     units: u32,
     next: u32,
+    ahead: Ahead,
     /// Free blocks by class, and on their way from readers pairs of class and block.
     free: [Vec<u32>; CLASSES.len()],
     retired: Vec<(u8, u32)>,
@@ -199,7 +201,9 @@ impl Lpm {
         let Order::Prefix(field) = order_of(spec) else { unreachable!("`serves` was asked") };
         let bits = layout.fields.iter().map(|field| field.width).sum();
         let shape = Shape { shift: 64 * layout.limbs as u32 - bits, low: layout.fields[field].offset, bits };
-        let memory = Region::zeroed(SMALL_UNITS as usize * UNIT * 4);
+        let size = spec.size.min(SLOTS_MAX);
+        let units = size.saturating_mul(ROUTE_UNITS).max(SMALL_UNITS).next_multiple_of(HUGE_UNITS_MIN);
+        let memory = Self::memory(units);
         for (half, value) in memory.halves().iter().zip([shape.shift, shape.low, shape.bits]) {
             half.store(value, Ordering::Relaxed);
         }
@@ -207,10 +211,10 @@ impl Lpm {
             limbs: layout.limbs,
             shape,
             field,
-            size: spec.size.min(SLOTS_MAX),
             memory: Arc::new(memory),
-            units: SMALL_UNITS,
+            units,
             next: FIRST_UNIT,
+            ahead: Ahead::default(),
             free: Default::default(),
             retired: Vec::new(),
             returns: Returns::new(),
@@ -273,19 +277,29 @@ impl Lpm {
 
     // Memory.
 
+    fn memory(units: u32) -> Region {
+        let memory = Region::zeroed(units as usize * UNIT * 4);
+        if units > HUGE_UNITS_MIN {
+            memory.advise_huge();
+        }
+        memory
+    }
+
     /// Room for one change. True if the memory is another now.
     fn reserve(&mut self) -> bool {
+        if self.units > HUGE_UNITS_MIN {
+            self.ahead.reach(&self.memory, self.next as usize * UNIT * 4);
+        }
         if self.units - self.next >= CHANGE_UNITS_MAX {
             return false;
         }
         // 2^30 units can be named, 32 GiB: more than 2^24 routes can take.
-        let units = (2 * self.units).max(self.size.saturating_mul(ROUTE_UNITS)).next_multiple_of(1 << 16);
-        let memory = Region::zeroed(units as usize * UNIT * 4);
-        memory.advise_huge();
+        let units = 2 * self.units;
+        let memory = Self::memory(units);
         for (to, from) in memory.halves().iter().zip(&self.memory.halves()[..self.next as usize * UNIT]) {
             to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
-        (self.memory, self.units) = (Arc::new(memory), units);
+        (self.memory, self.units, self.ahead) = (Arc::new(memory), units, Ahead::default());
         true
     }
 

@@ -7,11 +7,13 @@
 //! a prefix covers by going down the tree of longer ones, leaving out those that exist.
 
 use crate::TableError;
+use crate::by_slot::BySlot;
 use crate::grace::{Pool, Returns, wait};
-use crate::memory::Region;
+use crate::memory::{Region, commit_aside};
 use crate::routes::{Route, Routes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
 
 /// Set in an entry of the first array that leads to a group.
 pub(crate) const GROUP: u32 = 1 << 31;
@@ -22,8 +24,10 @@ const GROUP_ENTRIES: usize = 256;
 /// Prefixes up to this long have their own array.
 const SHORT_MAX: u32 = 8;
 
-/// With so many routes the first array is touched all over, so that large pages pay.
+/// With so many routes the first array is touched all over, so that large pages pay: it moves to them.
 const HUGE_ROUTES_MIN: usize = 4096;
+/// Entries that an insertion moves.
+const STEP: usize = 1 << 14;
 
 /// A set of prefixes, as nodes of a binary tree: the root is 1, the children of `n` are `2n` and `2n + 1`.
 struct Nodes(Vec<u64>);
@@ -49,17 +53,66 @@ impl Nodes {
 }
 
 pub(crate) struct Lpm32 {
-    pub first: Arc<Region>,
+    pub first: First,
     pub groups: Arc<Region>,
     /// The entries.
     pub routes: Routes,
     /// Prefixes of up to 24 bits.
     nodes: Nodes,
     /// For each group, its prefixes of more than 24 bits: the root is the first 24.
-    group_nodes: Vec<[u64; 8]>,
+    group_nodes: BySlot<[u64; 8]>,
     pool: Pool,
-    /// Large pages of the first array that are such or that the system refused.
-    huge: u64,
+}
+
+/// The first array, which moves once, some entries with every insertion; what changes meanwhile changes in both.
+pub(crate) struct First {
+    /// What readers use.
+    pub now: Arc<Region>,
+    huge: bool,
+    /// And the entries before that number have been moved there, when the thread has made it ready.
+    later: Option<(Arc<Region>, usize, Option<JoinHandle<()>>)>,
+}
+
+impl First {
+    fn get(&self, at: usize) -> u32 {
+        self.now.halves()[at].load(Ordering::Relaxed)
+    }
+
+    fn set(&self, at: usize, entry: u32) {
+        self.now.halves()[at].store(entry, Ordering::Release);
+        if let Some((later, done, _)) = &self.later
+            && at < *done
+        {
+            later.halves()[at].store(entry, Ordering::Release);
+        }
+    }
+
+    /// True if all has been moved.
+    fn make_huge(&mut self) -> bool {
+        if self.huge {
+            return false;
+        }
+        let (later, done, commit) = self.later.get_or_insert_with(|| {
+            let later = Arc::new(Region::zeroed(FIRST_ENTRIES * 4));
+            later.advise_huge();
+            (Arc::clone(&later), 0, commit_aside(vec![(later, FIRST_ENTRIES * 4)]))
+        });
+        if commit.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return false;
+        }
+        let entries = *done..*done + STEP;
+        *done = entries.end;
+        for (to, from) in later.halves()[entries.clone()].iter().zip(&self.now.halves()[entries]) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        if *done < FIRST_ENTRIES {
+            return false;
+        }
+        self.now = Arc::clone(later);
+        self.later = None;
+        self.huge = true;
+        true
+    }
 }
 
 /// The node of the first `len` bits.
@@ -90,28 +143,24 @@ impl Lpm32 {
         // As many again as can be needed, because freed ones wait for readers to pass.
         let groups = if width > 24 { 2 * size.min(1 << 24) as usize + 256 } else { 1 };
         Lpm32 {
-            first: Arc::new(Region::zeroed(FIRST_ENTRIES * 4)),
+            first: First { now: Arc::new(Region::zeroed(FIRST_ENTRIES * 4)), huge: false, later: None },
             groups: Arc::new(Region::zeroed(groups * GROUP_ENTRIES * 4)),
             routes: Routes::new(),
             nodes: Nodes::new(24),
-            group_nodes: Vec::new(),
+            group_nodes: BySlot::new(),
             pool: Pool::new(1, groups as u32),
-            huge: 0,
         }
     }
 
-    /// Adds a route that is new, in a free slot.
-    pub fn insert(&mut self, route: Route, row: u32, slot: u32) -> Result<(), TableError> {
+    /// Adds a route that is new, in a free slot. True if readers need a new view.
+    pub fn insert(&mut self, route: Route, row: u32, slot: u32) -> Result<bool, TableError> {
         if route.len > 24 {
             self.make_group(route)?;
         }
         self.set_present(route, true);
         self.show(route, row);
         self.routes.insert(route, row, slot);
-        if self.routes.len() >= HUGE_ROUTES_MIN && route.len > SHORT_MAX {
-            self.make_huge((route.prefix >> 8) as usize * 4);
-        }
-        Ok(())
+        Ok(self.routes.len() >= HUGE_ROUTES_MIN && self.first.make_huge())
     }
 
     /// Gives a route another row.
@@ -128,18 +177,18 @@ impl Lpm32 {
         let cover = self.cover(route);
         self.show(route, cover);
         if route.len > 24 {
-            let entry = &self.first.halves()[(route.prefix >> 8) as usize];
-            let group = entry.load(Ordering::Relaxed) & !GROUP;
-            if self.group_nodes[group as usize] == [0; 8] {
+            let at = (route.prefix >> 8) as usize;
+            let group = self.first.get(at) & !GROUP;
+            if self.group_nodes.value(group as usize) == [0; 8] {
                 // All of the group comes from one shorter prefix now.
-                entry.store(cover, Ordering::Release);
+                self.first.set(at, cover);
                 self.pool.retire(group);
             }
         }
     }
 
     fn group_of(&self, route: Route) -> Option<u32> {
-        let entry = self.first.halves()[(route.prefix >> 8) as usize].load(Ordering::Relaxed);
+        let entry = self.first.get((route.prefix >> 8) as usize);
         (entry & GROUP != 0).then_some(entry & !GROUP)
     }
 
@@ -148,13 +197,10 @@ impl Lpm32 {
             return Ok(());
         }
         let group = self.pool.take()?;
-        if self.group_nodes.len() <= group as usize {
-            self.group_nodes.resize(group as usize + 1, [0; 8]);
-        }
-        let entry = &self.first.halves()[(route.prefix >> 8) as usize];
-        let row = entry.load(Ordering::Relaxed);
+        let at = (route.prefix >> 8) as usize;
+        let row = self.first.get(at);
         self.rows_of(group).iter().for_each(|place| place.store(row, Ordering::Relaxed));
-        entry.store(group | GROUP, Ordering::Release);
+        self.first.set(at, group | GROUP);
         Ok(())
     }
 
@@ -167,7 +213,7 @@ impl Lpm32 {
             return self.nodes.set(node(route.prefix, route.len), present);
         }
         let group = self.group_of(route).expect("long prefixes have groups") as usize;
-        let (node, bits) = (group_node(route), &mut self.group_nodes[group]);
+        let (node, bits) = (group_node(route), self.group_nodes.get_mut(group));
         if present {
             bits[node / 64] |= 1 << (node % 64);
         } else {
@@ -192,15 +238,14 @@ impl Lpm32 {
             let short = self.rows_of(0);
             return paint(from, 1 << SHORT_MAX, &has, &mut |i| short[i].store(row, Ordering::Release));
         }
-        let first = self.first.halves();
-        paint(from, FIRST_ENTRIES, &has, &mut |i| match first[i].load(Ordering::Relaxed) {
+        paint(from, FIRST_ENTRIES, &has, &mut |i| match self.first.get(i) {
             group if group & GROUP != 0 => self.paint_group(group & !GROUP, 1, row),
-            _ => first[i].store(row, Ordering::Release),
+            _ => self.first.set(i, row),
         });
     }
 
     fn paint_group(&self, group: u32, from: usize, row: u32) {
-        let (rows, bits) = (self.rows_of(group), &self.group_nodes[group as usize]);
+        let (rows, bits) = (self.rows_of(group), self.group_nodes.value(group as usize));
         let has = |node: usize| bits[node / 64] >> (node % 64) & 1 == 1;
         paint(from, GROUP_ENTRIES, &has, &mut |i| rows[i].store(row, Ordering::Release));
     }
@@ -216,25 +261,16 @@ impl Lpm32 {
         found.map_or(0, |(_, row)| row)
     }
 
-    /// Asks once for each large page.
-    fn make_huge(&mut self, byte: usize) {
-        if self.huge == 0 {
-            self.first.advise_huge();
-        }
-        let page = Region::huge_page_of(byte);
-        if self.huge >> page & 1 == 0 {
-            self.huge |= 1 << page;
-            self.first.collapse(page);
-        }
-    }
-
     pub fn committed_bytes(&self) -> usize {
         // The bits are committed where the rows are, at most all of them.
-        let bits = (self.nodes.0.len() * 8).min(self.first.committed_bytes() / 8);
-        self.first.committed_bytes()
+        let later = self.first.later.as_ref().map_or(0, |(later, ..)| later.committed_bytes());
+        let first = self.first.now.committed_bytes();
+        let bits = (self.nodes.0.len() * 8).min(first / 8);
+        first
+            + later
             + self.groups.committed_bytes()
             + bits
-            + size_of_val(self.group_nodes.as_slice())
+            + self.group_nodes.bytes()
             + self.routes.committed_bytes()
     }
 }

@@ -2,8 +2,11 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 
 /// From this size on memory is mapped, so that only touched pages cost anything.
 const MAPPED_BYTES_MIN: usize = 64 << 10;
@@ -11,6 +14,34 @@ const MAPPED_BYTES_MIN: usize = 64 << 10;
 const HUGE: usize = 2 << 20;
 const CACHE_LINE: usize = 64;
 const PAGE: usize = 4096;
+
+/// Has a thread of its own let the system give memory for the first bytes of regions: a large page may take milliseconds, and
+/// changes must not wait for it. Done when the thread is finished, or if there is none.
+pub(crate) fn commit_aside(regions: Vec<(Arc<Region>, usize)>) -> Option<JoinHandle<()>> {
+    let commit = move || regions.into_iter().for_each(|(region, bytes)| region.commit(0..bytes));
+    std::thread::Builder::new().spawn(commit).ok()
+}
+
+/// Has a thread of its own let the system give memory ahead of where a region is filled.
+#[derive(Default)]
+pub(crate) struct Ahead {
+    /// Large pages that are there or on their way.
+    pages: usize,
+}
+
+impl Ahead {
+    /// Says that bytes up to this one are in use.
+    pub fn reach(&mut self, region: &Arc<Region>, byte: usize) {
+        if byte / HUGE + 1 < self.pages || self.pages * HUGE >= region.bytes {
+            return;
+        }
+        let first = self.pages.max(byte / HUGE + 1);
+        self.pages = first + 1 + first / 4;
+        let (region, bytes) = (Arc::clone(region), first * HUGE..self.pages * HUGE);
+        // Without a thread the memory comes when it is used.
+        drop(std::thread::Builder::new().spawn(move || region.commit(bytes)));
+    }
+}
 
 /// A piece of memory, all zero at first.
 pub(crate) struct Region {
@@ -80,18 +111,12 @@ impl Region {
         }
     }
 
-    /// Which large page a byte is in.
-    pub fn huge_page_of(byte: usize) -> usize {
-        byte / HUGE
-    }
-
-    /// Asks for a large page now in the place of small ones, whose contents it takes over, while readers go on.
-    pub fn collapse(&self, page: usize) {
-        /// `MADV_COLLAPSE` of Linux 6.1.
-        const COLLAPSE: i32 = 25;
-        debug_assert!(self.mapped && (page + 1) * HUGE <= self.bytes);
-        // SAFETY: advice about a part of a mapping of ours; it does not change contents. Failure costs speed only.
-        unsafe { libc::madvise(self.start.as_ptr().add(page * HUGE).cast(), HUGE, COLLAPSE) };
+    /// Lets the system give memory for these bytes now, which does not change what is in it.
+    fn commit(&self, bytes: Range<usize>) {
+        // Not by `madvise`, which would keep others from mapping memory meanwhile.
+        for at in bytes.step_by(PAGE).take_while(|at| *at < self.bytes) {
+            let _ = self.words()[at / 8].compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 
     pub fn start(&self) -> *const u8 {
@@ -128,13 +153,21 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: allocated exactly so, and nobody has a reference any more.
-        unsafe {
-            if self.mapped {
-                libc::munmap(self.start.as_ptr().cast(), self.bytes);
-            } else {
-                dealloc(self.start.as_ptr(), Self::layout(self.bytes));
+        if !self.mapped {
+            // SAFETY: allocated exactly so, and nobody has a reference any more.
+            return unsafe { dealloc(self.start.as_ptr(), Self::layout(self.bytes)) };
+        }
+        let (start, bytes) = (self.start.as_ptr() as usize, self.bytes);
+        let unmap = move || {
+            // By pieces, so that others who change mappings do not wait long.
+            for at in (0..bytes).step_by(HUGE) {
+                // SAFETY: mapped exactly so, and nobody has a reference any more.
+                unsafe { libc::munmap((start + at) as *mut libc::c_void, HUGE.min(bytes - at)) };
             }
+        };
+        // Much memory takes a while: changes do not wait for it.
+        if bytes < 2 * HUGE || std::thread::Builder::new().spawn(unmap).is_err() {
+            unmap();
         }
     }
 }

@@ -17,6 +17,9 @@ pub(crate) const DELETED: u32 = u32::MAX;
 const CAPACITY_MIN: usize = 8;
 /// Longer probes than this make the table grow, whatever its load.
 const PROBE_MAX: usize = 96;
+/// When more than `LOAD_MOVE` of 100 slots are in use, entries move to a larger memory; more than `LOAD_MAX` there are never.
+const LOAD_MOVE: usize = 50;
+const LOAD_MAX: usize = 65;
 /// From so many bytes on, large pages.
 const HUGE_BYTES_MIN: usize = 2 << 20;
 
@@ -28,6 +31,7 @@ pub(crate) struct Probe {
     /// Slots that are not empty.
     used: usize,
     count: usize,
+    crowded: bool,
 }
 
 /// The hash whose high bits choose the slot.
@@ -51,7 +55,15 @@ impl Probe {
         if bytes >= HUGE_BYTES_MIN {
             region.advise_huge();
         }
-        Probe { region: Arc::new(region), limbs, capacity, seed: random_seed(), used: 0, count: 0 }
+        Probe {
+            region: Arc::new(region),
+            limbs,
+            capacity,
+            seed: random_seed(),
+            used: 0,
+            count: 0,
+            crowded: false,
+        }
     }
 
     pub fn mask(&self) -> u64 {
@@ -85,12 +97,6 @@ impl Probe {
         self.slot(index)[..self.limbs].iter().map(|word| word.load(Ordering::Relaxed)).collect()
     }
 
-    /// All slots with a value, and that.
-    pub fn live(&self) -> impl Iterator<Item = (usize, u64)> {
-        let values = (0..self.capacity).map(|index| (index, self.value(index)));
-        values.filter(|(_, value)| !matches!(*value as u32, EMPTY | DELETED))
-    }
-
     /// The slot that has this key (live or deleted), or else the empty one where the search ends; and its distance.
     fn search(&self, key: &[u64]) -> (usize, usize) {
         let mut index = (hash(self.seed, key.iter().copied()) >> self.shift()) as usize;
@@ -103,7 +109,7 @@ impl Probe {
             }
             index = (index + 1) & (self.capacity - 1);
         }
-        unreachable!("half of the slots are empty")
+        unreachable!("there are always empty slots")
     }
 
     /// The slot of a key, if it has a value.
@@ -112,30 +118,49 @@ impl Probe {
         (!matches!(self.state(index), EMPTY | DELETED)).then_some(index)
     }
 
-    /// Gives a key a value. True if the memory is another now; and the slot.
-    pub fn set(&mut self, key: &[u64], value: u64) -> (bool, usize) {
+    /// Gives a key that has no value one: in which slot. None if there is no room.
+    pub fn set(&mut self, key: &[u64], value: u64) -> Option<usize> {
         debug_assert!(!matches!(value as u32, EMPTY | DELETED));
-        let mut moved = false;
-        let (mut index, distance) = self.search(key);
+        let (index, distance) = self.search(key);
         if self.state(index) == EMPTY {
-            let full = (self.used + 1) * 2 > self.capacity;
-            let crowded = distance > PROBE_MAX && self.capacity < 16 * (self.count + 1);
-            if full || crowded {
-                let fitting = ((self.count + 1) * 8 / 3 + 1).next_power_of_two().max(CAPACITY_MIN);
-                self.rebuild(if full { fitting } else { 2 * self.capacity });
-                moved = true;
-                index = self.search(key).0;
+            if self.room() == 0 {
+                return None;
             }
+            self.crowded |= distance > PROBE_MAX && self.capacity < 16 * (self.count + 1);
             for (word, limb) in self.slot(index).iter().zip(key) {
                 word.store(*limb, Ordering::Relaxed);
             }
             self.used += 1;
-            self.count += 1;
-        } else if self.state(index) == DELETED {
-            self.count += 1;
         }
+        self.count += 1;
         self.set_value(index, value);
-        (moved, index)
+        Some(index)
+    }
+
+    /// Slots that are empty and may be used.
+    pub fn room(&self) -> usize {
+        (self.capacity * LOAD_MAX / 100).saturating_sub(self.used)
+    }
+
+    /// Whether it is time to move to a larger memory.
+    pub fn nearly_full(&self) -> bool {
+        (self.used + 1) * 100 > self.capacity * LOAD_MOVE || self.crowded
+    }
+
+    /// An empty one with more room.
+    pub fn larger(&self, attempt: u32) -> Probe {
+        let fitting = ((self.count + 1) * 8 / 3 + 1).next_power_of_two().max(CAPACITY_MIN);
+        let capacity = if self.crowded { fitting.max(2 * self.capacity) } else { fitting };
+        Probe::with_capacity(self.limbs, capacity << attempt)
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// If it is large, how many bytes it has.
+    pub fn huge_bytes(&self) -> Option<usize> {
+        Some(self.capacity * (self.limbs + 1) * 8).filter(|bytes| *bytes >= HUGE_BYTES_MIN)
     }
 
     /// Deletes what is in a slot.
@@ -143,26 +168,5 @@ impl Probe {
         debug_assert!(!matches!(self.state(index), EMPTY | DELETED));
         self.set_value(index, DELETED.into());
         self.count -= 1;
-    }
-
-    fn rebuild(&mut self, capacity: usize) {
-        let mut new = Probe::with_capacity(self.limbs, capacity);
-        for index in 0..self.capacity {
-            if matches!(self.state(index), EMPTY | DELETED) {
-                continue;
-            }
-            let old = self.slot(index);
-            let mut at = (hash(new.seed, old[..self.limbs].iter().map(|w| w.load(Ordering::Relaxed)))
-                >> new.shift()) as usize;
-            while new.state(at) != EMPTY {
-                at = (at + 1) & (capacity - 1);
-            }
-            for (to, from) in new.slot(at).iter().zip(old) {
-                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-            }
-        }
-        new.used = self.count;
-        new.count = self.count;
-        *self = new;
     }
 }

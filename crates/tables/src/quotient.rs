@@ -10,6 +10,7 @@
 //! A word, from its high bits: remainder, distance, the slot of the entry in the table, row. If slot and row do not fit,
 //! the slots of entries stand beside, in an array of the writer's.
 
+use crate::growing::Store;
 use crate::memory::Region;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
@@ -26,17 +27,19 @@ const RUN_MAX: usize = (1 << DISTANCE_BITS) - 2;
 const SPILL: usize = RUN_MAX + 2;
 
 const CAPACITY_MIN: usize = 16;
-/// The table grows when more than `LOAD_MAX` of 100 slots are not empty, to have `LOAD_NEW`. Less than 20 bytes for an
-/// entry, all in all, follow from these.
-const LOAD_MAX: usize = 70;
+/// When more than `LOAD_MOVE` of 100 slots are not empty, entries begin to move to where `LOAD_NEW` are; more than `LOAD_MAX`
+/// there are never. Less than 20 bytes for an entry, all in all, follow from these. (With a load of 0.65 the longest run of a
+/// million is near 180, with 0.75 near 300.)
+const LOAD_MOVE: usize = 65;
 const LOAD_NEW: usize = 56;
+const LOAD_MAX: usize = 75;
+/// So do they when there is a run like this.
+const RUN_MOVE: usize = 200;
 /// From so many bytes on, large pages.
 const HUGE_BYTES_MIN: usize = 2 << 20;
 
 /// A slot that was never used.
 const EMPTY: u64 = 0;
-/// In `places`: there is no entry in this slot.
-const NONE: u32 = u32::MAX;
 
 /// How keys are laid out in words: what readers need to know.
 #[derive(Clone, Copy)]
@@ -118,13 +121,18 @@ pub(crate) struct Quotient {
     pub region: Arc<Region>,
     pub shape: Shape,
     inverse: u64,
-    /// By slot: where the entry's word is.
-    places: Vec<u32>,
+    /// By slot: where the entry's word is, plus 1.
+    places: Arc<Region>,
     /// By place, unless the words have the slots.
-    beside: Vec<u32>,
+    beside: Option<Arc<Region>>,
     /// Words that are not empty.
     used: usize,
     live: usize,
+    /// Highest ones that there have been.
+    row_max: u32,
+    slot_max: u32,
+    /// There has been a run that is nearly too long.
+    long_run: bool,
 }
 
 impl Quotient {
@@ -136,15 +144,37 @@ impl Quotient {
         Quotient::with_shape(shape, inverse, 0)
     }
 
-    fn with_shape(shape: Shape, inverse: u64, slots: usize) -> Quotient {
+    fn with_shape(shape: Shape, inverse: u64, slot_max: u32) -> Quotient {
         let words = shape.capacity as usize + SPILL;
-        let region = Region::zeroed(words * 8);
-        if words * 8 >= HUGE_BYTES_MIN {
-            region.advise_huge();
+        let zeroed = |bytes: usize| {
+            let region = Region::zeroed(bytes);
+            if bytes >= HUGE_BYTES_MIN {
+                region.advise_huge();
+            }
+            region
+        };
+        Quotient {
+            region: Arc::new(zeroed(words * 8)),
+            shape,
+            inverse,
+            places: Arc::new(Region::zeroed(4 * (shape.capacity as usize).max(slot_max as usize + 1))),
+            beside: (!shape.inside).then(|| Arc::new(zeroed(words * 4))),
+            used: 0,
+            live: 0,
+            row_max: 0,
+            slot_max,
+            long_run: false,
         }
-        let beside = if shape.inside { Vec::new() } else { vec![0; words] };
-        let places = vec![NONE; slots];
-        Quotient { region: Arc::new(region), shape, inverse, places, beside, used: 0, live: 0 }
+    }
+
+    /// If the next rows may not fit.
+    fn many_rows(&self, row: u32) -> bool {
+        u64::from(row) > self.shape.row_mask() / 2
+    }
+
+    /// If this row and slot fit.
+    fn takes(&self, row: u32, slot: u32) -> bool {
+        self.shape.takes(row, slot) && (slot as usize) < self.places.halves().len()
     }
 
     fn words(&self) -> &[AtomicU64] {
@@ -181,8 +211,8 @@ impl Quotient {
     }
 
     fn slot_at(&self, place: usize) -> u32 {
-        match self.beside.get(place) {
-            Some(slot) => *slot,
+        match &self.beside {
+            Some(slots) => slots.halves()[place].load(Ordering::Relaxed),
             None => ((self.word(place) & (self.shape.step() - 1)) >> self.shape.row_bits) as u32,
         }
     }
@@ -190,10 +220,6 @@ impl Quotient {
     /// The entry with this key.
     pub fn find(&self, key: u64) -> Option<u32> {
         self.search(key).ok().map(|place| self.slot_at(place))
-    }
-
-    fn place(&self, slot: u32) -> Option<usize> {
-        self.places.get(slot as usize).filter(|place| **place != NONE).map(|place| *place as usize)
     }
 
     fn row_at(&self, place: usize) -> u32 {
@@ -211,42 +237,6 @@ impl Quotient {
         Some((self.shape.key(place, self.word(place), self.inverse), self.row_at(place)))
     }
 
-    /// Adds an entry whose key is new, in a free slot. True if readers need a new view.
-    pub fn insert(&mut self, key: u64, row: u32, slot: u32) -> bool {
-        let full = (self.used + 1) * 100 > self.shape.capacity as usize * LOAD_MAX;
-        let mut stale = full || !self.shape.takes(row, slot);
-        if stale {
-            self.rebuild((self.live + 1) * 100 / LOAD_NEW, row, slot, false);
-        }
-        loop {
-            let (place, tag) = self.search(key).expect_err("the key is new");
-            let longer = self.word(place) == EMPTY;
-            if longer && self.run_around(place).len() > RUN_MAX {
-                self.rebuild(self.shape.capacity as usize * 5 / 4, row, slot, true);
-                stale = true;
-                continue;
-            }
-            if self.places.len() <= slot as usize {
-                self.places.resize(slot as usize + 1, NONE);
-            }
-            self.put(place, tag, row, slot);
-            self.used += usize::from(longer);
-            self.live += 1;
-            return stale;
-        }
-    }
-
-    fn put(&mut self, place: usize, tag: u64, row: u32, slot: u32) {
-        self.places[slot as usize] = place as u32;
-        match self.beside.get_mut(place) {
-            Some(beside) => {
-                *beside = slot;
-                self.store(place, tag | u64::from(row));
-            }
-            None => self.store(place, tag | u64::from(slot) << self.shape.row_bits | u64::from(row)),
-        }
-    }
-
     /// The words in use around a place, which counts as one.
     fn run_around(&self, place: usize) -> Range<usize> {
         let used = |i: &usize| self.word(*i) != EMPTY;
@@ -255,20 +245,62 @@ impl Quotient {
         place - before..place + 1 + after
     }
 
-    /// Gives an entry another row. True if readers need a new view.
-    pub fn set_row(&mut self, slot: u32, row: u32) -> bool {
-        let stale = !self.shape.takes(row, slot);
-        if stale {
-            self.rebuild(self.shape.capacity as usize, row, slot, false);
-        }
-        let place = self.place(slot).expect("the slot is in use");
-        self.store(place, self.word(place) & !self.shape.row_mask() | u64::from(row));
-        stale
+    /// Memory in use, of readers and the writer.
+    pub fn committed_bytes(&self) -> usize {
+        let beside = self.beside.as_ref().map_or(0, |beside| beside.committed_bytes());
+        self.region.committed_bytes() + self.places.committed_bytes() + beside
+    }
+}
+
+impl Store for Quotient {
+    fn place(&self, slot: u32) -> Option<usize> {
+        let place = self.places.halves().get(slot as usize)?.load(Ordering::Relaxed);
+        (place as usize).checked_sub(1)
     }
 
-    pub fn remove(&mut self, slot: u32) {
+    fn end(&self) -> usize {
+        self.words().len()
+    }
+
+    fn add(&mut self, key: &[u64], row: u32, slot: u32) -> Option<usize> {
+        if !self.takes(row, slot) {
+            return None;
+        }
+        let (place, tag) = self.search(key[0]).expect_err("the key is new");
+        if self.word(place) == EMPTY {
+            let run = self.run_around(place).len();
+            if run > RUN_MAX {
+                return None;
+            }
+            self.long_run |= run > RUN_MOVE;
+            self.used += 1;
+        }
+        self.live += 1;
+        (self.row_max, self.slot_max) = (self.row_max.max(row), self.slot_max.max(slot));
+        self.places.halves()[slot as usize].store(place as u32 + 1, Ordering::Relaxed);
+        match &self.beside {
+            Some(beside) => {
+                beside.halves()[place].store(slot, Ordering::Relaxed);
+                self.store(place, tag | u64::from(row));
+            }
+            None => self.store(place, tag | u64::from(slot) << self.shape.row_bits | u64::from(row)),
+        }
+        Some(place)
+    }
+
+    fn set_row(&mut self, slot: u32, row: u32) -> bool {
+        if !self.takes(row, slot) {
+            return false;
+        }
+        let place = self.place(slot).expect("the slot is in use");
+        self.row_max = self.row_max.max(row);
+        self.store(place, self.word(place) & !self.shape.row_mask() | u64::from(row));
+        true
+    }
+
+    fn remove(&mut self, slot: u32) {
         let mut place = self.place(slot).expect("the slot is in use");
-        self.places[slot as usize] = NONE;
+        self.places.halves()[slot as usize].store(0, Ordering::Relaxed);
         self.live -= 1;
         let deleted = self.shape.deleted();
         self.store(place, deleted);
@@ -283,80 +315,80 @@ impl Quotient {
         }
     }
 
-    /// Moves to at least so many slots where a search begins, so that this row and slot fit.
-    fn rebuild(&mut self, capacity: usize, row: u32, slot: u32, other_multiplier: bool) {
-        let rows = self.places.iter().filter(|place| **place != NONE);
-        let row_max = rows.map(|place| self.row_at(*place as usize)).fold(row, u32::max);
-        let slots = self.places.len().max(slot as usize + 1);
+    fn room(&self, row: u32, slot: u32) -> usize {
+        if !self.takes(row, slot) {
+            return 0;
+        }
+        // A change may have a row that is one more than all before.
+        let rows =
+            if self.many_rows(row) { (self.shape.row_mask() - u64::from(row)) as usize } else { usize::MAX };
+        (self.shape.capacity as usize * LOAD_MAX / 100).saturating_sub(self.used).min(rows)
+    }
+
+    fn nearly_full(&self, row: u32) -> bool {
+        (self.used + 1) * 100 > self.shape.capacity as usize * LOAD_MOVE
+            || self.long_run
+            || self.many_rows(row)
+    }
+
+    fn larger(&self, row: u32, slot: u32, attempt: u32) -> Quotient {
         let width = self.shape.width;
-        let mut capacity = capacity.max(CAPACITY_MIN);
+        let row_max = self.row_max.max(row);
+        let slot_max = self.slot_max.max(slot);
+        // Rows that come next fit, too.
+        let row_max = row_max.saturating_mul(2).saturating_add(1);
+        let mut capacity = ((self.live + 1) * 100 / LOAD_NEW).max(CAPACITY_MIN);
         let (mut seed, mut inverse) = (self.shape.seed, self.inverse);
-        let mut other_multiplier = other_multiplier;
+        if self.long_run || attempt > 0 {
+            let odd;
+            (odd, inverse) = multiplier();
+            seed = odd << (64 - width);
+            capacity = capacity.max(self.shape.capacity as usize);
+            (0..=attempt).for_each(|_| capacity = capacity * 5 / 4);
+        }
         loop {
-            if other_multiplier {
-                let odd;
-                (odd, inverse) = multiplier();
-                seed = odd << (64 - width);
+            match Shape::new(width, capacity, seed, row_max, slot_max as usize + 1) {
+                Some(shape) => return Quotient::with_shape(shape, inverse, slot_max),
+                None => capacity *= 2,
             }
-            let Some(shape) = Shape::new(width, capacity, seed, row_max, slots) else {
-                capacity *= 2;
-                continue;
-            };
-            if let Some(new) = self.moved_to(shape, inverse) {
-                *self = new;
-                return;
-            }
-            other_multiplier = true;
-            capacity = capacity * 5 / 4;
         }
     }
 
-    /// None if a run would be too long.
-    fn moved_to(&self, shape: Shape, inverse: u64) -> Option<Quotient> {
-        let mut new = Quotient::with_shape(shape, inverse, self.places.len());
+    fn copy_to(&self, to: &mut Quotient, places: Range<usize>) -> bool {
         // With the same multiplier the order stays, so both memories are passed through from start to end.
-        for place in 0..self.words().len() {
+        places.into_iter().all(|place| {
             let word = self.word(place);
             if word == EMPTY || word == self.shape.deleted() {
-                continue;
+                return true;
             }
             let key = self.shape.key(place, word, self.inverse);
-            // At the latest behind the last run there would be no room.
-            let (at, tag) = new.free_place(key)?;
-            new.put(at, tag, self.row_at(place), self.slot_at(place));
-        }
-        let mut run = 0;
-        for place in 0..new.words().len() {
-            run = if new.word(place) == EMPTY { 0 } else { run + 1 };
-            if run > RUN_MAX {
-                return None;
-            }
-        }
-        (new.used, new.live) = (self.live, self.live);
-        Some(new)
+            to.add(&[key], self.row_at(place), self.slot_at(place)).is_some()
+        })
     }
 
-    /// Where a key goes that is not there, if it is not too far away.
-    fn free_place(&self, key: u64) -> Option<(usize, u64)> {
-        let (home, tag) = self.shape.home(key);
-        let distance = (0..RUN_MAX).find(|distance| self.word(home + distance) == EMPTY)?;
-        Some((home + distance, tag + distance as u64 * self.shape.step()))
-    }
-
-    /// Memory in use, of readers and the writer.
-    pub fn committed_bytes(&self) -> usize {
-        self.region.committed_bytes() + 4 * (self.places.len() + self.beside.len())
+    fn memory(&self) -> Vec<(Arc<Region>, usize)> {
+        let words = self.words().len();
+        if words * 8 < HUGE_BYTES_MIN {
+            return Vec::new();
+        }
+        // The slots that will be in use when it is full.
+        let slots = (self.slot_max as usize + 1) * 9 / 8;
+        let beside = self.beside.iter().map(|beside| (Arc::clone(beside), words * 4));
+        let both = [(Arc::clone(&self.region), words * 8), (Arc::clone(&self.places), slots * 4)];
+        both.into_iter().chain(beside).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::growing::Growing;
     use proptest::prelude::*;
     use std::collections::HashMap;
 
     /// What a reader does.
-    fn lookup(table: &Quotient, key: u64) -> u32 {
+    fn lookup(table: &Growing<Quotient>, key: u64) -> u32 {
+        let table = &table.now;
         let (mut place, mut tag) = table.shape.home(key);
         loop {
             let word = table.word(place);
@@ -373,7 +405,7 @@ mod tests {
 
     /// Inserts, changes and deletes as `choices` say; every key must be found as a map finds it.
     fn agrees(width: u32, row_max: u32, choices: &[(u64, u32)]) {
-        let mut table = Quotient::new(width);
+        let mut table = Growing::new(Quotient::new(width));
         let mut model: HashMap<u64, (u32, u32)> = HashMap::new();
         let mut free: Vec<u32> = (0..choices.len() as u32).rev().collect();
         for (choice, number) in choices {
@@ -382,7 +414,7 @@ mod tests {
             match model.get(&key).copied() {
                 None => {
                     let slot = free.pop().expect("as many as choices");
-                    table.insert(key, row, slot);
+                    table.insert(&[key], row, slot);
                     model.insert(key, (slot, row));
                 }
                 Some((slot, _)) if number % 3 == 0 => {
@@ -400,13 +432,14 @@ mod tests {
             for key in [choice, &(choice ^ 1)].map(|key| key & ((1 << width) - 1)) {
                 let expected = model.get(&key);
                 assert_eq!(lookup(&table, key), expected.map_or(0, |(_, row)| *row), "{key:#x}");
-                assert_eq!(table.find(key), expected.map(|(slot, _)| *slot), "{key:#x}");
+                assert_eq!(table.now.find(key), expected.map(|(slot, _)| *slot), "{key:#x}");
             }
         }
         for slot in 0..choices.len() as u32 {
             let expected = model.iter().find(|(_, (s, _))| *s == slot).map(|(key, (_, row))| (*key, *row));
-            assert_eq!(table.get(slot), expected, "slot {slot}");
+            assert_eq!(table.now.get(slot), expected, "slot {slot}");
         }
+        let table = &table.now;
         let used = (0..table.words().len()).filter(|i| table.word(*i) != EMPTY).count();
         assert_eq!((table.used, table.live), (used, model.len()));
     }
@@ -427,15 +460,16 @@ mod tests {
     #[test]
     fn runs_stay_short_when_keys_are_close() {
         // Consecutive products: all searches begin in the same place.
-        let mut table = Quotient::new(48);
+        let mut table = Growing::new(Quotient::new(48));
         for i in 0..3000u64 {
-            let inverse = table.inverse;
+            let inverse = table.now.inverse;
             let key = (i + (1 << 40)).wrapping_mul(inverse) & ((1 << 48) - 1);
-            if table.find(key).is_none() {
-                table.insert(key, 1 + i as u32, i as u32);
+            if table.now.find(key).is_none() {
+                table.insert(&[key], 1 + i as u32, i as u32);
             }
-            assert_eq!(lookup(&table, key), (word_row(&table, key)));
+            assert_eq!(lookup(&table, key), word_row(&table.now, key));
         }
+        let table = &table.now;
         let words = table.words().len();
         let longest = (0..words).map(|i| table.run_around(i).len()).max();
         // The place asked about counts as used, so it may join two runs.

@@ -2,10 +2,11 @@
 //!
 //! A row that readers may see is never rewritten: a change takes another row.
 
+use crate::by_slot::BySlot;
 use crate::grace::{Pool, Returns, wait};
-use crate::memory::Region;
+use crate::memory::{Ahead, Region};
+use crate::parted::Parted;
 use crate::{Action, ActionSpec, TableError};
-use hashbrown::HashTable;
 use num_bigint::BigUint;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -28,12 +29,12 @@ const HUGE_BYTES_MIN: usize = 1 << 20;
 pub(crate) struct Rows {
     region: Arc<Region>,
     row_words: usize,
-    huge: bool,
+    huge: Option<Ahead>,
     kind: Kind,
 }
 
 enum Kind {
-    Shared { pool: Pool, by_content: HashTable<u32>, seed: u64, users: Vec<u32> },
+    Shared { pool: Pool, by_content: Parted<u32>, seed: u64, users: BySlot<u32> },
     PerEntry { stride: u32, defaults: Pool, retired: HashSet<u32>, returns: Returns<u32> },
 }
 
@@ -98,10 +99,10 @@ impl Rows {
             let rows = 2 * size + 1024;
             let pool = Pool::new(1, rows);
             let seed = RandomState::new().hash_one(0u8) | 1;
-            (Kind::Shared { pool, by_content: HashTable::new(), seed, users: Vec::new() }, rows)
+            (Kind::Shared { pool, by_content: Parted::new(), seed, users: BySlot::new() }, rows)
         };
         let region = Arc::new(Region::zeroed(rows as usize * row_words * 8));
-        Rows { region, row_words, huge: false, kind }
+        Rows { region, row_words, huge: None, kind }
     }
 
     pub fn row_words(&self) -> usize {
@@ -137,15 +138,12 @@ impl Rows {
                 let key = hash(*seed, words.iter().copied());
                 let same = |row: &u32| values(content(*row)).eq(words.iter().copied());
                 if let Some(row) = by_content.find(key, same) {
-                    users[*row as usize] += 1;
+                    *users.get_mut(*row as usize) += 1;
                     return Ok(*row);
                 }
                 let row = pool.take()?;
-                if users.len() <= row as usize {
-                    users.resize(row as usize + 1, 0);
-                }
-                users[row as usize] = 1;
-                by_content.insert_unique(key, row, |row| hash(*seed, values(content(*row))));
+                *users.get_mut(row as usize) = 1;
+                by_content.insert(key, row, |row| hash(*seed, values(content(*row))));
                 row
             }
             Kind::PerEntry { stride, defaults, retired, returns } => match slot {
@@ -168,9 +166,13 @@ impl Rows {
             // Published by the release store of the index that leads here.
             word.store(*value, Ordering::Relaxed);
         }
-        if !self.huge && (start + self.row_words) * 8 > HUGE_BYTES_MIN {
-            self.huge = true;
-            self.region.advise_huge();
+        let end = (start + self.row_words) * 8;
+        if end > HUGE_BYTES_MIN {
+            let ahead = self.huge.get_or_insert_with(|| {
+                self.region.advise_huge();
+                Ahead::default()
+            });
+            ahead.reach(&self.region, end);
         }
         Ok(row)
     }
@@ -188,12 +190,10 @@ impl Rows {
         match &mut self.kind {
             Kind::Shared { pool, by_content, seed, users } => {
                 let content = &self.region.words()[row as usize * self.row_words..][..self.row_words];
-                let users = &mut users[row as usize];
+                let users = users.get_mut(row as usize);
                 *users -= 1;
                 if *users == 0 {
-                    if let Ok(found) = by_content.find_entry(hash(*seed, values(content)), |r| *r == row) {
-                        found.remove();
-                    }
+                    by_content.remove(hash(*seed, values(content)), |r| *r == row);
                     pool.retire(row);
                 }
             }
@@ -211,7 +211,7 @@ impl Rows {
     /// Memory in use, of readers and the writer.
     pub fn committed_bytes(&self) -> usize {
         let writer = match &self.kind {
-            Kind::Shared { by_content, users, .. } => by_content.allocation_size() + 4 * users.len(),
+            Kind::Shared { by_content, users, .. } => by_content.bytes() + users.bytes(),
             Kind::PerEntry { retired, .. } => 8 * retired.len(),
         };
         self.region.committed_bytes() + writer

@@ -1,8 +1,10 @@
 //! What the control plane works with.
 
+use crate::by_slot::BySlot;
 use crate::classifier::Classifier;
 use crate::exact::Exact;
 use crate::grace::Returns;
+use crate::growing::Growing;
 use crate::index::{Index, packed, rank};
 use crate::key::{self, KeyLayout};
 use crate::lpm::{self, Lpm};
@@ -47,8 +49,8 @@ pub struct Table {
     spec: TableSpec,
     profile: Option<ActionProfile>,
     layout: KeyLayout,
-    /// By slot; later slots have generation 0.
-    generations: Vec<u8>,
+    /// By slot.
+    generations: BySlot<u8>,
     /// Slots from this on never had an entry.
     slots_used: u32,
     /// Slots before that without entry.
@@ -66,7 +68,7 @@ pub struct Table {
 
 /// Entries as they were given, by slot.
 struct Listed {
-    slots: Vec<Option<Stored>>,
+    slots: BySlot<Option<Stored>>,
     index: Index,
     /// Age of the next entry.
     sequence: u64,
@@ -85,7 +87,7 @@ struct Stored {
 enum Finder {
     Keyless,
     /// It has the entries.
-    Exact(Exact),
+    Exact(Box<Exact>),
     /// It has the entries.
     Lpm32(Box<Lpm32>),
     Lpm(Box<Lpm>),
@@ -119,7 +121,7 @@ fn route(layout: &KeyLayout, key: &[KeyMatch]) -> Route {
 
 impl Listed {
     fn new(spec: &TableSpec) -> Listed {
-        Listed { slots: Vec::new(), index: Index::new(spec), sequence: 0 }
+        Listed { slots: BySlot::new(), index: Index::new(spec), sequence: 0 }
     }
 
     fn get(&self, slot: u32) -> Option<&Stored> {
@@ -127,23 +129,31 @@ impl Listed {
     }
 
     fn get_mut(&mut self, slot: u32) -> &mut Stored {
-        self.slots[slot as usize].as_mut().expect("the slot is in use")
+        self.slots.get_mut(slot as usize).as_mut().expect("the slot is in use")
     }
 
-    fn insert(&mut self, layout: &KeyLayout, slot: u32, stored: Stored) {
-        self.index.insert(layout, &stored.key, stored.priority, stored.rank, slot);
-        if self.slots.len() <= slot as usize {
-            self.slots.resize_with(slot as usize + 1, || None);
-        }
-        self.slots[slot as usize] = Some(stored);
+    fn find(&self, key: &[KeyMatch], priority: u32) -> Option<u32> {
+        self.index.find(key, priority, |slot| key_in(&self.slots, slot))
+    }
+
+    fn insert(&mut self, slot: u32, stored: Stored) {
+        let rank = stored.rank;
+        *self.slots.get_mut(slot as usize) = Some(stored);
+        self.index.insert(rank, slot, |slot| key_in(&self.slots, slot));
         self.sequence += 1;
     }
 
-    fn remove(&mut self, layout: &KeyLayout, slot: u32) -> Stored {
-        let stored = self.slots[slot as usize].take().expect("the slot is in use");
-        self.index.remove(layout, &stored.key, stored.priority, stored.rank);
+    fn remove(&mut self, slot: u32) -> Stored {
+        let stored = self.slots.get_mut(slot as usize).take().expect("the slot is in use");
+        self.index.remove(&stored.key, stored.priority, stored.rank, slot);
         stored
     }
+}
+
+/// Key and priority of the entry in a slot in use.
+fn key_in(slots: &BySlot<Option<Stored>>, slot: u32) -> (&[KeyMatch], u32) {
+    let stored = slots.get(slot as usize).and_then(Option::as_ref).expect("the index names slots in use");
+    (&stored.key, stored.priority)
 }
 
 impl Finder {
@@ -151,9 +161,9 @@ impl Finder {
         let bits = spec.keys.iter().map(|key| key.width).sum();
         match structure_of(spec) {
             Structure::Keyless => Finder::Keyless,
-            Structure::Direct => Finder::Exact(Exact::direct(bits)),
-            Structure::Quotient => Finder::Exact(Exact::quotient(bits)),
-            Structure::Hash => Finder::Exact(Exact::hash(layout)),
+            Structure::Direct => Finder::Exact(Box::new(Exact::direct(bits))),
+            Structure::Quotient => Finder::Exact(Box::new(Exact::quotient(bits))),
+            Structure::Hash => Finder::Exact(Box::new(Exact::hash(layout))),
             Structure::Lpm32 => Finder::Lpm32(Box::new(Lpm32::new(bits, spec.size.min(SLOTS_MAX)))),
             Structure::Generic if lpm::serves(spec) => Finder::Lpm(Box::new(Lpm::new(spec, layout))),
             Structure::Generic => Finder::Classifier(Box::new(Classifier::new(spec, layout))),
@@ -164,20 +174,22 @@ impl Finder {
         let mut parts = Parts::default();
         match self {
             Finder::Keyless => {}
-            Finder::Exact(Exact::Direct(direct)) => parts.base = Some(Arc::clone(&direct.rows)),
-            Finder::Exact(Exact::Quotient(quotient)) => {
-                parts.base = Some(Arc::clone(&quotient.region));
-                let shape = &quotient.shape;
-                (parts.mask, parts.shift) = (shape.row_mask(), shape.implied.into());
-                (parts.seed, parts.capacity, parts.step) = (shape.seed, shape.capacity, shape.step());
-            }
-            Finder::Exact(Exact::Hash(hash)) => {
-                let probe = &hash.probe;
-                parts.base = Some(Arc::clone(&probe.region));
-                (parts.mask, parts.shift, parts.seed) = (probe.mask(), probe.shift(), probe.seed);
-            }
+            Finder::Exact(exact) => match &**exact {
+                Exact::Direct(direct) => parts.base = Some(Arc::clone(&direct.rows)),
+                Exact::Quotient(Growing { now: quotient, .. }) => {
+                    parts.base = Some(Arc::clone(&quotient.region));
+                    let shape = &quotient.shape;
+                    (parts.mask, parts.shift) = (shape.row_mask(), shape.implied.into());
+                    (parts.seed, parts.capacity, parts.step) = (shape.seed, shape.capacity, shape.step());
+                }
+                Exact::Hash(hash) => {
+                    let probe = &hash.now.probe;
+                    parts.base = Some(Arc::clone(&probe.region));
+                    (parts.mask, parts.shift, parts.seed) = (probe.mask(), probe.shift(), probe.seed);
+                }
+            },
             Finder::Lpm32(lpm) => {
-                parts.base = Some(Arc::clone(&lpm.first));
+                parts.base = Some(Arc::clone(&lpm.first.now));
                 parts.aux = Some(Arc::clone(&lpm.groups));
             }
             Finder::Lpm(lpm) => {
@@ -234,7 +246,7 @@ impl Table {
         );
         Table {
             profile,
-            generations: Vec::new(),
+            generations: BySlot::new(),
             slots_used: 0,
             free_slots: BTreeSet::new(),
             len: 0,
@@ -338,7 +350,7 @@ impl Table {
     }
 
     fn handle(&self, slot: u32) -> EntryHandle {
-        let generation = self.generations.get(slot as usize).copied().unwrap_or(0);
+        let generation = self.generations.value(slot as usize);
         EntryHandle(slot | u32::from(generation) << 24)
     }
 
@@ -400,7 +412,7 @@ impl Table {
             Finder::Keyless => None,
             Finder::Exact(exact) => exact.find(&packed(&self.layout, key)),
             Finder::Lpm32(lpm) => lpm.routes.find(route(&self.layout, key)),
-            Finder::Lpm(_) | Finder::Classifier(_) => self.listed.index.find(&self.layout, key, priority),
+            Finder::Lpm(_) | Finder::Classifier(_) => self.listed.find(key, priority),
         }
     }
 
@@ -424,11 +436,8 @@ impl Table {
     }
 
     fn set_generation(&mut self, slot: u32, generation: u8) {
-        if self.generations.len() <= slot as usize && generation > 0 {
-            self.generations.resize(slot as usize + 1, 0);
-        }
-        if let Some(place) = self.generations.get_mut(slot as usize) {
-            *place = generation;
+        if generation != self.generations.value(slot as usize) {
+            *self.generations.get_mut(slot as usize) = generation;
         }
     }
 
@@ -449,6 +458,7 @@ impl Table {
         if self.len >= size as usize {
             return Err(TableError::Full { size });
         }
+        drop(self.old_views.take());
         let row = self.take_row(&entry.action, Some(slot), None, empty_allowed)?;
         let Entry { key, priority, action } = entry;
         match self.find_from_now(slot, key, priority, row) {
@@ -477,17 +487,17 @@ impl Table {
         match &mut self.finder {
             Finder::Keyless => unreachable!("a table without key takes no entries"),
             Finder::Exact(exact) => Ok(exact.insert(&packed(layout, &key), row, slot)),
-            Finder::Lpm32(lpm) => lpm.insert(route(layout, &key), row, slot).map(|()| false),
+            Finder::Lpm32(lpm) => lpm.insert(route(layout, &key), row, slot),
             Finder::Lpm(lpm) => {
                 let stale = lpm.insert(lpm.route(layout, &key), row);
                 let rank = rank(&self.spec, &key, priority, self.listed.sequence);
-                self.listed.insert(layout, slot, Stored { key, priority, rank, row, rule: 0 });
+                self.listed.insert(slot, Stored { key, priority, rank, row, rule: 0 });
                 Ok(stale)
             }
             Finder::Classifier(classifier) => {
                 let rank = rank(&self.spec, &key, priority, self.listed.sequence);
                 let (rule, stale) = classifier.insert(layout, &key, rank, row)?;
-                self.listed.insert(layout, slot, Stored { key, priority, rank, row, rule });
+                self.listed.insert(slot, Stored { key, priority, rank, row, rule });
                 Ok(stale)
             }
         }
@@ -540,11 +550,11 @@ impl Table {
                 false
             }
             Finder::Lpm(lpm) => {
-                let stored = self.listed.remove(&self.layout, slot);
+                let stored = self.listed.remove(slot);
                 lpm.delete(lpm.route(&self.layout, &stored.key))
             }
             Finder::Classifier(classifier) => {
-                classifier.delete(self.listed.remove(&self.layout, slot).rule);
+                classifier.delete(self.listed.remove(slot).rule);
                 false
             }
         };
@@ -595,7 +605,7 @@ impl Table {
             let action = self.action_of(row);
             self.release(&action, row);
         }
-        self.generations.clear();
+        self.generations = BySlot::new();
         self.slots_used = 0;
         self.free_slots.clear();
         self.len = 0;
@@ -640,8 +650,7 @@ impl Table {
                 Box::new(lpm.routes.matching(key << (32 - self.layout.fields[0].width)))
             }
             Finder::Lpm(_) | Finder::Classifier(_) => {
-                let key_in = |slot| &self.listed.get(slot).expect("the index names slots in use").key;
-                self.listed.index.matching(&self.layout, key, move |slot| key_in(slot).as_slice())
+                self.listed.index.matching(&self.layout, key, |slot| key_in(&self.listed.slots, slot))
             }
         };
         slots.map(|slot| self.handle(slot))
@@ -674,17 +683,16 @@ impl Table {
             Finder::Keyless => 0,
             Finder::Exact(exact) => exact.committed_bytes(),
             Finder::Lpm32(lpm) => lpm.committed_bytes(),
-            Finder::Lpm(lpm) => lpm.committed_bytes() + self.len * self.listed_bytes(),
-            Finder::Classifier(classifier) => classifier.committed_bytes() + self.len * self.listed_bytes(),
+            Finder::Lpm(lpm) => lpm.committed_bytes() + self.listed_bytes(),
+            Finder::Classifier(classifier) => classifier.committed_bytes() + self.listed_bytes(),
         };
-        finder + self.rows.committed_bytes() + self.generations.len()
+        finder + self.rows.committed_bytes() + self.generations.bytes()
     }
 
-    /// About what an entry takes in `listed`.
+    /// About what entries take in `listed`.
     fn listed_bytes(&self) -> usize {
-        size_of::<Option<Stored>>()
-            + self.spec.keys.len() * (size_of::<KeyMatch>() + 8)
-            + 4 * self.layout.limbs * 8
-            + size_of::<(Box<[u64]>, u32)>()
+        // A key has its numbers elsewhere, those of a range or with a mask two.
+        let key = self.spec.keys.len() * size_of::<KeyMatch>() + 2 * self.layout.limbs * 8;
+        self.listed.slots.bytes() + self.listed.index.bytes() + self.len * key
     }
 }
