@@ -131,6 +131,15 @@ impl Exact {
         }
     }
 
+    /// Completes what was begun. True if readers need a new view.
+    pub fn settle(&mut self) -> bool {
+        match self {
+            Exact::Direct(_) => false,
+            Exact::Quotient(quotient) => quotient.settle(),
+            Exact::Hash(hash) => hash.settle(),
+        }
+    }
+
     pub fn committed_bytes(&self) -> usize {
         match self {
             Exact::Direct(Direct { rows, slots, keys }) => {

@@ -108,6 +108,18 @@ impl<S: Store> Growing<S> {
         }
     }
 
+    /// Completes the move that was begun. True if readers need a new view.
+    pub fn settle(&mut self) -> bool {
+        let Some(moving) = &mut self.later else { return false };
+        let copied = self.now.copy_to(&mut moving.to, moving.done..self.now.end());
+        if copied {
+            self.arrive();
+        } else {
+            self.give_up();
+        }
+        copied
+    }
+
     /// What is in use now, and if it is moving, what will be.
     pub fn stores(&self) -> impl Iterator<Item = &S> {
         std::iter::once(&self.now).chain(self.later.as_ref().map(|moving| &moving.to))

@@ -87,8 +87,8 @@ impl First {
         }
     }
 
-    /// True if all has been moved.
-    fn make_huge(&mut self) -> bool {
+    /// Goes on moving, or begins to: so many entries. True if all has been moved.
+    fn make_huge(&mut self, most: usize) -> bool {
         if self.huge {
             return false;
         }
@@ -97,10 +97,10 @@ impl First {
             later.advise_huge();
             (Arc::clone(&later), 0, commit_aside(vec![(later, FIRST_ENTRIES * 4)]))
         });
-        if commit.as_ref().is_some_and(|thread| !thread.is_finished()) {
+        if most < FIRST_ENTRIES && commit.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return false;
         }
-        let entries = *done..*done + STEP;
+        let entries = *done..FIRST_ENTRIES.min(*done + most);
         *done = entries.end;
         for (to, from) in later.halves()[entries.clone()].iter().zip(&self.now.halves()[entries]) {
             to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -160,7 +160,12 @@ impl Lpm32 {
         self.set_present(route, true);
         self.show(route, row);
         self.routes.insert(route, row, slot);
-        Ok(self.routes.len() >= HUGE_ROUTES_MIN && self.first.make_huge())
+        Ok(self.routes.len() >= HUGE_ROUTES_MIN && self.first.make_huge(STEP))
+    }
+
+    /// Completes what was begun. True if readers need a new view.
+    pub fn settle(&mut self) -> bool {
+        self.first.later.is_some() && self.first.make_huge(FIRST_ENTRIES)
     }
 
     /// Gives a route another row.

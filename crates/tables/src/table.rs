@@ -553,10 +553,7 @@ impl Table {
                 let stored = self.listed.remove(slot);
                 lpm.delete(lpm.route(&self.layout, &stored.key))
             }
-            Finder::Classifier(classifier) => {
-                classifier.delete(self.listed.remove(slot).rule);
-                false
-            }
+            Finder::Classifier(classifier) => classifier.delete(self.listed.remove(slot).rule),
         };
         self.changed(stale);
         self.release(&entry.action, row);
@@ -670,9 +667,18 @@ impl Table {
         self.views.clone()
     }
 
-    /// To be called after a batch of changes. They are visible without it; this frees what they replaced, as far as
-    /// readers have passed, instead of waiting for the next change to do so.
+    /// To be called after many changes. They are visible without it; this completes, instead of leaving that to the next
+    /// changes, what makes the table larger or faster, and frees what was replaced, as far as readers have passed.
     pub fn publish(&mut self) {
+        let stale = match &mut self.finder {
+            Finder::Keyless | Finder::Lpm(_) => false,
+            Finder::Exact(exact) => exact.settle(),
+            Finder::Lpm32(lpm) => lpm.settle(),
+            Finder::Classifier(classifier) => classifier.settle(),
+        };
+        if stale {
+            self.new_view();
+        }
         crossbeam_epoch::pin().flush();
         drop(self.old_views.take());
     }

@@ -69,6 +69,9 @@ impl Control {
             }
             summary.commands += 1;
         }
+        for table in 0..self.switch.program().tables.len() as u32 {
+            self.switch.table(TableId(table)).publish();
+        }
         Ok(summary)
     }
 }

@@ -9,8 +9,9 @@
 //! better passes it by.
 //!
 //! Changes happen in the tree that readers search: what a rule is added to is made anew, beside, and its reference stored
-//! over the old one. Memory comes from an arena whose end makes the tree be built anew, for all rules; so does growth to
-//! twice the rules it was built for.
+//! over the old one. When there are twice the rules that it was built for, or the arena that its memory comes from is half
+//! full, a thread builds a new one for all rules. Changes go on meanwhile; they are made again in the new tree, a few with
+//! each change, before readers are sent there. So no change waits for a tree.
 #![allow(unsafe_code)]
 
 mod cuts;
@@ -19,16 +20,19 @@ mod search;
 
 pub(crate) use search::Searcher;
 
+use crate::by_slot::BySlot;
 use crate::grace::{Pool, RETIRED_TOGETHER, Returns};
 use crate::key::KeyLayout;
-use crate::memory::Region;
+use crate::memory::{Ahead, Region};
 use crate::rows::SLOTS_MAX;
 use crate::view::Lookups;
 use crate::{KeyMatch, TableError, TableSpec};
 use cuts::{Children, Cut};
 use dims::Dims;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 
 // Words of a rule. A word for each dimension follows: value or low end, and above bit 32 mask or what is added for the high
 // end. In tables whose dimensions do not say all, the limbs of the whole key follow, low and high.
@@ -63,6 +67,10 @@ const LINE_WORDS: usize = 8;
 const ROOTS: [usize; 2] = [0, 1];
 /// Most leaves of the first tree that a rule is added to.
 const COPIES_MAX: usize = 32;
+/// A tree for more rules is built by a thread.
+const ASIDE_MIN: usize = 64;
+/// Changes that a change makes again in the new tree.
+const CHANGES_TOGETHER: usize = 4;
 
 /// A reference to a subtree. 0 is none.
 ///
@@ -142,26 +150,39 @@ impl Scale {
 }
 
 pub(crate) struct Classifier {
-    dims: Arc<Dims>,
-    widths: Vec<u32>,
-    rule_words: usize,
-    block_words: usize,
-    rules: Arc<Region>,
+    rules: Rules,
     pool: Pool,
     /// By number of the rule.
-    live: Vec<bool>,
+    live: BySlot<bool>,
     live_count: usize,
+    numbers_end: u32,
+    /// Most numbers that may be waiting for a new tree.
+    held_max: usize,
     /// Large pages are in use.
-    huge: bool,
+    huge: Option<Ahead>,
     tree: Tree,
+    rebuild: Option<Rebuild>,
 }
 
-/// What is built anew.
+/// The rules: they do not change, except for their rows, while a tree may have them.
+#[derive(Clone)]
+struct Rules {
+    dims: Arc<Dims>,
+    region: Arc<Region>,
+    words: usize,
+    block_words: usize,
+}
+
+/// What readers search, or will when it is done.
 struct Tree {
+    rules: Rules,
     memory: Arc<Region>,
+    ahead: Option<Ahead>,
     scale: Scale,
     /// Words in use, from the start.
     used: usize,
+    /// And when it had been built, for so many rules.
+    used_at_first: usize,
     built_for: usize,
     /// Leaves that can be used again, by number of blocks - 1; that readers may still see; and on their way back.
     free: [Vec<Ref>; LEAF_MAX / LANES],
@@ -169,53 +190,32 @@ struct Tree {
     returns: Returns<Vec<Ref>>,
 }
 
-impl Tree {
-    fn new(words: usize, built_for: usize, scale: Scale, huge: bool) -> Tree {
-        let memory = Region::zeroed(words * 8);
-        if huge {
-            memory.advise_huge();
-        }
-        Tree {
-            memory: Arc::new(memory),
-            scale,
-            used: LINE_WORDS,
-            built_for,
-            free: Default::default(),
-            retired: Vec::new(),
-            returns: Returns::new(),
-        }
-    }
+/// A new tree on its way.
+struct Rebuild {
+    made: Made,
+    /// What changed since it was begun and is not in the new tree yet.
+    changes: VecDeque<Change>,
+    /// Rules that were deleted since; their numbers have no other meaning until readers are in the new tree.
+    deleted: Vec<u32>,
+}
+
+enum Made {
+    /// By a thread.
+    Soon(JoinHandle<Tree>),
+    Now(Tree),
+}
+
+enum Change {
+    Add(u32),
+    Remove(u32),
 }
 
 /// The arena is full.
 struct Exhausted;
 
-impl Classifier {
-    pub fn new(spec: &TableSpec, layout: &KeyLayout) -> Classifier {
-        let dims = Dims::new(layout);
-        let limbs = if dims.exact { 0 } else { 2 * dims.limbs };
-        let rule_words = (DIMS + dims.list.len() + limbs).next_multiple_of(LINE_WORDS);
-        let block_words = BLOCK_HEAD + dims.list.len() * LANES;
-        // As many again as there can be entries: those that wait for readers to pass.
-        let capacity = 2 * spec.size.min(SLOTS_MAX) + 1024;
-        let mut new = Classifier {
-            widths: dims.list.iter().map(|dim| dim.width).collect(),
-            dims: Arc::new(dims),
-            rule_words,
-            block_words,
-            rules: Arc::new(Region::zeroed(capacity as usize * rule_words * 8)),
-            pool: Pool::new(1, capacity),
-            live: Vec::new(),
-            live_count: 0,
-            huge: false,
-            tree: Tree::new(0, 0, Scale::default(), false),
-        };
-        new.rebuild();
-        new
-    }
-
+impl Rules {
     fn rule(&self, rule: u32) -> &[AtomicU64] {
-        &self.rules.words()[rule as usize * self.rule_words..][..self.rule_words]
+        &self.region.words()[rule as usize * self.words..][..self.words]
     }
 
     fn priority(&self, rule: u32) -> u32 {
@@ -235,19 +235,29 @@ impl Classifier {
         let dim = cut.dim as usize;
         Children::of(cut, self.span(rule, dim), dim >= self.dims.ternary)
     }
+}
 
-    fn word(&self, at: usize) -> u64 {
-        self.tree.memory.words()[at].load(Ordering::Relaxed)
-    }
-
-    /// Readers that see the word see what was stored before.
-    fn set(&self, at: usize, word: u64) {
-        self.tree.memory.words()[at].store(word, Ordering::Release);
-    }
-
-    fn cut(&self, node: Ref) -> Cut {
-        let spread = self.word(node.at() + SPREAD) as u32;
-        Cut { dim: node.dim() as u32, shift: node.shift(), bits: node.bits(), spread }
+impl Classifier {
+    pub fn new(spec: &TableSpec, layout: &KeyLayout) -> Classifier {
+        let dims = Dims::new(layout);
+        let limbs = if dims.exact { 0 } else { 2 * dims.limbs };
+        let words = (DIMS + dims.list.len() + limbs).next_multiple_of(LINE_WORDS);
+        let block_words = BLOCK_HEAD + dims.list.len() * LANES;
+        // More than there can be entries: some wait for readers to pass, and some for a new tree.
+        let capacity = 4 * spec.size.min(SLOTS_MAX) + (1 << 16);
+        let region = Arc::new(Region::zeroed(capacity as usize * words * 8));
+        let rules = Rules { dims: Arc::new(dims), region, words, block_words };
+        Classifier {
+            tree: Tree::build(rules.clone(), &[], false),
+            rules,
+            pool: Pool::new(1, capacity),
+            live: BySlot::new(),
+            live_count: 0,
+            numbers_end: 1,
+            held_max: capacity as usize / 2,
+            huge: None,
+            rebuild: None,
+        }
     }
 
     /// True if there must be a new searcher.
@@ -259,69 +269,248 @@ impl Classifier {
         row: u32,
     ) -> Result<(u32, bool), TableError> {
         let rule = self.pool.take()?;
-        if !self.huge && rule as usize * self.rule_words * 8 > HUGE_BYTES_MIN {
-            self.huge = true;
-            self.rules.advise_huge();
+        let held = self.rebuild.as_ref().map_or(0, |rebuild| rebuild.deleted.len());
+        let mut stale = held > self.held_max && self.settle();
+        let end = (rule as usize + 1) * self.rules.words * 8;
+        if end > HUGE_BYTES_MIN {
+            let ahead = self.huge.get_or_insert_with(|| {
+                self.rules.region.advise_huge();
+                Ahead::default()
+            });
+            ahead.reach(&self.rules.region, end);
         }
-        let packed = self.dims.pack(layout, key);
-        let words = self.rule(rule);
-        let spans = self.dims.of_rule(&packed).map(|(low, high)| u64::from(low) | u64::from(high) << 32);
+        let dims = &self.rules.dims;
+        let packed = dims.pack(layout, key);
+        let spans = dims.of_rule(&packed).map(|(low, high)| u64::from(low) | u64::from(high) << 32);
         let limbs = packed.low.iter().chain(&packed.high).copied();
-        let limbs = limbs.filter(|_| !self.dims.exact);
+        let limbs = limbs.filter(|_| !dims.exact);
         let head = [u64::from(row) | u64::from(rank.0) << 32, rank.1];
-        for (word, value) in words.iter().zip(head.into_iter().chain(spans).chain(limbs)) {
+        for (word, value) in self.rules.rule(rule).iter().zip(head.into_iter().chain(spans).chain(limbs)) {
             word.store(value, Ordering::Relaxed);
         }
-        if self.live.len() <= rule as usize {
-            self.live.resize(rule as usize + 1, false);
-        }
-        self.live[rule as usize] = true;
+        *self.live.get_mut(rule as usize) = true;
         self.live_count += 1;
-        // Readers see the rule before a new tree takes its time.
-        let mut leaves = 0;
-        self.count_leaves(ROOTS[0], rule, &mut leaves);
-        let root = ROOTS[usize::from(leaves > COPIES_MAX)];
-        let added = self.add(root, rule, 0);
-        let stale = added.is_err() || self.live_count > 2 * self.tree.built_for + LEAF_MAX;
-        if stale {
-            self.rebuild();
+        self.numbers_end = self.numbers_end.max(rule + 1);
+        if let Some(rebuild) = &mut self.rebuild {
+            rebuild.changes.push_back(Change::Add(rule));
         }
-        Ok((rule, stale))
+        if self.tree.insert(rule).is_err() {
+            // The one on its way has room; it may be too small again when all has been added.
+            if !self.settle() {
+                self.begin_rebuild();
+                self.settle();
+            }
+            stale = true;
+        }
+        Ok((rule, self.go_on() || stale))
     }
 
     /// Gives a rule another row.
     pub fn modify(&mut self, rule: u32, row: u32) {
-        let word = u64::from(row) | u64::from(self.priority(rule)) << 32;
-        self.rule(rule)[ROW].store(word, Ordering::Release);
+        let word = u64::from(row) | u64::from(self.rules.priority(rule)) << 32;
+        self.rules.rule(rule)[ROW].store(word, Ordering::Release);
     }
 
-    pub fn delete(&mut self, rule: u32) {
-        ROOTS.into_iter().for_each(|root| self.remove(root, rule));
-        self.live[rule as usize] = false;
+    /// True if there must be a new searcher.
+    pub fn delete(&mut self, rule: u32) -> bool {
+        self.tree.delete(rule);
+        *self.live.get_mut(rule as usize) = false;
         self.live_count -= 1;
-        self.pool.retire(rule);
+        match &mut self.rebuild {
+            Some(rebuild) => {
+                rebuild.changes.push_back(Change::Remove(rule));
+                rebuild.deleted.push(rule);
+            }
+            None => self.pool.retire(rule),
+        }
+        self.go_on()
+    }
+
+    fn begin_rebuild(&mut self) {
+        let live = |rule: &u32| self.live.value(*rule as usize);
+        let list: Vec<u32> = (1..self.numbers_end).filter(live).collect();
+        let list = Arc::new(list);
+        let build = || {
+            let (rules, list, huge) = (self.rules.clone(), Arc::clone(&list), self.huge.is_some());
+            move || Tree::build(rules, &list, huge)
+        };
+        let aside = (list.len() > ASIDE_MIN).then(|| std::thread::Builder::new().spawn(build()));
+        let made = match aside {
+            Some(Ok(thread)) => Made::Soon(thread),
+            Some(Err(_)) | None => Made::Now(build()()),
+        };
+        self.rebuild = Some(Rebuild { made, changes: VecDeque::new(), deleted: Vec::new() });
+    }
+
+    /// Begins with a new tree if it is time to, and goes on with it. True if there must be a new searcher.
+    fn go_on(&mut self) -> bool {
+        if self.rebuild.is_none() && self.tree.is_due(self.live_count) {
+            self.begin_rebuild();
+        }
+        match &self.rebuild {
+            None => false,
+            Some(Rebuild { made: Made::Soon(thread), .. }) if !thread.is_finished() => false,
+            Some(_) => self.move_on(CHANGES_TOGETHER),
+        }
+    }
+
+    /// Lets readers have the tree that is on its way. True if there must be a new searcher.
+    pub fn settle(&mut self) -> bool {
+        self.rebuild.is_some() && self.move_on(usize::MAX)
+    }
+
+    /// Makes so many changes in the new tree, when it is there. True if readers are to search it from now on.
+    fn move_on(&mut self, most: usize) -> bool {
+        let Some(Rebuild { made, mut changes, deleted }) = self.rebuild.take() else { return false };
+        let tree = match made {
+            Made::Now(tree) => Ok(tree),
+            Made::Soon(thread) => thread.join(),
+        };
+        let mut tree = tree.expect("building a tree does not panic");
+        let mut room = Ok(());
+        for change in changes.drain(..most.min(changes.len())) {
+            match change {
+                Change::Add(rule) if room.is_ok() => room = tree.insert(rule),
+                Change::Add(_) => {}
+                Change::Remove(rule) => tree.delete(rule),
+            }
+        }
+        if room.is_ok() && !changes.is_empty() {
+            self.rebuild = Some(Rebuild { made: Made::Now(tree), changes, deleted });
+            return false;
+        }
+        // Without room for so many changes it was in vain.
+        if room.is_ok() {
+            self.tree = tree;
+        }
+        deleted.into_iter().for_each(|rule| self.pool.retire(rule));
+        room.is_ok()
+    }
+
+    pub fn searcher(&self) -> (Searcher, Lookups) {
+        let searcher = Searcher {
+            dims: Arc::clone(&self.rules.dims),
+            rules: Arc::clone(&self.rules.region),
+            rule_words: self.rules.words,
+            memory: Arc::clone(&self.tree.memory),
+            block_words: self.rules.block_words,
+            scale: self.tree.scale,
+        };
+        let lookups = searcher.lookups((self.tree.used + self.live_count * self.rules.words) * 8);
+        (searcher, lookups)
+    }
+
+    pub fn committed_bytes(&self) -> usize {
+        let later = match &self.rebuild {
+            Some(Rebuild { made: Made::Now(tree), .. }) => tree.memory.committed_bytes(),
+            _ => 0,
+        };
+        self.rules.region.committed_bytes() + self.tree.memory.committed_bytes() + self.live.bytes() + later
+    }
+}
+
+impl Tree {
+    /// A tree of these rules.
+    fn build(rules: Rules, list: &[u32], huge: bool) -> Tree {
+        let mut list = list.to_vec();
+        list.sort_unstable_by_key(|rule| rules.rank(*rule));
+        let priority = |rule: Option<&u32>| rule.map_or(0, |rule| rules.priority(*rule));
+        let (low, high) = (priority(list.first()), priority(list.last()));
+        let scale = Scale { low, shift: (33 - (high - low).leading_zeros()).saturating_sub(16) };
+        for copies in [2 * list.len() + 256, 0] {
+            let mut tree = Tree::new(rules.clone(), list.len(), scale, huge);
+            if let Ok(root) = tree.build_node(&list, 0, copies) {
+                return tree.with_root(root);
+            }
+        }
+        let mut tree = Tree::new(rules, list.len(), scale, huge);
+        match tree.build_list(&list) {
+            Ok(root) => tree.with_root(root),
+            Err(Exhausted) => unreachable!("a list fits"),
+        }
+    }
+
+    fn new(rules: Rules, built_for: usize, scale: Scale, huge: bool) -> Tree {
+        // Address space, of which much is never touched. A list of all rules takes less than a tenth.
+        let words = (64 << 10) + built_for * (16 * rules.block_words + 64);
+        let memory = Region::zeroed(words * 8);
+        if huge {
+            memory.advise_huge();
+        }
+        Tree {
+            rules,
+            memory: Arc::new(memory),
+            ahead: huge.then(Ahead::default),
+            scale,
+            used: LINE_WORDS,
+            used_at_first: LINE_WORDS,
+            built_for,
+            free: Default::default(),
+            retired: Vec::new(),
+            returns: Returns::new(),
+        }
+    }
+
+    fn with_root(mut self, root: Ref) -> Tree {
+        self.set(ROOTS[0], root.0);
+        self.used_at_first = self.used;
+        self
+    }
+
+    /// Whether there should be a new one for so many rules.
+    fn is_due(&self, live: usize) -> bool {
+        let half = self.used_at_first.midpoint(self.memory.words().len());
+        live > 2 * self.built_for + LEAF_MAX || self.used > half
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        self.memory.words()[at].load(Ordering::Relaxed)
+    }
+
+    /// Readers that see the word see what was stored before.
+    fn set(&self, at: usize, word: u64) {
+        self.memory.words()[at].store(word, Ordering::Release);
+    }
+
+    fn cut(&self, node: Ref) -> Cut {
+        let spread = self.word(node.at() + SPREAD) as u32;
+        Cut { dim: node.dim() as u32, shift: node.shift(), bits: node.bits(), spread }
+    }
+
+    /// Adds a rule.
+    fn insert(&mut self, rule: u32) -> Result<(), Exhausted> {
+        let mut leaves = 0;
+        self.count_leaves(ROOTS[0], rule, &mut leaves);
+        self.add(ROOTS[usize::from(leaves > COPIES_MAX)], rule, 0)
+    }
+
+    /// Takes a rule out.
+    fn delete(&mut self, rule: u32) {
+        ROOTS.into_iter().for_each(|root| self.remove(root, rule));
     }
 
     fn alloc(&mut self, words: usize) -> Result<usize, Exhausted> {
-        let at = self.tree.used;
+        let at = self.used;
         let end = at + words.next_multiple_of(LINE_WORDS);
-        if end > self.tree.memory.words().len() {
+        if end > self.memory.words().len() {
             return Err(Exhausted);
         }
-        self.tree.used = end;
+        self.used = end;
+        if let Some(ahead) = &mut self.ahead {
+            ahead.reach(&self.memory, end * 8);
+        }
         Ok(at)
     }
 
     fn alloc_leaf(&mut self, blocks: usize) -> Result<usize, Exhausted> {
-        let tree = &mut self.tree;
-        if tree.free[blocks - 1].is_empty() {
-            for leaf in tree.returns.take().into_iter().flatten() {
-                tree.free[leaf.blocks() - 1].push(leaf);
+        if self.free[blocks - 1].is_empty() {
+            for leaf in self.returns.take().into_iter().flatten() {
+                self.free[leaf.blocks() - 1].push(leaf);
             }
         }
-        match tree.free[blocks - 1].pop() {
+        match self.free[blocks - 1].pop() {
             Some(leaf) => Ok(leaf.at()),
-            None => self.alloc(blocks * self.block_words),
+            None => self.alloc(blocks * self.rules.block_words),
         }
     }
 
@@ -330,9 +519,9 @@ impl Classifier {
         if leaf.kind() != LEAF {
             return;
         }
-        self.tree.retired.push(leaf);
-        if self.tree.retired.len() >= RETIRED_TOGETHER {
-            self.tree.returns.retire(std::mem::take(&mut self.tree.retired));
+        self.retired.push(leaf);
+        if self.retired.len() >= RETIRED_TOGETHER {
+            self.returns.retire(std::mem::take(&mut self.retired));
         }
     }
 
@@ -343,7 +532,7 @@ impl Classifier {
         }
         let mut rules = Vec::with_capacity(LEAF_MAX + 1);
         for block in 0..leaf.blocks() {
-            let at = leaf.at() + block * self.block_words;
+            let at = leaf.at() + block * self.rules.block_words;
             let live = self.word(at + LIVE);
             let id = |lane| (self.word(at + IDS + lane / 2) >> (32 * (lane % 2))) as u32;
             rules.extend((0..LANES).filter(|lane| live >> lane & 1 == 1).map(id));
@@ -359,7 +548,7 @@ impl Classifier {
             return;
         }
         let cut = self.cut(old);
-        let children = self.children(rule, &cut);
+        let children = self.rules.children(rule, &cut);
         if children.log() > cut.spread {
             self.count_leaves(old.at() + REST, rule, leaves);
         } else {
@@ -370,7 +559,7 @@ impl Classifier {
     /// Adds a rule to the subtree whose reference is at `at`.
     fn add(&mut self, at: usize, rule: u32, depth: usize) -> Result<(), Exhausted> {
         let old = Ref(self.word(at));
-        let best = self.tree.scale.of(self.priority(rule));
+        let best = self.scale.of(self.rules.priority(rule));
         let new = match old.kind() {
             _ if old == Ref::NONE => Ref::new(RULE, rule as usize, 0, best),
             NODE => {
@@ -388,7 +577,7 @@ impl Classifier {
                         old.with_best(best)
                     }
                 } else {
-                    let children = self.children(rule, &cut);
+                    let children = self.rules.children(rule, &cut);
                     let mut done = Ok(());
                     if children.log() > cut.spread {
                         done = self.add(old.at() + REST, rule, depth + 1);
@@ -405,13 +594,13 @@ impl Classifier {
             }
             _ => {
                 let mut rules = self.rules_of(old);
-                let rank = self.rank(rule);
-                rules.insert(rules.partition_point(|other| self.rank(*other) < rank), rule);
+                let rank = self.rules.rank(rule);
+                rules.insert(rules.partition_point(|other| self.rules.rank(*other) < rank), rule);
                 if rules.len() <= LEAF_MAX {
                     self.build_leaf(&rules, best.min(old.best()))?
                 } else {
                     let copies = rules.len();
-                    self.build(&rules, depth, copies)?
+                    self.build_node(&rules, depth, copies)?
                 }
             }
         };
@@ -437,7 +626,7 @@ impl Classifier {
             }
             NODE => {
                 let cut = self.cut(old);
-                let children = self.children(rule, &cut);
+                let children = self.rules.children(rule, &cut);
                 if children.log() > cut.spread {
                     self.remove(old.at() + REST, rule);
                 } else {
@@ -447,7 +636,7 @@ impl Classifier {
             LEAF => {
                 let mut any = 0;
                 for block in 0..old.blocks() {
-                    let block = old.at() + block * self.block_words;
+                    let block = old.at() + block * self.rules.block_words;
                     for lane in 0..LANES {
                         let id = (self.word(block + IDS + lane / 2) >> (32 * (lane % 2))) as u32;
                         if id == rule {
@@ -467,10 +656,10 @@ impl Classifier {
     }
 
     /// A subtree of these rules, best first. They are added to at most so many more leaves than one each.
-    fn build(&mut self, rules: &[u32], depth: usize, copies: usize) -> Result<Ref, Exhausted> {
+    fn build_node(&mut self, rules: &[u32], depth: usize, copies: usize) -> Result<Ref, Exhausted> {
         let best = match rules {
             [] => return Ok(Ref::NONE),
-            [first, ..] => self.tree.scale.of(self.priority(*first)),
+            [first, ..] => self.scale.of(self.rules.priority(*first)),
         };
         if let [rule] = rules {
             return Ok(Ref::new(RULE, *rule as usize, 0, best));
@@ -489,7 +678,7 @@ impl Classifier {
         let mut rest = Vec::new();
         let mut children = vec![Vec::new(); 1 << cut.bits];
         for rule in rules {
-            let of = self.children(*rule, &cut);
+            let of = self.rules.children(*rule, &cut);
             if of.log() > cut.spread {
                 rest.push(*rule);
             } else {
@@ -502,19 +691,22 @@ impl Classifier {
         let node = self.alloc(CHILDREN + children.len())?;
         self.set(node + SPREAD, cut.spread.into());
         for (child, rules) in children.into_iter().enumerate() {
-            let child_ref = self.build(&rules, depth + 1, share(&rules))?;
+            let child_ref = self.build_node(&rules, depth + 1, share(&rules))?;
             self.set(node + CHILDREN + child, child_ref.0);
         }
-        let rest = self.build(&rest, depth + 1, share(&rest))?;
+        let rest = self.build_node(&rest, depth + 1, share(&rest))?;
         self.set(node + REST, rest.0);
         Ok(Ref::node(node, &cut, best))
     }
 
     /// The cut to make, if any is better than a leaf, or a leaf cannot be.
     fn choose(&self, rules: &[u32], copies: usize) -> Option<Cut> {
-        let dims = 0..self.widths.len();
-        let spans: Vec<_> = rules.iter().flat_map(|rule| dims.clone().map(|d| self.span(*rule, d))).collect();
-        let (cut, cost) = cuts::choose(&spans, &self.widths, self.dims.ternary, copies)?;
+        let list = &self.rules.dims.list;
+        let dims = 0..list.len();
+        let widths: Vec<u32> = list.iter().map(|dim| dim.width).collect();
+        let spans: Vec<_> =
+            rules.iter().flat_map(|rule| dims.clone().map(|d| self.rules.span(*rule, d))).collect();
+        let (cut, cost) = cuts::choose(&spans, &widths, self.rules.dims.ternary, copies)?;
         (rules.len() > LEAF_MAX || cost < cuts::cost_of_leaf(rules.len())).then_some(cut)
     }
 
@@ -522,7 +714,7 @@ impl Classifier {
         let blocks = rules.len().div_ceil(LANES);
         let at = self.alloc_leaf(blocks)?;
         for (block, rules) in rules.chunks(LANES).enumerate() {
-            let at = at + block * self.block_words;
+            let at = at + block * self.rules.block_words;
             let put = |at: usize, of: &dyn Fn(u32) -> u32| {
                 for (word, rules) in rules.chunks(2).enumerate() {
                     let half = |i: usize| rules.get(i).map_or(0, |rule| u64::from(of(*rule)));
@@ -531,10 +723,10 @@ impl Classifier {
             };
             self.set(at + LIVE, (1 << rules.len()) - 1);
             put(at + IDS, &|rule| rule);
-            for dim in 0..self.widths.len() {
+            for dim in 0..self.rules.dims.list.len() {
                 let at = at + BLOCK_HEAD + dim * LANES;
-                put(at, &|rule| self.span(rule, dim).0);
-                put(at + LANES / 2, &|rule| self.span(rule, dim).1);
+                put(at, &|rule| self.rules.span(rule, dim).0);
+                put(at + LANES / 2, &|rule| self.rules.span(rule, dim).1);
             }
         }
         Ok(Ref::new(LEAF, at, blocks as u64, best))
@@ -544,7 +736,7 @@ impl Classifier {
     fn build_list(&mut self, rules: &[u32]) -> Result<Ref, Exhausted> {
         let mut list = Ref::NONE;
         for rules in rules.chunks(LEAF_MAX).rev() {
-            let best = self.tree.scale.of(self.priority(rules[0]));
+            let best = self.scale.of(self.rules.priority(rules[0]));
             let leaf = self.build_leaf(rules, best)?;
             let node = self.alloc(CHILDREN + 1)?;
             self.set(node + REST, list.0);
@@ -552,45 +744,5 @@ impl Classifier {
             list = Ref::node(node, &Cut { dim: 0, shift: 0, bits: 0, spread: 0 }, best);
         }
         Ok(list)
-    }
-
-    /// Makes the tree anew, in other memory.
-    fn rebuild(&mut self) {
-        let mut rules: Vec<u32> =
-            (0..self.live.len() as u32).filter(|rule| self.live[*rule as usize]).collect();
-        rules.sort_unstable_by_key(|rule| self.rank(*rule));
-        let priority = |rule: Option<&u32>| rule.map_or(0, |rule| self.priority(*rule));
-        let (low, high) = (priority(rules.first()), priority(rules.last()));
-        let scale = Scale { low, shift: (33 - (high - low).leading_zeros()).saturating_sub(16) };
-        // Address space, of which much is never touched. A list of all rules takes less than a tenth.
-        let words = (16 << 10) + rules.len() * (8 * self.block_words + 64);
-        for copies in [2 * rules.len() + 256, 0] {
-            self.tree = Tree::new(words, rules.len(), scale, self.huge);
-            if let Ok(root) = self.build(&rules, 0, copies) {
-                return self.set(ROOTS[0], root.0);
-            }
-        }
-        self.tree = Tree::new(words, rules.len(), scale, self.huge);
-        match self.build_list(&rules) {
-            Ok(root) => self.set(ROOTS[0], root.0),
-            Err(Exhausted) => unreachable!("a list fits"),
-        }
-    }
-
-    pub fn searcher(&self) -> (Searcher, Lookups) {
-        let searcher = Searcher {
-            dims: Arc::clone(&self.dims),
-            rules: Arc::clone(&self.rules),
-            rule_words: self.rule_words,
-            memory: Arc::clone(&self.tree.memory),
-            block_words: self.block_words,
-            scale: self.tree.scale,
-        };
-        let lookups = searcher.lookups((self.tree.used + self.live_count * self.rule_words) * 8);
-        (searcher, lookups)
-    }
-
-    pub fn committed_bytes(&self) -> usize {
-        self.rules.committed_bytes() + self.tree.memory.committed_bytes()
     }
 }
