@@ -22,12 +22,12 @@ impl Cores {
         (0..libc::CPU_SETSIZE as usize).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &self.0) }).collect()
     }
 
-    /// Lets this thread run on one processor only. Failure costs exactness only.
-    pub fn keep_to(cpu: usize) {
-        // SAFETY: as in `now`, and the number is one of `numbers`.
+    /// Lets this thread, and those that it will start, run on these processors only. Failure costs exactness only.
+    pub fn keep_to(cpus: &[usize]) {
+        // SAFETY: as in `now`, and the numbers are of those that a set has room for.
         unsafe {
             let mut set: libc::cpu_set_t = zeroed();
-            libc::CPU_SET(cpu, &mut set);
+            cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, &mut set));
             libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
         }
     }

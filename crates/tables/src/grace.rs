@@ -38,7 +38,8 @@ impl<T: Send + 'static> Returns<T> {
     pub fn retire(&self, value: T) {
         let head = Arc::clone(&self.0);
         let node = Pending(Box::into_raw(Box::new(Node { value, next: ptr::null_mut() })));
-        crossbeam_epoch::pin().defer(move || {
+        let guard = crossbeam_epoch::pin();
+        guard.defer(move || {
             // As a whole, not its field: the field alone would not be Send.
             let Pending(node) = { node };
             let mut first = head.0.load(Ordering::Relaxed);
@@ -51,6 +52,8 @@ impl<T: Send + 'static> Returns<T> {
                 }
             }
         });
+        // Soon, and by this thread rather than by one with packets.
+        guard.flush();
     }
 
     /// Takes what has come back.

@@ -740,3 +740,89 @@ fn mask(limbs: usize, i: usize, len: u32) -> u64 {
         _ => !0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Action, ActionSpec, KeySpec, MatchKind};
+
+    fn trie() -> (Lpm, KeyLayout) {
+        let spec = TableSpec {
+            keys: vec![KeySpec { width: 64, kind: MatchKind::Lpm }],
+            actions: vec![ActionSpec { param_widths: vec![] }],
+            size: 4096,
+            row_per_entry: false,
+            default: Action { action: 0, data: vec![] },
+        };
+        let layout = KeyLayout::new(&spec);
+        (Lpm::new(&spec, &layout), layout)
+    }
+
+    /// Nodes and leaves that are in use.
+    fn blocks(trie: &Lpm) -> usize {
+        fn below(trie: &Lpm, entry: u32) -> usize {
+            if !is_node(entry) {
+                return usize::from(is_leaf(entry));
+            }
+            let slots = trie.slots(start_of(entry));
+            1 + slots.into_iter().map(|entry| below(trie, entry)).sum::<usize>()
+        }
+        (ROOT..ROOT + ROOT_ENTRIES).map(|at| below(trie, trie.get(at))).sum()
+    }
+
+    /// Random prefixes, many of them inside others.
+    fn routes(count: usize) -> Vec<KeyMatch> {
+        let mut random = 1u64;
+        let mut next = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random >> 20
+        };
+        let mut all = std::collections::HashSet::new();
+        while all.len() < count {
+            let prefix_len = 8 + (next() % 57) as u32;
+            let value =
+                (0x2001 << 48 | (next() & 0x0303_0303_0303)) >> (64 - prefix_len) << (64 - prefix_len);
+            all.insert(KeyMatch::Lpm { value: value.into(), prefix_len });
+        }
+        all.into_iter().collect()
+    }
+
+    #[test]
+    fn nodes_shrink_when_routes_go() {
+        let routes = routes(2000);
+        for left in [0, 1, 10, 300] {
+            let (mut trie, layout) = trie();
+            let (mut fresh, _) = self::trie();
+            for (row, route) in routes.iter().enumerate() {
+                trie.insert(trie.route(&layout, std::slice::from_ref(route)), 1 + row as u32);
+            }
+            let full = blocks(&trie);
+            assert!(full > 300, "the routes part in {full} blocks");
+            for route in &routes[left..] {
+                trie.delete(trie.route(&layout, std::slice::from_ref(route)));
+            }
+            for (row, route) in routes[..left].iter().enumerate() {
+                fresh.insert(fresh.route(&layout, std::slice::from_ref(route)), 1 + row as u32);
+            }
+            assert_eq!(blocks(&trie), blocks(&fresh), "{left} routes are left");
+        }
+    }
+
+    #[test]
+    fn memory_is_used_again() {
+        let routes = routes(500);
+        let (mut trie, layout) = trie();
+        let mut used = Vec::new();
+        for _ in 0..40 {
+            for route in &routes {
+                trie.insert(trie.route(&layout, std::slice::from_ref(route)), 7);
+            }
+            for route in &routes {
+                trie.delete(trie.route(&layout, std::slice::from_ref(route)));
+            }
+            crossbeam_epoch::pin().flush();
+            used.push(trie.next);
+        }
+        assert!(used[39] < 4 * used[0], "{used:?}");
+    }
+}

@@ -279,3 +279,32 @@ impl Lpm32 {
             + self.routes.committed_bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_on_the_way_to_large_pages_stays() {
+        let now = Arc::new(Region::zeroed(FIRST_ENTRIES * 4));
+        let mut first = First { now, huge: false, later: None };
+        let mut model = std::collections::HashMap::new();
+        let mut random = 1u64;
+        loop {
+            for _ in 0..100 {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                // Most of them the same ones again and again, all over the array.
+                let at = ((random >> 33) as usize % 2000 * 9001) % FIRST_ENTRIES;
+                first.set(at, random as u32 >> 8);
+                model.insert(at, random as u32 >> 8);
+            }
+            if first.make_huge(STEP) {
+                break;
+            }
+        }
+        assert!(first.huge && first.later.is_none());
+        let there = (0..FIRST_ENTRIES).filter(|at| first.get(*at) != model.get(at).copied().unwrap_or(0));
+        assert_eq!(there.count(), 0);
+    }
+}

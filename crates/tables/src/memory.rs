@@ -105,9 +105,15 @@ impl Region {
 
     /// Asks for large pages: for memory that will be filled all over.
     pub fn advise_huge(&self) {
-        if self.mapped && self.bytes >= HUGE {
+        self.advise_huge_up_to(self.bytes);
+    }
+
+    /// The same for so many bytes of it.
+    pub fn advise_huge_up_to(&self, bytes: usize) {
+        let bytes = bytes.min(self.bytes).next_multiple_of(PAGE);
+        if self.mapped && bytes >= HUGE {
             // SAFETY: advice about a mapping of ours; it does not change contents. Failure costs speed only.
-            unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, libc::MADV_HUGEPAGE) };
+            unsafe { libc::madvise(self.start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
         }
     }
 

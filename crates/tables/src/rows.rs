@@ -166,10 +166,15 @@ impl Rows {
             // Published by the release store of the index that leads here.
             word.store(*value, Ordering::Relaxed);
         }
+        // With a row per entry most are in the first bank.
+        let often = match &self.kind {
+            Kind::Shared { .. } => usize::MAX,
+            Kind::PerEntry { stride, .. } => *stride as usize * self.row_words * 8,
+        };
         let end = (start + self.row_words) * 8;
-        if end > HUGE_BYTES_MIN {
+        if end > HUGE_BYTES_MIN && end <= often {
             let ahead = self.huge.get_or_insert_with(|| {
-                self.region.advise_huge();
+                self.region.advise_huge_up_to(often);
                 Ahead::default()
             });
             ahead.reach(&self.region, end);

@@ -211,3 +211,199 @@ fn nested_prefixes() {
         }
     });
 }
+
+/// Entries are added, one after the other, until a table has many times what it began with, and taken away again, while
+/// readers look for those that are there for sure, and for others that never are.
+fn grow_and_shrink(count: u64, specs: &[(u32, MatchKind)], key: impl Fn(u64) -> Vec<KeyMatch> + Sync) {
+    let mut table = Table::new(TableSpec {
+        keys: specs.iter().map(|(width, kind)| KeySpec { width: *width, kind: *kind }).collect(),
+        actions: vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![64, 64] }],
+        size: count as u32,
+        row_per_entry: false,
+        default: Action { action: 0, data: vec![] },
+    });
+    // The packed key that an entry is for: keys here have fields of 64 bits, or one field.
+    let packed = |i: u64| -> Vec<u64> {
+        let values = key(i).into_iter().map(|key| match key {
+            KeyMatch::Exact(value) | KeyMatch::Lpm { value, .. } | KeyMatch::Ternary { value, .. } => value,
+            KeyMatch::Range { lo, .. } => lo,
+            KeyMatch::Optional(value) => value.unwrap_or_default(),
+        });
+        let limbs = specs[0].0.div_ceil(64) as usize;
+        values
+            .flat_map(|value| {
+                let mut digits = value.to_u64_digits();
+                digits.resize(limbs, 0);
+                digits
+            })
+            .collect()
+    };
+    // Entries from `first` to `end` are there; some beside them may be.
+    let (first, end) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (stop, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
+    let views = table.view_handle();
+    std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        let (views, stop, rounds, first, end, packed) =
+            (views.clone(), &stop, &rounds, &first, &end, &packed);
+        scope.spawn(move || {
+            let mut random = 1u64;
+            while !stop.load(Ordering::Relaxed) {
+                let before = end.load(Ordering::Acquire);
+                let guard = pin();
+                let view = views.get(&guard);
+                let mut found = Vec::new();
+                for _ in 0..16 {
+                    random = random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
+                    let i = (random >> 33) % before.max(1);
+                    let key = packed(i);
+                    let row = match random >> 62 {
+                        0 => view.rows_of(&[&key])[0],
+                        _ => lookup_fast(view, &key),
+                    };
+                    found.push((i, (row != 0).then(|| view.row(row))));
+                    assert_eq!(lookup_fast(view, &packed(count + i)), 0, "key {} is never there", count + i);
+                }
+                // What was not taken away until now was there all the time.
+                let first = first.load(Ordering::Acquire);
+                for (i, words) in found.into_iter().filter(|(i, ..)| before > 0 && *i >= first) {
+                    let words =
+                        words.unwrap_or_else(|| panic!("entry {i} of {first}..{before} is not there"));
+                    assert_eq!((words[1], words[2]), (i, i % 7), "the row of another entry");
+                }
+                rounds.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let mut handles = Vec::new();
+        for i in 0..count {
+            let action = Action { action: 1, data: vec![i.into(), (i % 7).into()] };
+            handles.push(table.insert(Entry { key: key(i), priority: (i % 100) as u32, action }).unwrap());
+            end.store(i + 1, Ordering::Release);
+            if i % 4096 == 4095 {
+                table.publish();
+            }
+        }
+        for (i, handle) in handles.into_iter().enumerate() {
+            first.store(i as u64 + 1, Ordering::Release);
+            table.delete(handle).unwrap();
+        }
+        let begin = Instant::now();
+        while rounds.load(Ordering::Relaxed) < 20 {
+            assert!(begin.elapsed() < Duration::from_secs(60), "the reader does not get on");
+            std::thread::yield_now();
+        }
+    });
+}
+
+/// Numbers that look random, and do not come again.
+fn mixed(i: u64) -> u64 {
+    let x = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}
+
+const MANY: u64 = if cfg!(debug_assertions) { 3_000 } else { 30_000 };
+
+#[test]
+fn exact_tables_grow() {
+    // An odd number times all numbers of 48 bits: none comes twice.
+    let of_48 = |i: u64| vec![KeyMatch::Exact((i.wrapping_mul(0x9e37_79b9_7f4b) & ((1 << 48) - 1)).into())];
+    grow_and_shrink(MANY, &[(48, MatchKind::Exact)], of_48);
+    let two = |i: u64| vec![KeyMatch::Exact(mixed(i).into()), KeyMatch::Exact(i.into())];
+    grow_and_shrink(MANY, &[(64, MatchKind::Exact), (64, MatchKind::Exact)], two);
+}
+
+#[test]
+fn route_tables_grow() {
+    let route = |value: u128, width: u32| vec![KeyMatch::Lpm { value: value.into(), prefix_len: width }];
+    let of_32 = |i: u64| route(u128::from((i as u32).wrapping_mul(0x9e37_79b1)), 32);
+    grow_and_shrink(MANY, &[(32, MatchKind::Lpm)], of_32);
+    let of_128 = |i: u64| route(u128::from(mixed(i)) << 64 | u128::from(i), 128);
+    grow_and_shrink(MANY, &[(128, MatchKind::Lpm)], of_128);
+}
+
+#[test]
+fn access_lists_grow() {
+    let rule = |i: u64| {
+        let ternary = |value: u64| KeyMatch::Ternary { value: value.into(), mask: u64::MAX.into() };
+        let range = KeyMatch::Range { lo: (i % 50).into(), hi: (i % 50 + i % 3).into() };
+        vec![ternary(mixed(i)), ternary(mixed(i) >> 60 << 3), range]
+    };
+    let kinds = [(64, MatchKind::Ternary), (64, MatchKind::Ternary), (64, MatchKind::Range)];
+    grow_and_shrink(MANY / 3, &kinds, rule);
+}
+
+/// A classifier under random changes beside readers. Rules that match every key but differ in priority: a reader sees the one
+/// that was best before its look or after it, or one that was best in between.
+#[test]
+fn the_best_rule_wins_beside_readers() {
+    let mut table = table(&[(32, MatchKind::Ternary), (16, MatchKind::Range)], false);
+    let views = table.view_handle();
+    // The best priority has gone through all these values, in order; readers see it between two readings of their number.
+    let bests: Vec<AtomicU64> = (0..60_001).map(|_| AtomicU64::new(0)).collect();
+    let (stop, changes, rounds) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let key = |i: u64| {
+        let mask = u32::MAX.checked_shl((i % 33) as u32).unwrap_or(0);
+        let lo = 500 - i % 400;
+        vec![
+            KeyMatch::Ternary { value: (0xa5a5_a5a5 & mask).into(), mask: mask.into() },
+            KeyMatch::Range { lo: lo.into(), hi: (lo + 900).into() },
+        ]
+    };
+    let entry = |i: u64, priority: u32| Entry {
+        key: key(i),
+        priority,
+        action: Action { action: 1, data: vec![priority.into(), i.into()] },
+    };
+    table.insert(entry(7, 50_000)).unwrap();
+    bests[0].store(50_000, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        let (views, stop, changes, rounds, bests) = (views.clone(), &stop, &changes, &rounds, &bests);
+        scope.spawn(move || {
+            let key = [0xa5a5_a5a5 | 500 << 32];
+            while !stop.load(Ordering::Relaxed) {
+                let before = changes.load(Ordering::Acquire) as usize;
+                let guard = pin();
+                let view = views.get(&guard);
+                let rows = [lookup_fast(view, &key), view.rows_of(&[key.as_slice(); 13])[12]];
+                let found = rows.map(|row| view.row(row)[1]);
+                // The change that is being made may be seen already.
+                let after = changes.load(Ordering::Acquire) as usize + 1;
+                for found in found {
+                    let possible = bests[before..=after].iter();
+                    assert!(
+                        possible.map(|best| best.load(Ordering::Acquire)).any(|best| best == found),
+                        "{found} was not the best between changes {before} and {after}"
+                    );
+                }
+                rounds.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let mut present = std::collections::BTreeMap::new();
+        let (begin, mut random, mut change) = (Instant::now(), 1u64, 0usize);
+        while change < 20_000 || (rounds.load(Ordering::Relaxed) < 100 && change < 59_000) {
+            assert!(begin.elapsed() < Duration::from_secs(60), "readers or writer do not get on");
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let priority = 1 + (random >> 33) as u32 % 40_000;
+            let many = present.len() > if random >> 63 == 0 { 20 } else { 500 };
+            let gone = if many { present.keys().next().copied() } else { None };
+            let old = gone.and_then(|gone| present.remove(&gone));
+            if old.is_none() && present.contains_key(&priority) {
+                continue;
+            }
+            let best_then = match old {
+                Some(_) => present.keys().next().copied(),
+                None => present.keys().next().copied().into_iter().chain([priority]).min(),
+            };
+            bests[change + 1].store(best_then.unwrap_or(50_000).into(), Ordering::Release);
+            match old {
+                Some(handle) => drop(table.delete(handle).unwrap()),
+                None => drop(present.insert(priority, table.insert(entry(random >> 40, priority)).unwrap())),
+            }
+            change += 1;
+            changes.store(change as u64, Ordering::Release);
+        }
+    });
+}
