@@ -185,7 +185,7 @@ impl Rows {
     /// Whether nobody uses a row but who is about to release it.
     pub fn has_one_user(&self, row: u32) -> bool {
         match &self.kind {
-            Kind::Shared { users, .. } => users[row as usize] == 1,
+            Kind::Shared { users, .. } => users.value(row as usize) == 1,
             Kind::PerEntry { .. } => true,
         }
     }
