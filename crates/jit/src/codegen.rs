@@ -97,8 +97,8 @@ pub struct Layout {
 
 impl Layout {
     /// Cuts at every table of `entries_min` entries or more whose lookup touches memory that prefetching helps, and at
-    /// those where looking up the keys of all packets at once helps; if `everywhere`, also where blocks begin, and
-    /// before and after every lookup. Keeps in registers what is live in nodes as long as that is at most
+    /// those where looking up the keys of all packets at once helps; after the lookup of large tables of routes; if
+    /// `everywhere`, also where blocks begin, and before and after every lookup. Keeps in registers what is live in nodes as long as that is at most
     /// `live_limbs_max` limbs, summed over the nodes.
     pub fn new(
         flow: &Flow,
@@ -120,7 +120,10 @@ impl Layout {
                 if everywhere || is_large(flow.program, structures, entries_min, table) {
                     cuts.push(Cut { place, begins: Begins::Lookup });
                 }
-                if everywhere {
+                // Whether a route is in a group is hard to predict: what depends on it waits for the others' lookups.
+                let is_route = structures[table.index()] == Structure::Lpm32
+                    && is_large(flow.program, structures, entries_min, table);
+                if everywhere || is_route {
                     cuts.push(Cut { place, begins: Begins::Action });
                 }
             }
