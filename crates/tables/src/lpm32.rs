@@ -9,7 +9,7 @@
 use crate::TableError;
 use crate::by_slot::BySlot;
 use crate::grace::{Pool, Returns, wait};
-use crate::memory::{Region, commit_aside};
+use crate::memory::{Ahead, Region, commit_aside};
 use crate::routes::{Route, Routes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -52,9 +52,14 @@ impl Nodes {
     }
 }
 
+/// From so many bytes of groups on, large pages.
+const HUGE_GROUPS_BYTES_MIN: usize = 1 << 20;
+
 pub(crate) struct Lpm32 {
     pub first: First,
     pub groups: Arc<Region>,
+    /// Gives the groups large pages, once they are many.
+    ahead: Option<Ahead>,
     /// The entries.
     pub routes: Routes,
     /// Prefixes of up to 24 bits.
@@ -145,6 +150,7 @@ impl Lpm32 {
         Lpm32 {
             first: First { now: Arc::new(Region::zeroed(FIRST_ENTRIES * 4)), huge: false, later: None },
             groups: Arc::new(Region::zeroed(groups * GROUP_ENTRIES * 4)),
+            ahead: None,
             routes: Routes::new(),
             nodes: Nodes::new(24),
             group_nodes: BySlot::new(),
@@ -202,6 +208,15 @@ impl Lpm32 {
             return Ok(());
         }
         let group = self.pool.take()?;
+        let end = (group as usize + 1) * GROUP_ENTRIES * 4;
+        if end > HUGE_GROUPS_BYTES_MIN {
+            let groups = &self.groups;
+            let ahead = self.ahead.get_or_insert_with(|| {
+                groups.advise_huge();
+                Ahead::default()
+            });
+            ahead.reach(groups, end);
+        }
         let at = (route.prefix >> 8) as usize;
         let row = self.first.get(at);
         self.rows_of(group).iter().for_each(|place| place.store(row, Ordering::Relaxed));
