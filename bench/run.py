@@ -36,7 +36,7 @@ class Workload:
     # Why the line of SWX is empty.
     swx_note: str = ""
     # So many packets are compared with the interpreter.
-    checked: int = 4096
+    checked: int = 65_536
     # What is to be reached: ratios to peers, million packets a second, time to load, memory of tables.
     hand_min: float = 0
     swx_min: float = 0
@@ -74,9 +74,9 @@ def workloads(peers):
             found.append(Workload(f"{kind} 1024, 1500 bytes", shipped(program), [*generator, kind], 1024,
                                   ["--size", "1500", "--packets", "2800"], peer=kind))
     for n, floor in [(1000, 6), (10_000, 3)]:
-        found.append(Workload(f"acl {n}", shipped("acl_router"), script("acl.py", "acl"), n, mpps_min=floor, checked=512,
+        found.append(Workload(f"acl {n}", shipped("acl_router"), script("acl.py", "acl"), n, mpps_min=floor, checked=8192,
                               churn=n))
-    found.append(Workload("ipv6 200000", own("ipv6_router"), script("ipv6.py"), 200_000, mpps_min=12, checked=512,
+    found.append(Workload("ipv6 200000", own("ipv6_router"), script("ipv6.py"), 200_000, mpps_min=12, checked=8192,
                           churn=1024))
     found.append(Workload("twelve tables", own("twelve_tables"), script("twelve_tables.py"), 1024, mpps_min=6))
     found.append(Workload("deep tunnel", own("deep_tunnel"), script("deep_tunnel.py"), 1024, mpps_min=15))
@@ -223,6 +223,10 @@ def measure(w, o, tools, folder):
     return result
 
 
+# Changes a second beside which packets must keep their rate.
+PACE = 300_000
+
+
 def goals(w, result):
     """What was to be reached: each with what came out."""
     found = []
@@ -245,7 +249,9 @@ def goals(w, result):
         goal("MiB of tables", result["memory_bytes"] / 2**20, most=w.table_bytes_max / 2**20)
     if "churn" in result:
         churn = result["churn"]
-        goal("changes a second", churn["changes_per_second"], least=300_000)
+        goal("changes a second", churn["changes_per_second"], least=PACE)
+        # The share counts only if there were about so many changes.
+        goal("paced changes a second", churn["paced_per_second"], least=0.9 * PACE)
         goal("rate during changes", churn["ratio"], least=0.8)
         if churn["effect_us_max"] is not None:
             goal("µs to effect", churn["effect_us_max"], most=1000)
@@ -306,8 +312,8 @@ def goals_text(result, which):
 
 
 # Goals that stand in the table of control figures.
-CONTROL_GOALS = {"seconds to load", "bytes an entry", "MiB of tables", "changes a second", "rate during changes",
-                 "µs to effect"}
+CONTROL_GOALS = {"seconds to load", "bytes an entry", "MiB of tables", "changes a second", "paced changes a second",
+                 "rate during changes", "µs to effect"}
 RATES = ["workload", "p4jet, Mpps", "spread", "C by hand", "spread", "ratio", "SWX", "spread", "ratio", "goals"]
 
 
@@ -317,7 +323,7 @@ def rates_row(result):
 
 
 CONTROL = ["workload", "entries", "load, ms", "bytes of tables an entry", "changes a second",
-           "rate at 300,000 changes",
+           "paced changes a second: rate",
            "µs to effect: median, 99 %, longest", "goals"]
 
 
@@ -326,7 +332,7 @@ def control_row(result):
     cells = ["–"] * 3
     if churn:
         us = [churn[f"effect_us_{share}"] for share in ("median", "p99", "max")]
-        cells = [f"{churn['changes_per_second']:.0f}", f"{churn['ratio']:.2f}",
+        cells = [f"{churn['changes_per_second']:.0f}", f"{churn['paced_per_second']:.0f}: {churn['ratio']:.2f}",
                  "–" if None in us else ", ".join(f"{x:.1f}" for x in us)]
     return [result["workload"], str(result["entries"]), f"{result['load_ms']:.1f}",
             f"{result['memory_bytes'] / max(result['entries'], 1):.0f}", *cells,
@@ -384,8 +390,21 @@ def main():
     o = a.parse_args()
     if o.rounds < 1:
         a.error("--rounds: expected at least 1")
+    if not o.seconds > 0:
+        a.error("--seconds: expected more than 0")
+    if o.peers and not os.path.isfile(os.path.join(o.peers, "workload.py")):
+        a.error(f"{o.peers}: expected a folder with workload.py, hand/ and swx/")
+    if o.p4jet and not os.access(o.p4jet, os.X_OK):
+        a.error(f"--p4jet: {o.p4jet} is not a program that can be run")
     only = [word for word in o.only.split(",") if word]
-    os.makedirs(o.out, exist_ok=True)
+    names = [w.name for w in workloads(o.peers)]
+    for word in only:
+        if not any(word in name for name in names):
+            a.error(f"--only: no workload has '{word}' in its name; there are: {'; '.join(names)}")
+    try:
+        os.makedirs(o.out, exist_ok=True)
+    except OSError as error:
+        a.error(f"--out: {error}")
     with tempfile.TemporaryDirectory() as work:
         tools = {"p4jet": o.p4jet or p4jet_built(), "hand": None, "swx": None, "swx_note": "", "work": work}
         if o.peers:
