@@ -145,6 +145,8 @@ def main():
     a.add_argument("--packets", type=int, default=65536)
     a.add_argument("--noise", type=float, default=0.1)
     o = a.parse_args()
+    if o.n < 1 or o.packets < 1:
+        a.error("expected at least one rule and one packet")
     rnd = random.Random(f"{o.kind} {o.n} {o.seed}")
     os.makedirs(o.folder, exist_ok=True)
     rules = rules_of(rnd, o.kind, o.n)

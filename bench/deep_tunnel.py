@@ -8,6 +8,7 @@ which six go, ten of which one goes and the tunnel's addresses change, four to w
 packets.pcap, frames of 62 and 120 bytes.
 """
 import struct
+import sys
 from frames import arguments, ipv4, mac, write
 
 PORTS = 4
@@ -17,6 +18,8 @@ TCP, UDP = 6, 17
 def main():
     o = arguments(__doc__, "tunnels, and stations")
     n, rnd = o.n, o.rnd
+    if not 1 <= n <= 1 << 24:
+        sys.exit(f"N is {n}, expected 1 to {1 << 24}")
     word = lambda: rnd.getrandbits(32)
     tunnels = [(0x0a000000 | word() >> 8, i) for i in rnd.sample(range(1 << 24), n)]
     stations = [(rnd.randrange(1, 4095), i) for i in rnd.sample(range(1 << 30), n)]

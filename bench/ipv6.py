@@ -96,6 +96,8 @@ def main():
     a.add_argument("--size", type=int, default=60)
     a.add_argument("--seed", type=int, default=1)
     o = a.parse_args()
+    if o.n < 1 or o.packets < 1:
+        a.error("expected at least one route and one packet")
     if o.size < 54:
         a.error("a packet has at least 54 bytes: the headers")
     table = Routes(o.seed)

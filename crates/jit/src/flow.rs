@@ -953,6 +953,8 @@ impl<'a> Flow<'a> {
         reads
     }
 
+    /// The slot, if reading the field reads it: code generation must decide alike, from the same facts and the same set
+    /// (`Codegen::get`), or it reads a slot that nobody filled.
     fn slot_read(&self, place: Place, field: FieldId, set: &SlotSet, facts: &Facts) -> Option<Slot> {
         let slot = field.index();
         let is_read = self.known(facts, slot).is_none() && self.framed(place, slot, set, facts).is_none();
