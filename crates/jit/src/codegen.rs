@@ -195,7 +195,7 @@ fn is_large(program: &Program, structures: &[Structure], entries_min: u32, table
     let size = program.tables[table.index()].size;
     match structures[table.index()] {
         Structure::Quotient | Structure::Hash | Structure::Lpm32 => size >= entries_min,
-        Structure::Generic => size >= entries_min.min(GENERIC_ENTRIES_MIN),
+        Structure::Generic => size >= generic_entries_min(program, structures, entries_min),
         Structure::Keyless | Structure::Direct => false,
     }
 }
@@ -208,6 +208,19 @@ pub fn is_memoized(program: &Program, structures: &[Structure], entries_min: u32
 
 /// Tables of [`Structure::Generic`] with so many entries are worth a cut: their lookups are long.
 const GENERIC_ENTRIES_MIN: u32 = 64;
+/// But not more of them, the largest first: what lies between cuts is compiled for each way there.
+const GENERIC_CUTS_MAX: usize = 2;
+
+fn generic_entries_min(program: &Program, structures: &[Structure], entries_min: u32) -> u32 {
+    if entries_min < GENERIC_ENTRIES_MIN {
+        return entries_min;
+    }
+    let tables = program.tables.iter().zip(structures);
+    let mut sizes: Vec<u32> =
+        tables.filter(|(_, s)| **s == Structure::Generic).map(|(table, _)| table.size).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    sizes.get(GENERIC_CUTS_MAX).map_or(0, |next| next.saturating_add(1)).max(GENERIC_ENTRIES_MIN)
+}
 
 /// The slots to keep in memory, those with the longest lives first, so that at most `live_limbs_max` remain.
 fn too_many(flow: &Flow, live_limbs_max: usize) -> BTreeSet<Slot> {
