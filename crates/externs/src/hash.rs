@@ -19,28 +19,28 @@ macro_rules! hashes {
         &[$(
             ExternDef {
                 name: $name,
-                call: |e, s, a, o| hash(e, s, bits::arguments(s, a), o, $f),
+                call: |e, s, a, o| hash(e, s, bits::arguments(s, a), o, false, $f),
                 pure_function: $pure,
                 uses_payload: false,
                 doc: concat!("(data...) -> ", $doc),
             },
             ExternDef {
                 name: concat!($name, "_payload"),
-                call: |e, s, a, o| with_payload(e, s, bits::arguments(s, a), o, $f),
+                call: |e, s, a, o| hash(e, s, bits::arguments(s, a), o, true, $f),
                 pure_function: $pure,
                 uses_payload: true,
                 doc: concat!("(data...) -> ", $doc, "; the payload stands behind the data"),
             },
             ExternDef {
                 name: concat!($name, "_pieces"),
-                call: |e, s, a, o| hash(e, s, bits::pieces(bits::arguments(s, a)), o, $f),
+                call: |e, s, a, o| hash(e, s, bits::pieces(bits::arguments(s, a)), o, false, $f),
                 pure_function: $pure,
                 uses_payload: false,
                 doc: concat!("((length, data)...) -> ", $doc),
             },
             ExternDef {
                 name: concat!($name, "_payload_pieces"),
-                call: |e, s, a, o| with_payload(e, s, bits::pieces(bits::arguments(s, a)), o, $f),
+                call: |e, s, a, o| hash(e, s, bits::pieces(bits::arguments(s, a)), o, true, $f),
                 pure_function: $pure,
                 uses_payload: true,
                 doc: concat!("((length, data)...) -> ", $doc, "; the payload stands behind the data"),
@@ -119,26 +119,15 @@ fn hash<'a>(
     site: &CallSite,
     data: impl Iterator<Item = Data<'a>>,
     outs: &mut [u64],
+    payload: bool,
     f: Function,
 ) {
     // Borrowed out of the environment so that `f` may use it too.
     let mut bytes = std::mem::take(&mut env.scratch);
     put_together(&mut bytes, data);
-    let value = f(env, site, &bytes);
-    env.scratch = bytes;
-    bits::put(site, outs, value);
-}
-
-fn with_payload<'a>(
-    env: &mut Env<'_>,
-    site: &CallSite,
-    data: impl Iterator<Item = Data<'a>>,
-    outs: &mut [u64],
-    f: Function,
-) {
-    let mut bytes = std::mem::take(&mut env.scratch);
-    put_together(&mut bytes, data);
-    bytes.extend_from_slice(env.payload());
+    if payload {
+        bytes.extend_from_slice(env.payload());
+    }
     let value = f(env, site, &bytes);
     env.scratch = bytes;
     bits::put(site, outs, value);
