@@ -71,7 +71,7 @@ fn agree_after_each_change(options: Options, seed: u64) {
     let switches = switches(options);
     let mut controls = switches.each_ref().map(|switch| Control::new(switch.clone()));
     let [mut interp, mut jit]: [Worker; 2] =
-        [switches[0].worker(EngineKind::Interp).unwrap(), switches[1].worker(EngineKind::Jit).unwrap()];
+        [switches[0].worker(EngineKind::Interp, 0).unwrap(), switches[1].worker(EngineKind::Jit, 0).unwrap()];
     let mut random = Random(seed);
     let (mut sent, mut done) = (0, 0);
     let (mut routes, mut hops) = (vec!["0".to_string()], vec!["0".to_string()]);

@@ -52,7 +52,7 @@ pub fn compile(name: &str, text: &str, jit: p4jet_jit::Options) -> Outcome {
         panic!("invalid IR after the passes: {}", errors[0]);
     }
     let switches =
-        Switch::new(lowered).and_then(|reference| Ok((reference, Switch::with_options(program, jit)?)));
+        Switch::new(lowered).and_then(|reference| Ok((reference, Switch::with_options(program, jit, 1)?)));
     let (reference, optimised) = match switches {
         Ok(pair) => pair,
         Err(_) => return Outcome::Refused("tables"),

@@ -121,7 +121,7 @@ fn ir(text: &str) -> &'static str {
         panic!("invalid IR after the passes: {}", errors[0]);
     }
     let mut rng = Rng::new(digest(text));
-    let optimised = Switch::with_options(optimised, some_options(&mut rng));
+    let optimised = Switch::with_options(optimised, some_options(&mut rng), 1);
     let (Ok(reference), Ok(optimised)) = (Switch::new(program), optimised) else {
         return "tables refused";
     };
@@ -146,7 +146,7 @@ fn packet_tests(text: &str) -> &'static str {
             let fresh = || sample_switch().map(Control::new);
             let [interp, jit] = [EngineKind::Interp, EngineKind::Jit].map(|engine| {
                 let switch = sample_switch().expect("the sample is valid");
-                let mut worker = switch.worker(engine).expect("the sample compiles");
+                let mut worker = switch.worker(engine, 0).expect("the sample compiles");
                 let mut control = Control::new(switch);
                 let outcome = stf::run_traced(&script, &mut control, &mut worker, &fresh);
                 assert_eq!(outcome.report("fuzz").lines().count(), 1);
@@ -301,7 +301,7 @@ fn compare(reference: &Arc<Switch>, optimised: &Arc<Switch>, commands: &[String]
     };
     // What does not fit the program is refused.
     commands.iter().for_each(|line| command(line));
-    let workers = (reference.worker(EngineKind::Interp), optimised.worker(EngineKind::Jit));
+    let workers = (reference.worker(EngineKind::Interp, 0), optimised.worker(EngineKind::Jit, 0));
     let (Ok(mut interp), Ok(mut jit)) = workers else { return };
     let run = |worker: &mut Worker| -> Vec<Processed> {
         let one = |(i, frame): (usize, &Vec<u8>)| {

@@ -87,8 +87,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let start = Instant::now();
     let compiled = compile::compile(&args.program)?;
-    let switch = compile::switch(compiled.for_engine(engine))?;
-    let mut worker = switch.worker(engine).map_err(Failure::Input)?;
+    // One more for `measured_worker`.
+    let workers = args.cores as usize + usize::from(args.stages);
+    let switch = Switch::with_options(compiled.for_engine(engine), p4jet_jit::Options::default(), workers)
+        .map_err(Failure::Input)?;
+    let mut worker = switch.worker(engine, 0).map_err(Failure::Input)?;
     let compile_ms = start.elapsed().as_secs_f64() * 1e3;
     let start = Instant::now();
     if let Some(path) = &args.commands {
@@ -105,7 +108,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let m = measure(&mut worker, &mut source, &mut pool, args.seconds)?;
     let stages = match args.stages {
         true => {
-            let mut measured = switch.measured_worker().map_err(Failure::Input)?;
+            let mut measured = switch.measured_worker(args.cores as usize).map_err(Failure::Input)?;
             Some(stages::measure(&mut worker, &mut measured, &mut source, &mut pool, args.seconds)?)
         }
         false => None,

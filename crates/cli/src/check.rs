@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             output::write(format_args!("{listing}"))?;
         }
     } else {
-        switch.worker(EngineKind::Interp).map_err(Failure::Input)?;
+        switch.worker(EngineKind::Interp, 0).map_err(Failure::Input)?;
     }
     if args.time {
         for (stage, time) in &compiled.times {

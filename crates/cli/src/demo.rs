@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     )?;
 
     say!("What it does with single packets:")?;
-    let mut worker = switch.worker(EngineKind::Jit).map_err(Failure::Input)?;
+    let mut worker = switch.worker(EngineKind::Jit, 0).map_err(Failure::Input)?;
     let mut wrong_checksum = packet(route(3) | 7, 64);
     wrong_checksum[24] ^= 0x55;
     let samples = [
@@ -81,6 +81,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     }
 
+    drop(worker);
     let reference = compile::switch(compiled.lowered)?;
     load(&reference, &commands)?;
     let (trace, _) = reference.trace(0, &samples[3].1).map_err(Failure::Input)?;
@@ -102,7 +103,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ("machine code", &switch, EngineKind::Jit, args.seconds),
         ("interpreter", &reference, EngineKind::Interp, args.seconds / 4.0),
     ] {
-        let mut worker = switch.worker(engine).map_err(Failure::Input)?;
+        let mut worker = switch.worker(engine, 0).map_err(Failure::Input)?;
         let mut pool = worker
             .pool(p4jet_packet::COUNT_DEFAULT, 1518)
             .map_err(|e| Failure::Environment(format!("no memory for packets: {e}")))?;

@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let engine = EngineKind::from(args.engine);
     let compiled = compile::compile(&args.program)?;
     let switch = compile::switch(compiled.for_engine(engine))?;
-    let worker = switch.worker(engine).map_err(Failure::Input)?;
+    let worker = switch.worker(engine, 0).map_err(Failure::Input)?;
     if let Some(path) = &args.commands {
         output::write(format_args!("{}", compile::load_commands(&switch, path)?))?;
     }

@@ -142,7 +142,7 @@ fn run_script(
 ) -> Result<stf::StfOutcome, Failed> {
     let switch = Switch::new(compiled.for_engine(engine))?;
     let mut control = Control::new(switch.clone());
-    let mut worker = switch.worker(engine)?;
+    let mut worker = switch.worker(engine, 0)?;
     // The traces are of the interpreter, which knows the program as lowering made it.
     let fresh = || Switch::new(compiled.for_engine(EngineKind::Interp)).map(Control::new);
     let outcome = stf::run_traced(script, &mut control, &mut worker, &fresh);

@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if let Some(path) = &args.commands {
             compile::load_commands(&fast, path)?;
         }
-        let mut worker = fast.worker(EngineKind::Jit).map_err(Failure::Input)?;
+        let mut worker = fast.worker(EngineKind::Jit, 0).map_err(Failure::Input)?;
         worker.set_time(Some(0));
         let got = worker.process_one(args.port, &frame);
         if got != expected {

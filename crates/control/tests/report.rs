@@ -125,7 +125,7 @@ fn report(script: &str) -> String {
     let script = parse(script).unwrap_or_else(|e| panic!("{}", e[0].render("test.stf")));
     let mut texts = [EngineKind::Jit, EngineKind::Interp].map(|engine| {
         let mut control = fresh().unwrap();
-        let mut worker = control.switch().worker(engine).unwrap();
+        let mut worker = control.switch().worker(engine, 0).unwrap();
         let outcome = run_traced(&script, &mut control, &mut worker, &fresh);
         format!("{}\n{}", outcome.report("test"), outcome.details())
     });

@@ -240,7 +240,7 @@ check_counter seen(1) packets == 2
 fn traces_show_the_tables_that_the_packet_met() {
     for engine in [EngineKind::Jit, EngineKind::Interp] {
         let mut control = control();
-        let mut worker = control.switch().worker(engine).unwrap();
+        let mut worker = control.switch().worker(engine, 0).unwrap();
         let made = Cell::new(0);
         let fresh = || {
             made.set(made.get() + 1);
@@ -265,7 +265,7 @@ fn traces_show_the_tables_that_the_packet_met() {
 #[test]
 fn a_script_that_passes_is_not_replayed() {
     let mut control = control();
-    let mut worker = control.switch().worker(EngineKind::Interp).unwrap();
+    let mut worker = control.switch().worker(EngineKind::Interp, 0).unwrap();
     let text = CHANGES_LATER.replace("000000000003", "000000000002");
     let outcome = run_traced(&good(&text), &mut control, &mut worker, &|| panic!("nothing failed"));
     assert_eq!(outcome.report("t"), "PASS t");
@@ -457,7 +457,7 @@ fn both_engines_run_a_script() {
                 expect 3";
     for engine in [EngineKind::Jit, EngineKind::Interp] {
         let mut control = control();
-        let mut worker = control.switch().worker(engine).unwrap();
+        let mut worker = control.switch().worker(engine, 0).unwrap();
         let outcome = run(&good(text), &mut control, &mut worker);
         assert_eq!(outcome.report("t"), "PASS t", "{engine:?}\n{}", outcome.details());
     }

@@ -12,5 +12,5 @@ pub use forward::{ForwardStats, Forwarder};
 pub use p4jet_interp::{Matched, Trace, TraceEvent};
 pub use p4jet_jit::{StageTime, ticks};
 pub use p4jet_tables::EntryHandle;
-pub use switch::{EngineKind, Switch};
+pub use switch::{EngineKind, Switch, WORKERS_MAX};
 pub use worker::{COPIES_MAX, GENERATIONS_MAX, Processed, Worker};

@@ -5,6 +5,7 @@ use p4jet_interp::{Arrival, Machine, Trace, TraceEvent};
 use p4jet_ir as ir;
 use p4jet_jit::Compiled;
 use p4jet_tables::{Table, TableSpec};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -19,8 +20,31 @@ pub enum EngineKind {
     Interp,
 }
 
-/// Workers a switch has room for; each has counters of its own.
-const WORKERS_MAX: usize = 1;
+/// Most workers of a switch.
+pub const WORKERS_MAX: usize = 1024;
+
+/// A worker's place in its switch.
+pub(crate) struct Place {
+    switch: Arc<Switch>,
+    index: usize,
+}
+
+impl Place {
+    pub fn switch(&self) -> &Arc<Switch> {
+        &self.switch
+    }
+
+    /// The number of the worker.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.switch.taken[self.index].store(false, Ordering::Release);
+    }
+}
 
 /// A program with its tables and extern state.
 pub struct Switch {
@@ -30,19 +54,31 @@ pub struct Switch {
     code: OnceLock<Result<Arc<Compiled>, p4jet_jit::Error>>,
     options: p4jet_jit::Options,
     start: Instant,
+    /// For each worker: whether there is one now. It has counters to itself, which it changes without a lock.
+    taken: Box<[AtomicBool]>,
 }
 
 impl Switch {
-    /// Sets up tables, with the program's entries, and extern state. The program is one that the verifier accepts.
+    /// Sets up tables, with the program's entries, and extern state. The program is one that the verifier accepts. There
+    /// is room for one worker.
     pub fn new(program: ir::Program) -> Result<Arc<Switch>, String> {
-        Self::with_options(program, p4jet_jit::Options::default())
+        Self::with_options(program, p4jet_jit::Options::default(), 1)
     }
 
-    /// As [`Self::new`], with a say in code generation.
-    pub fn with_options(program: ir::Program, options: p4jet_jit::Options) -> Result<Arc<Switch>, String> {
+    /// As [`Self::new`], with a say in code generation and room for `workers` workers.
+    pub fn with_options(
+        program: ir::Program,
+        options: p4jet_jit::Options,
+        workers: usize,
+    ) -> Result<Arc<Switch>, String> {
+        if !(1..=WORKERS_MAX).contains(&workers) {
+            return Err(format!("{workers} workers: expected 1 to {WORKERS_MAX}"));
+        }
         let tables = p4jet_interp::build_tables(&program)?.into_iter().map(Mutex::new).collect();
-        let state = p4jet_interp::build_state(&program, WORKERS_MAX).map_err(|e| e.to_string())?;
-        Ok(Arc::new(Switch { program, tables, state, code: OnceLock::new(), options, start: Instant::now() }))
+        let state = p4jet_interp::build_state(&program, workers).map_err(|e| e.to_string())?;
+        let taken = (0..workers).map(|_| AtomicBool::new(false)).collect();
+        let (code, start) = (OnceLock::new(), Instant::now());
+        Ok(Arc::new(Switch { program, tables, state, code, options, start, taken }))
     }
 
     /// The program.
@@ -97,17 +133,34 @@ impl Switch {
         }
     }
 
-    /// The worker.
-    pub fn worker(self: &Arc<Self>, engine: EngineKind) -> Result<Worker, String> {
-        Worker::new(self, engine, 0)
+    /// How many workers there may be at a time.
+    pub fn workers(&self) -> usize {
+        self.taken.len()
     }
 
-    /// A worker with code of its own that measures what each stage of the pipeline costs ([`Worker::stage_times`]). It
-    /// takes the place of the other worker: only one of them may run at a time.
-    pub fn measured_worker(self: &Arc<Self>) -> Result<Worker, String> {
+    /// Worker `index`, which nobody has now: it can be had again once it is dropped.
+    pub fn worker(self: &Arc<Self>, engine: EngineKind, index: usize) -> Result<Worker, String> {
+        Worker::new(self, engine, index)
+    }
+
+    /// As [`Self::worker`], with code of its own that measures what each stage of the pipeline costs
+    /// ([`Worker::stage_times`]).
+    pub fn measured_worker(self: &Arc<Self>, index: usize) -> Result<Worker, String> {
         let options = p4jet_jit::Options { measured: true, ..self.options };
         let code = self.compile(options).map_err(|e| self.describe(&e))?;
-        Ok(Worker::with_code(self, Arc::new(code), 0))
+        Worker::with_code(self, Arc::new(code), index)
+    }
+
+    /// The place of worker `index`, which is taken until it is dropped.
+    pub(crate) fn take_place(self: &Arc<Self>, index: usize) -> Result<Place, String> {
+        let Some(taken) = self.taken.get(index) else {
+            return Err(format!("worker {index}: the switch has workers 0 to {}", self.workers() - 1));
+        };
+        // Who has it next sees all that the last one wrote.
+        if taken.swap(true, Ordering::Acquire) {
+            return Err(format!("worker {index}: it runs already"));
+        }
+        Ok(Place { switch: Arc::clone(self), index })
     }
 
     /// One packet, and its copies, through the interpreter, told step by step. It arrives at time 0, so that traces can be

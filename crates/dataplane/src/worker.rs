@@ -1,7 +1,7 @@
 //! One core's packets.
 #![allow(unsafe_code)]
 
-use crate::switch::{EngineKind, Switch};
+use crate::switch::{EngineKind, Place, Switch};
 use p4jet_externs::Env;
 use p4jet_interp::{Arrival, Machine, Outcome, REASON_EMITS_TOO_MUCH, REASON_OUT_OF_FUEL, Ran};
 use p4jet_ir::Begin;
@@ -169,8 +169,8 @@ pub struct Worker {
     views: Vec<ViewHandle>,
     pinned: Vec<*const View>,
     env: Env<'static>,
-    /// Last: what is above points into it.
-    switch: Arc<Switch>,
+    /// Last: what is above points into its switch.
+    place: Place,
     time: Option<u64>,
     /// Whether the program cares what time it is: asking costs as much as many a packet.
     reads_time: bool,
@@ -196,34 +196,40 @@ enum Runner {
 }
 
 impl Worker {
-    pub(crate) fn new(switch: &Arc<Switch>, engine: EngineKind, worker: usize) -> Result<Worker, String> {
+    pub(crate) fn new(switch: &Arc<Switch>, engine: EngineKind, index: usize) -> Result<Worker, String> {
         match engine {
             EngineKind::Jit => {
                 let code = switch.code().map_err(|e| switch.describe(&e))?;
-                Ok(Worker::with_code(switch, code, worker))
+                Worker::with_code(switch, code, index)
             }
             EngineKind::Interp => {
                 // Says now what cannot run.
                 Machine::new(switch.program())?;
-                Ok(Worker::with_runner(switch, Runner::Interp, worker))
+                Ok(Worker::with_runner(switch.take_place(index)?, Runner::Interp))
             }
         }
     }
 
     /// `code` is the switch's program's.
-    pub(crate) fn with_code(switch: &Arc<Switch>, code: Arc<Compiled>, worker: usize) -> Worker {
-        let engine = Engine::new(code, switch.program(), switch.state(), worker);
-        Worker::with_runner(switch, Runner::Jit(Box::new(engine)), worker)
+    pub(crate) fn with_code(
+        switch: &Arc<Switch>,
+        code: Arc<Compiled>,
+        index: usize,
+    ) -> Result<Worker, String> {
+        let place = switch.take_place(index)?;
+        let engine = Engine::new(code, switch.program(), switch.state(), index);
+        Ok(Worker::with_runner(place, Runner::Jit(Box::new(engine))))
     }
 
-    fn with_runner(switch: &Arc<Switch>, engine: Runner, worker: usize) -> Worker {
+    fn with_runner(place: Place, engine: Runner) -> Worker {
+        let switch = place.switch();
         let reads_time = match &engine {
             Runner::Jit(engine) => engine.code().reads_time(),
             Runner::Interp => true,
         };
-        let env = switch.state().env(worker);
-        // SAFETY: the environment borrows the state of `switch`, which this worker keeps alive and never moves (it is in
-        // an Arc); `env` is dropped before `switch`, being declared before it.
+        let env = switch.state().env(place.index());
+        // SAFETY: the environment borrows the state of the switch, which `place` keeps alive and never moves (it is in
+        // an Arc); `env` is dropped before `place`, being declared before it.
         let env: Env<'static> = unsafe { std::mem::transmute(env) };
         let views: Vec<ViewHandle> = (0..switch.tables.len())
             .map(|t| switch.table(p4jet_ir::TableId(t as u32)).view_handle())
@@ -233,10 +239,10 @@ impl Worker {
             pinned: Vec::with_capacity(views.len()),
             views,
             env,
-            switch: Arc::clone(switch),
             time: None,
             reads_time,
             headroom: switch.program().emitted_bytes_max() as usize,
+            place,
             running: Vec::new(),
             made: Vec::new(),
             waiting: VecDeque::new(),
@@ -256,7 +262,7 @@ impl Worker {
 
     /// The switch it belongs to.
     pub fn switch(&self) -> &Arc<Switch> {
-        &self.switch
+        self.place.switch()
     }
 
     /// Lets time stand still at `now_us`, so that runs can be repeated; `None` lets it go on.
@@ -311,7 +317,7 @@ impl Worker {
         assert!(pool.headroom() >= self.headroom, "the pool is not of this worker");
         let now = match self.time {
             Some(now) => now,
-            None if self.reads_time => self.switch.now_us(),
+            None if self.reads_time => self.place.switch().now_us(),
             None => 0,
         };
         self.env.set_now(now);
@@ -342,8 +348,8 @@ impl Worker {
                 self.refused += engine.take_copies(|copy| self.made.push((copy.maker(), Copied::Jit(copy))));
             }
             Runner::Interp => {
-                let machine = Machine::new(self.switch.program()).expect("it was possible in `new`");
-                let tables = self.switch.tables.as_slice();
+                let machine = Machine::new(self.place.switch().program()).expect("it was possible in `new`");
+                let tables = self.place.switch().tables.as_slice();
                 let mut copies = self.running.drain(..);
                 for (number, packet) in batch.packets_mut().iter_mut().enumerate() {
                     let ran = match copies.next() {
@@ -382,7 +388,7 @@ impl Worker {
 
     /// What a [`p4jet_packet::Packet::drop_reason`] means.
     pub fn drop_reason(&self, reason: u32) -> String {
-        reason_text(self.switch.program(), reason)
+        reason_text(self.place.switch().program(), reason)
     }
 
     /// Lines that `log_msg` and failed assertions wrote since the last call.

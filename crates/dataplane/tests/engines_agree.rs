@@ -83,7 +83,7 @@ fn compare(seed: u64, program: &Program, options: Options) {
     let mut optimised = program.clone();
     p4jet_ir::passes::run(&mut optimised);
     let reference = Switch::new(program.clone()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-    let fast = Switch::with_options(optimised, options).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let fast = Switch::with_options(optimised, options, 1).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     for switch in [&reference, &fast] {
         switch.state().change_destinations(|d| {
             let replica = |port, instance| Replica { port, instance };
@@ -94,8 +94,8 @@ fn compare(seed: u64, program: &Program, options: Options) {
             d.sessions.insert(1, session);
         });
     }
-    let mut interp = reference.worker(EngineKind::Interp).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-    let mut jit = fast.worker(EngineKind::Jit).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let mut interp = reference.worker(EngineKind::Interp, 0).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let mut jit = fast.worker(EngineKind::Jit, 0).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     let frames: Vec<Vec<u8>> =
         (0..PACKETS).map(|k| random::packet(seed.wrapping_mul(PACKETS).wrapping_add(k), program)).collect();
     for (k, frame) in (0..).zip(&frames) {

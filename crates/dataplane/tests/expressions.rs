@@ -276,8 +276,8 @@ fn interpreter_jit_and_integers_agree() {
         p4jet_ir::passes::run(&mut optimised);
         let reference = Switch::new(lowered).unwrap();
         let fast = Switch::new(optimised).unwrap();
-        let mut interp = reference.worker(EngineKind::Interp).unwrap();
-        let mut jit = fast.worker(EngineKind::Jit).unwrap();
+        let mut interp = reference.worker(EngineKind::Interp, 0).unwrap();
+        let mut jit = fast.worker(EngineKind::Jit, 0).unwrap();
         for _ in 0..4 {
             let values = [maker.number(widths[0]), maker.number(widths[1]), maker.number(widths[2])];
             let mut parts: Vec<(BigUint, u32)> = values.iter().cloned().zip(widths).collect();

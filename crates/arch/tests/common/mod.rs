@@ -27,7 +27,7 @@ pub fn run(program: &Program, frame: &[u8]) -> Processed {
     let by = |program: Program, engine| {
         let switch = Switch::new(program).expect("tables and state");
         switch.state().change_destinations(destinations);
-        let mut worker = switch.worker(engine).expect("an engine");
+        let mut worker = switch.worker(engine, 0).expect("an engine");
         worker.set_time(Some(0));
         worker.process_one(3, frame)
     };

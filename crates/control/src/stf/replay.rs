@@ -35,7 +35,7 @@ impl Replay {
     pub(super) fn new(script: &[Statement], wanted: &[usize], fresh: Fresh<'_>) -> Result<Replay, String> {
         let mut control = fresh()?;
         let switch = Arc::clone(control.switch());
-        let mut worker = switch.worker(EngineKind::Interp)?;
+        let mut worker = switch.worker(EngineKind::Interp, 0)?;
         // Traces are of time 0; it must not run backwards between packets.
         worker.set_time(Some(0));
         let mut tracer = Tracer { switch, worker, wanted, count: 0, packets: BTreeMap::new() };
