@@ -43,7 +43,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return say!("{}: fine as P4, but {why}", args.program.program.display());
     }
     let start = Instant::now();
-    let switch = compile::switch(compiled.program.clone())?;
+    let switch = compile::switch(compiled.program.clone(), 1)?;
     compiled.times.push(("tables", start.elapsed()));
     if args.engine == EngineArg::Jit {
         let start = Instant::now();

@@ -278,9 +278,9 @@ impl Compiled {
     }
 }
 
-/// Makes the switch: tables with the program's entries, registers, counters.
-pub fn switch(program: Program) -> Result<Arc<Switch>, Failure> {
-    Switch::new(program).map_err(Failure::Input)
+/// Makes the switch: tables with the program's entries, registers, counters; room for so many workers.
+pub fn switch(program: Program, workers: usize) -> Result<Arc<Switch>, Failure> {
+    Switch::with_options(program, p4jet_jit::Options::default(), workers).map_err(Failure::Input)
 }
 
 /// Refuses port numbers that the program could not tell from others.

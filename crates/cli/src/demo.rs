@@ -31,7 +31,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("--seconds {}: expected more than 0, at most 60", args.seconds)));
     }
     let compiled = compile::compile_text("simple_router.p4", PROGRAM)?;
-    let switch = compile::switch(compiled.program.clone())?;
+    let switch = compile::switch(compiled.program.clone(), 1)?;
     let start = Instant::now();
     switch.code().map_err(|e| Failure::Input(switch.describe(&e)))?;
     let code_time = start.elapsed();
@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 
     drop(worker);
-    let reference = compile::switch(compiled.lowered)?;
+    let reference = compile::switch(compiled.lowered, 1)?;
     load(&reference, &commands)?;
     let (trace, _) = reference.trace(0, &samples[3].1).map_err(Failure::Input)?;
     say!("\nWhy the last one was dropped (as `p4jet trace` tells it):")?;

@@ -5,12 +5,14 @@ use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
 use crate::output::{self, say};
 use p4jet_control::Control;
-use p4jet_dataplane::{EngineKind, Forwarder};
-use p4jet_ports::{Port, PortOptions, PortSpec};
+use p4jet_dataplane::{EngineKind, Event, Listener, RunError, RunOptions, Running};
+use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Options of `run`.
 #[derive(clap::Args)]
@@ -30,9 +32,20 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = 9216,
           value_parser = clap::value_parser!(u32).range(1024..=65535))]
     frame_max: u32,
+    /// Workers, each on a thread of its own; the receive queues or flows of the ports are spread over them.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = cores)]
+    cores: usize,
     /// Read runtime commands from standard input although it is no terminal.
     #[arg(long)]
     stdin: bool,
+}
+
+fn cores(text: &str) -> Result<usize, String> {
+    let range = 1..=p4jet_dataplane::WORKERS_MAX;
+    match text.parse() {
+        Ok(n) if range.contains(&n) => Ok(n),
+        _ => Err(format!("expected a number of workers from 1 to {}", range.end())),
+    }
 }
 
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -59,25 +72,30 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     p4jet_ports::check_specs(&specs).map_err(|e| Failure::port(&e))?;
     let engine = EngineKind::from(args.engine);
     let compiled = compile::compile(&args.program)?;
-    let switch = compile::switch(compiled.for_engine(engine))?;
-    let worker = switch.worker(engine, 0).map_err(Failure::Input)?;
+    let switch = compile::switch(compiled.for_engine(engine), args.cores)?;
     if let Some(path) = &args.commands {
         output::write(format_args!("{}", compile::load_commands(&switch, path)?))?;
     }
-    let options = PortOptions { frame_max: args.frame_max as usize, wall_clock: false };
-    let mut ports: Vec<(u32, Box<dyn Port>)> = Vec::new();
+    let failed = Arc::new(OnceLock::new());
+    let options =
+        RunOptions { engine, frame_max: args.frame_max as usize, listener: listener(Arc::clone(&failed)) };
+    let running = Arc::new(Running::start(&switch, options).map_err(run_failure)?);
+    let options =
+        PortOptions { frame_max: args.frame_max as usize, wall_clock: false, workers: args.cores };
+    let mut ports = Vec::new();
     for spec in &specs {
         compile::check_port(&switch, spec.number)?;
-        let port = p4jet_ports::open(spec, &options).map_err(|e| Failure::port(&e))?;
-        for notice in port.notices() {
+        let handles = p4jet_ports::open(spec, &options).map_err(|e| Failure::port(&e))?;
+        for notice in handles.iter().flat_map(|port| port.notices()) {
             eprintln!("port {}: {notice}", spec.number);
         }
-        ports.push((spec.number, port));
+        ports.push((spec, handles));
     }
-    let mut forwarder = Forwarder::new(worker, ports, args.frame_max as usize)
-        .map_err(|e| Failure::Environment(format!("no memory for packets: {e}")))?;
     catch_signals();
     eprintln!("{}: forwarding between {} ports", switch.program().name, specs.len());
+    for (spec, handles) in ports {
+        running.add_port(spec.number, &spec.kind.to_string(), handles).map_err(run_failure)?;
+    }
 
     let terminal = std::io::stdin().is_terminal();
     let prompt = (args.stdin || terminal).then(|| {
@@ -92,39 +110,54 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             }
         })
     });
-    let mut port_failed = None;
-    let mut log_read = true;
-    forwarder.run(
-        &STOP,
-        &mut |line| {
-            // The switch goes on when nobody reads its log any more.
-            if log_read && let Err(failure) = say!("{line}") {
-                failure.report();
-                log_read = false;
-            }
-        },
-        &mut |number, error| {
-            eprintln!("port {number}: {error}; it is no longer used");
-            port_failed.get_or_insert(error.exit_status());
-        },
-    );
-    if let (Some(prompt), false) = (prompt, terminal) {
-        // All captures are through: the script on standard input may want to read counters.
-        while !prompt.is_finished() && !STOP.load(Ordering::Relaxed) {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+    // Once all captures are through, a script on standard input may still want to read counters.
+    let script = |prompt: &Option<JoinHandle<()>>| !terminal && prompt.as_ref().is_some_and(|p| !p.is_finished());
+    while !STOP.load(Ordering::Relaxed) && (!running.has_ended() || script(&prompt)) {
+        std::thread::sleep(Duration::from_millis(2));
     }
-    summarise(&mut forwarder);
-    forwarder.finish().map_err(|e| Failure::port(&e))?;
-    match port_failed {
+    let finished = running.finish();
+    summarise(&running);
+    finished.map_err(|e| Failure::port(&e))?;
+    match failed.get() {
         None => Ok(()),
         Some(1) => Err(Failure::Input("a port failed, see above".into())),
         Some(_) => Err(Failure::Environment("a port failed, see above".into())),
     }
 }
 
-fn summarise(forwarder: &mut Forwarder) {
-    let stats = forwarder.stats().clone();
+fn run_failure(error: RunError) -> Failure {
+    match error {
+        RunError::System(why) => Failure::Environment(why),
+        RunError::Program(_) | RunError::PortExists(_) | RunError::NoPort(..) | RunError::Stopped => {
+            Failure::Input(error.to_string())
+        }
+    }
+}
+
+/// Writes what happens while packets flow; the exit status of the first port that fails goes to `failed`.
+fn listener(failed: Arc<OnceLock<u8>>) -> Listener {
+    let log_read = AtomicBool::new(true);
+    Arc::new(move |event| match event {
+        // The switch goes on when nobody reads its log any more.
+        Event::Log(line) => {
+            if log_read.load(Ordering::Relaxed)
+                && let Err(failure) = say!("{line}")
+            {
+                failure.report();
+                log_read.store(false, Ordering::Relaxed);
+            }
+        }
+        Event::PortFailed(number, error) => {
+            eprintln!("port {number}: {error}; it is no longer used");
+            failed.get_or_init(|| error.exit_status());
+        }
+        Event::Link(number, LinkStatus::Up) => eprintln!("port {number}: the link is up again"),
+        Event::Link(number, LinkStatus::Down(why)) => eprintln!("port {number}: {why}"),
+    })
+}
+
+fn summarise(running: &Running) {
+    let stats = running.stats();
     let packets = |n: u64| if n == 1 { "1 packet".to_string() } else { format!("{n} packets") };
     eprintln!("{} received", packets(stats.received));
     if stats.copies > 0 {
@@ -133,8 +166,8 @@ fn summarise(forwarder: &mut Forwarder) {
     for (port, &n) in &stats.sent {
         eprintln!("{} sent to port {port}", packets(n));
     }
-    for (&reason, &n) in &stats.dropped {
-        eprintln!("{} dropped: {}", packets(n), forwarder.worker().drop_reason(reason));
+    for (reason, &n) in &stats.dropped {
+        eprintln!("{} dropped: {reason}", packets(n));
     }
     for (port, &n) in &stats.no_port {
         eprintln!("{} dropped: the program sent to port {port}, which does not exist", packets(n));
@@ -142,14 +175,14 @@ fn summarise(forwarder: &mut Forwarder) {
     if stats.not_sent > 0 {
         eprintln!("{} lost: the port could not send", packets(stats.not_sent));
     }
-    for (port, s) in forwarder.port_stats() {
+    for port in running.ports() {
         for (n, why) in [
-            (s.rx_dropped_oversize, "longer than --frame-max"),
-            (s.rx_dropped_overrun, "lost before p4jet saw them: they came faster than they were read"),
-            (s.rx_dropped_malformed, "delivered incomplete by the operating system"),
+            (port.stats.rx_dropped_oversize, "longer than --frame-max"),
+            (port.stats.rx_dropped_overrun, "lost before p4jet saw them: they came faster than they were read"),
+            (port.stats.rx_dropped_malformed, "delivered incomplete by the operating system"),
         ] {
             if n > 0 {
-                eprintln!("{} at port {port}: {why}", packets(n));
+                eprintln!("{} at port {}: {why}", packets(n), port.number);
             }
         }
     }

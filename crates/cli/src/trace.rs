@@ -36,7 +36,7 @@ const LINES_MAX: usize = 4000;
 pub fn run(args: &Args) -> Result<(), Failure> {
     let frame = parse_hex(&args.frame.concat())?;
     let compiled = compile::compile(&args.program)?;
-    let switch = compile::switch(compiled.lowered.clone())?;
+    let switch = compile::switch(compiled.lowered.clone(), 1)?;
     compile::check_port(&switch, args.port)?;
     if let Some(path) = &args.commands {
         compile::load_commands(&switch, path)?;
@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         output::write(format_args!("{}", trace.render_shortened(switch.program(), LINES_MAX)))?;
     }
     if args.engine == EngineArg::Jit {
-        let fast = compile::switch(compiled.program)?;
+        let fast = compile::switch(compiled.program, 1)?;
         if let Some(path) = &args.commands {
             compile::load_commands(&fast, path)?;
         }

@@ -1,109 +1,273 @@
-//! The packet loop: from ports, through the pipeline, to ports.
+//! The packet loop of one worker: from ports, through the pipeline, to ports.
 #![allow(unsafe_code)]
 
+use crate::mailbox::Mailbox;
 use crate::worker::{REASON_TOO_MANY_COPIES, Worker};
-use p4jet_packet::{Batch, PORT_DROP, Pool, REASON_DONE};
-use p4jet_ports::{Port, PortError, Received};
+use p4jet_jit::ticks;
+use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Pool, REASON_DONE};
+use p4jet_ports::{LinkStatus, Port, PortError, PortStats, Received};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long the loop sleeps at most before it looks whether it should stop.
+/// How long the loop sleeps at most before it looks around.
 const IDLE: Duration = Duration::from_millis(50);
 /// Empty rounds before the loop sleeps: a packet that comes right after the last finds it awake.
 const SPINS: u32 = 200;
+/// Port numbers below this are found by index.
+const PORTS_INDEXED: usize = 1 << 12;
+/// Drop reasons below this are counted by index.
+const REASONS_INDEXED: usize = 256;
+/// Rounds between two looks at the ports' links.
+const LOOK_ROUNDS: u32 = 1 << 14;
 
-/// What the loop has done.
+/// What a worker, or all of them, have done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForwardStats {
     /// Packets received.
     pub received: u64,
-    /// Copies that packets made. `received + copies` is the sum of everything below.
+    /// Copies that packets made. `received + copies` is the sum of `done`, `sent`, `dropped`, `no_port`, `not_sent`
+    /// and of what waits in queues.
     pub copies: u64,
-    /// Packets that ended with their copies in their place: replicated, resubmitted, recirculated.
+    /// Packets that ended with their copies in their place: replicated, resubmitted, recirculated, queued.
     pub done: u64,
     /// Packets sent, by port.
     pub sent: BTreeMap<u32, u64>,
     /// Packets dropped by the program, by reason.
-    pub dropped: BTreeMap<u32, u64>,
+    pub dropped: BTreeMap<String, u64>,
     /// Packets sent to a port that does not exist.
     pub no_port: BTreeMap<u32, u64>,
     /// Packets that a port could not send.
     pub not_sent: u64,
+    /// Batches of packets from ports.
+    pub batches: u64,
+    /// Of these, how many had 1, 2, 3 to 4, 5 to 8 … 33 to 64 packets.
+    pub batch_sizes: [u64; 7],
+    /// Time spent on packets, in [`ticks`] of the processor.
+    pub busy_ticks: u64,
 }
+
+impl std::ops::AddAssign for ForwardStats {
+    fn add_assign(&mut self, other: ForwardStats) {
+        fn add<K: Ord>(to: &mut BTreeMap<K, u64>, from: BTreeMap<K, u64>) {
+            for (key, n) in from {
+                *to.entry(key).or_default() += n;
+            }
+        }
+        self.received += other.received;
+        self.copies += other.copies;
+        self.done += other.done;
+        add(&mut self.sent, other.sent);
+        add(&mut self.dropped, other.dropped);
+        add(&mut self.no_port, other.no_port);
+        self.not_sent += other.not_sent;
+        self.batches += other.batches;
+        for (to, from) in self.batch_sizes.iter_mut().zip(other.batch_sizes) {
+            *to += from;
+        }
+        self.busy_ticks += other.busy_ticks;
+    }
+}
+
+/// What someone may want to be told while packets flow.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// A line that the program logs (`log_msg`, a failed assertion).
+    Log(&'a str),
+    /// A port failed and is no longer used.
+    PortFailed(u32, &'a PortError),
+    /// A port's link went down, or came up again.
+    Link(u32, &'a LinkStatus),
+}
+
+/// Who is told.
+pub type Listener = Arc<dyn Fn(Event<'_>) + Send + Sync>;
 
 /// A worker with its ports.
 pub struct Forwarder {
     worker: Worker,
     ports: Vec<Attached>,
+    /// By port number: place in `ports` and 1 more, or 0.
+    places: Vec<u16>,
     pool: Pool,
     batch: Batch,
-    stats: ForwardStats,
+    counts: Counts,
+    pub(crate) mailbox: Arc<Mailbox>,
+    listener: Listener,
+    /// Whether all its ports have come to their end.
+    pub(crate) ended: Arc<AtomicBool>,
 }
 
 struct Attached {
     number: u32,
     port: Box<dyn Port>,
     ended: bool,
+    sent: u64,
+    status: LinkStatus,
+}
+
+/// [`ForwardStats`] as they are counted.
+struct Counts {
+    stats: ForwardStats,
+    /// By reason of the program.
+    dropped: Box<[u64; REASONS_INDEXED]>,
+    /// Reasons beyond.
+    dropped_rare: BTreeMap<u32, u64>,
+}
+
+impl Counts {
+    fn drop_one(&mut self, reason: u32) {
+        match self.dropped.get_mut(reason as usize) {
+            Some(count) => *count += 1,
+            None => *self.dropped_rare.entry(reason).or_default() += 1,
+        }
+    }
+
+    /// Drops by reason, in the words of `worker`'s program.
+    fn drops(&self, worker: &Worker) -> BTreeMap<String, u64> {
+        let mut drops = self.stats.dropped.clone();
+        let indexed = self.dropped.iter().zip(0..).map(|(n, reason)| (reason, *n));
+        for (reason, n) in indexed.chain(self.dropped_rare.iter().map(|(reason, n)| (*reason, *n))) {
+            if n > 0 {
+                *drops.entry(worker.drop_reason(reason)).or_default() += n;
+            }
+        }
+        drops
+    }
 }
 
 impl Forwarder {
-    /// Ports by number; frames of at most `frame_max` bytes.
-    pub fn new(
+    /// A worker without ports, for frames of at most `frame_max` bytes.
+    pub(crate) fn new(
         worker: Worker,
-        ports: Vec<(u32, Box<dyn Port>)>,
         frame_max: usize,
+        listener: Listener,
+        ended: Arc<AtomicBool>,
     ) -> std::io::Result<Forwarder> {
         let pool = worker.pool(p4jet_packet::COUNT_DEFAULT, frame_max)?;
-        let ports = ports.into_iter().map(|(number, port)| Attached { number, port, ended: false }).collect();
-        Ok(Forwarder { worker, ports, pool, batch: Batch::new(), stats: ForwardStats::default() })
+        Ok(Forwarder {
+            worker,
+            ports: Vec::new(),
+            places: Vec::new(),
+            pool,
+            batch: Batch::new(),
+            counts: Counts {
+                stats: ForwardStats::default(),
+                dropped: Box::new([0; REASONS_INDEXED]),
+                dropped_rare: BTreeMap::new(),
+            },
+            mailbox: Arc::new(Mailbox::new()?),
+            listener,
+            ended,
+        })
     }
 
     /// What it has done so far.
-    pub fn stats(&self) -> &ForwardStats {
-        &self.stats
+    pub fn stats(&self) -> ForwardStats {
+        let mut stats = self.counts.stats.clone();
+        stats.dropped = self.counts.drops(&self.worker);
+        for attached in &self.ports {
+            *stats.sent.entry(attached.number).or_default() += attached.sent;
+        }
+        stats.sent.retain(|_, n| *n > 0);
+        stats
     }
 
-    /// The worker, to explain drop reasons.
+    /// The worker.
     pub fn worker(&mut self) -> &mut Worker {
         &mut self.worker
     }
 
-    /// Each port's number and own statistics.
-    pub fn port_stats(&mut self) -> Vec<(u32, p4jet_ports::PortStats)> {
-        self.ports.iter_mut().map(|p| (p.number, p.port.stats())).collect()
+    /// What its handle of a port has carried, and how the link is.
+    pub fn port(&mut self, number: u32) -> Option<(PortStats, LinkStatus)> {
+        let attached = self.ports.iter_mut().find(|p| p.number == number)?;
+        Some((attached.port.stats(), attached.port.status()))
     }
 
-    /// Forwards until all ports have ended or `stop` is set. A port that fails is reported to `failed` and no longer
-    /// used; the others go on.
-    pub fn run(
-        &mut self,
-        stop: &AtomicBool,
-        log: &mut dyn FnMut(&str),
-        failed: &mut dyn FnMut(u32, &PortError),
-    ) {
+    /// Adds its handle of a port.
+    pub(crate) fn attach(&mut self, number: u32, port: Box<dyn Port>) {
+        let status = port.status();
+        self.ports.push(Attached { number, port, ended: false, sent: 0, status });
+        self.index_ports();
+        self.ended.store(false, Ordering::Release);
+    }
+
+    /// Takes its handle of a port away.
+    pub(crate) fn detach(&mut self, number: u32) -> Option<Box<dyn Port>> {
+        let at = self.ports.iter().position(|p| p.number == number)?;
+        let attached = self.ports.remove(at);
+        *self.counts.stats.sent.entry(number).or_default() += attached.sent;
+        self.index_ports();
+        Some(attached.port)
+    }
+
+    fn index_ports(&mut self) {
+        self.places.clear();
+        for (attached, place) in self.ports.iter().zip(1..) {
+            let number = attached.number as usize;
+            if number < PORTS_INDEXED {
+                if self.places.len() <= number {
+                    self.places.resize(number + 1, 0);
+                }
+                self.places[number] = place;
+            }
+        }
+    }
+
+    /// Goes on with another program's worker; gives back the old one, and its buffers, to be dropped elsewhere.
+    /// Packets on their way through the old one get to their end first.
+    pub(crate) fn replace(&mut self, worker: Worker, pool: Pool) -> (Worker, Pool) {
+        self.run_copies();
+        self.counts.stats.dropped = self.counts.drops(&self.worker);
+        self.counts.dropped.fill(0);
+        self.counts.dropped_rare.clear();
+        (std::mem::replace(&mut self.worker, worker), std::mem::replace(&mut self.pool, pool))
+    }
+
+    /// Forwards until `stop` is set.
+    pub(crate) fn run(&mut self, stop: &AtomicBool) {
         let mut empty_rounds = 0;
-        while !stop.load(Ordering::Relaxed) && self.ports.iter().any(|p| !p.ended) {
-            let before = self.stats.received;
+        let mut rounds = 0u32;
+        let mut ended = false;
+        while !stop.load(Ordering::Relaxed) {
+            for letter in self.mailbox.clone().take() {
+                letter(self);
+                ended = false;
+            }
+            let before = self.counts.stats.received;
+            let mut due: Option<Duration> = None;
             for i in 0..self.ports.len() {
-                self.serve(i, failed);
-                for line in self.worker.take_log() {
-                    log(&line);
+                self.serve(i);
+                if let Some(next) = self.ports[i].port.due() {
+                    due = Some(due.map_or(next, |due| due.min(next)));
                 }
             }
-            if self.stats.received != before {
+            for line in self.worker.take_log() {
+                (self.listener)(Event::Log(&line));
+            }
+            rounds = rounds.wrapping_add(1);
+            if self.counts.stats.received != before {
                 empty_rounds = 0;
+                if rounds % LOOK_ROUNDS == 0 {
+                    self.look_at_links();
+                }
                 continue;
             }
             empty_rounds += 1;
             if empty_rounds > SPINS {
-                self.sleep();
+                if !ended && due.is_none() && !self.ports.is_empty() && self.ports.iter().all(|p| p.ended) {
+                    ended = true;
+                    self.ended.store(true, Ordering::Release);
+                }
+                self.look_at_links();
+                self.sleep(due);
             }
         }
     }
 
     /// Flushes and closes the ports; gives the first failure.
-    pub fn finish(&mut self) -> Result<(), PortError> {
+    pub(crate) fn finish(&mut self) -> Result<(), PortError> {
         let mut result = Ok(());
         for port in &mut self.ports {
             let done = port.port.finish();
@@ -115,98 +279,145 @@ impl Forwarder {
     }
 
     /// One batch from one port.
-    fn serve(&mut self, i: usize, failed: &mut dyn FnMut(u32, &PortError)) {
+    fn serve(&mut self, i: usize) {
         if self.ports[i].ended {
             return;
         }
         self.batch.clear();
-        let Attached { number, port, ended } = &mut self.ports[i];
+        let Attached { number, port, ended, .. } = &mut self.ports[i];
         match port.receive(*number, &mut self.pool, &mut self.batch) {
             Ok(Received::Packets(_) | Received::Empty) => {}
             Ok(Received::End) => *ended = true,
             Err(error) => {
-                failed(*number, &error);
+                (self.listener)(Event::PortFailed(*number, &error));
                 *ended = true;
             }
         }
         if self.batch.is_empty() {
             return;
         }
-        self.stats.received += self.batch.len() as u64;
+        let start = ticks();
+        let stats = &mut self.counts.stats;
+        stats.received += self.batch.len() as u64;
+        stats.batches += 1;
+        stats.batch_sizes[self.batch.len().next_power_of_two().ilog2() as usize] += 1;
         self.worker.process(&mut self.pool, &mut self.batch);
-        self.send(failed);
+        self.send();
+        self.run_copies();
+        self.counts.stats.busy_ticks += ticks().wrapping_sub(start);
+    }
+
+    /// Runs the copies that wait.
+    fn run_copies(&mut self) {
         while self.worker.process_copies(&mut self.pool, &mut self.batch) {
-            self.stats.copies += self.batch.len() as u64;
-            self.send(failed);
+            self.counts.stats.copies += self.batch.len() as u64;
+            self.send();
         }
         let refused = self.worker.take_refused();
         if refused > 0 {
-            self.stats.copies += refused;
-            *self.stats.dropped.entry(REASON_TOO_MANY_COPIES).or_default() += refused;
+            self.counts.stats.copies += refused;
+            *self.counts.dropped_rare.entry(REASON_TOO_MANY_COPIES).or_default() += refused;
         }
     }
 
+    /// The place in `ports` of a port.
+    fn place(&self, number: u32) -> Option<usize> {
+        if (number as usize) < PORTS_INDEXED {
+            return self.places.get(number as usize).and_then(|place| (*place as usize).checked_sub(1));
+        }
+        self.ports.iter().position(|p| p.number == number)
+    }
+
     /// Sends the batch, one call per port that something goes to.
-    fn send(&mut self, failed: &mut dyn FnMut(u32, &PortError)) {
+    fn send(&mut self) {
+        const SENT: u32 = PORT_DROP;
         let packets = self.batch.packets();
-        let mut left = packets.len();
-        for attached in &mut self.ports {
-            let mut frames: [&[u8]; p4jet_packet::BATCH_MAX] = [&[]; p4jet_packet::BATCH_MAX];
-            let mut n = 0;
-            for packet in packets {
-                if packet.egress_port == attached.number {
-                    frames[n] = self.pool.frame(packet);
-                    n += 1;
+        // Where each packet goes: a port's number, or `SENT` when it is dealt with.
+        let mut to = [SENT; BATCH_MAX];
+        for (to, packet) in to.iter_mut().zip(packets) {
+            *to = packet.egress_port;
+            if packet.egress_port == PORT_DROP {
+                match packet.drop_reason {
+                    REASON_DONE => self.counts.stats.done += 1,
+                    reason => self.counts.drop_one(reason),
                 }
             }
-            if n == 0 {
+        }
+        for first in 0..packets.len() {
+            let number = to[first];
+            if number == SENT {
                 continue;
             }
-            left -= n;
+            let mut frames: [&[u8]; BATCH_MAX] = [&[]; BATCH_MAX];
+            let mut n = 0;
+            for i in first..packets.len() {
+                if to[i] == number {
+                    frames[n] = self.pool.frame(&packets[i]);
+                    n += 1;
+                    to[i] = SENT;
+                }
+            }
+            let Some(place) = self.place(number) else {
+                *self.counts.stats.no_port.entry(number).or_default() += n as u64;
+                continue;
+            };
+            let attached = &mut self.ports[place];
             match attached.port.send(&frames[..n]) {
                 Ok(sent) => {
-                    *self.stats.sent.entry(attached.number).or_default() += sent.sent as u64;
-                    self.stats.not_sent += sent.dropped as u64;
+                    attached.sent += sent.sent as u64;
+                    self.counts.stats.not_sent += sent.dropped as u64;
                 }
                 Err(error) => {
-                    self.stats.not_sent += n as u64;
+                    self.counts.stats.not_sent += n as u64;
                     if !attached.ended {
-                        failed(attached.number, &error);
+                        (self.listener)(Event::PortFailed(number, &error));
                         attached.ended = true;
                     }
                 }
             }
-            if left == 0 {
-                return;
-            }
         }
-        for packet in packets {
-            if packet.egress_port == PORT_DROP && packet.drop_reason == REASON_DONE {
-                self.stats.done += 1;
-            } else if packet.egress_port == PORT_DROP {
-                *self.stats.dropped.entry(packet.drop_reason).or_default() += 1;
-            } else if !self.ports.iter().any(|p| p.number == packet.egress_port) {
-                *self.stats.no_port.entry(packet.egress_port).or_default() += 1;
+    }
+
+    /// Tells of links that changed.
+    fn look_at_links(&mut self) {
+        for attached in &mut self.ports {
+            let status = attached.port.status();
+            if status != attached.status {
+                // One worker's word is enough.
+                if self.worker.index() == 0 {
+                    (self.listener)(Event::Link(attached.number, &status));
+                }
+                attached.status = status;
             }
         }
     }
 
-    /// Waits until some port may have something.
-    fn sleep(&self) {
-        let mut fds: Vec<libc::pollfd> = self
-            .ports
-            .iter()
-            .filter(|p| !p.ended)
-            .filter_map(|p| p.port.poll_fd())
-            .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 })
-            .collect();
-        if fds.is_empty() {
-            std::thread::sleep(Duration::from_micros(100));
+    /// Waits until some port may have something, a letter comes, or something falls due.
+    fn sleep(&self, due: Option<Duration>) {
+        let mut fds: Vec<libc::pollfd> = Vec::with_capacity(1 + self.ports.len());
+        let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        fds.push(poll(self.mailbox.bell()));
+        let mut longest = due.map_or(IDLE, |due| due.min(IDLE));
+        for attached in self.ports.iter().filter(|p| !p.ended) {
+            match attached.port.poll_fd() {
+                Some(fd) => fds.push(poll(fd)),
+                // Nothing tells when it has something.
+                None => longest = longest.min(Duration::from_micros(100)),
+            }
+        }
+        if !self.mailbox.set_asleep(true) {
+            self.mailbox.set_asleep(false);
             return;
         }
-        // SAFETY: the array is valid for its length; the descriptors belong to open ports.
-        let woken =
-            unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, IDLE.as_millis() as i32) };
+        let timeout = libc::timespec {
+            tv_sec: longest.as_secs() as libc::time_t,
+            tv_nsec: longest.subsec_nanos() as libc::c_long,
+        };
+        // SAFETY: the array is valid for its length; the descriptors belong to open ports and the mailbox.
+        let woken = unsafe {
+            libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &raw const timeout, std::ptr::null())
+        };
+        self.mailbox.set_asleep(false);
         // A descriptor in error stays ready for ever; the port tells by itself what is wrong.
         if woken > 0 && fds.iter().any(|f| f.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0)
         {

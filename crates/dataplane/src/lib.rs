@@ -2,15 +2,20 @@
 //!
 //! * [`Switch`]: program, tables, extern state; shared by the control plane and all workers.
 //! * [`Worker`]: runs batches on one core, by machine code or by the reference interpreter.
-//! * [`forward`]: the packet loop between ports.
+//! * [`Running`]: the workers on their threads with the ports, for as long as packets flow.
 
 mod forward;
+mod mailbox;
+mod reload;
+mod running;
 mod switch;
 mod worker;
 
-pub use forward::{ForwardStats, Forwarder};
+pub use forward::{Event, ForwardStats, Forwarder, Listener};
 pub use p4jet_interp::{Matched, Trace, TraceEvent};
 pub use p4jet_jit::{StageTime, ticks};
 pub use p4jet_tables::EntryHandle;
+pub use reload::Carried;
+pub use running::{PortInfo, RunError, RunOptions, Running};
 pub use switch::{EngineKind, Switch, WORKERS_MAX};
 pub use worker::{COPIES_MAX, GENERATIONS_MAX, Processed, Worker};

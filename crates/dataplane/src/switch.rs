@@ -49,7 +49,7 @@ impl Drop for Place {
 /// A program with its tables and extern state.
 pub struct Switch {
     program: ir::Program,
-    pub(crate) tables: Vec<Mutex<Table>>,
+    pub(crate) tables: Vec<Arc<Mutex<Table>>>,
     state: State,
     code: OnceLock<Result<Arc<Compiled>, p4jet_jit::Error>>,
     options: p4jet_jit::Options,
@@ -74,11 +74,24 @@ impl Switch {
         if !(1..=WORKERS_MAX).contains(&workers) {
             return Err(format!("{workers} workers: expected 1 to {WORKERS_MAX}"));
         }
-        let tables = p4jet_interp::build_tables(&program)?.into_iter().map(Mutex::new).collect();
+        let tables = p4jet_interp::build_tables(&program)?;
+        let tables = tables.into_iter().map(|table| Arc::new(Mutex::new(table))).collect();
         let state = p4jet_interp::build_state(&program, workers).map_err(|e| e.to_string())?;
         let taken = (0..workers).map(|_| AtomicBool::new(false)).collect();
         let (code, start) = (OnceLock::new(), Instant::now());
         Ok(Arc::new(Switch { program, tables, state, code, options, start, taken }))
+    }
+
+    /// A switch with another program, its time, engine options and workers being those of this one.
+    pub(crate) fn successor(
+        &self,
+        program: ir::Program,
+        tables: Vec<Arc<Mutex<Table>>>,
+        state: State,
+    ) -> Arc<Switch> {
+        let taken = (0..self.workers()).map(|_| AtomicBool::new(false)).collect();
+        let (code, options, start) = (OnceLock::new(), self.options, self.start);
+        Arc::new(Switch { program, tables, state, code, options, start, taken })
     }
 
     /// The program.

@@ -260,6 +260,11 @@ impl Worker {
         names.iter().map(String::as_str).zip(times.iter().copied())
     }
 
+    /// Its number among the workers of the switch.
+    pub fn index(&self) -> usize {
+        self.place.index()
+    }
+
     /// The switch it belongs to.
     pub fn switch(&self) -> &Arc<Switch> {
         self.place.switch()

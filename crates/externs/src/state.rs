@@ -234,12 +234,18 @@ const WIDE_LOCKS: usize = 64;
 /// State of all extern instances of a program.
 pub struct State {
     specs: Vec<InstanceSpec>,
-    cells: Vec<Cells>,
+    /// Shared with the state of the program that this one takes the place of, where that has the same instance.
+    cells: Vec<Arc<Cells>>,
+    digests: Mutex<Digests>,
+    shared: Arc<Shared>,
+}
+
+/// What belongs to no instance: shared by the states of all programs that a switch has had.
+struct Shared {
     random: Vec<AtomicU64>,
     wide_locks: [Mutex<()>; WIDE_LOCKS],
     /// Held by whoever changes counters or meters.
     control_writes: Mutex<()>,
-    digests: Mutex<Digests>,
     custom: RwLock<HashMap<String, (CrcParams, Arc<Crc>)>>,
     custom_version: AtomicU64,
     replication: Replication,
@@ -254,9 +260,47 @@ fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
 impl State {
     /// State for these instances, all 0, with counters for `workers` workers. Memory is committed as it is written.
     pub fn new(instances: &[InstanceSpec], workers: usize) -> Result<State, StateError> {
+        let shared = Shared {
+            random: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+            wide_locks: [const { Mutex::new(()) }; WIDE_LOCKS],
+            control_writes: Mutex::new(()),
+            custom: RwLock::default(),
+            custom_version: AtomicU64::new(0),
+            replication: Replication::default(),
+            multicast: Mutex::default(),
+        };
+        let state = State::with_cells(instances, Arc::new(shared), |_| None)?;
+        state.set_random_seed(0);
+        Ok(state)
+    }
+
+    /// State for these instances of another program, for the same workers. Instance `i` is the very instance
+    /// `same(i)` of this state, so both programs may run while one takes the other's place; the others are 0. What
+    /// belongs to no instance (multicast groups, clone sessions, custom hashes) is the same in both.
+    ///
+    /// # Panics
+    /// If `same` names an instance of another kind.
+    pub fn succeeding(
+        &self,
+        instances: &[InstanceSpec],
+        same: impl Fn(u32) -> Option<u32>,
+    ) -> Result<State, StateError> {
+        State::with_cells(instances, Arc::clone(&self.shared), |i| {
+            let old = same(i)? as usize;
+            assert_eq!(self.specs[old].kind, instances[i as usize].kind, "instance {i}");
+            Some(Arc::clone(&self.cells[old]))
+        })
+    }
+
+    fn with_cells(
+        instances: &[InstanceSpec],
+        shared: Arc<Shared>,
+        same: impl Fn(u32) -> Option<Arc<Cells>>,
+    ) -> Result<State, StateError> {
+        let workers = shared.random.len();
         let mut total = 0u64;
         let mut cells = Vec::new();
-        for InstanceSpec { name, kind } in instances {
+        for (InstanceSpec { name, kind }, number) in instances.iter().zip(0..) {
             let size = match *kind {
                 InstanceKind::Register { size, width } => u64::from(size) * limbs(width) as u64,
                 InstanceKind::Counter { size, .. } => u64::from(size),
@@ -269,12 +313,16 @@ impl State {
             if total > CELLS_MAX {
                 return Err(StateError::TooLarge { name: name.clone(), cells: total });
             }
+            if let Some(same) = same(number) {
+                cells.push(same);
+                continue;
+            }
             let counter = |banks: u32, stride: u32| {
                 let words = 2 * u64::from(banks) * u64::from(stride);
                 let workers = (0..workers).map(|_| zeroed(name, words)).collect::<Result<_, _>>()?;
                 Ok(Cells::Counter { banks, stride, workers, offsets: zeroed(name, 2 * u64::from(stride))? })
             };
-            cells.push(match *kind {
+            cells.push(Arc::new(match *kind {
                 InstanceKind::Register { width, .. } => Cells::Register { width, cells: zeroed(name, size)? },
                 InstanceKind::Counter { size, .. } => counter(1, size)?,
                 InstanceKind::DirectCounter { table_size, .. } => {
@@ -285,22 +333,9 @@ impl State {
                     Cells::Meter(Meters::new(name, table_size.min(ENTRIES_MAX) + 1, bytes)?)
                 }
                 InstanceKind::Digest | InstanceKind::ActionProfile => Cells::None,
-            });
+            }));
         }
-        let state = State {
-            specs: instances.to_vec(),
-            cells,
-            random: (0..workers).map(|_| AtomicU64::new(0)).collect(),
-            wide_locks: [const { Mutex::new(()) }; WIDE_LOCKS],
-            control_writes: Mutex::new(()),
-            digests: Mutex::default(),
-            custom: RwLock::default(),
-            custom_version: AtomicU64::new(0),
-            replication: Replication::default(),
-            multicast: Mutex::default(),
-        };
-        state.set_random_seed(0);
-        Ok(state)
+        Ok(State { specs: instances.to_vec(), cells, digests: Mutex::default(), shared })
     }
 
     /// The instances.
@@ -310,7 +345,7 @@ impl State {
 
     /// Number of workers that have counters.
     pub fn workers(&self) -> usize {
-        self.random.len()
+        self.shared.random.len()
     }
 
     /// What worker `worker` hands to the functions it calls.
@@ -321,7 +356,7 @@ impl State {
 
     /// Restarts the workers' random numbers; a seed gives the same ones each time.
     pub fn set_random_seed(&self, seed: u64) {
-        for (worker, random) in self.random.iter().enumerate() {
+        for (worker, random) in self.shared.random.iter().enumerate() {
             // Far apart: the sequence of a worker takes 2^40 numbers to reach the next one's.
             let start = seed.wrapping_add((worker as u64) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             random.store(start, Ordering::Relaxed);
@@ -329,7 +364,11 @@ impl State {
     }
 
     pub(crate) fn random(&self, worker: usize) -> &AtomicU64 {
-        &self.random[worker]
+        &self.shared.random[worker]
+    }
+
+    fn cells_of(&self, instance: u32) -> Option<&Cells> {
+        self.cells.get(instance as usize).map(Arc::as_ref)
     }
 
     fn name(&self, instance: u32) -> String {
@@ -339,7 +378,7 @@ impl State {
     // ---- registers ----
 
     fn register(&self, instance: u32) -> Option<(u32, &[AtomicU64])> {
-        match self.cells.get(instance as usize)? {
+        match self.cells_of(instance)? {
             Cells::Register { width, cells } => Some((*width, cells)),
             Cells::Counter { .. } | Cells::Meter(_) | Cells::None => None,
         }
@@ -366,7 +405,7 @@ impl State {
         if n == 0 {
             return None;
         }
-        Some((cell, (n > 1).then(|| lock(&self.wide_locks[index as usize % WIDE_LOCKS]))))
+        Some((cell, (n > 1).then(|| lock(&self.shared.wide_locks[index as usize % WIDE_LOCKS]))))
     }
 
     pub(crate) fn read_cell(&self, instance: u32, index: u64, out: &mut [u64]) {
@@ -436,14 +475,14 @@ impl State {
     /// `2 * i + 1`; for a direct counter `i` is the entry's row. Only the worker itself writes them. Null if the instance
     /// is no counter. Valid as long as the state is.
     pub fn counter_base(&self, instance: u32, worker: usize) -> *const AtomicU64 {
-        match self.cells.get(instance as usize) {
+        match self.cells_of(instance) {
             Some(Cells::Counter { workers, .. }) => workers[worker].as_ptr(),
             _ => std::ptr::null(),
         }
     }
 
     pub(crate) fn count(&self, instance: u32, worker: usize, index: u32, bytes: u64) {
-        let Some(Cells::Counter { workers, .. }) = self.cells.get(instance as usize) else { return };
+        let Some(Cells::Counter { workers, .. }) = self.cells_of(instance) else { return };
         let at = index as usize * 2;
         if let Some([packets, total]) = workers[worker].get(at..at + 2) {
             packets.fetch_add(1, Ordering::Relaxed);
@@ -452,7 +491,7 @@ impl State {
     }
 
     fn check_counter(&self, instance: u32, index: u64) -> Result<usize, StateError> {
-        let Some(Cells::Counter { banks, stride, .. }) = self.cells.get(instance as usize) else {
+        let Some(Cells::Counter { banks, stride, .. }) = self.cells_of(instance) else {
             return Err(StateError::WrongInstance { found: instance, expected: "counter" });
         };
         if index >= u64::from(*banks) * u64::from(*stride) {
@@ -464,7 +503,7 @@ impl State {
 
     /// What the workers counted in cell `at` (of the first bank), without the offset.
     fn counted(&self, instance: u32, at: usize) -> CounterValue {
-        let Cells::Counter { banks, stride, workers, .. } = &self.cells[instance as usize] else {
+        let Cells::Counter { banks, stride, workers, .. } = &*self.cells[instance as usize] else {
             unreachable!("the caller checked it");
         };
         let mut sum = CounterValue::default();
@@ -479,7 +518,7 @@ impl State {
     }
 
     fn offsets(&self, instance: u32, at: usize) -> &[AtomicU64] {
-        match &self.cells[instance as usize] {
+        match &*self.cells[instance as usize] {
             Cells::Counter { offsets, .. } => &offsets[2 * at..2 * at + 2],
             Cells::Register { .. } | Cells::Meter(_) | Cells::None => unreachable!("the caller checked it"),
         }
@@ -500,7 +539,7 @@ impl State {
     /// have had.
     pub fn counter_write(&self, instance: u32, index: u32, value: CounterValue) -> Result<(), StateError> {
         let at = self.check_counter(instance, index.into())?;
-        let _lock = lock(&self.control_writes);
+        let _lock = lock(&self.shared.control_writes);
         let sum = self.counted(instance, at);
         let offset = self.offsets(instance, at);
         for (offset, change) in
@@ -516,7 +555,7 @@ impl State {
 
     /// Sets all cells of a counter to 0.
     pub fn counter_reset(&self, instance: u32) -> Result<(), StateError> {
-        let Some(Cells::Counter { stride, .. }) = self.cells.get(instance as usize) else {
+        let Some(Cells::Counter { stride, .. }) = self.cells_of(instance) else {
             return Err(StateError::WrongInstance { found: instance, expected: "counter" });
         };
         for index in 0..*stride {
@@ -528,7 +567,7 @@ impl State {
     // ---- meters ----
 
     pub(crate) fn meter(&self, instance: u32) -> Option<&Meters> {
-        match self.cells.get(instance as usize)? {
+        match self.cells_of(instance)? {
             Cells::Meter(meters) => Some(meters),
             Cells::Register { .. } | Cells::Counter { .. } | Cells::None => None,
         }
@@ -560,7 +599,7 @@ impl State {
                 return Err(StateError::Rates { name: self.name(instance) });
             }
         }
-        let _lock = lock(&self.control_writes);
+        let _lock = lock(&self.shared.control_writes);
         meters.set_rates(index, rates);
         Ok(())
     }
@@ -588,17 +627,17 @@ impl State {
 
     /// Multicast groups and clone sessions.
     pub fn destinations(&self) -> Arc<Destinations> {
-        self.replication.get()
+        self.shared.replication.get()
     }
 
     /// Changes them; workers see all of the change from their next packet on.
     pub fn change_destinations(&self, change: impl FnOnce(&mut Destinations)) {
-        self.replication.change(change);
+        self.shared.replication.change(change);
     }
 
     /// The replication engine's nodes and groups.
     pub fn multicast(&self) -> Multicast {
-        self.multicast.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.multicast.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Changes them, unless `change` fails; workers see all of the change from their next packet on.
@@ -606,7 +645,7 @@ impl State {
         &self,
         change: impl FnOnce(&mut Multicast) -> Result<R, E>,
     ) -> Result<R, E> {
-        let mut now = self.multicast.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.shared.multicast.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new = now.clone();
         let result = change(&mut new)?;
         self.change_destinations(|destinations| {
@@ -622,7 +661,7 @@ impl State {
     }
 
     pub(crate) fn destinations_version(&self) -> u64 {
-        self.replication.version()
+        self.shared.replication.version()
     }
 
     // ---- custom hashes ----
@@ -633,23 +672,23 @@ impl State {
     /// If the width is not 8 to 64.
     pub fn set_crc(&self, name: &str, params: CrcParams) {
         assert!((8..=64).contains(&params.width), "a CRC of {} bits", params.width);
-        let mut custom = self.custom.write().unwrap_or_else(PoisonError::into_inner);
+        let mut custom = self.shared.custom.write().unwrap_or_else(PoisonError::into_inner);
         custom.insert(name.to_string(), (params, Arc::new(Crc::new(params))));
-        self.custom_version.fetch_add(1, Ordering::Release);
+        self.shared.custom_version.fetch_add(1, Ordering::Release);
     }
 
     /// The parameters set for the custom CRC of this name; `None` if it has the usual ones.
     pub fn crc(&self, name: &str) -> Option<CrcParams> {
-        let custom = self.custom.read().unwrap_or_else(PoisonError::into_inner);
+        let custom = self.shared.custom.read().unwrap_or_else(PoisonError::into_inner);
         custom.get(name).map(|(params, _)| *params)
     }
 
     pub(crate) fn custom_version(&self) -> u64 {
-        self.custom_version.load(Ordering::Acquire)
+        self.shared.custom_version.load(Ordering::Acquire)
     }
 
     pub(crate) fn custom_crcs(&self) -> HashMap<String, Arc<Crc>> {
-        let custom = self.custom.read().unwrap_or_else(PoisonError::into_inner);
+        let custom = self.shared.custom.read().unwrap_or_else(PoisonError::into_inner);
         custom.iter().map(|(name, (_, crc))| (name.clone(), Arc::clone(crc))).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Running one packet.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use num_bigint::BigUint;
 use num_traits::{ToPrimitive, Zero};
@@ -42,7 +42,7 @@ impl Tables for [Table] {
     }
 }
 
-impl Tables for [Mutex<Table>] {
+impl Tables for [Arc<Mutex<Table>>] {
     fn with(&self, table: TableId, look: &mut dyn FnMut(&Table)) {
         look(&self[table.index()].lock().unwrap_or_else(PoisonError::into_inner));
     }

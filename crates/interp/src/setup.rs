@@ -1,7 +1,7 @@
 //! Tables and extern state as a program declares them.
 
 use p4jet_externs as externs;
-use p4jet_ir::{ActionCall, CounterUnit, InstanceId, InstanceKind, Program, TableId};
+use p4jet_ir::{ActionCall, CounterUnit, Instance, InstanceId, InstanceKind, Program, TableId};
 use p4jet_tables as tables;
 use std::collections::HashMap;
 
@@ -17,45 +17,68 @@ pub fn build_tables(program: &Program) -> Result<Vec<tables::Table>, String> {
         .collect()
 }
 
-/// Zeroed state of the program's extern instances, by [`p4jet_ir::InstanceId`].
+/// State of the program's extern instances, by [`p4jet_ir::InstanceId`], as the program says it begins.
 pub fn build_state(program: &Program, workers: usize) -> Result<externs::State, externs::StateError> {
-    let specs: Vec<_> = program
-        .instances
-        .iter()
-        .map(|instance| {
-            let kind = match instance.kind {
-                InstanceKind::Register { width, size, .. } => externs::InstanceKind::Register { width, size },
-                InstanceKind::Counter { unit, size } => {
-                    externs::InstanceKind::Counter { unit: counter_unit(unit), size }
-                }
-                InstanceKind::DirectCounter { unit, table } => {
-                    let table_size = program.tables[table.index()].size;
-                    externs::InstanceKind::DirectCounter { unit: counter_unit(unit), table_size }
-                }
-                InstanceKind::Meter { unit, size } => {
-                    externs::InstanceKind::Meter { bytes: unit == CounterUnit::Bytes, size }
-                }
-                InstanceKind::DirectMeter { unit, table } => {
-                    let table_size = program.tables[table.index()].size;
-                    externs::InstanceKind::DirectMeter { bytes: unit == CounterUnit::Bytes, table_size }
-                }
-                InstanceKind::Digest { .. } => externs::InstanceKind::Digest,
-                InstanceKind::ActionProfile { .. } => externs::InstanceKind::ActionProfile,
-            };
-            externs::InstanceSpec { name: instance.name.clone(), kind }
-        })
-        .collect();
-    let state = externs::State::new(&specs, workers)?;
-    for (i, instance) in program.instances.iter().enumerate() {
+    let state = externs::State::new(&instance_specs(program), workers)?;
+    set_initial_values(program, &state, |_| true)?;
+    Ok(state)
+}
+
+/// State for a program that takes the place of another, whose state is `old`: instance `i` is `same(i)` of the old one,
+/// if any ([`externs::State::succeeding`]); the others begin as the program says.
+pub fn succeeding_state(
+    program: &Program,
+    old: &externs::State,
+    same: impl Fn(u32) -> Option<u32>,
+) -> Result<externs::State, externs::StateError> {
+    let state = old.succeeding(&instance_specs(program), &same)?;
+    set_initial_values(program, &state, |i| same(i).is_none())?;
+    Ok(state)
+}
+
+/// What the program's extern instances are, by [`p4jet_ir::InstanceId`].
+fn instance_specs(program: &Program) -> Vec<externs::InstanceSpec> {
+    let spec = |instance: &Instance| {
+        let kind = match instance.kind {
+            InstanceKind::Register { width, size, .. } => externs::InstanceKind::Register { width, size },
+            InstanceKind::Counter { unit, size } => {
+                externs::InstanceKind::Counter { unit: counter_unit(unit), size }
+            }
+            InstanceKind::DirectCounter { unit, table } => {
+                let table_size = program.tables[table.index()].size;
+                externs::InstanceKind::DirectCounter { unit: counter_unit(unit), table_size }
+            }
+            InstanceKind::Meter { unit, size } => {
+                externs::InstanceKind::Meter { bytes: unit == CounterUnit::Bytes, size }
+            }
+            InstanceKind::DirectMeter { unit, table } => {
+                let table_size = program.tables[table.index()].size;
+                externs::InstanceKind::DirectMeter { bytes: unit == CounterUnit::Bytes, table_size }
+            }
+            InstanceKind::Digest { .. } => externs::InstanceKind::Digest,
+            InstanceKind::ActionProfile { .. } => externs::InstanceKind::ActionProfile,
+        };
+        externs::InstanceSpec { name: instance.name.clone(), kind }
+    };
+    program.instances.iter().map(spec).collect()
+}
+
+fn set_initial_values(
+    program: &Program,
+    state: &externs::State,
+    wanted: impl Fn(u32) -> bool,
+) -> Result<(), externs::StateError> {
+    for (instance, i) in program.instances.iter().zip(0..) {
         if let InstanceKind::Register { size, initial, .. } = &instance.kind
             && initial.bits() > 0
+            && wanted(i)
         {
             for cell in 0..*size {
-                state.register_write(i as u32, cell, initial)?;
+                state.register_write(i, cell, initial)?;
             }
         }
     }
-    Ok(state)
+    Ok(())
 }
 
 fn counter_unit(unit: CounterUnit) -> externs::Unit {
@@ -108,12 +131,18 @@ fn build_table(
             tables::Table::with_profile(spec, shared)
         }
     };
-    for entry in &table.entries {
-        let key = entry.key.iter().map(key_match).collect();
-        let entry = tables::Entry { key, priority: entry.priority, action: action(&entry.action) };
+    for entry in given_entries(table) {
         built.insert(entry).map_err(|error| format!("table `{}`: {error}", table.name))?;
     }
     Ok(built)
+}
+
+/// The entries that the program gives a table.
+pub fn given_entries(table: &p4jet_ir::Table) -> impl Iterator<Item = tables::Entry> {
+    table.entries.iter().map(|entry| {
+        let key = entry.key.iter().map(key_match).collect();
+        tables::Entry { key, priority: entry.priority, action: action(&entry.action) }
+    })
 }
 
 fn action(call: &ActionCall) -> tables::Action {

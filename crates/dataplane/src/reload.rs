@@ -1,0 +1,296 @@
+//! Hot reload: another program takes a switch's place and keeps its entries and state.
+//!
+//! Tables and extern instances whose name and shape are unchanged *are* those of the old program, so that nothing
+//! is copied and no count is lost while some workers still run the old code. A table of which only the actions, the
+//! entries that the program gives or the size changed gets its entries again; everything else begins anew, and
+//! [`Carried`] says so.
+
+use crate::switch::Switch;
+use p4jet_ir as ir;
+use p4jet_tables::{Action, Entry, EntryHandle, Table};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+/// What a reload kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// Names of tables and extern instances that are as they were.
+    pub kept: Vec<String>,
+    /// Entries of tables that were made anew and got them again.
+    pub entries_copied: usize,
+    /// What was not carried over, with the reason, one a line.
+    pub lost: Vec<String>,
+}
+
+/// One program's side of a comparison.
+#[derive(Clone, Copy)]
+struct Side<'a>(&'a ir::Program);
+
+impl<'a> Side<'a> {
+    /// The actions of a table: name, widths of the parameters, where they may be used.
+    fn actions(self, table: &'a ir::Table) -> Vec<(&'a str, Vec<u32>, bool, bool)> {
+        let action = |listed: &ir::TableAction| {
+            let action = &self.0.actions[listed.action.index()];
+            let widths = action.params.iter().map(|field| self.0.width(*field)).collect();
+            (action.control_name.as_str(), widths, listed.table_only, listed.default_only)
+        };
+        table.actions.iter().map(action).collect()
+    }
+
+    fn profile(self, table: &'a ir::Table) -> Option<(&'a str, &'a ir::InstanceKind)> {
+        let instance = &self.0.instances[table.profile?.index()];
+        Some((&instance.name, &instance.kind))
+    }
+
+    fn direct(self, id: ir::TableId) -> impl Iterator<Item = (ir::InstanceId, &'a ir::Instance)> {
+        self.0.instances.iter().zip(0..).map(|(instance, i)| (ir::InstanceId(i), instance)).filter(
+            move |(_, instance)| match instance.kind {
+                ir::InstanceKind::DirectCounter { table, .. }
+                | ir::InstanceKind::DirectMeter { table, .. } => table == id,
+                _ => false,
+            },
+        )
+    }
+}
+
+/// The entries that a program gives, without their places in it.
+fn given(table: &ir::Table) -> impl Iterator<Item = (&[ir::KeyMatch], u32, bool, &ir::ActionCall)> {
+    table.entries.iter().map(|e| (e.key.as_slice(), e.priority, e.is_const, &e.action))
+}
+
+/// Whether the tables are one and the same to workers and control plane.
+fn same_shape(old: Side<'_>, o: &ir::Table, new: Side<'_>, n: &ir::Table) -> bool {
+    o.keys == n.keys
+        && old.actions(o) == new.actions(n)
+        && o.default == n.default
+        && o.const_default == n.const_default
+        && o.size == n.size
+        && o.const_entries == n.const_entries
+        && o.idle_timeout == n.idle_timeout
+        && o.hidden == n.hidden
+        && given(o).eq(given(n))
+        && old.profile(o) == new.profile(n)
+}
+
+/// For each table of the new program the one of the old program that it is.
+fn same_tables(old: Side<'_>, new: Side<'_>) -> Vec<Option<ir::TableId>> {
+    let by_name: HashMap<&str, ir::TableId> =
+        old.0.tables.iter().zip(0..).map(|(t, i)| (t.name.as_str(), ir::TableId(i))).collect();
+    let mut same: Vec<Option<ir::TableId>> = (new.0.tables.iter().zip(0..))
+        .map(|(n, i)| {
+            let id = *by_name.get(n.name.as_str())?;
+            let rows = |side: Side<'_>, id| side.direct(id).next().is_some();
+            let shape = same_shape(old, &old.0.tables[id.index()], new, n);
+            (shape && rows(old, id) == rows(new, ir::TableId(i))).then_some(id)
+        })
+        .collect();
+    // The tables of an action profile share its members: all of them stay, or none.
+    let profile = |side: Side<'_>, t: &ir::Table| side.profile(t).map(|(name, _)| name.to_string());
+    for n in 0..same.len() {
+        let Some(name) = profile(new, &new.0.tables[n]) else { continue };
+        let whole = |side: Side<'_>| {
+            side.0.tables.iter().filter(|t| profile(side, t).as_ref() == Some(&name)).count()
+        };
+        let kept = (0..same.len())
+            .filter(|i| same[*i].is_some() && profile(new, &new.0.tables[*i]).as_ref() == Some(&name))
+            .count();
+        if kept != whole(new) || kept != whole(old) {
+            same[n] = None;
+        }
+    }
+    same
+}
+
+impl Switch {
+    /// A switch with another program, which takes this one's place: what is unchanged is shared by both, so workers may
+    /// run either program until the last has changed over. The control plane must not change this switch from
+    /// the call on.
+    pub fn succeed(&self, program: ir::Program) -> Result<(Arc<Switch>, Carried), String> {
+        let (old, new) = (Side(self.program()), Side(&program));
+        let same = same_tables(old, new);
+        let mut carried = Carried::default();
+        let mut tables: Vec<Arc<Mutex<Table>>> = p4jet_interp::build_tables(&program)?
+            .into_iter()
+            .map(|table| Arc::new(Mutex::new(table)))
+            .collect();
+        for (table, same) in tables.iter_mut().zip(&same) {
+            if let Some(id) = same {
+                *table = Arc::clone(&self.tables[id.index()]);
+            }
+        }
+        let same_instance = self.same_instances(new, &same, &mut carried);
+        let state = p4jet_interp::succeeding_state(&program, self.state(), |i| {
+            same_instance[i as usize].map(|id| id.0)
+        })
+        .map_err(|e| e.to_string())?;
+        let switch = self.successor(program, tables, state);
+        for (o, i) in self.program().tables.iter().zip(0..) {
+            let old_id = ir::TableId(i);
+            if same.contains(&Some(old_id)) {
+                carried.kept.push(o.name.clone());
+                continue;
+            }
+            let new_id = switch.program().tables.iter().position(|n| n.name == o.name);
+            match new_id {
+                Some(id) => self.copy_table(old_id, &switch, ir::TableId(id as u32), &mut carried),
+                None if self.table(old_id).is_empty() => {}
+                None => carried.lost.push(format!(
+                    "{} `{}`: the new program has none of this name; {} lost",
+                    kind_of(o),
+                    o.name,
+                    entries(self.table(old_id).len())
+                )),
+            }
+        }
+        Ok((switch, carried))
+    }
+
+    /// For each instance of the new program the one of this switch that it is.
+    fn same_instances(
+        &self,
+        new: Side<'_>,
+        same_table: &[Option<ir::TableId>],
+        carried: &mut Carried,
+    ) -> Vec<Option<ir::InstanceId>> {
+        use ir::InstanceKind as Kind;
+        let is_same = |old: &Kind, new: &Kind| match (old, new) {
+            // What it begins with counts no more.
+            (Kind::Register { width: a, size: b, .. }, Kind::Register { width: c, size: d, .. }) => {
+                (a, b) == (c, d)
+            }
+            (Kind::DirectCounter { unit: a, table: old }, Kind::DirectCounter { unit: b, table: new })
+            | (Kind::DirectMeter { unit: a, table: old }, Kind::DirectMeter { unit: b, table: new }) => {
+                a == b && same_table[new.index()] == Some(*old)
+            }
+            (Kind::Counter { .. } | Kind::Meter { .. }, _) => old == new,
+            _ => false,
+        };
+        let old = self.program();
+        let mut same = vec![None; new.0.instances.len()];
+        for (o, i) in old.instances.iter().zip(0..) {
+            let what = match o.kind {
+                Kind::Register { .. } => "register",
+                Kind::Counter { .. } => "counter",
+                Kind::Meter { .. } => "meter",
+                // What becomes of them is said with their tables.
+                Kind::DirectCounter { .. } | Kind::DirectMeter { .. } => "",
+                Kind::Digest { .. } | Kind::ActionProfile { .. } => continue,
+            };
+            let found = new.0.instances.iter().position(|n| n.name == o.name);
+            match found {
+                Some(n) if is_same(&o.kind, &new.0.instances[n].kind) => {
+                    same[n] = Some(ir::InstanceId(i));
+                    carried.kept.push(o.name.clone());
+                }
+                _ if what.is_empty() => {}
+                Some(_) => carried.lost.push(format!(
+                    "{what} `{}`: width, size or unit are different now; it begins anew",
+                    o.name
+                )),
+                None => {
+                    carried.lost.push(format!("{what} `{}`: the new program has none of this name", o.name))
+                }
+            }
+        }
+        same
+    }
+
+    /// Gives a table that was made anew the entries of the old one.
+    fn copy_table(&self, old_id: ir::TableId, switch: &Switch, new_id: ir::TableId, carried: &mut Carried) {
+        let (old, new) = (Side(self.program()), Side(switch.program()));
+        let (o, n) = (&old.0.tables[old_id.index()], &new.0.tables[new_id.index()]);
+        let from = self.table(old_id);
+        let mut to = switch.table(new_id);
+        let mut lose = |why: String| carried.lost.push(format!("{} `{}`: {why}", kind_of(o), o.name));
+        if o.keys != n.keys {
+            return lose(format!("the keys are different now; {} lost", entries(from.len())));
+        }
+        if o.profile.is_some() || n.profile.is_some() {
+            return lose(format!(
+                "its action profile, or a table that shares it, is different now; members, groups and {} lost",
+                entries(from.len())
+            ));
+        }
+        let (old_actions, new_actions) = (old.actions(o), new.actions(n));
+        // By index in the old list, if it may still be used so.
+        let translate = |action: &Action, as_default: bool| -> Option<Action> {
+            let (name, widths, ..) = &old_actions[action.action as usize];
+            let index = new_actions.iter().position(|(new_name, new_widths, table_only, default_only)| {
+                new_name == name
+                    && new_widths == widths
+                    && !(if as_default { *table_only } else { *default_only })
+            })?;
+            Some(Action { action: index as u32, data: action.data.clone() })
+        };
+        let action_name = |action: &Action| old_actions[action.action as usize].0;
+        // Its own entries the new program gives itself.
+        let given: HashSet<EntryHandle> =
+            p4jet_interp::given_entries(o).filter_map(|e| from.find(&e.key, e.priority)).collect();
+        let mut copied = Vec::new();
+        for (handle, entry) in from.entries() {
+            if given.contains(&handle) {
+                continue;
+            }
+            if n.const_entries {
+                lose(format!("the entries are const now; {} lost", entries(from.len() - given.len())));
+                break;
+            }
+            let Some(action) = translate(&entry.action, false) else {
+                lose(format!(
+                    "entry {:#x}: the action `{}` is not in its list now, or has other parameters",
+                    handle.0,
+                    action_name(&entry.action)
+                ));
+                continue;
+            };
+            match to.restore(handle, Entry { action, ..entry }) {
+                Ok(new_handle) if new_handle == handle => copied.push(handle),
+                Ok(new_handle) => {
+                    copied.push(new_handle);
+                    lose(format!("entry {:#x} has the handle {:#x} now", handle.0, new_handle.0));
+                }
+                Err(error) => lose(format!("entry {:#x}: {error}", handle.0)),
+            }
+        }
+        carried.entries_copied += copied.len();
+        if *from.default_action() != from.spec().default {
+            let default = from.default_action().clone();
+            match translate(&default, true) {
+                _ if n.const_default => lose("the default action is const now".to_string()),
+                Some(action) => {
+                    if let Err(error) = to.set_default(action) {
+                        lose(format!("default action: {error}"));
+                    }
+                }
+                None => lose(format!(
+                    "default action: `{}` is not in its list now, or has other parameters",
+                    action_name(&default)
+                )),
+            }
+        }
+        to.publish();
+        // Counts that workers add until they change over are lost.
+        for (old_instance, o) in old.direct(old_id) {
+            let Some((new_instance, _)) = new.direct(new_id).find(|(_, n)| n.name == o.name) else {
+                continue;
+            };
+            for handle in &copied {
+                let (from_row, to_row) = (from.row_of(*handle), to.row_of(*handle));
+                let (from, to) = (self.state(), switch.state());
+                if let Ok(count) = from.counter_read(old_instance.0, from_row) {
+                    let _ = to.counter_write(new_instance.0, to_row, count);
+                } else if let Ok(rates) = from.meter_rates(old_instance.0, from_row) {
+                    let _ = to.meter_set_rates(new_instance.0, to_row, rates);
+                }
+            }
+        }
+    }
+}
+
+fn kind_of(table: &ir::Table) -> &'static str {
+    if table.hidden { "value set" } else { "table" }
+}
+
+fn entries(n: usize) -> String {
+    if n == 1 { "1 entry".to_string() } else { format!("{n} entries") }
+}

@@ -1,0 +1,330 @@
+//! A running switch: its workers, each on a thread of its own, and what can be done with them while packets flow.
+
+use crate::forward::{ForwardStats, Forwarder, Listener};
+use crate::mailbox::Mailbox;
+use crate::reload::Carried;
+use crate::switch::{EngineKind, Switch};
+use crate::worker::Worker;
+use p4jet_packet::Pool;
+use p4jet_ports::{LinkStatus, Port, PortError, PortStats};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+/// What a running switch was asked and cannot do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// There is a port of this number.
+    PortExists(u32),
+    /// There is no port of this number; these there are.
+    NoPort(u32, Vec<u32>),
+    /// The program cannot be run, or not on so many workers.
+    Program(String),
+    /// The system refuses memory, threads or descriptors.
+    System(String),
+    /// The switch has been stopped.
+    Stopped,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::PortExists(number) => write!(f, "there is a port {number} already"),
+            RunError::NoPort(number, there) if there.is_empty() => {
+                write!(f, "there is no port {number}, nor any other")
+            }
+            RunError::NoPort(number, there) => {
+                let there: Vec<String> = there.iter().map(u32::to_string).collect();
+                write!(f, "there is no port {number}; the ports are {}", there.join(", "))
+            }
+            RunError::Program(why) | RunError::System(why) => f.write_str(why),
+            RunError::Stopped => f.write_str("the switch has been stopped"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// How to run a switch. Workers are as many as the switch has room for ([`Switch::workers`]).
+pub struct RunOptions {
+    /// Which executor.
+    pub engine: EngineKind,
+    /// Bytes of the longest frame.
+    pub frame_max: usize,
+    /// Who is told of log lines, failed ports and links.
+    pub listener: Listener,
+}
+
+/// A port as it stands.
+#[derive(Clone, Debug)]
+pub struct PortInfo {
+    /// Its number.
+    pub number: u32,
+    /// What it is, as it was given: `veth0`, `tap:x,delay=1ms`.
+    pub spec: String,
+    /// Whether its link is up.
+    pub status: LinkStatus,
+    /// What it has carried.
+    pub stats: PortStats,
+}
+
+/// A running switch. Dropping it stops it.
+pub struct Running {
+    inner: Mutex<Inner>,
+    switch: Mutex<Arc<Switch>>,
+    engine: EngineKind,
+    frame_max: usize,
+    stop: Arc<AtomicBool>,
+    ended: Vec<Arc<AtomicBool>>,
+    mailboxes: Vec<Arc<Mailbox>>,
+}
+
+struct Inner {
+    threads: Vec<JoinHandle<Forwarder>>,
+    ports: Vec<(u32, String)>,
+    /// Of workers that are no more.
+    last: Option<(ForwardStats, Vec<PortInfo>)>,
+}
+
+/// Closes a mailbox when the worker ends, however it ends.
+struct Closed(Arc<Mailbox>);
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind these locks is never left half changed.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Running {
+    /// Starts the workers, without ports.
+    pub fn start(switch: &Arc<Switch>, options: RunOptions) -> Result<Running, RunError> {
+        let RunOptions { engine, frame_max, listener } = options;
+        let stop = Arc::new(AtomicBool::new(false));
+        let system =
+            |e: std::io::Error| RunError::System(format!("no memory or descriptor for a worker: {e}"));
+        let mut forwarders = Vec::new();
+        for index in 0..switch.workers() {
+            let worker = switch.worker(engine, index).map_err(RunError::Program)?;
+            let ended = Arc::new(AtomicBool::new(false));
+            let listener = Arc::clone(&listener);
+            forwarders.push(Forwarder::new(worker, frame_max, listener, ended).map_err(system)?);
+        }
+        let ended = forwarders.iter().map(|f| Arc::clone(&f.ended)).collect();
+        let mailboxes = forwarders.iter().map(|f| Arc::clone(&f.mailbox)).collect();
+        let mut running = Running {
+            inner: Mutex::new(Inner { threads: Vec::new(), ports: Vec::new(), last: None }),
+            switch: Mutex::new(Arc::clone(switch)),
+            engine,
+            frame_max,
+            stop,
+            ended,
+            mailboxes,
+        };
+        for (mut forwarder, index) in forwarders.into_iter().zip(0..) {
+            let stop = Arc::clone(&running.stop);
+            let thread = std::thread::Builder::new().name(format!("worker {index}")).spawn(move || {
+                let _closed = Closed(Arc::clone(&forwarder.mailbox));
+                forwarder.run(&stop);
+                forwarder
+            });
+            let inner = running.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+            inner.threads.push(thread.map_err(system)?);
+        }
+        Ok(running)
+    }
+
+    /// The switch as it is now: [`Self::reload`] puts another in its place.
+    pub fn switch(&self) -> Arc<Switch> {
+        Arc::clone(&lock(&self.switch))
+    }
+
+    /// How many workers it has.
+    pub fn workers(&self) -> usize {
+        self.mailboxes.len()
+    }
+
+    /// Bytes of the longest frame.
+    pub fn frame_max(&self) -> usize {
+        self.frame_max
+    }
+
+    /// Lets every worker carry out `act` between two batches; what it gave, in the workers' order. Who calls waits
+    /// for a batch, the packets do not.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        act: impl Fn(&mut Forwarder) -> T + Send + Sync + 'static,
+    ) -> Result<Vec<T>, RunError> {
+        let act = Arc::new(act);
+        self.hand_out(
+            (0..self.workers()).map(|_| Arc::clone(&act)).map(|act| move |f: &mut Forwarder| act(f)),
+        )
+    }
+
+    /// Gives each worker its own task.
+    fn hand_out<T: Send + 'static, A: FnOnce(&mut Forwarder) -> T + Send + 'static>(
+        &self,
+        acts: impl Iterator<Item = A>,
+    ) -> Result<Vec<T>, RunError> {
+        let answers: Vec<mpsc::Receiver<T>> = self
+            .mailboxes
+            .iter()
+            .zip(acts)
+            .map(|(mailbox, act)| {
+                let (answer, receiver) = mpsc::sync_channel(1);
+                mailbox.post(Box::new(move |forwarder| {
+                    // Nobody waits any more: the answer is for nobody.
+                    let _ = answer.send(act(forwarder));
+                }));
+                receiver
+            })
+            .collect();
+        answers.into_iter().map(|answer| answer.recv().map_err(|_| RunError::Stopped)).collect()
+    }
+
+    /// Adds a port: one handle per worker, see [`p4jet_ports::open`].
+    pub fn add_port(&self, number: u32, spec: &str, handles: Vec<Box<dyn Port>>) -> Result<(), RunError> {
+        assert_eq!(handles.len(), self.workers(), "one handle per worker");
+        {
+            let mut inner = lock(&self.inner);
+            if inner.ports.iter().any(|(n, _)| *n == number) {
+                return Err(RunError::PortExists(number));
+            }
+            inner.ports.push((number, spec.to_string()));
+            inner.ports.sort();
+        }
+        let acts = handles.into_iter().map(|port| move |f: &mut Forwarder| f.attach(number, port));
+        self.hand_out(acts).map(drop)
+    }
+
+    /// Takes a port away and closes it; what it has carried, and whether closing it failed.
+    pub fn remove_port(&self, number: u32) -> Result<(PortStats, Option<PortError>), RunError> {
+        {
+            let mut inner = lock(&self.inner);
+            let there = inner.ports.len();
+            inner.ports.retain(|(n, _)| *n != number);
+            if inner.ports.len() == there {
+                return Err(RunError::NoPort(number, inner.ports.iter().map(|(n, _)| *n).collect()));
+            }
+        }
+        let handles = self.ask(move |f| f.detach(number))?;
+        let (mut stats, mut failed) = (PortStats::default(), None);
+        for mut handle in handles.into_iter().flatten() {
+            let closed = handle.finish();
+            stats += handle.stats();
+            failed = failed.or(closed.err());
+        }
+        Ok((stats, failed))
+    }
+
+    /// The ports, by number.
+    pub fn ports(&self) -> Vec<PortInfo> {
+        let ports = {
+            let inner = lock(&self.inner);
+            if let Some((_, ports)) = &inner.last {
+                return ports.clone();
+            }
+            inner.ports.clone()
+        };
+        let numbers: Vec<u32> = ports.iter().map(|(number, _)| *number).collect();
+        let seen = self.ask(move |f| numbers.iter().map(|n| f.port(*n)).collect::<Vec<_>>());
+        let seen = seen.unwrap_or_default();
+        (ports.into_iter().enumerate())
+            .map(|(i, (number, spec))| merged(number, spec, seen.iter().filter_map(|of| of[i].clone())))
+            .collect()
+    }
+
+    /// What all workers together have done.
+    pub fn stats(&self) -> ForwardStats {
+        let mut sum = ForwardStats::default();
+        self.worker_stats().into_iter().for_each(|stats| sum += stats);
+        sum
+    }
+
+    /// What each worker has done; after the end what all have done together.
+    pub fn worker_stats(&self) -> Vec<ForwardStats> {
+        if let Some((stats, _)) = &lock(&self.inner).last {
+            return vec![stats.clone()];
+        }
+        self.ask(|f| f.stats()).unwrap_or_default()
+    }
+
+    /// Puts another program in the running one's place: compiles it, carries over what is unchanged
+    /// ([`Switch::succeed`]), and lets every worker change over between two batches. If it fails the old one goes on.
+    /// The control plane must not change anything meanwhile.
+    pub fn reload(&self, program: p4jet_ir::Program) -> Result<(Arc<Switch>, Carried), RunError> {
+        let old = self.switch();
+        let (new, carried) = old.succeed(program).map_err(RunError::Program)?;
+        let mut acts = Vec::new();
+        for index in 0..self.workers() {
+            let worker = new.worker(self.engine, index).map_err(RunError::Program)?;
+            let pool = worker
+                .pool(p4jet_packet::COUNT_DEFAULT, self.frame_max)
+                .map_err(|e| RunError::System(format!("no memory for packets: {e}")))?;
+            acts.push(move |f: &mut Forwarder| f.replace(worker, pool));
+        }
+        let replaced: Vec<(Worker, Pool)> = self.hand_out(acts.into_iter())?;
+        *lock(&self.switch) = Arc::clone(&new);
+        // Here, not in the workers: it takes a while.
+        drop(replaced);
+        Ok((new, carried))
+    }
+
+    /// Whether all ports have come to their end (captures have; interfaces never do).
+    pub fn has_ended(&self) -> bool {
+        self.ended.iter().all(|ended| ended.load(Ordering::Acquire))
+    }
+
+    /// Stops the workers and closes the ports; the first failure of those. What was done can be asked afterwards.
+    pub fn finish(&self) -> Result<(), PortError> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.mailboxes.iter().for_each(|mailbox| mailbox.wake());
+        let mut inner = lock(&self.inner);
+        let mut result = Ok(());
+        let mut stats = ForwardStats::default();
+        let mut forwarders: Vec<Forwarder> = Vec::new();
+        for thread in inner.threads.drain(..) {
+            match thread.join() {
+                Ok(forwarder) => forwarders.push(forwarder),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        for forwarder in &mut forwarders {
+            let done = forwarder.finish();
+            result = result.and(done);
+            stats += forwarder.stats();
+        }
+        if inner.last.is_none() {
+            let ports = inner.ports.iter().map(|(number, spec)| {
+                merged(*number, spec.clone(), forwarders.iter_mut().filter_map(|f| f.port(*number)))
+            });
+            inner.last = Some((stats, ports.collect()));
+        }
+        result
+    }
+}
+
+/// A port of which each worker has a handle.
+fn merged(number: u32, spec: String, handles: impl Iterator<Item = (PortStats, LinkStatus)>) -> PortInfo {
+    let mut info = PortInfo { number, spec, status: LinkStatus::Up, stats: PortStats::default() };
+    for (stats, status) in handles {
+        info.stats += stats;
+        if status != LinkStatus::Up {
+            info.status = status;
+        }
+    }
+    info
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !lock(&self.inner).threads.is_empty() {
+            let _ = self.finish();
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Another program takes the place of the running one under full load: no packet is lost or half processed, and entries
+//! and state of what is unchanged stay.
+
+mod common;
+
+use common::chain::{Outcome, compile};
+use p4jet_control::Control;
+use p4jet_dataplane::{Carried, EngineKind, RunOptions, Running, Switch};
+use p4jet_jit::Options;
+use p4jet_packet::{Batch, Pool};
+use p4jet_ports::{Port, PortError, PortStats, Received, Sent};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = r#"
+#include <v1model.p4>
+header numbered_t { bit<8> key; bit<64> number; bit<8> version; bit<8> data; }
+struct headers { numbered_t h; }
+struct meta { }
+parser P(packet_in p, out headers hdr, inout meta m, inout standard_metadata_t sm) {
+    state start { p.extract(hdr.h); transition accept; }
+}
+control V(inout headers hdr, inout meta m) { apply { } }
+control C(inout headers hdr, inout meta m) { apply { } }
+control In(inout headers hdr, inout meta m, inout standard_metadata_t sm) {
+    counter(4, CounterType.packets) seen;
+    register<bit<32>>(4) numbers;
+    direct_counter(CounterType.packets) hits;
+    action to(bit<9> port, bit<8> data) { sm.egress_spec = port; hdr.h.data = data; }
+    action drop() { mark_to_drop(sm); }
+    EXTRA
+    table t {
+        key = { hdr.h.key : exact; }
+        actions = { to; drop; LISTED }
+        default_action = drop();
+        counters = hits;
+        size = SIZE;
+    }
+    table gone { key = { hdr.h.data : KIND; } actions = { drop; } }
+    apply {
+        seen.count(1);
+        numbers.write(2, (bit<32>)hdr.h.number);
+        hdr.h.version = VERSION;
+        t.apply();
+        gone.apply();
+    }
+}
+control Eg(inout headers hdr, inout meta m, inout standard_metadata_t sm) { apply { } }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr.h); } }
+V1Switch(P(), V(), In(), Eg(), C(), D()) main;
+"#;
+
+fn switch(version: u8, changed: &[(&str, &str)]) -> Arc<Switch> {
+    let mut text = PROGRAM.replace("VERSION", &version.to_string());
+    for (name, value) in
+        changed.iter().chain(&[("EXTRA", ""), ("LISTED", ""), ("SIZE", "64"), ("KIND", "exact")])
+    {
+        text = text.replace(name, value);
+    }
+    match compile("reload.p4", &text, Options::default()) {
+        Outcome::Compiled { optimised, .. } => optimised,
+        Outcome::Refused(stage) => panic!("refused by `{stage}`"),
+    }
+}
+
+/// Both ends of the traffic: numbered packets come as fast as they are taken, and what is sent is checked.
+#[derive(Default)]
+struct Seen {
+    received: AtomicU64,
+    stop: AtomicBool,
+    sent: Mutex<Sent_>,
+}
+
+#[derive(Default)]
+struct Sent_ {
+    next: u64,
+    by_version: BTreeMap<u8, u64>,
+    wrong: Vec<String>,
+}
+
+struct Traffic(Arc<Seen>);
+
+impl Port for Traffic {
+    fn receive(&mut self, number: u32, pool: &mut Pool, batch: &mut Batch) -> Result<Received, PortError> {
+        if self.0.stop.load(Ordering::Relaxed) {
+            return Ok(Received::Empty);
+        }
+        while !batch.is_full() {
+            let n = self.0.received.fetch_add(1, Ordering::Relaxed);
+            let mut frame = [0u8; 60];
+            frame[0] = (n % 3) as u8;
+            frame[1..9].copy_from_slice(&n.to_be_bytes());
+            batch.push(pool, number, &frame).unwrap();
+        }
+        Ok(Received::Packets(batch.len()))
+    }
+
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Sent, PortError> {
+        let mut seen = self.0.sent.lock().unwrap();
+        for frame in frames {
+            let number = u64::from_be_bytes(frame[1..9].try_into().unwrap());
+            let right = frame.len() == 60 && frame[10] == frame[0] + 10 && u64::from(frame[0]) == number % 3;
+            if number != seen.next || !right {
+                let wrong = format!("{number} instead of {}: {frame:?}", seen.next);
+                seen.wrong.push(wrong);
+            }
+            seen.next = number + 1;
+            *seen.by_version.entry(frame[9]).or_default() += 1;
+        }
+        Ok(Sent { sent: frames.len(), dropped: 0 })
+    }
+
+    fn stats(&mut self) -> PortStats {
+        PortStats::default()
+    }
+}
+
+/// Runs `first`, puts the others in its place one after the other under full load, and checks every packet.
+fn reload_under_load(engine: EngineKind, programs: &[Arc<Switch>]) -> (Arc<Switch>, Vec<Carried>) {
+    let mut control = Control::new(Arc::clone(&programs[0]));
+    for key in 0..3 {
+        control.execute(&format!("table_add t to {key} => 0 {}", key + 10)).unwrap();
+    }
+    control.execute("table_add gone drop 99 =>").unwrap();
+    let options = RunOptions { engine, frame_max: 1518, listener: Arc::new(|_| ()) };
+    let running = Running::start(&programs[0], options).unwrap();
+    let seen = Arc::new(Seen::default());
+    running.add_port(0, "traffic", vec![Box::new(Traffic(Arc::clone(&seen)))]).unwrap();
+    let wait = |version: u8| {
+        let start = Instant::now();
+        while !seen.sent.lock().unwrap().by_version.contains_key(&version) {
+            assert!(start.elapsed() < Duration::from_secs(20), "no packet of version {version}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    wait(1);
+    let mut carried = Vec::new();
+    for (switch, version) in programs[1..].iter().zip(2..) {
+        let (_, kept) = running.reload(switch.program().clone()).unwrap();
+        carried.push(kept);
+        wait(version);
+    }
+    seen.stop.store(true, Ordering::Relaxed);
+    running.finish().unwrap();
+    let (stats, sent) = (running.stats(), seen.sent.lock().unwrap());
+    assert_eq!(sent.wrong, [""; 0]);
+    let all = seen.received.load(Ordering::Relaxed);
+    assert_eq!((stats.received, stats.sent[&0]), (all, all));
+    assert_eq!(sent.by_version.values().sum::<u64>(), all);
+    assert_eq!(sent.by_version.len(), programs.len());
+    assert_eq!(stats.dropped, BTreeMap::new());
+    // State went on without a gap.
+    let switch = running.switch();
+    let mut control = Control::new(Arc::clone(&switch));
+    let counted = format!("seen[1]= ({} bytes, {all} packets)\n", all * 60);
+    assert_eq!(control.execute("counter_read seen 1").unwrap(), counted);
+    assert_eq!(
+        control.execute("register_read numbers 2").unwrap(),
+        format!("numbers[2]= {}\n", (all - 1) as u32)
+    );
+    (switch, carried)
+}
+
+#[test]
+fn no_packet_is_lost_and_what_is_unchanged_stays() {
+    for engine in [EngineKind::Jit, EngineKind::Interp] {
+        let programs: Vec<_> = (1..=6).map(|version| switch(version, &[])).collect();
+        let (last, carried) = reload_under_load(engine, &programs);
+        let all = last.state().counter_read(0, 1).unwrap().packets;
+        for carried in carried {
+            assert_eq!(carried.lost, [""; 0]);
+            assert_eq!(carried.entries_copied, 0);
+            assert_eq!(carried.kept.len(), 5, "{carried:?}");
+        }
+        // The direct counters are those of the same entries.
+        let mut control = Control::new(last);
+        let hits: u64 = (0..3)
+            .map(|entry| {
+                let text = control.execute(&format!("counter_read hits {entry}")).unwrap();
+                text.split(", ").nth(1).unwrap().split(' ').next().unwrap().parse::<u64>().unwrap()
+            })
+            .sum();
+        assert_eq!(hits, all);
+    }
+}
+
+#[test]
+fn what_changed_is_copied_where_it_fits_and_told_where_not() {
+    let larger =
+        [("SIZE", "128"), ("EXTRA", "action other() { }"), ("LISTED", "other;"), ("KIND", "ternary")];
+    let (last, carried) = reload_under_load(EngineKind::Jit, &[switch(1, &[]), switch(2, &larger)]);
+    assert_eq!(carried[0].entries_copied, 3);
+    assert_eq!(carried[0].lost, ["table `In.gone`: the keys are different now; 1 entry lost"]);
+    assert_eq!(
+        carried[0].kept,
+        ["In.numbers", "In.seen"].map(String::from).into_iter().rev().collect::<Vec<_>>()
+    );
+    let mut control = Control::new(last);
+    assert!(control.execute("table_dump t").unwrap().contains("Dumping entry 0x2"));
+    assert_eq!(control.execute("table_num_entries gone").unwrap(), "0\n");
+}
+
+#[test]
+fn a_program_that_does_not_fit_leaves_the_old_one_running() {
+    let running = Running::start(
+        &switch(1, &[]),
+        RunOptions { engine: EngineKind::Jit, frame_max: 1518, listener: Arc::new(|_| ()) },
+    )
+    .unwrap();
+    let before = running.switch();
+    let mut program = before.program().clone();
+    let loc = program.tables[0].loc;
+    program.tables[0].entries.push(p4jet_ir::Entry {
+        key: Vec::new(),
+        priority: 0,
+        is_const: true,
+        action: p4jet_ir::ActionCall { action: 0, data: Vec::new() },
+        loc,
+    });
+    assert!(running.reload(program).is_err());
+    assert!(Arc::ptr_eq(&running.switch(), &before));
+}
