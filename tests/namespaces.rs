@@ -683,8 +683,8 @@ fn ends_in_good_order() {
     }
     let mut switch = network.start("simple_router", &simple_router_entries(), &[]);
     network.switch.ip("link del s0").unwrap();
-    switch.wait_for_stderr("port 0: network interface `s0` is gone");
+    switch.wait_for_stderr("port 0: interface `s0` is gone");
     switch.signal(libc::SIGTERM);
     let (status, said) = switch.wait();
-    assert_eq!(status, Some(3), "{said}");
+    assert_eq!(status, Some(0), "{said}");
 }

@@ -5,7 +5,7 @@ mod common;
 
 use common::chain::{Outcome, compile};
 use p4jet_control::Control;
-use p4jet_dataplane::{Carried, EngineKind, RunOptions, Running, Switch};
+use p4jet_dataplane::{Carried, EngineKind, NewPort, RunOptions, Running, Switch};
 use p4jet_jit::Options;
 use p4jet_packet::{Batch, Pool};
 use p4jet_ports::{Port, PortError, PortStats, Received, Sent};
@@ -70,11 +70,11 @@ fn switch(version: u8, changed: &[(&str, &str)]) -> Arc<Switch> {
 struct Seen {
     received: AtomicU64,
     stop: AtomicBool,
-    sent: Mutex<Sent_>,
+    sent: Mutex<Checked>,
 }
 
 #[derive(Default)]
-struct Sent_ {
+struct Checked {
     next: u64,
     by_version: BTreeMap<u8, u64>,
     wrong: Vec<String>,
@@ -127,7 +127,9 @@ fn reload_under_load(engine: EngineKind, programs: &[Arc<Switch>]) -> (Arc<Switc
     let options = RunOptions { engine, frame_max: 1518, listener: Arc::new(|_| ()) };
     let running = Running::start(&programs[0], options).unwrap();
     let seen = Arc::new(Seen::default());
-    running.add_port(0, "traffic", vec![Box::new(Traffic(Arc::clone(&seen)))]).unwrap();
+    let traffic = Box::new(Traffic(Arc::clone(&seen)));
+    let port = NewPort { number: 0, spec: "traffic".to_string(), handles: vec![traffic] };
+    running.add_ports(vec![port]).unwrap();
     let wait = |version: u8| {
         let start = Instant::now();
         while !seen.sent.lock().unwrap().by_version.contains_key(&version) {

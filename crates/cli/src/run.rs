@@ -5,7 +5,7 @@ use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
 use crate::output::{self, say};
 use p4jet_control::Control;
-use p4jet_dataplane::{EngineKind, Event, Listener, RunError, RunOptions, Running};
+use p4jet_dataplane::{EngineKind, Event, Listener, NewPort, RunError, RunOptions, Running};
 use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -80,8 +80,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let options =
         RunOptions { engine, frame_max: args.frame_max as usize, listener: listener(Arc::clone(&failed)) };
     let running = Arc::new(Running::start(&switch, options).map_err(run_failure)?);
-    let options =
-        PortOptions { frame_max: args.frame_max as usize, wall_clock: false, workers: args.cores };
+    let options = PortOptions { frame_max: args.frame_max as usize, wall_clock: false, workers: args.cores };
     let mut ports = Vec::new();
     for spec in &specs {
         compile::check_port(&switch, spec.number)?;
@@ -89,13 +88,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         for notice in handles.iter().flat_map(|port| port.notices()) {
             eprintln!("port {}: {notice}", spec.number);
         }
-        ports.push((spec, handles));
+        ports.push(NewPort { number: spec.number, spec: spec.kind.to_string(), handles });
     }
     catch_signals();
     eprintln!("{}: forwarding between {} ports", switch.program().name, specs.len());
-    for (spec, handles) in ports {
-        running.add_port(spec.number, &spec.kind.to_string(), handles).map_err(run_failure)?;
-    }
+    running.add_ports(ports).map_err(run_failure)?;
 
     let terminal = std::io::stdin().is_terminal();
     let prompt = (args.stdin || terminal).then(|| {
@@ -111,7 +108,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         })
     });
     // Once all captures are through, a script on standard input may still want to read counters.
-    let script = |prompt: &Option<JoinHandle<()>>| !terminal && prompt.as_ref().is_some_and(|p| !p.is_finished());
+    let script =
+        |prompt: &Option<JoinHandle<()>>| !terminal && prompt.as_ref().is_some_and(|p| !p.is_finished());
     while !STOP.load(Ordering::Relaxed) && (!running.has_ended() || script(&prompt)) {
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -178,7 +176,10 @@ fn summarise(running: &Running) {
     for port in running.ports() {
         for (n, why) in [
             (port.stats.rx_dropped_oversize, "longer than --frame-max"),
-            (port.stats.rx_dropped_overrun, "lost before p4jet saw them: they came faster than they were read"),
+            (
+                port.stats.rx_dropped_overrun,
+                "lost before p4jet saw them: they came faster than they were read",
+            ),
             (port.stats.rx_dropped_malformed, "delivered incomplete by the operating system"),
         ] {
             if n > 0 {

@@ -9,7 +9,7 @@ use p4jet_ports::{LinkStatus, Port, PortError, PortStats, Received};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the loop sleeps at most before it looks around.
 const IDLE: Duration = Duration::from_millis(50);
@@ -19,8 +19,9 @@ const SPINS: u32 = 200;
 const PORTS_INDEXED: usize = 1 << 12;
 /// Drop reasons below this are counted by index.
 const REASONS_INDEXED: usize = 256;
-/// Rounds between two looks at the ports' links.
-const LOOK_ROUNDS: u32 = 1 << 14;
+/// How often the ports' links are looked at; a busy worker asks for the time once in so many rounds only.
+const LOOK: Duration = Duration::from_millis(100);
+const LOOK_ROUNDS: u32 = 1 << 10;
 
 /// What a worker, or all of them, have done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,6 +96,8 @@ pub struct Forwarder {
     counts: Counts,
     pub(crate) mailbox: Arc<Mailbox>,
     listener: Listener,
+    /// When it last looked at the links.
+    looked: Instant,
     /// Whether all its ports have come to their end.
     pub(crate) ended: Arc<AtomicBool>,
 }
@@ -159,6 +162,7 @@ impl Forwarder {
             },
             mailbox: Arc::new(Mailbox::new()?),
             listener,
+            looked: Instant::now(),
             ended,
         })
     }
@@ -249,7 +253,7 @@ impl Forwarder {
             rounds = rounds.wrapping_add(1);
             if self.counts.stats.received != before {
                 empty_rounds = 0;
-                if rounds % LOOK_ROUNDS == 0 {
+                if rounds.is_multiple_of(LOOK_ROUNDS) {
                     self.look_at_links();
                 }
                 continue;
@@ -380,6 +384,10 @@ impl Forwarder {
 
     /// Tells of links that changed.
     fn look_at_links(&mut self) {
+        if self.looked.elapsed() < LOOK {
+            return;
+        }
+        self.looked = Instant::now();
         for attached in &mut self.ports {
             let status = attached.port.status();
             if status != attached.status {

@@ -16,6 +16,6 @@ pub use p4jet_interp::{Matched, Trace, TraceEvent};
 pub use p4jet_jit::{StageTime, ticks};
 pub use p4jet_tables::EntryHandle;
 pub use reload::Carried;
-pub use running::{PortInfo, RunError, RunOptions, Running};
+pub use running::{NewPort, PortInfo, RunError, RunOptions, Running};
 pub use switch::{EngineKind, Switch, WORKERS_MAX};
 pub use worker::{COPIES_MAX, GENERATIONS_MAX, Processed, Worker};

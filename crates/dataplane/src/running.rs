@@ -56,6 +56,16 @@ pub struct RunOptions {
     pub listener: Listener,
 }
 
+/// A port to add.
+pub struct NewPort {
+    /// Its number.
+    pub number: u32,
+    /// What it is, in words: `veth0`, `tap:x,delay=1ms`.
+    pub spec: String,
+    /// One per worker, see [`p4jet_ports::open`].
+    pub handles: Vec<Box<dyn Port>>,
+}
+
 /// A port as it stands.
 #[derive(Clone, Debug)]
 pub struct PortInfo {
@@ -187,18 +197,29 @@ impl Running {
         answers.into_iter().map(|answer| answer.recv().map_err(|_| RunError::Stopped)).collect()
     }
 
-    /// Adds a port: one handle per worker, see [`p4jet_ports::open`].
-    pub fn add_port(&self, number: u32, spec: &str, handles: Vec<Box<dyn Port>>) -> Result<(), RunError> {
-        assert_eq!(handles.len(), self.workers(), "one handle per worker");
+    /// Adds ports. No worker receives from one of them before it can send to all.
+    pub fn add_ports(&self, ports: Vec<NewPort>) -> Result<(), RunError> {
+        let mut by_worker: Vec<Vec<(u32, Box<dyn Port>)>> =
+            self.mailboxes.iter().map(|_| Vec::new()).collect();
         {
             let mut inner = lock(&self.inner);
-            if inner.ports.iter().any(|(n, _)| *n == number) {
-                return Err(RunError::PortExists(number));
+            let mut there = inner.ports.clone();
+            for NewPort { number, spec, handles } in ports {
+                assert_eq!(handles.len(), by_worker.len(), "one handle per worker");
+                if there.iter().any(|(n, _)| *n == number) {
+                    return Err(RunError::PortExists(number));
+                }
+                there.push((number, spec));
+                for (handles_of, handle) in by_worker.iter_mut().zip(handles) {
+                    handles_of.push((number, handle));
+                }
             }
-            inner.ports.push((number, spec.to_string()));
-            inner.ports.sort();
+            there.sort();
+            inner.ports = there;
         }
-        let acts = handles.into_iter().map(|port| move |f: &mut Forwarder| f.attach(number, port));
+        let acts = by_worker.into_iter().map(|ports| {
+            move |f: &mut Forwarder| ports.into_iter().for_each(|(number, port)| f.attach(number, port))
+        });
         self.hand_out(acts).map(drop)
     }
 
