@@ -64,15 +64,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.commands {
         output::write(format_args!("{}", compile::load_commands(&switch, path)?))?;
     }
-    let options = PortOptions { frame_max: args.frame_max as usize, wall_clock: false };
+    let options = PortOptions { frame_max: args.frame_max as usize, wall_clock: false, workers: 1 };
     let mut ports: Vec<(u32, Box<dyn Port>)> = Vec::new();
     for spec in &specs {
         compile::check_port(&switch, spec.number)?;
         let port = p4jet_ports::open(spec, &options).map_err(|e| Failure::port(&e))?;
-        for notice in port.notices() {
-            eprintln!("port {}: {notice}", spec.number);
+        // One worker: one handle.
+        for port in port {
+            for notice in port.notices() {
+                eprintln!("port {}: {notice}", spec.number);
+            }
+            ports.push((spec.number, port));
         }
-        ports.push((spec.number, port));
     }
     let mut forwarder = Forwarder::new(worker, ports, args.frame_max as usize)
         .map_err(|e| Failure::Environment(format!("no memory for packets: {e}")))?;

@@ -1,5 +1,12 @@
 //! AF_PACKET: a network interface of the kernel as a port.
 //!
+//! With several workers each has sockets of its own, and the kernel spreads the frames among them by the hash of their
+//! flow (`PACKET_FANOUT_HASH`): a flow has one worker, which sends in the order in which it received. Fragments go by
+//! their addresses alone, and what is no IP all to one.
+//!
+//! An interface that goes is looked for by its name; new sockets take the place of the old ones, which a fanout group
+//! does not let go back to an interface.
+//!
 //! Receiving goes through a ring shared with the kernel, without system calls while frames are there; sending hands a
 //! batch over in one `sendmmsg`. Nothing on the interface is changed but promiscuous mode, which ends with the port.
 //!
@@ -17,14 +24,16 @@
 // Reason: system calls on C structures.
 #![allow(unsafe_code)]
 
-use crate::interface::{self, get_option, set_option};
+use crate::interface::{self, LinkState, get_option, set_option};
 use crate::offload::{Segmenter, VNET_HEADER_BYTES, VnetHeader};
 use crate::ring::{RxRing, Slot};
-use crate::{Port, PortError, PortStats, Received, Sent};
+use crate::{LinkStatus, Port, PortError, PortStats, Received, Sent};
 use p4jet_packet::{BATCH_MAX, Batch, Pool, PushError};
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Bytes of a slot beside the frame: the kernel's header, its address structure, the `virtio_net_hdr`, alignment.
 const SLOT_OVERHEAD: usize = 128;
@@ -41,22 +50,45 @@ const ADDRESSES_BYTES: usize = 12;
 /// What an absent TPID means: 802.1Q.
 const TPID_DEFAULT: u16 = 0x8100;
 /// Every so many empty receives the socket is asked for an error: it costs a system call.
-const EMPTY_PER_CHECK: u32 = 16;
+const EMPTY_PER_LOOK: u32 = 16;
+/// How often an interface that is gone is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// A network interface as a port.
+/// A worker's handle of a network interface as a port.
 #[derive(Debug)]
 pub struct AfPacketPort {
-    name: String,
-    index: u32,
+    common: Arc<Common>,
+    sockets: Sockets,
+    /// The interface was down when last looked at.
     was_down: bool,
-    ring: RxRing,
-    rx: OwnedFd,
-    tx: OwnedFd,
+    /// The sockets are of no more use, for this reason.
+    gone: Option<String>,
+    /// When to look for the interface again.
+    look_at: Instant,
     /// A GSO frame being cut, and the `virtio_net_hdr` before it.
     gso: Vec<u8>,
     gso_rest: Option<(Segmenter, Option<Tag>)>,
     empty: u32,
     stats: PortStats,
+}
+
+/// What the handles of an interface have in common.
+#[derive(Debug)]
+struct Common {
+    name: String,
+    slot_bytes: usize,
+    workers: usize,
+    /// The kernel's number of the fanout group, and the interface that it is of.
+    group: Mutex<Option<(u32, u16)>>,
+}
+
+/// The sockets of a handle, good as long as the interface exists.
+#[derive(Debug)]
+struct Sockets {
+    index: u32,
+    ring: RxRing,
+    rx: OwnedFd,
+    tx: OwnedFd,
 }
 
 /// A VLAN tag.
@@ -66,16 +98,10 @@ struct Tag {
     tci: u16,
 }
 
-impl AfPacketPort {
-    /// Opens the interface `name` for frames of up to `frame_max` bytes (longer ones still arrive if the pool has room,
-    /// at a cost).
-    ///
-    /// An interface that is down is opened: frames flow once it is up, and [`Port::notices`] says so.
-    ///
-    /// # Errors
-    ///
-    /// There is no such interface, or no permission.
-    pub fn open(name: &str, frame_max: usize) -> Result<AfPacketPort, PortError> {
+impl Common {
+    /// Opens sockets on the interface and, with several workers, joins the group. Frames come after [`Sockets::start`].
+    fn open(&self) -> Result<Sockets, PortError> {
+        let name = &*self.name;
         let index = interface::index(name).ok_or_else(|| interface::missing(name))?;
         if !interface::is_ethernet(name) {
             return Err(PortError::environment(format!(
@@ -105,11 +131,16 @@ impl AfPacketPort {
                 let _ = set_option(socket, libc::SOL_SOCKET, plain, &SOCKET_BUFFER_BYTES);
             }
         }
-        let slot_bytes = (frame_max + SLOT_OVERHEAD).next_power_of_two().clamp(2048, 64 << 10);
-        let slots = (RING_BYTES / slot_bytes).max(RING_SLOTS_MIN);
-        let ring = RxRing::new(&rx, slots, slot_bytes).map_err(fail("map a receive ring"))?;
+        let slots = (RING_BYTES / self.slot_bytes).max(RING_SLOTS_MIN);
+        let ring = RxRing::new(&rx, slots, self.slot_bytes).map_err(fail("map a receive ring"))?;
+        if self.workers > 1 {
+            interface::refuse_all(&rx).map_err(fail("set a filter"))?;
+        }
         bind(&rx, index, libc::ETH_P_ALL as u16).map_err(fail("bind to it"))?;
         bind(&tx, index, 0).map_err(fail("bind to it"))?;
+        if self.workers > 1 {
+            self.join(&rx, index).map_err(fail("share it between workers (PACKET_FANOUT)"))?;
+        }
         let promiscuous = libc::packet_mreq {
             mr_ifindex: index as i32,
             mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -118,19 +149,86 @@ impl AfPacketPort {
         };
         set_option(&rx, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &promiscuous)
             .map_err(fail("set promiscuous mode"))?;
-        let was_down = !interface::is_up(name).map_err(fail("read its state"))?;
-        Ok(AfPacketPort {
+        Ok(Sockets { index, ring, rx, tx })
+    }
+
+    /// Joins the group of the interface, or makes one.
+    ///
+    /// By hash, and so without `PACKET_FANOUT_FLAG_ROLLOVER`, which would break the order within a flow, and without
+    /// `PACKET_FANOUT_FLAG_DEFRAG`, which would put fragments together that are to be forwarded as they are.
+    fn join(&self, rx: &OwnedFd, index: u32) -> io::Result<()> {
+        let mut group = self.group.lock().unwrap_or_else(PoisonError::into_inner);
+        let join = |id: u16, flags: u32| {
+            let how = libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING | flags;
+            set_option(rx, libc::SOL_PACKET, libc::PACKET_FANOUT, &(u32::from(id) | how << 16)).or_else(
+                |_| {
+                    // Before Linux 5.11: `receive` sorts them out.
+                    let how = libc::PACKET_FANOUT_HASH | flags;
+                    set_option(rx, libc::SOL_PACKET, libc::PACKET_FANOUT, &(u32::from(id) | how << 16))
+                },
+            )
+        };
+        if let Some((of, id)) = *group
+            && of == index
+            && join(id, 0).is_ok()
+        {
+            return Ok(());
+        }
+        // The first here, or the group is one of an interface that is gone, which had the same number.
+        join(0, libc::PACKET_FANOUT_FLAG_UNIQUEID)?;
+        let [id] = get_option(rx, libc::SOL_PACKET, libc::PACKET_FANOUT)?;
+        *group = Some((index, id as u16));
+        Ok(())
+    }
+}
+
+impl Sockets {
+    /// Lets frames come. With several workers, not before each of them has joined the group: a flow would change from
+    /// one to another in the middle, and come twice before that.
+    fn start(&self, common: &Common) -> Result<(), PortError> {
+        if common.workers > 1 {
+            interface::accept_all(&self.rx)
+                .map_err(|error| refused(&common.name, "take off a filter", &error))?;
+        }
+        Ok(())
+    }
+
+    /// Is the interface still the one they were bound to? It is not when it was deleted or moved to another namespace.
+    fn are_bound(&self) -> bool {
+        bound_to(&self.rx) == Some(self.index)
+    }
+}
+
+impl AfPacketPort {
+    /// Opens the interface `name` for frames of up to `frame_max` bytes (longer ones still arrive if the pool has room,
+    /// at a cost): a handle for each of `workers`, among which the kernel spreads the flows.
+    ///
+    /// An interface that is down is opened: frames flow once it is up, and [`Port::notices`] says so.
+    ///
+    /// # Errors
+    ///
+    /// There is no such interface, or no permission.
+    pub fn open(name: &str, frame_max: usize, workers: usize) -> Result<Vec<AfPacketPort>, PortError> {
+        let common = Arc::new(Common {
             name: name.to_owned(),
-            index,
-            was_down,
-            ring,
-            rx,
-            tx,
+            slot_bytes: (frame_max + SLOT_OVERHEAD).next_power_of_two().clamp(2048, 64 << 10),
+            workers: workers.max(1),
+            group: Mutex::default(),
+        });
+        let sockets = (0..common.workers).map(|_| common.open()).collect::<Result<Vec<_>, _>>()?;
+        sockets.iter().try_for_each(|sockets| sockets.start(&common))?;
+        let port = |sockets: Sockets| AfPacketPort {
+            was_down: interface::state_at(&sockets.rx, sockets.index) != LinkState::Up,
+            common: common.clone(),
+            sockets,
+            gone: None,
+            look_at: Instant::now(),
             gso: vec![0; VNET_HEADER_BYTES + GSO_FRAME_MAX],
             gso_rest: None,
             empty: 0,
             stats: PortStats::default(),
-        })
+        };
+        Ok(sockets.into_iter().map(port).collect())
     }
 
     /// Adds frames to `batch` until it is full or the ring is empty.
@@ -148,7 +246,7 @@ impl AfPacketPort {
                 self.count(result);
                 continue;
             }
-            let Some(slot) = self.ring.peek() else { break };
+            let Some(slot) = self.sockets.ring.peek() else { break };
             let tag = (slot.status & libc::TP_STATUS_VLAN_VALID != 0).then_some(Tag {
                 tpid: if slot.status & libc::TP_STATUS_VLAN_TPID_VALID == 0 {
                     TPID_DEFAULT
@@ -161,9 +259,9 @@ impl AfPacketPort {
                 slot.before.last_chunk().map_or_else(VnetHeader::default, |bytes| VnetHeader::parse(*bytes));
             let outgoing = slot.packet_type == libc::PACKET_OUTGOING;
             if slot.captured < slot.len || vnet.is_gso() {
-                let fetched = fetch(&self.rx, &slot, &mut self.gso);
+                let fetched = fetch(&self.sockets.rx, &slot, &mut self.gso);
                 // Released before it is looked at: all of it is in `gso` now.
-                self.ring.release();
+                self.sockets.ring.release();
                 match fetched {
                     _ if outgoing => {}
                     Ok(len) => self.start_long(len, tag, number, pool, batch),
@@ -179,7 +277,7 @@ impl AfPacketPort {
             } else {
                 Some(push_completed(batch, pool, number, &slot.padded[..slot.len], &vnet, tag))
             };
-            self.ring.release();
+            self.sockets.ring.release();
             if let Some(result) = result {
                 self.count(result);
             }
@@ -217,27 +315,49 @@ impl AfPacketPort {
         }
     }
 
-    /// Has the interface gone? An interface that is merely down will come back.
-    fn check(&mut self) -> Result<(), PortError> {
+    /// Has something happened to the interface? One that is merely down will come back by itself.
+    fn look(&mut self) {
         // Reading the error also clears it; poll(2) would report it for ever.
-        let [error] = get_option(&self.rx, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or([0]);
-        if error != 0 {
-            self.was_down = true;
-        }
-        if self.was_down {
-            if !interface::exists(&self.rx, self.index) {
-                return Err(self.gone());
+        let [error] = get_option(&self.sockets.rx, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or([0]);
+        if error != 0 || self.was_down {
+            if !self.sockets.are_bound() {
+                self.lose();
+                return;
             }
-            self.was_down = !interface::is_up(&self.name).unwrap_or(false);
+            self.was_down = interface::state_at(&self.sockets.rx, self.sockets.index) != LinkState::Up;
         }
-        Ok(())
     }
 
-    fn gone(&self) -> PortError {
-        PortError::environment(format!(
-            "network interface `{}` is gone: it was deleted, renamed or moved to another namespace while p4jet ran",
-            self.name
-        ))
+    /// The interface is gone.
+    fn lose(&mut self) {
+        self.gone = Some(format!(
+            "interface `{0}` is gone: deleted, renamed or moved to another namespace; frames will flow once there is \
+             one called `{0}` again",
+            self.common.name
+        ));
+        self.look_at = Instant::now();
+    }
+
+    /// The interface was gone: is there one of its name again?
+    fn look_for_it(&mut self) {
+        let now = Instant::now();
+        if now < self.look_at {
+            return;
+        }
+        self.look_at = now + LOOK_EVERY;
+        if interface::index(&self.common.name).is_none() {
+            return;
+        }
+        match self.common.open().and_then(|sockets| sockets.start(&self.common).map(|()| sockets)) {
+            Ok(sockets) => {
+                // What the old ring has lost.
+                self.stats();
+                self.sockets = sockets;
+                self.gone = None;
+                self.was_down = true;
+            }
+            Err(error) => self.gone = Some(error.to_string()),
+        }
     }
 }
 
@@ -250,8 +370,10 @@ impl Port for AfPacketPort {
             return Ok(Received::Packets(count));
         }
         self.empty = self.empty.wrapping_add(1);
-        if self.was_down || self.empty.is_multiple_of(EMPTY_PER_CHECK) {
-            self.check()?;
+        if self.gone.is_some() {
+            self.look_for_it();
+        } else if self.empty.is_multiple_of(EMPTY_PER_LOOK) {
+            self.look();
         }
         Ok(Received::Empty)
     }
@@ -259,10 +381,11 @@ impl Port for AfPacketPort {
     fn send(&mut self, frames: &[&[u8]]) -> Result<Sent, PortError> {
         let mut sent = 0;
         let mut bytes = 0;
-        let mut rest = frames;
+        // Those that know that the interface is gone ask the kernel no more.
+        let mut rest = if self.gone.is_some() { &[] } else { frames };
         while !rest.is_empty() {
             let chunk = &rest[..rest.len().min(BATCH_MAX)];
-            let taken = match send_many(&self.tx, chunk) {
+            let taken = match send_many(&self.sockets.tx, chunk) {
                 Ok(taken) => {
                     sent += taken;
                     bytes += chunk[..taken].iter().map(|frame| frame.len() as u64).sum::<u64>();
@@ -270,7 +393,10 @@ impl Port for AfPacketPort {
                 }
                 // The error is about the first frame, and none of the chunk was sent.
                 Err(error) => match error.raw_os_error() {
-                    Some(libc::ENXIO | libc::ENODEV) => return Err(self.gone()),
+                    Some(libc::ENXIO | libc::ENODEV) => {
+                        self.lose();
+                        rest.len()
+                    }
                     Some(libc::EINTR) => 0,
                     // Down, or no room to queue: what is true for this frame is true for the others.
                     Some(libc::ENETDOWN | libc::EAGAIN | libc::ENOMEM) => rest.len(),
@@ -288,21 +414,40 @@ impl Port for AfPacketPort {
     }
 
     fn poll_fd(&self) -> Option<RawFd> {
-        Some(self.rx.as_raw_fd())
+        Some(self.sockets.rx.as_raw_fd())
     }
 
     fn stats(&mut self) -> PortStats {
         // `tpacket_stats`: frames, and how many of them found no room. Reading sets both to 0.
-        let [_, drops] = get_option(&self.rx, libc::SOL_PACKET, libc::PACKET_STATISTICS).unwrap_or([0; 2]);
+        let [_, drops] =
+            get_option(&self.sockets.rx, libc::SOL_PACKET, libc::PACKET_STATISTICS).unwrap_or([0; 2]);
         self.stats.rx_dropped_overrun += u64::from(drops);
         self.stats
     }
 
+    fn status(&self) -> LinkStatus {
+        let name = &self.common.name;
+        if let Some(why) = &self.gone {
+            return LinkStatus::Down(why.clone());
+        }
+        match interface::state_at(&self.sockets.rx, self.sockets.index) {
+            LinkState::Up => LinkStatus::Up,
+            LinkState::NoCarrier => LinkStatus::Down(format!(
+                "interface `{name}` has no carrier: its other end is down, or no cable is plugged in"
+            )),
+            LinkState::Down => LinkStatus::Down(format!(
+                "interface `{name}` is down; frames will flow once it is up (`ip link set {name} up`)"
+            )),
+            // Noticed here first.
+            LinkState::Gone => LinkStatus::Down(format!("interface `{name}` is gone")),
+        }
+    }
+
     fn notices(&self) -> Vec<String> {
-        let name = &self.name;
-        let down =
-            format!("interface `{name}` is down; frames will flow once it is up (`ip link set {name} up`)");
-        if self.was_down { vec![down] } else { Vec::new() }
+        match self.status() {
+            LinkStatus::Up => Vec::new(),
+            LinkStatus::Down(why) => vec![why],
+        }
     }
 }
 
@@ -394,6 +539,19 @@ fn send_many(tx: &OwnedFd, frames: &[&[u8]]) -> io::Result<usize> {
         libc::sendmmsg(tx.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, libc::MSG_DONTWAIT as _)
     };
     interface::result(taken as isize)
+}
+
+/// The number of the interface that a packet socket is bound to; `None` when that is gone.
+fn bound_to(socket: &OwnedFd) -> Option<u32> {
+    // SAFETY: `sockaddr_ll` holds integers; all zeros are a good value.
+    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+    let mut len = mem::size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to `address`, and any bytes are good integers.
+    let status = unsafe {
+        libc::getsockname(socket.as_raw_fd(), std::ptr::from_mut(&mut address).cast(), &raw mut len)
+    };
+    // -1 once the interface is gone.
+    if status < 0 { None } else { u32::try_from(address.sll_ifindex).ok() }
 }
 
 fn bind(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {

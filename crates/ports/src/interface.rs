@@ -30,7 +30,7 @@ pub(crate) fn result(value: isize) -> io::Result<usize> {
     usize::try_from(value).map_err(|_| io::Error::last_os_error())
 }
 
-/// Sets a socket option to a value without padding and pointers.
+/// Sets a socket option to a value that the kernel expects there. Pointers in it must be good.
 pub(crate) fn set_option<T: Copy>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
     // SAFETY: the pointer and the length describe `value`, which the kernel only reads.
     let status = unsafe {
@@ -66,6 +66,13 @@ pub(crate) fn request(name: &str) -> libc::ifreq {
     request
 }
 
+/// The name in a request that the kernel answered.
+pub(crate) fn name(request: &libc::ifreq) -> String {
+    let bytes = request.ifr_name.map(|byte| byte as u8);
+    CStr::from_bytes_until_nul(&bytes)
+        .map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
+}
+
 fn ioctl(name: &str, code: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
     debug_assert!(name.len() < libc::IFNAMSIZ);
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
@@ -84,23 +91,57 @@ pub(crate) fn index(name: &str) -> Option<u32> {
     }
 }
 
-/// Is there still an interface of this number, in the namespace of `socket`?
-pub(crate) fn exists(socket: &OwnedFd, index: u32) -> bool {
-    let mut request = request("");
-    request.ifr_ifru.ifru_ifindex = index as i32;
-    // SAFETY: SIOCGIFNAME reads and writes an `ifreq`.
-    let status = unsafe {
-        libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFNAME as libc::Ioctl, std::ptr::from_mut(&mut request))
-    };
-    status >= 0
+/// What an interface is ready for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkState {
+    Up,
+    /// Set up, but nothing answers at the other end.
+    NoCarrier,
+    /// Set down (administratively, `ip link set NAME down`).
+    Down,
+    Gone,
 }
 
-/// Is it set up (administratively, `ip link set NAME up`)?
-pub(crate) fn is_up(name: &str) -> io::Result<bool> {
-    let mut request = request(name);
-    ioctl(name, libc::SIOCGIFFLAGS as libc::Ioctl, &mut request)?;
+/// The state of the interface of this number. What cannot be asked is believed to be gone.
+pub(crate) fn state(index: u32) -> LinkState {
+    socket(libc::AF_INET, libc::SOCK_DGRAM, 0).map_or(LinkState::Gone, |any| state_at(&any, index))
+}
+
+/// The state of the interface of this number in the namespace of `socket`, which may be of any kind.
+pub(crate) fn state_at(socket: &OwnedFd, index: u32) -> LinkState {
+    let mut request = request("");
+    request.ifr_ifru.ifru_ifindex = index as i32;
+    for code in [libc::SIOCGIFNAME, libc::SIOCGIFFLAGS] {
+        // SAFETY: both read and write an `ifreq`; the second is about the name that the first gave.
+        let status =
+            unsafe { libc::ioctl(socket.as_raw_fd(), code as libc::Ioctl, std::ptr::from_mut(&mut request)) };
+        if status < 0 {
+            return LinkState::Gone;
+        }
+    }
     // SAFETY: SIOCGIFFLAGS filled this member of the union.
-    Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }) & libc::IFF_UP != 0)
+    let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+    if flags & libc::IFF_UP == 0 {
+        LinkState::Down
+    } else if flags & libc::IFF_RUNNING == 0 {
+        LinkState::NoCarrier
+    } else {
+        LinkState::Up
+    }
+}
+
+/// Lets a socket receive nothing, until [`accept_all`].
+pub(crate) fn refuse_all(socket: &OwnedFd) -> io::Result<()> {
+    // Returns how many bytes of the frame to keep: none.
+    let mut program = [libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 }];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // The kernel copies the program, which lives until then.
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+}
+
+/// Takes off what [`refuse_all`] set.
+pub(crate) fn accept_all(socket: &OwnedFd) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
 }
 
 /// Does it carry Ethernet frames? Loopback does. What cannot be asked is believed to.
@@ -160,10 +201,9 @@ mod tests {
     fn loopback_is_found_and_nonsense_is_not() {
         let Some(lo) = index("lo") else { return };
         let any = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).unwrap();
-        assert!(exists(&any, lo) && !exists(&any, i32::MAX as u32) && names().contains(&"lo".to_owned()));
-        assert!(is_up("lo").is_ok());
+        assert!(state(lo) != LinkState::Gone && names().contains(&"lo".to_owned()));
+        assert_eq!(state_at(&any, i32::MAX as u32), LinkState::Gone);
         assert_eq!((index("no-such-if"), index("a\0b")), (None, None));
-        assert_eq!(is_up("no-such-if").unwrap_err().raw_os_error(), Some(libc::ENODEV));
         let error = missing("no-such-if").to_string();
         assert!(
             error.starts_with("no network interface `no-such-if`; the interfaces here are ")

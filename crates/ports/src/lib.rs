@@ -1,7 +1,7 @@
 //! Ports: frames in and out. A port knows bytes and lengths, never what a header means to the program.
 //!
 //! * [`Port`]: what the packet loop sees of any port, one call per batch.
-//! * [`PortSpec`], [`open`]: `N@SPEC` of the command line to an open port.
+//! * [`PortSpec`], [`open`]: `N@SPEC` of the command line to an open port, one handle for each worker.
 //! * The kinds: [`AfPacketPort`], [`TapPort`], [`PcapPort`], [`MemoryPort`], and [`LoopPort`] for benchmarks.
 //! * [`CaptureReader`], [`CaptureWriter`]: capture files by themselves.
 //!
@@ -17,6 +17,7 @@ mod offload;
 mod pcap;
 mod port;
 mod ring;
+mod shared;
 mod spec;
 mod tap;
 
@@ -25,6 +26,7 @@ pub use capture::{CAPTURED_FRAME_MAX, CaptureReader, CaptureWriter, read_capture
 pub use error::{ErrorKind, PortError};
 pub use memory::{LoopPort, MemoryHandle, MemoryPort};
 pub use pcap::PcapPort;
-pub use port::{Port, PortStats, Received, Sent};
+pub use port::{LinkStatus, Port, PortStats, Received, Sent};
+pub use shared::share;
 pub use spec::{PortKind, PortOptions, PortSpec, check_specs, open};
 pub use tap::TapPort;

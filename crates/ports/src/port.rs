@@ -3,6 +3,7 @@
 use crate::PortError;
 use p4jet_packet::{Batch, Pool};
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 /// What [`Port::receive`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +12,7 @@ pub enum Received {
     Packets(usize),
     /// None now; more may come. Wait on [`Port::poll_fd`], or ask again.
     Empty,
-    /// None now, and none ever again.
+    /// None now, and none ever again on this handle.
     End,
 }
 
@@ -24,7 +25,16 @@ pub struct Sent {
     pub dropped: usize,
 }
 
-/// What a port has carried since it was opened.
+/// Whether frames can flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkStatus {
+    /// As far as the port knows.
+    Up,
+    /// Nothing comes and what is sent is dropped, for this reason. The port goes on by itself when that ends.
+    Down(String),
+}
+
+/// What a port has carried since it was opened; of several handles of one port, what this one has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortStats {
     /// Frames given to the packet loop.
@@ -48,8 +58,11 @@ pub struct PortStats {
 
 /// A place where frames come from and go to. Calls are per batch, so that one virtual call is spread over many packets.
 ///
-/// Errors mean the port is of no more use (the interface vanished, the file is corrupt, the disk is full); what happens
-/// to single frames is counted instead.
+/// A port is one handle for each worker, and worker `w` alone uses handle `w`. Every handle sends. Kinds that can spread
+/// frames receive on every handle, all frames of a flow on the same one; the others receive on handle 0.
+///
+/// Errors mean the port is of no more use (the file is corrupt, the disk is full); what happens to single frames is
+/// counted instead. An interface that goes down or vanishes is no error: see [`Port::status`].
 pub trait Port: Send {
     /// Adds frames to what room `batch` has, each in a fresh buffer of `pool`, with `number` as ingress port.
     /// Never blocks.
@@ -66,13 +79,26 @@ pub trait Port: Send {
     /// The port is of no more use.
     fn send(&mut self, frames: &[&[u8]]) -> Result<Sent, PortError>;
 
-    /// A descriptor to poll for readability after [`Received::Empty`]; `None` for a port that always knows at once.
+    /// A descriptor to poll for readability after [`Received::Empty`]; `None` for a port that always knows at once. It
+    /// may be another one after each call of a method that changes the port.
     fn poll_fd(&self) -> Option<RawFd> {
         None
     }
 
-    /// Flushes what is written, so that failures are seen; the port must not be used after. Dropping a port does the
-    /// same, silently.
+    /// Does what has fallen due, such as frames that an emulated link held back: how long until there is more to do.
+    /// `None`: nothing before the next call of [`Port::send`], on any handle. To be called in each round of the loop.
+    fn due(&mut self) -> Option<Duration> {
+        None
+    }
+
+    /// Whether frames can flow. A port whose interface is down, or gone, receives nothing and drops what is sent; it
+    /// looks for an interface of the same name by itself, and goes on with it.
+    fn status(&self) -> LinkStatus {
+        LinkStatus::Up
+    }
+
+    /// Flushes what is written, so that failures are seen; the handle must not be used after. Dropping all handles does
+    /// the same, silently.
     ///
     /// # Errors
     ///
@@ -84,7 +110,8 @@ pub trait Port: Send {
     /// What it has carried so far.
     fn stats(&mut self) -> PortStats;
 
-    /// Things the user should be told when the switch starts, one a line: the interface is down, for one.
+    /// Things the user should be told when the switch starts, one a line: the interface is down, for one. The handles
+    /// of a port say the same.
     fn notices(&self) -> Vec<String> {
         Vec::new()
     }

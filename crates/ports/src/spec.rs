@@ -1,6 +1,6 @@
 //! `N@SPEC`: the ports of the command line.
 
-use crate::{AfPacketPort, MemoryPort, PcapPort, Port, PortError, TapPort};
+use crate::{AfPacketPort, MemoryPort, PcapPort, Port, PortError, TapPort, share};
 use p4jet_packet::PORT_DROP;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -59,12 +59,14 @@ pub struct PortOptions {
     pub frame_max: usize,
     /// Captures are written with the time of day instead of the number of the frame.
     pub wall_clock: bool,
+    /// How many workers use each port.
+    pub workers: usize,
 }
 
 impl Default for PortOptions {
-    /// Ethernet frames of 1500 bytes of payload and two VLAN tags.
+    /// Ethernet frames of 1500 bytes of payload and two VLAN tags, for one worker.
     fn default() -> Self {
-        PortOptions { frame_max: 1522, wall_clock: false }
+        PortOptions { frame_max: 1522, wall_clock: false, workers: 1 }
     }
 }
 
@@ -227,30 +229,37 @@ fn same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Opens the port that `spec` describes.
+/// Opens the port that `spec` describes: a handle for each worker.
 ///
 /// # Errors
 ///
 /// The kind is not supported, the environment refuses, or a capture is wrong; the message begins with the port.
-pub fn open(spec: &PortSpec, options: &PortOptions) -> Result<Box<dyn Port>, PortError> {
+pub fn open(spec: &PortSpec, options: &PortOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
+    let workers = options.workers;
     match &spec.kind {
-        PortKind::Packet(name) => Ok(Box::new(AfPacketPort::open(name, options.frame_max)?)),
+        PortKind::Packet(name) => Ok(boxed(AfPacketPort::open(name, options.frame_max, workers)?)),
         PortKind::Xdp { interface, .. } => Err(PortError::usage(format!(
             "port `{spec}`: AF_XDP is not supported yet; use the same interface through AF_PACKET: `{}@packet:{interface}`",
             spec.number
         ))),
-        PortKind::Tap(name) => Ok(Box::new(TapPort::open(name)?)),
+        PortKind::Tap(name) => Ok(boxed(TapPort::open(name, workers)?)),
         PortKind::Pcap { input, output } => {
             if let (Some(input), Some(output)) = (input, output)
                 && same_file(input, output)
             {
                 return Err(PortError::usage(format!("port `{spec}`: reads and writes the same file")));
             }
-            Ok(Box::new(PcapPort::open(input.as_deref(), output.as_deref(), options.wall_clock)?))
+            let port = PcapPort::open(input.as_deref(), output.as_deref(), options.wall_clock)?;
+            Ok(share(Box::new(port), workers))
         }
         // The other end is nobody: nothing comes in.
-        PortKind::Memory => Ok(Box::new(MemoryPort::new().0)),
+        PortKind::Memory => Ok(share(Box::new(MemoryPort::new().0), workers)),
     }
+}
+
+/// Handles of one kind as handles of any.
+fn boxed<P: Port + 'static>(handles: Vec<P>) -> Vec<Box<dyn Port>> {
+    handles.into_iter().map(|handle| Box::new(handle) as Box<dyn Port>).collect()
 }
 
 #[cfg(test)]

@@ -3,65 +3,139 @@
 // Reason: system calls on C structures.
 #![allow(unsafe_code)]
 
-use crate::interface;
-use crate::{Port, PortError, PortStats, Received, Sent};
+use crate::interface::{self, LinkState};
+use crate::{LinkStatus, Port, PortError, PortStats, Received, Sent};
 use p4jet_packet::{Batch, Pool};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const DEVICE: &str = "/dev/net/tun";
 
-/// A TAP interface: what the kernel sends to it is received here, what is sent here the kernel receives.
+/// How often an interface that is gone is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// A worker's handle of a TAP interface: what the kernel sends to it is received here, what is sent here the kernel
+/// receives.
 ///
 /// Without `IFF_VNET_HDR` and `TUNSETOFFLOAD` the kernel completes checksums and segments frames before they come, so
 /// frames are as on a wire. One system call per frame: TAP has no other way.
+///
+/// With several workers each has a queue of the interface (`IFF_MULTI_QUEUE`), and the kernel spreads the frames among
+/// them by the hash of their flow.
 #[derive(Debug)]
 pub struct TapPort {
-    name: String,
+    name: Arc<str>,
+    workers: usize,
     device: File,
+    /// The device is of no more use, for this reason.
+    gone: Option<String>,
+    /// When to look for the interface again.
+    look_at: Instant,
     stats: PortStats,
 }
 
 impl TapPort {
-    /// Creates the TAP interface `name`, or takes a persistent one of that name, and sets it up. It goes with the port,
-    /// unless it was there before.
+    /// Creates the TAP interface `name`, or takes a persistent one of that name, and sets it up: a handle for each of
+    /// `workers`. It goes with the port, unless it was there before.
     ///
     /// # Errors
     ///
     /// The kernel has no TAP, the name is taken, or no permission.
-    pub fn open(name: &str) -> Result<TapPort, PortError> {
-        let device = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-            .open(DEVICE)
-            .map_err(|error| cannot_open(name, &error))?;
+    pub fn open(name: &str, workers: usize) -> Result<Vec<TapPort>, PortError> {
+        let workers = workers.max(1);
+        let devices = (0..workers).map(|_| attach(name, workers)).collect::<Result<Vec<_>, _>>()?;
+        set_up(name)?;
+        let name = Arc::<str>::from(name);
+        let port = |device| TapPort {
+            name: name.clone(),
+            workers,
+            device,
+            gone: None,
+            look_at: Instant::now(),
+            stats: PortStats::default(),
+        };
+        Ok(devices.into_iter().map(port).collect())
+    }
+
+    /// The interface is gone.
+    fn lose(&mut self) {
+        self.gone = Some(format!(
+            "TAP interface `{0}` is gone, was it deleted? Frames will flow once there is one of this name again (`ip \
+             tuntap add {0} mode tap{1}`)",
+            self.name,
+            if self.workers > 1 { " multi_queue" } else { "" }
+        ));
+        self.look_at = Instant::now();
+    }
+
+    /// The interface was gone: is there one of its name again? Whoever deleted it gets no new one from here.
+    fn look_for_it(&mut self) {
+        let now = Instant::now();
+        if now < self.look_at {
+            return;
+        }
+        self.look_at = now + LOOK_EVERY;
+        if interface::index(&self.name).is_none() {
+            return;
+        }
+        match attach(&self.name, self.workers).and_then(|device| set_up(&self.name).map(|()| device)) {
+            Ok(device) => {
+                self.device = device;
+                self.gone = None;
+            }
+            Err(error) => self.gone = Some(error.to_string()),
+        }
+    }
+}
+
+/// A queue of the TAP interface `name`, which is made when there is none.
+fn attach(name: &str, workers: usize) -> Result<File, PortError> {
+    let device = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .open(DEVICE)
+        .map_err(|error| cannot_open(name, &error))?;
+    let set = |flags: i32| {
         let mut request = interface::request(name);
-        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
+        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | flags) as libc::c_short;
         // SAFETY: TUNSETIFF reads and writes an `ifreq`.
         let status =
             unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF, std::ptr::from_mut(&mut request)) };
-        interface::result(status as isize).map_err(|error| refused(name, &error))?;
-        // A persistent interface may have been left with offloads by its last user.
-        // SAFETY: TUNSETOFFLOAD takes a number. A refusal changes nothing.
-        unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETOFFLOAD, 0 as libc::c_ulong) };
-        interface::set_up(name).map_err(|error| {
-            PortError::environment(format!(
-                "cannot set up the TAP interface `{name}`: {error}; is p4jet run as root?"
-            ))
-        })?;
-        Ok(TapPort { name: name.to_owned(), device, stats: PortStats::default() })
-    }
+        interface::result(status as isize)
+    };
+    let result = match set(if workers > 1 { libc::IFF_MULTI_QUEUE } else { 0 }) {
+        // A persistent one that was made for several queues will do for one.
+        Err(error) if workers == 1 && error.raw_os_error() == Some(libc::EINVAL) => {
+            set(libc::IFF_MULTI_QUEUE).map_err(|_| error)
+        }
+        result => result,
+    };
+    result.map_err(|error| refused(name, workers, &error))?;
+    // A persistent interface may have been left with offloads by its last user.
+    // SAFETY: TUNSETOFFLOAD takes a number. A refusal changes nothing.
+    unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETOFFLOAD, 0 as libc::c_ulong) };
+    Ok(device)
+}
 
-    fn gone(&self, error: &io::Error) -> PortError {
-        PortError::environment(format!("TAP interface `{}` is gone, was it deleted? ({error})", self.name))
-    }
+fn set_up(name: &str) -> Result<(), PortError> {
+    interface::set_up(name).map_err(|error| {
+        PortError::environment(format!(
+            "cannot set up the TAP interface `{name}`: {error}; is p4jet run as root?"
+        ))
+    })
 }
 
 impl Port for TapPort {
     fn receive(&mut self, number: u32, pool: &mut Pool, batch: &mut Batch) -> Result<Received, PortError> {
+        if self.gone.is_some() {
+            self.look_for_it();
+            return Ok(Received::Empty);
+        }
         let mut count = 0;
         // Oversize frames do not fill the batch; they must not hold the caller for ever either.
         for _ in 0..batch.room() {
@@ -85,7 +159,10 @@ impl Port for TapPort {
                 (Err(error), _) => match error.raw_os_error() {
                     Some(libc::EAGAIN) => break,
                     Some(libc::EINTR) => {}
-                    _ => return Err(self.gone(&error)),
+                    _ => {
+                        self.lose();
+                        break;
+                    }
                 },
             }
         }
@@ -95,16 +172,22 @@ impl Port for TapPort {
     fn send(&mut self, frames: &[&[u8]]) -> Result<Sent, PortError> {
         let mut result = Sent::default();
         for frame in frames {
+            if self.gone.is_some() {
+                result.dropped += 1;
+                continue;
+            }
             match self.device.write(frame) {
                 Ok(len) => {
                     result.sent += 1;
                     self.stats.tx_bytes += len as u64;
                 }
-                Err(error) => match error.raw_os_error() {
-                    Some(libc::EBADFD | libc::ENODEV) => return Err(self.gone(&error)),
-                    // Down, its queue full, shorter than an Ethernet header: counted.
-                    _ => result.dropped += 1,
-                },
+                Err(error) => {
+                    // Else down, its queue full, shorter than an Ethernet header.
+                    if let Some(libc::EBADFD | libc::ENODEV) = error.raw_os_error() {
+                        self.lose();
+                    }
+                    result.dropped += 1;
+                }
             }
         }
         self.stats.tx_packets += result.sent as u64;
@@ -113,7 +196,28 @@ impl Port for TapPort {
     }
 
     fn poll_fd(&self) -> Option<RawFd> {
-        Some(self.device.as_raw_fd())
+        // The device of an interface that is gone is always ready, to say so.
+        if self.gone.is_some() { None } else { Some(self.device.as_raw_fd()) }
+    }
+
+    fn status(&self) -> LinkStatus {
+        if let Some(why) = &self.gone {
+            return LinkStatus::Down(why.clone());
+        }
+        let mut request = interface::request("");
+        // SAFETY: TUNGETIFF writes an `ifreq`.
+        let status = unsafe {
+            libc::ioctl(self.device.as_raw_fd(), libc::TUNGETIFF, std::ptr::from_mut(&mut request))
+        };
+        let name = interface::name(&request);
+        // One that was moved to another namespace cannot be asked, and works from there.
+        match interface::index(&name).map(interface::state) {
+            _ if status < 0 => LinkStatus::Down(format!("TAP interface `{}` is gone", self.name)),
+            Some(LinkState::Down) => LinkStatus::Down(format!(
+                "TAP interface `{name}` is down; frames will flow once it is up (`ip link set {name} up`)"
+            )),
+            _ => LinkStatus::Up,
+        }
     }
 
     fn stats(&mut self) -> PortStats {
@@ -132,10 +236,14 @@ fn cannot_open(name: &str, error: &io::Error) -> PortError {
     PortError::environment(format!("cannot create the TAP interface `{name}`: {DEVICE}: {error}; {remedy}"))
 }
 
-fn refused(name: &str, error: &io::Error) -> PortError {
+fn refused(name: &str, workers: usize, error: &io::Error) -> PortError {
     let remedy = match error.raw_os_error() {
         Some(libc::EPERM) => "run p4jet as root, or give it the capability CAP_NET_ADMIN",
         Some(libc::EBUSY) => "another program uses the interface of that name, or it is no TAP interface",
+        Some(libc::EINVAL) if workers > 1 => {
+            "an interface of that name exists and is no TAP interface, or one without queues for several workers (`ip \
+             tuntap add NAME mode tap multi_queue` makes one with them), or the name is not allowed"
+        }
         Some(libc::EINVAL) => {
             "an interface of that name exists and is no TAP interface, or the name is not allowed"
         }

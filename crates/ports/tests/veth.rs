@@ -11,7 +11,7 @@ mod netns;
 
 use netns::{DEADLINE, Namespace};
 use p4jet_packet::{Batch, Pool};
-use p4jet_ports::{AfPacketPort, Port, PortStats, Received};
+use p4jet_ports::{AfPacketPort, LinkStatus, Port, PortStats, Received};
 use std::io::{Read, Write};
 use std::mem;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -55,7 +55,7 @@ impl Network {
         let thread = self.switch.spawn({
             let stop = stop.clone();
             move || {
-                let ports = ["s0", "s1"].map(|name| AfPacketPort::open(name, frame_max).unwrap());
+                let ports = ["s0", "s1"].map(|name| open_one(name, frame_max));
                 ready.send(()).unwrap();
                 forward(ports, &stop, frame_max)
             }
@@ -63,6 +63,11 @@ impl Network {
         is_ready.recv_timeout(DEADLINE).unwrap();
         Switch { stop, thread: Some(thread) }
     }
+}
+
+/// For one worker.
+fn open_one(name: &str, frame_max: usize) -> AfPacketPort {
+    AfPacketPort::open(name, frame_max, 1).unwrap().remove(0)
 }
 
 struct Switch {
@@ -340,6 +345,11 @@ fn jumbo_frames_need_a_pool_for_them() {
 
 /// Sends one frame on `interface`.
 fn send_frame(interface: &str, frame: &[u8]) {
+    send_frames(interface, [frame]);
+}
+
+/// Sends frames on `interface`.
+fn send_frames<F: AsRef<[u8]>>(interface: &str, frames: impl IntoIterator<Item = F>) {
     let socket = raw_socket(libc::AF_PACKET, 0);
     let name = std::ffi::CString::new(interface).unwrap();
     // SAFETY: all zeros are a good value; pointers and lengths describe what they are of.
@@ -347,15 +357,18 @@ fn send_frame(interface: &str, frame: &[u8]) {
         let mut address: libc::sockaddr_ll = mem::zeroed();
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_ifindex = libc::if_nametoindex(name.as_ptr()) as i32;
-        let sent = libc::sendto(
-            socket.as_raw_fd(),
-            frame.as_ptr().cast(),
-            frame.len(),
-            0,
-            (&raw const address).cast(),
-            mem::size_of_val(&address) as u32,
-        );
-        assert_eq!(sent, frame.len() as isize, "{}", std::io::Error::last_os_error());
+        for frame in frames {
+            let frame = frame.as_ref();
+            let sent = libc::sendto(
+                socket.as_raw_fd(),
+                frame.as_ptr().cast(),
+                frame.len(),
+                0,
+                (&raw const address).cast(),
+                mem::size_of_val(&address) as u32,
+            );
+            assert_eq!(sent, frame.len() as isize, "{}", std::io::Error::last_os_error());
+        }
     }
 }
 
@@ -378,7 +391,7 @@ fn next_frame(port: &mut AfPacketPort, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8
 fn vlan_tags_are_put_back_and_own_frames_not_seen() {
     need_namespaces!();
     let network = Network::new(1500);
-    let mut port = network.switch.enter(|| AfPacketPort::open("s0", 1522).unwrap());
+    let mut port = network.switch.enter(|| open_one("s0", 1522));
     let mut frame = vec![0x02; 12];
     // Outer 802.1ad, inner 802.1Q, then an EtherType for experiments (RFC 9542).
     frame.extend([0x88, 0xa8, 0x20, 0x05, 0x81, 0x00, 0x00, 0x07, 0x88, 0xb5]);
@@ -393,39 +406,177 @@ fn vlan_tags_are_put_back_and_own_frames_not_seen() {
     }
 }
 
+/// Receives until `done` with the port, in the namespace that the thread is in.
+fn serve_until(port: &mut AfPacketPort, done: impl Fn(&AfPacketPort) -> bool) {
+    let (mut pool, mut batch) = (Pool::new(64, 1522, 0).unwrap(), Batch::new());
+    let end = Instant::now() + DEADLINE;
+    while !done(port) {
+        batch.clear();
+        port.receive(0, &mut pool, &mut batch).unwrap();
+        assert!(Instant::now() < end, "still {:?}", port.status());
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+fn is_down(port: &AfPacketPort, why: &str) -> bool {
+    matches!(port.status(), LinkStatus::Down(text) if text.contains(why))
+}
+
 #[test]
-fn down_up_and_gone() {
+fn down_up_gone_and_back() {
     need_namespaces!();
     let network = Network::new(1500);
     network.switch.ip("link set s0 down").unwrap();
-    let mut port = network.switch.enter(|| AfPacketPort::open("s0", 1522).unwrap());
+    let mut port = network.switch.enter(|| open_one("s0", 1522));
     let notice = "interface `s0` is down; frames will flow once it is up (`ip link set s0 up`)";
     assert_eq!(port.notices(), [notice]);
+    assert_eq!(port.status(), LinkStatus::Down(notice.into()));
     let frame = [&[2; 12][..], &[0x88, 0xb5], &[9; 50]].concat();
     assert_eq!(port.send(&[&frame, &frame]).unwrap().dropped, 2);
     let mut sent = frame.clone();
     let is_ours = |frame: &[u8]| frame[12..14] == [0x88, 0xb5];
-    for _ in 0..2 {
-        network.switch.ip("link set s0 up").unwrap();
+    let exchange = |port: &mut AfPacketPort, sent: &[u8]| {
+        // The kernel tells of the carrier a little later.
+        serve_until(port, |port| port.status() == LinkStatus::Up);
         // Too short, good, too long: the good one goes.
         let result = port.send(&[&[1, 2, 3], &frame, &[2; 2000]]).unwrap();
         assert_eq!((result.sent, result.dropped), (1, 2));
         network.left.enter({
-            let sent = sent.clone();
+            let sent = sent.to_vec();
             move || send_frame("l0", &sent)
         });
-        assert_eq!(next_frame(&mut port, is_ours), sent);
+        assert_eq!(next_frame(port, is_ours), sent);
+    };
+    for _ in 0..2 {
+        network.switch.ip("link set s0 up").unwrap();
+        exchange(&mut port, &sent);
         network.switch.ip("link set s0 down").unwrap();
         sent[20] += 1;
     }
-    network.switch.ip("link del s0").unwrap();
-    let error = port.send(&[&frame]).unwrap_err();
-    assert!(error.to_string().starts_with("network interface `s0` is gone"), "{error}");
-    assert_eq!(error.exit_status(), 3);
-    let (mut pool, mut batch) = (Pool::new(64, 1522, 0).unwrap(), Batch::new());
-    let end = Instant::now() + DEADLINE;
-    while port.receive(0, &mut pool, &mut batch).map_err(|found| assert_eq!(found, error)).is_ok() {
-        assert!(Instant::now() < end);
+    // Under another name it is the same interface.
+    network.switch.ip("link set s0 name other").unwrap();
+    network.switch.ip("link set other up").unwrap();
+    exchange(&mut port, &sent);
+    network.left.ip("link set l0 down").unwrap();
+    serve_until(&mut port, |port| is_down(port, "has no carrier"));
+    network.left.ip("link set l0 up").unwrap();
+    network.switch.ip("link set other down").unwrap();
+    network.switch.ip("link set other name s0").unwrap();
+
+    // Deleted while down, deleted while up, moved away and back with the same number between two looks.
+    for round in 0..3 {
+        if round < 2 {
+            if round == 0 {
+                network.switch.ip("link set s0 down").unwrap();
+            }
+            network.switch.ip("link del s0").unwrap();
+            // Both ways of noticing.
+            if round == 1 {
+                assert_eq!(port.send(&[&frame, &frame]).unwrap().dropped, 2);
+            }
+            port = network.switch.enter(move || {
+                serve_until(&mut port, |port| is_down(port, "interface `s0` is gone: deleted, renamed"));
+                port
+            });
+            let before = port.stats();
+            assert_eq!(port.send(&[&frame, &frame]).unwrap().dropped, 2);
+            assert_eq!(port.stats().tx_dropped, before.tx_dropped + 2);
+            let peer = network.left.name();
+            network.switch.ip(&format!("link add s0 type veth peer name l0 netns {peer}")).unwrap();
+        } else {
+            let (away, back) = (network.right.name(), network.switch.name());
+            network.switch.ip(&format!("link set s0 netns {away}")).unwrap();
+            network.right.ip(&format!("link set s0 netns {back}")).unwrap();
+        }
+        network.switch.ip("link set s0 up").unwrap();
+        network.left.ip("link set l0 up").unwrap();
+        port = network.switch.enter(move || {
+            if round == 2 {
+                serve_until(&mut port, |port| is_down(port, "gone"));
+            }
+            serve_until(&mut port, |port| port.status() == LinkStatus::Up);
+            port
+        });
+        sent[20] += 1;
+        exchange(&mut port, &sent);
+    }
+}
+
+/// A UDP frame of the flow `flow`, its `number` in the data. The checksum is absent, as UDP over IPv4 allows.
+fn udp_frame(flow: u8, number: u32) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    let mut ip = [0x45, 0, 0, 32, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 1, 0, flow, 10, 2, 0, flow];
+    let sum: u32 = ip.chunks(2).map(|pair| (u32::from(pair[0]) << 8) | u32::from(pair[1])).sum();
+    ip[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+    frame.extend(ip);
+    frame.extend([0x10, flow, 0x20, flow, 0, 12, 0, 0]);
+    frame.extend(number.to_be_bytes());
+    frame
+}
+
+#[test]
+fn workers_share_the_flows() {
+    need_namespaces!();
+    const FLOWS: u8 = 32;
+    const PER_FLOW: u32 = 50;
+    let network = Network::new(1500);
+    let mut handles = network.switch.enter(|| AfPacketPort::open("s0", 1522, 3).unwrap());
+    let mut owner: Vec<Option<usize>> = vec![None; usize::from(FLOWS)];
+    // The second time after the interface was deleted and made again.
+    for round in 0..2 {
+        network.left.enter(move || {
+            let frames = (0..PER_FLOW).flat_map(|number| (0..FLOWS).map(move |flow| udp_frame(flow, number)));
+            send_frames("l0", frames);
+        });
+        // What the switch sends is not seen by the other workers.
+        for handle in &mut handles {
+            assert_eq!(handle.send(&[&udp_frame(200, 0)]).unwrap().sent, 1);
+        }
+        let mut next = vec![0; usize::from(FLOWS)];
+        let (mut pool, mut batch) = (Pool::new(64, 1522, 0).unwrap(), Batch::new());
+        let end = Instant::now() + DEADLINE;
+        let mut empty = 0;
+        while next.iter().sum::<u32>() < PER_FLOW * u32::from(FLOWS) || empty < 300 {
+            empty += 1;
+            for (worker, handle) in handles.iter_mut().enumerate() {
+                batch.clear();
+                handle.receive(0, &mut pool, &mut batch).unwrap();
+                for frame in batch.packets().iter().map(|packet| pool.frame(packet)) {
+                    if frame.len() != 46 || frame[23] != 17 || frame[26..28] != [10, 1] {
+                        continue;
+                    }
+                    empty = 0;
+                    let flow = usize::from(frame[29]);
+                    assert_eq!(*owner[flow].get_or_insert(worker), worker, "flow {flow} changed its worker");
+                    assert_eq!(frame[42..], u32::to_be_bytes(next[flow]), "flow {flow}, in order, once");
+                    next[flow] += 1;
+                }
+            }
+            assert!(Instant::now() < end, "{next:?}");
+        }
+        let mut counts = [0; 3];
+        owner.drain(..).for_each(|worker| counts[worker.unwrap()] += 1);
+        assert!(counts.iter().all(|&count| count > 0), "{counts:?}");
+        owner.resize(usize::from(FLOWS), None);
+        if round == 0 {
+            network.switch.ip("link del s0").unwrap();
+            handles = network.switch.enter(move || {
+                for handle in &mut handles {
+                    serve_until(handle, |port| is_down(port, "gone"));
+                }
+                handles
+            });
+            let peer = network.left.name();
+            network.switch.ip(&format!("link add s0 type veth peer name l0 netns {peer}")).unwrap();
+            network.switch.ip("link set s0 up").unwrap();
+            network.left.ip("link set l0 up").unwrap();
+            handles = network.switch.enter(move || {
+                for handle in &mut handles {
+                    serve_until(handle, |port| port.status() == LinkStatus::Up);
+                }
+                handles
+            });
+        }
     }
 }
 
@@ -436,7 +587,7 @@ fn without_permission_the_remedy_is_named() {
     let error = namespace.enter(|| {
         // SAFETY: numbers only. The bare system call changes this thread only, which ends here.
         assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) }, 0);
-        AfPacketPort::open("lo", 1522).unwrap_err()
+        AfPacketPort::open("lo", 1522, 1).unwrap_err()
     });
     assert!(error.to_string().contains("CAP_NET_RAW"), "{error}");
     assert_eq!(error.exit_status(), 3);
