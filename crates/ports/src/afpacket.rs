@@ -330,11 +330,7 @@ impl AfPacketPort {
 
     /// The interface is gone.
     fn lose(&mut self) {
-        self.gone = Some(format!(
-            "interface `{0}` is gone: deleted, renamed or moved to another namespace; frames will flow once there is \
-             one called `{0}` again",
-            self.common.name
-        ));
+        self.gone = Some(interface::gone(&self.common.name));
         self.look_at = Instant::now();
     }
 
@@ -430,17 +426,7 @@ impl Port for AfPacketPort {
         if let Some(why) = &self.gone {
             return LinkStatus::Down(why.clone());
         }
-        match interface::state_at(&self.sockets.rx, self.sockets.index) {
-            LinkState::Up => LinkStatus::Up,
-            LinkState::NoCarrier => LinkStatus::Down(format!(
-                "interface `{name}` has no carrier: its other end is down, or no cable is plugged in"
-            )),
-            LinkState::Down => LinkStatus::Down(format!(
-                "interface `{name}` is down; frames will flow once it is up (`ip link set {name} up`)"
-            )),
-            // Noticed here first.
-            LinkState::Gone => LinkStatus::Down(format!("interface `{name}` is gone")),
-        }
+        interface::state_at(&self.sockets.rx, self.sockets.index).status(name)
     }
 
     fn notices(&self) -> Vec<String> {
@@ -542,7 +528,7 @@ fn send_many(tx: &OwnedFd, frames: &[&[u8]]) -> io::Result<usize> {
 }
 
 /// The number of the interface that a packet socket is bound to; `None` when that is gone.
-fn bound_to(socket: &OwnedFd) -> Option<u32> {
+pub(crate) fn bound_to(socket: &OwnedFd) -> Option<u32> {
     // SAFETY: `sockaddr_ll` holds integers; all zeros are a good value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     let mut len = mem::size_of_val(&address) as libc::socklen_t;
@@ -554,7 +540,8 @@ fn bound_to(socket: &OwnedFd) -> Option<u32> {
     if status < 0 { None } else { u32::try_from(address.sll_ifindex).ok() }
 }
 
-fn bind(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
+/// Binds a packet socket to the interface of number `index`, to receive `protocol`, 0 for nothing.
+pub(crate) fn bind(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
     // SAFETY: `sockaddr_ll` holds integers; all zeros are a good value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;

@@ -2,7 +2,7 @@
 //!
 //! * [`Port`]: what the packet loop sees of any port, one call per batch.
 //! * [`PortSpec`], [`open`]: `N@SPEC` of the command line to an open port, one handle for each worker.
-//! * The kinds: [`AfPacketPort`], [`TapPort`], [`PcapPort`], [`MemoryPort`], and [`LoopPort`] for benchmarks.
+//! * The kinds: [`AfPacketPort`], [`XdpPort`], [`TapPort`], [`PcapPort`], [`MemoryPort`], and [`LoopPort`] for benchmarks.
 //! * [`CaptureReader`], [`CaptureWriter`]: capture files by themselves.
 //!
 //! Nothing here panics on what a file, an interface or a user brings: errors are [`PortError`] values, and frames that
@@ -20,6 +20,7 @@ mod ring;
 mod shared;
 mod spec;
 mod tap;
+mod xdp;
 
 pub use afpacket::AfPacketPort;
 pub use capture::{CAPTURED_FRAME_MAX, CaptureReader, CaptureWriter, read_capture};
@@ -30,3 +31,4 @@ pub use port::{LinkStatus, Port, PortStats, Received, Sent};
 pub use shared::share;
 pub use spec::{PortKind, PortOptions, PortSpec, check_specs, open};
 pub use tap::TapPort;
+pub use xdp::XdpPort;

@@ -1,6 +1,6 @@
 //! `N@SPEC`: the ports of the command line.
 
-use crate::{AfPacketPort, MemoryPort, PcapPort, Port, PortError, TapPort, share};
+use crate::{AfPacketPort, MemoryPort, PcapPort, Port, PortError, TapPort, XdpPort, share};
 use p4jet_packet::PORT_DROP;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -32,12 +32,12 @@ pub struct PortSpec {
 pub enum PortKind {
     /// An interface of the kernel through AF_PACKET: `IFNAME` or `packet:IFNAME`.
     Packet(String),
-    /// An interface of the kernel through AF_XDP: `xdp:IFNAME[,queue=Q]`. Parsed, not supported yet.
+    /// An interface of the kernel through AF_XDP: `xdp:IFNAME[,queue=Q]`.
     Xdp {
         /// The interface.
         interface: String,
-        /// The queue of the interface.
-        queue: u32,
+        /// One queue of the interface, or all.
+        queue: Option<u32>,
     },
     /// A TAP interface to create: `tap:NAME`.
     Tap(String),
@@ -95,13 +95,20 @@ impl std::str::FromStr for PortSpec {
             Some(("packet", name)) => PortKind::Packet(interface(name).map_err(wrong)?),
             Some(("tap", name)) => PortKind::Tap(interface(name).map_err(wrong)?),
             Some(("xdp", rest)) => {
-                let (name, option) = rest.split_once(',').unwrap_or((rest, "queue=0"));
-                let queue =
-                    option.strip_prefix("queue=").and_then(|queue| queue.parse().ok()).ok_or_else(|| {
-                        wrong(format!(
-                            "unknown option `{option}`: expected `queue=Q`, Q the number of a queue"
-                        ))
-                    })?;
+                let (name, option) = match rest.split_once(',') {
+                    Some((name, option)) => (name, Some(option)),
+                    None => (rest, None),
+                };
+                let queue = option
+                    .map(|option| {
+                        let queue = option.strip_prefix("queue=").and_then(|queue| queue.parse().ok());
+                        queue.ok_or_else(|| {
+                            wrong(format!(
+                                "unknown option `{option}`: expected `queue=Q`, Q the number of a queue"
+                            ))
+                        })
+                    })
+                    .transpose()?;
                 PortKind::Xdp { interface: interface(name).map_err(wrong)?, queue }
             }
             Some(("pcap", files)) => match files.split(',').collect::<Vec<_>>()[..] {
@@ -162,7 +169,8 @@ impl fmt::Display for PortKind {
                 write!(f, "packet:{name}")
             }
             PortKind::Packet(name) => f.write_str(name),
-            PortKind::Xdp { interface, queue } => write!(f, "xdp:{interface},queue={queue}"),
+            PortKind::Xdp { interface, queue: None } => write!(f, "xdp:{interface}"),
+            PortKind::Xdp { interface, queue: Some(queue) } => write!(f, "xdp:{interface},queue={queue}"),
             PortKind::Tap(name) => write!(f, "tap:{name}"),
             PortKind::Pcap { input, output } => write!(f, "pcap:{},{}", file(input), file(output)),
             PortKind::Memory => f.write_str("mem"),
@@ -238,10 +246,9 @@ pub fn open(spec: &PortSpec, options: &PortOptions) -> Result<Vec<Box<dyn Port>>
     let workers = options.workers;
     match &spec.kind {
         PortKind::Packet(name) => Ok(boxed(AfPacketPort::open(name, options.frame_max, workers)?)),
-        PortKind::Xdp { interface, .. } => Err(PortError::usage(format!(
-            "port `{spec}`: AF_XDP is not supported yet; use the same interface through AF_PACKET: `{}@packet:{interface}`",
-            spec.number
-        ))),
+        PortKind::Xdp { interface, queue } => {
+            Ok(boxed(XdpPort::open(interface, *queue, options.frame_max, workers)?))
+        }
         PortKind::Tap(name) => Ok(boxed(TapPort::open(name, workers)?)),
         PortKind::Pcap { input, output } => {
             if let (Some(input), Some(output)) = (input, output)
@@ -283,7 +290,8 @@ mod tests {
             ("4294967294@packet:eth0:1", u32::MAX - 1, PortKind::Packet("eth0:1".into())),
             ("1@veth0@if3", 1, PortKind::Packet("veth0@if3".into())),
             ("2@tap:p4", 2, PortKind::Tap("p4".into())),
-            ("3@xdp:eth0,queue=7", 3, PortKind::Xdp { interface: "eth0".into(), queue: 7 }),
+            ("3@xdp:eth0", 3, PortKind::Xdp { interface: "eth0".into(), queue: None }),
+            ("3@xdp:eth0,queue=7", 3, PortKind::Xdp { interface: "eth0".into(), queue: Some(7) }),
             ("4@pcap:in.pcap,out.pcap", 4, pcap("in.pcap", "out.pcap")),
             ("4@pcap:in.pcap,", 4, pcap("in.pcap", "")),
             ("4@pcap:,a:b/out.pcap", 4, pcap("", "a:b/out.pcap")),
@@ -292,7 +300,6 @@ mod tests {
             assert_eq!(parse(text), Ok(PortSpec { number, kind }), "{text}");
             assert_eq!(parse(text).unwrap().to_string(), text);
         }
-        assert_eq!(parse("3@xdp:eth0").unwrap().to_string(), "3@xdp:eth0,queue=0");
     }
 
     #[test]
@@ -366,15 +373,14 @@ mod tests {
     #[test]
     fn what_cannot_be_opened_says_why() {
         let fail = |text: &str| open(&parse(text).unwrap(), &PortOptions::default()).err().unwrap();
-        let error = fail("0@xdp:lo");
-        assert!(error.to_string().contains("not supported yet"));
-        assert_eq!(error.exit_status(), 2);
-        let error = fail("0@no-such-if");
-        assert!(
-            error.to_string().starts_with("no network interface `no-such-if`; the interfaces here are"),
-            "{error}"
-        );
-        assert_eq!(error.exit_status(), 3);
+        for spec in ["0@no-such-if", "0@xdp:no-such-if"] {
+            let error = fail(spec);
+            assert!(
+                error.to_string().starts_with("no network interface `no-such-if`; the interfaces here are"),
+                "{error}"
+            );
+            assert_eq!(error.exit_status(), 3);
+        }
         assert_eq!(fail("0@pcap:/no/such/file,").exit_status(), 1);
         assert_eq!(fail("0@pcap:,/no/such/file").exit_status(), 3);
     }
