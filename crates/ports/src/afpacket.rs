@@ -33,6 +33,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Bytes of a slot beside the frame: the kernel's header, its address structure, the `virtio_net_hdr`, alignment.
@@ -65,6 +66,9 @@ pub struct AfPacketPort {
     gone: Option<String>,
     /// When to look for the interface again.
     look_at: Instant,
+    /// New sockets on their way. The kernel takes tens of milliseconds, for which the frames of other ports shall not
+    /// wait: a thread does it, and lets go of the old ones.
+    opening: Option<JoinHandle<Result<Sockets, PortError>>>,
     /// A GSO frame being cut, and the `virtio_net_hdr` before it.
     gso: Vec<u8>,
     gso_rest: Option<(Segmenter, Option<Tag>)>,
@@ -223,6 +227,7 @@ impl AfPacketPort {
             sockets,
             gone: None,
             look_at: Instant::now(),
+            opening: None,
             gso: vec![0; VNET_HEADER_BYTES + GSO_FRAME_MAX],
             gso_rest: None,
             empty: 0,
@@ -336,23 +341,32 @@ impl AfPacketPort {
 
     /// The interface was gone: is there one of its name again?
     fn look_for_it(&mut self) {
+        if let Some(opening) = self.opening.take_if(|opening| opening.is_finished()) {
+            match opening.join() {
+                Ok(Ok(sockets)) => {
+                    // What the old ring has lost.
+                    self.stats();
+                    let old = mem::replace(&mut self.sockets, sockets);
+                    // Without a thread it is done here.
+                    let _ = thread::Builder::new().spawn(move || drop(old));
+                    self.gone = None;
+                    self.was_down = true;
+                }
+                Ok(Err(error)) => self.gone = Some(error.to_string()),
+                // Tried again.
+                Err(_) => {}
+            }
+            return;
+        }
         let now = Instant::now();
-        if now < self.look_at {
+        if self.opening.is_some() || now < self.look_at {
             return;
         }
         self.look_at = now + LOOK_EVERY;
-        if interface::index(&self.common.name).is_none() {
-            return;
-        }
-        match self.common.open().and_then(|sockets| sockets.start(&self.common).map(|()| sockets)) {
-            Ok(sockets) => {
-                // What the old ring has lost.
-                self.stats();
-                self.sockets = sockets;
-                self.gone = None;
-                self.was_down = true;
-            }
-            Err(error) => self.gone = Some(error.to_string()),
+        if interface::index(&self.common.name).is_some() {
+            let common = self.common.clone();
+            let open = move || common.open().and_then(|sockets| sockets.start(&common).map(|()| sockets));
+            self.opening = thread::Builder::new().spawn(open).ok();
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! * [`Port`]: what the packet loop sees of any port, one call per batch.
 //! * [`PortSpec`], [`open`]: `N@SPEC` of the command line to an open port, one handle for each worker.
+//! * [`LinkSpec`]: what a port makes of the link behind it, when it emulates one.
 //! * The kinds: [`AfPacketPort`], [`XdpPort`], [`TapPort`], [`PcapPort`], [`MemoryPort`], and [`LoopPort`] for benchmarks.
 //! * [`CaptureReader`], [`CaptureWriter`]: capture files by themselves.
 //!
@@ -12,6 +13,8 @@ mod afpacket;
 mod capture;
 mod error;
 mod interface;
+mod link;
+mod link_spec;
 mod memory;
 mod offload;
 mod pcap;
@@ -25,6 +28,7 @@ mod xdp;
 pub use afpacket::AfPacketPort;
 pub use capture::{CAPTURED_FRAME_MAX, CaptureReader, CaptureWriter, read_capture};
 pub use error::{ErrorKind, PortError};
+pub use link_spec::{LinkSpec, Loss, Rate};
 pub use memory::{LoopPort, MemoryHandle, MemoryPort};
 pub use pcap::PcapPort;
 pub use port::{LinkStatus, Port, PortStats, Received, Sent};
