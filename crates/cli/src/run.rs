@@ -88,7 +88,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         for notice in handles.iter().flat_map(|port| port.notices()) {
             eprintln!("port {}: {notice}", spec.number);
         }
-        ports.push(NewPort { number: spec.number, spec: spec.kind.to_string(), handles });
+        let text = spec.to_string();
+        let text = text.split_once('@').map_or("", |(_, spec)| spec).to_string();
+        ports.push(NewPort { number: spec.number, spec: text, handles });
     }
     catch_signals();
     eprintln!("{}: forwarding between {} ports", switch.program().name, specs.len());
@@ -181,6 +183,8 @@ fn summarise(running: &Running) {
                 "lost before p4jet saw them: they came faster than they were read",
             ),
             (port.stats.rx_dropped_malformed, "delivered incomplete by the operating system"),
+            (port.stats.tx_dropped_loss, "lost by the emulated link"),
+            (port.stats.tx_dropped_queue, "dropped: the queue of the emulated link was full"),
         ] {
             if n > 0 {
                 eprintln!("{} at port {}: {why}", packets(n), port.number);

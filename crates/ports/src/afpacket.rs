@@ -33,6 +33,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Bytes of a slot beside the frame: the kernel's header, its address structure, the `virtio_net_hdr`, alignment.
@@ -65,6 +66,9 @@ pub struct AfPacketPort {
     gone: Option<String>,
     /// When to look for the interface again.
     look_at: Instant,
+    /// New sockets on their way. The kernel takes tens of milliseconds, for which the frames of other ports shall not
+    /// wait: a thread does it, and lets go of the old ones.
+    opening: Option<JoinHandle<Result<Sockets, PortError>>>,
     /// A GSO frame being cut, and the `virtio_net_hdr` before it.
     gso: Vec<u8>,
     gso_rest: Option<(Segmenter, Option<Tag>)>,
@@ -223,6 +227,7 @@ impl AfPacketPort {
             sockets,
             gone: None,
             look_at: Instant::now(),
+            opening: None,
             gso: vec![0; VNET_HEADER_BYTES + GSO_FRAME_MAX],
             gso_rest: None,
             empty: 0,
@@ -330,33 +335,38 @@ impl AfPacketPort {
 
     /// The interface is gone.
     fn lose(&mut self) {
-        self.gone = Some(format!(
-            "interface `{0}` is gone: deleted, renamed or moved to another namespace; frames will flow once there is \
-             one called `{0}` again",
-            self.common.name
-        ));
+        self.gone = Some(interface::gone(&self.common.name));
         self.look_at = Instant::now();
     }
 
     /// The interface was gone: is there one of its name again?
     fn look_for_it(&mut self) {
+        if let Some(opening) = self.opening.take_if(|opening| opening.is_finished()) {
+            match opening.join() {
+                Ok(Ok(sockets)) => {
+                    // What the old ring has lost.
+                    self.stats();
+                    let old = mem::replace(&mut self.sockets, sockets);
+                    // Without a thread it is done here.
+                    let _ = thread::Builder::new().spawn(move || drop(old));
+                    self.gone = None;
+                    self.was_down = true;
+                }
+                Ok(Err(error)) => self.gone = Some(error.to_string()),
+                // Tried again.
+                Err(_) => {}
+            }
+            return;
+        }
         let now = Instant::now();
-        if now < self.look_at {
+        if self.opening.is_some() || now < self.look_at {
             return;
         }
         self.look_at = now + LOOK_EVERY;
-        if interface::index(&self.common.name).is_none() {
-            return;
-        }
-        match self.common.open().and_then(|sockets| sockets.start(&self.common).map(|()| sockets)) {
-            Ok(sockets) => {
-                // What the old ring has lost.
-                self.stats();
-                self.sockets = sockets;
-                self.gone = None;
-                self.was_down = true;
-            }
-            Err(error) => self.gone = Some(error.to_string()),
+        if interface::index(&self.common.name).is_some() {
+            let common = self.common.clone();
+            let open = move || common.open().and_then(|sockets| sockets.start(&common).map(|()| sockets));
+            self.opening = thread::Builder::new().spawn(open).ok();
         }
     }
 }
@@ -430,17 +440,7 @@ impl Port for AfPacketPort {
         if let Some(why) = &self.gone {
             return LinkStatus::Down(why.clone());
         }
-        match interface::state_at(&self.sockets.rx, self.sockets.index) {
-            LinkState::Up => LinkStatus::Up,
-            LinkState::NoCarrier => LinkStatus::Down(format!(
-                "interface `{name}` has no carrier: its other end is down, or no cable is plugged in"
-            )),
-            LinkState::Down => LinkStatus::Down(format!(
-                "interface `{name}` is down; frames will flow once it is up (`ip link set {name} up`)"
-            )),
-            // Noticed here first.
-            LinkState::Gone => LinkStatus::Down(format!("interface `{name}` is gone")),
-        }
+        interface::state_at(&self.sockets.rx, self.sockets.index).status(name)
     }
 
     fn notices(&self) -> Vec<String> {
@@ -542,7 +542,7 @@ fn send_many(tx: &OwnedFd, frames: &[&[u8]]) -> io::Result<usize> {
 }
 
 /// The number of the interface that a packet socket is bound to; `None` when that is gone.
-fn bound_to(socket: &OwnedFd) -> Option<u32> {
+pub(crate) fn bound_to(socket: &OwnedFd) -> Option<u32> {
     // SAFETY: `sockaddr_ll` holds integers; all zeros are a good value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     let mut len = mem::size_of_val(&address) as libc::socklen_t;
@@ -554,7 +554,8 @@ fn bound_to(socket: &OwnedFd) -> Option<u32> {
     if status < 0 { None } else { u32::try_from(address.sll_ifindex).ok() }
 }
 
-fn bind(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
+/// Binds a packet socket to the interface of number `index`, to receive `protocol`, 0 for nothing.
+pub(crate) fn bind(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
     // SAFETY: `sockaddr_ll` holds integers; all zeros are a good value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;

@@ -3,7 +3,7 @@
 // Reason: system calls on C structures.
 #![allow(unsafe_code)]
 
-use crate::PortError;
+use crate::{LinkStatus, PortError};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem;
@@ -76,7 +76,7 @@ pub(crate) fn name(request: &libc::ifreq) -> String {
 fn ioctl(name: &str, code: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
     debug_assert!(name.len() < libc::IFNAMSIZ);
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
-    // SAFETY: the codes used here read and write an `ifreq`.
+    // SAFETY: the codes used here read and write an `ifreq`; what SIOCETHTOOL does besides is `ethtool`'s to answer for.
     let status = unsafe { libc::ioctl(socket.as_raw_fd(), code, std::ptr::from_mut(request)) };
     result(status as isize).map(drop)
 }
@@ -100,6 +100,30 @@ pub(crate) enum LinkState {
     /// Set down (administratively, `ip link set NAME down`).
     Down,
     Gone,
+}
+
+impl LinkState {
+    /// What that means for a port on the interface `name`.
+    pub(crate) fn status(self, name: &str) -> LinkStatus {
+        match self {
+            LinkState::Up => LinkStatus::Up,
+            LinkState::NoCarrier => LinkStatus::Down(format!(
+                "interface `{name}` has no carrier: its other end is down, or no cable is plugged in"
+            )),
+            LinkState::Down => LinkStatus::Down(format!(
+                "interface `{name}` is down; frames will flow once it is up (`ip link set {name} up`)"
+            )),
+            LinkState::Gone => LinkStatus::Down(gone(name)),
+        }
+    }
+}
+
+/// Why no frames flow when there is no interface `name` any more.
+pub(crate) fn gone(name: &str) -> String {
+    format!(
+        "interface `{name}` is gone: deleted, renamed or moved to another namespace; frames will flow once there is \
+         one called `{name}` again"
+    )
 }
 
 /// The state of the interface of this number. What cannot be asked is believed to be gone.
@@ -163,6 +187,51 @@ pub(crate) fn set_up(name: &str) -> io::Result<()> {
     let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags }) | libc::IFF_UP;
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
     ioctl(name, libc::SIOCSIFFLAGS as libc::Ioctl, &mut request)
+}
+
+/// The most bytes of an Ethernet frame's payload.
+pub(crate) fn mtu(name: &str) -> io::Result<usize> {
+    let mut request = request(name);
+    ioctl(name, libc::SIOCGIFMTU as libc::Ioctl, &mut request)?;
+    // SAFETY: SIOCGIFMTU filled this member of the union.
+    Ok(unsafe { request.ifr_ifru.ifru_mtu }.max(0) as usize)
+}
+
+/// How many queues it receives and sends with; one each where the driver does not say.
+pub(crate) fn queues(name: &str) -> (u32, u32) {
+    /// `struct ethtool_channels`: command, four maxima, then receive, send, other and combined queues.
+    const GET_CHANNELS: u32 = 0x3c;
+    let mut channels = [0u32; 9];
+    channels[0] = GET_CHANNELS;
+    // SAFETY: the kernel writes the structure of this command, as long as the array.
+    if unsafe { ethtool(name, channels.as_mut_ptr().cast()) }.is_err() {
+        return (1, 1);
+    }
+    let [.., rx, tx, _, combined] = channels;
+    ((rx + combined).max(1), (tx + combined).max(1))
+}
+
+/// The name of its driver; empty when there is none that says.
+pub(crate) fn driver(name: &str) -> String {
+    /// `struct ethtool_drvinfo`: command, then the driver's name in 32 bytes, then 160 bytes that do not matter here.
+    const GET_DRIVER_INFO: u32 = 3;
+    let mut info = [0u32; 49];
+    info[0] = GET_DRIVER_INFO;
+    // SAFETY: the kernel writes the structure of this command, as long as the array.
+    if unsafe { ethtool(name, info.as_mut_ptr().cast()) }.is_err() {
+        return String::new();
+    }
+    let bytes = info[1..9].iter().flat_map(|word| word.to_ne_bytes());
+    bytes.take_while(|&byte| byte != 0).map(char::from).collect()
+}
+
+/// # Safety
+///
+/// `data` points to the structure of the command in its first word, which the kernel reads and writes.
+unsafe fn ethtool(name: &str, data: *mut libc::c_char) -> io::Result<()> {
+    let mut request = request(name);
+    request.ifr_ifru.ifru_data = data;
+    ioctl(name, libc::SIOCETHTOOL as libc::Ioctl, &mut request)
 }
 
 /// The names of all interfaces, in the order of their numbers.

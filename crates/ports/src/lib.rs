@@ -2,7 +2,8 @@
 //!
 //! * [`Port`]: what the packet loop sees of any port, one call per batch.
 //! * [`PortSpec`], [`open`]: `N@SPEC` of the command line to an open port, one handle for each worker.
-//! * The kinds: [`AfPacketPort`], [`TapPort`], [`PcapPort`], [`MemoryPort`], and [`LoopPort`] for benchmarks.
+//! * [`LinkSpec`]: what a port makes of the link behind it, when it emulates one.
+//! * The kinds: [`AfPacketPort`], [`XdpPort`], [`TapPort`], [`PcapPort`], [`MemoryPort`], and [`LoopPort`] for benchmarks.
 //! * [`CaptureReader`], [`CaptureWriter`]: capture files by themselves.
 //!
 //! Nothing here panics on what a file, an interface or a user brings: errors are [`PortError`] values, and frames that
@@ -12,6 +13,8 @@ mod afpacket;
 mod capture;
 mod error;
 mod interface;
+mod link;
+mod link_spec;
 mod memory;
 mod offload;
 mod pcap;
@@ -20,13 +23,16 @@ mod ring;
 mod shared;
 mod spec;
 mod tap;
+mod xdp;
 
 pub use afpacket::AfPacketPort;
 pub use capture::{CAPTURED_FRAME_MAX, CaptureReader, CaptureWriter, read_capture};
 pub use error::{ErrorKind, PortError};
+pub use link_spec::{LinkSpec, Loss, Rate};
 pub use memory::{LoopPort, MemoryHandle, MemoryPort};
 pub use pcap::PcapPort;
 pub use port::{LinkStatus, Port, PortStats, Received, Sent};
 pub use shared::share;
 pub use spec::{PortKind, PortOptions, PortSpec, check_specs, open};
 pub use tap::TapPort;
+pub use xdp::XdpPort;

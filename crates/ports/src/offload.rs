@@ -28,6 +28,7 @@ const ETHERTYPE_VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 /// Protocol numbers, RFC 790 and RFC 9260.
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
+const PROTOCOL_SCTP: u8 = 132;
 /// Extension headers before the transport header, RFC 8200 4: hop-by-hop options, routing, destination options.
 const EXTENSION_HEADERS: [u8; 3] = [0, 43, 60];
 
@@ -101,6 +102,89 @@ impl VnetHeader {
     }
 }
 
+/// Completes the transport checksum of a frame that came without a `virtio_net_hdr`, if its sender left that undone.
+///
+/// What is undone shows: the field of TCP and UDP holds the sum of the pseudo header, that of SCTP 0. One good frame in
+/// 65535 has that sum by chance, so the whole is summed before the field is touched. (One damaged frame in 65535 is
+/// taken for an undone one.) Frames inside tunnels stay as they are.
+pub(crate) fn complete_unmarked(frame: &mut [u8]) {
+    let _ = try_complete_unmarked(frame);
+}
+
+/// `None`: there is nothing that could be completed.
+#[inline]
+fn try_complete_unmarked(frame: &mut [u8]) -> Option<()> {
+    let (l3, ipv4, l4, protocol) = transport(frame)?;
+    if !matches!(protocol, PROTOCOL_TCP | PROTOCOL_UDP | PROTOCOL_SCTP) {
+        return None;
+    }
+    let end = if ipv4 {
+        const FRAGMENT: u16 = 0x3fff;
+        if l4 < l3 + IPV4_BYTES_MIN || word(frame, l3 + 6)? & FRAGMENT != 0 {
+            return None;
+        }
+        l3 + usize::from(word(frame, l3 + 2)?)
+    } else {
+        l3 + IPV6_BYTES + usize::from(word(frame, l3 + 4)?)
+    };
+    if protocol == PROTOCOL_SCTP {
+        let field = frame.get(l4..end)?.get(SCTP_CHECKSUM..)?.first_chunk::<4>()?;
+        if *field == [0; 4] {
+            let crc = CRC32C.checksum(&frame[l4..end]);
+            frame[l4 + SCTP_CHECKSUM..][..4].copy_from_slice(&crc.to_le_bytes());
+        }
+        return Some(());
+    }
+    let offset = if protocol == PROTOCOL_TCP { TCP_CHECKSUM } else { UDP_CHECKSUM };
+    let segment = frame.get(l4..end)?;
+    let field = word(segment, offset)?;
+    // 0 is "no checksum" of UDP.
+    if field == 0 || field != fold(pseudo_sum(frame, l3, ipv4, protocol, segment.len())) {
+        return None;
+    }
+    // As it is the sum of the pseudo header, it can stand for that here.
+    let segment_sum = sum(segment);
+    let is_good = fold(segment_sum + u64::from(field)) == u16::MAX;
+    if !is_good {
+        let done = checksum(segment_sum);
+        put_word(frame, l4 + offset, if done == 0 { u16::MAX } else { done });
+    }
+    Some(())
+}
+
+/// Where the network header of `frame` is, if it is IPv4, where its transport header is, and of which protocol.
+#[inline]
+fn transport(frame: &[u8]) -> Option<(usize, bool, usize, u8)> {
+    let mut l3 = ETHERNET_BYTES;
+    let mut ethertype = word(frame, l3 - 2)?;
+    while ETHERTYPE_VLAN.contains(&ethertype) {
+        l3 += 4;
+        ethertype = word(frame, l3 - 2)?;
+    }
+    match ethertype {
+        ETHERTYPE_IPV4 => {
+            let l4 = l3 + usize::from(*frame.get(l3)? & 15) * 4;
+            Some((l3, true, l4, *frame.get(l3 + 9)?))
+        }
+        ETHERTYPE_IPV6 => {
+            let (mut at, mut protocol) = (l3 + IPV6_BYTES, *frame.get(l3 + 6)?);
+            while EXTENSION_HEADERS.contains(&protocol) {
+                (at, protocol) = (at + 8 + usize::from(*frame.get(at + 1)?) * 8, *frame.get(at)?);
+            }
+            Some((l3, false, at, protocol))
+        }
+        _ => None,
+    }
+}
+
+/// The sum over the pseudo header of `l4_len` bytes of `protocol` (RFC 9293, RFC 768, RFC 8200 8.1): source and
+/// destination address, protocol and length. The network header must be inside of `frame`.
+#[inline]
+fn pseudo_sum(frame: &[u8], l3: usize, ipv4: bool, protocol: u8, l4_len: usize) -> u64 {
+    let addresses = if ipv4 { l3 + 12..l3 + 20 } else { l3 + 8..l3 + 40 };
+    sum(&frame[addresses]) + sum(&[0, protocol]) + sum(&(l4_len as u32).to_be_bytes())
+}
+
 const CRC32C: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
 
 /// How to cut a GSO frame into segments, and how far that got.
@@ -133,26 +217,7 @@ impl Segmenter {
             GSO_UDP_L4 => false,
             _ => return None,
         };
-        let mut l3 = ETHERNET_BYTES;
-        let mut ethertype = word(frame, l3 - 2)?;
-        while ETHERTYPE_VLAN.contains(&ethertype) {
-            l3 += 4;
-            ethertype = word(frame, l3 - 2)?;
-        }
-        let (ipv4, l4, protocol) = match ethertype {
-            ETHERTYPE_IPV4 => {
-                let l4 = l3 + usize::from(*frame.get(l3)? & 15) * 4;
-                (true, l4, *frame.get(l3 + 9)?)
-            }
-            ETHERTYPE_IPV6 => {
-                let (mut at, mut protocol) = (l3 + IPV6_BYTES, *frame.get(l3 + 6)?);
-                while EXTENSION_HEADERS.contains(&protocol) {
-                    (at, protocol) = (at + 8 + usize::from(*frame.get(at + 1)?) * 8, *frame.get(at)?);
-                }
-                (false, at, protocol)
-            }
-            _ => return None,
-        };
+        let (l3, ipv4, l4, protocol) = transport(frame)?;
         // A tunnel: the kernel means an inner header.
         if vnet.flags & NEEDS_CSUM != 0 && usize::from(vnet.csum_start) != l4 {
             return None;
@@ -231,10 +296,8 @@ impl Segmenter {
             put_word(out, self.l4 + 4, l4_len as u16);
         }
         put_word(out, at, 0);
-        // RFC 9293, RFC 768, RFC 8200 8.1: source and destination address, protocol and length, then the segment.
-        let addresses = if self.ipv4 { self.l3 + 12..self.l3 + 20 } else { self.l3 + 8..self.l3 + 40 };
         let protocol = if self.tcp { PROTOCOL_TCP } else { PROTOCOL_UDP };
-        let pseudo = sum(&out[addresses]) + sum(&[0, protocol]) + sum(&(l4_len as u32).to_be_bytes());
+        let pseudo = pseudo_sum(out, self.l3, self.ipv4, protocol, l4_len);
         let sum = checksum(pseudo + sum(&out[self.l4..]));
         put_word(out, at, if sum == 0 && !self.tcp { 0xffff } else { sum });
 
@@ -360,6 +423,60 @@ mod tests {
     }
 
     #[test]
+    fn an_unmarked_partial_checksum_is_completed() {
+        for (ipv4, tcp, tags) in [(true, true, 0), (false, true, 1), (true, false, 1), (false, false, 0)] {
+            for payload in [1, 30, 31] {
+                let (mut bytes, l4) = frame(ipv4, tcp, tags, payload);
+                let (l3, l4_len) = (14 + 4 * tags, bytes.len() - l4);
+                let addresses = if ipv4 {
+                    let len = (bytes.len() - l3) as u16;
+                    put_word(&mut bytes, l3 + 2, len);
+                    put_word(&mut bytes, l3 + 6, 0x4000);
+                    l3 + 12..l3 + 20
+                } else {
+                    put_word(&mut bytes, l3 + 4, l4_len as u16);
+                    l3 + 8..l3 + 40
+                };
+                let protocol = if tcp { 6 } else { 17 };
+                let pseudo = plain_sum(&bytes[addresses]) + protocol + l4_len as u64;
+                let at = l4 + if tcp { 16 } else { 6 };
+                put_word(&mut bytes, at, fold(pseudo));
+                // What Ethernet pads a short frame with does not count.
+                bytes.extend([0xee; 5]);
+                complete_unmarked(&mut bytes);
+                assert_eq!(
+                    fold(pseudo + plain_sum(&bytes[l4..l4 + l4_len])),
+                    0xffff,
+                    "{ipv4} {tcp} {payload}"
+                );
+                // What is done stays, and so does what is wrong or absent.
+                for value in [word(&bytes, at).unwrap(), 0x1234, 0] {
+                    put_word(&mut bytes, at, value);
+                    let before = bytes.clone();
+                    complete_unmarked(&mut bytes);
+                    assert_eq!(bytes, before);
+                }
+                // A good checksum that is the sum of the pseudo header by chance: the payload makes up for it.
+                put_word(&mut bytes, at, fold(pseudo));
+                put_word(&mut bytes, l4, 0);
+                let rest = fold(pseudo + plain_sum(&bytes[l4..l4 + l4_len]));
+                put_word(&mut bytes, l4, !rest);
+                let before = bytes.clone();
+                complete_unmarked(&mut bytes);
+                assert_eq!(bytes, before);
+            }
+        }
+        // SCTP over IPv4: the CRC of RFC 3720 B.4 for 32 bytes.
+        let mut bytes = frame(true, false, 0, 0).0;
+        bytes.truncate(14 + 24);
+        (bytes[16], bytes[17], bytes[23]) = (0, 24 + 32, 132);
+        bytes.extend([0; 32]);
+        put_word(&mut bytes, 20, 0);
+        complete_unmarked(&mut bytes);
+        assert_eq!(bytes[46..50], [0xaa, 0x36, 0x91, 0x8a]);
+    }
+
+    #[test]
     fn segments_are_whole_frames() {
         for (ipv4, tcp, tags) in [(true, true, 0), (false, true, 0), (true, false, 1), (false, false, 2)] {
             let (bytes, l4) = frame(ipv4, tcp, tags, 1000);
@@ -431,6 +548,7 @@ mod tests {
                 }
             }
             header.complete_checksum(&mut bytes);
+            complete_unmarked(&mut bytes);
         }
     }
 }

@@ -19,9 +19,10 @@ pub enum Received {
 /// What became of the frames of one [`Port::send`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Frames that left.
+    /// Frames that left, or that an emulated link holds and will send.
     pub sent: usize,
-    /// Frames dropped: too long for the link, the link down, or its queue full. A switch does not wait for a link.
+    /// Frames dropped: too long for the link, the link down, its queue full, or lost by an emulated link. A switch does
+    /// not wait for a link.
     pub dropped: usize,
 }
 
@@ -52,8 +53,14 @@ pub struct PortStats {
     pub tx_packets: u64,
     /// Bytes of them.
     pub tx_bytes: u64,
-    /// Frames not sent, see [`Sent::dropped`].
+    /// Frames not sent for other reasons than the next two, see [`Sent::dropped`].
     pub tx_dropped: u64,
+    /// Frames lost by the emulated link.
+    pub tx_dropped_loss: u64,
+    /// Frames that found the queue of the emulated link full.
+    pub tx_dropped_queue: u64,
+    /// Frames that the emulated link holds now; at the first handle, for all.
+    pub tx_waiting: u64,
 }
 
 /// A place where frames come from and go to. Calls are per batch, so that one virtual call is spread over many packets.
@@ -129,6 +136,9 @@ impl std::ops::AddAssign for PortStats {
             tx_packets,
             tx_bytes,
             tx_dropped,
+            tx_dropped_loss,
+            tx_dropped_queue,
+            tx_waiting,
         } = other;
         self.rx_packets += rx_packets;
         self.rx_bytes += rx_bytes;
@@ -138,5 +148,8 @@ impl std::ops::AddAssign for PortStats {
         self.tx_packets += tx_packets;
         self.tx_bytes += tx_bytes;
         self.tx_dropped += tx_dropped;
+        self.tx_dropped_loss += tx_dropped_loss;
+        self.tx_dropped_queue += tx_dropped_queue;
+        self.tx_waiting += tx_waiting;
     }
 }

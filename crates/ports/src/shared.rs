@@ -5,8 +5,8 @@ use p4jet_packet::{Batch, Pool};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Makes `workers` handles of `port`: the first receives, all send, each call behind a lock. One handle is the port
-/// itself.
+/// Makes `workers` handles of `port`: the first receives, all send, each call behind a lock. One handle is
+/// the port itself.
 ///
 /// ```
 /// use p4jet_ports::{MemoryPort, Port, share};

@@ -1,6 +1,7 @@
 //! `N@SPEC`: the ports of the command line.
 
-use crate::{AfPacketPort, MemoryPort, PcapPort, Port, PortError, TapPort, share};
+use crate::link::emulate;
+use crate::{AfPacketPort, LinkSpec, MemoryPort, PcapPort, Port, PortError, TapPort, XdpPort, share};
 use p4jet_packet::PORT_DROP;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ const FORMS: &str = "IFNAME, packet:IFNAME, xdp:IFNAME[,queue=Q], tap:NAME, pcap
 /// Bytes of an interface name: IFNAMSIZ without the final 0.
 const INTERFACE_NAME_MAX: usize = 15;
 
-/// A port of the switch as written on the command line, `N@SPEC`.
+/// A port of the switch as written on the command line, `N@SPEC`, and the link behind it: `N@SPEC,delay=5ms,…`.
 ///
 /// ```
 /// use p4jet_ports::{PortKind, PortSpec};
@@ -25,6 +26,8 @@ pub struct PortSpec {
     pub number: u32,
     /// What it is.
     pub kind: PortKind,
+    /// What it does to the frames that it sends.
+    pub link: LinkSpec,
 }
 
 /// What a port is.
@@ -32,12 +35,12 @@ pub struct PortSpec {
 pub enum PortKind {
     /// An interface of the kernel through AF_PACKET: `IFNAME` or `packet:IFNAME`.
     Packet(String),
-    /// An interface of the kernel through AF_XDP: `xdp:IFNAME[,queue=Q]`. Parsed, not supported yet.
+    /// An interface of the kernel through AF_XDP: `xdp:IFNAME[,queue=Q]`.
     Xdp {
         /// The interface.
         interface: String,
-        /// The queue of the interface.
-        queue: u32,
+        /// One queue of the interface, or all.
+        queue: Option<u32>,
     },
     /// A TAP interface to create: `tap:NAME`.
     Tap(String),
@@ -86,53 +89,60 @@ impl std::str::FromStr for PortSpec {
                 return Err(wrong(format!("`{number}` is no port number: expected 0 to {}", PORT_DROP - 1)));
             }
         };
-        let kind = match spec.split_once(':') {
+        let (kind, rest) = spec.split_once(':').map_or((None, spec), |(kind, rest)| (Some(kind), rest));
+        let (first, mut options) = match rest.split(',').collect::<Vec<_>>() {
+            parts if kind == Some("pcap") => (rest, parts.get(2..).unwrap_or_default().to_vec()),
+            mut parts => (parts.remove(0), parts),
+        };
+        let kind = match kind {
             None if spec.is_empty() => {
                 return Err(wrong(format!("nothing after `@`: expected {FORMS}")));
             }
-            None if spec == "mem" => PortKind::Memory,
-            None => PortKind::Packet(interface(spec).map_err(wrong)?),
-            Some(("packet", name)) => PortKind::Packet(interface(name).map_err(wrong)?),
-            Some(("tap", name)) => PortKind::Tap(interface(name).map_err(wrong)?),
-            Some(("xdp", rest)) => {
-                let (name, option) = rest.split_once(',').unwrap_or((rest, "queue=0"));
-                let queue =
-                    option.strip_prefix("queue=").and_then(|queue| queue.parse().ok()).ok_or_else(|| {
-                        wrong(format!(
-                            "unknown option `{option}`: expected `queue=Q`, Q the number of a queue"
-                        ))
-                    })?;
-                PortKind::Xdp { interface: interface(name).map_err(wrong)?, queue }
+            None if first == "mem" => PortKind::Memory,
+            None | Some("packet") => PortKind::Packet(interface(first).map_err(wrong)?),
+            Some("tap") => PortKind::Tap(interface(first).map_err(wrong)?),
+            Some("xdp") => {
+                // Here the queue is one of the interface; `depth=` is that of the link.
+                let at = options.iter().position(|option| option.starts_with("queue="));
+                let number = |option: &str| {
+                    option["queue=".len()..].parse().map_err(|_| {
+                        wrong(format!("`{option}`: expected the number of a queue of the interface"))
+                    })
+                };
+                let queue = at.map(|at| number(options.remove(at))).transpose()?;
+                if let Some(again) = options.iter().find(|option| option.starts_with("queue=")) {
+                    return Err(wrong(format!("`{again}`: a second queue; that of the link is `depth=`")));
+                }
+                PortKind::Xdp { interface: interface(first).map_err(wrong)?, queue }
             }
-            Some(("pcap", files)) => match files.split(',').collect::<Vec<_>>()[..] {
-                ["", ""] => {
+            Some("pcap") => match first.split(',').collect::<Vec<_>>()[..] {
+                ["", "", ..] => {
                     return Err(wrong("neither an input nor an output file: expected pcap:IN,OUT".into()));
                 }
-                [input, output] => {
+                [input, output, ..] => {
                     let path = |name: &str| (!name.is_empty()).then(|| PathBuf::from(name));
                     PortKind::Pcap { input: path(input), output: path(output) }
                 }
-                [one] => {
+                _ => {
                     return Err(wrong(format!(
-                        "expected pcap:IN,OUT; `pcap:{one},` only reads the file, `pcap:,{one}` only writes it"
+                        "expected pcap:IN,OUT; `pcap:{first},` only reads the file, `pcap:,{first}` only writes it"
                     )));
                 }
-                _ => {
-                    return Err(wrong("more than one comma: file names with a comma cannot be given".into()));
-                }
             },
-            Some((kind, _)) => {
+            Some(kind) => {
                 return Err(wrong(format!(
                     "unknown kind `{kind}`: expected {FORMS}; an interface whose name has a colon is packet:{spec}"
                 )));
             }
         };
-        Ok(PortSpec { number, kind })
+        let link = LinkSpec::parse(&options).map_err(wrong)?;
+        Ok(PortSpec { number, kind, link })
     }
 }
 
 /// A name that Linux allows for an interface.
 fn interface(name: &str) -> Result<String, String> {
+    // A comma, which Linux allows too, begins the options.
     let allowed = |c: char| !c.is_whitespace() && !c.is_control() && c != '/';
     if name.is_empty() {
         Err("the interface name is empty".into())
@@ -147,7 +157,7 @@ fn interface(name: &str) -> Result<String, String> {
 
 impl fmt::Display for PortSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.number, self.kind)
+        write!(f, "{}@{}{}", self.number, self.kind, self.link)
     }
 }
 
@@ -162,7 +172,8 @@ impl fmt::Display for PortKind {
                 write!(f, "packet:{name}")
             }
             PortKind::Packet(name) => f.write_str(name),
-            PortKind::Xdp { interface, queue } => write!(f, "xdp:{interface},queue={queue}"),
+            PortKind::Xdp { interface, queue: None } => write!(f, "xdp:{interface}"),
+            PortKind::Xdp { interface, queue: Some(queue) } => write!(f, "xdp:{interface},queue={queue}"),
             PortKind::Tap(name) => write!(f, "tap:{name}"),
             PortKind::Pcap { input, output } => write!(f, "pcap:{},{}", file(input), file(output)),
             PortKind::Memory => f.write_str("mem"),
@@ -235,13 +246,19 @@ fn same_file(a: &Path, b: &Path) -> bool {
 ///
 /// The kind is not supported, the environment refuses, or a capture is wrong; the message begins with the port.
 pub fn open(spec: &PortSpec, options: &PortOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
+    let handles = open_kind(spec, options)?;
+    // Ports differ, and an experiment repeats, without a seed too.
+    let seed = u64::from(spec.number);
+    Ok(if spec.link.acts() { emulate(handles, &spec.link, seed) } else { handles })
+}
+
+fn open_kind(spec: &PortSpec, options: &PortOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
     let workers = options.workers;
     match &spec.kind {
         PortKind::Packet(name) => Ok(boxed(AfPacketPort::open(name, options.frame_max, workers)?)),
-        PortKind::Xdp { interface, .. } => Err(PortError::usage(format!(
-            "port `{spec}`: AF_XDP is not supported yet; use the same interface through AF_PACKET: `{}@packet:{interface}`",
-            spec.number
-        ))),
+        PortKind::Xdp { interface, queue } => {
+            Ok(boxed(XdpPort::open(interface, *queue, options.frame_max, workers)?))
+        }
         PortKind::Tap(name) => Ok(boxed(TapPort::open(name, workers)?)),
         PortKind::Pcap { input, output } => {
             if let (Some(input), Some(output)) = (input, output)
@@ -283,16 +300,29 @@ mod tests {
             ("4294967294@packet:eth0:1", u32::MAX - 1, PortKind::Packet("eth0:1".into())),
             ("1@veth0@if3", 1, PortKind::Packet("veth0@if3".into())),
             ("2@tap:p4", 2, PortKind::Tap("p4".into())),
-            ("3@xdp:eth0,queue=7", 3, PortKind::Xdp { interface: "eth0".into(), queue: 7 }),
+            ("3@xdp:eth0", 3, PortKind::Xdp { interface: "eth0".into(), queue: None }),
+            ("3@xdp:eth0,queue=7", 3, PortKind::Xdp { interface: "eth0".into(), queue: Some(7) }),
             ("4@pcap:in.pcap,out.pcap", 4, pcap("in.pcap", "out.pcap")),
             ("4@pcap:in.pcap,", 4, pcap("in.pcap", "")),
             ("4@pcap:,a:b/out.pcap", 4, pcap("", "a:b/out.pcap")),
             ("5@mem", 5, PortKind::Memory),
         ] {
-            assert_eq!(parse(text), Ok(PortSpec { number, kind }), "{text}");
+            assert_eq!(parse(text), Ok(PortSpec { number, kind, link: LinkSpec::default() }), "{text}");
             assert_eq!(parse(text).unwrap().to_string(), text);
         }
-        assert_eq!(parse("3@xdp:eth0").unwrap().to_string(), "3@xdp:eth0,queue=0");
+        for text in [
+            "0@veth0,delay=5ms,rate=10mbit,depth=100",
+            "0@packet:eth0:1,loss=1/100",
+            "2@tap:p4,delay=1us",
+            "3@xdp:eth0,queue=7,rate=9pps,depth=3",
+            "4@pcap:in.pcap,out.pcap,delay=1s",
+            "4@pcap:,out.pcap,delay=1s,loss=0.5",
+            "5@mem,loss=0.01",
+        ] {
+            let spec = parse(text).unwrap();
+            assert!(spec.link.acts() && spec.to_string() == text, "{spec}");
+        }
+        assert_eq!(parse("0@mem,rate=9pps,queue=3").unwrap().to_string(), "0@mem,rate=9pps,depth=3");
     }
 
     #[test]
@@ -335,11 +365,25 @@ mod tests {
             ),
             (
                 "0@pcap:a,b,c",
-                "port `0@pcap:a,b,c`: more than one comma: file names with a comma cannot be given",
+                "port `0@pcap:a,b,c`: unknown option `c`: expected delay=TIME, jitter=TIME, reorder, loss=P or 1/N, \
+                 rate=RATE, queue=N, seed=N",
             ),
             (
                 "0@xdp:e,q=1",
-                "port `0@xdp:e,q=1`: unknown option `q=1`: expected `queue=Q`, Q the number of a queue",
+                "port `0@xdp:e,q=1`: unknown option `q=1`: expected delay=TIME, jitter=TIME, reorder, loss=P or 1/N, \
+                 rate=RATE, queue=N, seed=N",
+            ),
+            (
+                "0@xdp:e,queue=x",
+                "port `0@xdp:e,queue=x`: `queue=x`: expected the number of a queue of the interface",
+            ),
+            (
+                "0@xdp:e,queue=1,rate=1bit,queue=9",
+                "port `0@xdp:e,queue=1,rate=1bit,queue=9`: `queue=9`: a second queue; that of the link is `depth=`",
+            ),
+            (
+                "0@a,delay=5",
+                "port `0@a,delay=5`: `delay=5`: expected a time such as `5ms`, with the unit ns, us, ms or s",
             ),
         ] {
             let error = parse(text).unwrap_err();
@@ -366,15 +410,14 @@ mod tests {
     #[test]
     fn what_cannot_be_opened_says_why() {
         let fail = |text: &str| open(&parse(text).unwrap(), &PortOptions::default()).err().unwrap();
-        let error = fail("0@xdp:lo");
-        assert!(error.to_string().contains("not supported yet"));
-        assert_eq!(error.exit_status(), 2);
-        let error = fail("0@no-such-if");
-        assert!(
-            error.to_string().starts_with("no network interface `no-such-if`; the interfaces here are"),
-            "{error}"
-        );
-        assert_eq!(error.exit_status(), 3);
+        for spec in ["0@no-such-if", "0@xdp:no-such-if"] {
+            let error = fail(spec);
+            assert!(
+                error.to_string().starts_with("no network interface `no-such-if`; the interfaces here are"),
+                "{error}"
+            );
+            assert_eq!(error.exit_status(), 3);
+        }
         assert_eq!(fail("0@pcap:/no/such/file,").exit_status(), 1);
         assert_eq!(fail("0@pcap:,/no/such/file").exit_status(), 3);
     }
@@ -383,7 +426,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn any_text_is_an_answer(text in "[0-9]{0,3}@?(packet:|tap:|xdp:|pcap:|mem)?[a-z,:@=é ]{0,18}") {
+        fn any_text_is_an_answer(text in "[0-9]{0,3}@?(packet:|tap:|xdp:|pcap:|mem)?[a-z,:@=é ]{0,18}(,(delay|jitter|loss|rate|queue|seed|depth)=[0-9./%a-z]{0,9}|,reorder){0,3}") {
             if let Ok(spec) = parse(&text) {
                 prop_assert_eq!(parse(&spec.to_string()), Ok(spec));
             }

@@ -1,0 +1,453 @@
+//! AF_XDP ports over veth pairs between namespaces, as veth.rs does it for AF_PACKET.
+//!
+//! Needs root and `ip`; says so and passes otherwise.
+
+// Reason: sockets of kinds that std lacks.
+#![allow(unsafe_code)]
+
+mod netns;
+
+use netns::{DEADLINE, Namespace};
+use p4jet_packet::{Batch, Pool};
+use p4jet_ports::{LinkStatus, Port, PortStats, Received, XdpPort};
+use std::io::{Read, Write};
+use std::mem;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// An EtherType for experiments, RFC 9542: the kernels do not use it by themselves.
+const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
+
+/// left (10.78.0.1) l0 -- s0 switch s1 -- r0 right (10.78.0.2)
+struct Network {
+    left: Namespace,
+    right: Namespace,
+    switch: Namespace,
+}
+
+impl Network {
+    fn new(mtu: usize, queues: u32) -> Network {
+        let network = Network {
+            left: Namespace::new("left"),
+            right: Namespace::new("right"),
+            switch: Namespace::new("switch"),
+        };
+        for (end, ours, theirs, host) in [(&network.left, "s0", "l0", 1), (&network.right, "s1", "r0", 2)] {
+            network.join(end, ours, theirs, mtu, queues);
+            end.ip(&format!("addr add 10.78.0.{host}/24 dev {theirs}")).unwrap();
+            end.ip(&format!("addr add fd78::{host}/64 dev {theirs} nodad")).unwrap();
+        }
+        network
+    }
+
+    fn join(&self, end: &Namespace, ours: &str, theirs: &str, mtu: usize, queues: u32) {
+        let (peer, queues) = (end.name(), format!("numrxqueues {queues} numtxqueues {queues}"));
+        self.switch
+            .ip(&format!(
+                "link add {ours} mtu {mtu} {queues} type veth peer name {theirs} mtu {mtu} {queues} netns {peer}"
+            ))
+            .unwrap();
+        self.switch.ip(&format!("link set {ours} up")).unwrap();
+        end.ip(&format!("link set {theirs} up")).unwrap();
+    }
+
+    /// Opens an interface of the switch.
+    fn open(&self, name: &'static str, queue: Option<u32>, workers: usize) -> Result<Vec<XdpPort>, String> {
+        self.switch
+            .enter(move || XdpPort::open(name, queue, 1522, workers).map_err(|error| error.to_string()))
+    }
+
+    fn start(&self, frame_max: usize) -> Switch {
+        let stop = Arc::<AtomicBool>::default();
+        let (ready, is_ready) = mpsc::channel();
+        let thread = self.switch.spawn({
+            let stop = stop.clone();
+            move || {
+                let ports =
+                    ["s0", "s1"].map(|name| XdpPort::open(name, None, frame_max, 1).unwrap().remove(0));
+                eprintln!("{:?}", ports[0].notices());
+                ready.send(()).unwrap();
+                forward(ports, &stop, frame_max)
+            }
+        });
+        is_ready.recv_timeout(DEADLINE).unwrap();
+        Switch { stop, thread: Some(thread) }
+    }
+}
+
+struct Switch {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<[PortStats; 2]>>,
+}
+
+impl Switch {
+    fn finish(mut self) -> [PortStats; 2] {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn forward(mut ports: [XdpPort; 2], stop: &AtomicBool, frame_max: usize) -> [PortStats; 2] {
+    let (mut pool, mut batch) = (Pool::new(1024, frame_max, 64).unwrap(), Batch::new());
+    let end = Instant::now() + DEADLINE * 3;
+    while !stop.load(Ordering::Relaxed) && Instant::now() < end {
+        let mut idle = true;
+        for number in 0..2 {
+            batch.clear();
+            if ports[number].receive(number as u32, &mut pool, &mut batch).unwrap() != Received::Empty {
+                let frames: Vec<&[u8]> = batch.packets().iter().map(|packet| pool.frame(packet)).collect();
+                ports[1 - number].send(&frames).unwrap();
+                idle = false;
+            }
+        }
+        if idle {
+            let mut fds = [0, 1].map(|i| libc::pollfd {
+                fd: ports[i].poll_fd().unwrap(),
+                events: libc::POLLIN,
+                revents: 0,
+            });
+            // SAFETY: two descriptors, as it says.
+            unsafe { libc::poll(fds.as_mut_ptr(), 2, 10) };
+        }
+    }
+    ports.map(|mut port| port.stats())
+}
+
+fn frame(number: u32, len: usize) -> Vec<u8> {
+    let mut frame = [&[2; 12][..], &ETHERTYPE, &number.to_be_bytes()].concat();
+    frame.extend((frame.len()..len).map(|i| (i * 13) as u8));
+    frame
+}
+
+fn number(frame: &[u8]) -> Option<u32> {
+    (frame[12..14] == ETHERTYPE).then(|| u32::from_be_bytes(frame[14..18].try_into().unwrap()))
+}
+
+/// A packet socket on an interface of the namespace it is made in, that takes only frames of [`ETHERTYPE`].
+struct PacketSocket(OwnedFd);
+
+impl PacketSocket {
+    fn new(interface: &str) -> PacketSocket {
+        let name = std::ffi::CString::new(interface).unwrap();
+        // SAFETY: all zeros are a good value; pointers and lengths describe what they are of; the descriptor is ours.
+        unsafe {
+            let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
+            assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+            let mut address: libc::sockaddr_ll = mem::zeroed();
+            address.sll_family = libc::AF_PACKET as u16;
+            address.sll_protocol = u16::from_ne_bytes(ETHERTYPE);
+            address.sll_ifindex = libc::if_nametoindex(name.as_ptr()) as i32;
+            let status = libc::bind(fd, (&raw const address).cast(), mem::size_of_val(&address) as u32);
+            assert_eq!(status, 0, "{}", std::io::Error::last_os_error());
+            let room: i32 = 64 << 20;
+            libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, (&raw const room).cast(), 4);
+            PacketSocket(OwnedFd::from_raw_fd(fd))
+        }
+    }
+
+    /// `priority` chooses the queue, where the interface is told so.
+    fn send(&self, frame: &[u8]) -> bool {
+        // SAFETY: pointer and length describe `frame`.
+        unsafe {
+            libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) == frame.len() as isize
+        }
+    }
+
+    fn receive(&self) -> Option<Vec<u8>> {
+        let mut buffer = vec![0; 10_000];
+        // SAFETY: pointer and length describe `buffer`.
+        let len = unsafe {
+            libc::recv(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
+        };
+        buffer.truncate(usize::try_from(len).ok()?);
+        Some(buffer)
+    }
+}
+
+/// Receives on `handles` until `enough` frames of ours came; for each: the handle and the frame.
+fn receive(handles: &mut [XdpPort], enough: usize) -> Vec<(usize, Vec<u8>)> {
+    let (mut pool, mut batch) = (Pool::new(64, 1522, 0).unwrap(), Batch::new());
+    let (mut found, end) = (Vec::new(), Instant::now() + DEADLINE);
+    while found.len() < enough {
+        assert!(Instant::now() < end, "{} of {enough} frames came", found.len());
+        for (at, handle) in handles.iter_mut().enumerate() {
+            batch.clear();
+            handle.receive(0, &mut pool, &mut batch).unwrap();
+            let frames = batch.packets().iter().map(|packet| pool.frame(packet));
+            found.extend(frames.filter(|frame| number(frame).is_some()).map(|frame| (at, frame.to_vec())));
+        }
+    }
+    found
+}
+
+/// Sends noise from left to right over TCP; it must arrive as it was sent.
+fn tcp(network: &Network, address: &'static str, megabytes: usize) {
+    let (ready, is_ready) = mpsc::channel();
+    let receiver = network.right.spawn(move || {
+        let listener = TcpListener::bind(address).unwrap();
+        ready.send(()).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let mut data = Vec::new();
+        stream.read_to_end(&mut data).unwrap();
+        data
+    });
+    is_ready.recv_timeout(DEADLINE).unwrap();
+    let mut noise = 88_172_645_463_325_252u64;
+    let mut data = vec![0; megabytes << 20];
+    for word in data.chunks_exact_mut(8) {
+        noise ^= noise << 13;
+        noise ^= noise >> 7;
+        noise ^= noise << 17;
+        word.copy_from_slice(&noise.to_le_bytes());
+    }
+    let data = Arc::new(data);
+    let sent = data.clone();
+    let start = Instant::now();
+    network.left.enter(move || {
+        let mut stream = TcpStream::connect_timeout(&address.parse().unwrap(), DEADLINE).unwrap();
+        stream.set_write_timeout(Some(DEADLINE)).unwrap();
+        stream.write_all(&sent).unwrap();
+    });
+    assert!(receiver.join().unwrap() == *data);
+    eprintln!("{address}: {:.0} MB/s", megabytes as f64 / start.elapsed().as_secs_f64());
+}
+
+/// What kernels leave undone, checksums and segmentation, is done.
+#[test]
+fn tcp_and_udp_go_through() {
+    need_namespaces!();
+    let network = Network::new(1500, 1);
+    let switch = network.start(1522);
+    tcp(&network, "10.78.0.2:7001", 50);
+    tcp(&network, "[fd78::2]:7002", 10);
+    for address in ["10.78.0.2:7000", "[fd78::2]:7000"] {
+        let receiver = network.right.enter(move || UdpSocket::bind(address).unwrap());
+        receiver.set_read_timeout(Some(DEADLINE)).unwrap();
+        let any = if address.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
+        let sender = network.left.enter(move || UdpSocket::bind(any).unwrap());
+        let mut buffer = vec![0; 65536];
+        // 1448 just fits; 8000 goes in fragments; 0 and 1 are short frames.
+        for len in [0, 1, 7, 1448, 8000] {
+            let data: Vec<u8> = (0..len).map(|i| ((i * 13) >> 3) as u8).collect();
+            sender.send_to(&data, address).unwrap();
+            assert_eq!(receiver.recv(&mut buffer).unwrap(), len);
+            assert_eq!(buffer[..len], data);
+        }
+    }
+    let [left, right] = switch.finish();
+    eprintln!("{left:?}\n{right:?}");
+    assert_eq!((left.rx_dropped_malformed, left.rx_dropped_oversize), (0, 0));
+    assert!(left.rx_bytes > 60 << 20 && left.rx_bytes / left.rx_packets < 1514);
+}
+
+#[test]
+fn jumbo_frames_lie_in_several_chunks() {
+    need_namespaces!();
+    let network = Network::new(9000, 1);
+    let switch = network.start(9018);
+    tcp(&network, "10.78.0.2:7003", 20);
+    let (left, right) =
+        (network.left.enter(|| PacketSocket::new("l0")), network.right.enter(|| PacketSocket::new("r0")));
+    for len in [60, 1514, 3840, 3841, 4096, 4097, 9014] {
+        assert!(left.send(&frame(7, len)));
+        let end = Instant::now() + DEADLINE;
+        let arrived = loop {
+            assert!(Instant::now() < end, "a frame of {len} bytes did not come");
+            match right.receive() {
+                Some(arrived) => break arrived,
+                None => thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        assert!(arrived == frame(7, len), "{len}");
+    }
+    assert_eq!(switch.finish()[0].rx_dropped_oversize, 0);
+    // Longer than the pool's, and counted.
+    let switch = network.start(1522);
+    for len in [1600, 5000, 100] {
+        assert!(left.send(&frame(1, len)));
+    }
+    let end = Instant::now() + DEADLINE;
+    while right.receive().is_none() {
+        assert!(Instant::now() < end);
+    }
+    assert_eq!(switch.finish()[0].rx_dropped_oversize, 2);
+}
+
+/// A hundred thousand frames, no faster than veth's queue of 256 can be emptied, arrive complete and in order.
+#[test]
+fn a_burst_arrives_in_order() {
+    need_namespaces!();
+    const COUNT: u32 = 100_000;
+    let network = Network::new(1500, 1);
+    let switch = network.start(1522);
+    let (left, right) =
+        (network.left.enter(|| PacketSocket::new("l0")), network.right.enter(|| PacketSocket::new("r0")));
+    let arrived = thread::spawn(move || {
+        let (mut next, end) = (0, Instant::now() + DEADLINE);
+        while next < COUNT && Instant::now() < end {
+            match right.receive() {
+                Some(frame) => {
+                    assert_eq!((number(&frame), frame.len()), (Some(next), 60));
+                    next += 1;
+                }
+                None => thread::yield_now(),
+            }
+        }
+        next
+    });
+    let mut refused = 0;
+    for at in 0..COUNT {
+        while !left.send(&frame(at, 60)) {
+            refused += 1;
+            thread::yield_now();
+        }
+        // Two veth pairs with 256 places each, and a switch and a receiver that share cores with this.
+        if at % 128 == 127 {
+            thread::sleep(Duration::from_micros(100));
+        }
+    }
+    let arrived = arrived.join().unwrap();
+    let [s0, s1] = switch.finish();
+    eprintln!("{refused} refused\n{s0:?}\n{s1:?}");
+    assert_eq!(arrived, COUNT);
+}
+
+#[test]
+fn queues_belong_to_workers() {
+    need_namespaces!();
+    let network = Network::new(1500, 2);
+    // Which queue the other end's frames come on: that of the socket that sends them.
+    let senders = || {
+        network.left.enter(|| {
+            [0, 1].map(|queue| XdpPort::open("l0", Some(queue), 1522, 1).err().map(|error| error.to_string()))
+        })
+    };
+    assert_eq!(senders(), [None, None]);
+    let mut left = network.left.enter(|| XdpPort::open("l0", None, 1522, 2).unwrap());
+    let send = |left: &mut Vec<XdpPort>, queue: usize, at: u32| {
+        assert_eq!(left[queue].send(&[&frame(at, 60)]).unwrap().sent, 1);
+    };
+    // (workers, queue, handle of queue 0, handle of queue 1)
+    for (workers, queue, handles) in
+        [(1, None, [0, 0]), (2, None, [0, 1]), (3, None, [0, 1]), (2, Some(1), [9, 0])]
+    {
+        let mut right = network.open("s0", queue, workers).unwrap();
+        assert_eq!(right.len(), workers);
+        eprintln!("{:?}", right[0].notices());
+        for (from, handle) in handles.into_iter().enumerate().filter(|(_, handle)| *handle < workers) {
+            for at in 0..5 {
+                send(&mut left, from, at);
+            }
+            let found = receive(&mut right, 5);
+            let expected: Vec<_> = (0..5).map(|at| (handle, frame(at, 60))).collect();
+            assert_eq!(found, expected, "{workers} workers, queue {from}");
+        }
+        // All send, those without a queue too.
+        for handle in &mut right {
+            assert_eq!(handle.send(&[&frame(3, 60), &frame(4, 99)]).unwrap().sent, 2);
+            assert_eq!(receive(&mut left, 2).len(), 2);
+        }
+    }
+    let error = network.open("s0", Some(2), 1).err().unwrap();
+    assert_eq!(error, "network interface `s0` has no receive queue 2: it has 0 to 1");
+}
+
+#[test]
+fn only_one_program_has_an_interface() {
+    need_namespaces!();
+    let network = Network::new(1500, 1);
+    let first = network.open("s0", None, 1).unwrap();
+    let error = network.open("s0", None, 1).err().unwrap();
+    assert!(
+        error.starts_with("cannot attach an XDP program for network interface `s0`: ")
+            && error.contains("another program uses it through XDP (`ip link show dev s0`"),
+        "{error}"
+    );
+    drop(first);
+    network.open("s0", None, 1).unwrap();
+}
+
+#[test]
+fn down_up_gone_and_back() {
+    need_namespaces!();
+    let network = Network::new(1500, 1);
+    let mut other = network.open("s1", None, 1).unwrap();
+    network.switch.ip("link set s0 down").unwrap();
+    let network = Arc::new(network);
+    let inside = network.clone();
+    // Interfaces are looked for where the thread is.
+    network.switch.enter(move || {
+        let network = inside;
+        let mut port = XdpPort::open("s0", None, 1522, 1).unwrap();
+        let down = "interface `s0` is down; frames will flow once it is up (`ip link set s0 up`)";
+        assert_eq!(port[0].status(), LinkStatus::Down(down.into()));
+        assert_eq!(port[0].notices().last().unwrap(), down);
+        assert_eq!(port[0].send(&[&frame(0, 60), &frame(1, 60)]).unwrap().dropped, 2);
+        let (mut pool, mut batch) = (Pool::new(64, 1522, 0).unwrap(), Batch::new());
+        let mut until = |port: &mut Vec<XdpPort>, up: bool| {
+            let end = Instant::now() + DEADLINE;
+            while (port[0].status() == LinkStatus::Up) != up {
+                assert!(Instant::now() < end);
+                batch.clear();
+                port[0].receive(0, &mut pool, &mut batch).unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+            port[0].status()
+        };
+        for round in 0..3 {
+            if round == 2 {
+                network.switch.ip("link del s0").unwrap();
+                let LinkStatus::Down(gone) = until(&mut port, false) else { panic!() };
+                assert!(gone.starts_with("interface `s0` is gone"), "{gone}");
+                assert_eq!(port[0].send(&[&frame(0, 60)]).unwrap().dropped, 1);
+                network.join(&network.left, "s0", "l0", 1500, 1);
+            }
+            network.switch.ip("link set s0 up").unwrap();
+            until(&mut port, true);
+            let left = network.left.enter(|| PacketSocket::new("l0"));
+            // Too short, good, too long: the good one goes.
+            let sent = port[0].send(&[&[1, 2, 3], &frame(round, 60), &frame(round, 2000)]).unwrap();
+            assert_eq!((sent.sent, sent.dropped), (1, 2));
+            let end = Instant::now() + DEADLINE;
+            while left.receive().is_none_or(|arrived| arrived != frame(round, 60)) {
+                assert!(Instant::now() < end);
+            }
+            assert!(left.send(&frame(round + 10, 60)));
+            assert_eq!(receive(&mut port, 1), [(0, frame(round + 10, 60))]);
+            if round < 1 {
+                network.switch.ip("link set s0 down").unwrap();
+                until(&mut port, false);
+            }
+        }
+        let stats = port[0].stats();
+        assert_eq!((stats.tx_packets, stats.tx_dropped), (3, 9));
+    });
+    // The other port does not notice.
+    let right = network.right.enter(|| PacketSocket::new("r0"));
+    assert!(right.send(&frame(1, 60)));
+    assert_eq!(receive(&mut other, 1).len(), 1);
+}
+
+#[test]
+fn without_permission_the_remedy_is_named() {
+    need_namespaces!();
+    let namespace = Namespace::new("poor");
+    let error = namespace.enter(|| {
+        // SAFETY: numbers only. The bare system call changes this thread only, which ends here.
+        assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) }, 0);
+        XdpPort::open("lo", None, 1522, 1).err().unwrap()
+    });
+    assert!(error.to_string().contains("setcap cap_net_raw,cap_net_admin,cap_bpf+ep"), "{error}");
+    assert_eq!(error.exit_status(), 3);
+}
