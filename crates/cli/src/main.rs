@@ -12,6 +12,7 @@ mod run;
 mod stages;
 mod test;
 mod trace;
+mod traffic;
 mod warnings;
 
 use clap::{Parser, Subcommand};
@@ -37,6 +38,8 @@ enum Command {
     Trace(trace::Args),
     /// Measure throughput over memory ports.
     Bench(bench::Args),
+    /// Send frames into a switch and measure what comes out: rate, loss, latency.
+    Traffic(traffic::Args),
     /// Show what p4jet does; needs no file, no root, no interface.
     Demo(demo::Args),
 }
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Traffic(args) => traffic::run(&args),
         Command::Demo(args) => demo::run(&args),
     };
     match result {

@@ -1,0 +1,394 @@
+#!/usr/bin/env python3
+"""Throughput and latency over veth pairs, p4jet beside the switches of the system.
+
+    bench/live.py [--rounds N] [--seconds S] [--sizes 64,128,...] [--peers NAME,...] [--p4jet FILE] [--json FILE]
+
+Needs root, two processors and iproute2. Two network namespaces are made and removed again: the generator's, with
+`p4jet traffic`, and the switch's, joined by two veth pairs. All that the switch does, the kernel's share included, is
+kept on one processor (receive packet steering), generator and receiver are on the other. For every frame size and
+switch: several runs at the generator's full speed, of which the median and the range of what came out are told, and one
+at a rate that all can carry, for the latency. A star marks figures that the generator limited.
+
+Switches that are not installed are left out, with a line that says so: the Linux bridge, IPv4 forwarding of the kernel,
+Open vSwitch (openvswitch-switch, user-space datapath), Open vSwitch on DPDK's af_packet devices
+(openvswitch-switch-dpdk; 1 GiB of huge pages) and bmv2's simple_switch with a compiled basic_l2.json (--bmv2-json).
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+GEN, SW = f"p4jg{os.getpid()}", f"p4js{os.getpid()}"
+DST, SRC = "02:00:00:00:00:02", "02:00:00:00:00:01"
+
+
+def sh(*command, check=True, quiet=True):
+    out = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if check and out.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {out.stdout.strip()}")
+    return out.stdout
+
+
+def inside(namespace, *command, **how):
+    return sh("ip", "netns", "exec", namespace, *command, **how)
+
+
+def write_inside(namespace, path, value):
+    inside(namespace, "sh", "-c", f"echo {value} > {path}")
+
+
+class Network:
+    """Both namespaces with g0-s0 and g1-s1 between them."""
+
+    def __init__(self, switch_cpu, generator_cpu):
+        self.masks = {SW: 1 << switch_cpu, GEN: 1 << generator_cpu}
+
+    def __enter__(self):
+        for namespace in (GEN, SW):
+            sh("ip", "netns", "add", namespace)
+        for i in (0, 1):
+            sh("ip", "link", "add", f"g{i}", "netns", GEN, "type", "veth", "peer", "name", f"s{i}", "netns", SW)
+            for namespace, name in ((GEN, f"g{i}"), (SW, f"s{i}")):
+                write_inside(namespace, f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6", 1)
+                write_inside(namespace, f"/sys/class/net/{name}/queues/rx-0/rps_cpus", f"{self.masks[namespace]:x}")
+                sh("ip", "-n", namespace, "link", "set", name, "up")
+        return self
+
+    def __exit__(self, *_):
+        for namespace in (GEN, SW):
+            sh("ip", "netns", "del", namespace, check=False)
+
+
+class Peer:
+    """A switch under test: `start` and `stop`; `mac` is where frames are sent to."""
+
+    mac = DST
+
+    def __init__(self, args, folder):
+        self.args, self.folder, self.processes = args, folder, []
+
+    def spawn(self, *command, wait=None, timeout=20, env=None):
+        log = open(os.path.join(self.folder, f"{self.name.replace(' ', '_')}.log"), "a+")
+        process = subprocess.Popen(
+            ["ip", "netns", "exec", SW, "taskset", "-c", str(self.args.switch_cpu), *command],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
+        )
+        self.processes.append(process)
+        end = time.time() + timeout
+        while wait:
+            log.seek(0)
+            if wait in log.read():
+                break
+            if process.poll() is not None or time.time() > end:
+                log.seek(0)
+                raise RuntimeError(f"{self.name} did not start: {log.read()[-600:]}")
+            time.sleep(0.05)
+        return process
+
+    def stop(self):
+        for process in reversed(self.processes):
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.processes = []
+
+
+class P4jet(Peer):
+    program, entries = "basic_l2", f"table_add forward set_dest {DST} => 1\n"
+
+    def missing(self):
+        return None
+
+    def start(self):
+        commands = os.path.join(self.folder, "entries.cmd")
+        with open(commands, "w") as file:
+            file.write(self.entries)
+        program = os.path.join(ROOT, "programs", self.program, self.program + ".p4")
+        ports = [part for i in (0, 1) for part in ("-i", f"{i}@{self.kind}:s{i}")]
+        self.spawn(self.args.p4jet, "run", program, "--commands", commands, *ports, wait="forwarding between")
+
+
+class P4jetPacket(P4jet):
+    name, kind = "p4jet, AF_PACKET", "packet"
+
+
+class P4jetXdp(P4jet):
+    name, kind = "p4jet, AF_XDP", "xdp"
+
+
+class P4jetRouter(P4jet):
+    """The same work as the kernel's forwarding."""
+
+    name, kind, program = "p4jet router, AF_PACKET", "packet", "simple_router"
+    entries = (
+        "table_add ipv4_lpm set_nhop 10.0.1.0/24 => 10.0.1.2 1\n"
+        f"table_add forward set_dmac 10.0.1.2 => {DST}\n"
+        "table_add send_frame rewrite_mac 1 => 02:00:00:00:01:01\n"
+    )
+
+
+class P4jetRouterXdp(P4jetRouter):
+    name, kind = "p4jet router, AF_XDP", "xdp"
+
+
+class Bridge(Peer):
+    name = "Linux bridge"
+
+    def missing(self):
+        return None
+
+    def start(self):
+        sh("ip", "-n", SW, "link", "add", "br0", "type", "bridge")
+        write_inside(SW, "/proc/sys/net/ipv6/conf/br0/disable_ipv6", 1)
+        for i in (0, 1):
+            sh("ip", "-n", SW, "link", "set", f"s{i}", "master", "br0")
+        sh("ip", "-n", SW, "link", "set", "br0", "up")
+        inside(SW, "bridge", "fdb", "add", DST, "dev", "s1", "master", "static")
+
+    def stop(self):
+        sh("ip", "-n", SW, "link", "del", "br0", check=False)
+
+
+class Forwarding(Peer):
+    name = "Linux IPv4 forwarding"
+
+    def missing(self):
+        return None
+
+    def start(self):
+        for i in (0, 1):
+            sh("ip", "-n", SW, "addr", "add", f"10.0.{i}.1/24", "dev", f"s{i}")
+        sh("ip", "-n", SW, "neigh", "replace", "10.0.1.2", "lladdr", DST, "dev", "s1", "nud", "permanent")
+        write_inside(SW, "/proc/sys/net/ipv4/ip_forward", 1)
+        self.mac = inside(SW, "cat", "/sys/class/net/s0/address").strip()
+
+    def stop(self):
+        for i in (0, 1):
+            sh("ip", "-n", SW, "addr", "flush", "dev", f"s{i}", check=False)
+        sh("ip", "-n", SW, "neigh", "flush", "all", check=False)
+
+
+class Ovs(Peer):
+    name, daemon = "Open vSwitch, user space", "ovs-vswitchd"
+
+    def missing(self):
+        return None if shutil.which("ovs-vsctl") and shutil.which(self.daemon) else "openvswitch-switch is not installed"
+
+    def start(self):
+        self.home = tempfile.mkdtemp(prefix="ovs", dir=self.folder)
+        self.env = dict(os.environ, OVS_RUNDIR=self.home, OVS_DBDIR=self.home, OVS_LOGDIR=self.home)
+        db = os.path.join(self.home, "conf.db")
+        schema = "/usr/share/openvswitch/vswitch.ovsschema"
+        subprocess.run(["ovsdb-tool", "create", db, schema], check=True, env=self.env)
+        sock = f"unix:{self.home}/db.sock"
+        self.spawn("ovsdb-server", db, f"--remote=punix:{self.home}/db.sock", env=self.env)
+        self.vsctl = ["ovs-vsctl", f"--db={sock}", "--timeout=20"]
+        time.sleep(0.5)
+        self.control("--no-wait", "init")
+        self.before()
+        self.spawn(self.daemon, sock, "--pidfile", env=self.env)
+        self.control("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev", "fail_mode=secure")
+        for i in (0, 1):
+            name, *settings = self.port(i)
+            self.control("add-port", "br0", name, "--", "set", "interface", name, f"ofport_request={i + 1}", *settings)
+        subprocess.run(
+            ["ovs-ofctl", "add-flow", f"unix:{self.home}/br0.mgmt", f"dl_dst={DST},actions=output:2"],
+            check=True, env=self.env,
+        )
+        time.sleep(0.5)
+
+    def control(self, *command):
+        out = subprocess.run(
+            ["ip", "netns", "exec", SW, *self.vsctl, *command], env=self.env, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )
+        if out.returncode != 0:
+            raise RuntimeError(f"{self.name}: ovs-vsctl {' '.join(command)}: {out.stdout.strip()}")
+
+    def before(self):
+        pass
+
+    def port(self, i):
+        return [f"s{i}"]
+
+    def stop(self):
+        super().stop()
+        for name in ("br0", "ovs-netdev"):
+            sh("ip", "-n", SW, "link", "del", name, check=False)
+
+
+class OvsXdp(Ovs):
+    name = "Open vSwitch, AF_XDP"
+
+    def port(self, i):
+        return [f"s{i}", "type=afxdp"]
+
+
+class OvsDpdk(Ovs):
+    name = "Open vSwitch, DPDK af_packet"
+    daemon = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
+
+    def missing(self):
+        if not os.path.exists(self.daemon):
+            return "openvswitch-switch-dpdk is not installed"
+        return None
+
+    def before(self):
+        with open("/proc/sys/vm/nr_hugepages") as file:
+            self.pages = file.read().strip()
+        with open("/proc/sys/vm/nr_hugepages", "w") as file:
+            file.write("512")
+        self.control("--no-wait", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true",
+                     f"other_config:pmd-cpu-mask={1 << self.args.switch_cpu:#x}", "other_config:dpdk-socket-mem=512",
+                     f"other_config:dpdk-lcore-mask={1 << self.args.switch_cpu:#x}")
+
+    def port(self, i):
+        return [f"p{i}", "type=dpdk", f"options:dpdk-devargs=net_af_packet{i},iface=s{i}"]
+
+    def stop(self):
+        super().stop()
+        with open("/proc/sys/vm/nr_hugepages", "w") as file:
+            file.write(self.pages)
+
+
+class Bmv2(Peer):
+    name = "bmv2 simple_switch"
+
+    def missing(self):
+        if not shutil.which("simple_switch"):
+            return "simple_switch is not on the path"
+        return None if self.args.bmv2_json else "--bmv2-json is not given"
+
+    def start(self):
+        self.spawn("simple_switch", "-i", "0@s0", "-i", "1@s1", "--log-level", "off", self.args.bmv2_json)
+        time.sleep(2)
+        subprocess.run(["ip", "netns", "exec", SW, "simple_switch_CLI"], check=True, text=True,
+                       input=f"table_add forward set_dest {DST} => 1\n", stdout=subprocess.DEVNULL)
+
+
+PEERS = {
+    "packet": P4jetPacket, "xdp": P4jetXdp, "bridge": Bridge, "ovs": Ovs, "ovs-xdp": OvsXdp, "ovs-dpdk": OvsDpdk,
+    "bmv2": Bmv2, "router": P4jetRouter, "router-xdp": P4jetRouterXdp, "forwarding": Forwarding,
+}
+
+
+def traffic(args, peer, size, seconds, rate=None):
+    command = ["ip", "netns", "exec", GEN, "taskset", "-c", str(args.generator_cpu), args.p4jet, "traffic", "--json",
+               "--send", f"{args.generator}:g0", "--receive", "packet:g1", "--size", str(size),
+               "--seconds", str(seconds), "--dst-mac", peer.mac, "--src-mac", SRC]
+    if rate:
+        command += ["--rate", str(rate)]
+    return json.loads(sh(*command))
+
+
+def measure(args, peer, size):
+    fast = [traffic(args, peer, size, args.seconds) for _ in range(args.rounds)]
+    slow = traffic(args, peer, size, args.seconds, args.latency_rate)
+    received = sorted(run["received_pps"] for run in fast)
+    median = statistics.median(received)
+    return {
+        "peer": peer.name, "size": size, "received_pps": median, "spread": [received[0], received[-1]],
+        "offered_pps": statistics.median(run["sent_pps"] for run in fast),
+        "loss": statistics.median(run["lost"] / max(run["sent"], 1) for run in fast),
+        "generator_limited": sum(run["generator_limited"] for run in fast) * 2 > args.rounds,
+        "latency_us": slow["latency_us"], "latency_rate": args.latency_rate,
+        "latency_loss": slow["lost"] / max(slow["sent"], 1),
+    }
+
+
+def table(results, sizes):
+    names = list(dict.fromkeys(r["peer"] for r in results))
+    by = {(r["peer"], r["size"]): r for r in results}
+    yield "Thousand packets a second received (range), of those offered; * the generator was the bottleneck"
+    yield ""
+    yield "| switch | " + " | ".join(map(str, sizes)) + " |"
+    yield "|---" * (len(sizes) + 1) + "|"
+    for name in names:
+        cells = []
+        for size in sizes:
+            r = by.get((name, size))
+            if not r:
+                cells.append("")
+                continue
+            low, high = (x / 1e3 for x in r["spread"])
+            star = "*" if r["generator_limited"] else ""
+            cells.append(f"{r['received_pps'] / 1e3:.0f}{star} ({low:.0f}-{high:.0f}) of {r['offered_pps'] / 1e3:.0f}")
+        yield f"| {name} | " + " | ".join(cells) + " |"
+    yield ""
+    yield f"Latency in microseconds at {results[0]['latency_rate']:.0f} packets a second: p50 / p99 / p99.9"
+    yield ""
+    yield "| switch | " + " | ".join(map(str, sizes)) + " |"
+    yield "|---" * (len(sizes) + 1) + "|"
+    for name in names:
+        cells = []
+        for size in sizes:
+            r = by.get((name, size))
+            us = r and r["latency_us"]
+            lost = f" ({100 * r['latency_loss']:.1f} % lost)" if r and r["latency_loss"] > 0.001 else ""
+            cells.append(f"{us['p50']:.0f} / {us['p99']:.0f} / {us['p99.9']:.0f}{lost}" if us else "")
+        yield f"| {name} | " + " | ".join(cells) + " |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--sizes", default="64,128,256,512,1024,1500")
+    parser.add_argument("--peers", default=",".join(PEERS), help=f"of {', '.join(PEERS)}")
+    parser.add_argument("--p4jet", default=os.path.join(ROOT, "target/release/p4jet"))
+    parser.add_argument("--bmv2-json", help="basic_l2 as p4c compiles it for bmv2")
+    parser.add_argument("--generator", default="packet", choices=["packet", "xdp"])
+    parser.add_argument("--latency-rate", type=float, default=20000, help="packets a second")
+    parser.add_argument("--switch-cpu", type=int, default=0)
+    parser.add_argument("--generator-cpu", type=int, default=1)
+    parser.add_argument("--json", help="file for all figures")
+    args = parser.parse_args()
+    sizes = [int(size) for size in args.sizes.split(",")]
+    chosen = args.peers.split(",")
+    for name in chosen:
+        if name not in PEERS:
+            parser.error(f"--peers: no `{name}`, there are {', '.join(PEERS)}")
+    if os.geteuid() != 0:
+        sys.exit("bench/live.py makes network namespaces: it needs root")
+    if not os.path.exists(args.p4jet):
+        sys.exit(f"no {args.p4jet}: build it with `cargo build --release`, or give --p4jet FILE")
+    results = []
+    with tempfile.TemporaryDirectory(prefix="p4jet-live") as folder:
+        for name in chosen:
+            peer = PEERS[name](args, folder)
+            why = peer.missing()
+            if why:
+                print(f"left out: {peer.name}: {why}", file=sys.stderr)
+                continue
+            # Each in interfaces of its own: nothing of the one before can matter.
+            with Network(args.switch_cpu, args.generator_cpu):
+                try:
+                    peer.start()
+                    for size in sizes:
+                        results.append(measure(args, peer, size))
+                        print(f"{peer.name}, {size} bytes: {results[-1]['received_pps'] / 1e3:.0f} kpps", file=sys.stderr)
+                except (RuntimeError, subprocess.CalledProcessError) as error:
+                    print(f"left out: {peer.name}: {error}", file=sys.stderr)
+                finally:
+                    peer.stop()
+    if not results:
+        sys.exit("nothing was measured")
+    print("\n".join(table(results, sizes)))
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump({"command": sys.argv, "results": results}, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

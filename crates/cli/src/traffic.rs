@@ -1,0 +1,304 @@
+//! `p4jet traffic`: sends numbered, time-stamped frames into something and measures what comes out.
+
+use crate::failure::Failure;
+use crate::output::say;
+use hdrhistogram::Histogram;
+use p4jet_packet::{Batch, Pool};
+use p4jet_ports::{Port, PortOptions, PortSpec};
+use serde_json::json;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+/// Ethernet, IPv4, UDP.
+const HEADERS: usize = 14 + 20 + 8;
+/// What marks a frame as ours, its number, and when it was sent, in nanoseconds: the last bytes of a frame.
+const STAMP: usize = 2 + 8 + 8;
+const MARK: [u8; 2] = [0x50, 0x4a];
+/// The largest time between sending and receiving that is told apart.
+const LATENCY_NS_MAX: u64 = 60_000_000_000;
+/// Frames per call.
+const BURST: usize = 32;
+/// How long to wait for stragglers.
+const STRAGGLERS: Duration = Duration::from_millis(300);
+
+/// Options of `traffic`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where frames go out: a port as in `run -i`, without number.
+    #[arg(long, value_name = "SPEC")]
+    send: String,
+    /// Where they come back.
+    #[arg(long, value_name = "SPEC")]
+    receive: String,
+    /// Bytes of a frame, with the four of its checksum, as network testers count.
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(64..=9018))]
+    size: u32,
+    /// Frames a second; as many as possible without it.
+    #[arg(long, value_name = "N")]
+    rate: Option<f64>,
+    /// How long to send, after a warm-up of a tenth of that.
+    #[arg(long, value_name = "S", default_value_t = 2.0)]
+    seconds: f64,
+    /// Flows, told apart by their UDP source port.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    flows: u16,
+    /// Destination address of the frames.
+    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:02", value_parser = mac)]
+    dst_mac: [u8; 6],
+    /// Source address of the frames.
+    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:01", value_parser = mac)]
+    src_mac: [u8; 6],
+    /// Destination address of the IPv4 header.
+    #[arg(long, value_name = "IP", default_value = "10.0.1.2")]
+    dst_ip: Ipv4Addr,
+    /// Source address of the IPv4 header.
+    #[arg(long, value_name = "IP", default_value = "10.0.0.2")]
+    src_ip: Ipv4Addr,
+    /// Print one line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn mac(text: &str) -> Result<[u8; 6], String> {
+    let bytes: Option<Vec<u8>> = text
+        .split(':')
+        .map(|part| if part.len() == 2 { u8::from_str_radix(part, 16).ok() } else { None })
+        .collect();
+    bytes
+        .and_then(|bytes| bytes.try_into().ok())
+        .ok_or_else(|| "expected six bytes in hex, as in 02:00:00:00:00:01".to_string())
+}
+
+/// What came of one run.
+struct Outcome {
+    sent: u64,
+    not_sent: u64,
+    received: u64,
+    reordered: u64,
+    seconds: f64,
+    /// Received between the warm-up and the end of sending, over that time.
+    received_pps: f64,
+    sent_pps: f64,
+    latency_ns: Histogram<u64>,
+}
+
+/// Sends, receives, tells.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
+        return Err(Failure::Usage(format!(
+            "--seconds {}: expected more than 0, at most 3600",
+            args.seconds
+        )));
+    }
+    if args.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1e9)) {
+        return Err(Failure::Usage("--rate: expected more than 0, at most 1e9 frames a second".to_string()));
+    }
+    let options = PortOptions { frame_max: 9216, wall_clock: false, workers: 1 };
+    let open = |spec: &str| -> Result<Box<dyn Port>, Failure> {
+        let spec: PortSpec = format!("0@{spec}").parse().map_err(|e| Failure::port(&e))?;
+        let mut handles = p4jet_ports::open(&spec, &options).map_err(|e| Failure::port(&e))?;
+        handles.pop().ok_or_else(|| Failure::Environment("the port has no handle".to_string()))
+    };
+    let (mut to, mut from) = (open(&args.send)?, open(&args.receive)?);
+    let outcome = exchange(args, &mut *to, &mut *from)?;
+    report(args, &outcome)
+}
+
+/// A frame of a flow, with room for the stamp.
+fn frame(args: &Args, flow: u16) -> Vec<u8> {
+    let len = args.size as usize - 4;
+    let mut frame = Vec::with_capacity(len);
+    frame.extend(args.dst_mac);
+    frame.extend(args.src_mac);
+    frame.extend([0x08, 0x00, 0x45, 0]);
+    frame.extend((len as u16 - 14).to_be_bytes());
+    // Identification, flags (don't fragment), TTL 64, UDP, checksum.
+    frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
+    frame.extend(args.src_ip.octets());
+    frame.extend(args.dst_ip.octets());
+    let sum: u32 = frame[14..34].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+    let sum = !(((sum & 0xffff) + (sum >> 16)) as u16);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame.extend((1024 + flow % 64_000).to_be_bytes());
+    frame.extend(9u16.to_be_bytes());
+    frame.extend((len as u16 - 34).to_be_bytes());
+    frame.extend([0, 0]);
+    debug_assert_eq!(frame.len(), HEADERS);
+    frame.resize(len, 0);
+    frame
+}
+
+fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outcome, Failure> {
+    let memory = |e: std::io::Error| Failure::Environment(format!("no memory for frames: {e}"));
+    let mut pool = Pool::new(p4jet_packet::COUNT_DEFAULT, 9216, 0).map_err(memory)?;
+    let mut batch = Batch::new();
+    let mut flows: Vec<Vec<u8>> = (0..args.flows).map(|flow| frame(args, flow)).collect();
+    let mut burst: Vec<Vec<u8>> = vec![Vec::new(); BURST];
+    let warm_up = Duration::from_secs_f64(args.seconds / 10.0);
+    let end = warm_up + Duration::from_secs_f64(args.seconds);
+    let mut out = Outcome {
+        sent: 0,
+        not_sent: 0,
+        received: 0,
+        reordered: 0,
+        seconds: 0.0,
+        received_pps: 0.0,
+        sent_pps: 0.0,
+        latency_ns: Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3)
+            .map_err(|e| Failure::Environment(format!("no histogram: {e}")))?,
+    };
+    let mut next_by_flow = vec![0u64; flows.len()];
+    // (time, sent, received) when the warm-up was over.
+    let mut begin: Option<(Duration, u64, u64)> = None;
+    let mut number = 0u64;
+    let start = Instant::now();
+    let mut last_heard = Duration::ZERO;
+    let mut closed = false;
+    loop {
+        let now = start.elapsed();
+        if begin.is_none() && now >= warm_up {
+            begin = Some((now, out.sent, out.received));
+        }
+        if now < end {
+            let wanted = match args.rate {
+                None => BURST,
+                Some(rate) => {
+                    let due = (now.as_secs_f64() * rate) as u64;
+                    (due.saturating_sub(number) as usize).min(BURST)
+                }
+            };
+            if wanted > 0 {
+                for slot in &mut burst[..wanted] {
+                    let flow = (number % u64::from(args.flows)) as usize;
+                    let at = flows[flow].len() - STAMP;
+                    let stamp = &mut flows[flow][at..];
+                    stamp[..2].copy_from_slice(&MARK);
+                    stamp[2..10].copy_from_slice(&number.to_be_bytes());
+                    stamp[10..].copy_from_slice(&(start.elapsed().as_nanos() as u64).to_be_bytes());
+                    slot.clear();
+                    slot.extend_from_slice(&flows[flow]);
+                    number += 1;
+                }
+                let frames: Vec<&[u8]> = burst[..wanted].iter().map(Vec::as_slice).collect();
+                let sent = to.send(&frames).map_err(|e| Failure::port(&e))?;
+                out.sent += sent.sent as u64;
+                out.not_sent += sent.dropped as u64;
+            }
+        } else if !closed {
+            closed = true;
+            last_heard = now;
+            let (since, sent, received) = begin.unwrap_or((Duration::ZERO, 0, 0));
+            out.seconds = (now - since).as_secs_f64();
+            out.sent_pps = (out.sent - sent) as f64 / out.seconds;
+            out.received_pps = (out.received - received) as f64 / out.seconds;
+        } else if now - last_heard > STRAGGLERS {
+            return Ok(out);
+        }
+        // What has come meanwhile, as long as it is not more than what goes out twice over.
+        for _ in 0..2 {
+            batch.clear();
+            from.receive(0, &mut pool, &mut batch).map_err(|e| Failure::port(&e))?;
+            if batch.is_empty() {
+                break;
+            }
+            let now = start.elapsed();
+            last_heard = now;
+            for packet in batch.packets() {
+                let bytes = pool.frame(packet);
+                let Some(stamp) = bytes.len().checked_sub(STAMP).map(|at| &bytes[at..]) else { continue };
+                if stamp[..2] != MARK {
+                    continue;
+                }
+                let word = |at: usize| u64::from_be_bytes(stamp[at..at + 8].try_into().expect("eight bytes"));
+                let (number, sent_ns) = (word(2), word(10));
+                out.received += 1;
+                let next = &mut next_by_flow[(number % u64::from(args.flows)) as usize];
+                out.reordered += u64::from(number < *next);
+                *next = (*next).max(number);
+                if begin.is_some() {
+                    let ns = (now.as_nanos() as u64).saturating_sub(sent_ns).clamp(1, LATENCY_NS_MAX);
+                    out.latency_ns.saturating_record(ns);
+                }
+            }
+        }
+    }
+}
+
+fn report(args: &Args, out: &Outcome) -> Result<(), Failure> {
+    let lost = out.sent.saturating_sub(out.received);
+    let us = |quantile: f64| out.latency_ns.value_at_quantile(quantile) as f64 / 1e3;
+    // The generator is the bottleneck if it did not send what it should, or lost next to nothing at its fastest.
+    let limited = match args.rate {
+        Some(rate) => out.sent_pps < 0.98 * rate,
+        None => lost * 100 < out.sent,
+    };
+    if args.json {
+        return say!(
+            "{}",
+            json!({
+                "size": args.size, "seconds": out.seconds, "rate": args.rate, "sent": out.sent,
+                "not_sent": out.not_sent, "received": out.received, "lost": lost, "reordered": out.reordered,
+                "sent_pps": out.sent_pps, "received_pps": out.received_pps, "generator_limited": limited,
+                "latency_us": {
+                    "p50": us(0.5), "p99": us(0.99), "p99.9": us(0.999), "max": us(1.0), "mean": out.latency_ns.mean() / 1e3
+                },
+            })
+        );
+    }
+    let percent = 100.0 * lost as f64 / out.sent.max(1) as f64;
+    say!(
+        "{} bytes: {:.1} kpps sent, {:.1} kpps received ({:.2} Gbit/s); {} of {} lost ({percent:.3} %), {} out of order",
+        args.size,
+        out.sent_pps / 1e3,
+        out.received_pps / 1e3,
+        // With preamble and gap, as on a wire.
+        out.received_pps * f64::from(args.size + 20) * 8.0 / 1e9,
+        lost,
+        out.sent,
+        out.reordered,
+    )?;
+    say!(
+        "latency: p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, max {:.1} us",
+        us(0.5),
+        us(0.99),
+        us(0.999),
+        us(1.0)
+    )?;
+    if limited {
+        say!("the generator was the bottleneck: what it sends into may be able to do more")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn frames_are_well_formed() {
+        for size in ["64", "1518"] {
+            let args = Cli::parse_from(["", "--send", "a", "--receive", "b", "--size", size]).args;
+            let frame = frame(&args, 5);
+            assert_eq!(frame.len() + 4, args.size as usize);
+            let sum: u32 = frame[14..34].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+            assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+            assert_eq!(usize::from(u16::from_be_bytes([frame[16], frame[17]])), frame.len() - 14);
+            assert_eq!(usize::from(u16::from_be_bytes([frame[38], frame[39]])), frame.len() - 34);
+        }
+    }
+
+    #[test]
+    fn wrong_addresses_are_refused() {
+        assert_eq!(mac("02:00:00:00:00:0a"), Ok([2, 0, 0, 0, 0, 10]));
+        for wrong in ["", "02:00:00:00:00", "02:00:00:00:00:0a:0b", "2:0:0:0:0:a", "02:00:00:00:00:+a"] {
+            assert!(mac(wrong).is_err(), "{wrong}");
+        }
+    }
+}
