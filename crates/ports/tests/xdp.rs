@@ -9,7 +9,7 @@ mod netns;
 
 use netns::{DEADLINE, Namespace};
 use p4jet_packet::{Batch, Pool};
-use p4jet_ports::{LinkStatus, Port, PortStats, Received, XdpPort};
+use p4jet_ports::{AfPacketPort, LinkStatus, Port, PortStats, Received, XdpPort};
 use std::io::{Read, Write};
 use std::mem;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -97,7 +97,7 @@ impl Drop for Switch {
     }
 }
 
-fn forward(mut ports: [XdpPort; 2], stop: &AtomicBool, frame_max: usize) -> [PortStats; 2] {
+fn forward<P: Port>(mut ports: [P; 2], stop: &AtomicBool, frame_max: usize) -> [PortStats; 2] {
     let (mut pool, mut batch) = (Pool::new(1024, frame_max, 64).unwrap(), Batch::new());
     let end = Instant::now() + DEADLINE * 3;
     while !stop.load(Ordering::Relaxed) && Instant::now() < end {
@@ -139,7 +139,8 @@ struct PacketSocket(OwnedFd);
 impl PacketSocket {
     fn new(interface: &str) -> PacketSocket {
         let name = std::ffi::CString::new(interface).unwrap();
-        // SAFETY: all zeros are a good value; pointers and lengths describe what they are of; the descriptor is ours.
+        // SAFETY: all zeros are a good value; pointers and lengths describe what they are of; the descriptor
+        // is ours.
         unsafe {
             let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
             assert!(fd >= 0, "{}", std::io::Error::last_os_error());
@@ -284,7 +285,8 @@ fn jumbo_frames_lie_in_several_chunks() {
     assert_eq!(switch.finish()[0].rx_dropped_oversize, 2);
 }
 
-/// A hundred thousand frames, no faster than veth's queue of 256 can be emptied, arrive complete and in order.
+/// A hundred thousand frames, no faster than veth's queue of 256 can be emptied, arrive complete and in
+/// order.
 #[test]
 fn a_burst_arrives_in_order() {
     need_namespaces!();
@@ -378,6 +380,36 @@ fn only_one_program_has_an_interface() {
     network.open("s0", None, 1).unwrap();
 }
 
+/// A veth whose other end has more queues to send than this end has to receive refuses native mode.
+#[test]
+fn generic_mode_where_native_is_refused() {
+    need_namespaces!();
+    let network = Network::new(1500, 1);
+    let peer = network.left.name();
+    network
+        .switch
+        .ip(&format!("link add s2 numrxqueues 1 numtxqueues 1 type veth peer name l2 numrxqueues 2 numtxqueues 2 netns {peer}"))
+        .unwrap();
+    network.switch.ip("link set s2 up").unwrap();
+    network.left.ip("link set l2 up").unwrap();
+    let mut port = network.open("s2", None, 1).unwrap();
+    let notices = port[0].notices();
+    assert!(
+        notices[0] == "interface `s2`: AF_XDP on queue 0, generic mode, copied by the kernel"
+            && notices[1].starts_with("interface `s2`: native XDP was refused (No space left on device")
+            && notices[1].contains("(`ethtool -L s2 rx N`)"),
+        "{notices:?}"
+    );
+    let left = network.left.enter(|| PacketSocket::new("l2"));
+    assert!(left.send(&frame(1, 300)));
+    assert_eq!(receive(&mut port, 1), [(0, frame(1, 300))]);
+    assert_eq!(port[0].send(&[&frame(2, 400)]).unwrap().sent, 1);
+    let end = Instant::now() + DEADLINE;
+    while left.receive().is_none_or(|arrived| arrived != frame(2, 400)) {
+        assert!(Instant::now() < end);
+    }
+}
+
 #[test]
 fn down_up_gone_and_back() {
     need_namespaces!();
@@ -450,4 +482,108 @@ fn without_permission_the_remedy_is_named() {
     });
     assert!(error.to_string().contains("setcap cap_net_raw,cap_net_admin,cap_bpf+ep"), "{error}");
     assert_eq!(error.exit_status(), 3);
+}
+
+/// A generator: 64 frames in one system call.
+struct Generator {
+    socket: PacketSocket,
+    /// Kept for `messages`, which point here.
+    _frames: Vec<Vec<u8>>,
+    _parts: Vec<libc::iovec>,
+    messages: Vec<libc::mmsghdr>,
+}
+
+// SAFETY: the pointers are to memory that it owns.
+unsafe impl Send for Generator {}
+
+impl Generator {
+    fn new(interface: &str, len: usize) -> Generator {
+        let frames: Vec<Vec<u8>> = (0..64).map(|at| frame(at, len)).collect();
+        let part = |frame: &Vec<u8>| libc::iovec {
+            iov_base: frame.as_ptr().cast_mut().cast(),
+            iov_len: frame.len(),
+        };
+        let mut parts: Vec<_> = frames.iter().map(part).collect();
+        // SAFETY: integers and pointers; all zeros are a good value.
+        let mut messages: Vec<libc::mmsghdr> = parts.iter().map(|_| unsafe { mem::zeroed() }).collect();
+        for (message, part) in messages.iter_mut().zip(&mut parts) {
+            message.msg_hdr.msg_iov = part;
+            message.msg_hdr.msg_iovlen = 1;
+        }
+        Generator { socket: PacketSocket::new(interface), _frames: frames, _parts: parts, messages }
+    }
+
+    fn send(&mut self) -> usize {
+        // SAFETY: as many messages as it says, each of one part, which is a frame; all live.
+        let sent = unsafe { libc::sendmmsg(self.socket.0.as_raw_fd(), self.messages.as_mut_ptr(), 64, 0) };
+        usize::try_from(sent).unwrap_or(0)
+    }
+}
+
+/// Nanoseconds that it takes to let a frame come to the port, and to forward one that is there.
+fn costs(network: &Network, xdp: bool, len: usize) -> [f64; 2] {
+    const ROUNDS: usize = 200;
+    const FRAMES: usize = 512;
+    let mut ports = network.switch.enter(move || {
+        ["s0", "s1"].map(|name| -> Box<dyn Port> {
+            if xdp {
+                Box::new(XdpPort::open(name, None, 1522, 1).unwrap().remove(0))
+            } else {
+                Box::new(AfPacketPort::open(name, 1522, 1).unwrap().remove(0))
+            }
+        })
+    });
+    let mut generator = network.left.enter(move || Generator::new("l0", len));
+    let (mut pool, mut batch) = (Pool::new(1024, 1522, 64).unwrap(), Batch::new());
+    let (mut times, mut count) = ([Duration::ZERO; 2], 0);
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        let mut offered = 0;
+        while offered < FRAMES {
+            offered += generator.send();
+        }
+        times[0] += start.elapsed();
+        let start = Instant::now();
+        loop {
+            batch.clear();
+            if ports[0].receive(0, &mut pool, &mut batch).unwrap() == Received::Empty {
+                break;
+            }
+            let frames: Vec<&[u8]> = batch.packets().iter().map(|packet| pool.frame(packet)).collect();
+            count += ports[1].send(&frames).unwrap().sent;
+        }
+        times[1] += start.elapsed();
+    }
+    assert!(count >= ROUNDS * FRAMES * 99 / 100, "{count}");
+    times.map(|time| time.as_nanos() as f64 / count as f64)
+}
+
+/// What AF_XDP is worth on a veth, where the kernel copies: the generator's part, in which the kernel brings
+/// the frame to the port, and the switch's.
+#[test]
+#[ignore = "a measurement"]
+fn against_af_packet() {
+    need_namespaces!();
+    let network = Network::new(1500, 1);
+    for len in [60, 512, 1514] {
+        let mut runs = [Vec::new(), Vec::new()];
+        for _ in 0..5 {
+            for xdp in [false, true] {
+                runs[usize::from(xdp)].push(costs(&network, xdp, len));
+            }
+        }
+        let [[packet_in, packet], [xdp_in, xdp]] = runs.map(|runs| {
+            [0, 1].map(|part| {
+                let mut times: Vec<f64> = runs.iter().map(|run| run[part]).collect();
+                times.sort_by(f64::total_cmp);
+                times[2]
+            })
+        });
+        eprintln!(
+            "{len} bytes: to the port {packet_in:.0} ns by AF_PACKET, {xdp_in:.0} by AF_XDP: {:.2} times as fast; \
+             forwarding {packet:.0} ns, {xdp:.0}: {:.2} times",
+            packet_in / xdp_in,
+            packet / xdp,
+        );
+    }
 }

@@ -1,5 +1,5 @@
-//! The XDP program that hands an interface's frames to AF_XDP sockets: six instructions, loaded and attached by bpf(2)
-//! itself, so that nothing has to be compiled for another machine and no library in C is needed.
+//! The XDP program that hands an interface's frames to AF_XDP sockets: six instructions, loaded and attached
+//! by bpf(2) itself, so that nothing has to be compiled for another machine and no library in C is needed.
 
 // Reason: a system call on C structures.
 #![allow(unsafe_code)]
@@ -46,8 +46,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Puts the program on the interface of number `index`, which has receive queues 0 to `queues` - 1. Until sockets
-    /// are added, all frames go on to the kernel.
+    /// Puts the program on the interface of number `index`, which has receive queues 0 to `queues` - 1. Until
+    /// sockets are added, all frames go on to the kernel.
     pub(crate) fn attach(index: u32, queues: u32) -> io::Result<Program> {
         let map = create_map(queues)?;
         // Kernels before 5.18 do not know frames in several pieces; there the flag is refused.
@@ -101,8 +101,8 @@ fn create_map(entries: u32) -> io::Result<OwnedFd> {
     unsafe { bpf(MAP_CREATE, &create) }.and_then(|fd| owned(fd as i32))
 }
 
-/// `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS)`: to the socket of the queue, to the kernel when there
-/// is none.
+/// `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS)`: to the socket of the queue, to the kernel
+/// when there is none.
 fn load(map: &OwnedFd, flags: u32) -> io::Result<OwnedFd> {
     const LOAD_32: u8 = 0x61;
     const LOAD_IMMEDIATE_64: u8 = 0x18;
@@ -152,8 +152,8 @@ fn load(map: &OwnedFd, flags: u32) -> io::Result<OwnedFd> {
         interface: 0,
         attach_type: ATTACH_TYPE_XDP,
     };
-    // SAFETY: the pointers are to as many instructions as it says and to a string that ends in 0; both live until the
-    // call returns.
+    // SAFETY: the pointers are to as many instructions as it says and to a string that ends in 0; both live
+    // until the call returns.
     unsafe { bpf(PROG_LOAD, &load) }.and_then(|fd| owned(fd as i32))
 }
 
@@ -173,7 +173,8 @@ fn create_link(program: &OwnedFd, index: u32, flags: u32) -> io::Result<OwnedFd>
 
 /// # Safety
 ///
-/// `attributes` is the part of `union bpf_attr` that `command` reads; pointers in it are good until this returns.
+/// `attributes` is the part of `union bpf_attr` that `command` reads; pointers in it are good until this
+/// returns.
 unsafe fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<libc::c_long> {
     // SAFETY: pointer and length describe `attributes`, which these commands do not write.
     let result = unsafe {

@@ -1,17 +1,18 @@
-//! AF_XDP: a network interface of the kernel as a port, its frames taken before the kernel makes packets of its own of
-//! them.
+//! AF_XDP: a network interface of the kernel as a port, its frames taken before the kernel makes packets of
+//! its own of them.
 //!
-//! A small program (bpf.rs) on the interface hands what arrives on a queue to the socket of that queue (socket.rs). Each
-//! queue has a socket and memory of its own; queue `q` is received by handle `q % workers`. The kernel sees none of the
-//! frames of these queues any more, neither its stack nor tcpdump.
+//! A small program (bpf.rs) on the interface hands what arrives on a queue to the socket of that queue
+//! (socket.rs). Each queue has a socket and memory of its own; queue `q` is received by handle `q % workers`.
+//! The kernel sees none of the frames of these queues any more, neither its stack nor tcpdump.
 //!
-//! Program and sockets belong to descriptors, so that all is as before when the process ends, however it ends. Nothing
-//! else on the interface is changed but promiscuous mode, which ends in the same way.
+//! Program and sockets belong to descriptors, so that all is as before when the process ends, however it
+//! ends. Nothing else on the interface is changed but promiscuous mode, which ends in the same way.
 //!
-//! **Frames arrive as on a wire**, or nearly: XDP says nothing about what a kernel at the other end of a veth has left
-//! undone. The kernel itself makes that end cut its GSO frames while a program is on this one. Checksums are completed
-//! where they show to be undone (offload.rs). VLAN tags that the other end left to the link are lost with the packet
-//! that the kernel had kept them in; [`Port::notices`] says what to do about it.
+//! **Frames arrive as on a wire**, or nearly: XDP says nothing about what a kernel at the other end of a veth
+//! has left undone. The kernel itself makes that end cut its GSO frames while a program is on this one.
+//! Checksums are completed where they show to be undone (offload.rs). VLAN tags that the other end left to
+//! the link are lost with the packet that the kernel had kept them in; [`Port::notices`] says what to do
+//! about it.
 
 // Reason: system calls on C structures.
 #![allow(unsafe_code)]
@@ -62,7 +63,8 @@ pub struct XdpPort {
 #[derive(Default)]
 struct Part {
     rx: Vec<Rx>,
-    /// Shared with workers that have no queue of their own, if there are any: nobody else ever holds the lock.
+    /// Shared with workers that have no queue of their own, if there are any: nobody else ever holds the
+    /// lock.
     tx: Option<Arc<Mutex<Tx>>>,
 }
 
@@ -95,21 +97,23 @@ struct State {
 struct Device {
     completes: bool,
     notices: Vec<String>,
-    /// A packet socket that receives nothing: it keeps the interface in promiscuous mode, and knows when it is gone.
+    /// A packet socket that receives nothing: it keeps the interface in promiscuous mode, and knows when it
+    /// is gone.
     watch: OwnedFd,
     /// Kept for its end.
     _program: Program,
 }
 
 impl XdpPort {
-    /// Opens the interface `name`, all of its queues or `queue` alone, for frames of up to `frame_max` bytes. One
-    /// handle for each of `workers` workers (at least one).
+    /// Opens the interface `name`, all of its queues or `queue` alone, for frames of up to `frame_max` bytes.
+    /// One handle for each of `workers` workers (at least one).
     ///
     /// An interface that is down is opened: frames flow once it is up, and [`Port::status`] says so.
     ///
     /// # Errors
     ///
-    /// There is no such interface, or no such queue, another program has it, the kernel has no AF_XDP, or no permission.
+    /// There is no such interface, or no such queue, another program has it, the kernel has no AF_XDP, or no
+    /// permission.
     pub fn open(
         name: &str,
         queue: Option<u32>,
@@ -314,7 +318,8 @@ impl Interface {
             Ok((rx, tx.map(|tx| Arc::new(Mutex::new(tx)))))
         };
         for (at, queue) in queues.clone().enumerate() {
-            // A worker sends on its first queue. Where there are fewer queues to send than to receive, on another's.
+            // A worker sends on its first queue. Where there are fewer queues to send than to receive, on
+            // another's.
             let (rx, tx) = open(queue, at < self.workers && queue < sending)?;
             program.add(queue, rx.fd()).map_err(fail("hand its frames to a socket"))?;
             let part = &mut parts[at % self.workers];
@@ -411,7 +416,8 @@ impl Interface {
     }
 }
 
-/// Opening and closing wait in the kernel for tens of milliseconds, in which a worker has other ports to serve.
+/// Opening and closing wait in the kernel for tens of milliseconds, in which a worker has other ports to
+/// serve.
 ///
 /// `false`: there is no thread to be had. What `work` would close is closed then, by dropping it.
 fn aside(work: impl FnOnce() + Send + 'static) -> bool {
@@ -423,8 +429,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// [`socket::open`]; waits a little when the queue is not free, since the kernel frees it only a while after the socket
-/// that had it was closed.
+/// [`socket::open`]; waits a little when the queue is not free, since the kernel frees it only a while after
+/// the socket that had it was closed.
 fn open_free(index: u32, queue: u32, layout: Layout, sends: bool) -> io::Result<(Rx, Option<Tx>, bool)> {
     const WAIT: Duration = Duration::from_secs(1);
     let start = Instant::now();

@@ -1,4 +1,5 @@
-//! The four rings of an AF_XDP socket: memory shared with the kernel, one side writes entries, the other takes them.
+//! The four rings of an AF_XDP socket: memory shared with the kernel, one side writes entries, the other
+//! takes them.
 
 // Reason: memory that the kernel reads and writes.
 #![allow(unsafe_code)]
@@ -84,7 +85,8 @@ impl<T: Copy> Ring<T> {
     }
 
     fn word(&self, offset: u64) -> &AtomicU32 {
-        // SAFETY: one of the kernel's offsets, of an aligned word inside the mapping that both sides access atomically.
+        // SAFETY: one of the kernel's offsets, of an aligned word inside the mapping that both sides access
+        // atomically.
         unsafe { AtomicU32::from_ptr(self.mapping.start().add(offset as usize).cast()) }
     }
 

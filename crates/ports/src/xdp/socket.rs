@@ -1,8 +1,8 @@
 //! One AF_XDP socket: a queue of an interface, its rings, and the memory (UMEM) that frames lie in.
 //!
-//! The memory is cut into chunks. The first [`RX_CHUNKS`] go round between the fill ring and the receive ring, the others
-//! between the transmit ring and the completion ring, so that the two halves of a socket share no state and may be
-//! used by different threads.
+//! The memory is cut into chunks. The first [`RX_CHUNKS`] go round between the fill ring and the receive
+//! ring, the others between the transmit ring and the completion ring, so that the two halves of a socket
+//! share no state and may be used by different threads.
 
 // Reason: memory that the kernel writes, and system calls on C structures.
 #![allow(unsafe_code)]
@@ -18,9 +18,11 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Chunks, and entries of the rings: at 1 Mpps, 4096 are 4 ms in which the switch may be busy.
-const RX_CHUNKS: u32 = 4096;
-const TX_CHUNKS: u32 = 2048;
+/// Chunks, and entries of the rings: at 1 Mpps, 2048 are 2 ms in which the switch may be busy. All chunks
+/// take their turns, so that more of them are longer out of the processor's caches: with 4096, the kernel
+/// takes 15 % longer to bring a frame of 1514 bytes to the port of a veth.
+const RX_CHUNKS: u32 = 2048;
+const TX_CHUNKS: u32 = 1024;
 /// The kernel keeps so many bytes of each chunk free before a received frame.
 const RX_HEADROOM: usize = 256;
 const CHUNK_BYTES_MIN: usize = 2048;
@@ -30,8 +32,8 @@ const CHUNK_BYTES_MAX: usize = 4096;
 pub(super) const SINGLE_FRAME_MAX: usize = CHUNK_BYTES_MAX - RX_HEADROOM;
 /// Bytes of an Ethernet header.
 const FRAME_MIN: usize = 14;
-/// Most system calls of one `send`. Without `XDP_MAX_TX_SKB_BUDGET`, the kernel sends 32 frames a call; and the call
-/// ends at a frame that the link refuses. What is left then goes with the next call.
+/// Most system calls of one `send`. Without `XDP_MAX_TX_SKB_BUDGET`, the kernel sends 32 frames a call; and
+/// the call ends at a frame that the link refuses. What is left then goes with the next call.
 const KICKS_MAX: usize = 16;
 /// linux/if_xdp.h, since Linux 6.17: how many frames one system call sends in copy mode.
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
@@ -70,7 +72,8 @@ impl Shared {
     ///
     /// # Safety
     ///
-    /// The chunk is a receive chunk that the kernel has handed over, and is not given back while the slice lives.
+    /// The chunk is a receive chunk that the kernel has handed over, and is not given back while the slice
+    /// lives.
     #[inline]
     unsafe fn frame(&self, address: u64, len: u32) -> Option<&[u8]> {
         let address = address as usize;
@@ -78,7 +81,8 @@ impl Shared {
         if address >= self.memory.bytes() || len as usize > room {
             return None;
         }
-        // SAFETY: from an address inside the mapping to at most the end of its chunk; the caller says that it is ours.
+        // SAFETY: from an address inside the mapping to at most the end of its chunk; the caller says that it
+        // is ours.
         Some(unsafe { std::slice::from_raw_parts(self.memory.start().add(address), room) })
     }
 
@@ -108,8 +112,8 @@ pub(super) struct Tx {
     segments: bool,
 }
 
-/// Opens a socket on `queue` of the interface of number `index`, to receive, and to send if `sends`. The flag: frames
-/// are not copied by the kernel.
+/// Opens a socket on `queue` of the interface of number `index`, to receive, and to send if `sends`. The
+/// flag: frames are not copied by the kernel.
 pub(super) fn open(
     index: u32,
     queue: u32,
@@ -208,8 +212,8 @@ impl Rx {
         self.shared.fd.as_fd()
     }
 
-    /// Adds frames to `batch` until it is full or there are no more. With `complete`, checksums that a kernel at the
-    /// other end left undone are done.
+    /// Adds frames to `batch` until it is full or there are no more. With `complete`, checksums that a kernel
+    /// at the other end left undone are done.
     pub(super) fn receive(
         &mut self,
         number: u32,
@@ -355,8 +359,8 @@ impl Tx {
         }
         for (at, piece) in frame.chunks(chunk_bytes).enumerate() {
             let Some(addr) = self.free.pop() else { return false };
-            // SAFETY: a transmit chunk that the kernel does not have, inside the mapping; `piece` is no longer than it,
-            // and lies elsewhere.
+            // SAFETY: a transmit chunk that the kernel does not have, inside the mapping; `piece` is no
+            // longer than it, and lies elsewhere.
             unsafe {
                 let to = self.shared.memory.start().add(addr as usize);
                 std::ptr::copy_nonoverlapping(piece.as_ptr(), to, piece.len());
