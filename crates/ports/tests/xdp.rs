@@ -255,7 +255,7 @@ fn tcp_and_udp_go_through() {
 #[test]
 fn jumbo_frames_lie_in_several_chunks() {
     need_namespaces!();
-    let network = Network::new(9000, 1);
+    let network = Arc::new(Network::new(9000, 1));
     let switch = network.start(9018);
     tcp(&network, "10.78.0.2:7003", 20);
     let (left, right) =
@@ -273,6 +273,25 @@ fn jumbo_frames_lie_in_several_chunks() {
         assert!(arrived == frame(7, len), "{len}");
     }
     assert_eq!(switch.finish()[0].rx_dropped_oversize, 0);
+    // An MTU that grows while the port is open.
+    network.switch.ip("link set s0 mtu 1500").unwrap();
+    network.switch.enter({
+        let network = network.clone();
+        move || {
+            let mut port = XdpPort::open("s0", None, 9018, 1).unwrap().remove(0);
+            network.switch.ip("link set s0 mtu 9000").unwrap();
+            let left = network.left.enter(|| PacketSocket::new("l0"));
+            let (mut pool, mut batch) = (Pool::new(64, 9018, 0).unwrap(), Batch::new());
+            let end = Instant::now() + DEADLINE;
+            while !batch.packets().iter().any(|packet| packet.len == 9000) {
+                assert!(Instant::now() < end);
+                left.send(&frame(1, 9000));
+                batch.clear();
+                port.receive(0, &mut pool, &mut batch).unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    });
     // Longer than the pool's, and counted.
     let switch = network.start(1522);
     for len in [1600, 5000, 100] {
@@ -480,7 +499,10 @@ fn without_permission_the_remedy_is_named() {
         assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) }, 0);
         XdpPort::open("lo", None, 1522, 1).err().unwrap()
     });
-    assert!(error.to_string().contains("setcap cap_net_raw,cap_net_admin,cap_bpf+ep"), "{error}");
+    assert!(
+        error.to_string().contains("setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep"),
+        "{error}"
+    );
     assert_eq!(error.exit_status(), 3);
 }
 

@@ -33,8 +33,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes of a frame beside the payload that the MTU counts: Ethernet header and one VLAN tag.
-const FRAME_OVERHEAD: usize = 18;
+/// Bytes of a frame beside the payload that the MTU counts: Ethernet header and two VLAN tags.
+const FRAME_OVERHEAD: usize = 22;
 /// How often the interface's state is looked at, while nothing is received.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Every so many empty receives the clock is read.
@@ -95,6 +95,8 @@ struct State {
 
 /// What is open of an interface, but for its sockets.
 struct Device {
+    /// The longest frame that it was opened for.
+    frame_max: usize,
     completes: bool,
     notices: Vec<String>,
     /// A packet socket that receives nothing: it keeps the interface in promiscuous mode, and knows when it
@@ -297,16 +299,21 @@ impl Interface {
         let watch = watch(index).map_err(fail("set promiscuous mode"))?;
         let program = Program::attach(index, receiving).map_err(fail("attach an XDP program"))?;
         let mtu = interface::mtu(name).map_err(fail("read its MTU"))?;
-        let mut layout = Layout::new(self.frame_max.max(mtu + FRAME_OVERHEAD));
+        let frame_max = mtu + FRAME_OVERHEAD;
+        let mut layout = Layout::new(frame_max);
         let mut parts: Vec<Part> = (0..self.workers).map(|_| Part::default()).collect();
         let mut senders = Vec::new();
         let mut is_zero_copy = true;
         let mut open = |queue: u32, sends: bool| -> Result<_, PortError> {
             let (rx, tx, zero_copy) = match open_free(index, queue, layout, sends) {
-                // Not on every kernel, nor with every driver. Without, longer frames are lost, and counted.
-                Err(error) if layout.segments && error.raw_os_error() != Some(libc::EBUSY) => {
+                // Not on every kernel, nor with every driver. Longer frames are lost then, and counted; which does
+                // not matter where they are too long for the switch.
+                Err(error)
+                    if layout.segments
+                        && matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) =>
+                {
                     if self.frame_max > SINGLE_FRAME_MAX {
-                        return Err(too_long(name, self.frame_max, &error));
+                        return Err(too_long(name, mtu, &error));
                     }
                     layout = Layout::new(SINGLE_FRAME_MAX);
                     open_free(index, queue, layout, sends)
@@ -361,7 +368,7 @@ impl Interface {
             ));
         }
         let completes = driver == "veth" || program.mode != Mode::Native;
-        Ok((Device { completes, notices, watch, _program: program }, parts))
+        Ok((Device { frame_max, completes, notices, watch, _program: program }, parts))
     }
 
     /// Lets the handles go on with what was opened.
@@ -380,15 +387,20 @@ impl Interface {
             return;
         }
         state.looked = Instant::now();
-        if let Some(device) = state.device.take_if(|device| bound_to(&device.watch).is_none()) {
+        let send_max = self.send_max.load(Ordering::Relaxed);
+        // Gone, or carrying longer frames since: opened again.
+        let is_old = |device: &mut Device| bound_to(&device.watch).is_none() || device.frame_max < send_max;
+        let old = state.device.take_if(is_old);
+        if old.is_some() {
+            // Handles close their sockets when they see that.
             state.parts.clear();
             self.generation.fetch_add(1, Ordering::Relaxed);
-            aside(move || drop(device));
         }
         match interface::index(&self.name) {
             Some(index) if state.device.is_none() => {
                 let interface = self.clone();
                 state.is_opening = aside(move || {
+                    drop(old);
                     let opened = interface.open(index);
                     let mut state = interface.state();
                     state.is_opening = false;
@@ -398,7 +410,12 @@ impl Interface {
                     }
                 });
             }
-            _ => self.read_link(&mut state),
+            _ => {
+                if let Some(old) = old {
+                    aside(move || drop(old));
+                }
+                self.read_link(&mut state);
+            }
         }
     }
 
@@ -485,11 +502,12 @@ fn native_remedy(name: &str, code: i32, receiving: u32) -> String {
     }
 }
 
-/// Frames of up to `frame_max` bytes are too long.
-fn too_long(name: &str, frame_max: usize, error: &io::Error) -> PortError {
+/// Frames are longer than a chunk, and the system refused to divide them.
+fn too_long(name: &str, mtu: usize, error: &io::Error) -> PortError {
     PortError::environment(format!(
-        "cannot receive frames of {frame_max} bytes on network interface `{name}` through AF_XDP: {error}: this kernel \
-         or driver carries at most {SINGLE_FRAME_MAX} bytes; lower the longest frame, or use `packet:{name}`"
+        "network interface `{name}` has an MTU of {mtu}, but this kernel or driver has AF_XDP carry at most \
+         {SINGLE_FRAME_MAX} bytes ({error}): `ip link set {name} mtu {}`, or use `packet:{name}`",
+        SINGLE_FRAME_MAX - FRAME_OVERHEAD
     ))
 }
 
@@ -498,7 +516,7 @@ fn refused(name: &str, what: &str, error: &io::Error) -> PortError {
     let remedy = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
             ": AF_XDP needs root or the capabilities CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF \
-             (`sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep p4jet`)"
+             (`sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep p4jet`)"
                 .to_owned()
         }
         Some(libc::EBUSY | libc::EEXIST) => format!(
@@ -507,7 +525,7 @@ fn refused(name: &str, what: &str, error: &io::Error) -> PortError {
         ),
         Some(libc::ENODEV | libc::ENXIO) => ": it vanished just now".to_owned(),
         Some(libc::ENOMEM | libc::ENOBUFS) => {
-            ": not enough memory that may be locked (`ulimit -l unlimited`, or the capability CAP_IPC_LOCK)"
+            ": not enough memory may be locked: root, the capability CAP_IPC_LOCK or `ulimit -l` decide on that"
                 .to_owned()
         }
         Some(libc::EAFNOSUPPORT | libc::ENOSYS) => format!(
