@@ -444,10 +444,19 @@ impl Port for AfPacketPort {
     }
 
     fn notices(&self) -> Vec<String> {
-        match self.status() {
-            LinkStatus::Up => Vec::new(),
-            LinkStatus::Down(why) => vec![why],
-        }
+        let name = &self.common.name;
+        let down = match self.status() {
+            LinkStatus::Up => None,
+            LinkStatus::Down(why) => Some(why),
+        };
+        // Not ours to change: it would outlive the switch.
+        let merges = interface::merges_segments(name).then(|| {
+            format!(
+                "interface `{name}` merges the TCP segments that it receives (LRO), so that they cannot be forwarded \
+                 as they came: switch that off with `ethtool -K {name} lro off`"
+            )
+        });
+        down.into_iter().chain(merges).collect()
     }
 }
 

@@ -225,6 +225,17 @@ pub(crate) fn driver(name: &str) -> String {
     bytes.take_while(|&byte| byte != 0).map(char::from).collect()
 }
 
+/// Does its hardware merge the TCP segments that it receives in a way that cannot be undone (LRO)? What the kernel
+/// merges (GRO) can.
+pub(crate) fn merges_segments(name: &str) -> bool {
+    /// `struct ethtool_value`: command and value, which is flags here.
+    const GET_FLAGS: u32 = 0x25;
+    const FLAG_LRO: u32 = 1 << 15;
+    let mut flags = [GET_FLAGS, 0];
+    // SAFETY: the kernel writes the structure of this command, as long as the array.
+    unsafe { ethtool(name, flags.as_mut_ptr().cast()) }.is_ok() && flags[1] & FLAG_LRO != 0
+}
+
 /// # Safety
 ///
 /// `data` points to the structure of the command in its first word, which the kernel reads and writes.
@@ -273,6 +284,7 @@ mod tests {
         assert!(state(lo) != LinkState::Gone && names().contains(&"lo".to_owned()));
         assert_eq!(state_at(&any, i32::MAX as u32), LinkState::Gone);
         assert_eq!((index("no-such-if"), index("a\0b")), (None, None));
+        assert!(!merges_segments("lo") && !merges_segments("no-such-if"));
         let error = missing("no-such-if").to_string();
         assert!(
             error.starts_with("no network interface `no-such-if`; the interfaces here are ")

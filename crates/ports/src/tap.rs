@@ -25,12 +25,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// frames are as on a wire. One system call per frame: TAP has no other way.
 ///
 /// With several workers each has a queue of the interface (`IFF_MULTI_QUEUE`), and the kernel spreads the frames among
-/// them by the hash of their flow.
+/// them by the hash of their flow. It would move a flow, in the middle and out of order, to the queue by which its
+/// answers are written; so what is sent goes by another queue, one that is detached, which the kernel does not learn
+/// from.
 #[derive(Debug)]
 pub struct TapPort {
     name: Arc<str>,
     workers: usize,
     device: File,
+    /// What is sent goes here; absent with one worker, where it is `device`.
+    writer: Option<File>,
     /// The device is of no more use, for this reason.
     gone: Option<String>,
     /// When to look for the interface again.
@@ -47,13 +51,14 @@ impl TapPort {
     /// The kernel has no TAP, the name is taken, or no permission.
     pub fn open(name: &str, workers: usize) -> Result<Vec<TapPort>, PortError> {
         let workers = workers.max(1);
-        let devices = (0..workers).map(|_| attach(name, workers)).collect::<Result<Vec<_>, _>>()?;
+        let devices = (0..workers).map(|_| attach_both(name, workers)).collect::<Result<Vec<_>, _>>()?;
         set_up(name)?;
         let name = Arc::<str>::from(name);
-        let port = |device| TapPort {
+        let port = |(device, writer)| TapPort {
             name: name.clone(),
             workers,
             device,
+            writer,
             gone: None,
             look_at: Instant::now(),
             stats: PortStats::default(),
@@ -82,14 +87,31 @@ impl TapPort {
         if interface::index(&self.name).is_none() {
             return;
         }
-        match attach(&self.name, self.workers).and_then(|device| set_up(&self.name).map(|()| device)) {
-            Ok(device) => {
-                self.device = device;
+        let attached = attach_both(&self.name, self.workers);
+        match attached.and_then(|both| set_up(&self.name).map(|()| both)) {
+            Ok(both) => {
+                (self.device, self.writer) = both;
                 self.gone = None;
             }
             Err(error) => self.gone = Some(error.to_string()),
         }
     }
+}
+
+/// A queue of the TAP interface `name` to receive from, and with several workers a detached one to send by.
+fn attach_both(name: &str, workers: usize) -> Result<(File, Option<File>), PortError> {
+    let device = attach(name, workers)?;
+    if workers == 1 {
+        return Ok((device, None));
+    }
+    let writer = attach(name, workers)?;
+    let mut request = interface::request("");
+    request.ifr_ifru.ifru_flags = libc::IFF_DETACH_QUEUE as libc::c_short;
+    // SAFETY: TUNSETQUEUE reads an `ifreq`.
+    let status =
+        unsafe { libc::ioctl(writer.as_raw_fd(), libc::TUNSETQUEUE, std::ptr::from_mut(&mut request)) };
+    interface::result(status as isize).map_err(|error| refused(name, workers, &error))?;
+    Ok((device, Some(writer)))
 }
 
 /// A queue of the TAP interface `name`, which is made when there is none.
@@ -176,7 +198,7 @@ impl Port for TapPort {
                 result.dropped += 1;
                 continue;
             }
-            match self.device.write(frame) {
+            match self.writer.as_mut().unwrap_or(&mut self.device).write(frame) {
                 Ok(len) => {
                     result.sent += 1;
                     self.stats.tx_bytes += len as u64;

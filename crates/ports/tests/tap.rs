@@ -11,6 +11,8 @@ use netns::{DEADLINE, Namespace};
 use p4jet_packet::{Batch, Pool};
 use p4jet_ports::{LinkStatus, Port, TapPort};
 use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -43,7 +45,7 @@ fn frames_come_and_go() {
         socket.send_to(&data, "10.78.0.2:7000").unwrap();
         socket.send_to(&[0; 2000], "10.78.0.2:7000").unwrap();
         let end = Instant::now() + DEADLINE;
-        let mut echo = loop {
+        let echo = loop {
             batch.clear();
             port.receive(3, &mut pool, &mut batch).unwrap();
             // The kernel also says something in IPv6.
@@ -56,16 +58,29 @@ fn frames_come_and_go() {
             std::thread::yield_now();
         };
         assert_eq!(echo[42..], data);
-        // Sent back with addresses swapped, the checksums stay right: the kernel takes it only when it had completed
-        // them itself.
-        let (first, second) = echo[..12].split_at_mut(6);
-        first.swap_with_slice(second);
-        let (first, second) = echo[26..34].split_at_mut(4);
-        first.swap_with_slice(second);
-        assert_eq!(port.send(&[&echo, &[1, 2, 3]]).unwrap().sent, 1);
+        // The kernel takes the answer only when it had completed the checksums itself.
+        assert_eq!(port.send(&[&answer(&echo), &[1, 2, 3]]).unwrap().sent, 1);
         let (got, from) = socket.recv_from(&mut buffer).unwrap();
         assert_eq!((&buffer[..got], from.to_string().as_str()), (&data[..], "10.78.0.2:7000"));
     }
+    // UDP segmentation: the kernel cuts what is more than a frame before it comes.
+    let size: i32 = 1000;
+    // SAFETY: pointer and length describe `size`. 103 is UDP_SEGMENT.
+    let status =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, 103, (&raw const size).cast(), 4) };
+    assert_eq!(status, 0);
+    socket.send_to(&[7; 5003], "10.78.0.2:7000").unwrap();
+    let mut lengths = Vec::new();
+    let end = Instant::now() + DEADLINE;
+    while lengths.iter().sum::<usize>() < 5003 {
+        batch.clear();
+        port.receive(3, &mut pool, &mut batch).unwrap();
+        let frames = batch.packets().iter().map(|packet| pool.frame(packet));
+        lengths.extend(frames.filter(|frame| frame[12..14] == [8, 0]).map(|frame| frame.len() - 42));
+        assert!(Instant::now() < end, "{lengths:?}");
+    }
+    assert_eq!(lengths, [1000, 1000, 1000, 1000, 1000, 3]);
+
     let stats = port.stats();
     assert_eq!((stats.rx_dropped_oversize, stats.tx_packets, stats.tx_dropped), (3, 3, 3));
 
@@ -94,6 +109,16 @@ fn frames_come_and_go() {
     });
 }
 
+/// A UDP frame with source and destination swapped; its checksums stay right.
+fn answer(frame: &[u8]) -> Vec<u8> {
+    let mut answer = frame.to_vec();
+    for (at, len) in [(0, 6), (26, 4), (34, 2)] {
+        let (first, second) = answer[at..at + 2 * len].split_at_mut(len);
+        first.swap_with_slice(second);
+    }
+    answer
+}
+
 /// Receives until `done` with the port, in the namespace that the thread is in.
 fn serve_until(port: &mut TapPort, done: impl Fn(&TapPort) -> bool) {
     let (mut pool, mut batch) = (Pool::new(64, 1522, 0).unwrap(), Batch::new());
@@ -119,33 +144,44 @@ fn workers_share_the_flows() {
     let mut handles = namespace.enter(|| TapPort::open("p4tap", 2).unwrap());
     namespace.ip("addr add 10.78.0.1/24 dev p4tap").unwrap();
     namespace.ip("neigh add 10.78.0.2 lladdr 02:00:00:00:00:02 dev p4tap").unwrap();
-    namespace.enter(|| {
-        let sockets: Vec<_> = (0..FLOWS).map(|_| UdpSocket::bind("10.78.0.1:0").unwrap()).collect();
-        for number in 0..PER_FLOW {
-            for (flow, socket) in sockets.iter().enumerate() {
-                let data = [&number.to_be_bytes()[..], &[flow as u8]].concat();
-                socket.send_to(&data, "10.78.0.2:7000").unwrap();
-            }
-        }
-    });
-    let (mut pool, mut batch) = (Pool::new(64, 1522, 0).unwrap(), Batch::new());
+    let bind = |_| UdpSocket::bind("10.78.0.1:0").unwrap();
+    let sockets: Arc<Vec<_>> = Arc::new(namespace.enter(move || (0..FLOWS).map(bind).collect()));
     let mut owner = [None; FLOWS];
-    let mut next = [0; FLOWS];
-    let end = Instant::now() + DEADLINE;
-    while next.iter().sum::<u32>() < PER_FLOW * FLOWS as u32 {
-        for (worker, handle) in handles.iter_mut().enumerate() {
-            batch.clear();
-            handle.receive(0, &mut pool, &mut batch).unwrap();
-            for frame in batch.packets().iter().map(|packet| pool.frame(packet)) {
-                if frame.len() == 47 && frame[23] == 17 {
+    for round in 0..2 {
+        namespace.enter({
+            let sockets = sockets.clone();
+            move || {
+                for number in 0..PER_FLOW {
+                    for (flow, socket) in sockets.iter().enumerate() {
+                        let data = [&number.to_be_bytes()[..], &[flow as u8]].concat();
+                        socket.send_to(&data, "10.78.0.2:7000").unwrap();
+                    }
+                }
+            }
+        });
+        let (mut pool, mut batch) = (Pool::new(64, 1522, 0).unwrap(), Batch::new());
+        let mut next = [0; FLOWS];
+        let end = Instant::now() + DEADLINE;
+        while next.iter().sum::<u32>() < PER_FLOW * FLOWS as u32 {
+            for worker in 0..2 {
+                batch.clear();
+                handles[worker].receive(0, &mut pool, &mut batch).unwrap();
+                for frame in batch.packets().iter().map(|packet| pool.frame(packet)) {
+                    if frame.len() != 47 || frame[23] != 17 {
+                        continue;
+                    }
                     let flow = usize::from(frame[46]);
                     assert_eq!(*owner[flow].get_or_insert(worker), worker, "flow {flow} changed its worker");
                     assert_eq!(frame[42..46], u32::to_be_bytes(next[flow]), "flow {flow}, in order, once");
                     next[flow] += 1;
+                    // An answer by the other worker does not draw the flow there, as the kernel would have it.
+                    if round == 0 && next[flow] == PER_FLOW {
+                        assert_eq!(handles[1 - worker].send(&[&answer(frame)]).unwrap().sent, 1);
+                    }
                 }
             }
+            assert!(Instant::now() < end, "{next:?}");
         }
-        assert!(Instant::now() < end, "{next:?}");
     }
     let firsts = owner.iter().filter(|&&worker| worker == Some(0)).count();
     assert!((1..FLOWS).contains(&firsts), "{owner:?}");

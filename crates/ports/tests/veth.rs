@@ -50,18 +50,19 @@ impl Network {
     }
 
     fn start(&self, frame_max: usize) -> Switch {
+        self.start_workers(frame_max, 1)
+    }
+
+    fn start_workers(&self, frame_max: usize, workers: usize) -> Switch {
         let stop = Arc::<AtomicBool>::default();
-        let (ready, is_ready) = mpsc::channel();
-        let thread = self.switch.spawn({
+        let open = move |name: &'static str| AfPacketPort::open(name, frame_max, workers).unwrap();
+        let pairs = self.switch.enter(move || open("s0").into_iter().zip(open("s1")).collect::<Vec<_>>());
+        let work = |(left, right)| {
             let stop = stop.clone();
-            move || {
-                let ports = ["s0", "s1"].map(|name| open_one(name, frame_max));
-                ready.send(()).unwrap();
-                forward(ports, &stop, frame_max)
-            }
-        });
-        is_ready.recv_timeout(DEADLINE).unwrap();
-        Switch { stop, thread: Some(thread) }
+            self.switch.spawn(move || forward([left, right], &stop, frame_max))
+        };
+        let threads = pairs.into_iter().map(work).collect();
+        Switch { stop, threads }
     }
 }
 
@@ -72,13 +73,25 @@ fn open_one(name: &str, frame_max: usize) -> AfPacketPort {
 
 struct Switch {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<[PortStats; 2]>>,
+    threads: Vec<JoinHandle<[PortStats; 2]>>,
 }
 
 impl Switch {
-    fn finish(mut self) -> [PortStats; 2] {
+    /// What all workers together have carried at each port, and how many of them received anything.
+    fn finish_workers(mut self) -> ([PortStats; 2], usize) {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().unwrap().join().unwrap()
+        let (mut sum, mut busy) = ([PortStats::default(); 2], 0);
+        for thread in self.threads.drain(..) {
+            let [left, right] = thread.join().unwrap();
+            sum[0] += left;
+            sum[1] += right;
+            busy += usize::from(left.rx_packets > 0 && right.rx_packets > 0);
+        }
+        (sum, busy)
+    }
+
+    fn finish(self) -> [PortStats; 2] {
+        self.finish_workers().0
     }
 }
 
@@ -321,6 +334,23 @@ fn tcp_arrives_intact() {
     assert_eq!((left.rx_dropped_malformed, left.rx_dropped_oversize), (0, 0));
     // No frame is longer than the link carries.
     assert!(left.rx_bytes > 120 << 20 && left.rx_bytes / left.rx_packets < 1514);
+}
+
+#[test]
+fn tcp_arrives_intact_through_several_workers() {
+    need_namespaces!();
+    let network = Network::new(1500);
+    let switch = network.start_workers(1522, 3);
+    // Connections differ in their ports: that all go to one worker happens once in 3^7.
+    for port in 0..8 {
+        let address: &str = Box::leak(format!("10.77.0.2:{}", 7100 + port).into_boxed_str());
+        tcp(&network, address, 5);
+    }
+    let ([left, right], busy) = switch.finish_workers();
+    eprintln!("{left:?}\n{right:?}");
+    assert!(busy > 1, "all by one worker");
+    assert_eq!((left.rx_dropped_malformed, left.rx_dropped_oversize), (0, 0));
+    assert!(left.rx_bytes > 40 << 20 && left.rx_bytes / left.rx_packets < 1514);
 }
 
 #[test]
