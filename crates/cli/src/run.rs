@@ -19,7 +19,8 @@ use std::time::Duration;
 pub struct Args {
     #[command(flatten)]
     program: ProgramArgs,
-    /// A port: number, @, and IFNAME, packet:IFNAME, tap:NAME, pcap:IN,OUT or mem.
+    /// A port: number, @, and IFNAME, packet:IFNAME, xdp:IFNAME, tap:NAME, pcap:IN,OUT or mem; the options of an
+    /// emulated link may follow: ,delay=5ms,jitter=1ms,loss=1%,rate=10mbit,queue=100.
     #[arg(short = 'i', value_name = "N@SPEC", required = true)]
     ports: Vec<String>,
     /// Runtime commands to carry out before the first packet.
