@@ -115,7 +115,8 @@ fn wrong_usage_is_status_2() {
         ("bench PROG --pcap DIR/packets.pcap --seconds -1", &["-1"]),
         ("bench PROG --pcap DIR/packets.pcap --seconds NaN", &["--seconds NaN"]),
         ("bench PROG --pcap DIR/packets.pcap --seconds inf", &["--seconds inf"]),
-        ("bench PROG --pcap DIR/packets.pcap --cores 2", &["--cores 2", "not supported yet"]),
+        ("bench PROG --pcap DIR/packets.pcap --cores 0", &["--cores 0: expected 1 to ", "processors"]),
+        ("bench PROG --pcap DIR/packets.pcap --cores 9999", &["--cores 9999: expected 1 to ", "processors"]),
         ("demo --seconds 0", &["--seconds 0"]),
         ("demo extra", &["unexpected argument 'extra'"]),
     ] {

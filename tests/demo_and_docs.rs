@@ -135,6 +135,32 @@ fn bench_json_has_the_keys_of_the_contract() {
 
 /// The digest sees what changes on the way out: a packet, a port.
 #[test]
+fn bench_on_two_cores_counts_the_packets_of_both() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        eprintln!("SKIPPED: there is one processor");
+        return;
+    }
+    let dir = TempDir::new("cores");
+    let load = common::workload::l2(64, 1000);
+    let commands = dir.write("entries.cmd", load.commands);
+    let packets = dir.write("packets.pcap", common::pcap(&load.frames));
+    let line = |cores: &str| -> serde_json::Value {
+        let mut command = common::p4jet();
+        command.arg("bench").arg(program("basic_l2")).args(["--commands", &commands, "--pcap", &packets]);
+        command.args(["--seconds", "0.1", "--json", "--cores", cores]);
+        serde_json::from_str(&run_command(&mut command).expect_status(0).stdout).unwrap()
+    };
+    let (one, two) = (line("1"), line("2"));
+    assert_eq!(one["speedup"], serde_json::Value::Null);
+    assert_eq!((&two["cores"], &two["digest"]), (&2.into(), &one["digest"]));
+    let sent = two["per_port"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum::<u64>();
+    assert_eq!(sent, two["packets"].as_u64().unwrap(), "{two}");
+    for key in ["one_core_mpps", "speedup"] {
+        assert!(two[key].as_f64().unwrap() > 0.0, "{two}");
+    }
+}
+
+#[test]
 fn bench_digest_depends_on_the_output() {
     let dir = TempDir::new("digest");
     let work = workload::l3(64, 256);

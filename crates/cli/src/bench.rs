@@ -4,9 +4,10 @@
 use crate::churn;
 use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
+use crate::lanes::{self, Lane};
 use crate::output::say;
 use crate::stages::{self, Stages};
-use p4jet_dataplane::{EngineKind, Switch, Worker};
+use p4jet_dataplane::{EngineKind, Switch, WORKERS_MAX, Worker};
 use p4jet_ir::TableId;
 use p4jet_packet::{Batch, PORT_DROP, Pool, REASON_DONE};
 use p4jet_ports::{LoopPort, Port};
@@ -30,9 +31,9 @@ pub struct Args {
     /// How long to measure, in seconds.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// How many cores.
-    #[arg(long, default_value_t = 1)]
-    cores: u32,
+    /// How many cores, each with a worker of its own; with several, one alone is measured too.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    cores: usize,
     /// Which executor.
     #[arg(long, value_enum, default_value = "jit")]
     engine: EngineArg,
@@ -52,6 +53,7 @@ pub struct Args {
 }
 
 /// What was measured.
+#[derive(Default)]
 pub struct Measured {
     /// Wall-clock seconds.
     pub seconds: f64,
@@ -68,6 +70,15 @@ impl Measured {
     pub fn mpps(&self) -> f64 {
         self.packets as f64 / self.seconds / 1e6
     }
+
+    /// Adds the packets of another measurement, whose time is up to the caller.
+    pub fn add(&mut self, other: Measured) {
+        self.packets += other.packets;
+        self.drops += other.drops;
+        for (port, packets) in other.per_port {
+            *self.per_port.entry(port).or_default() += packets;
+        }
+    }
 }
 
 /// Measures a program with its entries on a capture.
@@ -78,8 +89,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             args.seconds
         )));
     }
-    if args.cores != 1 {
-        return Err(Failure::Usage(format!("--cores {}: not supported yet: more than one core", args.cores)));
+    // One core is no more than there are, also where it cannot be told.
+    let cores_max = lanes::processors().len().clamp(1, WORKERS_MAX - 1);
+    if !(1..=cores_max).contains(&args.cores) {
+        return Err(Failure::Usage(format!(
+            "--cores {}: expected 1 to {cores_max}, the processors that this process may use",
+            args.cores
+        )));
     }
     let engine = EngineKind::from(args.engine);
     if args.stages && engine != EngineKind::Jit {
@@ -88,10 +104,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let start = Instant::now();
     let compiled = compile::compile(&args.program)?;
     // One more for `measured_worker`.
-    let workers = args.cores as usize + usize::from(args.stages);
+    let workers = args.cores + usize::from(args.stages);
     let switch = Switch::with_options(compiled.for_engine(engine), p4jet_jit::Options::default(), workers)
         .map_err(Failure::Input)?;
-    let mut worker = switch.worker(engine, 0).map_err(Failure::Input)?;
+    // Machine code is made with the first worker.
+    drop(switch.worker(engine, 0).map_err(Failure::Input)?);
     let compile_ms = start.elapsed().as_secs_f64() * 1e3;
     let start = Instant::now();
     if let Some(path) = &args.commands {
@@ -99,24 +116,37 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         compile::load_commands(&switch, path)?;
     }
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
-    let mut source = LoopPort::from_capture(&args.pcap).map_err(|e| Failure::port(&e))?;
-    let mut pool =
-        worker.pool(p4jet_packet::COUNT_DEFAULT, source.frame_max().max(1518)).map_err(no_memory)?;
-    let digest = digest(&mut worker, &mut source, &mut pool)?;
+    let frames = p4jet_ports::read_capture(&args.pcap).map_err(|e| Failure::port(&e))?;
+    let mut lanes = (0..args.cores)
+        .map(|index| Lane::new(&switch, engine, &frames, index, args.cores))
+        .collect::<Result<Vec<_>, _>>()?;
+    let Lane { worker, source, pool } = &mut lanes[0];
+    let digest = digest(worker, source, pool)?;
     let warm_up = args.seconds.min(0.5);
-    measure(&mut worker, &mut source, &mut pool, warm_up)?;
-    let m = measure(&mut worker, &mut source, &mut pool, args.seconds)?;
+    let (m, together) = match lanes.as_mut_slice() {
+        [lane] => {
+            lane.measure(warm_up)?;
+            (lane.measure(args.seconds)?, None)
+        }
+        lanes => {
+            lanes::at_once(lanes, &lanes::processors(), warm_up)?;
+            let together = lanes::measure(lanes, args.seconds)?;
+            (together.all, Some((together.alone_mpps, together.speedup)))
+        }
+    };
+    // What follows is of one worker.
+    let Lane { worker, source, pool } = &mut lanes[0];
     let stages = match args.stages {
         true => {
-            let mut measured = switch.measured_worker(args.cores as usize).map_err(Failure::Input)?;
-            Some(stages::measure(&mut worker, &mut measured, &mut source, &mut pool, args.seconds)?)
+            let mut measured = switch.measured_worker(args.cores).map_err(Failure::Input)?;
+            Some(stages::measure(worker, &mut measured, source, pool, args.seconds)?)
         }
         false => None,
     };
     let churn = match args.churn {
         Some(n) => {
             let (n, rate) = (n.get(), f64::from(args.churn_rate));
-            Some(churn::measure(&mut worker, &mut source, &mut pool, args.seconds, n, rate)?)
+            Some(churn::measure(worker, source, pool, args.seconds, n, rate)?)
         }
         None => None,
     };
@@ -133,6 +163,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "compile_ms": round(compile_ms), "load_ms": round(load_ms), "digest": digest,
             "memory_bytes": memory_bytes,
         });
+        if let Some((alone, speedup)) = together {
+            line["one_core_mpps"] = json!(round(alone));
+            line["speedup"] = json!(round(speedup));
+        }
         for (key, value) in stages.iter().flat_map(Stages::json) {
             line[key] = value;
         }
@@ -150,6 +184,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             m.seconds,
             m.drops
         )?;
+        if let Some((alone, speedup)) = together {
+            say!("{} cores: {speedup:.2} times one core, which has {alone:.2} Mpps", args.cores)?;
+        }
         for (port, n) in &m.per_port {
             say!("port {port}: {n} packets")?;
         }
@@ -176,7 +213,8 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-fn no_memory(error: std::io::Error) -> Failure {
+/// There is no memory for buffers.
+pub fn no_memory(error: std::io::Error) -> Failure {
     Failure::Environment(format!("no memory for packets: {error}"))
 }
 

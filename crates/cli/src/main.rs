@@ -7,6 +7,7 @@ mod compile;
 mod cores;
 mod demo;
 mod failure;
+mod lanes;
 mod output;
 mod run;
 mod stages;

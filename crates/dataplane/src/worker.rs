@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::switch::{EngineKind, Place, Switch};
-use p4jet_externs::Env;
+use p4jet_externs::{Apart, Env};
 use p4jet_interp::{Arrival, Machine, Outcome, REASON_EMITS_TOO_MUCH, REASON_OUT_OF_FUEL, Ran};
 use p4jet_ir::Begin;
 use p4jet_jit::{Compiled, DROP_ASSERTION, Engine, StageTime};
@@ -163,11 +163,13 @@ struct Waiting {
     copy: Copied,
 }
 
-/// Runs packets on one core.
+/// Runs packets on one core. What it writes shares no cache line with what another worker has.
+#[repr(align(128))]
 pub struct Worker {
     engine: Runner,
     views: Vec<ViewHandle>,
-    pinned: Vec<*const View>,
+    /// The views of the batch that runs.
+    pinned: Apart<*const View>,
     env: Env<'static>,
     /// Last: what is above points into its switch.
     place: Place,
@@ -236,7 +238,7 @@ impl Worker {
             .collect();
         Worker {
             engine,
-            pinned: Vec::with_capacity(views.len()),
+            pinned: Apart::zeroed(views.len()),
             views,
             env,
             time: None,
@@ -329,8 +331,9 @@ impl Worker {
         match &mut self.engine {
             Runner::Jit(engine) => {
                 let guard = p4jet_tables::pin();
-                self.pinned.clear();
-                self.pinned.extend(self.views.iter().map(|v| v.load(&guard)));
+                for (pinned, view) in self.pinned.iter_mut().zip(&self.views) {
+                    *pinned = view.load(&guard);
+                }
                 let packets = batch.packets_mut();
                 // SAFETY: the pool has the headroom and slack; the views stay until the guard is dropped; the environment
                 // is of the same switch; all copies are of this engine.

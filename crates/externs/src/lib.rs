@@ -28,6 +28,7 @@
 //! # Ok::<(), p4jet_externs::StateError>(())
 //! ```
 
+mod apart;
 mod bits;
 mod crc;
 mod env;
@@ -38,6 +39,7 @@ mod multicast;
 mod replication;
 mod state;
 
+pub use apart::{Apart, Zeroed};
 pub use crc::CrcParams;
 pub use env::Env;
 pub use meter::{GREEN, RED, Rate, Rates, YELLOW};

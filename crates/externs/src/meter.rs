@@ -4,6 +4,7 @@
 //! A bucket is one number that workers change by compare-and-swap: how many of all tokens made since the switch started
 //! are spent or were lost because it was full. Tokens in it are those made less that number, at most the burst.
 
+use crate::apart::Apart;
 use crate::state::{StateError, zeroed};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -37,7 +38,7 @@ const TOKENS_MAX: i64 = 1 << 62;
 
 /// The cells of one instance.
 pub(crate) struct Meters {
-    cells: Box<[AtomicU64]>,
+    cells: Apart<AtomicU64>,
     stride: u32,
     bytes: bool,
 }

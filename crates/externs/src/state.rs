@@ -3,8 +3,8 @@
 //! Registers are shared by all workers. Counters are per worker, so that counting takes no locked instruction; reading
 //! sums them. A control write never touches a worker's cells: it sets an offset that is added on reading, so that no count
 //! is lost to a race.
-#![allow(unsafe_code)]
 
+use crate::apart::Apart;
 use crate::bits::{limbs, mask_low};
 use crate::crc::Crc;
 use crate::meter::{Meters, Rates};
@@ -12,7 +12,6 @@ use crate::multicast::Multicast;
 use crate::replication::Replication;
 use crate::{CrcParams, Destinations, Env};
 use num_bigint::BigUint;
-use std::alloc::{Layout, alloc_zeroed};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -203,27 +202,15 @@ impl fmt::Display for StateError {
 
 impl std::error::Error for StateError {}
 
-/// Memory of atomic words that costs nothing until it is written.
-pub(crate) fn zeroed(name: &str, words: u64) -> Result<Box<[AtomicU64]>, StateError> {
+/// Words that cost nothing until they are written. No two workers' words share a cache line.
+pub(crate) fn zeroed(name: &str, words: u64) -> Result<Apart<AtomicU64>, StateError> {
     let refused = || StateError::NoMemory { name: name.to_string(), bytes: words.saturating_mul(8) };
-    let len = usize::try_from(words).map_err(|_| refused())?;
-    if len == 0 {
-        return Ok(Box::new([]));
-    }
-    let layout = Layout::array::<AtomicU64>(len).map_err(|_| refused())?;
-    // SAFETY: the layout is not empty; zero bytes are valid `AtomicU64`s; a `Box<[T]>` is freed with this same layout.
-    unsafe {
-        let memory = alloc_zeroed(layout).cast::<AtomicU64>();
-        if memory.is_null() {
-            return Err(refused());
-        }
-        Ok(Box::from_raw(std::ptr::slice_from_raw_parts_mut(memory, len)))
-    }
+    usize::try_from(words).ok().and_then(Apart::try_zeroed).ok_or_else(refused)
 }
 
 enum Cells {
-    Register { width: u32, cells: Box<[AtomicU64]> },
-    Counter { banks: u32, stride: u32, workers: Vec<Box<[AtomicU64]>>, offsets: Box<[AtomicU64]> },
+    Register { width: u32, cells: Apart<AtomicU64> },
+    Counter { banks: u32, stride: u32, workers: Vec<Apart<AtomicU64>>, offsets: Apart<AtomicU64> },
     Meter(Meters),
     None,
 }
@@ -242,7 +229,8 @@ pub struct State {
 
 /// What belongs to no instance: shared by the states of all programs that a switch has had.
 struct Shared {
-    random: Vec<AtomicU64>,
+    /// Of each worker.
+    random: Vec<Apart<AtomicU64>>,
     wide_locks: [Mutex<()>; WIDE_LOCKS],
     /// Held by whoever changes counters or meters.
     control_writes: Mutex<()>,
@@ -261,7 +249,7 @@ impl State {
     /// State for these instances, all 0, with counters for `workers` workers. Memory is committed as it is written.
     pub fn new(instances: &[InstanceSpec], workers: usize) -> Result<State, StateError> {
         let shared = Shared {
-            random: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+            random: (0..workers).map(|_| Apart::zeroed(1)).collect(),
             wide_locks: [const { Mutex::new(()) }; WIDE_LOCKS],
             control_writes: Mutex::new(()),
             custom: RwLock::default(),
@@ -359,12 +347,12 @@ impl State {
         for (worker, random) in self.shared.random.iter().enumerate() {
             // Far apart: the sequence of a worker takes 2^40 numbers to reach the next one's.
             let start = seed.wrapping_add((worker as u64) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            random.store(start, Ordering::Relaxed);
+            random[0].store(start, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn random(&self, worker: usize) -> &AtomicU64 {
-        &self.shared.random[worker]
+        &self.shared.random[worker][0]
     }
 
     fn cells_of(&self, instance: u32) -> Option<&Cells> {

@@ -31,7 +31,7 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, ModuleReloc};
 use flow::Flow;
 use memos::{Memo, Memory};
-use p4jet_externs::{CallSite, Env, State};
+use p4jet_externs::{Apart, CallSite, Env, State};
 use p4jet_ir::{Begin, InstanceKind, Loc, Program, TableId, Terminator};
 use p4jet_packet::{BATCH_MAX, Packet};
 use p4jet_tables::{Structure, TableSpec, View};
@@ -331,18 +331,19 @@ fn declare_prefetch(module: &mut JITModule) -> Result<Option<FuncId>, Error> {
     Ok(Some(id))
 }
 
-/// Runs compiled code for one worker.
+/// Runs compiled code for one worker. What it writes shares no cache line with what another one has.
+#[repr(align(128))]
 pub struct Engine {
     compiled: Arc<Compiled>,
-    queues: Vec<[u32; BATCH_MAX]>,
+    queues: Apart<[u32; BATCH_MAX]>,
     queue_bases: Vec<*mut u32>,
-    counts: Vec<u64>,
-    rows: Box<[u32; BATCH_MAX]>,
+    counts: Apart<u64>,
+    rows: Apart<u32>,
     memos: Vec<Memory>,
     memo_bases: Vec<*mut u64>,
-    ages: Vec<u64>,
-    phv: Vec<u64>,
-    scratch: Vec<u8>,
+    ages: Apart<u64>,
+    phv: Apart<u64>,
+    scratch: Apart<u8>,
     registers: Vec<*mut u64>,
     counters: Vec<*mut u64>,
     copies: Copies,
@@ -357,7 +358,7 @@ impl Engine {
     /// An engine for worker `worker` of `state`, which must be the state of the compiled program and outlive the engine.
     pub fn new(compiled: Arc<Compiled>, program: &Program, state: &State, worker: usize) -> Engine {
         let stages = compiled.stages.len();
-        let mut queues = vec![[0u32; BATCH_MAX]; stages];
+        let mut queues = Apart::<[u32; BATCH_MAX]>::zeroed(stages);
         let mut memos: Vec<Memory> = compiled.memos.iter().map(|_| Memory::new()).collect();
         let queue_bases = queues.iter_mut().map(|q| q.as_mut_ptr()).collect();
         let mut registers = vec![std::ptr::null_mut(); compiled.instances];
@@ -374,13 +375,13 @@ impl Engine {
         Engine {
             queues,
             queue_bases,
-            counts: vec![0; stages],
-            rows: Box::new([0; BATCH_MAX]),
-            ages: vec![0; memos.len()],
+            counts: Apart::zeroed(stages),
+            rows: Apart::zeroed(BATCH_MAX),
+            ages: Apart::zeroed(memos.len()),
             memo_bases: memos.iter_mut().map(Memory::cells).collect(),
             memos,
-            phv: vec![0; compiled.phv_stride * BATCH_MAX / 8],
-            scratch: vec![0; compiled.scratch_bytes],
+            phv: Apart::zeroed(compiled.phv_stride * BATCH_MAX / 8),
+            scratch: Apart::zeroed(compiled.scratch_bytes),
             registers,
             counters,
             copies: Copies::new(),
@@ -480,7 +481,8 @@ impl Engine {
     ) {
         assert!(packets.len() <= BATCH_MAX);
         self.counts.fill(0);
-        for ((memo, memory), age) in self.compiled.memos.iter().zip(&mut self.memos).zip(&mut self.ages) {
+        for ((memo, memory), age) in self.compiled.memos.iter().zip(&mut self.memos).zip(self.ages.iter_mut())
+        {
             // SAFETY: the views are valid for the call.
             *age = unsafe { memory.age(&*views[memo.row_table.index()], &*views[memo.table.index()]) };
         }

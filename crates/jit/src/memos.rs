@@ -5,6 +5,7 @@
 //! [`p4jet_tables::View::rows_released`] and [`p4jet_tables::View::entries_changed`].
 
 use crate::flow::{Flow, Place, op_sets};
+use p4jet_externs::Apart;
 use p4jet_ir::{ActionId, FieldId, FieldKind, Op, Program, TableId, Terminator};
 use p4jet_tables::View;
 use std::collections::HashSet;
@@ -113,7 +114,7 @@ const NOTHING: u64 = u64::MAX;
 
 /// What one worker remembers of one lookup.
 pub struct Memory {
-    cells: Box<[u64]>,
+    cells: Apart<u64>,
     /// Changes so far, without those that fit above the row.
     epoch: u64,
 }
@@ -121,7 +122,9 @@ pub struct Memory {
 impl Memory {
     /// Nothing yet.
     pub fn new() -> Memory {
-        Memory { cells: vec![NOTHING; 2 * CELLS].into(), epoch: 0 }
+        let mut cells = Apart::zeroed(2 * CELLS);
+        cells.fill(NOTHING);
+        Memory { cells, epoch: 0 }
     }
 
     /// The cells.

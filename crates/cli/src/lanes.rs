@@ -1,0 +1,101 @@
+//! Several workers at once, each on a processor of its own and with all that it needs: `p4jet bench --cores N`.
+
+use crate::bench::{self, Measured};
+use crate::cores::Cores;
+use crate::failure::Failure;
+use p4jet_dataplane::{EngineKind, Switch, Worker};
+use p4jet_packet::Pool;
+use p4jet_ports::LoopPort;
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+/// A worker with its packets and buffers.
+pub struct Lane {
+    /// Runs them.
+    pub worker: Worker,
+    /// The packets, looped.
+    pub source: LoopPort,
+    /// Where they are copied.
+    pub pool: Pool,
+}
+
+impl Lane {
+    /// Worker `index` of `count`. Its capture begins that far on, so that workers are not at the same flow at a time.
+    pub fn new(
+        switch: &Arc<Switch>,
+        engine: EngineKind,
+        frames: &[Vec<u8>],
+        index: usize,
+        count: usize,
+    ) -> Result<Lane, Failure> {
+        let worker = switch.worker(engine, index).map_err(Failure::Input)?;
+        let (begin, end) = frames.split_at(frames.len() * index / count);
+        let frames: Vec<&Vec<u8>> = end.iter().chain(begin).collect();
+        let source = LoopPort::new(&frames).map_err(|e| Failure::port(&e))?;
+        let pool = worker.pool(p4jet_packet::COUNT_DEFAULT, source.frame_max().max(1518));
+        Ok(Lane { worker, source, pool: pool.map_err(bench::no_memory)? })
+    }
+
+    /// Runs for `seconds`.
+    pub fn measure(&mut self, seconds: f64) -> Result<Measured, Failure> {
+        bench::measure(&mut self.worker, &mut self.source, &mut self.pool, seconds)
+    }
+}
+
+/// What several workers did at once, and one of them alone.
+pub struct Together {
+    /// All rounds.
+    pub all: Measured,
+    /// Million packets a second of the first worker alone.
+    pub alone_mpps: f64,
+    /// How many times the rate of one worker all have.
+    pub speedup: f64,
+}
+
+/// Measurements of one worker, and of all.
+const ROUNDS: usize = 5;
+
+/// Measures all lanes together for `seconds` in all, and between the rounds the first alone, as long.
+pub fn measure(lanes: &mut [Lane], seconds: f64) -> Result<Together, Failure> {
+    let numbers = processors();
+    let slice = seconds / ROUNDS as f64;
+    let mut all = Measured::default();
+    let (mut alone, mut speedups) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let one = at_once(&mut lanes[..1], &numbers, slice)?.mpps();
+        let round = at_once(lanes, &numbers, slice)?;
+        alone.push(one);
+        speedups.push(round.mpps() / one);
+        all.seconds += round.seconds;
+        all.add(round);
+    }
+    Ok(Together { all, alone_mpps: bench::median(alone), speedup: bench::median(speedups) })
+}
+
+/// Processors that this process may use.
+pub fn processors() -> Vec<usize> {
+    Cores::now().map_or(Vec::new(), |cores| cores.numbers())
+}
+
+/// Runs each lane on a processor of its own for `seconds`.
+pub fn at_once(lanes: &mut [Lane], processors: &[usize], seconds: f64) -> Result<Measured, Failure> {
+    let start = Barrier::new(lanes.len());
+    let run = |(number, lane): (usize, &mut Lane)| {
+        Cores::keep_to(&processors[number..=number]);
+        start.wait();
+        lane.measure(seconds)
+    };
+    let run = &run;
+    let results: Vec<Result<Measured, Failure>> = thread::scope(|scope| {
+        let lanes = lanes.iter_mut().enumerate();
+        let threads: Vec<_> = lanes.map(|lane| scope.spawn(move || run(lane))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("measuring does not panic")).collect()
+    });
+    let mut all = Measured::default();
+    for result in results {
+        let one = result?;
+        all.seconds = all.seconds.max(one.seconds);
+        all.add(one);
+    }
+    Ok(all)
+}
