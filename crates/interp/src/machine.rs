@@ -9,7 +9,8 @@ use p4jet_externs::Env;
 use p4jet_ir::eval::{eval, wrap};
 use p4jet_ir::{
     ActionId, Begin, Block, BlockId, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId,
-    Intrinsic, Keep, Loc, NodeId, Op, PacketCopy, Program, ReplicaList, Stmt, TableId, Terminator,
+    Intrinsic, Keep, Loc, NodeId, Op, PacketCopy, Program, QUEUE_MAX, Queued, ReplicaList, Stmt, TableId,
+    Terminator,
 };
 use p4jet_tables::{Resolved, Table};
 
@@ -92,6 +93,10 @@ pub struct Copied {
     pub port: u32,
     /// Its bytes.
     pub frame: Vec<u8>,
+    /// The output queue in which it waits: the port, and which of the port's.
+    pub queue: Option<(u32, u32)>,
+    /// What it tells egress of its queue; `None` if it did not wait in one.
+    pub queued: Option<Queued>,
     /// Bits before the cursor.
     cursor: u64,
     /// By [`FieldId`].
@@ -140,6 +145,8 @@ impl<'a> Machine<'a> {
             made_in: Begin::Ingress,
             port: packet.port,
             frame: packet.frame.to_vec(),
+            queue: None,
+            queued: None,
             cursor: 0,
             fields: vec![BigUint::zero(); self.program.fields.len()],
             set: Vec::new(),
@@ -199,17 +206,18 @@ impl<'a> Machine<'a> {
                     Intrinsic::IngressPort => run.put(*field, start.port.into()),
                     Intrinsic::PacketLength => run.put(*field, run.frame.bytes.len().into()),
                     Intrinsic::IngressTimestamp => run.put(*field, now_us.into()),
-                    Intrinsic::EgressTimestamp => {}
+                    _ => {}
                 }
             }
             gone = run.blocks(&program.ingress);
             run.half = Begin::Egress;
         }
+        let queued = start.queued.unwrap_or(Queued { enqueued_us: now_us, ..Queued::default() });
         let gone = gone.or_else(|| {
             for (intrinsic, field) in &program.intrinsics {
                 let set = start.begin == Begin::Egress && start.set.contains(field);
-                if *intrinsic == Intrinsic::EgressTimestamp && !set {
-                    run.put(*field, now_us.into());
+                if intrinsic.begin() == Begin::Egress && !set {
+                    run.put(*field, queued.value(*intrinsic, now_us).into());
                 }
             }
             run.blocks(&program.egress)
@@ -534,9 +542,13 @@ impl Run<'_, '_, '_> {
             fields[field.index()] = self.eval(value);
         }
         let mut set: Vec<FieldId> = copy.set.iter().map(|(field, _)| *field).collect();
+        let queue = copy.queue.as_ref().map(|queue| {
+            let port = self.eval(&queue.port).to_u32().unwrap_or(u32::MAX);
+            (port, self.eval(&queue.number).to_u32().unwrap_or(u32::MAX).min(QUEUE_MAX))
+        });
+        let (begin, made_in, port, queued) = (copy.begin, self.half, self.port, None);
         let Some(replicas) = &copy.replicas else {
-            let (begin, made_in) = (copy.begin, self.half);
-            self.copies.push(Copied { begin, made_in, port: self.port, frame, cursor, fields, set });
+            self.copies.push(Copied { begin, made_in, port, frame, queue, queued, cursor, fields, set });
             self.tell(|_| TraceEvent::Copied { begin: copy.begin, to: None, loc });
             return;
         };
@@ -567,8 +579,12 @@ impl Run<'_, '_, '_> {
                     fields[f.index()] = wrap(value.into(), self.program.width(f));
                 }
             }
-            let (begin, made_in, frame, set) = (copy.begin, self.half, frame.clone(), set.clone());
-            self.copies.push(Copied { begin, made_in, port: self.port, frame, cursor, fields, set });
+            let queue = queue.map(|(_, number)| match replicas.class_of_service {
+                Some(_) => (replica.port, class_of_service.min(QUEUE_MAX)),
+                None => (replica.port, number),
+            });
+            let (frame, set) = (frame.clone(), set.clone());
+            self.copies.push(Copied { begin, made_in, port, frame, queue, queued, cursor, fields, set });
         }
     }
 

@@ -144,6 +144,62 @@ pub enum Intrinsic {
     IngressTimestamp,
     /// The same, taken at the start of egress.
     EgressTimestamp,
+    /// The same, taken when the packet entered its queue. This and what follows is set at the start of egress; for a
+    /// packet that did not wait in a queue, as if it had left one as soon as it entered.
+    EnqueueTimestamp,
+    /// Packets that were in the queue then.
+    EnqueueDepth,
+    /// Microseconds in the queue.
+    QueueTime,
+    /// Packets in the queue when the packet had left it.
+    DequeueDepth,
+    /// The number of the queue, among those of its port.
+    QueueNumber,
+}
+
+impl Program {
+    /// Whether packets wait in output queues.
+    pub fn is_queued(&self) -> bool {
+        let nodes = self.blocks.iter().flat_map(|block| &block.body.nodes);
+        nodes.flat_map(|node| &node.stmts).any(|s| matches!(&s.op, Op::Copy(copy) if copy.queue.is_some()))
+    }
+}
+
+impl Intrinsic {
+    /// In which half of the pipeline it is set.
+    pub fn begin(self) -> Begin {
+        match self {
+            Intrinsic::IngressPort | Intrinsic::PacketLength | Intrinsic::IngressTimestamp => Begin::Ingress,
+            _ => Begin::Egress,
+        }
+    }
+}
+
+/// What a queue tells the packets that leave it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queued {
+    /// The value of [`Intrinsic::EnqueueTimestamp`].
+    pub enqueued_us: u64,
+    /// The value of [`Intrinsic::EnqueueDepth`].
+    pub enqueue_depth: u32,
+    /// The value of [`Intrinsic::DequeueDepth`].
+    pub dequeue_depth: u32,
+    /// The value of [`Intrinsic::QueueNumber`].
+    pub queue: u32,
+}
+
+impl Queued {
+    /// The value of one of the intrinsics that are set at the start of egress.
+    pub fn value(self, intrinsic: Intrinsic, now_us: u64) -> u64 {
+        match intrinsic {
+            Intrinsic::EnqueueTimestamp => self.enqueued_us,
+            Intrinsic::EnqueueDepth => self.enqueue_depth.into(),
+            Intrinsic::QueueTime => now_us.saturating_sub(self.enqueued_us),
+            Intrinsic::DequeueDepth => self.dequeue_depth.into(),
+            Intrinsic::QueueNumber => self.queue.into(),
+            _ => now_us,
+        }
+    }
 }
 
 /// A scalar.
@@ -534,7 +590,22 @@ pub struct PacketCopy {
     pub set: Vec<(FieldId, Expr)>,
     /// How many there are; one if there is nothing here.
     pub replicas: Option<Replicas>,
+    /// Where they wait before they begin; only for copies that begin with egress.
+    pub queue: Option<Queue>,
 }
+
+/// An output queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Queue {
+    /// The port; of replicas each has its own. Any width.
+    pub port: Expr,
+    /// Which of the port's queues. Any width; numbers above [`QUEUE_MAX`] count as that. The class of service of a clone
+    /// session, where [`Replicas::class_of_service`] asks for it, takes its place.
+    pub number: Expr,
+}
+
+/// The highest number of a queue of a port.
+pub const QUEUE_MAX: u32 = 7;
 
 /// Where a copy begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -542,8 +613,8 @@ pub enum Begin {
     /// With the first block of [`Program::ingress`]: the cursor is at the start and all intrinsics of arrival are set, the
     /// ingress port to that by which the frame came to the switch.
     Ingress,
-    /// With the first block of [`Program::egress`]: only [`Intrinsic::EgressTimestamp`] is set. The cursor stays where it
-    /// was if the frame is the current one.
+    /// With the first block of [`Program::egress`]: only the intrinsics of egress are set. The cursor stays where it was if
+    /// the frame is the current one.
     Egress,
 }
 

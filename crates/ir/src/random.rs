@@ -792,7 +792,7 @@ impl Maker {
         });
         let begin = *self.rng.pick(&Begin::ALL);
         let frame = *self.rng.pick(&CopyFrame::ALL);
-        Op::Copy(Box::new(PacketCopy { begin, frame, keep, set, replicas }))
+        Op::Copy(Box::new(PacketCopy { begin, frame, keep, set, replicas, queue: None }))
     }
 
     fn deparser(&mut self, name: &str) -> BlockId {

@@ -102,6 +102,8 @@ const WORDS: &[&str] = &[
     "profile",
     "idle_timeout",
     "copy",
+    "queue",
+    "of",
     "keep",
     "set",
     "arrived",
@@ -256,11 +258,16 @@ impl ReplicaList {
 
 impl Intrinsic {
     /// All of them.
-    pub const ALL: [Intrinsic; 4] = [
+    pub const ALL: [Intrinsic; 9] = [
         Intrinsic::IngressPort,
         Intrinsic::PacketLength,
         Intrinsic::IngressTimestamp,
         Intrinsic::EgressTimestamp,
+        Intrinsic::EnqueueTimestamp,
+        Intrinsic::EnqueueDepth,
+        Intrinsic::QueueTime,
+        Intrinsic::DequeueDepth,
+        Intrinsic::QueueNumber,
     ];
 
     /// Its name in the text form.
@@ -270,6 +277,11 @@ impl Intrinsic {
             Intrinsic::PacketLength => "packet_length",
             Intrinsic::IngressTimestamp => "ingress_timestamp",
             Intrinsic::EgressTimestamp => "egress_timestamp",
+            Intrinsic::EnqueueTimestamp => "enqueue_timestamp",
+            Intrinsic::EnqueueDepth => "enqueue_depth",
+            Intrinsic::QueueTime => "queue_time",
+            Intrinsic::DequeueDepth => "dequeue_depth",
+            Intrinsic::QueueNumber => "queue_number",
         }
     }
 }
@@ -737,6 +749,9 @@ impl Printer<'_> {
                     line.push_str(&format!(" {word} {}", self.field(f)));
                 }
             }
+        }
+        if let Some(queue) = &copy.queue {
+            line.push_str(&format!(" queue {} of {}", self.expr(&queue.number), self.expr(&queue.port)));
         }
         line
     }
@@ -1681,7 +1696,15 @@ impl Parser<'_> {
             }
             None => None,
         };
-        Ok(PacketCopy { begin, frame, keep, set, replicas })
+        let queue = match self.take_word("queue") {
+            true => {
+                let number = self.expr()?;
+                self.expect_word("of")?;
+                Some(Queue { port: self.expr()?, number })
+            }
+            false => None,
+        };
+        Ok(PacketCopy { begin, frame, keep, set, replicas, queue })
     }
 
     fn node(&mut self) -> Parsed<NodeId> {

@@ -29,7 +29,8 @@
 //! * `Set` has equal widths; conditions have width 1; switch values fit and differ; `Apply` gives one expression per key
 //!   of its width; `hit` has width 1, `action_run` 32, and they differ; error codes have width 32.
 //! * `Copy`, `Truncate` and `Done` stand only in controls, `Egress` only in controls of `ingress`. The fields that a copy
-//!   sets and those that its replicas get are different; values have the fields' widths; none is action data.
+//!   sets and those that its replicas get are different; values have the fields' widths; none is action data. Copies wait in
+//!   queues only before egress.
 //! * An `Apply` has a selector exactly if the table's profile has groups; `entry` has width 32.
 //! * `Extract`, `Advance`, `Lookahead` and `Reject` stand only in parsers that have an error field (width 32); `Emit`
 //!   only in deparsers. Actions have none of these and do not apply tables, so nothing recurses. `Exit` stands only in
@@ -528,6 +529,12 @@ impl Verifier<'_> {
                     }
                 }
                 self.check(seen.len() == expected, || "a copy sets a field twice".to_string());
+                if let Some(queue) = &copy.queue {
+                    self.expr(&queue.port, owner);
+                    self.expr(&queue.number, owner);
+                    let egress = copy.begin == Begin::Egress;
+                    self.check(egress, || "a copy that begins with ingress waits in a queue".to_string());
+                }
             }
             Op::Extern { instance, args, outs, .. } => {
                 if let Some(i) = instance {

@@ -75,6 +75,7 @@ impl Op {
             Op::Copy(copy) => {
                 copy.set.iter().for_each(|(_, e)| f(e));
                 copy.replicas.iter().for_each(|r| f(&r.id));
+                copy.queue.iter().for_each(|q| [&q.port, &q.number].into_iter().for_each(&mut *f));
             }
             Op::Extract { varbit_length: None, .. } | Op::Lookahead { .. } | Op::Emit { .. } => {}
         }
@@ -91,6 +92,9 @@ impl Op {
             Op::Copy(copy) => {
                 copy.set.iter_mut().for_each(|(_, e)| f(e));
                 copy.replicas.iter_mut().for_each(|r| f(&mut r.id));
+                copy.queue
+                    .iter_mut()
+                    .for_each(|q| [&mut q.port, &mut q.number].into_iter().for_each(&mut *f));
             }
             Op::Extract { varbit_length: None, .. } | Op::Lookahead { .. } | Op::Emit { .. } => {}
         }

@@ -44,6 +44,7 @@ pub struct Helpers {
     pub wide: FuncRef,
     pub call_extern: FuncRef,
     pub make_copies: FuncRef,
+    pub make_queued_copies: FuncRef,
     pub select: FuncRef,
     pub read_bits: FuncRef,
     pub write_bits: FuncRef,
@@ -565,9 +566,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     fn load_intrinsics(&mut self, egress: bool) {
         for &(intrinsic, field) in &self.program().intrinsics {
             let begin = if egress { Begin::Egress } else { Begin::Ingress };
-            if (intrinsic == Intrinsic::EgressTimestamp) == egress
-                && self.live_at[begin as usize].contains(field.index())
-            {
+            if intrinsic.begin() == begin && self.live_at[begin as usize].contains(field.index()) {
                 self.load_intrinsic(intrinsic, field);
             }
         }
@@ -580,9 +579,13 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.b.ins().uload32(plain(), self.packet, offset)
             }
             Intrinsic::PacketLength => self.b.use_var(self.length),
-            Intrinsic::IngressTimestamp | Intrinsic::EgressTimestamp => {
+            Intrinsic::IngressTimestamp | Intrinsic::EgressTimestamp | Intrinsic::EnqueueTimestamp => {
                 self.b.ins().load(types::I64, plain(), self.ctx, offset_of!(Ctx, now_us) as i32)
             }
+            Intrinsic::EnqueueDepth
+            | Intrinsic::QueueTime
+            | Intrinsic::DequeueDepth
+            | Intrinsic::QueueNumber => self.iconst(0),
         };
         let width = self.program().width(field);
         let mut limbs = vec![self.mask(value, width.min(64))];
@@ -1063,8 +1066,16 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.sites.copies.push(site);
         let site = self.iconst(self.sites.copies.len() as u64 - 1);
         let cursor = if at_cursor { self.cursor() } else { zero };
-        let make = self.helpers.make_copies;
-        self.b.ins().call(make, &[self.ctx, site, image, self.packet, cursor, id]);
+        let args = [self.ctx, site, image, self.packet, cursor, id];
+        match &copy.queue {
+            Some(queue) => {
+                let queue = [self.saturated_index(&queue.port)?, self.saturated_index(&queue.number)?];
+                self.b.ins().call(self.helpers.make_queued_copies, &[&args[..], &queue].concat());
+            }
+            None => {
+                self.b.ins().call(self.helpers.make_copies, &args);
+            }
+        }
         Ok(())
     }
 
@@ -1094,6 +1105,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 port: field_cell(r.port),
                 instance: field_cell(r.instance),
                 class_of_service: field_cell(r.class_of_service),
+                queue_by_class: r.class_of_service.is_some(),
             }),
         }
     }

@@ -4,7 +4,7 @@
 use crate::codegen::Layout;
 use crate::flow::Flow;
 use crate::runtime::Ctx;
-use p4jet_ir::{Begin, CopyFrame, Intrinsic, ReplicaList};
+use p4jet_ir::{Begin, CopyFrame, Intrinsic, QUEUE_MAX, Queued, ReplicaList};
 use p4jet_packet::{BATCH_MAX, Batch, Packet, Pool, PushError};
 
 /// Most copies that one batch makes.
@@ -35,7 +35,7 @@ pub struct CopySite {
     pub made_in: Begin,
     pub frame: CopyFrame,
     /// Intrinsics that the copies have with values of their own, by [`intrinsic_bit`].
-    pub set: u8,
+    pub set: u16,
     /// The cursor, for copies that begin with egress.
     pub cursor: Option<Cell>,
     pub replicas: Option<ReplicaSite>,
@@ -47,11 +47,13 @@ pub struct ReplicaSite {
     pub port: Option<Cell>,
     pub instance: Option<Cell>,
     pub class_of_service: Option<Cell>,
+    /// Whether the class of service says in which queue they wait.
+    pub queue_by_class: bool,
 }
 
 /// Stands for an intrinsic in [`CopySite::set`].
-pub fn intrinsic_bit(intrinsic: Intrinsic) -> u8 {
-    1 << intrinsic as u8
+pub fn intrinsic_bit(intrinsic: Intrinsic) -> u16 {
+    1 << intrinsic as u16
 }
 
 /// What is known beforehand of all copies of a program.
@@ -70,9 +72,8 @@ impl CopyLayout {
         let mut intrinsics = Vec::new();
         for begin in Begin::ALL {
             for &(intrinsic, field) in &flow.program.intrinsics {
-                let due = (intrinsic == Intrinsic::EgressTimestamp) == (begin == Begin::Egress);
                 if let Some(cell) = layout.cell(flow, begin, flow.field_slot(field))
-                    && due
+                    && intrinsic.begin() == begin
                 {
                     intrinsics.push((begin, intrinsic, cell));
                 }
@@ -96,7 +97,10 @@ pub struct Copied {
     length: usize,
     image: Vec<u64>,
     /// Intrinsics that the image has, by [`intrinsic_bit`].
-    set: u8,
+    set: u16,
+    /// The port and the number of the output queue in which it waits.
+    queue: Option<(u32, u32)>,
+    queued: Queued,
 }
 
 impl Copied {
@@ -108,6 +112,21 @@ impl Copied {
     /// Which half of the pipeline made it.
     pub fn made_in(&self) -> Begin {
         self.made_in
+    }
+
+    /// The output queue in which it waits: the port, and which of the port's.
+    pub fn queue(&self) -> Option<(u32, u32)> {
+        self.queue
+    }
+
+    /// Bytes of its frame.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// What it tells egress of its queue.
+    pub fn set_queued(&mut self, queued: Queued) {
+        self.queued = queued;
     }
 
     /// The number of the packet that made it, in its batch.
@@ -185,6 +204,11 @@ impl Copies {
         self.spare.push(copied);
     }
 
+    /// Memory for a copy that some other worker makes.
+    pub fn take_spare(&mut self) -> Option<Copied> {
+        self.spare.pop()
+    }
+
     fn push(&mut self, new: Copied, bytes: &[u8], image: &[u64]) -> Option<&mut [u64]> {
         if self.made.len() >= MADE_MAX {
             self.refused += 1;
@@ -214,7 +238,8 @@ pub unsafe fn enter(layout: &CopyLayout, copied: &Copied, phv: *mut u64, now_us:
             let value = match intrinsic {
                 Intrinsic::IngressPort => copied.port.into(),
                 Intrinsic::PacketLength => copied.length as u64,
-                Intrinsic::IngressTimestamp | Intrinsic::EgressTimestamp => now_us,
+                Intrinsic::IngressTimestamp => now_us,
+                _ => copied.queued.value(intrinsic, now_us),
             };
             cell.put(image, value);
         }
@@ -233,6 +258,39 @@ pub unsafe extern "C" fn make_copies(
     packet: *const Packet,
     cursor: u64,
     id: u64,
+) {
+    // SAFETY: as the caller promises.
+    unsafe { make(ctx, site, image, packet, cursor, id, None) }
+}
+
+/// As [`make_copies`]; they wait in queue `number` of `port`, unless the replicas have their own.
+///
+/// # Safety
+/// As for [`make_copies`].
+pub unsafe extern "C" fn make_queued_copies(
+    ctx: *mut Ctx,
+    site: u64,
+    image: *const u64,
+    packet: *const Packet,
+    cursor: u64,
+    id: u64,
+    port: u64,
+    number: u64,
+) {
+    // SAFETY: as the caller promises.
+    unsafe { make(ctx, site, image, packet, cursor, id, Some((port, number))) }
+}
+
+/// # Safety
+/// As for [`make_copies`].
+unsafe fn make(
+    ctx: *mut Ctx,
+    site: u64,
+    image: *const u64,
+    packet: *const Packet,
+    cursor: u64,
+    id: u64,
+    queue: Option<(u64, u64)>,
 ) {
     // SAFETY: as the caller promises; nothing else uses the copies and the environment while generated code runs.
     let (layout, copies, env, maker, packet, image) = unsafe {
@@ -261,7 +319,9 @@ pub unsafe extern "C" fn make_copies(
         }
         _ => (frame, false),
     };
-    let new = |length: usize| Copied {
+    let queue = queue
+        .map(|(port, number)| (u32::try_from(port).unwrap_or(u32::MAX), number.min(QUEUE_MAX.into()) as u32));
+    let new = |length: usize, queue: Option<(u32, u32)>| Copied {
         begin: site.begin,
         made_in: site.made_in,
         maker: maker as u32,
@@ -270,10 +330,12 @@ pub unsafe extern "C" fn make_copies(
         length,
         image: Vec::new(),
         set: site.set,
+        queue,
+        queued: Queued::default(),
     };
     match &site.replicas {
         None => {
-            copies.push(new(frame_length), frame, image);
+            copies.push(new(frame_length, queue), frame, image);
         }
         Some(replicas) => {
             let destinations = env.destinations();
@@ -285,7 +347,11 @@ pub unsafe extern "C" fn make_copies(
             let parsed = if was_cut { frame.len() } else { cursor as usize };
             let bytes = &frame[..length.max(parsed).min(frame.len())];
             for replica in targets.replicas() {
-                let Some(image) = copies.push(new(length), bytes, image) else { continue };
+                let queue = queue.map(|(_, number)| match replicas.queue_by_class {
+                    true => (replica.port, targets.class_of_service.min(QUEUE_MAX)),
+                    false => (replica.port, number),
+                });
+                let Some(image) = copies.push(new(length, queue), bytes, image) else { continue };
                 if let Some(cell) = site.cursor {
                     cell.put(image, cursor.min(length as u64));
                 }

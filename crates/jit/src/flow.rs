@@ -498,6 +498,10 @@ impl<'a> Flow<'a> {
                 (0..self.program.headers.len())
                     .for_each(|h| set.insert(self.offset_slot(HeaderId(h as u32))));
             }
+            if copy.queue.is_some() {
+                let given = self.program.intrinsics.iter().filter(|(i, _)| i.begin() == Begin::Egress);
+                given.for_each(|(_, f)| set.insert(f.index()));
+            }
         }
         self.brought = brought;
     }
@@ -1101,10 +1105,10 @@ impl<'a> Flow<'a> {
             {
                 self.set_before[place].union(&self.brought[begin as usize]);
                 if begin == Begin::Egress {
-                    // Copies have the intrinsics of arrival only if they keep them.
-                    let arrival = self.program.intrinsics.iter();
-                    let arrival = arrival.filter(|(i, _)| *i != Intrinsic::EgressTimestamp);
-                    arrival.for_each(|(_, f)| self.set_before[place].insert(f.index()));
+                    // Copies have the intrinsics of arrival only if they keep them, and those of queues of their own.
+                    let others = self.program.intrinsics.iter();
+                    let others = others.filter(|(i, _)| *i != Intrinsic::EgressTimestamp);
+                    others.for_each(|(_, f)| self.set_before[place].insert(f.index()));
                 }
             }
         }
@@ -1206,8 +1210,9 @@ impl<'a> Flow<'a> {
                 let intrinsic = self.program.intrinsics.iter().find(|(_, f)| f.index() == slot);
                 match intrinsic {
                     // Taken when egress begins.
-                    Some((Intrinsic::EgressTimestamp, _))
-                        if self.places[place].step < self.program.ingress.len() =>
+                    Some((intrinsic, _))
+                        if intrinsic.begin() == Begin::Egress
+                            && self.places[place].step < self.program.ingress.len() =>
                     {
                         Origin::Zero
                     }
@@ -1306,7 +1311,7 @@ impl<'a> Flow<'a> {
     pub fn reads_time(&self) -> bool {
         let live = Begin::ALL.map(|begin| self.live_at(begin));
         let mut stamps = self.program.intrinsics.iter().filter(|(intrinsic, _)| {
-            matches!(intrinsic, Intrinsic::IngressTimestamp | Intrinsic::EgressTimestamp)
+            *intrinsic == Intrinsic::IngressTimestamp || intrinsic.begin() == Begin::Egress
         });
         stamps.any(|(_, field)| live.iter().any(|live| live.contains(field.index())))
     }

@@ -158,6 +158,7 @@ impl Compiled {
         builder.symbol("p4jet_call_extern", runtime::call_extern as *const u8);
         builder.symbol("p4jet_select", runtime::select as *const u8);
         builder.symbol("p4jet_make_copies", copies::make_copies as *const u8);
+        builder.symbol("p4jet_make_queued_copies", copies::make_queued_copies as *const u8);
         let mut module = JITModule::new(builder);
 
         let signature = |module: &JITModule, params: usize, returns: Option<types::Type>| {
@@ -178,6 +179,7 @@ impl Compiled {
         let call_extern = import("p4jet_call_extern", 7, true)?;
         let select = import("p4jet_select", 3, true)?;
         let make_copies = import("p4jet_make_copies", 6, false)?;
+        let make_queued_copies = import("p4jet_make_queued_copies", 8, false)?;
         let prefetch = declare_prefetch(&mut module)?;
         let lookup = signature(&module, 2, Some(types::I32));
         let stage_signature = signature(&module, 3, None);
@@ -203,6 +205,7 @@ impl Compiled {
                 replace: module.declare_func_in_func(replace, &mut cx.func),
                 call_extern: module.declare_func_in_func(call_extern, &mut cx.func),
                 make_copies: module.declare_func_in_func(make_copies, &mut cx.func),
+                make_queued_copies: module.declare_func_in_func(make_queued_copies, &mut cx.func),
                 select: module.declare_func_in_func(select, &mut cx.func),
                 prefetch: prefetch.map(|p| module.declare_func_in_func(p, &mut cx.func)),
                 lookup: cx.func.import_signature(lookup.clone()),
@@ -420,7 +423,7 @@ impl Engine {
     /// of them, in order ([`Copied::push`]).
     ///
     /// # Safety
-    /// As for [`Self::run`]; this engine made the copies.
+    /// As for [`Self::run`]; an engine of the same code made the copies.
     pub unsafe fn run_copies<'c>(
         &mut self,
         packets: &mut [Packet],
@@ -461,6 +464,11 @@ impl Engine {
     /// What the stages have cost so far, in the order of [`Self::stage_names`].
     pub fn stage_times(&self) -> &[StageTime] {
         &self.times
+    }
+
+    /// Memory for a copy that another worker makes.
+    pub fn take_spare(&mut self) -> Option<Copied> {
+        self.copies.take_spare()
     }
 
     /// Takes back a copy that has run, so that its memory is used again.

@@ -170,6 +170,8 @@ pub struct Lowerer<'a> {
     pub program: &'a typed::Program,
     /// What has been made of it.
     pub ir: ir::Program,
+    /// Whether packets wait in output queues between ingress and egress.
+    pub queued: bool,
     /// What the architecture remembers between its calls.
     pub memory: Box<dyn Any>,
     pub(crate) arch: &'a dyn Architecture,
@@ -241,6 +243,7 @@ impl<'a> Lowerer<'a> {
         Lowerer {
             program,
             ir,
+            queued: false,
             memory: Box::new(()),
             arch,
             diagnostics: Vec::new(),

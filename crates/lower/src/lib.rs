@@ -69,6 +69,24 @@ pub fn lower(
     arch: &dyn Architecture,
     name: &str,
 ) -> Result<ir::Program, Vec<Diagnostic>> {
+    lower_as(program, arch, name, false)
+}
+
+/// As [`lower`], for a switch that has output queues: there is where ingress ends, and egress begins.
+pub fn lower_queued(
+    program: &typed::Program,
+    arch: &dyn Architecture,
+    name: &str,
+) -> Result<ir::Program, Vec<Diagnostic>> {
+    lower_as(program, arch, name, true)
+}
+
+fn lower_as(
+    program: &typed::Program,
+    arch: &dyn Architecture,
+    name: &str,
+    queued: bool,
+) -> Result<ir::Program, Vec<Diagnostic>> {
     let Some(main) = program.main else {
         let span = context::nowhere();
         return Err(vec![Diagnostic::error("main", span, "the program has no instance called `main`")]);
@@ -77,10 +95,15 @@ pub fn lower(
         cx.span = program.instances[main.index()].span;
         cx.instance(main).and_then(|main| arch.pipeline(cx, main))
     };
-    let mut cx = Lowerer::new(program, arch, name);
+    let new = || {
+        let mut cx = Lowerer::new(program, arch, name);
+        cx.queued = queued;
+        cx
+    };
+    let mut cx = new();
     let mut outcome = lower(&mut cx);
     if cx.needs_bits {
-        cx = Lowerer::new(program, arch, name);
+        cx = new();
         cx.count_bits();
         outcome = lower(&mut cx);
     }

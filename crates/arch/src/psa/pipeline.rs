@@ -2,8 +2,8 @@
 
 use p4jet_analysis::typed::Type;
 use p4jet_ir::{
-    Begin, BinaryOp, BlockKind, CopyFrame, Expr, FieldId, Intrinsic, Keep, Op, PacketCopy, ReplicaList,
-    Replicas, Terminator,
+    Begin, BinaryOp, BlockKind, CopyFrame, Expr, FieldId, Intrinsic, Keep, Op, PacketCopy, Queue,
+    ReplicaList, Replicas, Terminator,
 };
 use p4jet_lower::{BlockArg, Lowered, Lowerer, ObjectId, Role, Storage, build};
 
@@ -185,14 +185,15 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
     let replication = cx.glue("packet_replication", |cx| {
         cx.when(Expr::Field(clone), |cx| {
             let set = vec![(egress_path, number(cx, egress_path, path::CLONE_I2E))];
-            copy(cx, Begin::Egress, CopyFrame::Arrived, &clone_i2e, set, Some(i2e));
+            let copy = copy(Begin::Egress, CopyFrame::Arrived, &clone_i2e, set, Some(i2e));
+            enqueue(cx, copy, None, None);
             Ok(())
         })?;
         cx.drop_when(Expr::Field(drop), INGRESS_DROP);
         cx.when(Expr::Field(resubmits), |cx| {
             let kind = number(cx, ingress_path, path::RESUBMIT);
             let set = vec![(ingress_path, kind), (ingress_port, Expr::Field(ingress_port))];
-            copy(cx, Begin::Ingress, CopyFrame::Arrived, &resubmit, set, None);
+            cx.emit(Op::Copy(copy(Begin::Ingress, CopyFrame::Arrived, &resubmit, set, None)));
             cx.terminate(Terminator::Done);
             Ok(())
         })?;
@@ -207,14 +208,24 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
                 instance: Some(instance),
                 class_of_service: None,
             };
-            copy(cx, Begin::Egress, CopyFrame::Current, &normal, set, Some(replicas));
+            let copy = copy(Begin::Egress, CopyFrame::Current, &normal, set, Some(replicas));
+            enqueue(cx, copy, None, Some(wanted_class));
             cx.terminate(Terminator::Done);
             Ok(())
         })?;
-        cx.set(egress_port, Expr::Field(wanted_port));
-        cx.set(class_of_service, Expr::Field(wanted_class));
-        let kind = number(cx, egress_path, path::NORMAL_UNICAST);
-        cx.set(egress_path, kind);
+        let set = vec![
+            (egress_port, Expr::Field(wanted_port)),
+            (class_of_service, Expr::Field(wanted_class)),
+            (egress_path, number(cx, egress_path, path::NORMAL_UNICAST)),
+        ];
+        match cx.queued {
+            true => {
+                let copy = copy(Begin::Egress, CopyFrame::Current, &normal, set, None);
+                enqueue(cx, copy, Some(wanted_port), Some(wanted_class));
+                cx.terminate(Terminator::Done);
+            }
+            false => set.into_iter().for_each(|(field, value)| cx.set(field, value)),
+        }
         Ok(())
     })?;
     let before_egress_deparser = cx.glue("egress_metadata", |cx| {
@@ -225,7 +236,8 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
     let queueing = cx.glue("egress_end", |cx| {
         cx.when(Expr::Field(egress_clone), |cx| {
             let set = vec![(egress_path, number(cx, egress_path, path::CLONE_E2E))];
-            copy(cx, Begin::Egress, CopyFrame::Current, &clone_e2e, set, Some(e2e));
+            let copy = copy(Begin::Egress, CopyFrame::Current, &clone_e2e, set, Some(e2e));
+            enqueue(cx, copy, None, None);
             Ok(())
         })?;
         cx.drop_when(Expr::Field(egress_drop), "egress asked to drop (psa_egress_output_metadata.drop)");
@@ -233,7 +245,7 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
         cx.when(build::eq(Expr::Field(egress_port), port.clone()), |cx| {
             let kind = number(cx, ingress_path, path::RECIRCULATE);
             let set = vec![(ingress_path, kind), (ingress_port, number(cx, ingress_port, PORT_RECIRCULATE))];
-            copy(cx, Begin::Ingress, CopyFrame::Current, &recirculate, set, None);
+            cx.emit(Op::Copy(copy(Begin::Ingress, CopyFrame::Current, &recirculate, set, None)));
             cx.terminate(Terminator::Done);
             Ok(())
         })
@@ -259,13 +271,19 @@ fn clear(cx: &mut Lowerer<'_>, storage: &Storage) {
 
 /// A copy that takes along only metadata made for it.
 fn copy(
-    cx: &mut Lowerer<'_>,
     begin: Begin,
     frame: CopyFrame,
     metadata: &Storage,
     set: Vec<(FieldId, Expr)>,
     replicas: Option<Replicas>,
-) {
-    let keep = Keep::Fields(metadata.leaves());
-    cx.emit(Op::Copy(Box::new(PacketCopy { begin, frame, keep, set, replicas })));
+) -> Box<PacketCopy> {
+    Box::new(PacketCopy { begin, frame, keep: Keep::Fields(metadata.leaves()), set, replicas, queue: None })
+}
+
+/// Makes a copy that begins with egress. If there are queues it waits in one: replicas have ports of their own, those of a
+/// session its class of service too.
+fn enqueue(cx: &mut Lowerer<'_>, mut copy: Box<PacketCopy>, port: Option<FieldId>, class: Option<FieldId>) {
+    let value = |field: Option<FieldId>| field.map_or_else(|| build::zero(1), Expr::Field);
+    copy.queue = cx.queued.then(|| Queue { port: value(port), number: value(class) });
+    cx.emit(Op::Copy(copy));
 }

@@ -3,7 +3,7 @@
 //! Nothing is added that the program cannot need: a program that never clones has no trace of cloning.
 
 use p4jet_ir::{
-    Begin, BinaryOp, BlockId, CopyFrame, Expr, FieldId, FieldKind, Keep, Op, PacketCopy, ReplicaList,
+    Begin, BinaryOp, BlockId, CopyFrame, Expr, FieldId, FieldKind, Keep, Op, PacketCopy, Queue, ReplicaList,
     Replicas, Terminator,
 };
 use p4jet_lower::{Lowered, Lowerer, build};
@@ -68,7 +68,10 @@ impl Manager {
                     cx.set(*field, value);
                 }
                 self.set_type(cx, instance_type::INGRESS_CLONE);
-                cx.terminate(Terminator::Egress);
+                match cx.queued {
+                    true => self.enqueue(cx, Vec::new()),
+                    false => cx.terminate(Terminator::Egress),
+                }
                 Ok(())
             })
         })?;
@@ -91,9 +94,31 @@ impl Manager {
             }
             cx.set(self.port, Expr::Field(self.standard.egress_spec));
             let spec = self.egress_spec_at_egress(cx);
-            cx.set(self.standard.egress_spec, spec);
+            match cx.queued {
+                true => self.enqueue(cx, vec![(self.standard.egress_spec, spec)]),
+                false => cx.set(self.standard.egress_spec, spec),
+            }
             Ok(())
         })
+    }
+
+    /// The packet, with all that it has, goes into the queue of its port.
+    fn enqueue(&self, cx: &mut Lowerer<'_>, set: Vec<(FieldId, Expr)>) {
+        cx.emit(Op::Copy(Box::new(PacketCopy {
+            begin: Begin::Egress,
+            frame: CopyFrame::Current,
+            keep: Keep::All,
+            set,
+            replicas: None,
+            queue: self.queue(cx, Expr::Field(self.port)),
+        })));
+        cx.terminate(Terminator::Done);
+    }
+
+    /// The queue of a port that the packet's priority says, if there are queues.
+    fn queue(&self, cx: &Lowerer<'_>, port: Expr) -> Option<Queue> {
+        let number = self.standard.priority.map_or_else(|| build::zero(1), Expr::Field);
+        cx.queued.then_some(Queue { port, number })
     }
 
     /// What each packet finds in its metadata when it begins egress.
@@ -102,8 +127,9 @@ impl Manager {
         if self.port != self.standard.egress_port {
             sets.push((self.standard.egress_port, Expr::Field(self.port)));
         }
-        // There are no queues: packets leave them when they enter.
+        // Without queues packets leave them when they enter.
         if let (Some(enqueued), Some(now)) = (self.standard.enq_timestamp, self.standard.egress_timestamp)
+            && !cx.queued
             && reads(&cx.ir, blocks, enqueued)
         {
             sets.push((enqueued, build::resize(&cx.ir, Expr::Field(now), cx.ir.width(enqueued))));
@@ -133,12 +159,16 @@ impl Manager {
                             set.push((length, Expr::Field(length)));
                         }
                         let id = Expr::Field(request.session);
+                        let priority = self.standard.priority.filter(|f| keep.contains(f));
+                        let number = priority.map_or_else(|| build::zero(1), Expr::Field);
+                        let queue = cx.queued.then(|| Queue { port: build::zero(1), number });
                         cx.emit(Op::Copy(Box::new(PacketCopy {
                             begin: Begin::Egress,
                             frame: CopyFrame::Current,
                             keep: Keep::Fields(keep),
                             set,
                             replicas: Some(self.replicas(ReplicaList::Session, id)),
+                            queue,
                         })));
                         Ok(())
                     })?;
@@ -204,6 +234,7 @@ impl Manager {
                     keep: Keep::Fields(keep),
                     set,
                     replicas: Some(self.replicas(ReplicaList::Session, id)),
+                    queue: None,
                 })));
                 Ok(())
             })?;
@@ -248,6 +279,7 @@ impl Manager {
                 keep: Keep::All,
                 set,
                 replicas: Some(self.replicas(ReplicaList::Group, Expr::Field(group))),
+                queue: self.queue(cx, build::zero(1)),
             })));
             cx.terminate(Terminator::Done);
             Ok(())
@@ -276,6 +308,7 @@ impl Manager {
             keep: Keep::Fields(keep),
             set,
             replicas: None,
+            queue: None,
         })));
         cx.terminate(Terminator::Done);
     }

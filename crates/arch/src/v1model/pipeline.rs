@@ -20,6 +20,7 @@ pub(super) struct Standard {
     pub(super) ingress_timestamp: Option<FieldId>,
     pub(super) egress_timestamp: Option<FieldId>,
     pub(super) enq_timestamp: Option<FieldId>,
+    pub(super) priority: Option<FieldId>,
     pub(super) instance_type: Option<FieldId>,
     pub(super) mcast_grp: Option<FieldId>,
     pub(super) egress_rid: Option<FieldId>,
@@ -50,11 +51,19 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
         ingress_timestamp: member("ingress_global_timestamp"),
         egress_timestamp: member("egress_global_timestamp"),
         enq_timestamp: member("enq_timestamp"),
+        priority: member("priority"),
         instance_type: member("instance_type"),
         mcast_grp: member("mcast_grp"),
         egress_rid: member("egress_rid"),
         parser_error: member("parser_error"),
     };
+    let queue_fields = [
+        (Intrinsic::EnqueueTimestamp, standard.enq_timestamp),
+        (Intrinsic::EnqueueDepth, member("enq_qdepth")),
+        (Intrinsic::QueueTime, member("deq_timedelta")),
+        (Intrinsic::DequeueDepth, member("deq_qdepth")),
+        (Intrinsic::QueueNumber, member("qid")),
+    ];
     let hdr_storage = cx.storage(hdr_ty, hdr_name, Role::Metadata, span)?;
     let meta_storage = cx.storage(meta_ty, meta_name, Role::Metadata, span)?;
     memory(cx).meta = Some((meta_ty.clone(), meta_storage.clone()));
@@ -73,6 +82,9 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
         (Intrinsic::EgressTimestamp, standard.egress_timestamp),
     ] {
         cx.ir.intrinsics.extend(field.map(|f| (intrinsic, f)));
+    }
+    if cx.queued {
+        cx.ir.intrinsics.extend(queue_fields.into_iter().filter_map(|(i, field)| Some((i, field?))));
     }
 
     // A failed `verify`, or a packet that is too short, does not drop: ingress sees the error.
