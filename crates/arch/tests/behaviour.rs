@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{lower, run};
+use common::run_text;
 
 /// The pieces of a test program; the rest is the same everywhere.
 #[derive(Default)]
@@ -68,7 +68,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 
     /// Port and frame that come out, or why nothing does.
     fn run(&self, frame: &[u8]) -> Result<(u32, Vec<u8>), String> {
-        let mut processed = run(&lower(&self.text()), frame);
+        let mut processed = run_text(&self.text(), frame);
         match processed.sent.pop() {
             Some(sent) => Ok(sent),
             None => Err(processed.dropped.pop().expect("sent or dropped")),
@@ -79,7 +79,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
     #[track_caller]
     fn check_all(&self, frame: &[u8], expected: &[(u32, &[u8])]) {
         let expected: Vec<_> = expected.iter().map(|(port, frame)| (*port, frame.to_vec())).collect();
-        assert_eq!(run(&lower(&self.text()), frame).sent, expected);
+        assert_eq!(run_text(&self.text(), frame).sent, expected);
     }
 
     /// The frame that leaves by port 1.

@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{lower, run};
+use common::run_text;
 
 #[derive(Default)]
 struct Pieces<'a> {
@@ -72,13 +72,13 @@ PSA_Switch(ip, PacketReplicationEngine(), ep, BufferingQueueingEngine()) main;
     #[track_caller]
     fn check(&self, frame: &[u8], expected: &[(u32, &[u8])]) {
         let expected: Vec<_> = expected.iter().map(|(port, frame)| (*port, frame.to_vec())).collect();
-        assert_eq!(run(&lower(&self.text()), frame).sent, expected);
+        assert_eq!(run_text(&self.text(), frame).sent, expected);
     }
 
     /// Nothing is sent, for this reason.
     #[track_caller]
     fn check_dropped(&self, frame: &[u8], why: &str) {
-        let processed = run(&lower(&self.text()), frame);
+        let processed = run_text(&self.text(), frame);
         assert_eq!((processed.sent, processed.dropped), (vec![], vec![why.to_string()]));
     }
 }

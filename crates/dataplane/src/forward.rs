@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::mailbox::Mailbox;
-use crate::worker::{REASON_TOO_MANY_COPIES, Worker};
+use crate::worker::Worker;
 use p4jet_jit::ticks;
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Pool, REASON_DONE};
 use p4jet_ports::{LinkStatus, Port, PortError, PortStats, Received};
@@ -13,6 +13,10 @@ use std::time::{Duration, Instant};
 
 /// How long the loop sleeps at most before it looks around.
 const IDLE: Duration = Duration::from_millis(50);
+/// It does not sleep for less: it would come late.
+const SLEEP_MIN: Duration = Duration::from_micros(60);
+/// After a change of programs other workers still run the old one for so long at most, and may hand packets over.
+const HANDED_OVER: Duration = Duration::from_secs(1);
 /// Empty rounds before the loop sleeps: a packet that comes right after the last finds it awake.
 const SPINS: u32 = 200;
 /// Port numbers below this are found by index.
@@ -88,6 +92,8 @@ pub type Listener = Arc<dyn Fn(Event<'_>) + Send + Sync>;
 /// A worker with its ports.
 pub struct Forwarder {
     worker: Worker,
+    /// Workers of earlier programs in whose output queues packets wait, with their buffers.
+    retiring: Vec<Retiring>,
     ports: Vec<Attached>,
     /// By port number: place in `ports` and 1 more, or 0.
     places: Vec<u16>,
@@ -100,6 +106,13 @@ pub struct Forwarder {
     looked: Instant,
     /// Whether all its ports have come to their end.
     pub(crate) ended: Arc<AtomicBool>,
+}
+
+/// A worker of an earlier program, with its buffers.
+struct Retiring {
+    worker: Worker,
+    pool: Pool,
+    since: Instant,
 }
 
 struct Attached {
@@ -151,6 +164,7 @@ impl Forwarder {
         let pool = worker.pool(p4jet_packet::COUNT_DEFAULT, frame_max)?;
         Ok(Forwarder {
             worker,
+            retiring: Vec::new(),
             ports: Vec::new(),
             places: Vec::new(),
             pool,
@@ -219,10 +233,21 @@ impl Forwarder {
         }
     }
 
-    /// Goes on with another program's worker; gives back the old one, and its buffers, to be dropped elsewhere.
-    /// Packets on their way through the old one get to their end first.
-    pub(crate) fn replace(&mut self, worker: Worker, pool: Pool) -> (Worker, Pool) {
+    /// Goes on with another program's worker; gives back the old one, and its buffers, to be dropped elsewhere, unless
+    /// it has output queues, where packets may wait. Other packets on their way through it get to their end first.
+    pub(crate) fn change_over(&mut self, worker: Worker, pool: Pool) -> Option<(Worker, Pool)> {
         self.run_copies();
+        let queued = self.worker.switch().program().is_queued();
+        let (worker, pool) = self.replace(worker, pool);
+        if !queued {
+            return Some((worker, pool));
+        }
+        self.retiring.push(Retiring { worker, pool, since: Instant::now() });
+        None
+    }
+
+    /// Puts another worker in the place of the one that there is.
+    fn replace(&mut self, worker: Worker, pool: Pool) -> (Worker, Pool) {
         self.counts.stats.dropped = self.counts.drops(&self.worker);
         self.counts.dropped.fill(0);
         self.counts.dropped_rare.clear();
@@ -247,6 +272,8 @@ impl Forwarder {
                     due = Some(due.map_or(next, |due| due.min(next)));
                 }
             }
+            self.run_copies();
+            self.run_retiring();
             for line in self.worker.take_log() {
                 (self.listener)(Event::Log(&line));
             }
@@ -260,12 +287,35 @@ impl Forwarder {
             }
             empty_rounds += 1;
             if empty_rounds > SPINS {
+                if let Some(next) = self.next_due() {
+                    due = Some(due.map_or(next, |due| due.min(next)));
+                }
                 if !ended && due.is_none() && !self.ports.is_empty() && self.ports.iter().all(|p| p.ended) {
                     ended = true;
                     self.ended.store(true, Ordering::Release);
                 }
                 self.look_at_links();
                 self.sleep(due);
+            }
+        }
+    }
+
+    /// When output queues have something to do next.
+    fn next_due(&self) -> Option<Duration> {
+        let retiring = self.retiring.iter().map(|retiring| &retiring.worker);
+        retiring.chain([&self.worker]).filter_map(Worker::next_due).min()
+    }
+
+    /// Goes on with what waits in the output queues of programs that are no more.
+    fn run_retiring(&mut self) {
+        for _ in 0..self.retiring.len() {
+            let Retiring { worker, pool, since } = self.retiring.remove(0);
+            let (worker, pool) = self.replace(worker, pool);
+            self.run_copies();
+            let waits = self.worker.waiting() > 0;
+            let (worker, pool) = self.replace(worker, pool);
+            if waits || since.elapsed() < HANDED_OVER {
+                self.retiring.push(Retiring { worker, pool, since });
             }
         }
     }
@@ -311,16 +361,17 @@ impl Forwarder {
         self.counts.stats.busy_ticks += ticks().wrapping_sub(start);
     }
 
-    /// Runs the copies that wait.
+    /// Runs the copies that wait, also in output queues, as far as they may leave these.
     fn run_copies(&mut self) {
         while self.worker.process_copies(&mut self.pool, &mut self.batch) {
             self.counts.stats.copies += self.batch.len() as u64;
             self.send();
         }
-        let refused = self.worker.take_refused();
-        if refused > 0 {
-            self.counts.stats.copies += refused;
-            *self.counts.dropped_rare.entry(REASON_TOO_MANY_COPIES).or_default() += refused;
+        for (reason, refused) in self.worker.take_refused() {
+            if refused > 0 {
+                self.counts.stats.copies += refused;
+                *self.counts.dropped_rare.entry(reason).or_default() += refused;
+            }
         }
     }
 
@@ -413,7 +464,11 @@ impl Forwarder {
                 None => longest = longest.min(Duration::from_micros(100)),
             }
         }
-        if !self.mailbox.set_asleep(true) {
+        if longest < SLEEP_MIN {
+            return;
+        }
+        fds.extend(self.worker.wake_fd().map(poll));
+        if !self.mailbox.set_asleep(true) || !self.worker.prepare_sleep() {
             self.mailbox.set_asleep(false);
             return;
         }

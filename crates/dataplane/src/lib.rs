@@ -2,10 +2,12 @@
 //!
 //! * [`Switch`]: program, tables, extern state; shared by the control plane and all workers.
 //! * [`Worker`]: runs batches on one core, by machine code or by the reference interpreter.
+//! * [`Queues`]: output queues between ingress and egress.
 //! * [`Running`]: the workers on their threads with the ports, for as long as packets flow.
 
 mod forward;
 mod mailbox;
+mod queues;
 mod reload;
 mod running;
 mod switch;
@@ -15,6 +17,10 @@ pub use forward::{Event, ForwardStats, Forwarder, Listener};
 pub use p4jet_interp::{Matched, Trace, TraceEvent};
 pub use p4jet_jit::{StageTime, ticks};
 pub use p4jet_tables::EntryHandle;
+pub use queues::{
+    DEPTH_WITH_RATE, DEPTH_WITHOUT_RATE, PortSettings, QUEUED_PORTS_MAX, QUEUES_MAX, QueueConfig,
+    QueueSettings, QueueStats, Queues, Rate,
+};
 pub use reload::Carried;
 pub use running::{NewPort, PortInfo, RunError, RunOptions, Running};
 pub use switch::{EngineKind, Switch, WORKERS_MAX};

@@ -123,7 +123,7 @@ impl Switch {
             same_instance[i as usize].map(|id| id.0)
         })
         .map_err(|e| e.to_string())?;
-        let switch = self.successor(program, tables, state);
+        let switch = self.successor(program, tables, state)?;
         for (o, i) in self.program().tables.iter().zip(0..) {
             let old_id = ir::TableId(i);
             if same.contains(&Some(old_id)) {

@@ -287,9 +287,9 @@ impl Running {
             let pool = worker
                 .pool(p4jet_packet::COUNT_DEFAULT, self.frame_max)
                 .map_err(|e| RunError::System(format!("no memory for packets: {e}")))?;
-            acts.push(move |f: &mut Forwarder| f.replace(worker, pool));
+            acts.push(move |f: &mut Forwarder| f.change_over(worker, pool));
         }
-        let replaced: Vec<(Worker, Pool)> = self.hand_out(acts.into_iter())?;
+        let replaced: Vec<Option<(Worker, Pool)>> = self.hand_out(acts.into_iter())?;
         *lock(&self.switch) = Arc::clone(&new);
         // Here, not in the workers: it takes a while.
         drop(replaced);

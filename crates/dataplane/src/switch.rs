@@ -1,6 +1,6 @@
 //! A program with its tables and extern state.
 
-use p4jet_externs::State;
+use p4jet_externs::{Env, State};
 use p4jet_interp::{Arrival, Machine, Trace, TraceEvent};
 use p4jet_ir as ir;
 use p4jet_jit::Compiled;
@@ -9,7 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use crate::worker::{Processed, TOO_MANY_COPIES, Worker, copied, run_out};
+use crate::queues::{Inbox, Queues, Serving};
+use crate::worker::{
+    COPIES_MAX, Carrier, Handed, Processed, Step, TOO_MANY_COPIES, Worker, copied, join, run_out, run_queued,
+};
 
 /// Which executor runs the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +57,9 @@ pub struct Switch {
     code: OnceLock<Result<Arc<Compiled>, p4jet_jit::Error>>,
     options: p4jet_jit::Options,
     start: Instant,
+    queues: Arc<Queues>,
+    /// For each worker, if there are several and output queues: what others have for it.
+    pub(crate) inboxes: Box<[Inbox<Handed, p4jet_jit::Copied>]>,
     /// For each worker: whether there is one now. It has counters to itself, which it changes without a lock.
     taken: Box<[AtomicBool]>,
 }
@@ -79,7 +85,9 @@ impl Switch {
         let state = p4jet_interp::build_state(&program, workers).map_err(|e| e.to_string())?;
         let taken = (0..workers).map(|_| AtomicBool::new(false)).collect();
         let (code, start) = (OnceLock::new(), Instant::now());
-        Ok(Arc::new(Switch { program, tables, state, code, options, start, taken }))
+        let inboxes = inboxes(workers, &program)?;
+        let queues = Arc::default();
+        Ok(Arc::new(Switch { program, tables, state, code, options, start, queues, inboxes, taken }))
     }
 
     /// A switch with another program, its time, engine options and workers being those of this one.
@@ -88,10 +96,11 @@ impl Switch {
         program: ir::Program,
         tables: Vec<Arc<Mutex<Table>>>,
         state: State,
-    ) -> Arc<Switch> {
+    ) -> Result<Arc<Switch>, String> {
         let taken = (0..self.workers()).map(|_| AtomicBool::new(false)).collect();
         let (code, options, start) = (OnceLock::new(), self.options, self.start);
-        Arc::new(Switch { program, tables, state, code, options, start, taken })
+        let (queues, inboxes) = (Arc::clone(&self.queues), inboxes(self.workers(), &program)?);
+        Ok(Arc::new(Switch { program, tables, state, code, options, start, queues, inboxes, taken }))
     }
 
     /// The program.
@@ -122,6 +131,22 @@ impl Switch {
     /// Microseconds since the switch started.
     pub fn now_us(&self) -> u64 {
         self.start.elapsed().as_micros() as u64
+    }
+
+    /// Nanoseconds since the switch started.
+    pub fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    /// The output queues' configuration and statistics. They have an effect only if the program is queued
+    /// ([`ir::Program::is_queued`]).
+    pub fn queues(&self) -> &Arc<Queues> {
+        &self.queues
+    }
+
+    /// Whether output queues are configured that the program, as it was lowered, does not have.
+    pub fn needs_queues(&self) -> bool {
+        self.queues.are_wanted() && !self.program.is_queued()
     }
 
     /// The program's machine code, made on first use.
@@ -186,12 +211,64 @@ impl Switch {
         let arrival = Arrival { port: ingress_port, frame, now_us: 0 };
         let tables = self.tables.as_slice();
         let first = copied(&self.program, machine.run(tables, &mut env, &arrival, Some(&mut trace)));
-        let processed = run_out(first, |copy| {
-            copied(&self.program, machine.run_copy(tables, &mut env, copy, 0, Some(&mut trace)))
-        });
+        let mut tracer = Tracer { switch: self, machine, env, trace };
+        let processed = match self.program.is_queued() {
+            false => run_out(first, |copy| tracer.run(copy, None, 0)),
+            true => self.trace_queued(first, &mut tracer),
+        };
+        let mut trace = tracer.trace;
         if let Some(why) = processed.dropped.iter().find(|why| *why == TOO_MANY_COPIES) {
             trace.events.push(TraceEvent::CopiesDropped { why: why.clone() });
         }
         Ok((trace, processed))
+    }
+
+    /// The packet has the output queues, which are configured as the switch's, to itself.
+    fn trace_queued(&self, first: Step<p4jet_interp::Copied>, tracer: &mut Tracer<'_, '_>) -> Processed {
+        let queues = Queues::default();
+        queues.configure(|config| *config = self.queues.config());
+        let mut serving = Serving::new(Arc::new(queues));
+        let mut all = run_queued(&mut serving, Some((0, first)), 0, tracer);
+        while let Some(due) = serving.next_due_ns()
+            && all.len() < COPIES_MAX
+        {
+            all.extend(run_queued(&mut serving, None, due.div_ceil(1000), tracer));
+        }
+        join(all.into_iter().map(|(_, processed)| processed))
+    }
+}
+
+/// The ways from worker to worker, if the program needs them.
+fn inboxes(workers: usize, program: &ir::Program) -> Result<Box<[Inbox<Handed, p4jet_jit::Copied>]>, String> {
+    if workers == 1 || !program.is_queued() {
+        return Ok(Box::default());
+    }
+    let inboxes = (0..workers).map(|_| Inbox::new()).collect::<std::io::Result<_>>();
+    inboxes.map_err(|e| format!("no way between workers: {e}"))
+}
+
+/// Runs copies in the interpreter and writes down what happens.
+struct Tracer<'s, 'e> {
+    switch: &'s Switch,
+    machine: Machine<'s>,
+    env: Env<'e>,
+    trace: Trace,
+}
+
+impl Carrier<p4jet_interp::Copied> for Tracer<'_, '_> {
+    fn run(
+        &mut self,
+        mut copy: p4jet_interp::Copied,
+        queued: Option<ir::Queued>,
+        now_us: u64,
+    ) -> Step<p4jet_interp::Copied> {
+        copy.queued = queued;
+        let (tables, trace) = (self.switch.tables.as_slice(), Some(&mut self.trace));
+        copied(&self.switch.program, self.machine.run_copy(tables, &mut self.env, copy, now_us, trace))
+    }
+
+    fn entered(&mut self, (port, queue): (u32, u32), result: Result<(), &str>) {
+        let why = result.err().map(str::to_string);
+        self.trace.events.push(TraceEvent::Enqueued { port, queue, why });
     }
 }

@@ -1,16 +1,19 @@
 //! One core's packets.
 #![allow(unsafe_code)]
 
+use crate::queues::{Inbox, Refusal, Serving};
 use crate::switch::{EngineKind, Place, Switch};
 use p4jet_externs::{Apart, Env};
 use p4jet_interp::{Arrival, Machine, Outcome, REASON_EMITS_TOO_MUCH, REASON_OUT_OF_FUEL, Ran};
-use p4jet_ir::Begin;
+use p4jet_ir::{Begin, Queued};
 use p4jet_jit::{Compiled, DROP_ASSERTION, Engine, StageTime};
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Packet, Pool, PushError, REASON_DONE};
 use p4jet_tables::{View, ViewHandle};
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Copies of copies of … a packet: a later one is dropped. A program that recirculates for ever does not get far beyond.
 pub const GENERATIONS_MAX: u32 = 1024;
@@ -21,6 +24,10 @@ const FRAME_MAX: usize = 65_535;
 const TOO_LONG: &str = "the packet cannot be taken in: it has more than 65,535 bytes";
 /// Why a copy was not made.
 pub const REASON_TOO_MANY_COPIES: u32 = u32::MAX - 2;
+/// Why a packet did not get into an output queue.
+pub const REASON_QUEUE_FULL: u32 = u32::MAX - 5;
+/// Why a packet did not get into an output queue.
+pub const REASON_NO_QUEUE: u32 = u32::MAX - 6;
 
 /// What became of one packet and its copies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,8 +47,19 @@ impl Processed {
 /// What became of one packet or copy, and what it made.
 pub(crate) struct Step<C> {
     processed: Processed,
-    /// With the half of the pipeline that made it and the one where it begins.
-    copies: Vec<(Begin, Begin, C)>,
+    copies: Vec<Made<C>>,
+}
+
+/// A copy that was made.
+struct Made<C> {
+    /// The half of the pipeline that made it.
+    made_in: Begin,
+    begin: Begin,
+    /// The output queue in which it waits.
+    queue: Option<(u32, u32)>,
+    /// Bytes of its frame.
+    bytes: usize,
+    copy: C,
 }
 
 /// What the interpreter says of one packet.
@@ -51,8 +69,11 @@ pub(crate) fn copied(program: &p4jet_ir::Program, ran: Ran) -> Step<p4jet_interp
         Outcome::Dropped { reason, .. } => Processed::dropped(reason_text(program, reason)),
         Outcome::Done => Processed::default(),
     };
-    let copies = ran.copies.into_iter().map(|copy| (copy.made_in, copy.begin, copy)).collect();
-    Step { processed, copies }
+    let made = |copy: p4jet_interp::Copied| {
+        let (made_in, begin, queue, bytes) = (copy.made_in, copy.begin, copy.queue, copy.frame.len());
+        Made { made_in, begin, queue, bytes, copy }
+    };
+    Step { processed, copies: ran.copies.into_iter().map(made).collect() }
 }
 
 /// Runs the copies of a packet, and theirs, to the end, in the order in which a switch that queues before egress sends
@@ -68,7 +89,7 @@ pub(crate) fn run_out<C>(first: Step<C>, mut run: impl FnMut(C) -> Step<C>) -> P
     /// What stands in the queue after a packet has gone through ingress.
     fn split<C>(generation: u32, step: Step<C>) -> Vec<(u32, Queued<C>)> {
         let (mut queue, mut later) = (Vec::new(), Vec::new());
-        for (made_in, begin, copy) in step.copies {
+        for Made { made_in, begin, copy, .. } in step.copies {
             match made_in {
                 Begin::Ingress => queue.push((generation + 1, Queued::Copy(made_in, begin, copy))),
                 Begin::Egress => later.push((begin, copy)),
@@ -96,7 +117,7 @@ pub(crate) fn run_out<C>(first: Step<C>, mut run: impl FnMut(C) -> Step<C>) -> P
                     }
                     continue;
                 }
-                (step.processed, step.copies.into_iter().map(|(_, begin, copy)| (begin, copy)).collect())
+                (step.processed, step.copies.into_iter().map(|made| (made.begin, made.copy)).collect())
             }
             Queued::Done(processed, copies) => (processed, copies),
         };
@@ -114,6 +135,105 @@ pub(crate) fn run_out<C>(first: Step<C>, mut run: impl FnMut(C) -> Step<C>) -> P
     all
 }
 
+/// A packet on its way through the queues: how many copies it is away from the one that arrived, and the number of that.
+type Travelling<C> = (u32, u64, C);
+
+/// What carries packets to and from queues.
+pub(crate) trait Carrier<C> {
+    /// Runs a copy, which has left its queue if it waited in one.
+    fn run(&mut self, copy: C, queued: Option<Queued>, now_us: u64) -> Step<C>;
+
+    /// A copy has entered a queue, or has not.
+    fn entered(&mut self, _queue: (u32, u32), _result: Result<(), &str>) {}
+}
+
+/// As [`run_out`], with output queues: runs what arrived, copies that begin with ingress, and all that may leave the queues
+/// now. Gives what became of each packet, with the number of the one that arrived.
+pub(crate) fn run_queued<C>(
+    serving: &mut Serving<Travelling<C>>,
+    first: Option<(u64, Step<C>)>,
+    now_us: u64,
+    carrier: &mut impl Carrier<C>,
+) -> Vec<(u64, Processed)> {
+    serving.refresh();
+    let now_ns = now_us.saturating_mul(1000);
+    let mut steps_left = COPIES_MAX + serving.packets();
+    let mut all = Vec::new();
+    // What was made, not queued yet: the copies of a clone that is parsed again stand before what its maker made later.
+    let mut made: VecDeque<(u32, u64, Made<C>)> = VecDeque::new();
+    // What egress sent back.
+    let mut again: VecDeque<Travelling<C>> = VecDeque::new();
+    let mut note = |(generation, origin): (u32, u64), step: Step<C>, made: &mut VecDeque<_>| {
+        all.push((origin, step.processed));
+        step.copies.into_iter().rev().for_each(|copy| made.push_front((generation, origin, copy)));
+    };
+    if let Some((origin, step)) = first {
+        note((0, origin), step, &mut made);
+    }
+    loop {
+        let (travelling, queued) = match made.pop_front() {
+            Some((generation, origin, Made { made_in, begin, queue, bytes, copy })) => {
+                let travelling = (generation + generations(made_in, begin), origin, copy);
+                match queue {
+                    Some(queue) => {
+                        let result = serving.enqueue(queue, travelling, bytes, now_ns);
+                        let result = result.map_err(|(_, why)| refusal_text(why));
+                        carrier.entered(queue, result);
+                        if let Err(why) = result {
+                            let step = Step { processed: Processed::dropped(why), copies: Vec::new() };
+                            note((generation, origin), step, &mut made);
+                        }
+                        continue;
+                    }
+                    None if made_in == Begin::Egress => {
+                        again.push_back(travelling);
+                        continue;
+                    }
+                    None => (travelling, None),
+                }
+            }
+            None => match again.pop_front() {
+                Some(travelling) => (travelling, None),
+                None => match serving.next(now_ns) {
+                    Some((travelling, queued)) => (travelling, Some(queued)),
+                    None => return all,
+                },
+            },
+        };
+        let (generation, origin, copy) = travelling;
+        let step = match steps_left == 0 || generation > GENERATIONS_MAX {
+            true => Step { processed: Processed::dropped(TOO_MANY_COPIES), copies: Vec::new() },
+            false => carrier.run(copy, queued, now_us),
+        };
+        steps_left = steps_left.saturating_sub(1);
+        note((generation, origin), step, &mut made);
+    }
+}
+
+/// How far a copy is from its maker: a packet that goes on in egress is still the same.
+fn generations(made_in: Begin, begin: Begin) -> u32 {
+    u32::from((made_in, begin) != (Begin::Ingress, Begin::Egress))
+}
+
+/// Puts what became of a packet and its copies together.
+pub(crate) fn join(all: impl IntoIterator<Item = Processed>) -> Processed {
+    let mut joined = Processed::default();
+    for processed in all {
+        joined.sent.extend(processed.sent);
+        joined.dropped.extend(processed.dropped);
+    }
+    joined
+}
+
+fn refusal_text(why: Refusal) -> &'static str {
+    match why {
+        Refusal::Full => "its output queue is full",
+        Refusal::NoQueue => {
+            "there is no such output queue (its priority is too high, or there are too many ports)"
+        }
+    }
+}
+
 pub(crate) const TOO_MANY_COPIES: &str =
     "too many copies came of one packet (does it recirculate or clone itself for ever?)";
 
@@ -124,6 +244,8 @@ fn reason_text(program: &p4jet_ir::Program, reason: u32) -> String {
         REASON_EMITS_TOO_MUCH => "a loop of the deparser emits too many bytes".to_string(),
         REASON_OUT_OF_FUEL => "the program ran too long on this packet".to_string(),
         REASON_TOO_MANY_COPIES => TOO_MANY_COPIES.to_string(),
+        REASON_QUEUE_FULL => refusal_text(Refusal::Full).to_string(),
+        REASON_NO_QUEUE => refusal_text(Refusal::NoQueue).to_string(),
         _ => program.drop_reasons.get(reason as usize).cloned().unwrap_or_else(|| format!("reason {reason}")),
     }
 }
@@ -149,6 +271,27 @@ impl Copied {
         }
     }
 
+    fn queue(&self) -> Option<(u32, u32)> {
+        match self {
+            Copied::Jit(copy) => copy.queue(),
+            Copied::Interp(copy) => copy.queue,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Copied::Jit(copy) => copy.length(),
+            Copied::Interp(copy) => copy.frame.len(),
+        }
+    }
+
+    fn set_queued(&mut self, queued: Queued) {
+        match self {
+            Copied::Jit(copy) => copy.set_queued(queued),
+            Copied::Interp(copy) => copy.queued = Some(queued),
+        }
+    }
+
     fn push(&self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PushError> {
         match self {
             Copied::Jit(copy) => copy.push(pool, batch),
@@ -161,6 +304,32 @@ impl Copied {
 struct Waiting {
     generation: u32,
     copy: Copied,
+}
+
+/// A copy for a queue that another worker serves.
+pub(crate) struct Handed {
+    queue: (u32, u32),
+    enqueued_ns: u64,
+    travelling: Travelling<Copied>,
+}
+
+/// The part of a worker that only queued programs have.
+struct Queueing {
+    serving: Serving<Travelling<Copied>>,
+    /// By worker: copies for its queues.
+    outgoing: Vec<Vec<Handed>>,
+    /// What other workers have handed over.
+    incoming: Vec<Handed>,
+    /// Packets that [`Worker::process_one`] has taken.
+    arrived: u64,
+}
+
+/// Copies that were not made, or not put into a queue.
+#[derive(Default)]
+struct Refused {
+    too_many: u64,
+    full: u64,
+    no_queue: u64,
 }
 
 /// Runs packets on one core. What it writes shares no cache line with what another worker has.
@@ -182,9 +351,10 @@ pub struct Worker {
     running: Vec<Copied>,
     /// What the batch has made, with the number of the maker in the batch.
     made: Vec<(usize, Copied)>,
-    /// Copies, oldest first.
+    /// Copies that wait in no output queue, oldest first.
     waiting: VecDeque<Waiting>,
-    refused: u64,
+    queueing: Option<Box<Queueing>>,
+    refused: Refused,
     /// For [`Self::process_one`].
     own: Option<(Pool, Batch)>,
 }
@@ -195,6 +365,24 @@ unsafe impl Send for Worker {}
 enum Runner {
     Jit(Box<Engine>),
     Interp,
+}
+
+impl Runner {
+    /// Takes back a copy that does not run any more.
+    fn recycle(&mut self, copy: Copied) {
+        if let (Runner::Jit(engine), Copied::Jit(copy)) = (self, copy) {
+            engine.recycle(copy);
+        }
+    }
+}
+
+impl Refused {
+    fn count(&mut self, why: Refusal) {
+        match why {
+            Refusal::Full => self.full += 1,
+            Refusal::NoQueue => self.no_queue += 1,
+        }
+    }
 }
 
 impl Worker {
@@ -233,6 +421,11 @@ impl Worker {
         // SAFETY: the environment borrows the state of the switch, which `place` keeps alive and never moves (it is in
         // an Arc); `env` is dropped before `place`, being declared before it.
         let env: Env<'static> = unsafe { std::mem::transmute(env) };
+        let queueing = switch.program().is_queued().then(|| {
+            let outgoing = switch.inboxes.iter().map(|_| Vec::new()).collect();
+            let serving = Serving::new(Arc::clone(switch.queues()));
+            Box::new(Queueing { serving, outgoing, incoming: Vec::new(), arrived: 0 })
+        });
         let views: Vec<ViewHandle> = (0..switch.tables.len())
             .map(|t| switch.table(p4jet_ir::TableId(t as u32)).view_handle())
             .collect();
@@ -248,7 +441,8 @@ impl Worker {
             running: Vec::new(),
             made: Vec::new(),
             waiting: VecDeque::new(),
-            refused: 0,
+            queueing,
+            refused: Refused::default(),
             own: None,
         }
     }
@@ -289,11 +483,12 @@ impl Worker {
         self.wait(&[0; BATCH_MAX]);
     }
 
-    /// Runs the oldest copies that wait, as [`Self::process`] does with packets: they are the batch afterwards. False if
-    /// none wait.
+    /// Runs the oldest copies that wait, or those that may leave their output queues now, as [`Self::process`] does with
+    /// packets: they are the batch afterwards. False if there are none.
     pub fn process_copies(&mut self, pool: &mut Pool, batch: &mut Batch) -> bool {
         batch.clear();
         let mut generations = [0; BATCH_MAX];
+        self.take_incoming();
         while batch.len() < BATCH_MAX
             && let Some(Waiting { generation, copy }) = self.waiting.pop_front()
         {
@@ -305,11 +500,28 @@ impl Worker {
             let number = batch.len();
             if copy.push(pool, batch).is_err() {
                 // It grew, pass by pass, beyond what buffers hold.
-                self.refused += 1;
+                self.refused.too_many += 1;
                 continue;
             }
             generations[number] = generation;
             self.running.push(copy);
+        }
+        if batch.is_empty() && self.queueing.as_ref().is_some_and(|q| q.serving.packets() > 0) {
+            let now = self.now_ns();
+            let Some(queueing) = &mut self.queueing else { return false };
+            queueing.serving.refresh();
+            while batch.len() < BATCH_MAX
+                && let Some(((generation, _, mut copy), queued)) = queueing.serving.next(now)
+            {
+                let number = batch.len();
+                if copy.push(pool, batch).is_err() {
+                    self.refused.too_many += 1;
+                    continue;
+                }
+                copy.set_queued(queued);
+                generations[number] = generation;
+                self.running.push(copy);
+            }
         }
         if !batch.is_empty() {
             self.run(pool, batch);
@@ -353,7 +565,8 @@ impl Worker {
                         engine.recycle(copy);
                     }
                 }
-                self.refused += engine.take_copies(|copy| self.made.push((copy.maker(), Copied::Jit(copy))));
+                self.refused.too_many +=
+                    engine.take_copies(|copy| self.made.push((copy.maker(), Copied::Jit(copy))));
             }
             Runner::Interp => {
                 let machine = Machine::new(self.place.switch().program()).expect("it was possible in `new`");
@@ -379,19 +592,135 @@ impl Worker {
 
     /// Queues what a batch of packets of these generations has made.
     fn wait(&mut self, generations: &[u32; BATCH_MAX]) {
+        if self.queueing.is_some() {
+            return self.enqueue(generations);
+        }
         for (maker, copy) in self.made.drain(..) {
             let generation = generations[maker];
             if generation < GENERATIONS_MAX && self.waiting.len() < COPIES_MAX {
                 self.waiting.push_back(Waiting { generation: generation + 1, copy });
             } else {
-                self.refused += 1;
+                self.refused.too_many += 1;
             }
         }
     }
 
-    /// Copies that were not made, since the last call: [`GENERATIONS_MAX`], [`COPIES_MAX`].
-    pub fn take_refused(&mut self) -> u64 {
-        std::mem::take(&mut self.refused)
+    /// The same in a program with output queues.
+    fn enqueue(&mut self, before: &[u32; BATCH_MAX]) {
+        if self.made.is_empty() {
+            return;
+        }
+        let now = self.now_ns();
+        let (workers, own) = (self.place.switch().inboxes.len(), self.place.index());
+        let Some(queueing) = &mut self.queueing else { return };
+        queueing.serving.refresh();
+        let mut made = std::mem::take(&mut self.made);
+        for (maker, copy) in made.drain(..) {
+            let generation = before[maker] + generations(copy.made_in(), copy.begin());
+            let Some(queue) = copy.queue() else {
+                if generation <= GENERATIONS_MAX && self.waiting.len() < COPIES_MAX {
+                    self.waiting.push_back(Waiting { generation, copy });
+                } else {
+                    self.refused.too_many += 1;
+                }
+                continue;
+            };
+            if generation > GENERATIONS_MAX {
+                self.refused.too_many += 1;
+                continue;
+            }
+            let travelling = (generation, 0, copy);
+            if workers > 1 && queue.0 as usize % workers != own {
+                let handed = Handed { queue, enqueued_ns: now, travelling };
+                queueing.outgoing[queue.0 as usize % workers].push(handed);
+                continue;
+            }
+            let bytes = travelling.2.bytes();
+            if let Err((back, why)) = queueing.serving.enqueue(queue, travelling, bytes, now) {
+                self.refused.count(why);
+                self.engine.recycle(back.2);
+            }
+        }
+        self.made = made;
+        self.hand_over();
+    }
+
+    /// Gives other workers the copies for their queues.
+    fn hand_over(&mut self) {
+        let Some(queueing) = &mut self.queueing else { return };
+        for (outgoing, inbox) in queueing.outgoing.iter_mut().zip(&self.place.switch().inboxes) {
+            if outgoing.is_empty() {
+                continue;
+            }
+            inbox.put(outgoing, |spare| self.engine.recycle(Copied::Jit(spare)));
+            for handed in outgoing.drain(..) {
+                self.refused.count(Refusal::Full);
+                self.engine.recycle(handed.travelling.2);
+            }
+        }
+    }
+
+    /// Queues what other workers have handed over.
+    fn take_incoming(&mut self) {
+        let Some(queueing) = &mut self.queueing else { return };
+        let Some(inbox) = self.place.switch().inboxes.get(self.place.index()) else { return };
+        if !inbox.is_filled() {
+            return;
+        }
+        inbox.take(&mut queueing.incoming, || match &mut self.engine {
+            Runner::Jit(engine) => engine.take_spare(),
+            Runner::Interp => None,
+        });
+        queueing.serving.refresh();
+        for Handed { queue, enqueued_ns, travelling } in queueing.incoming.drain(..) {
+            let bytes = travelling.2.bytes();
+            if let Err((back, why)) = queueing.serving.enqueue(queue, travelling, bytes, enqueued_ns) {
+                self.refused.count(why);
+                self.engine.recycle(back.2);
+            }
+        }
+    }
+
+    /// How long until [`Self::process_copies`] has something to do, without new packets; `None` if nothing waits.
+    pub fn next_due(&self) -> Option<Duration> {
+        let queueing = self.queueing.as_ref()?;
+        if !self.waiting.is_empty() || self.inbox().is_some_and(Inbox::is_filled) {
+            return Some(Duration::ZERO);
+        }
+        queueing.serving.next_due(self.now_ns())
+    }
+
+    /// Packets that wait in output queues that this worker serves.
+    pub fn waiting(&self) -> usize {
+        self.queueing.as_ref().map_or(0, |q| q.serving.packets())
+    }
+
+    /// To be called before the loop sleeps. False: another worker has handed packets over, and there is something to do.
+    /// From here on [`Self::wake_fd`] says when that happens.
+    pub fn prepare_sleep(&self) -> bool {
+        self.inbox().is_none_or(Inbox::sleep)
+    }
+
+    /// Can be read when another worker has handed packets over to this one, while it sleeps; `None` if that cannot be.
+    pub fn wake_fd(&self) -> Option<RawFd> {
+        self.inbox().map(Inbox::wake_fd)
+    }
+
+    fn inbox(&self) -> Option<&Inbox<Handed, p4jet_jit::Copied>> {
+        self.place.switch().inboxes.get(self.place.index())
+    }
+
+    fn now_ns(&self) -> u64 {
+        match self.time {
+            Some(now_us) => now_us.saturating_mul(1000),
+            None => self.place.switch().now_ns(),
+        }
+    }
+
+    /// Copies that were not made, or not put into a queue, since the last call: drop reasons and numbers.
+    pub fn take_refused(&mut self) -> [(u32, u64); 3] {
+        let Refused { too_many, full, no_queue } = std::mem::take(&mut self.refused);
+        [(REASON_TOO_MANY_COPIES, too_many), (REASON_QUEUE_FULL, full), (REASON_NO_QUEUE, no_queue)]
     }
 
     /// What a [`p4jet_packet::Packet::drop_reason`] means.
@@ -418,15 +747,39 @@ impl Worker {
             },
         };
         let first = self.step(&mut pool, &mut batch, |_, pool, batch| batch.push(pool, ingress_port, frame));
-        let processed = run_out(first, |copy| {
-            self.step(&mut pool, &mut batch, |worker, pool, batch| {
-                copy.push(pool, batch)?;
-                worker.running.push(copy);
-                Ok(())
-            })
-        });
+        let mut steps = Steps { worker: self, pool, batch };
+        let processed = match steps.worker.queueing.take() {
+            None => run_out(first, |copy| steps.run(copy, None, 0)),
+            Some(mut queueing) => {
+                let origin = queueing.arrived;
+                queueing.arrived += 1;
+                let now_us = steps.worker.now_ns() / 1000;
+                let all = run_queued(&mut queueing.serving, Some((origin, first)), now_us, &mut steps);
+                steps.worker.queueing = Some(queueing);
+                join(all.into_iter().map(|(_, processed)| processed))
+            }
+        };
+        let Steps { pool, batch, .. } = steps;
         self.own = Some((pool, batch));
         processed
+    }
+
+    /// Lets time, which stands still ([`Self::set_time`]), go on until the output queues are empty. What became of each
+    /// packet that left them, with the number of the call of [`Self::process_one`] from which it came.
+    pub fn run_queues_out(&mut self) -> Vec<(u64, Processed)> {
+        let mut all = Vec::new();
+        let (Some(mut queueing), Some((pool, batch))) = (self.queueing.take(), self.own.take()) else {
+            return all;
+        };
+        let mut steps = Steps { worker: self, pool, batch };
+        while let Some(due) = queueing.serving.next_due_ns() {
+            let now_us = due.div_ceil(1000).max(steps.worker.time.unwrap_or(0));
+            steps.worker.time = Some(now_us);
+            all.extend(run_queued(&mut queueing.serving, None, now_us, &mut steps));
+        }
+        let Steps { pool, batch, .. } = steps;
+        (self.queueing, self.own) = (Some(queueing), Some((pool, batch)));
+        all
     }
 
     /// Runs the one packet that `push` puts into the batch.
@@ -447,8 +800,32 @@ impl Worker {
             (PORT_DROP, reason) => Processed::dropped(self.drop_reason(reason)),
             (port, _) => Processed { sent: vec![(port, pool.frame(&packet).to_vec())], dropped: Vec::new() },
         };
-        let copies = self.made.drain(..).map(|(_, copy)| (copy.made_in(), copy.begin(), copy)).collect();
-        Step { processed, copies }
+        let made = |(_, copy): (usize, Copied)| Made {
+            made_in: copy.made_in(),
+            begin: copy.begin(),
+            queue: copy.queue(),
+            bytes: copy.bytes(),
+            copy,
+        };
+        Step { processed, copies: self.made.drain(..).map(made).collect() }
+    }
+}
+
+/// Runs copies one at a time.
+struct Steps<'w> {
+    worker: &'w mut Worker,
+    pool: Pool,
+    batch: Batch,
+}
+
+impl Carrier<Copied> for Steps<'_> {
+    fn run(&mut self, mut copy: Copied, queued: Option<Queued>, _now_us: u64) -> Step<Copied> {
+        queued.into_iter().for_each(|queued| copy.set_queued(queued));
+        self.worker.step(&mut self.pool, &mut self.batch, |worker, pool, batch| {
+            copy.push(pool, batch)?;
+            worker.running.push(copy);
+            Ok(())
+        })
     }
 }
 

@@ -63,7 +63,7 @@ fn in_batches(worker: &mut Worker, frames: &[Vec<u8>]) -> Vec<String> {
             break;
         }
     }
-    out.push(format!("refused: {}", worker.take_refused()));
+    out.push(format!("refused: {:?}", worker.take_refused()));
     out
 }
 

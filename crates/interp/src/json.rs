@@ -1,7 +1,7 @@
 //! Steps of a trace as JSON objects. Every object has `"step"`; those from the P4 text have `"at"`.
 
 use num_bigint::BigUint;
-use p4jet_ir::{FieldId, Loc, Program, TableId};
+use p4jet_ir::{FieldId, Intrinsic, Loc, Program, TableId};
 use p4jet_tables::{Entry, KeyMatch, Near};
 use serde_json::{Map, Value, json};
 
@@ -136,8 +136,19 @@ fn step(p: &Program, words: &Wording<'_>, event: &TraceEvent) -> Value {
             }
             object
         }
-        TraceEvent::CopyBegins { begin, length } => {
-            json!({"step": "copy_begins", "begin": begin.name(), "bytes": length})
+        TraceEvent::Enqueued { port, queue, why } => {
+            json!({"step": "enqueued", "port": port, "queue": queue, "dropped": why})
+        }
+        TraceEvent::CopyBegins { begin, length, queue } => {
+            let mut object = json!({"step": "copy_begins", "begin": begin.name(), "bytes": length});
+            if let Some((port, queued, now_us)) = queue {
+                object["queue"] = json!({
+                    "port": port, "number": queued.queue,
+                    "waited_us": queued.value(Intrinsic::QueueTime, *now_us),
+                    "enqueue_depth": queued.enqueue_depth, "dequeue_depth": queued.dequeue_depth,
+                });
+            }
+            object
         }
         TraceEvent::Truncated { length, loc } => {
             json!({"step": "truncated", "bytes": length, "at": place(p, *loc)})

@@ -164,7 +164,8 @@ impl<'a> Machine<'a> {
         mut trace: Option<&mut Trace>,
     ) -> Ran {
         if let Some(trace) = &mut trace {
-            trace.events.push(TraceEvent::CopyBegins { begin: copy.begin, length: copy.frame.len() });
+            let queue = copy.queue.zip(copy.queued).map(|((port, _), queued)| (port, queued, now_us));
+            trace.events.push(TraceEvent::CopyBegins { begin: copy.begin, length: copy.frame.len(), queue });
         }
         self.go(tables, env, copy, now_us, trace)
     }

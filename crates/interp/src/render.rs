@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use num_bigint::BigUint;
-use p4jet_ir::{BlockKind, Expr, FieldId, Key, Loc, MatchKind, Program, ReplicaList, TableId};
+use p4jet_ir::{BlockKind, Expr, FieldId, Intrinsic, Key, Loc, MatchKind, Program, ReplicaList, TableId};
 use p4jet_tables::{Difference, Entry, EntryHandle, HitReason, KeyMatch};
 
 use crate::machine::{REASON_ASSERTION_FAILED, REASON_EMITS_TOO_MUCH, REASON_OUT_OF_FUEL};
@@ -330,8 +330,22 @@ impl<'a> Teller<'a> {
                 };
                 self.step(&text, *loc);
             }
-            TraceEvent::CopyBegins { begin, length } => {
-                self.line(0, &format!("a copy of {length} bytes begins at {}", begin.name()), Loc(0));
+            TraceEvent::Enqueued { port, queue, why: None } => {
+                self.line(0, &format!("the copy enters queue {queue} of port {port}"), Loc(0));
+            }
+            TraceEvent::Enqueued { port, queue, why: Some(why) } => {
+                self.line(0, &format!("the copy does not enter queue {queue} of port {port}: {why}"), Loc(0));
+            }
+            TraceEvent::CopyBegins { begin, length, queue } => {
+                let mut text = format!("a copy of {length} bytes begins at {}", begin.name());
+                if let Some((port, queued, now_us)) = queue {
+                    let waited = queued.value(Intrinsic::QueueTime, *now_us);
+                    text += &format!(
+                        ": it leaves queue {} of port {port} after {waited} us; {} packets were there when it came, {} are now",
+                        queued.queue, queued.enqueue_depth, queued.dequeue_depth
+                    );
+                }
+                self.line(0, &text, Loc(0));
             }
             TraceEvent::Truncated { length, loc } => {
                 self.step(&format!("truncated to {length} bytes"), *loc);

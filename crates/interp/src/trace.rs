@@ -1,7 +1,9 @@
 //! What happened to one packet, step by step.
 
 use num_bigint::BigUint;
-use p4jet_ir::{ActionId, Begin, BlockId, Expr, FieldId, HeaderId, InstanceId, Loc, ReplicaList, TableId};
+use p4jet_ir::{
+    ActionId, Begin, BlockId, Expr, FieldId, HeaderId, InstanceId, Loc, Queued, ReplicaList, TableId,
+};
 use p4jet_tables::{Entry, EntryHandle, HitReason, Near};
 
 /// The steps of one packet, in order. [`Trace::render`] tells them to people, [`Trace::to_json`] to tools.
@@ -193,12 +195,23 @@ pub enum TraceEvent {
         /// Where the program says so.
         loc: Loc,
     },
+    /// A copy has come to an output queue.
+    Enqueued {
+        /// The port.
+        port: u32,
+        /// Which of its queues.
+        queue: u32,
+        /// Why it did not get in.
+        why: Option<String>,
+    },
     /// A copy begins its own way; what follows is about it.
     CopyBegins {
         /// Where.
         begin: Begin,
         /// Bytes.
         length: usize,
+        /// The output queue that it leaves: the port, what the queue tells, and the time now.
+        queue: Option<(u32, Queued, u64)>,
     },
     /// The end of the frame was cut off.
     Truncated {

@@ -205,10 +205,10 @@ impl Compiled {
                 replace: module.declare_func_in_func(replace, &mut cx.func),
                 call_extern: module.declare_func_in_func(call_extern, &mut cx.func),
                 make_copies: module.declare_func_in_func(make_copies, &mut cx.func),
-                make_queued_copies: module.declare_func_in_func(make_queued_copies, &mut cx.func),
                 select: module.declare_func_in_func(select, &mut cx.func),
                 prefetch: prefetch.map(|p| module.declare_func_in_func(p, &mut cx.func)),
                 lookup: cx.func.import_signature(lookup.clone()),
+                make_queued_copies: module.declare_func_in_func(make_queued_copies, &mut cx.func),
             };
             let frontend = module.target_config();
             let b = FunctionBuilder::new(&mut cx.func, &mut builder_cx);

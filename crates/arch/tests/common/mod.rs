@@ -3,9 +3,23 @@
 use p4jet_dataplane::{EngineKind, Processed, Switch};
 use p4jet_externs::{Destinations, Replica, Session};
 use p4jet_ir::Program;
+use p4jet_lower::Architecture;
+use p4jet_syntax::diagnostic::Diagnostic;
 
 /// The IR of a program, as lowering makes it.
 pub fn lower(text: &str) -> Program {
+    lower_by(text, p4jet_lower::lower)
+}
+
+/// The same, with output queues.
+#[allow(dead_code)]
+pub fn lower_queued(text: &str) -> Program {
+    lower_by(text, p4jet_lower::lower_queued)
+}
+
+type Lower = fn(&p4jet_analysis::typed::Program, &dyn Architecture, &str) -> Result<Program, Vec<Diagnostic>>;
+
+fn lower_by(text: &str, lower: Lower) -> Program {
     let options = p4jet_syntax::Options {
         builtins: p4jet_analysis::BUILTINS.to_vec(),
         ..p4jet_syntax::Options::default()
@@ -14,9 +28,27 @@ pub fn lower(text: &str) -> Program {
     let (typed, diagnostics) = p4jet_analysis::analyse(&parsed.program, parsed.sources);
     let Some(typed) = typed else { panic!("{:?} {diagnostics:?}\n{text}", parsed.diagnostics) };
     let arch = p4jet_arch::detect(&typed).expect("an architecture");
-    let program = p4jet_lower::lower(&typed, arch, "test").unwrap_or_else(|d| panic!("{d:?}\n{text}"));
+    let program = lower(&typed, arch, "test").unwrap_or_else(|d| panic!("{d:?}\n{text}"));
     p4jet_ir::verify::verify(&program).unwrap_or_else(|e| panic!("{e:?}"));
     program
+}
+
+/// What [`run`] says of a program. With output queues that nothing limits it is the same, in another order.
+#[track_caller]
+#[allow(dead_code)]
+pub fn run_text(text: &str, frame: &[u8]) -> Processed {
+    let found = run(&lower(text), frame);
+    let sorted = |mut processed: Processed| {
+        processed.sent.sort();
+        processed.dropped.sort();
+        processed
+    };
+    assert_eq!(
+        sorted(run(&lower_queued(text), frame)),
+        sorted(found.clone()),
+        "with output queues (left) and without"
+    );
+    found
 }
 
 /// What becomes of a packet that comes by port 3 at time 0, and of its copies: the same by both engines.

@@ -1,0 +1,376 @@
+//! Programs with output queues, by both engines, in virtual time.
+
+mod common;
+
+use common::{lower, lower_queued};
+use p4jet_dataplane::{
+    COPIES_MAX, EngineKind, GENERATIONS_MAX, Processed, QueueConfig, QueueSettings, Rate, Switch, Worker,
+};
+use p4jet_externs::{Replica, Session};
+use p4jet_ir::Program;
+use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP};
+use std::sync::Arc;
+
+/// Ingress sends to port `h.port` with priority `h.priority` after it has run `ingress`; egress writes what it learns of
+/// the queue into the header, then runs `egress`.
+fn v1model(ingress: &str, egress: &str) -> String {
+    format!(
+        r#"
+#include <core.p4>
+#include <v1model.p4>
+header h_t {{
+    bit<8> port; bit<8> priority; bit<16> number;
+    bit<32> enq_timestamp; bit<32> enq_qdepth; bit<32> deq_timedelta; bit<32> deq_qdepth; bit<32> egress;
+}}
+struct headers {{ h_t h; }}
+struct metadata {{ @field_list(1) bit<8> kept; }}
+parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata_t s) {{
+    state start {{ b.extract(hdr.h); transition accept; }}
+}}
+control V(inout headers hdr, inout metadata m) {{ apply {{}} }}
+control I(inout headers hdr, inout metadata m, inout standard_metadata_t s) {{
+    apply {{ s.egress_spec = (bit<9>) hdr.h.port; s.priority = (bit<3>) hdr.h.priority; {ingress} }}
+}}
+control E(inout headers hdr, inout metadata m, inout standard_metadata_t s) {{
+    apply {{
+        hdr.h.enq_timestamp = (bit<32>) s.enq_timestamp;
+        hdr.h.enq_qdepth = (bit<32>) s.enq_qdepth;
+        hdr.h.deq_timedelta = s.deq_timedelta;
+        hdr.h.deq_qdepth = (bit<32>) s.deq_qdepth;
+        hdr.h.egress = (bit<32>) s.egress_global_timestamp;
+        {egress}
+    }}
+}}
+control C(inout headers hdr, inout metadata m) {{ apply {{}} }}
+control D(packet_out b, in headers hdr) {{ apply {{ b.emit(hdr.h); }} }}
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#
+    )
+}
+
+fn frame(port: u8, priority: u8, number: u8) -> Vec<u8> {
+    let mut frame = vec![0; 24];
+    (frame[0], frame[1], frame[3]) = (port, priority, number);
+    frame
+}
+
+/// Port, priority, number, enq_timestamp, enq_qdepth, deq_timedelta, deq_qdepth, egress timestamp.
+type Left = (u32, u8, u8, [u32; 5]);
+
+fn left(sent: &[(u32, Vec<u8>)]) -> Vec<Left> {
+    let word = |frame: &[u8], i: usize| u32::from_be_bytes(frame[4 + 4 * i..][..4].try_into().expect("24"));
+    let words = |frame: &[u8]| std::array::from_fn(|i| word(frame, i));
+    sent.iter().map(|(port, frame)| (*port, frame[1], frame[3], words(frame))).collect()
+}
+
+fn switch(
+    program: &Program,
+    engine: EngineKind,
+    config: fn(&mut QueueConfig),
+    workers: usize,
+) -> Arc<Switch> {
+    let mut program = program.clone();
+    if engine == EngineKind::Jit {
+        p4jet_ir::passes::run(&mut program);
+    }
+    let switch = Switch::with_options(program, Default::default(), workers).expect("tables and state");
+    switch.queues().configure(config);
+    switch.state().change_destinations(|d| {
+        let to = |port, instance| Replica { port, instance };
+        let replicas = vec![to(2, 0), to(2, 1)];
+        d.sessions
+            .insert(5, Session { replicas, class_of_service: 6, bytes_max: Some(24), ..Session::default() });
+        d.groups.insert(7, vec![to(1, 1), to(2, 2), to(1, 3)]);
+    });
+    switch
+}
+
+/// What `script` sees, the same by both engines.
+#[track_caller]
+fn both<T: PartialEq + std::fmt::Debug>(
+    text: &str,
+    config: fn(&mut QueueConfig),
+    script: impl Fn(&mut Worker) -> T,
+) -> T {
+    let program = lower_queued(text);
+    assert!(program.is_queued() && !lower(text).is_queued());
+    let by = |engine| {
+        let mut worker = switch(&program, engine, config, 1).worker(engine, 0).expect("an engine");
+        worker.set_time(Some(1000));
+        script(&mut worker)
+    };
+    let found = by(EngineKind::Interp);
+    assert_eq!(by(EngineKind::Jit), found, "the machine code (left) and the interpreter");
+    found
+}
+
+fn run_out(worker: &mut Worker) -> Vec<Left> {
+    worker.run_queues_out().iter().flat_map(|(_, processed)| left(&processed.sent)).collect()
+}
+
+#[test]
+fn packets_learn_how_they_waited() {
+    let slow = |config: &mut QueueConfig| {
+        config.change(Some(1), |port| port.queues[3].rate = Some(Rate::Packets(10_000)));
+    };
+    let found = both(&v1model("", ""), slow, |worker| {
+        let at_once: Vec<_> = (0..3).map(|i| left(&worker.process_one(0, &frame(1, 3, i)).sent)).collect();
+        worker.set_time(Some(1050));
+        let late = left(&worker.process_one(0, &frame(1, 3, 3)).sent);
+        let other = left(&worker.process_one(0, &frame(1, 2, 4)).sent);
+        (at_once, late, other, run_out(worker))
+    });
+    let (at_once, late, other, queued) = found;
+    assert_eq!(at_once, [vec![(1, 3, 0, [1000, 0, 0, 0, 1000])], vec![], vec![]]);
+    assert_eq!(late, []);
+    assert_eq!(other, [(1, 2, 4, [1050, 0, 0, 0, 1050])]);
+    assert_eq!(
+        queued,
+        [
+            (1, 3, 1, [1000, 0, 100, 2, 1100]),
+            (1, 3, 2, [1000, 1, 200, 1, 1200]),
+            (1, 3, 3, [1050, 2, 250, 0, 1300]),
+        ]
+    );
+}
+
+#[test]
+fn without_queues_nothing_waits() {
+    let program = lower(&v1model("", ""));
+    for engine in [EngineKind::Interp, EngineKind::Jit] {
+        let switch = switch(&program, engine, |config| config.wanted = true, 1);
+        assert!(switch.needs_queues());
+        let mut worker = switch.worker(engine, 0).unwrap();
+        worker.set_time(Some(77));
+        assert_eq!(left(&worker.process_one(0, &frame(1, 3, 5)).sent), [(1, 3, 5, [77, 0, 0, 0, 77])]);
+        assert_eq!((worker.next_due(), worker.waiting()), (None, 0));
+    }
+}
+
+#[test]
+fn priorities_are_strict_and_what_does_not_fit_is_dropped() {
+    let config = |config: &mut QueueConfig| {
+        config.queues_per_port = 4;
+        config.change(Some(1), |port| {
+            port.rate = Some(Rate::Packets(1000));
+            port.queues[0].depth = Some(3);
+        });
+    };
+    let (dropped, order) = both(&v1model("", ""), config, |worker| {
+        let mut dropped = Vec::new();
+        for i in 0..5 {
+            for priority in [0, 3, 1, 4] {
+                dropped.extend(worker.process_one(0, &frame(1, priority, i)).dropped);
+            }
+        }
+        let order: Vec<_> = run_out(worker).into_iter().map(|(_, priority, i, _)| (priority, i)).collect();
+        (dropped, order)
+    });
+    let no_queue = "there is no such output queue (its priority is too high, or there are too many ports)";
+    let full = "its output queue is full";
+    // The very first leaves at once.
+    assert_eq!(dropped, [no_queue, no_queue, no_queue, no_queue, full, no_queue]);
+    let expected = (0..5).map(|i| (3, i)).chain((0..5).map(|i| (1, i))).chain((1..4).map(|i| (0, i)));
+    assert_eq!(order, expected.collect::<Vec<_>>());
+}
+
+/// Clones, replicas and recirculated packets wait in the queues of their ports.
+#[test]
+fn copies_wait_like_others() {
+    let config = |config: &mut QueueConfig| {
+        config.change(None, |port| port.rate = Some(Rate::Packets(10_000)));
+    };
+    let ingress = r#"
+        if (hdr.h.number == 1) { clone_preserving_field_list(CloneType.I2E, 5, 1); }
+        if (hdr.h.number == 2) { s.mcast_grp = 7; }
+    "#;
+    let egress = r#"
+        if (hdr.h.number == 3 && hdr.h.port == 1) { hdr.h.port = 4; recirculate_preserving_field_list(1); }
+        if (hdr.h.number == 4 && s.instance_type == 0) { clone_preserving_field_list(CloneType.E2E, 5, 1); }
+    "#;
+    let found = both(&v1model(ingress, egress), config, |worker| {
+        (1..=4)
+            .map(|i| (left(&worker.process_one(0, &frame(1, 5, i)).sent), run_out(worker)))
+            .collect::<Vec<_>>()
+    });
+    // An ingress clone has fresh metadata: priority 0.
+    let at = |now: u32, waited: u32, before: u32, after: u32| [now - waited, before, waited, after, now];
+    assert_eq!(found[0].0, [(2, 5, 1, at(1000, 0, 0, 1)), (1, 5, 1, at(1000, 0, 0, 0))]);
+    assert_eq!(found[0].1, [(2, 5, 1, at(1100, 100, 1, 0))]);
+    // The clock stands at 1100 now: port 1 may send again, port 2 not yet.
+    assert_eq!(found[1].0, [(1, 5, 2, at(1100, 0, 0, 1))]);
+    assert_eq!(found[1].1, [(1, 5, 2, at(1200, 100, 1, 0)), (2, 5, 2, at(1200, 100, 0, 0))]);
+    // It leaves egress at 1300 for ingress, and waits no more.
+    assert_eq!(found[2], (vec![], vec![(4, 5, 3, at(1300, 0, 0, 0))]));
+    assert_eq!(found[3].0, []);
+    assert_eq!(
+        found[3].1,
+        [(1, 5, 4, at(1400, 100, 0, 0)), (2, 5, 4, at(1400, 0, 0, 1)), (2, 5, 4, at(1500, 100, 1, 0))]
+    );
+}
+
+#[test]
+fn a_packet_that_goes_round_for_ever_ends() {
+    let text = v1model("", "recirculate_preserving_field_list(1);");
+    let config = |config: &mut QueueConfig| config.change(None, |port| port.rate = Some(Rate::Packets(1)));
+    for config in [|_: &mut QueueConfig| {}, config] {
+        let (dropped, later) = both(&text, config, |worker| {
+            let dropped = worker.process_one(0, &frame(1, 0, 0)).dropped;
+            let later: Vec<_> = worker.run_queues_out().into_iter().flat_map(|(_, p)| p.dropped).collect();
+            (dropped, later)
+        });
+        let dropped = [dropped, later].concat();
+        assert!(dropped[0].contains("too many copies came of one packet"), "{dropped:?}");
+        assert_eq!(dropped.len(), 1);
+    }
+    // In batches: counted with its reason.
+    let program = lower_queued(&text);
+    for engine in [EngineKind::Interp, EngineKind::Jit] {
+        let mut worker = switch(&program, engine, |_| {}, 1).worker(engine, 0).unwrap();
+        let mut pool = worker.pool(BATCH_MAX, 2048).unwrap();
+        let mut batch = Batch::new();
+        batch.push(&mut pool, 0, &frame(1, 0, 0)).unwrap();
+        worker.process(&mut pool, &mut batch);
+        let mut rounds = 0;
+        while worker.process_copies(&mut pool, &mut batch) {
+            rounds += 1;
+            assert!(rounds < COPIES_MAX);
+        }
+        assert_eq!(rounds, 2 * GENERATIONS_MAX as usize + 1);
+        let refused = worker.take_refused();
+        assert_eq!(refused.map(|(_, count)| count), [1, 0, 0]);
+        assert!(worker.drop_reason(refused[0].0).contains("too many copies"));
+    }
+}
+
+#[test]
+fn psa_queues_by_class_of_service() {
+    let text = r#"
+#include <core.p4>
+#include <psa.p4>
+header h_t { bit<8> port; bit<8> class; bit<8> got; bit<8> instance; bit<32> time; }
+struct headers { h_t h; }
+struct user {}
+struct none {}
+parser IP(packet_in b, out headers hdr, inout user u, in psa_ingress_parser_input_metadata_t i, in none a, in none c) {
+    state start { b.extract(hdr.h); transition accept; }
+}
+control IG(inout headers hdr, inout user u, in psa_ingress_input_metadata_t i, inout psa_ingress_output_metadata_t o) {
+    apply {
+        send_to_port(o, (PortId_t) (PortIdUint_t) (bit<32>) hdr.h.port);
+        o.class_of_service = (ClassOfService_t) (ClassOfServiceUint_t) hdr.h.class;
+        if (hdr.h.port == 9) { o.clone = true; o.clone_session_id = (CloneSessionId_t) 5; }
+        if (hdr.h.port == 8) { multicast(o, (MulticastGroup_t) 7); }
+    }
+}
+control ID(packet_out b, out none c, out none r, out none n, inout headers hdr, in user u,
+           in psa_ingress_output_metadata_t i) { apply { b.emit(hdr.h); } }
+parser EP(packet_in b, out headers hdr, inout user u, in psa_egress_parser_input_metadata_t i, in none n, in none x,
+          in none y) { state start { b.extract(hdr.h); transition accept; } }
+control EG(inout headers hdr, inout user u, in psa_egress_input_metadata_t i, inout psa_egress_output_metadata_t o) {
+    apply {
+        hdr.h.got = (bit<8>) (ClassOfServiceUint_t) i.class_of_service;
+        hdr.h.instance = (bit<8>) (EgressInstanceUint_t) i.instance;
+        hdr.h.time = (bit<32>) (TimestampUint_t) i.egress_timestamp;
+    }
+}
+control ED(packet_out b, out none c, out none r, inout headers hdr, in user u, in psa_egress_output_metadata_t i,
+           in psa_egress_deparser_input_metadata_t e) { apply { b.emit(hdr.h); } }
+IngressPipeline(IP(), IG(), ID()) ip;
+EgressPipeline(EP(), EG(), ED()) ep;
+PSA_Switch(ip, PacketReplicationEngine(), ep, BufferingQueueingEngine()) main;
+"#;
+    let config = |config: &mut QueueConfig| {
+        config.change(None, |port| port.rate = Some(Rate::Packets(10_000)));
+    };
+    let found = both(text, config, |worker| {
+        let mut all = Vec::new();
+        for (port, class) in [(2, 0), (2, 1), (2, 200), (9, 2), (8, 3)] {
+            all.extend(worker.process_one(3, &[port, class, 0, 0, 0, 0, 0, 0]).sent);
+        }
+        all.extend(worker.run_queues_out().into_iter().flat_map(|(_, p)| p.sent));
+        let word = |frame: &[u8]| u32::from_be_bytes(frame[4..8].try_into().expect("8"));
+        all.iter().map(|(port, f)| (word(f), *port, [f[0], f[1], f[2], f[3]])).collect::<Vec<_>>()
+    });
+    let of_port =
+        |port| found.iter().filter(|(_, p, _)| *p == port).map(|(t, _, f)| (*t, *f)).collect::<Vec<_>>();
+    // The session's copies have its class, 6; what has a class above 7 waits in queue 7.
+    assert_eq!(
+        of_port(2),
+        [
+            (1000, [2, 0, 0, 0]),
+            (1100, [2, 200, 200, 0]),
+            (1200, [9, 2, 6, 0]),
+            (1300, [9, 2, 6, 1]),
+            (1400, [8, 3, 3, 2]),
+            (1500, [2, 1, 1, 0]),
+        ]
+    );
+    assert_eq!(of_port(9), [(1000, [9, 2, 2, 0])]);
+    assert_eq!(of_port(1), [(1000, [8, 3, 3, 1]), (1100, [8, 3, 3, 3])]);
+}
+
+/// Batches of two workers: each port's packets leave by one of them, in order, and none is lost.
+#[test]
+fn two_workers_share_the_ports() {
+    let program = lower_queued(&v1model("", ""));
+    for engine in [EngineKind::Interp, EngineKind::Jit] {
+        let switch = switch(&program, engine, |_| {}, 2);
+        let mut workers: Vec<Worker> = (0..2).map(|i| switch.worker(engine, i).unwrap()).collect();
+        let mut pools: Vec<_> = workers.iter().map(|w| w.pool(BATCH_MAX, 2048).unwrap()).collect();
+        let mut batch = Batch::new();
+        let mut sent = vec![Vec::new(); 2];
+        for round in 0..20u8 {
+            for (index, worker) in workers.iter_mut().enumerate() {
+                let pool = &mut pools[index];
+                batch.clear();
+                for i in 0..4 {
+                    batch.push(pool, 0, &frame(i, 0, round)).unwrap();
+                }
+                worker.process(pool, &mut batch);
+                assert!(batch.packets().iter().all(|p| p.egress_port == PORT_DROP), "they wait");
+            }
+            for (index, worker) in workers.iter_mut().enumerate() {
+                assert!(!worker.prepare_sleep() && worker.next_due().is_some());
+                while worker.process_copies(&mut pools[index], &mut batch) {
+                    for packet in batch.packets() {
+                        sent[index].push((packet.egress_port, pools[index].frame(packet)[3]));
+                    }
+                }
+                assert!(worker.prepare_sleep() && worker.next_due().is_none());
+            }
+        }
+        for (index, sent) in sent.iter().enumerate() {
+            assert_eq!(sent.len(), 80);
+            for port in 0..4 {
+                let rounds: Vec<u8> = sent.iter().filter(|(p, _)| *p == port).map(|(_, r)| *r).collect();
+                let served = port as usize % 2 == index;
+                assert_eq!(rounds.len(), if served { 40 } else { 0 });
+                assert!(rounds.is_sorted(), "port {port}: {rounds:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn traces_tell_of_queues() {
+    let program = lower_queued(&v1model("s.mcast_grp = 7;", ""));
+    let config = |config: &mut QueueConfig| {
+        config.change(None, |port| {
+            port.rate = Some(Rate::Packets(10_000));
+            port.queues[0] = QueueSettings { depth: Some(1), ..QueueSettings::default() };
+        });
+    };
+    let switch = switch(&program, EngineKind::Interp, config, 1);
+    let (trace, processed): (_, Processed) = switch.trace(0, &frame(1, 0, 0)).unwrap();
+    assert_eq!(processed.sent.len(), 2);
+    assert_eq!(processed.dropped, ["its output queue is full"]);
+    let text = trace.render(&program);
+    for line in [
+        "the copy enters queue 0 of port 1",
+        "the copy does not enter queue 0 of port 1: its output queue is full",
+        "a copy of 24 bytes begins at egress: it leaves queue 0 of port 2 after 0 us; 0 packets were there when it came, 0 are now",
+    ] {
+        assert!(text.contains(line), "no `{line}` in\n{text}");
+    }
+}

@@ -1,0 +1,583 @@
+//! Output queues: where packets wait between ingress and egress.
+//!
+//! A port has up to [`QUEUES_MAX`] queues. A queue that is full drops what comes (tail drop). Queues have rates: the next
+//! packet may leave when the last one has paid for itself. Ports have rates, too; which queue a port serves next is decided
+//! as if it were done at the very moment at which the rates allow it, even if the worker looks later. Strict queues come
+//! before weighted ones, the higher number first; weighted ones share what is left by deficit round robin, in bytes.
+
+use p4jet_ir::{QUEUE_MAX, Queued};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Most queues of a port.
+pub const QUEUES_MAX: usize = QUEUE_MAX as usize + 1;
+/// Packets that a queue holds if nothing is said, and it or its port has a rate: as many as bmv2's.
+pub const DEPTH_WITH_RATE: u32 = 64;
+/// Packets that a queue holds if nothing is said, and it leads on at once: what a batch can put there.
+pub const DEPTH_WITHOUT_RATE: u32 = 1 << 14;
+/// Most ports with queues. A program can invent port numbers.
+pub const QUEUED_PORTS_MAX: usize = 4096;
+/// Bytes that a weight of one gives each turn.
+const QUANTUM: u64 = 512;
+const PS_PER_S: u128 = 1_000_000_000_000;
+
+/// How fast a queue or a port sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// Packets per second.
+    Packets(u64),
+    /// Bits per second, of the frames.
+    Bits(u64),
+}
+
+impl Rate {
+    /// Picoseconds after which a packet has paid for itself.
+    fn cost(rate: Option<Rate>, bytes: u32) -> u128 {
+        match rate {
+            None | Some(Rate::Packets(0) | Rate::Bits(0)) => 0,
+            Some(Rate::Packets(rate)) => PS_PER_S / u128::from(rate),
+            Some(Rate::Bits(rate)) => 8 * u128::from(bytes) * PS_PER_S / u128::from(rate),
+        }
+    }
+}
+
+/// What is configured for a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// Packets that it holds; [`DEPTH_WITH_RATE`] or [`DEPTH_WITHOUT_RATE`] if nothing is said.
+    pub depth: Option<u32>,
+    /// No limit if there is none.
+    pub rate: Option<Rate>,
+    /// Its share of what strict queues leave; 0: it is strict itself.
+    pub weight: u32,
+}
+
+/// What is configured for a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortSettings {
+    /// By number.
+    pub queues: [QueueSettings; QUEUES_MAX],
+    /// What all queues together send.
+    pub rate: Option<Rate>,
+}
+
+impl PortSettings {
+    /// Packets that a queue holds.
+    pub fn depth(&self, queue: usize) -> u32 {
+        let settings = &self.queues[queue];
+        let default = match settings.rate.or(self.rate) {
+            Some(_) => DEPTH_WITH_RATE,
+            None => DEPTH_WITHOUT_RATE,
+        };
+        settings.depth.unwrap_or(default)
+    }
+}
+
+/// What is configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// Queues of each port: 1 to [`QUEUES_MAX`]. What is for a queue with a higher number is dropped.
+    pub queues_per_port: usize,
+    /// Ports of which nothing else is said.
+    pub others: PortSettings,
+    /// The other ports.
+    pub ports: BTreeMap<u32, PortSettings>,
+    /// Whether the program is to be run with queues although nothing is limited.
+    pub wanted: bool,
+}
+
+impl Default for QueueConfig {
+    fn default() -> QueueConfig {
+        let (others, ports) = (PortSettings::default(), BTreeMap::new());
+        QueueConfig { queues_per_port: QUEUES_MAX, others, ports, wanted: false }
+    }
+}
+
+impl QueueConfig {
+    /// The settings of a port.
+    pub fn port(&self, port: u32) -> &PortSettings {
+        self.ports.get(&port).unwrap_or(&self.others)
+    }
+
+    /// Changes the settings of one port, or of all.
+    pub fn change(&mut self, port: Option<u32>, mut change: impl FnMut(&mut PortSettings)) {
+        self.wanted = true;
+        match port {
+            Some(port) => change(self.ports.entry(port).or_insert(self.others)),
+            None => {
+                change(&mut self.others);
+                self.ports.values_mut().for_each(change);
+            }
+        }
+    }
+}
+
+/// What a queue has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueStats {
+    /// Packets that entered.
+    pub enqueued: u64,
+    /// Packets that left.
+    pub dequeued: u64,
+    /// Packets that were dropped because it was full.
+    pub dropped: u64,
+    /// Packets in it.
+    pub depth: u64,
+    /// The most there have been.
+    pub depth_max: u64,
+}
+
+/// The same, written by the worker that serves the queue.
+#[derive(Default)]
+struct Counters {
+    enqueued: AtomicU64,
+    dequeued: AtomicU64,
+    dropped: AtomicU64,
+    depth_max: AtomicU64,
+}
+
+/// One more; nobody else writes it.
+fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Relaxed) + 1, Relaxed);
+}
+
+type PortCounters = Arc<[Counters; QUEUES_MAX]>;
+
+/// The configuration and the statistics of a switch's queues: what control and workers share. Programs that come one after
+/// another may have the same.
+#[derive(Default)]
+pub struct Queues {
+    config: Mutex<QueueConfig>,
+    /// How often the configuration has changed.
+    changes: AtomicU64,
+    wanted: AtomicBool,
+    ports: Mutex<BTreeMap<u32, PortCounters>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is inside stays consistent whoever panics.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Queues {
+    /// What is configured.
+    pub fn config(&self) -> QueueConfig {
+        lock(&self.config).clone()
+    }
+
+    /// Changes what is configured.
+    pub fn configure(&self, change: impl FnOnce(&mut QueueConfig)) {
+        let mut config = lock(&self.config);
+        change(&mut config);
+        config.queues_per_port = config.queues_per_port.clamp(1, QUEUES_MAX);
+        self.wanted.store(config.wanted, Relaxed);
+        self.changes.fetch_add(1, Relaxed);
+    }
+
+    /// Whether anything is configured, so that a program must be run with queues.
+    pub fn are_wanted(&self) -> bool {
+        self.wanted.load(Relaxed)
+    }
+
+    /// What each queue of each port has done, by port and number: of ports that have had a packet.
+    pub fn stats(&self) -> BTreeMap<u32, [QueueStats; QUEUES_MAX]> {
+        let stats = |counters: &PortCounters| {
+            std::array::from_fn(|i| {
+                let Counters { enqueued, dequeued, dropped, depth_max } = &counters[i];
+                // In this order the depth is not negative.
+                let dequeued = dequeued.load(Relaxed);
+                let enqueued = enqueued.load(Relaxed);
+                QueueStats {
+                    enqueued,
+                    dequeued,
+                    dropped: dropped.load(Relaxed),
+                    depth: enqueued.saturating_sub(dequeued),
+                    depth_max: depth_max.load(Relaxed),
+                }
+            })
+        };
+        lock(&self.ports).iter().map(|(port, counters)| (*port, stats(counters))).collect()
+    }
+
+    fn counters(&self, port: u32) -> PortCounters {
+        Arc::clone(lock(&self.ports).entry(port).or_default())
+    }
+}
+
+/// Why a packet did not get into a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The queue is full.
+    Full,
+    /// The port has no queue of that number, or there are too many ports.
+    NoQueue,
+}
+
+/// A packet that waits.
+struct Item<C> {
+    packet: C,
+    bytes: u32,
+    depth: u32,
+    enqueued_ns: u64,
+}
+
+struct OutputQueue<C> {
+    items: VecDeque<Item<C>>,
+    /// Picoseconds: when its rate lets the next packet go.
+    free_at: u128,
+    /// Bytes that it may still send this turn.
+    deficit: u64,
+}
+
+impl<C> OutputQueue<C> {
+    /// When its first packet may leave, as far as the queue has a say.
+    fn due(&self) -> u128 {
+        self.items.front().map_or(u128::MAX, |item| self.free_at.max(picoseconds(item.enqueued_ns)))
+    }
+}
+
+fn picoseconds(ns: u64) -> u128 {
+    u128::from(ns) * 1000
+}
+
+struct OutputPort<C> {
+    number: u32,
+    settings: PortSettings,
+    queues: [OutputQueue<C>; QUEUES_MAX],
+    /// A bit for each queue that has packets.
+    waiting: u32,
+    /// A bit for each queue with a weight.
+    weighted: u32,
+    /// Picoseconds: when its rate lets the next packet go.
+    free_at: u128,
+    /// The queue whose turn it is, among those with weights.
+    turn: usize,
+    /// Whether that queue has not had its quantum yet.
+    begins_turn: bool,
+    counters: PortCounters,
+}
+
+/// The numbers of the bits that are set.
+fn bits(mut set: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = set.trailing_zeros();
+        set &= set.wrapping_sub(1);
+        (bit < u32::BITS).then_some(bit as usize)
+    })
+}
+
+impl<C> OutputPort<C> {
+    fn new(number: u32, config: &QueueConfig, counters: PortCounters) -> OutputPort<C> {
+        let queue = |_| OutputQueue { items: VecDeque::new(), free_at: 0, deficit: 0 };
+        let mut port = OutputPort {
+            number,
+            settings: PortSettings::default(),
+            queues: std::array::from_fn(queue),
+            waiting: 0,
+            weighted: 0,
+            free_at: 0,
+            turn: 0,
+            begins_turn: true,
+            counters,
+        };
+        port.configure(config);
+        port
+    }
+
+    fn configure(&mut self, config: &QueueConfig) {
+        self.settings = *config.port(self.number);
+        let has_weight = |i: &usize| self.settings.queues[*i].weight > 0;
+        self.weighted = (0..QUEUES_MAX).filter(has_weight).map(|i| 1 << i).sum();
+    }
+
+    /// When the first packet may leave.
+    fn due(&self) -> u128 {
+        let queues = bits(self.waiting).map(|i| self.queues[i].due());
+        self.free_at.max(queues.min().unwrap_or(u128::MAX))
+    }
+
+    /// The queue that is served next, and the moment, if that has come.
+    fn pick(&mut self, now: u128) -> Option<(usize, u128)> {
+        let due = self.due();
+        if due > now {
+            return None;
+        }
+        // A port without a rate serves whatever may go when the worker looks.
+        let moment = if self.settings.rate.is_some() { due } else { now };
+        let ready = bits(self.waiting).filter(|i| self.queues[*i].due() <= moment);
+        let ready: u32 = ready.map(|i| 1 << i).sum();
+        let strict = ready & !self.weighted;
+        let queue = match strict.checked_ilog2() {
+            Some(highest) => highest as usize,
+            None => self.take_turn(ready),
+        };
+        let moment = if self.settings.rate.is_some() { moment } else { self.queues[queue].due() };
+        Some((queue, moment))
+    }
+
+    /// Deficit round robin among the queues with weights that are `ready`, of which there is one.
+    fn take_turn(&mut self, ready: u32) -> usize {
+        loop {
+            let queue = &mut self.queues[self.turn];
+            if let Some(first) = queue.items.front()
+                && ready >> self.turn & 1 == 1
+            {
+                if std::mem::take(&mut self.begins_turn) {
+                    queue.deficit += QUANTUM * u64::from(self.settings.queues[self.turn].weight);
+                }
+                if let Some(left) = queue.deficit.checked_sub(u64::from(first.bytes)) {
+                    queue.deficit = left;
+                    return self.turn;
+                }
+            } else if queue.items.is_empty() {
+                queue.deficit = 0;
+            }
+            self.turn = (self.turn + 1) % QUEUES_MAX;
+            self.begins_turn = true;
+        }
+    }
+
+    fn next(&mut self, now: u128) -> Option<(C, Queued)> {
+        let (number, moment) = self.pick(now)?;
+        let queue = &mut self.queues[number];
+        let item = queue.items.pop_front()?;
+        if queue.items.is_empty() {
+            self.waiting &= !(1 << number);
+        }
+        queue.free_at = moment + Rate::cost(self.settings.queues[number].rate, item.bytes);
+        self.free_at = moment + Rate::cost(self.settings.rate, item.bytes);
+        count(&self.counters[number].dequeued);
+        let queued = Queued {
+            enqueued_us: item.enqueued_ns / 1000,
+            enqueue_depth: item.depth,
+            dequeue_depth: queue.items.len() as u32,
+            queue: number as u32,
+        };
+        Some((item.packet, queued))
+    }
+}
+
+/// The queues that one worker serves. Times are nanoseconds since the switch started.
+pub(crate) struct Serving<C> {
+    shared: Arc<Queues>,
+    /// Of the configuration, when it was read.
+    changes: u64,
+    queues_per_port: usize,
+    ports: Vec<OutputPort<C>>,
+    /// By number, those below [`Self::FEW`]: the index in `ports`, plus one.
+    few: Box<[u32]>,
+    /// The others.
+    many: HashMap<u32, usize>,
+    /// Ports that have packets.
+    waiting: Vec<usize>,
+    /// How many packets.
+    packets: usize,
+    /// Picoseconds: none may leave before.
+    earliest: u128,
+}
+
+impl<C> Serving<C> {
+    const FEW: usize = 512;
+
+    pub fn new(shared: Arc<Queues>) -> Serving<C> {
+        let mut serving = Serving {
+            shared,
+            changes: u64::MAX,
+            queues_per_port: QUEUES_MAX,
+            ports: Vec::new(),
+            few: vec![0; Self::FEW].into(),
+            many: HashMap::new(),
+            waiting: Vec::new(),
+            packets: 0,
+            earliest: 0,
+        };
+        serving.refresh();
+        serving
+    }
+
+    /// Packets that wait.
+    pub fn packets(&self) -> usize {
+        self.packets
+    }
+
+    /// Reads the configuration if it has changed.
+    pub fn refresh(&mut self) {
+        let changes = self.shared.changes.load(Relaxed);
+        if changes == self.changes {
+            return;
+        }
+        let config = lock(&self.shared.config);
+        self.changes = changes;
+        self.earliest = 0;
+        self.queues_per_port = config.queues_per_port;
+        self.ports.iter_mut().for_each(|port| port.configure(&config));
+    }
+
+    fn port(&mut self, number: u32) -> Option<usize> {
+        let known = match self.few.get(number as usize) {
+            Some(index) => (*index as usize).checked_sub(1),
+            None => self.many.get(&number).copied(),
+        };
+        if known.is_some() || self.ports.len() >= QUEUED_PORTS_MAX {
+            return known;
+        }
+        let index = self.ports.len();
+        let counters = self.shared.counters(number);
+        self.ports.push(OutputPort::new(number, &lock(&self.shared.config), counters));
+        match self.few.get_mut(number as usize) {
+            Some(place) => *place = index as u32 + 1,
+            None => drop(self.many.insert(number, index)),
+        }
+        Some(index)
+    }
+
+    /// Puts a packet into a queue, or gives it back.
+    pub fn enqueue(
+        &mut self,
+        (port, number): (u32, u32),
+        packet: C,
+        bytes: usize,
+        now_ns: u64,
+    ) -> Result<(), (C, Refusal)> {
+        let number = number as usize;
+        if number >= self.queues_per_port {
+            return Err((packet, Refusal::NoQueue));
+        }
+        let Some(index) = self.port(port) else { return Err((packet, Refusal::NoQueue)) };
+        let port = &mut self.ports[index];
+        let (queue, counters) = (&mut port.queues[number], &port.counters[number]);
+        let depth = queue.items.len();
+        if depth >= port.settings.depth(number) as usize {
+            count(&counters.dropped);
+            return Err((packet, Refusal::Full));
+        }
+        let (bytes, depth) = (bytes as u32, depth as u32);
+        queue.items.push_back(Item { packet, bytes, depth, enqueued_ns: now_ns });
+        count(&counters.enqueued);
+        if u64::from(depth) >= counters.depth_max.load(Relaxed) {
+            counters.depth_max.store(u64::from(depth) + 1, Relaxed);
+        }
+        if port.waiting == 0 {
+            self.waiting.push(index);
+        }
+        port.waiting |= 1 << number;
+        self.earliest = self.earliest.min(port.due());
+        self.packets += 1;
+        Ok(())
+    }
+
+    /// A packet that may leave, with what it learns of its queue. All that may of one port come before those of another.
+    pub fn next(&mut self, now_ns: u64) -> Option<(C, Queued)> {
+        let now = picoseconds(now_ns);
+        if self.earliest > now {
+            return None;
+        }
+        for place in 0..self.waiting.len() {
+            let port = &mut self.ports[self.waiting[place]];
+            if let Some(found) = port.next(now) {
+                self.packets -= 1;
+                if port.waiting == 0 {
+                    self.waiting.swap_remove(place);
+                }
+                return Some(found);
+            }
+        }
+        self.earliest = self.due();
+        None
+    }
+
+    fn due(&self) -> u128 {
+        self.waiting.iter().map(|index| self.ports[*index].due()).min().unwrap_or(u128::MAX)
+    }
+
+    /// When the next packet may leave, rounded up; `None` if none waits.
+    pub fn next_due_ns(&self) -> Option<u64> {
+        let due = self.due().div_ceil(1000);
+        (self.packets > 0).then(|| u64::try_from(due).unwrap_or(u64::MAX))
+    }
+
+    /// How long until then.
+    pub fn next_due(&self, now_ns: u64) -> Option<Duration> {
+        self.next_due_ns().map(|due| Duration::from_nanos(due.saturating_sub(now_ns)))
+    }
+}
+
+/// Packets on their way to the worker that serves their queues, and memory on its way back.
+pub(crate) struct Inbox<P, M> {
+    content: Mutex<(Vec<P>, Vec<M>)>,
+    /// Whether packets are there.
+    filled: AtomicBool,
+    /// Whether the worker sleeps, or is about to.
+    asleep: AtomicBool,
+    /// What wakes it up: the worker's end, and that of the others.
+    wake: (UnixDatagram, UnixDatagram),
+}
+
+impl<P, M> Inbox<P, M> {
+    pub fn new() -> std::io::Result<Inbox<P, M>> {
+        let wake = UnixDatagram::pair()?;
+        wake.0.set_nonblocking(true)?;
+        wake.1.set_nonblocking(true)?;
+        Ok(Inbox {
+            content: Mutex::new((Vec::new(), Vec::new())),
+            filled: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
+            wake,
+        })
+    }
+
+    /// Puts packets in, as far as there is room, and takes memory out.
+    pub fn put(&self, packets: &mut Vec<P>, mut spare: impl FnMut(M)) {
+        let mut content = lock(&self.content);
+        let room = INBOX_MAX.saturating_sub(content.0.len()).min(packets.len());
+        content.0.extend(packets.drain(..room));
+        content.1.drain(..).for_each(&mut spare);
+        self.filled.store(true, SeqCst);
+        drop(content);
+        if self.asleep.swap(false, SeqCst) {
+            // One that has been woken already needs no more.
+            drop(self.wake.1.send(&[0]));
+        }
+    }
+
+    /// Whether there are packets.
+    pub fn is_filled(&self) -> bool {
+        self.filled.load(SeqCst)
+    }
+
+    /// Takes the packets, which go behind those in `packets`, and puts memory in: as much as they have, if there is.
+    pub fn take(&self, packets: &mut Vec<P>, spare: impl FnMut() -> Option<M>) {
+        let mut content = lock(&self.content);
+        self.filled.store(false, SeqCst);
+        let count = content.0.len();
+        packets.append(&mut content.0);
+        content.1.extend(std::iter::from_fn(spare).take(count));
+    }
+
+    /// The worker is about to sleep until [`Self::wake_fd`] can be read; false: it has something to do.
+    pub fn sleep(&self) -> bool {
+        let mut byte = [0; 1];
+        while self.wake.0.recv(&mut byte).is_ok() {}
+        self.asleep.store(true, SeqCst);
+        if self.is_filled() {
+            self.asleep.store(false, SeqCst);
+            return false;
+        }
+        true
+    }
+
+    /// Can be read when packets have come since [`Self::sleep`].
+    pub fn wake_fd(&self) -> RawFd {
+        self.wake.0.as_raw_fd()
+    }
+}
+
+/// Most packets in an inbox.
+const INBOX_MAX: usize = 1 << 14;
+
+#[cfg(test)]
+mod tests;

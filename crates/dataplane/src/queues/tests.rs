@@ -1,0 +1,199 @@
+//! Queues alone, in virtual time.
+
+use super::*;
+
+const S: u64 = 1_000_000_000;
+
+/// Queues with settings made by `change`.
+fn serving(change: impl FnOnce(&mut QueueConfig)) -> Serving<u32> {
+    let shared = Arc::new(Queues::default());
+    shared.configure(change);
+    Serving::new(shared)
+}
+
+/// What leaves until `end_ns`, with the time: the clock goes from one moment at which something is due to the next.
+fn run(serving: &mut Serving<u32>, end_ns: u64) -> Vec<(u64, u32, Queued)> {
+    let mut all = Vec::new();
+    while let Some(now) = serving.next_due_ns().filter(|now| *now <= end_ns) {
+        while let Some((packet, queued)) = serving.next(now) {
+            all.push((now, packet, queued));
+        }
+    }
+    all
+}
+
+fn packets(all: &[(u64, u32, Queued)]) -> Vec<u32> {
+    all.iter().map(|(_, packet, _)| *packet).collect()
+}
+
+#[test]
+fn a_queue_keeps_the_order() {
+    let mut s = serving(|config| config.change(None, |port| port.queues[0].rate = Some(Rate::Packets(1000))));
+    (0..50).for_each(|i| s.enqueue((1, 0), i, 100, 0).expect("room"));
+    assert_eq!(packets(&run(&mut s, S)), (0..50).collect::<Vec<_>>());
+    assert_eq!(s.packets(), 0);
+    assert_eq!(s.next_due_ns(), None);
+}
+
+#[test]
+fn the_higher_number_is_served_first() {
+    let mut s = serving(|config| {
+        config.change(Some(1), |port| port.rate = Some(Rate::Packets(1000)));
+    });
+    for i in 0..4 {
+        for queue in [2, 0, 7] {
+            s.enqueue((1, queue), 10 * queue + i, 100, 0).expect("room");
+        }
+    }
+    assert_eq!(packets(&run(&mut s, S)), [70, 71, 72, 73, 20, 21, 22, 23, 0, 1, 2, 3]);
+}
+
+/// A packet of high priority that comes between two that are served does not come before one that left before, though
+/// nobody looked then.
+#[test]
+fn what_is_served_does_not_depend_on_when_the_worker_looks() {
+    let mut s = serving(|config| config.change(None, |port| port.rate = Some(Rate::Packets(1000))));
+    (0..3).for_each(|i| s.enqueue((1, 0), i, 100, 0).expect("room"));
+    s.enqueue((1, 7), 70, 100, 1_500_000).expect("room");
+    let late: Vec<u32> = std::iter::from_fn(|| s.next(S).map(|(packet, _)| packet)).collect();
+    assert_eq!(late, [0, 1, 70, 2]);
+}
+
+#[test]
+fn weights_share_what_strict_queues_leave() {
+    let mut s = serving(|config| {
+        config.change(None, |port| {
+            port.rate = Some(Rate::Bits(8_000_000));
+            for (queue, weight) in [(0, 1), (1, 3), (2, 4)] {
+                port.queues[queue] = QueueSettings { weight, depth: Some(100_000), ..Default::default() };
+            }
+            port.queues[3].depth = Some(100_000);
+        });
+    });
+    // Frames of different lengths: shares are of bytes. 1 MB a second, of which the strict queue takes 100 kB.
+    let lengths = [1500, 200, 700];
+    for (queue, length) in lengths.into_iter().enumerate() {
+        (0..4 * 1_000_000 / length).for_each(|_| {
+            s.enqueue((1, queue as u32), queue as u32, length, 0).expect("room");
+        });
+    }
+    (0..4000).for_each(|_| s.enqueue((1, 3), 3, 100, 0).expect("room"));
+    let mut bytes = [0usize; 4];
+    for (_, queue, _) in run(&mut s, 4 * S) {
+        bytes[queue as usize] += [1500, 200, 700, 100][queue as usize];
+    }
+    assert_eq!(bytes[3], 400_000);
+    for (queue, share) in [(0, 1), (1, 3), (2, 4)] {
+        let wanted = 3_600_000.0 * f64::from(share) / 8.0;
+        assert!((bytes[queue] as f64 / wanted - 1.0).abs() < 0.05, "queue {queue}: {bytes:?}");
+    }
+}
+
+#[test]
+fn rates_hold_within_two_percent() {
+    for (rate, length, wanted) in [
+        (Rate::Packets(777), 64, 7770.0),
+        (Rate::Bits(1_000_000), 1500, 10.0 * 1_000_000.0 / 12_000.0),
+        (Rate::Packets(1_000_000), 64, 10_000_000.0),
+        (Rate::Bits(3_333_333), 77, 10.0 * 3_333_333.0 / 616.0),
+    ] {
+        for of_port in [false, true] {
+            let mut s = serving(|config| {
+                config.change(None, |port| {
+                    port.queues[0].depth = Some(5000);
+                    match of_port {
+                        true => port.rate = Some(rate),
+                        false => port.queues[0].rate = Some(rate),
+                    }
+                });
+            });
+            // Packets come faster than they leave, and the worker looks every 3 ms.
+            let (mut sent, mut now) = (0, 0);
+            while now < 10 * S {
+                while s.enqueue((1, 0), 0, length, now).is_ok() {}
+                while s.next(now).is_some() {
+                    sent += 1;
+                    s.enqueue((1, 0), 0, length, now).expect("one has left");
+                }
+                now += 3_000_000;
+            }
+            assert!((f64::from(sent) / wanted - 1.0).abs() < 0.02, "{rate:?}: {sent}, not {wanted}");
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_dropped_and_counted() {
+    let mut s = serving(|config| {
+        config.change(Some(4), |port| {
+            port.queues[2] = QueueSettings { depth: Some(5), rate: Some(Rate::Packets(10)), weight: 0 };
+        });
+    });
+    let results: Vec<bool> = (0..9).map(|i| s.enqueue((4, 2), i, 100, 0).is_ok()).collect();
+    assert_eq!(results, [true, true, true, true, true, false, false, false, false]);
+    assert_eq!(s.enqueue((4, 2), 0, 100, 0), Err((0, Refusal::Full)));
+    let stats = s.shared.stats()[&4][2];
+    assert_eq!(stats, QueueStats { enqueued: 5, dequeued: 0, dropped: 5, depth: 5, depth_max: 5 });
+    let all = run(&mut s, S);
+    assert_eq!(packets(&all), [0, 1, 2, 3, 4]);
+    assert_eq!(all.iter().map(|(at, ..)| *at).collect::<Vec<_>>(), [0, S / 10, S / 5, 3 * S / 10, 2 * S / 5]);
+    let stats = s.shared.stats()[&4][2];
+    assert_eq!(stats, QueueStats { enqueued: 5, dequeued: 5, dropped: 5, depth: 0, depth_max: 5 });
+}
+
+#[test]
+fn packets_learn_of_their_queue() {
+    let mut s = serving(|config| config.change(None, |port| port.queues[1].rate = Some(Rate::Packets(1000))));
+    for i in 0..3 {
+        s.enqueue((1, 1), i, 100, 5_000 + u64::from(i) * 100_000).expect("room");
+    }
+    let told: Vec<_> = run(&mut s, S).into_iter().map(|(now, _, queued)| (now, queued)).collect();
+    let queued = |enqueued_us, enqueue_depth, dequeue_depth| Queued {
+        enqueued_us,
+        enqueue_depth,
+        dequeue_depth,
+        queue: 1,
+    };
+    let wanted = [(5_000, queued(5, 0, 2)), (1_005_000, queued(105, 1, 1)), (2_005_000, queued(205, 2, 0))];
+    assert_eq!(told, wanted);
+    assert_eq!(told[2].1.value(p4jet_ir::Intrinsic::QueueTime, 2005), 1800);
+}
+
+#[test]
+fn there_are_as_many_queues_and_ports_as_there_are() {
+    let mut s = serving(|config| config.queues_per_port = 2);
+    s.enqueue((1, 1), 0, 100, 0).expect("room");
+    assert_eq!(s.enqueue((1, 2), 0, 100, 0), Err((0, Refusal::NoQueue)));
+    for port in 2..=QUEUED_PORTS_MAX as u32 {
+        s.enqueue((port * 1000, 0), 0, 100, 0).expect("room");
+    }
+    assert_eq!(s.enqueue((5, 0), 0, 100, 0), Err((0, Refusal::NoQueue)));
+    s.enqueue((1, 0), 0, 100, 0).expect("a port that is known");
+    assert_eq!(run(&mut s, 0).len(), QUEUED_PORTS_MAX + 1);
+}
+
+#[test]
+fn settings_change_while_packets_wait() {
+    let mut s = serving(|config| config.change(None, |port| port.rate = Some(Rate::Packets(1))));
+    (0..10).for_each(|i| s.enqueue((1, 0), i, 100, 0).expect("room"));
+    assert_eq!(run(&mut s, 0).len(), 1);
+    let shared = Arc::clone(&s.shared);
+    shared.configure(|config| config.change(Some(1), |port| port.rate = Some(Rate::Packets(1000))));
+    s.refresh();
+    assert_eq!(run(&mut s, S + 8_000_000).len(), 9);
+}
+
+#[test]
+fn an_inbox_hands_packets_over_and_memory_back() {
+    let inbox: Inbox<u32, char> = Inbox::new().expect("sockets");
+    assert!(inbox.sleep(), "nothing is there");
+    inbox.put(&mut vec![1, 2], |_| panic!("no memory yet"));
+    assert!(!inbox.sleep());
+    let (mut taken, mut memory) = (vec![0], "abc".chars());
+    inbox.take(&mut taken, || memory.next());
+    assert_eq!(taken, [0, 1, 2]);
+    assert!(!inbox.is_filled());
+    let mut back = Vec::new();
+    inbox.put(&mut vec![3], |c| back.push(c));
+    assert_eq!(back, ['a', 'b']);
+}
