@@ -61,17 +61,26 @@ pub struct Compiled {
     pub times: Vec<(&'static str, Duration)>,
 }
 
+fn render(diagnostics: &[Diagnostic], sources: &SourceMap) -> String {
+    p4jet_syntax::render(diagnostics, sources, std::io::stderr().is_terminal())
+}
+
 fn show(diagnostics: &[Diagnostic], sources: &SourceMap) {
     if !diagnostics.is_empty() {
-        eprint!("{}", p4jet_syntax::render(diagnostics, sources, std::io::stderr().is_terminal()));
+        eprint!("{}", render(diagnostics, sources));
     }
+}
+
+fn diagnosed(diagnostics: &[Diagnostic], sources: &SourceMap) -> Failure {
+    Failure::Diagnosed(render(diagnostics, sources))
 }
 
 fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(|d| d.severity == Severity::Error)
 }
 
-/// Compiles the program of `args`; diagnostics go to standard error.
+/// Compiles the program of `args`; what is wrong is the failure's text, warnings go to
+/// standard error.
 pub fn compile(args: &ProgramArgs) -> Result<Compiled, Failure> {
     front_end(args)?.lower(&args.arch)
 }
@@ -133,8 +142,7 @@ fn analyse(
     let mut diagnostics = parsed.diagnostics;
     if has_errors(&diagnostics) {
         levels.apply(&mut diagnostics);
-        show(&diagnostics, &parsed.sources);
-        return Err(Failure::Reported);
+        return Err(diagnosed(&diagnostics, &parsed.sources));
     }
     let start = Instant::now();
     let sources = parsed.sources.clone();
@@ -149,10 +157,7 @@ fn analyse(
         Some(typed) if !has_errors(&diagnostics) => {
             Ok(Typed { typed, warnings: diagnostics, sources, name, times })
         }
-        _ => {
-            show(&diagnostics, &sources);
-            Err(Failure::Reported)
-        }
+        _ => Err(diagnosed(&diagnostics, &sources)),
     }
 }
 
@@ -183,21 +188,27 @@ impl Typed {
         let architecture =
             if arch == "auto" { p4jet_arch::detect(&typed) } else { p4jet_arch::by_name(arch) };
         let known = p4jet_arch::names().join(", ");
-        let failure = match (architecture, arch) {
-            (_, "auto") | (Some(_), _) => Failure::Reported,
+        let usage = match (architecture, arch) {
+            (_, "auto") | (Some(_), _) => None,
             (None, "pna") => {
-                Failure::Usage(format!("not supported yet: architecture `{arch}`; now: {known}"))
+                Some(Failure::Usage(format!("not supported yet: architecture `{arch}`; now: {known}")))
             }
-            (None, _) => {
-                Failure::Usage(format!("unknown architecture `{arch}`; expected auto or one of: {known}"))
+            (None, _) => Some(Failure::Usage(format!(
+                "unknown architecture `{arch}`; expected auto or one of: {known}"
+            ))),
+        };
+        let refuse = |diagnostics: &[Diagnostic]| match usage {
+            None => diagnosed(diagnostics, &sources),
+            Some(usage) => {
+                show(diagnostics, &sources);
+                usage
             }
         };
         let (architecture, main) = match (architecture, typed.main) {
             (Some(architecture), Some(main)) => (architecture, main),
             (_, None) => {
                 diagnostics.push(p4jet_analysis::no_main(&typed));
-                show(&diagnostics, &sources);
-                return Err(failure);
+                return Err(refuse(&diagnostics));
             }
             (None, Some(main)) => {
                 if arch == "auto" {
@@ -207,15 +218,13 @@ impl Typed {
                             .note(format!("p4jet knows the packages of: {known}")),
                     );
                 }
-                show(&diagnostics, &sources);
-                return Err(failure);
+                return Err(refuse(&diagnostics));
             }
         };
 
         if !architecture.recognises(&typed) {
             diagnostics.push(other_architecture(&typed, main, arch));
-            show(&diagnostics, &sources);
-            return Err(Failure::Reported);
+            return Err(diagnosed(&diagnostics, &sources));
         }
         let start = Instant::now();
         let lowered = p4jet_lower::lower(&typed, architecture, &name);
@@ -224,8 +233,7 @@ impl Typed {
             Ok(program) => program,
             Err(more) => {
                 diagnostics.extend(more);
-                show(&diagnostics, &sources);
-                return Err(Failure::Reported);
+                return Err(diagnosed(&diagnostics, &sources));
             }
         };
         show(&diagnostics, &sources);

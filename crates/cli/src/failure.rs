@@ -5,6 +5,8 @@
 pub enum Failure {
     /// The input is wrong: program, entries, packets, a failed packet test. Status 1.
     Input(String),
+    /// As [`Failure::Input`], with the compiler's diagnostics.
+    Diagnosed(String),
     /// As [`Failure::Input`], with everything already printed.
     Reported,
     /// Wrong usage. Status 2.
@@ -19,7 +21,7 @@ impl Failure {
     /// The exit status of the process.
     pub fn status(&self) -> u8 {
         match self {
-            Failure::Input(_) | Failure::Reported => 1,
+            Failure::Input(_) | Failure::Diagnosed(_) | Failure::Reported => 1,
             Failure::Usage(_) => 2,
             Failure::Environment(_) => 3,
             Failure::NobodyReads => 0,
@@ -37,7 +39,19 @@ impl Failure {
                     eprintln!("error: {text}");
                 }
             }
+            Failure::Diagnosed(text) => eprint!("{text}"),
             Failure::Reported | Failure::NobodyReads => {}
+        }
+    }
+
+    /// What it says.
+    pub fn text(self) -> String {
+        match self {
+            Failure::Input(text)
+            | Failure::Diagnosed(text)
+            | Failure::Usage(text)
+            | Failure::Environment(text) => text,
+            Failure::Reported | Failure::NobodyReads => String::new(),
         }
     }
 

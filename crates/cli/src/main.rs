@@ -4,12 +4,16 @@ mod bench;
 mod check;
 mod churn;
 mod compile;
+mod control;
 mod cores;
+mod ctl;
 mod demo;
 mod failure;
 mod lanes;
 mod output;
 mod run;
+mod simple_switch;
+mod simple_switch_cli;
 mod stages;
 mod test;
 mod trace;
@@ -17,11 +21,20 @@ mod traffic;
 mod warnings;
 
 use clap::{Parser, Subcommand};
+use failure::Failure;
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// A P4 switch for ordinary CPUs: compiles P4_16 to machine code and forwards packets with it.
 #[derive(Parser)]
-#[command(name = "p4jet", version, arg_required_else_help = true)]
+#[command(
+    name = "p4jet",
+    version,
+    arg_required_else_help = true,
+    after_help = "As simple_switch, simple_switch_grpc or simple_switch_CLI (a link of that name, or that word \
+                        in place of a command) it takes the command line of that program of bmv2."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -35,6 +48,8 @@ enum Command {
     Test(test::Args),
     /// Be the switch.
     Run(run::Args),
+    /// Give commands to a running switch.
+    Ctl(ctl::Args),
     /// Send one packet through the interpreter and tell every step.
     Trace(trace::Args),
     /// Measure throughput over memory ports.
@@ -45,7 +60,34 @@ enum Command {
     Demo(demo::Args),
 }
 
+/// The names under which p4jet is one of bmv2's programs.
+#[derive(Clone, Copy)]
+enum Emulated {
+    SimpleSwitch { grpc: bool },
+    SimpleSwitchCli,
+}
+
+/// Which of bmv2's programs is meant, by the name of this one or by its first argument, and the arguments of that.
+fn emulated(args: &[OsString]) -> Option<(Emulated, &[OsString])> {
+    args.iter().take(2).enumerate().find_map(|(at, name)| {
+        let emulated = match Path::new(name).file_name()?.to_str()? {
+            "simple_switch" => Emulated::SimpleSwitch { grpc: false },
+            "simple_switch_grpc" => Emulated::SimpleSwitch { grpc: true },
+            "simple_switch_CLI" => Emulated::SimpleSwitchCli,
+            _ => return None,
+        };
+        Some((emulated, &args[at + 1..]))
+    })
+}
+
 fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if let Some((emulated, args)) = emulated(&args) {
+        return status(match emulated {
+            Emulated::SimpleSwitch { grpc } => simple_switch::run(args, grpc),
+            Emulated::SimpleSwitchCli => simple_switch_cli::run(args),
+        });
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -55,15 +97,19 @@ fn main() -> ExitCode {
             return ExitCode::from(status);
         }
     };
-    let result = match cli.command {
+    status(match cli.command {
         Command::Check(args) => check::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Ctl(args) => ctl::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Traffic(args) => traffic::run(&args),
         Command::Demo(args) => demo::run(&args),
-    };
+    })
+}
+
+fn status(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

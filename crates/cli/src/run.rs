@@ -2,27 +2,31 @@
 #![allow(unsafe_code)]
 
 use crate::compile::{self, EngineArg, ProgramArgs};
+use crate::control::{self, ControlArgs, Process};
 use crate::failure::Failure;
-use crate::output::{self, say};
-use p4jet_control::Control;
-use p4jet_dataplane::{EngineKind, Event, Listener, NewPort, RunError, RunOptions, Running};
+use crate::output;
+use p4jet_control::{Control, Host, SharedControl};
+use p4jet_dataplane::{EngineKind, Event, Listener, RunError, RunOptions, Running};
 use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Options of `run`.
-#[derive(clap::Args)]
+#[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
-    program: ProgramArgs,
+    pub program: ProgramArgs,
     /// A port: number, @, and IFNAME, packet:IFNAME, xdp:IFNAME, tap:NAME, pcap:IN,OUT or mem; the options of an
     /// emulated link may follow: ,delay=5ms,jitter=1ms,loss=1%,rate=10mbit,queue=100.
-    #[arg(short = 'i', value_name = "N@SPEC", required = true)]
-    ports: Vec<String>,
+    #[arg(short = 'i', value_name = "N@SPEC")]
+    pub ports: Vec<String>,
+    /// Go on when all ports have ended, as without any: `port_add` may add some.
+    #[arg(long)]
+    pub stay: bool,
     /// Runtime commands to carry out before the first packet.
     #[arg(long, value_name = "FILE")]
     commands: Option<PathBuf>,
@@ -39,7 +43,57 @@ pub struct Args {
     /// Read runtime commands from standard input although it is no terminal.
     #[arg(long)]
     stdin: bool,
+    /// Where it is spoken to.
+    #[command(flatten)]
+    pub control: ControlArgs,
+    /// What only other command lines say.
+    #[arg(skip)]
+    pub emulation: Emulation,
 }
+
+/// What `simple_switch` does otherwise than `run`.
+#[derive(Clone, Debug, Default)]
+pub struct Emulation {
+    /// Standard input is not looked at, even if it is a terminal.
+    pub no_prompt: bool,
+    /// There is no program: all packets are dropped until one is loaded.
+    pub no_program: bool,
+    /// How long to wait before the first packet.
+    pub wait: Duration,
+    /// Where `log_msg` writes.
+    pub log: Log,
+}
+
+/// Where log lines go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Log {
+    /// Standard output.
+    #[default]
+    Output,
+    /// A file, written anew.
+    File(PathBuf),
+    /// Nowhere.
+    Nowhere,
+}
+
+/// The command line of `run`, for those that are translated to it.
+#[derive(clap::Parser)]
+pub struct Command {
+    /// Its options.
+    #[command(flatten)]
+    pub args: Args,
+}
+
+/// The program that runs when there is none.
+const NO_PROGRAM: &str = "#include <v1model.p4>
+struct none {}
+parser P(packet_in p, out none h, inout none m, inout standard_metadata_t s) { state start { transition accept; } }
+control V(inout none h, inout none m) { apply {} }
+control I(inout none h, inout none m, inout standard_metadata_t s) { apply { mark_to_drop(s); } }
+control E(inout none h, inout none m, inout standard_metadata_t s) { apply {} }
+control D(packet_out p, in none h) { apply {} }
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+";
 
 fn cores(text: &str) -> Result<usize, String> {
     let range = 1..=p4jet_dataplane::WORKERS_MAX;
@@ -72,34 +126,46 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .map_err(|e| Failure::port(&e))?;
     p4jet_ports::check_specs(&specs).map_err(|e| Failure::port(&e))?;
     let engine = EngineKind::from(args.engine);
-    let compiled = compile::compile(&args.program)?;
+    let compiled = match args.emulation.no_program {
+        true => compile::compile_text("none", NO_PROGRAM)?,
+        false => compile::compile(&args.program)?,
+    };
     let switch = compile::switch(compiled.for_engine(engine), args.cores)?;
     if let Some(path) = &args.commands {
         output::write(format_args!("{}", compile::load_commands(&switch, path)?))?;
     }
     let failed = Arc::new(OnceLock::new());
-    let options =
-        RunOptions { engine, frame_max: args.frame_max as usize, listener: listener(Arc::clone(&failed)) };
+    let options = RunOptions {
+        engine,
+        frame_max: args.frame_max as usize,
+        listener: listener(Arc::clone(&failed), log_to(&args.emulation.log)?),
+    };
     let running = Arc::new(Running::start(&switch, options).map_err(run_failure)?);
     let options = PortOptions { frame_max: args.frame_max as usize, wall_clock: false, workers: args.cores };
-    let mut ports = Vec::new();
-    for spec in &specs {
-        compile::check_port(&switch, spec.number)?;
-        let handles = p4jet_ports::open(spec, &options).map_err(|e| Failure::port(&e))?;
-        for notice in handles.iter().flat_map(|port| port.notices()) {
-            eprintln!("port {}: {notice}", spec.number);
-        }
-        let text = spec.to_string();
-        let text = text.split_once('@').map_or("", |(_, spec)| spec).to_string();
-        ports.push(NewPort { number: spec.number, spec: text, handles });
-    }
+    let ports: Vec<_> =
+        specs.iter().map(|spec| control::open(&running, spec, &options)).collect::<Result<_, _>>()?;
+    let host = Arc::new(Process {
+        running: Arc::clone(&running),
+        program: args.program.clone(),
+        engine: args.engine,
+        ports: options,
+        stop: &STOP,
+        ports_changed: AtomicBool::new(false),
+    });
+    let control =
+        SharedControl::new(Control::new(Arc::clone(&switch)), Some(Arc::clone(&host) as Arc<dyn Host>));
+    let servers = control::listen(&args.control, &control, &switch.program().name)?;
     catch_signals();
+    let start = Instant::now();
+    while start.elapsed() < args.emulation.wait && !STOP.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     eprintln!("{}: forwarding between {} ports", switch.program().name, specs.len());
     running.add_ports(ports).map_err(run_failure)?;
 
-    let terminal = std::io::stdin().is_terminal();
+    let terminal = std::io::stdin().is_terminal() && !args.emulation.no_prompt;
     let prompt = (args.stdin || terminal).then(|| {
-        let mut control = Control::new(Arc::clone(&switch));
+        let mut control = control.clone();
         std::thread::spawn(move || {
             if let Err(error) = p4jet_control::prompt::interact(&mut control) {
                 eprintln!("the prompt ended: {error}");
@@ -113,9 +179,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     // Once all captures are through, a script on standard input may still want to read counters.
     let script =
         |prompt: &Option<JoinHandle<()>>| !terminal && prompt.as_ref().is_some_and(|p| !p.is_finished());
-    while !STOP.load(Ordering::Relaxed) && (!running.has_ended() || script(&prompt)) {
+    let stays = args.stay || args.ports.is_empty();
+    let goes_on = || stays || host.ports_changed.load(Ordering::Relaxed) || !running.has_ended();
+    while !STOP.load(Ordering::Relaxed) && (goes_on() || script(&prompt)) {
         std::thread::sleep(Duration::from_millis(2));
     }
+    drop(servers);
     let finished = running.finish();
     summarise(&running);
     finished.map_err(|e| Failure::port(&e))?;
@@ -135,17 +204,32 @@ fn run_failure(error: RunError) -> Failure {
     }
 }
 
+/// What takes log lines, if anything does.
+fn log_to(log: &Log) -> Result<Mutex<Option<Box<dyn Write + Send>>>, Failure> {
+    let to: Option<Box<dyn Write + Send>> = match log {
+        Log::Output => Some(Box::new(std::io::stdout())),
+        Log::Nowhere => None,
+        Log::File(path) => Some(Box::new(
+            std::fs::File::create(path)
+                .map_err(|e| Failure::Environment(format!("cannot write {}: {e}", path.display())))?,
+        )),
+    };
+    Ok(Mutex::new(to))
+}
+
 /// Writes what happens while packets flow; the exit status of the first port that fails goes to `failed`.
-fn listener(failed: Arc<OnceLock<u8>>) -> Listener {
-    let log_read = AtomicBool::new(true);
+fn listener(failed: Arc<OnceLock<u8>>, log: Mutex<Option<Box<dyn Write + Send>>>) -> Listener {
     Arc::new(move |event| match event {
-        // The switch goes on when nobody reads its log any more.
         Event::Log(line) => {
-            if log_read.load(Ordering::Relaxed)
-                && let Err(failure) = say!("{line}")
+            let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+            // The switch goes on when nobody reads its log any more.
+            if let Some(Err(error)) =
+                log.as_mut().map(|log| writeln!(log, "{line}").and_then(|()| log.flush()))
             {
-                failure.report();
-                log_read.store(false, Ordering::Relaxed);
+                *log = None;
+                if error.kind() != std::io::ErrorKind::BrokenPipe {
+                    eprintln!("the log ends here: {error}");
+                }
             }
         }
         Event::PortFailed(number, error) => {

@@ -19,22 +19,25 @@ pub struct CommandError {
     pub kind: ErrorKind,
     /// What was found, what was expected, which choices exist; one line.
     pub message: String,
+    /// bmv2's code for it, which the message has, too: `TABLE_FULL`.
+    pub code: Option<String>,
     /// The bytes of the command line that the message is about.
     pub span: Option<Range<usize>>,
 }
 
 impl CommandError {
     pub(crate) fn new(message: impl Into<String>) -> CommandError {
-        CommandError { kind: ErrorKind::Wrong, message: message.into(), span: None }
+        CommandError { kind: ErrorKind::Wrong, message: message.into(), code: None, span: None }
     }
 
     pub(crate) fn unsupported(message: impl Into<String>) -> CommandError {
-        CommandError { kind: ErrorKind::Unsupported, message: message.into(), span: None }
+        CommandError { kind: ErrorKind::Unsupported, ..CommandError::new(message) }
     }
 
     /// A refusal with a code that scripts written for bmv2 look for.
     pub(crate) fn refused(kind: &str, code: &str, why: impl fmt::Display) -> CommandError {
-        CommandError::new(format!("Invalid {kind} operation ({code}): {why}"))
+        let message = format!("Invalid {kind} operation ({code}): {why}");
+        CommandError { code: Some(code.to_string()), ..CommandError::new(message) }
     }
 
     pub(crate) fn at(mut self, span: Range<usize>) -> CommandError {

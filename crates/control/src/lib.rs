@@ -1,19 +1,28 @@
 //! The control plane's text side: runtime commands as users of bmv2 know them, and packet tests in STF.
 //!
 //! * [`Control`]: carries out commands on a switch, one line or one file at a time.
+//! * [`SharedControl`]: the same for several clients of a running switch; [`Host`] is what else they may ask of it.
+//! * [`server`], [`client`]: the two ends of a control connection; [`wire`] is what goes over it.
 //! * [`prompt`]: the interactive prompt.
 //! * [`stf`]: packet tests.
 //!
 //! This crate turns text into operations on the tables and the extern state of a [`p4jet_dataplane::Switch`]. It holds no
 //! table state of its own, and looks into a packet only to say how it differs from what a test expects.
 
+pub mod client;
 mod commands;
 mod error;
+mod host;
 mod names;
 mod program;
 pub mod prompt;
+pub mod server;
+mod shared;
 pub mod stf;
 mod value;
+pub mod wire;
 
-pub use commands::{Control, LoadSummary};
+pub use commands::{Control, LoadSummary, Reply};
 pub use error::{CommandError, ErrorKind, LoadError};
+pub use host::{Host, PortInfo, Swap, Swapped};
+pub use shared::SharedControl;

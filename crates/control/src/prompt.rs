@@ -1,6 +1,6 @@
 //! The interactive prompt, and the same without a terminal.
 
-use crate::Control;
+use crate::{Control, Reply, SharedControl};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -18,18 +18,48 @@ pub const PROMPT: &str = "RuntimeCmd: ";
 /// What stands before the first.
 pub const BANNER: &str = "Control utility for runtime P4 table manipulation";
 
+/// Whoever carries commands out: a switch here, or one at the other end of a connection.
+pub trait Commander {
+    /// Carries one command out. An error means that nobody is there any more who could.
+    fn reply(&mut self, line: &str) -> io::Result<Reply>;
+
+    /// Where the word before `position` (in bytes) begins, and the words that could stand there.
+    fn complete(&mut self, line: &str, position: usize) -> (usize, Vec<String>);
+}
+
+impl Commander for Control {
+    fn reply(&mut self, line: &str) -> io::Result<Reply> {
+        Ok(Control::reply(self, line, false))
+    }
+
+    fn complete(&mut self, line: &str, position: usize) -> (usize, Vec<String>) {
+        Control::complete(self, line, position)
+    }
+}
+
+impl Commander for SharedControl {
+    fn reply(&mut self, line: &str) -> io::Result<Reply> {
+        Ok(SharedControl::reply(self, line, false))
+    }
+
+    fn complete(&mut self, line: &str, position: usize) -> (usize, Vec<String>) {
+        SharedControl::complete(self, line, position)
+    }
+}
+
 /// Reads commands from standard input and answers on standard output until the input or `quit` ends it: with line editing and
 /// completion at a terminal, plainly otherwise. Returns how many commands failed.
-pub fn interact(control: &mut Control) -> io::Result<usize> {
+pub fn interact(control: &mut dyn Commander) -> io::Result<usize> {
     if !io::stdin().is_terminal() {
         // Standard output stays unlocked between writes: the packet loop logs there, too.
         return interact_with(control, io::stdin().lock(), io::stdout());
     }
-    let config = Config::builder().completion_type(CompletionType::List).build();
-    let mut editor = Editor::<Names<'_>, DefaultHistory>::with_config(config).map_err(io::Error::other)?;
-    writeln!(io::stdout(), "{BANNER}")?;
     // The editor completes while no command runs; each needs the control in its turn.
     let control = RefCell::new(control);
+    let config = Config::builder().completion_type(CompletionType::List).build();
+    let mut editor =
+        Editor::<Names<'_, '_>, DefaultHistory>::with_config(config).map_err(io::Error::other)?;
+    writeln!(io::stdout(), "{BANNER}")?;
     editor.set_helper(Some(Names(&control)));
     let mut failed = 0;
     loop {
@@ -38,7 +68,7 @@ pub fn interact(control: &mut Control) -> io::Result<usize> {
             Ok(line) => {
                 // A history that refuses a line is no reason to stop.
                 let _ = editor.add_history_entry(line.as_str());
-                failed += usize::from(!answer(&mut control.borrow_mut(), &line, &mut io::stdout())?);
+                failed += usize::from(!answer(*control.borrow_mut(), &line, &mut io::stdout())?);
             }
             Err(ReadlineError::Interrupted) => {}
             Err(ReadlineError::Eof) => {
@@ -53,7 +83,7 @@ pub fn interact(control: &mut Control) -> io::Result<usize> {
 /// Reads commands from `input` and answers on `output`, prompts included, until the input or `quit` ends it. Returns how many commands
 /// failed.
 pub fn interact_with(
-    control: &mut Control,
+    control: &mut dyn Commander,
     mut input: impl BufRead,
     mut output: impl Write,
 ) -> io::Result<usize> {
@@ -77,7 +107,7 @@ pub fn interact_with(
 }
 
 /// Whether a line ends the session. bmv2's CLI knows only `EOF`; but who types the others means nothing else.
-fn leaves(line: &str) -> bool {
+pub fn leaves(line: &str) -> bool {
     matches!(line.trim(), "quit" | "exit" | "EOF")
 }
 
@@ -87,8 +117,8 @@ fn shell_command(line: &str) -> Option<&str> {
     line.strip_prefix('!').or_else(|| line.strip_prefix("shell").filter(|rest| rest.starts_with(' ')))
 }
 
-/// Carries one line out and prints what comes of it. Whether it succeeded.
-fn answer(control: &mut Control, line: &str, output: &mut impl Write) -> io::Result<bool> {
+/// Carries one line out and prints what comes of it: notes go to standard error. Whether it succeeded.
+pub fn answer(control: &mut dyn Commander, line: &str, output: &mut dyn Write) -> io::Result<bool> {
     if let Some(command) = shell_command(line) {
         let ran = std::process::Command::new("sh").args(["-c", command]).stdin(Stdio::null()).output()?;
         output.write_all(&ran.stdout)?;
@@ -96,28 +126,23 @@ fn answer(control: &mut Control, line: &str, output: &mut impl Write) -> io::Res
         io::stderr().write_all(&ran.stderr)?;
         return Ok(ran.status.success());
     }
-    let refused = match control.reply(line) {
-        Ok(reply) => {
-            if let Some(note) = &reply.note {
-                eprintln!("{note}");
-            }
-            write!(output, "{}", reply.text)?;
-            reply.refused
-        }
-        Err(error) => Some(error),
-    };
+    let reply = control.reply(line)?;
+    if let Some(note) = &reply.note {
+        eprintln!("{note}");
+    }
+    write!(output, "{}", reply.text)?;
     // Where the original prints them, too, and after what it said of the change.
-    if let Some(error) = &refused {
+    if let Some(error) = &reply.refused {
         writeln!(output, "{error}")?;
     }
     output.flush()?;
-    Ok(refused.is_none())
+    Ok(reply.refused.is_none())
 }
 
 /// Completes commands and names.
-struct Names<'a>(&'a RefCell<&'a mut Control>);
+struct Names<'a, 'c>(&'a RefCell<&'c mut dyn Commander>);
 
-impl Completer for Names<'_> {
+impl Completer for Names<'_, '_> {
     type Candidate = String;
 
     fn complete(
@@ -126,16 +151,16 @@ impl Completer for Names<'_> {
         position: usize,
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
-        Ok(self.0.borrow().complete(line, position))
+        Ok(self.0.borrow_mut().complete(line, position))
     }
 }
 
-impl Hinter for Names<'_> {
+impl Hinter for Names<'_, '_> {
     type Hint = String;
 }
 
-impl Highlighter for Names<'_> {}
+impl Highlighter for Names<'_, '_> {}
 
-impl Validator for Names<'_> {}
+impl Validator for Names<'_, '_> {}
 
-impl Helper for Names<'_> {}
+impl Helper for Names<'_, '_> {}

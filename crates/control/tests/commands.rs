@@ -217,7 +217,10 @@ fn crc_parameters() {
 fn errors_tell_what_was_found_and_expected() {
     let cases = [
         ("table_ad x", "*** Unknown syntax: table_ad: did you mean `table_add`? commands are `table_add`, "),
-        ("swap_configs", "not supported yet: swap_configs (exchange of the running program comes later)"),
+        (
+            "swap_configs",
+            "not supported here: swap_configs (a running switch does it, at its prompt or by p4jet ctl)",
+        ),
         (
             "table_add ipv4_lmp x",
             "Invalid table name (ipv4_lmp): did you mean `ingress.ipv4_lpm`? tables of the program are \

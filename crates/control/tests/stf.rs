@@ -387,7 +387,7 @@ fn wrong_statements_end_the_script() {
     let cases = [
         (
             "swap_configs",
-            "column 1: not supported yet: swap_configs (exchange of the running program comes later)",
+            "column 1: not supported here: swap_configs (a running switch does it, at its prompt or by p4jet ctl)",
         ),
         ("add nope a()", "column 5: Invalid table name (nope): "),
         ("add l2 hdr.eth.dst:1 nope()", "column 22: Invalid action name (nope): "),

@@ -56,6 +56,12 @@ pub(crate) const COMMANDS: &[Spec] = &[
     spec("get_time_elapsed", "", "Microseconds since the switch started"),
     spec("get_time_since_epoch", "", "Microseconds since 1970"),
     spec("help", "[command]", "List available commands, or tell about one of them"),
+    spec("load", "<path of a program>", "Compile a program and let it run in place of the one that does"),
+    spec(
+        "load_new_config_file",
+        "<path of a program>",
+        "Compile a program, which swap_configs then lets run",
+    ),
     spec("mc_dump", "", "Display multicast groups, their nodes, and lags"),
     spec("mc_mgrp_create", "<group>", "Create multicast group"),
     spec("mc_mgrp_destroy", "<group>", "Destroy multicast group"),
@@ -80,6 +86,8 @@ pub(crate) const COMMANDS: &[Spec] = &[
     spec("mirroring_add_mc", "<session> <group>", "Send the copies of a clone session to a multicast group"),
     spec("mirroring_delete", "<session>", "Delete a clone session"),
     spec("mirroring_get", "<session>", "Display a clone session"),
+    spec("port_add", "<interface> <port>", "Add a port to the switch"),
+    spec("port_remove", "<port>", "Remove a port from the switch"),
     spec("pvs_add", "<value set name> <value>", "Add a value to a parser value set"),
     spec("pvs_clear", "<value set name>", "Remove all values from a parser value set"),
     spec("pvs_get", "<value set name>", "Display the values of a parser value set"),
@@ -113,8 +121,11 @@ pub(crate) const COMMANDS: &[Spec] = &[
         "Accepted without effect: there are no queues",
     ),
     spec("show_actions", "", "List actions defined in the P4 program"),
+    spec("show_ports", "", "Show the ports of the switch"),
     spec("show_pvs", "", "List parser value sets defined in the P4 program"),
     spec("show_tables", "", "List tables defined in the P4 program"),
+    spec("stop", "", "End the switch"),
+    spec("swap_configs", "", "Let the program run that load_new_config_file compiled"),
     spec("switch_info", "", "Show basic info about the switch"),
     spec(
         "table_add",
@@ -217,11 +228,7 @@ pub(crate) const COMMANDS: &[Spec] = &[
 /// Commands of bmv2 that p4jet does not carry out yet, with the reason. A name that ends in `_` stands for all that
 /// begin so.
 const LATER: &[(&str, &str)] = &[
-    ("port_", "ports are given with -i when the switch starts"),
-    ("show_ports", "ports are given with -i when the switch starts"),
     ("set_toeplitz_hash_key", "neither v1model nor PSA has Toeplitz hashes"),
-    ("load_new_config_file", "exchange of the running program comes later"),
-    ("swap_configs", "exchange of the running program comes later"),
     ("write_config_to_file", "it comes later"),
     ("serialize_state", "it comes later"),
     ("shell", "the operating system's commands are only run at the prompt"),

@@ -17,19 +17,17 @@ pub struct LoadSummary {
     pub output: String,
 }
 
-impl Control {
-    /// Carries out a file of commands: one a line, `#` starts a comment. A bad line leaves nothing of the file in effect:
-    /// every line is checked against the program before the first takes effect, and changes that the tables refuse after
-    /// all (a duplicate, a full table) take back those before them. Entries that the file deleted return under the handles
-    /// that they had.
-    pub fn load(&mut self, name: &str, text: &str) -> Result<LoadSummary, LoadError> {
-        let error = |line: usize, error: CommandError| LoadError {
-            file: name.to_string(),
-            line,
-            text: text.lines().nth(line - 1).unwrap_or("").to_string(),
-            error,
-        };
-        let mut parser = LineParser::new(self.switch.program(), &self.names);
+/// A file of commands, checked against a program.
+pub(crate) struct Prepared<'a> {
+    name: &'a str,
+    text: &'a str,
+    steps: Vec<Step<'a>>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Reads a file for the switch that `control` has.
+    pub(crate) fn new(control: &Control, name: &'a str, text: &'a str) -> Result<Self, LoadError> {
+        let mut parser = LineParser::new(control.switch.program(), &control.names);
         // A line end more than lines does no harm, and most lines are commands.
         let mut steps: Vec<Step<'_>> = Vec::with_capacity(text.bytes().filter(|b| *b == b'\n').count() + 1);
         for (line, number) in text.lines().zip(1..) {
@@ -40,10 +38,34 @@ impl Control {
                 }
                 Ok(Command::IndirectAdd { table, entry }) => steps.push(Step::Add { number, table, entry }),
                 Ok(command) => steps.push(Step::Other(Box::new((number, command)))),
-                Err(e) => return Err(error(number, e)),
+                Err(e) => return Err(error(name, text, number, e)),
             }
         }
+        Ok(Prepared { name, text, steps })
+    }
+}
 
+fn error(name: &str, text: &str, line: usize, error: CommandError) -> LoadError {
+    LoadError {
+        file: name.to_string(),
+        line,
+        text: text.lines().nth(line - 1).unwrap_or("").to_string(),
+        error,
+    }
+}
+
+impl Control {
+    /// Carries out a file of commands: one a line, `#` starts a comment. A bad line leaves nothing of the file in effect:
+    /// every line is checked against the program before the first takes effect, and changes that the tables refuse after
+    /// all (a duplicate, a full table) take back those before them. Entries that the file deleted return under the handles
+    /// that they had.
+    pub fn load(&mut self, name: &str, text: &str) -> Result<LoadSummary, LoadError> {
+        self.carry_out(Prepared::new(self, name, text)?)
+    }
+
+    /// Carries out a file that was read for this switch.
+    pub(crate) fn carry_out(&mut self, prepared: Prepared<'_>) -> Result<LoadSummary, LoadError> {
+        let Prepared { name, text, steps } = prepared;
         let mut summary = LoadSummary::default();
         let mut log: Vec<Undo> = Vec::with_capacity(steps.len());
         for step in steps {
@@ -55,8 +77,10 @@ impl Control {
                 Step::Other(other) => {
                     let (number, command) = *other;
                     let result = if command.reads() {
-                        let text = self.reply_to(command).and_then(Reply::done);
-                        text.map(|text| summary.output += &text)
+                        self.reply_to(command, false).and_then(Reply::done).and_then(|text| {
+                            summary.output += &text;
+                            check_output(&summary.output)
+                        })
                     } else {
                         self.change(command, Some(&mut log)).map(drop)
                     };
@@ -65,7 +89,7 @@ impl Control {
             };
             if let Err(e) = result {
                 self.take_back(log);
-                return Err(error(number, e));
+                return Err(error(name, text, number, e));
             }
             summary.commands += 1;
         }
@@ -74,6 +98,16 @@ impl Control {
         }
         Ok(summary)
     }
+}
+
+/// Most bytes that the commands of a file print.
+const OUTPUT_BYTES_MAX: usize = 256 << 20;
+
+fn check_output(output: &str) -> Result<(), CommandError> {
+    if output.len() <= OUTPUT_BYTES_MAX {
+        return Ok(());
+    }
+    Err(CommandError::new(format!("Error: the commands of a file print at most {OUTPUT_BYTES_MAX} bytes")))
 }
 
 /// A command of the file. Nearly all add an entry; what takes more room than that hides behind a pointer.

@@ -5,6 +5,7 @@
 
 mod apply;
 mod complete;
+mod host;
 mod list;
 mod load;
 mod meters;
@@ -14,8 +15,10 @@ mod replication;
 mod show;
 mod value_sets;
 
+pub(crate) use host::HostCommand;
 pub(crate) use list::{command_names, is_command};
 pub use load::LoadSummary;
+pub(crate) use load::Prepared;
 pub(crate) use parse::{Command, Named, check_default_action, check_entries_open, check_entry_action};
 
 use crate::error::CommandError;
@@ -27,26 +30,32 @@ use p4jet_externs::CounterValue;
 use p4jet_ir::{InstanceId, Program};
 use p4jet_tables::EntryHandle;
 use parse::LineParser;
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Carries out runtime commands on a switch.
+#[derive(Clone)]
 pub struct Control {
     switch: Arc<Switch>,
-    names: Names,
+    names: Arc<Names>,
 }
 
-/// An answer: what goes to standard output, and what goes to standard error.
-#[derive(Default)]
-pub(crate) struct Reply {
+/// What a command comes to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reply {
+    /// For standard output: empty, or lines.
     pub text: String,
+    /// For standard error.
     pub note: Option<String>,
-    /// Why the switch refused what `text` announces.
+    /// Why the command was not carried out; `text` may have announced it.
     pub refused: Option<CommandError>,
+    /// What a command that reads found, or the handle of what a change made.
+    pub data: Option<Value>,
 }
 
 impl Reply {
-    /// The text, unless the switch refused the command.
+    /// The text, unless the command was refused.
     pub(super) fn done(self) -> Result<String, CommandError> {
         self.refused.map_or(Ok(self.text), Err)
     }
@@ -58,10 +67,16 @@ impl From<String> for Reply {
     }
 }
 
+impl From<CommandError> for Reply {
+    fn from(error: CommandError) -> Reply {
+        Reply { refused: Some(error), ..Reply::default() }
+    }
+}
+
 impl Control {
     /// Control of a switch.
     pub fn new(switch: Arc<Switch>) -> Control {
-        let names = Names::new(switch.program());
+        let names = Arc::new(Names::new(switch.program()));
         Control { switch, names }
     }
 
@@ -80,29 +95,33 @@ impl Control {
 
     /// Carries out one command. The answer is empty or ends with a line end.
     pub fn execute(&mut self, line: &str) -> Result<String, CommandError> {
-        self.reply(line)?.done()
+        self.reply(line, false).done()
     }
 
     /// Carries out one command. What one that reads prints; changes print nothing here.
     pub(crate) fn execute_quietly(&mut self, line: &str) -> Result<String, CommandError> {
         let command = LineParser::new(self.switch.program(), &self.names).parse(line)?;
         if command.reads() {
-            return self.reply_to(command)?.done();
+            return self.reply_to(command, false)?.done();
         }
         self.perform(command).map(|_| String::new())
     }
 
-    pub(crate) fn reply(&mut self, line: &str) -> Result<Reply, CommandError> {
-        let command = LineParser::new(self.switch.program(), &self.names).parse(line)?;
-        let mut reply = self.reply_to(command)?;
+    /// Carries out one command. With `data`, what a command that reads found comes as JSON, too.
+    pub fn reply(&mut self, line: &str, data: bool) -> Reply {
+        let parsed = LineParser::new(self.switch.program(), &self.names).parse(line);
+        let mut reply = match parsed.and_then(|command| self.reply_to(command, data)) {
+            Ok(reply) => reply,
+            Err(error) => return error.into(),
+        };
         if let Some(newer) = line.split_ascii_whitespace().next().and_then(profiles::substitute) {
             reply.note = Some(format!("This is a deprecated command, use '{newer}' instead"));
         }
-        Ok(reply)
+        reply
     }
 
     /// Carries out a command and tells about it.
-    fn reply_to(&mut self, command: Command<'_>) -> Result<Reply, CommandError> {
+    fn reply_to(&mut self, command: Command<'_>, _data: bool) -> Result<Reply, CommandError> {
         let program = self.switch.program();
         let names = &self.names;
         Ok(match command {
@@ -143,7 +162,7 @@ impl Control {
                     self.register_values(register.id).iter().map(BigUint::to_string).collect();
                 let text = format!("{}= {}\n", register.typed, values.join(", "));
                 let note = Some("register index omitted, reading entire array".to_string());
-                Reply { text, note, refused: None }
+                Reply { text, note, ..Reply::default() }
             }
             Command::Profile(command) if command.reads() => self.profile_text(&command)?.into(),
             Command::Replication(command) if command.reads() => self.replication_text(&command)?.into(),
@@ -172,7 +191,7 @@ impl Control {
                     text += &format!("Entry has been added with handle {handle}\n");
                 }
                 text += &done.told.unwrap_or_default();
-                Reply { text, note: note.map(str::to_string), refused: None }
+                Reply { text, note: note.map(str::to_string), ..Reply::default() }
             }
         })
     }

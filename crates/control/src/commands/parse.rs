@@ -1,5 +1,6 @@
 //! From a line to a [`Command`], checked against the program. Nothing here touches the switch.
 
+use super::host::HostCommand;
 use super::list;
 use super::meters::MeterCommand;
 use super::profiles::ProfileCommand;
@@ -173,7 +174,7 @@ impl Token<'_> {
 }
 
 /// Splits a line at blanks; a word that begins with `#` starts a comment.
-fn split<'a>(line: &'a str, tokens: &mut Vec<Token<'a>>) {
+pub(super) fn split<'a>(line: &'a str, tokens: &mut Vec<Token<'a>>) {
     tokens.clear();
     let mut start = None;
     // Blanks are ASCII, so every cut is between characters.
@@ -206,7 +207,7 @@ pub(super) type Parsed<T> = Result<T, CommandError>;
 pub(super) struct Line<'t, 'a> {
     pub(super) spec: &'static list::Spec,
     pub(super) tokens: &'t [Token<'a>],
-    end: usize,
+    pub(super) end: usize,
 }
 
 impl<'a> Line<'_, 'a> {
@@ -395,6 +396,12 @@ impl<'p, 'a> LineParser<'p, 'a> {
             }
             name if name.starts_with("meter_") => return self.meter_command(&line),
             name if name.starts_with("pvs_") || name == "show_pvs" => return self.value_set_command(&line),
+            name if HostCommand::NAMES.contains(&name) => {
+                let message = format!(
+                    "not supported here: {name} (a running switch does it, at its prompt or by p4jet ctl)"
+                );
+                return Err(CommandError::unsupported(message).at(first.span()));
+            }
             "set_crc16_parameters" => self.crc(&line, 16)?,
             "set_crc32_parameters" => self.crc(&line, 32)?,
             other => unreachable!("command {other} is listed but not parsed"),

@@ -338,11 +338,11 @@ mod tests {
             ("table_indirect_delete_group route 0", "act_prof_delete_group"),
             ("table_indirect_delete_member route 0", "act_prof_delete_member"),
         ] {
-            let note = control.reply(line).unwrap().note.unwrap();
+            let note = control.reply(line, false).note.unwrap();
             assert_eq!(note, format!("This is a deprecated command, use '{newer}' instead"), "{line}");
         }
         for line in ["act_prof_create_member ecmp out 1", "table_dump_member route 0"] {
-            assert_eq!(control.reply(line).unwrap().note, None, "{line}");
+            assert_eq!(control.reply(line, false).note, None, "{line}");
         }
     }
 }

@@ -1,0 +1,171 @@
+//! How a running switch is spoken to: its control sockets, and what it does beyond its tables when it is told to.
+
+use crate::compile::{self, EngineArg, ProgramArgs};
+use crate::failure::Failure;
+use crate::simple_switch;
+use p4jet_control::server::{self, Limits, Server};
+use p4jet_control::{Host, PortInfo, SharedControl, Swap, Swapped};
+use p4jet_dataplane::{Carried, NewPort, Running};
+use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where `p4jet ctl` finds the switch.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct ControlArgs {
+    /// The Unix socket for `p4jet ctl`, which only this user may use; without it, one in a private folder.
+    #[arg(long = "control", value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Make no Unix socket.
+    #[arg(long, conflicts_with = "socket")]
+    pub no_control: bool,
+    /// Also listen on TCP, at ADDR:PORT or at a port of this machine. Whoever can connect controls the switch.
+    #[arg(long = "control-tcp", value_name = "ADDR:PORT", value_parser = server::parse_address)]
+    pub tcp: Option<SocketAddr>,
+    /// Whether the switch runs without the TCP address if somebody else has it.
+    #[arg(skip)]
+    pub tcp_optional: bool,
+}
+
+/// Lets `p4jet ctl` reach a switch: as long as what comes back lives.
+pub fn listen(args: &ControlArgs, control: &SharedControl, program: &str) -> Result<Vec<Server>, Failure> {
+    let mut servers = Vec::new();
+    let refused = |e: std::io::Error| Failure::Environment(format!("no control socket: {e}"));
+    if let Some(path) = &args.socket {
+        servers.push(Server::unix(control.clone(), path, Limits::default()).map_err(refused)?);
+    } else if !args.no_control {
+        // Nobody asked for it, so the switch runs without it, too.
+        let path = server::default_path(program);
+        match path.and_then(|path| Server::unix(control.clone(), &path, Limits::default())) {
+            Ok(server) => servers.push(server),
+            Err(error) => eprintln!("no control socket: {error}"),
+        }
+    }
+    if let Some(address) = args.tcp {
+        match Server::tcp(control.clone(), address, Limits::default()) {
+            Ok(server) => servers.push(server),
+            Err(error) if args.tcp_optional => eprintln!("no control port: {error}"),
+            Err(error) => return Err(refused(error)),
+        }
+    }
+    for server in &servers {
+        eprintln!("control: {}", server.address());
+    }
+    Ok(servers)
+}
+
+/// The process around a running switch.
+pub struct Process {
+    /// The switch.
+    pub running: Arc<Running>,
+    /// How its programs are compiled.
+    pub program: ProgramArgs,
+    /// For which executor.
+    pub engine: EngineArg,
+    /// How its ports are opened.
+    pub ports: PortOptions,
+    /// Set when the switch shall end.
+    pub stop: &'static AtomicBool,
+    /// Whether ports came or went since the start: then the end of captures is not that of the switch.
+    pub ports_changed: AtomicBool,
+}
+
+/// Opens a port.
+pub fn open(running: &Running, spec: &PortSpec, options: &PortOptions) -> Result<NewPort, Failure> {
+    compile::check_port(&running.switch(), spec.number)?;
+    let handles = p4jet_ports::open(spec, options).map_err(|e| Failure::port(&e))?;
+    for notice in handles.iter().flat_map(|port| port.notices()) {
+        eprintln!("port {}: {notice}", spec.number);
+    }
+    Ok(NewPort { number: spec.number, spec: spec.kind.to_string(), handles })
+}
+
+impl Host for Process {
+    fn prepare(&self, program: &Path) -> Result<Swap, String> {
+        let args = ProgramArgs { program: simple_switch::source_of(program)?, ..self.program.clone() };
+        let compiled = compile::compile(&args).map_err(|failure| plain(&failure.text()))?;
+        let program = compiled.for_engine(self.engine.into());
+        let running = Arc::clone(&self.running);
+        Ok(Box::new(move || {
+            let (switch, carried) = running.reload(program).map_err(|e| e.to_string())?;
+            Ok(Swapped { switch, told: told(&carried) })
+        }))
+    }
+
+    fn ports(&self) -> Vec<PortInfo> {
+        self.running.ports().into_iter().map(info).collect()
+    }
+
+    fn add_port(&self, number: u32, spec: &str) -> Result<(), String> {
+        let spec: PortSpec =
+            format!("{number}@{spec}").parse().map_err(|e: p4jet_ports::PortError| e.to_string())?;
+        self.ports_changed.store(true, Ordering::Relaxed);
+        let port = open(&self.running, &spec, &self.ports).map_err(|failure| failure.text())?;
+        self.running.add_ports(vec![port]).map_err(|e| e.to_string())
+    }
+
+    fn remove_port(&self, number: u32) -> Result<(), String> {
+        self.ports_changed.store(true, Ordering::Relaxed);
+        let (_, failed) = self.running.remove_port(number).map_err(|e| e.to_string())?;
+        failed.map_or(Ok(()), |error| Err(error.to_string()))
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn info(port: p4jet_dataplane::PortInfo) -> PortInfo {
+    let stats = port.stats;
+    let mut extra: Vec<(String, String)> = Vec::new();
+    let up = match port.status {
+        LinkStatus::Up => true,
+        LinkStatus::Down(why) => {
+            extra.push(("why".into(), why));
+            false
+        }
+    };
+    for (name, count) in [
+        ("received", stats.rx_packets),
+        ("sent", stats.tx_packets),
+        ("lost", stats.rx_dropped_oversize + stats.rx_dropped_overrun + stats.rx_dropped_malformed),
+        ("not_sent", stats.tx_dropped),
+    ] {
+        extra.push((name.into(), count.to_string()));
+    }
+    PortInfo { number: port.number, spec: port.spec, up, extra }
+}
+
+/// What a reload kept and what it did not.
+fn told(carried: &Carried) -> String {
+    let kept = if carried.kept.is_empty() { "nothing".to_string() } else { carried.kept.join(", ") };
+    let mut text = format!("kept: {kept}\n");
+    if carried.entries_copied > 0 {
+        text += &format!("entries added again: {}\n", carried.entries_copied);
+    }
+    for line in &carried.lost {
+        text += &format!("lost: {line}\n");
+    }
+    text
+}
+
+/// A text without the colours that a terminal shows.
+fn plain(text: &str) -> String {
+    let mut pieces = text.split("\u{1b}[");
+    let first = pieces.next().unwrap_or("").to_string();
+    let rest = pieces.map(|piece| piece.split_once('m').map_or(piece, |(_, after)| after));
+    rest.fold(first, |text, piece| text + piece)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn colours_go() {
+        assert_eq!(plain("\u{1b}[1m\u{1b}[91merror\u{1b}[0m: m"), "error: m");
+        assert_eq!(plain("as it is"), "as it is");
+    }
+}

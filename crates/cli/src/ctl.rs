@@ -1,0 +1,139 @@
+//! `p4jet ctl`: gives commands to a running switch.
+
+use crate::failure::Failure;
+use crate::output::{self, say};
+use p4jet_control::client::Client;
+use p4jet_control::wire::{Answer, Request};
+use p4jet_control::{prompt, server};
+use std::io::{self, BufRead, IsTerminal};
+use std::path::PathBuf;
+
+/// Options of `ctl`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The socket of the switch; without it, the one switch of this user that runs.
+    #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
+    socket: Option<PathBuf>,
+    /// The switch's address, as given to `run --control-tcp`: ADDR:PORT, or a port of this machine.
+    #[arg(long, value_name = "ADDR:PORT")]
+    tcp: Option<String>,
+    /// Answer each command with one line of JSON.
+    #[arg(long)]
+    json: bool,
+    /// Carry out a file of commands, all of it or nothing.
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    file: Option<PathBuf>,
+    /// The command; without one, commands come from standard input.
+    #[arg(trailing_var_arg = true)]
+    command: Vec<String>,
+}
+
+/// Carries the command out, or those on standard input.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let mut client = connect(args)?;
+    if let Some(path) = &args.file {
+        let text = output::read_text(path)?;
+        let name = path.display().to_string();
+        if args.json {
+            let answer = client.ask(&Request::Load { text, name }).map_err(gone)?;
+            return show(&answer);
+        }
+        let summary = client.load(&name, &text).map_err(gone)?.map_err(|e| Failure::Input(e.to_string()))?;
+        return output::write(format_args!("{}", summary.output));
+    }
+    if !args.command.is_empty() {
+        return one(&mut client, &args.command.join(" "), args.json);
+    }
+    if args.json || !io::stdin().is_terminal() {
+        return lines(&mut client, args.json);
+    }
+    match prompt::interact(&mut client) {
+        Ok(0) => Ok(()),
+        Ok(_) => Err(Failure::Reported),
+        Err(error) => Err(gone(error)),
+    }
+}
+
+fn connect(args: &Args) -> Result<Client, Failure> {
+    let nobody = |place: &dyn std::fmt::Display, error: io::Error| {
+        Failure::Environment(format!("no switch listens at {place}: {error}"))
+    };
+    if let Some(address) = &args.tcp {
+        // A name stands for an address, too.
+        let address = server::parse_address(address).map_or(address.clone(), |address| address.to_string());
+        return Client::tcp(&*address).map_err(|e| nobody(&address, e));
+    }
+    let path = match &args.socket {
+        Some(path) => path.clone(),
+        None => match server::running().as_slice() {
+            [path] => path.clone(),
+            [] => {
+                let what = "no switch of this user runs, or its socket is elsewhere: expected --socket PATH or --tcp ADDR:PORT";
+                return Err(Failure::Environment(what.into()));
+            }
+            several => {
+                let list: String =
+                    several.iter().map(|path| format!("\n  --socket {}", path.display())).collect();
+                return Err(Failure::Usage(format!("several switches run, choose one:{list}")));
+            }
+        },
+    };
+    Client::unix(&path).map_err(|e| nobody(&path.display(), e))
+}
+
+/// The connection failed.
+pub fn gone(error: io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::NobodyReads,
+        _ => Failure::Environment(format!("the connection to the switch failed: {error}")),
+    }
+}
+
+fn show(answer: &Answer) -> Result<(), Failure> {
+    output::write(format_args!("{}", answer.to_line()))?;
+    if answer.ok { Ok(()) } else { Err(Failure::Reported) }
+}
+
+fn one(client: &mut Client, line: &str, json: bool) -> Result<(), Failure> {
+    let answer = client.command(line, json).map_err(gone)?;
+    if json {
+        return show(&answer);
+    }
+    if let Some(note) = &answer.note {
+        eprintln!("{note}");
+    }
+    output::write(format_args!("{}", answer.output))?;
+    match answer.error {
+        None => Ok(()),
+        Some(error) => {
+            // Where bmv2's CLI prints it, and where the prompt does.
+            say!("{}", error.text)?;
+            Err(Failure::Reported)
+        }
+    }
+}
+
+/// Commands from standard input; one that fails does not keep the next ones from being carried out.
+fn lines(client: &mut Client, json: bool) -> Result<(), Failure> {
+    let mut failed = false;
+    let mut line = Vec::new();
+    let mut input = io::stdin().lock();
+    loop {
+        line.clear();
+        let read = input.read_until(b'\n', &mut line);
+        if read.map_err(|e| Failure::Environment(format!("cannot read standard input: {e}")))? == 0 {
+            break;
+        }
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim_end_matches(['\r', '\n']);
+        if prompt::leaves(text) {
+            break;
+        }
+        match one(client, text, json) {
+            Ok(()) => {}
+            Err(Failure::Reported) => failed = true,
+            Err(other) => return Err(other),
+        }
+    }
+    if failed { Err(Failure::Reported) } else { Ok(()) }
+}

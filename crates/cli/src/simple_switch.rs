@@ -1,0 +1,464 @@
+//! `simple_switch` and `simple_switch_grpc`: bmv2's command line, so that scripts written for it run p4jet with only the path
+//! of the program changed. It is translated into what `p4jet run` does.
+
+use crate::failure::Failure;
+use crate::run::{self, Emulation, Log};
+use clap::{CommandFactory, Parser};
+use p4jet_control::server;
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The port that bmv2's tools connect to.
+pub const THRIFT_PORT: u16 = 9090;
+
+/// The port that means drop.
+const DROP_PORT: u32 = 511;
+
+/// p4jet, by bmv2's command line.
+#[derive(Parser)]
+#[command(name = "simple_switch", disable_version_flag = true, infer_long_args = true)]
+struct Options {
+    /// A P4_16 program, or the JSON that p4c made of one: then the program is looked for near it.
+    program: Option<PathBuf>,
+    /// Port number P on interface IF.
+    #[arg(short = 'i', long = "interface", value_name = "P@IF")]
+    interfaces: Vec<String>,
+    /// Write what each port receives and sends to captures in DIR.
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
+    pcap: Option<PathBuf>,
+    /// Read IF_in.pcap and write IF_out.pcap instead of using interfaces, after so many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    use_files: Option<u32>,
+    /// Not supported.
+    #[arg(long, value_name = "ADDR")]
+    packet_in: Option<String>,
+    /// The port of the control server, for simple_switch_CLI and p4jet ctl: on this machine's loopback only.
+    #[arg(long, value_name = "PORT")]
+    thrift_port: Option<u16>,
+    /// Accepted.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    device_id: u64,
+    /// Accepted without effect.
+    #[arg(long, value_name = "ADDR")]
+    nanolog: Option<String>,
+    /// Write what log_msg says to standard output.
+    #[arg(long, conflicts_with = "log_file")]
+    log_console: bool,
+    /// Write what log_msg says to the file F.txt.
+    #[arg(long, value_name = "F")]
+    log_file: Option<String>,
+    /// Lowest level to log: log_msg is info.
+    #[arg(short = 'L', long, value_name = "LEVEL", default_value = "trace",
+          value_parser = ["trace", "debug", "info", "warn", "error", "off"])]
+    log_level: String,
+    /// Accepted: every line is flushed.
+    #[arg(long)]
+    log_flush: bool,
+    /// Accepted without effect.
+    #[arg(long, value_name = "BYTES")]
+    log_file_max_size: Option<u64>,
+    /// Accepted without effect.
+    #[arg(long, value_name = "N")]
+    log_file_max_files: Option<u64>,
+    /// Accepted without effect.
+    #[arg(long, value_name = "ADDR")]
+    notifications_addr: Option<String>,
+    /// Accepted without effect.
+    #[arg(long)]
+    debugger: bool,
+    /// Accepted without effect.
+    #[arg(long, value_name = "ADDR")]
+    debugger_addr: Option<String>,
+    /// Not supported yet.
+    #[arg(long, value_name = "F")]
+    restore_state: Option<PathBuf>,
+    /// Accepted without effect.
+    #[arg(long, value_name = "BYTES")]
+    dump_packet_data: Option<u64>,
+    /// Accepted: there is no limit but that of the program.
+    #[arg(long, value_name = "N")]
+    max_port_count: Option<u64>,
+    /// Start without a program: every packet is dropped until load_new_config_file and swap_configs.
+    #[arg(long)]
+    no_p4: bool,
+    /// Print the version.
+    #[arg(short = 'v', long)]
+    version: bool,
+    /// Print the version of the JSON format that is understood.
+    #[arg(long)]
+    json_version: bool,
+    /// Options of the target, see `-- --help`.
+    #[arg(last = true, value_name = "TARGET OPTIONS")]
+    target: Vec<OsString>,
+}
+
+/// Options behind `--`.
+#[derive(Parser)]
+#[command(
+    name = "simple_switch … --",
+    no_binary_name = true,
+    disable_version_flag = true,
+    infer_long_args = true
+)]
+struct Target {
+    /// Accepted: programs can always be swapped.
+    #[arg(long)]
+    enable_swap: bool,
+    /// Accepted without effect.
+    #[arg(long)]
+    disable_swap: bool,
+    /// The port that means drop; 511 only.
+    #[arg(long, value_name = "N", default_value_t = DROP_PORT)]
+    drop_port: u32,
+    /// Priorities of each output queue.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    priority_queues: u32,
+    /// Accepted: there is no limit.
+    #[arg(long, value_name = "N")]
+    max_mc_groups: Option<u64>,
+    /// Accepted: there is no limit.
+    #[arg(long, value_name = "N")]
+    max_l1_entries: Option<u64>,
+    /// Accepted: there is no limit.
+    #[arg(long, value_name = "N")]
+    max_l2_entries: Option<u64>,
+    /// Not supported.
+    #[arg(long, value_name = "FILES")]
+    load_modules: Option<String>,
+    /// Not supported yet.
+    #[arg(long, value_name = "ADDR")]
+    grpc_server_addr: Option<String>,
+    /// Not supported yet.
+    #[arg(long)]
+    grpc_server_ssl: bool,
+    /// Not supported yet.
+    #[arg(long, value_name = "FILE")]
+    grpc_server_cacert: Option<PathBuf>,
+    /// Not supported yet.
+    #[arg(long, value_name = "FILE")]
+    grpc_server_cert: Option<PathBuf>,
+    /// Not supported yet.
+    #[arg(long, value_name = "FILE")]
+    grpc_server_key: Option<PathBuf>,
+    /// Not supported yet.
+    #[arg(long)]
+    grpc_server_with_client_auth: bool,
+    /// Not supported yet.
+    #[arg(long, value_name = "N")]
+    cpu_port: Option<u32>,
+    /// Not supported.
+    #[arg(long, value_name = "ADDR")]
+    dp_grpc_server_addr: Option<String>,
+}
+
+/// What a command line asks for.
+#[derive(Debug)]
+enum Asked {
+    Run(Box<run::Args>),
+    /// To print, and nothing else.
+    Print(String),
+}
+
+/// Why it does not start.
+#[derive(Debug)]
+enum Refused {
+    /// Wrong usage: the message, then the help.
+    Usage(String),
+    /// It asks for what p4jet does not have.
+    Unsupported(String),
+}
+
+/// Runs `simple_switch`, or with `grpc` `simple_switch_grpc`. The arguments begin behind the name.
+pub fn run(args: &[OsString], grpc: bool) -> Result<(), Failure> {
+    match translate(args, grpc, &mut |line| eprintln!("{line}")) {
+        Ok(Asked::Run(args)) => run::run(&args),
+        Ok(Asked::Print(text)) => crate::output::write(format_args!("{text}")),
+        Err(Refused::Usage(text)) => {
+            eprintln!("{}\n\n{}", text.trim_end(), Options::command().render_help());
+            Err(Failure::Reported)
+        }
+        Err(Refused::Unsupported(text)) => Err(Failure::Input(text)),
+    }
+}
+
+/// The command line of `run` that does the same. What has no effect is told.
+fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Result<Asked, Refused> {
+    let named = [OsString::from("simple_switch")];
+    let options = match Options::try_parse_from(named.iter().chain(args)) {
+        Ok(options) => options,
+        Err(error) => return printed(error),
+    };
+    let target = match Target::try_parse_from(&options.target) {
+        Ok(target) => target,
+        Err(error) => return printed(error),
+    };
+    if options.version {
+        return Ok(Asked::Print(format!("p4jet {}\n", env!("CARGO_PKG_VERSION"))));
+    }
+    if options.json_version {
+        // p4jet compiles sources: it reads of a JSON only which one it was made of.
+        return Ok(Asked::Print("2.23\n".into()));
+    }
+    let usage = |text: &str| Err(Refused::Usage(format!("error: {text}")));
+    let missing = |what: &str| Err(Refused::Unsupported(format!("not supported yet: {what}")));
+    let program = match (&options.program, options.no_p4) {
+        (None, false) => return usage("expected a program, or --no-p4"),
+        (Some(_), true) => return usage("found a program and --no-p4: expected one of them"),
+        (Some(program), false) => Some(source_of(program).map_err(Refused::Unsupported)?),
+        (None, true) => None,
+    };
+    if options.packet_in.is_some() && options.use_files.is_some() {
+        return usage("--packet-in and --use-files exclude each other");
+    }
+    for (given, what) in [
+        (options.packet_in.is_some(), "--packet-in (packets over nanomsg)"),
+        (options.restore_state.is_some(), "--restore-state"),
+        (target.load_modules.is_some(), "--load-modules (modules of bmv2)"),
+        (target.dp_grpc_server_addr.is_some(), "--dp-grpc-server-addr (packets over gRPC)"),
+        (target.drop_port != DROP_PORT, "--drop-port other than 511"),
+    ] {
+        if given {
+            return missing(what);
+        }
+    }
+    let grpc_options = target.grpc_server_addr.is_some()
+        || target.grpc_server_ssl
+        || target.grpc_server_with_client_auth
+        || [&target.grpc_server_cacert, &target.grpc_server_cert, &target.grpc_server_key]
+            .iter()
+            .any(|file| file.is_some())
+        || target.cpu_port.is_some();
+    for (given, what) in [
+        (options.nanolog.is_some(), "--nanolog"),
+        (options.debugger || options.debugger_addr.is_some(), "--debugger"),
+        (options.notifications_addr.is_some(), "--notifications-addr"),
+        (options.pcap.is_some(), "--pcap"),
+        (options.dump_packet_data.is_some_and(|bytes| bytes > 0), "--dump-packet-data"),
+        (options.log_file_max_size.or(options.log_file_max_files).is_some(), "rotation of the log"),
+        (target.priority_queues != 1, "--priority-queues"),
+        (target.disable_swap, "--disable-swap"),
+        (grpc || grpc_options, "the P4Runtime server of simple_switch_grpc"),
+    ] {
+        if given {
+            tell(format!("simple_switch: not supported yet, without effect: {what}"));
+        }
+    }
+    let (_, _, _) = (options.device_id, options.log_flush, options.max_port_count);
+    let _ = (target.enable_swap, target.max_mc_groups, target.max_l1_entries, target.max_l2_entries);
+
+    let mut line: Vec<OsString> = vec!["run".into()];
+    for interface in &options.interfaces {
+        let Some((number, name)) = interface.split_once('@') else {
+            return usage(&format!("found `-i {interface}`: expected port@interface, such as 1@veth0"));
+        };
+        line.push("-i".into());
+        line.push(match options.use_files {
+            Some(_) => format!("{number}@pcap:{name}_in.pcap,{name}_out.pcap").into(),
+            None => interface.into(),
+        });
+    }
+    line.push("--stay".into());
+    line.push("--".into());
+    line.push(program.clone().unwrap_or_else(|| "none.p4".into()).into());
+    let mut args = match run::Command::try_parse_from(line) {
+        Ok(run::Command { args }) => args,
+        Err(error) => return printed(error),
+    };
+    let port = options.thrift_port.unwrap_or(THRIFT_PORT);
+    args.control.tcp = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    // bmv2's gRPC binary opens the port only on request, and nobody may have asked for the usual one.
+    args.control.tcp_optional = options.thrift_port.is_none();
+    if grpc && options.thrift_port.is_none() {
+        args.control.tcp = None;
+    }
+    let shown = matches!(options.log_level.as_str(), "trace" | "debug" | "info");
+    args.emulation = Emulation {
+        no_prompt: true,
+        no_program: program.is_none(),
+        wait: Duration::from_secs(options.use_files.unwrap_or(0).into()),
+        log: match &options.log_file {
+            Some(file) if shown => Log::File(format!("{file}.txt").into()),
+            None if shown && options.log_console => Log::Output,
+            _ => Log::Nowhere,
+        },
+    };
+    Ok(Asked::Run(Box::new(args)))
+}
+
+/// What the parser of a command line says: help, or what is wrong.
+fn printed(error: clap::Error) -> Result<Asked, Refused> {
+    if error.use_stderr() {
+        // The help follows; only the first paragraph is about this line.
+        let text = error.to_string();
+        return Err(Refused::Usage(text.split("\n\n").next().unwrap_or_default().to_string()));
+    }
+    Ok(Asked::Print(error.to_string()))
+}
+
+/// The P4 program that a path means: of a JSON file that p4c made for bmv2, the source it was made of.
+pub fn source_of(program: &Path) -> Result<PathBuf, String> {
+    if program.extension().is_none_or(|extension| extension != "json") {
+        return Ok(program.to_path_buf());
+    }
+    let folder = program.parent().unwrap_or(Path::new(""));
+    let above = folder.join("..");
+    let mut places: Vec<PathBuf> = Vec::new();
+    if let Some(named) = named_in(program) {
+        // Relative to the folder in which p4c ran, which nobody wrote down.
+        places.extend([folder.join(&named), above.join(&named), named.clone()]);
+        if let Some(name) = named.file_name() {
+            places.extend([folder.join(name), above.join(name)]);
+        }
+    }
+    let name = program.with_extension("p4");
+    if let Some(name) = name.file_name() {
+        places
+            .extend([folder, &above, &above.join("p4src"), &above.join("src")].map(|place| place.join(name)));
+    }
+    if let Some(place) = places.iter().find(|place| place.is_file()) {
+        return Ok(place.clone());
+    }
+    let mut seen = Vec::new();
+    for place in places {
+        let place = format!("\n  {}", place.display());
+        if !seen.contains(&place) {
+            seen.push(place);
+        }
+    }
+    Err(format!(
+        "{}: p4jet compiles the P4 program itself and found none for this JSON; it looked for{}\nname the .p4 file instead",
+        program.display(),
+        seen.concat()
+    ))
+}
+
+/// The source that a JSON file of p4c names.
+fn named_in(json: &Path) -> Option<PathBuf> {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        program: Option<PathBuf>,
+    }
+    let text = crate::output::read_text(json).ok()?;
+    serde_json::from_str::<Named>(&text)
+        .ok()?
+        .program
+        .filter(|named| named.extension().is_some_and(|e| e == "p4"))
+}
+
+/// Reads `--thrift-ip` and `--thrift-port` as one address.
+pub fn thrift_address(ip: &str, port: u16) -> String {
+    server::parse_address(&format!("{ip}:{port}")).map_or_else(|_| format!("{ip}:{port}"), |a| a.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn asked(line: &str) -> (Result<Asked, Refused>, Vec<String>) {
+        let mut told = Vec::new();
+        let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        let asked = translate(&words, false, &mut |line| told.push(line));
+        (asked, told)
+    }
+
+    fn run_args(line: &str) -> run::Args {
+        match asked(line) {
+            (Ok(Asked::Run(args)), told) if told.is_empty() => *args,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_and_program_in_any_order() {
+        for line in [
+            "-i 1@veth0 --interface 2@veth2 prog.p4 --thrift-port 9091 --device-id 3",
+            "prog.p4 -i1@veth0 --thrift-port=9091 -i 2@veth2 -- --enable-swap --priority-queues 1",
+            "--device-id 3 --thrift-p 9091 -i 1@veth0 --max-port-count 100 prog.p4 --interface=2@veth2",
+        ] {
+            let args = run_args(line);
+            assert_eq!(args.ports, ["1@veth0", "2@veth2"], "{line}");
+            assert_eq!(args.program.program, Path::new("prog.p4"));
+            assert_eq!(args.control.tcp, Some("127.0.0.1:9091".parse().unwrap()));
+            assert!(args.stay && args.emulation.no_prompt && !args.control.tcp_optional);
+            assert_eq!(args.emulation.log, Log::Nowhere);
+        }
+        let args = run_args("prog.p4");
+        assert_eq!(args.control.tcp.unwrap().port(), 9090);
+        assert!(args.control.tcp_optional && args.ports.is_empty());
+    }
+
+    #[test]
+    fn files_and_logs() {
+        let args = run_args("prog.p4 --use-files 2 -i 1@a -i 2@b --log-console");
+        assert_eq!(args.ports, ["1@pcap:a_in.pcap,a_out.pcap", "2@pcap:b_in.pcap,b_out.pcap"]);
+        assert_eq!((args.emulation.wait, args.emulation.log), (Duration::from_secs(2), Log::Output));
+        assert_eq!(run_args("prog.p4 --log-file x -L info").emulation.log, Log::File("x.txt".into()));
+        assert_eq!(run_args("prog.p4 --log-file x --log-level warn").emulation.log, Log::Nowhere);
+        assert!(run_args("--no-p4").emulation.no_program);
+    }
+
+    #[test]
+    fn wrong_usage_and_what_is_missing() {
+        for (line, why) in [
+            ("", "expected a program, or --no-p4"),
+            ("a.p4 --no-p4", "expected one of them"),
+            ("a.p4 b.p4", "unexpected argument 'b.p4'"),
+            ("a.p4 --log-console --log-file x", "cannot be used with"),
+            ("a.p4 -L loud", "invalid value 'loud'"),
+            ("a.p4 -i veth0", "expected port@interface"),
+            ("a.p4 -- --nonsense", "unexpected argument '--nonsense'"),
+            ("a.p4 --packet-in x --use-files 1", "exclude each other"),
+        ] {
+            let (Err(Refused::Usage(text)), _) = asked(line) else { panic!("{line}") };
+            assert!(text.contains(why), "{line}: {text}");
+        }
+        for line in [
+            "a.p4 --packet-in x",
+            "a.p4 --restore-state x",
+            "a.p4 -- --load-modules x",
+            "a.p4 -- --drop-port 7",
+        ] {
+            let (Err(Refused::Unsupported(text)), _) = asked(line) else { panic!("{line}") };
+            assert!(text.starts_with("not supported yet: --"), "{line}: {text}");
+        }
+        for line in ["-h", "--help", "-v", "--version", "--json-version", "a.p4 -- --help"] {
+            assert!(matches!(asked(line).0, Ok(Asked::Print(_))), "{line}");
+        }
+        for line in [
+            "a.p4 --nanolog ipc:///tmp/x",
+            "a.p4 --debugger",
+            "a.p4 --notifications-addr x",
+            "a.p4 --pcap",
+            "a.p4 -- --priority-queues 8",
+        ] {
+            let (Ok(Asked::Run(_)), told) = asked(line) else { panic!("{line}") };
+            assert_eq!(told.len(), 1, "{line}: {told:?}");
+        }
+        let (Ok(Asked::Run(args)), _) = asked("--pcap a.p4") else { panic!() };
+        assert_eq!(args.program.program, Path::new("a.p4"), "as bmv2, --pcap takes a folder only behind `=`");
+    }
+
+    #[test]
+    fn the_source_of_a_json() {
+        let top = std::env::temp_dir().join(format!("p4jet-source-of-{}", std::process::id()));
+        let build = top.join("build");
+        fs::create_dir_all(&build).unwrap();
+        let json = build.join("basic.json");
+        assert_eq!(source_of(Path::new("x.p4")), Ok("x.p4".into()));
+        let error = source_of(&json).unwrap_err();
+        for place in ["build/basic.p4", "build/../basic.p4"] {
+            assert!(error.contains(place), "{error}");
+        }
+        fs::write(top.join("basic.p4"), "").unwrap();
+        assert_eq!(source_of(&json), Ok(build.join("../basic.p4")), "the JSON need not be there");
+        fs::write(top.join("other.p4"), "").unwrap();
+        fs::write(&json, r#"{"program": "other.p4", "__meta__": {"version": [2, 23]}}"#).unwrap();
+        assert_eq!(source_of(&json), Ok(build.join("../other.p4")), "what the JSON says comes first");
+        fs::write(&json, "{").unwrap();
+        assert_eq!(source_of(&json), Ok(build.join("../basic.p4")));
+        fs::remove_dir_all(&top).unwrap();
+    }
+}

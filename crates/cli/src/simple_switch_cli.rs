@@ -1,0 +1,58 @@
+//! `simple_switch_CLI`: bmv2's control tool, as far as scripts see it, for a running p4jet.
+
+use crate::ctl;
+use crate::failure::Failure;
+use crate::output::say;
+use crate::simple_switch::{THRIFT_PORT, thrift_address};
+use clap::Parser;
+use p4jet_control::client::Client;
+use p4jet_control::prompt;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Gives commands from standard input to a running switch.
+#[derive(Parser)]
+#[command(name = "simple_switch_CLI", infer_long_args = true)]
+struct Options {
+    /// The port that simple_switch was given as --thrift-port.
+    #[arg(long, value_name = "PORT", default_value_t = THRIFT_PORT)]
+    thrift_port: u16,
+    /// Where the switch runs.
+    #[arg(long, value_name = "ADDR", default_value = "localhost")]
+    thrift_ip: String,
+    /// Accepted: the running switch knows its program.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Accepted: there is one packet replication engine.
+    #[arg(long, value_parser = ["None", "SimplePre", "SimplePreLAG"], default_value = "SimplePreLAG")]
+    pre: String,
+    /// Exit with 1 if a command was refused.
+    #[arg(long)]
+    strict: bool,
+}
+
+/// Runs it. The arguments begin behind the name.
+pub fn run(args: &[OsString]) -> Result<(), Failure> {
+    let named = [OsString::from("simple_switch_CLI")];
+    let options = match Options::try_parse_from(named.iter().chain(args)) {
+        Ok(options) => options,
+        Err(error) => {
+            let usage = error.use_stderr();
+            let _ = error.print();
+            return if usage { Err(Failure::Usage(String::new())) } else { Ok(()) };
+        }
+    };
+    let _ = (&options.json, &options.pre);
+    let connected = Client::tcp(&*thrift_address(&options.thrift_ip, options.thrift_port));
+    let Ok(mut client) = connected else {
+        say!("Could not connect to thrift client on port {}", options.thrift_port)?;
+        say!("Make sure the switch is running and that you have the right port")?;
+        return Err(Failure::Reported);
+    };
+    say!("Obtaining JSON from switch...\nDone")?;
+    match prompt::interact(&mut client) {
+        Ok(failed) if failed > 0 && options.strict => Err(Failure::Reported),
+        Ok(_) => Ok(()),
+        Err(error) => Err(ctl::gone(error)),
+    }
+}

@@ -1,0 +1,128 @@
+//! The other end of a control connection.
+
+use crate::commands::{LoadSummary, Reply};
+use crate::error::LoadError;
+use crate::prompt::Commander;
+use crate::wire::{Answer, Request};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// A connection to a running switch.
+pub struct Client {
+    input: BufReader<Box<dyn Read + Send>>,
+    output: Box<dyn Write + Send>,
+}
+
+impl Client {
+    /// Connects to a Unix socket.
+    pub fn unix(path: &Path) -> io::Result<Client> {
+        let stream = UnixStream::connect(path)?;
+        Ok(Client { input: BufReader::new(Box::new(stream.try_clone()?)), output: Box::new(stream) })
+    }
+
+    /// Connects to a TCP socket.
+    pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Client> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        Ok(Client { input: BufReader::new(Box::new(stream.try_clone()?)), output: Box::new(stream) })
+    }
+
+    /// Sends a request and waits for the answer.
+    pub fn ask(&mut self, request: &Request) -> io::Result<Answer> {
+        let mut line = request.to_line();
+        line.push('\n');
+        // A switch that refuses a request may say so and leave before it has read all of it.
+        let sent = self.output.write_all(line.as_bytes());
+        let mut answer = String::new();
+        if !matches!(self.input.read_line(&mut answer), Ok(bytes) if bytes > 0) {
+            let left = io::Error::new(ErrorKind::ConnectionAborted, "the switch ended the connection");
+            return Err(sent.err().filter(|e| e.kind() != ErrorKind::BrokenPipe).unwrap_or(left));
+        }
+        let answer: Answer = serde_json::from_str(&answer).map_err(|e| {
+            io::Error::new(ErrorKind::InvalidData, format!("it is no p4jet that answers: {e}"))
+        })?;
+        match &answer.error {
+            // It is not what the user typed that is wrong.
+            Some(error) if error.kind == "request" => {
+                Err(io::Error::new(ErrorKind::InvalidInput, error.text.clone()))
+            }
+            _ => Ok(answer),
+        }
+    }
+
+    /// Has one command carried out. With `data`, what a command that reads found comes as JSON, too.
+    pub fn command(&mut self, line: &str, data: bool) -> io::Result<Answer> {
+        self.ask(&Request::Command { line: with_absolute_path(line), data })
+    }
+
+    /// Has a file of commands carried out, all of it or nothing.
+    pub fn load(&mut self, name: &str, text: &str) -> io::Result<Result<LoadSummary, LoadError>> {
+        let answer = self.ask(&Request::Load { text: text.into(), name: name.into() })?;
+        Ok(match answer.error {
+            None => Ok(LoadSummary {
+                commands: answer.commands.unwrap_or(0),
+                entries_added: answer.entries_added.unwrap_or(0),
+                output: answer.output,
+            }),
+            Some(error) => {
+                let line = error.line.unwrap_or(1);
+                Err(LoadError {
+                    file: name.to_string(),
+                    line,
+                    text: text.lines().nth(line.saturating_sub(1)).unwrap_or("").to_string(),
+                    error: error.into_command_error(),
+                })
+            }
+        })
+    }
+}
+
+impl Commander for Client {
+    fn reply(&mut self, line: &str) -> io::Result<Reply> {
+        self.command(line, false).map(Reply::from)
+    }
+
+    fn complete(&mut self, line: &str, position: usize) -> (usize, Vec<String>) {
+        let request = Request::Complete { line: line.to_string(), position };
+        match self.ask(&request) {
+            Ok(Answer { start: Some(start), choices, .. })
+                if line.is_char_boundary(start) && start <= position =>
+            {
+                (start, choices)
+            }
+            _ => (position, Vec::new()),
+        }
+    }
+}
+
+/// The command with the file that it names as the switch finds it, whatever folder that runs in.
+fn with_absolute_path(line: &str) -> String {
+    let mut words = line.split_ascii_whitespace();
+    if let (Some(command @ ("load" | "load_new_config_file")), Some(path), None) =
+        (words.next(), words.next(), words.next())
+        && let Ok(path) = std::path::absolute(path)
+        && let Some(path) = path.to_str()
+        && !path.contains(|c: char| c.is_ascii_whitespace())
+    {
+        return format!("{command} {path}");
+    }
+    line.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_of_the_client() {
+        let here = std::env::current_dir().unwrap();
+        if let Some(here) = here.to_str().filter(|here| !here.contains(' ')) {
+            assert_eq!(with_absolute_path(" load  a.p4 "), format!("load {here}/a.p4"));
+        }
+        for line in ["load /a.p4", "load", "load a b", "table_add a.p4"] {
+            assert_eq!(with_absolute_path(line), line);
+        }
+    }
+}

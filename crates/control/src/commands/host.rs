@@ -1,0 +1,94 @@
+//! Commands about the switch as a whole, which only a running one carries out.
+
+use super::list;
+use super::parse::{Line, Parsed, number, split};
+
+/// A command for the [`Host`](crate::Host).
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum HostCommand<'a> {
+    ShowPorts,
+    PortAdd {
+        number: u32,
+        spec: &'a str,
+    },
+    PortRemove(u32),
+    /// Compiles a program and lets it run.
+    Load(&'a str),
+    /// Compiles a program for [`HostCommand::Swap`].
+    LoadAside(&'a str),
+    Swap,
+    Stop,
+}
+
+impl<'a> HostCommand<'a> {
+    /// The names of all.
+    pub(super) const NAMES: [&'static str; 7] =
+        ["load", "load_new_config_file", "port_add", "port_remove", "show_ports", "stop", "swap_configs"];
+
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            HostCommand::ShowPorts => "show_ports",
+            HostCommand::PortAdd { .. } => "port_add",
+            HostCommand::PortRemove(_) => "port_remove",
+            HostCommand::Load(_) => "load",
+            HostCommand::LoadAside(_) => "load_new_config_file",
+            HostCommand::Swap => "swap_configs",
+            HostCommand::Stop => "stop",
+        }
+    }
+
+    /// Reads a line, if it is such a command.
+    pub(crate) fn parse(line: &'a str) -> Option<Parsed<HostCommand<'a>>> {
+        let name = Self::NAMES.iter().find(|name| line.split_ascii_whitespace().next() == Some(name))?;
+        let mut tokens = Vec::new();
+        split(line, &mut tokens);
+        let line = Line { spec: list::find(name)?, tokens: &tokens, end: line.trim_end().len() };
+        Some(Self::of(&line))
+    }
+
+    fn of(line: &Line<'_, 'a>) -> Parsed<HostCommand<'a>> {
+        // The check makes the cast exact.
+        let port = |at| {
+            number(line.get(at, "a port number")?, "a port number", u64::from(u32::MAX)).map(|n| n as u32)
+        };
+        let path = || line.get(1, "the path of a program").map(|token| token.text);
+        let (command, words) = match line.spec.name {
+            "show_ports" => (HostCommand::ShowPorts, 1),
+            "port_add" => {
+                let spec = line.get(1, "an interface")?.text;
+                (HostCommand::PortAdd { number: port(2)?, spec }, 3)
+            }
+            "port_remove" => (HostCommand::PortRemove(port(1)?), 2),
+            "load" => (HostCommand::Load(path()?), 2),
+            "load_new_config_file" => (HostCommand::LoadAside(path()?), 2),
+            "swap_configs" => (HostCommand::Swap, 1),
+            "stop" => (HostCommand::Stop, 1),
+            other => unreachable!("command {other} is listed but not parsed"),
+        };
+        line.ends_after(words)?;
+        Ok(command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_listed_and_parsed() {
+        for name in HostCommand::NAMES {
+            let line = match name {
+                "port_add" => format!("{name} veth0 3"),
+                "port_remove" => format!("{name} 3"),
+                name if name.starts_with("load") => format!("{name} a.p4"),
+                name => name.to_string(),
+            };
+            assert_eq!(HostCommand::parse(&line).unwrap().unwrap().name(), name);
+            assert!(HostCommand::parse(&format!("{line} more")).unwrap().is_err(), "{line}");
+        }
+        assert!(HostCommand::parse("table_add").is_none());
+        assert!(HostCommand::parse("# stop").is_none());
+        let error = HostCommand::parse("port_add veth0 x").unwrap().unwrap_err();
+        assert_eq!(error.span, Some(15..16));
+    }
+}

@@ -1,0 +1,48 @@
+//! What a running switch can be asked for besides its tables and state: its ports, another program, its end.
+
+use p4jet_dataplane::Switch;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The process around a running switch.
+pub trait Host: Send + Sync {
+    /// Compiles a program aside, while the old one runs. What comes back puts it in the old one's place; dropped, it changes
+    /// nothing. An error may be several lines: diagnostics.
+    fn prepare(&self, program: &Path) -> Result<Swap, String>;
+
+    /// All ports, in the order of their numbers.
+    fn ports(&self) -> Vec<PortInfo>;
+
+    /// Opens a port, specified as after `-i N@`.
+    fn add_port(&self, number: u32, spec: &str) -> Result<(), String>;
+
+    /// Closes a port.
+    fn remove_port(&self, number: u32) -> Result<(), String>;
+
+    /// Lets the switch end, soon.
+    fn stop(&self);
+}
+
+/// Puts a prepared program in place of the one that runs. No command is carried out meanwhile.
+pub type Swap = Box<dyn FnOnce() -> Result<Swapped, String> + Send>;
+
+/// A program that runs now.
+pub struct Swapped {
+    /// The switch with it.
+    pub switch: Arc<Switch>,
+    /// What was carried over and what was not: lines.
+    pub told: String,
+}
+
+/// A port, as `show_ports` tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortInfo {
+    /// Its number, as the program sees it.
+    pub number: u32,
+    /// The interface, or what else it is.
+    pub spec: String,
+    /// Whether frames can flow.
+    pub up: bool,
+    /// What else there is to say: why it is down, what it counted.
+    pub extra: Vec<(String, String)>,
+}

@@ -1,0 +1,450 @@
+//! The control server: lets clients on a Unix or a TCP socket give commands to a running switch.
+//!
+//! A thread for each client, none of which the packets wait for. What a client can cost is bounded: its place, the length of
+//! its requests, the time that half a request or an unread answer may take.
+
+use crate::SharedControl;
+use crate::wire::{Answer, Request, WireError};
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// What clients may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Clients at a time, on each socket.
+    pub clients: usize,
+    /// Bytes of a request.
+    pub line: usize,
+    /// Bytes of a request with a file of commands. One client at a time may send more than [`Limits::line`].
+    pub file: usize,
+    /// How long the rest of a request, the first request of a client, or the reading of an answer may take.
+    pub wait: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { clients: 64, line: 1 << 20, file: 64 << 20, wait: Duration::from_secs(30) }
+    }
+}
+
+/// A listening socket. Dropped, it lets its clients go, too.
+pub struct Server {
+    state: Arc<State>,
+    address: Address,
+    accepting: Option<JoinHandle<()>>,
+}
+
+enum Address {
+    /// With the socket's inode: what is found there later may be another's.
+    Unix(PathBuf, u64),
+    Tcp(SocketAddr),
+}
+
+struct State {
+    control: SharedControl,
+    limits: Limits,
+    stop: AtomicBool,
+    clients: Mutex<HashMap<u64, Stream>>,
+    /// Whoever holds it may send a request longer than a line.
+    long: Mutex<()>,
+}
+
+impl State {
+    fn clients(&self) -> MutexGuard<'_, HashMap<u64, Stream>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection.
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// The same call on either kind.
+macro_rules! each {
+    ($stream:expr, $s:ident => $call:expr) => {
+        match $stream {
+            Stream::Unix($s) => $call,
+            Stream::Tcp($s) => $call,
+        }
+    };
+}
+
+impl Stream {
+    fn try_clone(&self) -> io::Result<Stream> {
+        Ok(match self {
+            Stream::Unix(s) => Stream::Unix(s.try_clone()?),
+            Stream::Tcp(s) => Stream::Tcp(s.try_clone()?),
+        })
+    }
+}
+
+enum Listener {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    fn accept(&self) -> io::Result<Stream> {
+        Ok(match self {
+            Listener::Unix(l) => Stream::Unix(l.accept()?.0),
+            Listener::Tcp(l) => {
+                let (stream, _) = l.accept()?;
+                stream.set_nodelay(true)?;
+                Stream::Tcp(stream)
+            }
+        })
+    }
+}
+
+impl Server {
+    /// Listens on a Unix socket, for this user only. A socket that a switch left behind when it was killed is replaced; one
+    /// that answers is an error.
+    pub fn unix(control: SharedControl, path: &Path, limits: Limits) -> io::Result<Server> {
+        let wrong = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+        match fs::symlink_metadata(path) {
+            Ok(found) if !found.file_type().is_socket() => {
+                return Err(wrong(io::Error::new(ErrorKind::AlreadyExists, "it exists and is no socket")));
+            }
+            Ok(_) if UnixStream::connect(path).is_ok() => {
+                return Err(wrong(io::Error::new(ErrorKind::AddrInUse, "a switch listens there already")));
+            }
+            Ok(_) => {}
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(wrong(e)),
+        }
+        // Under another name until nobody else may connect; the new name replaces a dead socket in one step.
+        let hidden = beside(path);
+        let listener = UnixListener::bind(&hidden).map_err(wrong)?;
+        let placed = fs::set_permissions(&hidden, fs::Permissions::from_mode(0o600))
+            .and_then(|()| fs::rename(&hidden, path))
+            .and_then(|()| fs::symlink_metadata(path));
+        match placed {
+            Ok(found) => {
+                let address = Address::Unix(path.to_path_buf(), found.ino());
+                Server::start(control, Listener::Unix(listener), address, limits)
+            }
+            Err(e) => {
+                let _ = fs::remove_file(&hidden);
+                Err(wrong(e))
+            }
+        }
+    }
+
+    /// Listens on a TCP socket. Whoever can reach it controls the switch.
+    pub fn tcp(control: SharedControl, address: SocketAddr, limits: Limits) -> io::Result<Server> {
+        let listener = TcpListener::bind(address)
+            .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {address}: {e}")))?;
+        let address = Address::Tcp(listener.local_addr()?);
+        Server::start(control, Listener::Tcp(listener), address, limits)
+    }
+
+    fn start(
+        control: SharedControl,
+        listener: Listener,
+        address: Address,
+        limits: Limits,
+    ) -> io::Result<Server> {
+        let state = Arc::new(State {
+            control,
+            limits,
+            stop: AtomicBool::new(false),
+            clients: Mutex::new(HashMap::new()),
+            long: Mutex::new(()),
+        });
+        let for_thread = Arc::clone(&state);
+        let accepting =
+            thread::Builder::new().name("control".into()).spawn(move || accept(&listener, &for_thread))?;
+        Ok(Server { state, address, accepting: Some(accepting) })
+    }
+
+    /// Where it listens, in words for `p4jet ctl`.
+    pub fn address(&self) -> String {
+        match &self.address {
+            Address::Unix(path, _) => path.display().to_string(),
+            Address::Tcp(address) => address.to_string(),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.state.stop.store(true, Ordering::SeqCst);
+        // Wakes the thread that accepts.
+        let woken = match &self.address {
+            Address::Unix(path, inode) => {
+                let ours = fs::symlink_metadata(path).is_ok_and(|found| found.ino() == *inode);
+                let woken = ours && UnixStream::connect(path).is_ok();
+                if ours {
+                    let _ = fs::remove_file(path);
+                }
+                woken
+            }
+            Address::Tcp(address) => {
+                let mut address = *address;
+                if address.ip().is_unspecified() {
+                    address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+                }
+                TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
+            }
+        };
+        if let Some(accepting) = self.accepting.take()
+            && woken
+        {
+            let _ = accepting.join();
+        }
+        for stream in self.state.clients().values() {
+            let _ = each!(stream, s => s.shutdown(Shutdown::Both));
+        }
+    }
+}
+
+/// A name in the same folder that nobody else uses.
+fn beside(path: &Path) -> PathBuf {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    path.with_file_name(format!(".{}-{number}", std::process::id()))
+}
+
+fn accept(listener: &Listener, state: &Arc<State>) {
+    for id in 0.. {
+        let accepted = listener.accept();
+        if state.stop.load(Ordering::SeqCst) {
+            return;
+        }
+        let Ok(mut stream) = accepted else {
+            // Mostly: too many open files. Others may close some.
+            thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        let places = state.limits.clients;
+        if state.clients().len() >= places {
+            let why = format!("{places} clients are connected, and no more may be");
+            let _ = each!(&mut stream, s => s.set_nonblocking(true));
+            let _ = each!(&mut stream, s => s.write_all(Answer::refused(WireError::request(why)).to_line().as_bytes()));
+            continue;
+        }
+        let Ok(known) = stream.try_clone() else { continue };
+        state.clients().insert(id, known);
+        let place = Place { state: Arc::clone(state), id };
+        // Without a thread the client is let go, with its place.
+        let _ = thread::Builder::new().name("control".into()).spawn(move || serve(stream, &place.state));
+    }
+}
+
+/// A client's place among those connected.
+struct Place {
+    state: Arc<State>,
+    id: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.state.clients().remove(&self.id);
+    }
+}
+
+/// Answers a client until it leaves or does what it may not.
+fn serve(mut stream: Stream, state: &State) {
+    if each!(&stream, s => s.set_write_timeout(Some(state.limits.wait))).is_err() {
+        return;
+    }
+    let mut requests = Requests { state, buffer: Vec::new(), begin: 0, understood: false };
+    let mut answers = Vec::new();
+    loop {
+        // A line that is no request ends the connection: what follows it, such as the body of an HTTP request, was not
+        // meant for us.
+        let (answer, last) = match requests.next(&mut stream, &mut answers) {
+            Next::Line(line) => match Request::parse(line) {
+                Ok(Request::Command { line, .. } | Request::Complete { line, .. })
+                    if line.len() > state.limits.line =>
+                {
+                    (Answer::refused(WireError::request(too_long(state.limits.line))), true)
+                }
+                Ok(request) => {
+                    requests.understood = true;
+                    (state.control.answer(request), false)
+                }
+                Err(why) => (Answer::refused(WireError::request(why)), true),
+            },
+            Next::Refused(why) => (Answer::refused(WireError::request(why)), true),
+            Next::End => return,
+        };
+        answers.extend_from_slice(answer.to_line().as_bytes());
+        if last {
+            let _ = each!(&mut stream, s => s.write_all(&answers));
+            return;
+        }
+    }
+}
+
+fn too_long(bytes: usize) -> String {
+    format!("a command has at most {bytes} bytes")
+}
+
+/// The requests of a client.
+struct Requests<'s> {
+    state: &'s State,
+    buffer: Vec<u8>,
+    /// Where the next line begins.
+    begin: usize,
+    /// Whether the client has sent a request yet.
+    understood: bool,
+}
+
+enum Next<'b> {
+    Line(&'b [u8]),
+    /// To be told before the connection ends.
+    Refused(String),
+    End,
+}
+
+/// Bytes that answers may wait for those to requests behind.
+const ANSWERS_WAIT: usize = 64 << 10;
+
+impl Requests<'_> {
+    /// The next line. Before this waits for the client, `answers` are sent.
+    fn next(&mut self, stream: &mut Stream, answers: &mut Vec<u8>) -> Next<'_> {
+        let limits = self.state.limits;
+        let mut searched = self.begin;
+        let mut deadline = None;
+        let mut long = None;
+        loop {
+            let found = self.buffer[searched..].iter().position(|b| *b == b'\n').map(|at| searched + at);
+            if answers.len() > ANSWERS_WAIT || (found.is_none() && !answers.is_empty()) {
+                if each!(&mut *stream, s => s.write_all(answers)).is_err() {
+                    return Next::End;
+                }
+                *answers = Vec::new();
+            }
+            if let Some(end) = found {
+                let line = self.begin..end;
+                self.begin = end + 1;
+                return Next::Line(&self.buffer[line]);
+            }
+            self.buffer.drain(..self.begin);
+            self.begin = 0;
+            searched = self.buffer.len();
+            if searched == 0 {
+                // What a long request took.
+                self.buffer.shrink_to(limits.line);
+            }
+            if searched > limits.line && long.is_none() {
+                long = self.state.long.try_lock().ok();
+                if long.is_none() {
+                    return Next::Refused("another client sends a long request just now: try again".into());
+                }
+            }
+            if searched > limits.file {
+                return Next::Refused(format!("a request has at most {} bytes", limits.file));
+            }
+            // Someone who has sent requests may think as long as he likes before the next.
+            if deadline.is_none() && (searched > 0 || !self.understood) {
+                deadline = Some(Instant::now() + limits.wait);
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Next::Refused(format!("no whole request came within {:?}", limits.wait));
+            }
+            if each!(&*stream, s => s.set_read_timeout(left)).is_err() {
+                return Next::End;
+            }
+            let mut chunk = [0; 16 << 10];
+            match each!(&mut *stream, s => s.read(&mut chunk)) {
+                Ok(0) => return Next::End,
+                Ok(n) => self.buffer.extend_from_slice(&chunk[..n]),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Next::End,
+            }
+        }
+    }
+}
+
+/// The folders in which sockets of this user's switches are looked for; the first that can be had is where they are made.
+fn folders() -> Vec<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute());
+    let mut folders: Vec<PathBuf> = runtime.map(|dir| Path::new(&dir).join("p4jet")).into_iter().collect();
+    folders.push("/run/p4jet".into());
+    if let Some(user) = user() {
+        folders.push(std::env::temp_dir().join(format!("p4jet-{user}")));
+    }
+    folders
+}
+
+/// Whose process this is.
+fn user() -> Option<u32> {
+    fs::metadata("/proc/self").ok().map(|own| own.uid())
+}
+
+/// Whether a folder is this user's alone: otherwise a socket in it could be anybody's.
+fn is_private(folder: &Path) -> bool {
+    fs::symlink_metadata(folder)
+        .is_ok_and(|f| f.is_dir() && Some(f.uid()) == user() && f.permissions().mode() & 0o077 == 0)
+}
+
+/// Where a switch that was not told otherwise makes its socket: in a folder that only this user may enter, under the name of
+/// the program and the number of the process.
+pub fn default_path(program: &str) -> io::Result<PathBuf> {
+    for folder in folders() {
+        let _ = DirBuilder::new().mode(0o700).create(&folder);
+        if is_private(&folder) {
+            // Sockets of switches that were killed.
+            for (path, live) in sockets(&folder) {
+                if !live {
+                    let _ = fs::remove_file(path);
+                }
+            }
+            // A socket's path has at most 107 bytes.
+            let name: String =
+                program.chars().filter(|c| c.is_ascii_alphanumeric() || "_-.".contains(*c)).collect();
+            let name = name.get(..32).unwrap_or(&name);
+            return Ok(folder.join(format!("{name}-{}.sock", std::process::id())));
+        }
+    }
+    Err(io::Error::new(ErrorKind::PermissionDenied, "found no private folder for the control socket"))
+}
+
+/// The sockets of this user's running switches.
+pub fn running() -> Vec<PathBuf> {
+    let private = folders().into_iter().filter(|folder| is_private(folder));
+    let mut live: Vec<_> =
+        private.flat_map(|folder| sockets(&folder)).filter(|(_, live)| *live).map(|(path, _)| path).collect();
+    live.sort();
+    live
+}
+
+/// The sockets in a folder, and whether somebody listens.
+fn sockets(folder: &Path) -> Vec<(PathBuf, bool)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "sock"))
+        .map(|path| {
+            let live = match UnixStream::connect(&path) {
+                Ok(_) => true,
+                Err(e) => e.kind() != ErrorKind::ConnectionRefused && e.kind() != ErrorKind::NotFound,
+            };
+            (path, live)
+        })
+        .collect()
+}
+
+/// Reads `ADDR:PORT`, or a port of this machine alone.
+pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let loopback = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let local = text.strip_prefix("localhost:").unwrap_or(text);
+    local.parse().map(loopback).or_else(|_| text.parse()).map_err(|_| {
+        format!("`{text}` is no address: expected a port, such as 9090, or an address and a port, such as 127.0.0.1:9090")
+    })
+}

@@ -1,0 +1,160 @@
+//! Control of one running switch by several clients.
+
+use crate::commands::{Control, HostCommand, LoadSummary, Prepared, Reply};
+use crate::error::{CommandError, LoadError};
+use crate::host::{Host, PortInfo, Swap};
+use crate::wire::{Answer, Request};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Control of a running switch, for several clients at once: their commands are carried out one after the other, a file of
+/// commands as if it were one.
+#[derive(Clone)]
+pub struct SharedControl(Arc<Shared>);
+
+struct Shared {
+    control: Mutex<Control>,
+    host: Option<Arc<dyn Host>>,
+    /// The program that waits to be swapped in. Locked while one compiles: one at a time.
+    next: Mutex<Option<Swap>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A command that panicked is a bug, but no reason for the switch to stop listening to others.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SharedControl {
+    /// Shares a control. Without a host, ports and programs stay as they are.
+    pub fn new(control: Control, host: Option<Arc<dyn Host>>) -> SharedControl {
+        SharedControl(Arc::new(Shared { control: Mutex::new(control), host, next: Mutex::new(None) }))
+    }
+
+    /// Carries one command out. With `data`, what a command that reads found comes as JSON, too.
+    pub fn reply(&self, line: &str, data: bool) -> Reply {
+        match HostCommand::parse(line) {
+            Some(Ok(command)) => self.host_reply(&command, data).unwrap_or_else(Reply::from),
+            Some(Err(error)) => error.into(),
+            None => lock(&self.0.control).reply(line, data),
+        }
+    }
+
+    /// Carries a file of commands out, all of it or nothing, as [`Control::load`].
+    pub fn load(&self, name: &str, text: &str) -> Result<LoadSummary, LoadError> {
+        loop {
+            // A large file is read without keeping the others waiting.
+            let control = lock(&self.0.control).clone();
+            let prepared = Prepared::new(&control, name, text)?;
+            let mut now = lock(&self.0.control);
+            if Arc::ptr_eq(now.switch(), control.switch()) {
+                return now.carry_out(prepared);
+            }
+        }
+    }
+
+    /// See [`Control::complete`].
+    pub fn complete(&self, line: &str, position: usize) -> (usize, Vec<String>) {
+        lock(&self.0.control).complete(line, position)
+    }
+
+    /// Answers a request from outside.
+    pub fn answer(&self, request: Request) -> Answer {
+        match request {
+            Request::Command { line, data } => self.reply(&line, data).into(),
+            Request::Load { text, name } => self.load(&name, &text).into(),
+            Request::Complete { line, position } => {
+                let (start, choices) = self.complete(&line, position);
+                Answer { ok: true, start: Some(start), choices, ..Answer::default() }
+            }
+        }
+    }
+
+    fn host_reply(&self, command: &HostCommand<'_>, data: bool) -> Result<Reply, CommandError> {
+        let Some(host) = &self.0.host else {
+            return Err(CommandError::unsupported(format!(
+                "not supported here: {} (this switch is set up once)",
+                command.name()
+            )));
+        };
+        Ok(match command {
+            HostCommand::ShowPorts => {
+                let ports = host.ports();
+                Reply { data: data.then(|| ports_data(&ports)), ..ports_text(&ports).into() }
+            }
+            HostCommand::PortAdd { number, spec } => {
+                host.add_port(*number, spec).map_err(device)?;
+                Reply::default()
+            }
+            HostCommand::PortRemove(number) => {
+                host.remove_port(*number).map_err(device)?;
+                Reply::default()
+            }
+            HostCommand::Load(path) => {
+                let mut next = lock(&self.0.next);
+                let swap = host.prepare(Path::new(path)).map_err(CommandError::new)?;
+                *next = None;
+                self.swap(swap)?.into()
+            }
+            HostCommand::LoadAside(path) => {
+                let mut next = lock(&self.0.next);
+                // As bmv2's CLI says it.
+                let mut reply = Reply::from("Loading new Json config\n".to_string());
+                match host.prepare(Path::new(path)) {
+                    Ok(swap) => *next = Some(swap),
+                    Err(why) => reply.refused = Some(CommandError::new(why)),
+                }
+                reply
+            }
+            HostCommand::Swap => {
+                let mut reply = Reply::from("Swapping configs\n".to_string());
+                let next = lock(&self.0.next).take();
+                let none =
+                    || CommandError::refused("swap", "NO_ONGOING_SWAP", "load_new_config_file comes first");
+                match next.ok_or_else(none).and_then(|swap| self.swap(swap)) {
+                    Ok(told) => {
+                        reply.note = Some(told.trim_end().to_string()).filter(|told| !told.is_empty())
+                    }
+                    Err(error) => reply.refused = Some(error),
+                }
+                reply
+            }
+            HostCommand::Stop => {
+                host.stop();
+                Reply::default()
+            }
+        })
+    }
+
+    /// Lets the prepared program run. What it says.
+    fn swap(&self, swap: Swap) -> Result<String, CommandError> {
+        let mut control = lock(&self.0.control);
+        let swapped = swap().map_err(CommandError::new)?;
+        *control = Control::new(swapped.switch);
+        Ok(swapped.told)
+    }
+}
+
+fn device(why: String) -> CommandError {
+    CommandError::refused("device manager", "ERROR", why)
+}
+
+/// The table that bmv2 prints.
+fn ports_text(ports: &[PortInfo]) -> String {
+    let mut text =
+        format!("{:^10}{:^20}{:^10}extra info\n{}\n", "port #", "iface name", "status", "=".repeat(50));
+    for port in ports {
+        let status = if port.up { "UP" } else { "DOWN" };
+        let extra: Vec<_> = port.extra.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        text += &format!("{:^10}{:^20}{status:^10}{}\n", port.number, port.spec, extra.join("; "));
+    }
+    text
+}
+
+fn ports_data(ports: &[PortInfo]) -> serde_json::Value {
+    let port = |port: &PortInfo| {
+        let extra: serde_json::Map<_, _> =
+            port.extra.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect();
+        serde_json::json!({"port": port.number, "interface": port.spec, "up": port.up, "extra": extra})
+    };
+    ports.iter().map(port).collect()
+}

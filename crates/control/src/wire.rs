@@ -1,0 +1,337 @@
+//! What goes over a control connection: one JSON object a line, an answer for each request, in their order.
+//!
+//! ```text
+//! {"command":"table_num_entries ipv4_lpm","data":true}    {"ok":true,"output":"2\n","data":2}
+//! {"commands":["table_add …","table_add …"]}               {"ok":true,"output":"","commands":2,"entries_added":2}
+//! {"complete":"table_add ipv","position":13}               {"ok":true,"output":"","start":10,"choices":["ingress.ipv4_lpm"]}
+//! {"command":"table_delete ipv4_lpm 7"}                    {"ok":false,"output":"…","error":{"kind":"wrong","text":"…",…}}
+//! ```
+
+use crate::commands::{LoadSummary, Reply};
+use crate::error::{CommandError, ErrorKind, LoadError};
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use serde::ser::{SerializeSeq, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// One command; with `data`, what a command that reads found comes as JSON, too.
+    Command {
+        /// The command.
+        line: String,
+        /// Whether to give data.
+        data: bool,
+    },
+    /// A file of commands, all of it or nothing.
+    Load {
+        /// The commands, one a line.
+        text: String,
+        /// The file's name, for errors.
+        name: String,
+    },
+    /// What may stand at a place of a line.
+    Complete {
+        /// The line.
+        line: String,
+        /// The place, in bytes.
+        position: usize,
+    },
+}
+
+/// A request as it goes over the wire.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Fields {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    data: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commands: Option<Lines>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    atomic: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    complete: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<usize>,
+}
+
+impl Request {
+    /// Reads a request. The error is for whoever sent it.
+    pub fn parse(line: &[u8]) -> Result<Request, String> {
+        let fields: Fields = serde_json::from_slice(line).map_err(|e| format!("not a request: {e}"))?;
+        match fields {
+            Fields { command: Some(line), data, commands: None, name: None, atomic: None, complete: None, position: None } => {
+                Ok(Request::Command { line, data })
+            }
+            Fields { atomic: Some(false), .. } => {
+                Err("not a request: several commands are carried out all or none; send one request for each".into())
+            }
+            Fields { command: None, data: false, commands: Some(Lines(text)), name, complete: None, position: None, .. } => {
+                Ok(Request::Load { text, name: name.unwrap_or_else(|| "commands".into()) })
+            }
+            Fields { command: None, data: false, commands: None, name: None, atomic: None, complete: Some(line), position } => {
+                let position = position.unwrap_or(line.len());
+                Ok(Request::Complete { line, position })
+            }
+            _ => Err("not a request: expected `command` (and `data`), `commands` (and `name`, `atomic`) or `complete` \
+                      (and `position`)"
+                .into()),
+        }
+    }
+
+    /// The request as one line, without its end.
+    pub fn to_line(&self) -> String {
+        let fields = match self {
+            Request::Command { line, data } => {
+                Fields { command: Some(line.clone()), data: *data, ..Fields::default() }
+            }
+            Request::Load { text, name } => Fields {
+                commands: Some(Lines(text.clone())),
+                name: Some(name.clone()),
+                atomic: Some(true),
+                ..Fields::default()
+            },
+            Request::Complete { line, position } => {
+                Fields { complete: Some(line.clone()), position: Some(*position), ..Fields::default() }
+            }
+        };
+        // Texts and numbers always have a JSON form.
+        serde_json::to_string(&fields).unwrap_or_default()
+    }
+}
+
+/// Lines of text: on the wire an array, here one text, as millions of short texts would take many times their length.
+struct Lines(String);
+
+impl Serialize for Lines {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut lines = serializer.serialize_seq(None)?;
+        for line in self.0.lines() {
+            lines.serialize_element(line)?;
+        }
+        lines.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Lines {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Lines, D::Error> {
+        struct Join;
+        impl<'de> Visitor<'de> for Join {
+            type Value = Lines;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array of commands")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut lines: A) -> Result<Lines, A::Error> {
+                let mut text = String::new();
+                while let Some(line) = lines.next_element::<String>()? {
+                    if line.contains('\n') {
+                        return Err(A::Error::custom("a command is one line"));
+                    }
+                    text += &line;
+                    text.push('\n');
+                }
+                Ok(Lines(text))
+            }
+        }
+        deserializer.deserialize_seq(Join)
+    }
+}
+
+/// What the switch answers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Answer {
+    /// Whether it was done.
+    pub ok: bool,
+    /// What the commands print.
+    pub output: String,
+    /// Why it was not done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<WireError>,
+    /// What else there is to say: for standard error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// What a command that reads found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+    /// Commands of a file that were carried out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commands: Option<usize>,
+    /// Entries that they added.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entries_added: Option<usize>,
+    /// Where the word to complete begins, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<usize>,
+    /// The words that could stand there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+}
+
+/// An error in an answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WireError {
+    /// `wrong`, `unsupported`, or `request` if it was not understood at all.
+    pub kind: String,
+    /// The message.
+    pub text: String,
+    /// bmv2's code: `TABLE_FULL`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// The bytes of the command that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub span: Option<(usize, usize)>,
+    /// The line of a file, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+}
+
+impl WireError {
+    pub(crate) fn request(text: impl Into<String>) -> WireError {
+        WireError { kind: "request".into(), text: text.into(), ..WireError::default() }
+    }
+
+    /// The error of a command.
+    pub(crate) fn into_command_error(self) -> CommandError {
+        CommandError {
+            kind: if self.kind == "unsupported" { ErrorKind::Unsupported } else { ErrorKind::Wrong },
+            message: self.text,
+            code: self.code,
+            span: self.span.map(|(start, end)| start..end),
+        }
+    }
+}
+
+impl From<CommandError> for WireError {
+    fn from(error: CommandError) -> WireError {
+        let kind = match error.kind {
+            ErrorKind::Wrong => "wrong",
+            ErrorKind::Unsupported => "unsupported",
+        };
+        WireError {
+            kind: kind.into(),
+            text: error.message,
+            code: error.code,
+            span: error.span.map(|span| (span.start, span.end)),
+            line: None,
+        }
+    }
+}
+
+impl Answer {
+    /// A refusal.
+    pub(crate) fn refused(error: WireError) -> Answer {
+        Answer { error: Some(error), ..Answer::default() }
+    }
+
+    /// The answer as one line, with its end.
+    pub fn to_line(&self) -> String {
+        // Texts and numbers always have a JSON form.
+        let mut line = serde_json::to_string(self).unwrap_or_default();
+        line.push('\n');
+        line
+    }
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Answer {
+        Answer {
+            ok: reply.refused.is_none(),
+            output: reply.text,
+            error: reply.refused.map(WireError::from),
+            note: reply.note,
+            data: reply.data,
+            ..Answer::default()
+        }
+    }
+}
+
+impl From<Answer> for Reply {
+    fn from(answer: Answer) -> Reply {
+        let refused = answer.error.map(WireError::into_command_error);
+        Reply { text: answer.output, note: answer.note, refused, data: answer.data }
+    }
+}
+
+impl From<Result<LoadSummary, LoadError>> for Answer {
+    fn from(loaded: Result<LoadSummary, LoadError>) -> Answer {
+        match loaded {
+            Ok(summary) => Answer {
+                ok: true,
+                output: summary.output,
+                commands: Some(summary.commands),
+                entries_added: Some(summary.entries_added),
+                ..Answer::default()
+            },
+            Err(error) => Answer::refused(WireError { line: Some(error.line), ..error.error.into() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn requests_and_what_is_none() {
+        let command = |line: &str, data| Ok(Request::Command { line: line.into(), data });
+        assert_eq!(Request::parse(br#"{"command":"help"}"#), command("help", false));
+        assert_eq!(Request::parse(br#"{"data":true,"command":"a\tb"}"#), command("a\tb", true));
+        let load = Request::Load { text: "a\n\nb\n".into(), name: "f".into() };
+        assert_eq!(Request::parse(br#"{"commands":["a","","b"],"atomic":true,"name":"f"}"#), Ok(load));
+        let complete = Request::Complete { line: "ta".into(), position: 2 };
+        assert_eq!(Request::parse(br#"{"complete":"ta"}"#), Ok(complete));
+        for (line, why) in [
+            (&b"POST / HTTP/1.1"[..], "expected value"),
+            (b"", "EOF"),
+            (b"[]", "expected `command`"),
+            (b"{}", "expected `command`"),
+            (br#"{"command":1}"#, "expected a string"),
+            (br#"{"command":"a","commands":[]}"#, "expected `command`"),
+            (br#"{"commands":["a"],"atomic":false}"#, "send one request for each"),
+            (br#"{"commands":["a\nb"]}"#, "a command is one line"),
+            (br#"{"shell":"ls"}"#, "unknown field `shell`"),
+            (b"{\"command\":\"\xff\"}", "unicode"),
+        ] {
+            let error = Request::parse(line).unwrap_err();
+            assert!(error.starts_with("not a request: ") && error.contains(why), "{line:?}: {error}");
+        }
+        // Depth costs no stack.
+        assert!(Request::parse("[".repeat(1 << 20).as_bytes()).is_err());
+        assert!(Request::parse(format!("{{\"data\":{}", "[".repeat(1 << 20)).as_bytes()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes: Vec<u8>) {
+            let _ = Request::parse(&bytes);
+        }
+
+        #[test]
+        fn no_json_panics(text in r#"\{("(command|commands|data|atomic|complete|position|name)":(true|1|"a"|\["a"\]|null),?){0,4}\}"#) {
+            let _ = Request::parse(text.as_bytes());
+        }
+
+        #[test]
+        fn requests_come_through(line: String, data: bool, lines in "([^\n\r]*\n){0,5}", position: usize) {
+            for request in [
+                Request::Command { line: line.clone(), data },
+                Request::Load { text: lines.clone(), name: line.clone() },
+                Request::Complete { line: line.clone(), position },
+            ] {
+                prop_assert!(!request.to_line().contains('\n'));
+                prop_assert_eq!(Request::parse(request.to_line().as_bytes()), Ok(request));
+            }
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! Clients of a running switch, friendly and not.
+//!
+//! Blind spots: what clients cost in processor time, and a machine that is short of memory or threads.
+
+mod common;
+
+use common::control;
+use p4jet_control::client::Client;
+use p4jet_control::prompt::{self, Commander};
+use p4jet_control::server::{self, Limits, Server};
+use p4jet_control::wire::{Answer, Request};
+use p4jet_control::{Host, PortInfo, SharedControl, Swap, Swapped};
+use p4jet_dataplane::Switch;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes, unless it hangs.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("p4jet-server-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.join("switch.sock")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn shared() -> SharedControl {
+    SharedControl::new(control(), None)
+}
+
+/// A server on a fresh switch.
+fn start(limits: Limits) -> (Folder, Server) {
+    let folder = Folder::new();
+    let server = Server::unix(shared(), &folder.socket(), limits).unwrap();
+    (folder, server)
+}
+
+fn quick() -> Limits {
+    Limits { wait: Duration::from_millis(300), ..Limits::default() }
+}
+
+fn local(port: &Server) -> SocketAddr {
+    port.address().parse().unwrap()
+}
+
+/// What the switch says to bytes, until it ends the connection.
+fn said(path: &Path, bytes: &[u8]) -> String {
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let _ = stream.write_all(bytes);
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text);
+    text
+}
+
+/// That the switch still works for others, and soon.
+fn assert_serves(path: &Path) {
+    let start = Instant::now();
+    let mut client = Client::unix(path).unwrap();
+    assert_eq!(client.command("table_num_entries l2", false).unwrap().output, "0\n");
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[test]
+fn the_same_text_at_the_prompt_in_a_file_and_over_both_sockets() {
+    let script = include_str!("sessions/members.cmd");
+    let mut expected = Vec::new();
+    let failed = prompt::interact_with(&mut control(), script.as_bytes(), &mut expected).unwrap();
+    let screen = |commander: &mut dyn Commander| {
+        let mut out = Vec::new();
+        assert_eq!(prompt::interact_with(commander, script.as_bytes(), &mut out).unwrap(), failed);
+        String::from_utf8(out).unwrap()
+    };
+    let expected = String::from_utf8(expected).unwrap();
+    assert!(expected.len() > 500);
+    let (folder, _server) = start(Limits::default());
+    assert_eq!(screen(&mut Client::unix(&folder.socket()).unwrap()), expected);
+    let server = Server::tcp(shared(), "127.0.0.1:0".parse().unwrap(), Limits::default()).unwrap();
+    assert_eq!(screen(&mut Client::tcp(local(&server)).unwrap()), expected);
+    assert_eq!(screen(&mut shared()), expected);
+
+    // What reads prints the same from a file; changes print nothing there.
+    let file = "table_add l2 deny 5 =>\ntable_dump l2\nshow_tables";
+    let summary = Client::unix(&folder.socket()).unwrap().load("file", file).unwrap().unwrap();
+    assert_eq!((summary.commands, summary.entries_added), (3, 1));
+    let lines: Vec<_> = file.lines().skip(1).map(|line| shared_after(line)).collect();
+    assert_eq!(summary.output, lines.concat());
+}
+
+fn shared_after(line: &str) -> String {
+    let mut control = control();
+    control.execute("table_add l2 deny 5 =>").unwrap();
+    control.execute(line).unwrap()
+}
+
+#[test]
+fn a_file_is_all_or_nothing() {
+    let (folder, _server) = start(Limits::default());
+    let mut client = Client::unix(&folder.socket()).unwrap();
+    let text = "table_add l2 deny 1 =>\n\n# two\ntable_add l2 deny 1 =>";
+    let error = client.load("two.cmd", text).unwrap().unwrap_err();
+    let mut here = control();
+    assert_eq!(error, here.load("two.cmd", text).unwrap_err(), "as without a connection");
+    assert_eq!((error.line, error.error.code.as_deref()), (4, Some("DUPLICATE_ENTRY")));
+    let error = client.load("bad.cmd", "table_add l2 nothing 1 =>").unwrap().unwrap_err();
+    assert_eq!(error, here.load("bad.cmd", "table_add l2 nothing 1 =>").unwrap_err());
+    assert!(error.error.span.is_some());
+    assert_serves(&folder.socket());
+}
+
+#[test]
+fn answers_tell_codes_and_places() {
+    let (folder, _server) = start(Limits::default());
+    let mut client = Client::unix(&folder.socket()).unwrap();
+    let answer = client.command("table_delete l2 3", false).unwrap();
+    let error = answer.error.unwrap();
+    assert!(!answer.ok);
+    assert_eq!((error.kind.as_str(), error.code.as_deref()), ("wrong", Some("INVALID_HANDLE")));
+    assert_eq!(answer.output, "Deleting entry 3 from l2\n");
+    let error = client.command("table_dump l3", false).unwrap().error.unwrap();
+    assert_eq!((error.code, error.span), (None, Some((11, 13))));
+    let error = client.command("serialize_state x", false).unwrap().error.unwrap();
+    assert_eq!(error.kind, "unsupported");
+    let note = client.command("table_indirect_create_group route", false).unwrap().note.unwrap();
+    assert!(note.contains("act_prof_create_group"), "{note}");
+    for line in ["shell id", "!id"] {
+        let error = client.command(line, false).unwrap().error.unwrap();
+        assert!(error.text.contains("only run at the prompt"), "{}", error.text);
+    }
+    assert_eq!(client.complete("table_dump l", 12), (11, vec!["ingress.l2".to_string()]));
+    // What is no character boundary is no place.
+    assert_eq!(client.complete("é", 1).1, Vec::<String>::new());
+}
+
+#[test]
+fn the_socket_is_private_and_goes_with_the_switch() {
+    let (folder, server) = start(Limits::default());
+    let path = folder.socket();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let error = Server::unix(shared(), &path, Limits::default()).map(drop).unwrap_err();
+    assert_eq!(error.to_string(), format!("{}: a switch listens there already", path.display()));
+    assert_serves(&path);
+    let mut client = Client::unix(&path).unwrap();
+    drop(server);
+    assert!(!path.exists());
+    assert!(client.command("help", false).is_err(), "it let its clients go");
+
+    // One that was killed leaves its socket behind.
+    drop(UnixListener::bind(&path).unwrap());
+    let server = Server::unix(shared(), &path, Limits::default()).unwrap();
+    assert_serves(&path);
+    // Not its own any more: the path is somebody else's.
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "precious").unwrap();
+    drop(server);
+    let error = Server::unix(shared(), &path, Limits::default()).map(drop).unwrap_err();
+    assert!(error.to_string().ends_with("it exists and is no socket"), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "nothing else is left");
+    let error = Server::unix(shared(), &folder.0.join("none/x"), Limits::default()).map(drop).unwrap_err();
+    assert!(error.to_string().contains("none/x: "), "{error}");
+}
+
+#[test]
+fn addresses() {
+    let parse = |text| server::parse_address(text).map(|address| address.to_string());
+    assert_eq!(parse("9090").unwrap(), "127.0.0.1:9090");
+    assert_eq!(parse("localhost:9090").unwrap(), "127.0.0.1:9090");
+    assert_eq!(parse("0.0.0.0:1").unwrap(), "0.0.0.0:1");
+    assert_eq!(parse("[::1]:80").unwrap(), "[::1]:80");
+    for text in ["", "host", "1.2.3.4", "70000", ":9"] {
+        assert!(parse(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn garbage_is_answered_and_ends_the_connection() {
+    let (folder, _server) = start(Limits::default());
+    let path = folder.socket();
+    for garbage in
+        [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\0\xff\n", b"\n", b"{}\n", b"[1,2\n", b"{\"command\":7}\n"]
+    {
+        let text = said(&path, garbage);
+        let answer: Answer = serde_json::from_str(&text).unwrap();
+        assert!(!answer.ok && answer.error.unwrap().text.starts_with("not a request: "), "{text}");
+    }
+    // What a web page can make a browser send changes nothing.
+    let post = "POST / HTTP/1.1\r\nHost: localhost\r\n\r\n{\"command\":\"table_add l2 deny 1 =>\"}\n";
+    assert_eq!(said(&path, post.as_bytes()).lines().count(), 1);
+    let mut bytes = vec![0u8; 100_000];
+    let mut state = 1u32;
+    for byte in &mut bytes {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        *byte = (state >> 24) as u8;
+    }
+    for piece in bytes.chunks(5_000) {
+        assert!(said(&path, &[piece, b"\n"].concat()).starts_with("{\"ok\":false"));
+    }
+    assert_serves(&path);
+}
+
+#[test]
+fn long_requests_end_at_their_limit() {
+    let limits = Limits { line: 1000, file: 10_000, ..quick() };
+    let (folder, _server) = start(limits);
+    let path = folder.socket();
+    let text = said(&path, &vec![b'x'; 20_000]);
+    assert!(text.contains("a request has at most 10000 bytes"), "{text}");
+    let command = Request::Command { line: "x".repeat(2000), data: false }.to_line() + "\n";
+    let text = said(&path, command.as_bytes());
+    assert!(text.contains("a command has at most 1000 bytes"), "{text}");
+    let mut client = Client::unix(&path).unwrap();
+    let file: String = (0..100).map(|key| format!("table_add ipv4_lpm deny {key}/32 =>\n")).collect();
+    assert!(file.len() > 1000);
+    assert_eq!(client.load("file", &file).unwrap().unwrap().entries_added, 100);
+    let error = client.load("file", &file.repeat(10)).unwrap_err();
+    assert!(error.to_string().contains("10000 bytes"), "{error}");
+}
+
+#[test]
+fn half_requests_and_silence_end_in_time() {
+    let (folder, _server) = start(quick());
+    let path = folder.socket();
+    for half in [&b""[..], b"{\"command\":\"help\"", b"{\"command\":\"help\"}\n{"] {
+        let start = Instant::now();
+        let text = said(&path, half);
+        assert!(text.contains("no whole request came within 300ms"), "{text}");
+        assert!(start.elapsed() < DEADLINE);
+    }
+    // Byte by byte it takes no longer.
+    let mut slow = UnixStream::connect(&path).unwrap();
+    let start = Instant::now();
+    while slow.write_all(b" ").is_ok() {
+        assert!(start.elapsed() < DEADLINE);
+        thread::sleep(Duration::from_millis(20));
+    }
+    // Who has asked something may think about it.
+    let mut client = Client::unix(&path).unwrap();
+    client.command("help", false).unwrap();
+    thread::sleep(Duration::from_millis(700));
+    client.command("help", false).unwrap();
+}
+
+#[test]
+fn a_flood_of_connections_is_refused_and_passes() {
+    let (folder, _server) = start(Limits { clients: 8, ..quick() });
+    let path = folder.socket();
+    let mut friend = Client::unix(&path).unwrap();
+    friend.command("help", false).unwrap();
+    let flood: Vec<_> = (0..300).map(|_| UnixStream::connect(&path).unwrap()).collect();
+    let mut refused = 0;
+    for stream in &flood {
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let mut line = String::new();
+        let _ = BufReader::new(stream).read_line(&mut line);
+        refused += usize::from(line.contains("8 clients are connected"));
+        // Those who were let in were there, and only when they were silent for long.
+        friend.command("table_num_entries l2", false).unwrap();
+    }
+    assert!(refused >= 200, "{refused}");
+    drop(flood);
+    let start = Instant::now();
+    // Their places are free again.
+    while Client::unix(&path).and_then(|mut client| client.command("help", false)).is_err() {
+        assert!(start.elapsed() < DEADLINE);
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_burst_of_lines_is_answered_in_order() {
+    const LINES: usize = 100_000;
+    let (folder, _server) = start(Limits::default());
+    let path = folder.socket();
+    let stream = UnixStream::connect(&path).unwrap();
+    let mut writer = stream.try_clone().unwrap();
+    let sending = thread::spawn(move || {
+        let burst: String =
+            (0..LINES).map(|n| format!("{{\"command\":\"register_write cells 0 {}\"}}\n", n % 200)).collect();
+        writer.write_all(burst.as_bytes()).unwrap();
+        writer.write_all(b"{\"command\":\"register_read cells 0\"}\n").unwrap();
+    });
+    let mut answers = BufReader::new(stream).lines();
+    // Meanwhile others are served.
+    assert_serves(&path);
+    for _ in 0..LINES {
+        let line = answers.next().unwrap().unwrap();
+        assert!(line.starts_with("{\"ok\":true"), "{line}");
+    }
+    let last: Answer = serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap();
+    assert_eq!(last.output, format!("cells[0]= {}\n", (LINES - 1) % 200));
+    sending.join().unwrap();
+}
+
+#[test]
+fn who_never_reads_is_dropped() {
+    let (folder, server) = start(quick());
+    let path = folder.socket();
+    let mut deaf = UnixStream::connect(&path).unwrap();
+    deaf.set_write_timeout(Some(DEADLINE)).unwrap();
+    let start = Instant::now();
+    // Nobody can send for ever: answers fill the socket, then the connection ends.
+    while deaf.write_all(b"{\"command\":\"help\"}\n").is_ok() {
+        assert!(start.elapsed() < DEADLINE);
+    }
+    assert_serves(&path);
+    drop(server);
+    assert!(start.elapsed() < DEADLINE);
+}
+
+#[test]
+fn many_clients_at_once_do_not_mix() {
+    let (folder, _server) = start(Limits::default());
+    let path = folder.socket();
+    thread::scope(|scope| {
+        for client in 0..8u32 {
+            let path = &path;
+            scope.spawn(move || {
+                let mut connection = Client::unix(path).unwrap();
+                for round in 0..200 {
+                    let key = client * 1000 + round;
+                    let added =
+                        connection.command(&format!("table_add ipv4_lpm deny {key}/32 =>"), false).unwrap();
+                    let handle = added.output.rsplit(' ').next().unwrap().trim().to_string();
+                    assert!(
+                        connection.command(&format!("table_delete ipv4_lpm {handle}"), false).unwrap().ok
+                    );
+                }
+            });
+        }
+        // Files in between, each of which is undone.
+        let path = &path;
+        scope.spawn(move || {
+            let mut connection = Client::unix(path).unwrap();
+            for _ in 0..50 {
+                let file = "table_add l2 deny 99999 =>\ntable_add l2 deny 99999 =>";
+                assert!(connection.load("file", file).unwrap().is_err());
+            }
+        });
+    });
+    assert_serves(&path);
+}
+
+/// Ports by name, and a program that is always the same.
+#[derive(Default)]
+struct Stub {
+    ports: Mutex<Vec<PortInfo>>,
+    stopped: AtomicBool,
+}
+
+impl Host for Stub {
+    fn prepare(&self, program: &Path) -> Result<Swap, String> {
+        if !program.ends_with("good.p4") {
+            return Err(format!("error: {} does not compile", program.display()));
+        }
+        let text = common::PROGRAM.replace("ingress.l2", "ingress.renamed");
+        let switch = Switch::new(p4jet_ir::text::parse(&text).unwrap())?;
+        Ok(Box::new(move || Ok(Swapped { switch, told: "l2: its entries are gone\n".into() })))
+    }
+
+    fn ports(&self) -> Vec<PortInfo> {
+        self.ports.lock().unwrap().clone()
+    }
+
+    fn add_port(&self, number: u32, spec: &str) -> Result<(), String> {
+        let mut ports = self.ports.lock().unwrap();
+        if ports.iter().any(|port| port.number == number) {
+            return Err(format!("port {number} is in use"));
+        }
+        let extra = vec![("why".to_string(), "no carrier".to_string())];
+        ports.push(PortInfo { number, spec: spec.into(), up: number != 2, extra });
+        Ok(())
+    }
+
+    fn remove_port(&self, number: u32) -> Result<(), String> {
+        self.ports.lock().unwrap().retain(|port| port.number != number);
+        Ok(())
+    }
+
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn ports_and_programs() {
+    let host = Arc::new(Stub::default());
+    let folder = Folder::new();
+    let control = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+    let _server = Server::unix(control, &folder.socket(), Limits::default()).unwrap();
+    let mut client = Client::unix(&folder.socket()).unwrap();
+    let mut text = |line: &str| {
+        let answer = client.command(line, false).unwrap();
+        let error = answer.error.map_or(String::new(), |error| format!("! {}\n", error.text));
+        answer.output + &error + answer.note.as_deref().unwrap_or("")
+    };
+    assert_eq!(text("port_add veth0 1") + &text("port_add tap:t 2"), "");
+    assert_eq!(text("port_add veth9 1"), "! Invalid device manager operation (ERROR): port 1 is in use\n");
+    assert_eq!(
+        text("show_ports"),
+        "  port #       iface name       status  extra info\n\
+         ==================================================\n\
+         \u{20}   1            veth0            UP    why=no carrier\n\
+         \u{20}   2            tap:t           DOWN   why=no carrier\n"
+    );
+    assert_eq!(text("port_remove 1"), "");
+    assert_eq!(host.ports().len(), 1);
+
+    assert!(text("load bad.p4").ends_with("bad.p4 does not compile\n"));
+    assert_eq!(text("table_num_entries l2"), "0\n", "the old program still runs");
+    assert_eq!(
+        text("swap_configs").lines().nth(1).unwrap(),
+        "! Invalid swap operation (NO_ONGOING_SWAP): load_new_config_file comes first"
+    );
+    assert_eq!(text("load_new_config_file good.p4"), "Loading new Json config\n");
+    assert_eq!(text("table_num_entries l2"), "0\n");
+    assert_eq!(text("swap_configs"), "Swapping configs\nl2: its entries are gone");
+    assert_eq!(text("table_num_entries renamed"), "0\n");
+    assert!(text("table_num_entries l2").starts_with("! Invalid table name (l2)"));
+    assert_eq!(text("load good.p4"), "l2: its entries are gone\n");
+    assert_eq!(text("stop"), "");
+    assert!(host.stopped.load(Ordering::SeqCst));
+    let error = client.load("file", "stop").unwrap().unwrap_err();
+    assert!(error.to_string().contains("not supported here: stop"), "{error}");
+}
+
+#[test]
+fn another_server_is_no_switch() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"220 smtp\r\n").unwrap();
+    });
+    let error = Client::tcp(address).unwrap().command("help", false).unwrap_err();
+    assert!(error.to_string().contains("it is no p4jet that answers"), "{error}");
+    assert!(
+        TcpStream::connect(address).is_err() || Client::tcp(address).unwrap().command("help", false).is_err()
+    );
+}
