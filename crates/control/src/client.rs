@@ -72,7 +72,7 @@ impl Client {
                     file: name.to_string(),
                     line,
                     text: text.lines().nth(line.saturating_sub(1)).unwrap_or("").to_string(),
-                    error: error.into_command_error(),
+                    error: Box::new(error.into_command_error()),
                 })
             }
         })

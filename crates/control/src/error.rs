@@ -64,7 +64,7 @@ pub struct LoadError {
     /// The line's text.
     pub text: String,
     /// What is wrong with it.
-    pub error: CommandError,
+    pub error: Box<CommandError>,
 }
 
 impl LoadError {

@@ -272,7 +272,7 @@ impl From<Result<LoadSummary, LoadError>> for Answer {
                 entries_added: Some(summary.entries_added),
                 ..Answer::default()
             },
-            Err(error) => Answer::refused(WireError { line: Some(error.line), ..error.error.into() }),
+            Err(error) => Answer::refused(WireError { line: Some(error.line), ..(*error.error).into() }),
         }
     }
 }

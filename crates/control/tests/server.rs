@@ -107,7 +107,7 @@ fn the_same_text_at_the_prompt_in_a_file_and_over_both_sockets() {
     let file = "table_add l2 deny 5 =>\ntable_dump l2\nshow_tables";
     let summary = Client::unix(&folder.socket()).unwrap().load("file", file).unwrap().unwrap();
     assert_eq!((summary.commands, summary.entries_added), (3, 1));
-    let lines: Vec<_> = file.lines().skip(1).map(|line| shared_after(line)).collect();
+    let lines: Vec<_> = file.lines().skip(1).map(shared_after).collect();
     assert_eq!(summary.output, lines.concat());
 }
 

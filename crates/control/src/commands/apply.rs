@@ -1,10 +1,10 @@
 //! Carries commands out on the switch, and takes them back.
 
-use super::Control;
 use super::parse::{Command, is_const_entry};
 use super::profiles::{ProfileCommand, UndoProfile};
 use super::replication::UndoReplication;
 use super::value_sets::ValueSetCommand;
+use super::{Control, Reply, data, show};
 use crate::error::CommandError;
 use num_bigint::BigUint;
 use p4jet_externs::{CounterValue, CrcParams, Rates, StateError};
@@ -16,6 +16,8 @@ use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch, TableError};
 pub(crate) struct Done {
     /// The entry that was added.
     pub handle: Option<EntryHandle>,
+    /// The member, group or node that was made.
+    pub made: Option<u32>,
     /// What to say of it after it was done: the handle of what was made.
     pub told: Option<String>,
 }
@@ -298,16 +300,14 @@ impl Control {
         }
     }
 
-    pub(super) fn dump(&self, id: TableId) -> String {
-        super::show::dump(self.program(), &self.names, id, &self.switch.table(id))
-    }
-
-    pub(super) fn dump_entry(&self, id: TableId, handle: EntryHandle) -> Result<String> {
+    pub(super) fn dump_entry(&self, id: TableId, handle: EntryHandle, data: bool) -> Result<Reply> {
         let table = self.switch.table(id);
-        match table.get(handle) {
-            Some(entry) => Ok(super::show::entry(self.program(), &self.names, id, handle, &entry)),
-            None => Err(refused(TableError::InvalidHandle(handle))),
-        }
+        let entry = table.get(handle).ok_or_else(|| refused(TableError::InvalidHandle(handle)))?;
+        let (program, names) = (self.program(), &self.names);
+        Ok(Reply::new(
+            show::entry(program, names, id, handle, &entry),
+            data.then(|| data::entry(program, names, id, handle, &entry)),
+        ))
     }
 
     pub(super) fn find_entry(&self, id: TableId, key: &[KeyMatch], priority: u32) -> Result<EntryHandle> {
@@ -422,6 +422,13 @@ impl Control {
 
     fn write_register(&self, register: InstanceId, cell: u32, value: &BigUint) -> Result<()> {
         self.switch.state().register_write(register.0, cell, value).map_err(|e| no_cell("register", e))
+    }
+
+    pub(super) fn register_width(&self, register: InstanceId) -> u32 {
+        match self.program().instances[register.index()].kind {
+            InstanceKind::Register { width, .. } => width,
+            _ => 0,
+        }
     }
 
     /// The values of all of a register's cells.

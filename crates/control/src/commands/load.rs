@@ -50,7 +50,7 @@ fn error(name: &str, text: &str, line: usize, error: CommandError) -> LoadError 
         file: name.to_string(),
         line,
         text: text.lines().nth(line - 1).unwrap_or("").to_string(),
-        error,
+        error: Box::new(error),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Rates of meters.
 
-use super::Control;
 use super::apply::{Done, Result, Undo, UndoOther, no_cell, refused};
 use super::parse::{Command, Line, LineParser, Named, Parsed, Token, cell, entry_handle, named};
+use super::{Control, Reply, data};
 use crate::error::CommandError;
 use p4jet_externs::{Rate, Rates};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
@@ -121,8 +121,9 @@ impl Control {
         }
     }
 
-    pub(super) fn meter_text(&self, meter: InstanceId, index: u32) -> Result<String> {
-        Ok(match self.meter_rates(meter, index)? {
+    pub(super) fn meter_reply(&self, meter: InstanceId, index: u32, data: bool) -> Result<Reply> {
+        let rates = self.meter_rates(meter, index)?;
+        let text = match &rates {
             None => "WARNING: expected 2 rates but only received 0\n".to_string(),
             Some(rates) => {
                 let line = |(i, rate): (usize, &Rate)| {
@@ -130,7 +131,8 @@ impl Control {
                 };
                 rates.iter().enumerate().map(line).collect()
             }
-        })
+        };
+        Ok(Reply::new(text, data.then(|| data::rates(rates.as_ref()))))
     }
 
     pub(super) fn change_meter(&self, command: MeterCommand, log: Option<&mut Vec<Undo>>) -> Result<Done> {

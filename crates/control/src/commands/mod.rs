@@ -5,6 +5,7 @@
 
 mod apply;
 mod complete;
+mod data;
 mod host;
 mod list;
 mod load;
@@ -55,6 +56,14 @@ pub struct Reply {
 }
 
 impl Reply {
+    fn new(text: String, data: Option<Value>) -> Reply {
+        Reply { text, data, ..Reply::default() }
+    }
+
+    fn number(number: u64, data: bool) -> Reply {
+        Reply::new(format!("{number}\n"), data.then(|| number.into()))
+    }
+
     /// The text, unless the command was refused.
     pub(super) fn done(self) -> Result<String, CommandError> {
         self.refused.map_or(Ok(self.text), Err)
@@ -121,7 +130,7 @@ impl Control {
     }
 
     /// Carries out a command and tells about it.
-    fn reply_to(&mut self, command: Command<'_>, _data: bool) -> Result<Reply, CommandError> {
+    fn reply_to(&mut self, command: Command<'_>, data: bool) -> Result<Reply, CommandError> {
         let program = self.switch.program();
         let names = &self.names;
         Ok(match command {
@@ -131,48 +140,74 @@ impl Control {
                 Some(spec) => list::help_for(spec).into(),
                 None => format!("*** No help on {name}\n").into(),
             },
-            Command::ShowTables => show::tables(program, names).into(),
-            Command::ShowActions => show::actions(program, names).into(),
-            Command::SwitchInfo => show::switch_info(program, names).into(),
-            Command::TableInfo(id) => show::table_info(program, names, id).into(),
-            Command::TableShowActions(id) => show::table_actions(program, names, id).into(),
-            Command::TableNumEntries(id) => format!("{}\n", self.switch.table(id).len()).into(),
-            Command::TableDump(id) => self.dump(id).into(),
-            Command::TableDumpEntry(id, handle) => self.dump_entry(id, handle)?.into(),
+            Command::ShowTables => {
+                Reply::new(show::tables(program, names), data.then(|| data::tables(program, names)))
+            }
+            Command::ShowActions => {
+                Reply::new(show::actions(program, names), data.then(|| data::actions(program, names)))
+            }
+            Command::SwitchInfo => {
+                Reply::new(show::switch_info(program, names), data.then(|| data::switch_info(program, names)))
+            }
+            Command::TableInfo(id) => Reply::new(
+                show::table_info(program, names, id),
+                data.then(|| data::table_info(program, names, id)),
+            ),
+            Command::TableShowActions(id) => Reply::new(
+                show::table_actions(program, names, id),
+                data.then(|| data::table_actions(program, names, id)),
+            ),
+            Command::TableNumEntries(id) => Reply::number(self.switch.table(id).len() as u64, data),
+            Command::TableDump(id) => {
+                let table = self.switch.table(id);
+                Reply::new(
+                    show::dump(program, names, id, &table),
+                    data.then(|| data::dump(program, names, id, &table)),
+                )
+            }
+            Command::TableDumpEntry(id, handle) => self.dump_entry(id, handle, data)?,
             Command::TableDumpEntryFromKey { table, key, priority } => {
                 let handle = self.find_entry(table, &key, priority)?;
-                self.dump_entry(table, handle)?.into()
+                self.dump_entry(table, handle, data)?
             }
             Command::CounterRead { counter, index } => {
                 let direct = self.direct_line(counter.id);
                 match self.counter_value(counter.id, index) {
-                    Ok(CounterValue { packets, bytes }) => {
+                    Ok(value) => {
+                        let CounterValue { packets, bytes } = value;
                         let name = counter.typed;
-                        format!("{direct}{name}[{index}]= ({bytes} bytes, {packets} packets)\n").into()
+                        Reply::new(
+                            format!("{direct}{name}[{index}]= ({bytes} bytes, {packets} packets)\n"),
+                            data.then(|| data::counter(value)),
+                        )
                     }
-                    Err(error) => Reply { text: direct, refused: Some(error), ..Reply::default() },
+                    Err(error) => Reply { text: direct, ..error.into() },
                 }
             }
             Command::RegisterRead { register, index: Some(index) } => {
                 let value: BigUint = self.register_value(register.id, index)?;
-                format!("{}[{index}]= {value}\n", register.typed).into()
+                let width = self.register_width(register.id);
+                let text = format!("{}[{index}]= {value}\n", register.typed);
+                Reply::new(text, data.then(|| data::cell(&value, width)))
             }
             Command::RegisterRead { register, index: None } => {
-                let values: Vec<_> =
-                    self.register_values(register.id).iter().map(BigUint::to_string).collect();
-                let text = format!("{}= {}\n", register.typed, values.join(", "));
+                let values = self.register_values(register.id);
+                let width = self.register_width(register.id);
+                let texts: Vec<_> = values.iter().map(BigUint::to_string).collect();
+                let text = format!("{}= {}\n", register.typed, texts.join(", "));
+                let data = data.then(|| values.iter().map(|value| data::cell(value, width)).collect());
                 let note = Some("register index omitted, reading entire array".to_string());
-                Reply { text, note, ..Reply::default() }
+                Reply { note, ..Reply::new(text, data) }
             }
-            Command::Profile(command) if command.reads() => self.profile_text(&command)?.into(),
-            Command::Replication(command) if command.reads() => self.replication_text(&command)?.into(),
-            Command::ValueSet(command) if command.reads() => self.value_set_text(&command).into(),
-            Command::Meter(MeterCommand::Get { meter, index }) => self.meter_text(meter, index)?.into(),
-            Command::TimeElapsed => format!("{}\n", self.switch.now_us()).into(),
+            Command::Profile(command) if command.reads() => self.profile_reply(&command, data)?,
+            Command::Replication(command) if command.reads() => self.replication_reply(&command, data)?,
+            Command::ValueSet(command) if command.reads() => self.value_set_reply(&command, data),
+            Command::Meter(MeterCommand::Get { meter, index }) => self.meter_reply(meter, index, data)?,
+            Command::TimeElapsed => Reply::number(self.switch.now_us(), data),
             Command::TimeSinceEpoch => {
                 // A clock before 1970 is none.
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                format!("{}\n", since.as_micros()).into()
+                Reply::number(since.as_micros() as u64, data)
             }
             change => {
                 let mut text = self.announce(&change);
@@ -185,13 +220,15 @@ impl Control {
                 };
                 let done = match self.perform(change) {
                     Ok(done) => done,
-                    Err(error) => return Ok(Reply { text, refused: Some(error), ..Reply::default() }),
+                    Err(error) => return Ok(Reply { text, ..error.into() }),
                 };
                 if let Some(EntryHandle(handle)) = done.handle {
                     text += &format!("Entry has been added with handle {handle}\n");
                 }
                 text += &done.told.unwrap_or_default();
-                Reply { text, note: note.map(str::to_string), ..Reply::default() }
+                let made = done.handle.map(|handle| handle.0).or(done.made).filter(|_| data);
+                let data = made.map(|handle| serde_json::json!({"handle": handle}));
+                Reply { note: note.map(str::to_string), ..Reply::new(text, data) }
             }
         })
     }

@@ -2,7 +2,7 @@
 
 use super::apply::{Done, Result, Undo, UndoOther, refused};
 use super::parse::{Command, Line, LineParser, Named, Parsed, Token, check_entries_open, number};
-use super::{Control, show};
+use super::{Control, Reply, data, show};
 use crate::error::CommandError;
 use crate::names::unknown;
 use p4jet_ir::{Instance, InstanceId, InstanceKind, TableId};
@@ -232,23 +232,29 @@ impl Control {
         self.switch.table(table).profile().cloned().ok_or_else(|| refused(TableError::NoProfile))
     }
 
-    /// Text about members and groups.
-    pub(super) fn profile_text(&self, command: &ProfileCommand) -> Result<String> {
+    /// About members and groups.
+    pub(super) fn profile_reply(&self, command: &ProfileCommand, data: bool) -> Result<Reply> {
         let profile = self.profile(command.table)?;
         let (program, table) = (self.program(), &self.program().tables[command.table.index()]);
-        match command.act {
+        Ok(match command.act {
             ProfileAct::DumpMember(handle) => {
                 let action =
                     profile.member(handle).ok_or_else(|| refused(TableError::InvalidMember(handle)))?;
-                Ok(show::member(program, table, handle, &action))
+                Reply::new(
+                    show::member(program, table, handle, &action),
+                    data.then(|| data::member(program, table, handle, &action)),
+                )
             }
             ProfileAct::DumpGroup(handle) => {
                 let members =
                     profile.group(handle).ok_or_else(|| refused(TableError::InvalidGroup(handle)))?;
-                Ok(show::group(handle, &members))
+                Reply::new(show::group(handle, &members), data.then(|| data::group(handle, &members)))
             }
-            _ => Ok(show::profile(program, table, &profile)),
-        }
+            _ => Reply::new(
+                show::profile(program, table, &profile),
+                data.then(|| data::profile(program, table, &profile).into()),
+            ),
+        })
     }
 
     pub(super) fn change_profile(
@@ -262,6 +268,7 @@ impl Control {
         let undo = match act {
             ProfileAct::CreateMember(action) => {
                 let handle = profile.create_member(action).map_err(refused)?;
+                done.made = Some(handle);
                 done.told = Some(format!("Member has been created with handle {handle}\n"));
                 UndoProfile::Uncreate(handle)
             }
@@ -273,6 +280,7 @@ impl Control {
             }
             ProfileAct::CreateGroup => {
                 let handle = profile.create_group().map_err(refused)?;
+                done.made = Some(handle);
                 done.told = Some(format!("Group has been created with handle {handle}\n"));
                 UndoProfile::UncreateGroup(handle)
             }

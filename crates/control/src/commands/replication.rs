@@ -1,8 +1,8 @@
 //! Multicast groups and clone (mirroring) sessions.
 
-use super::Control;
 use super::apply::{Done, Result, Undo, UndoOther};
 use super::parse::{Command, Line, LineParser, Parsed, number};
+use super::{Control, Reply, data};
 use crate::error::CommandError;
 use p4jet_externs::{Multicast, MulticastError, Replica, Session};
 use std::collections::BTreeSet;
@@ -170,16 +170,18 @@ fn no_session(session: u32) -> CommandError {
 }
 
 impl Control {
-    /// Text about groups and sessions.
-    pub(super) fn replication_text(&self, command: &ReplicationCommand) -> Result<String> {
+    /// About groups and sessions.
+    pub(super) fn replication_reply(&self, command: &ReplicationCommand, data: bool) -> Result<Reply> {
         let ReplicationCommand::GetSession(session) = command else {
-            return Ok(dump(&self.switch.state().multicast()));
+            let multicast = self.switch.state().multicast();
+            return Ok(Reply::new(dump(&multicast), data.then(|| data::multicast(&multicast))));
         };
         let destinations = self.switch.state().destinations();
         let found = destinations.sessions.get(session).ok_or_else(|| no_session(*session))?;
         let or_none = |n: Option<u32>| n.map_or("None".to_string(), |n| n.to_string());
         let port = or_none(found.replicas.first().map(|replica| replica.port));
-        Ok(format!("MirroringSessionConfig(port={port}, mgid={})\n", or_none(found.group)))
+        let text = format!("MirroringSessionConfig(port={port}, mgid={})\n", or_none(found.group));
+        Ok(Reply::new(text, data.then(|| data::session(found))))
     }
 
     pub(super) fn change_replication(
@@ -219,6 +221,7 @@ impl Control {
                     }
                     CreateNode { instance, ports, lags } => {
                         let handle = multicast.create_node(instance, ports, lags);
+                        done.made = Some(handle);
                         done.told = Some(format!("node was created with handle {handle}\n"));
                         Ok(())
                     }

@@ -49,7 +49,13 @@ pub(super) fn table_info(program: &Program, names: &Names, id: TableId) -> Strin
 
 /// What there is in the program.
 pub(super) fn switch_info(program: &Program, names: &Names) -> String {
-    let rows = [
+    let rows = switch_info_rows(program, names);
+    rows.iter().map(|(name, value)| format!("{name:12}: {value}\n")).collect()
+}
+
+/// The name of the program, then what there are how many of.
+pub(super) fn switch_info_rows(program: &Program, names: &Names) -> [(&'static str, String); 8] {
+    [
         ("program", program.name.clone()),
         ("tables", names.tables.names().count().to_string()),
         ("actions", names.actions.names().count().to_string()),
@@ -58,8 +64,7 @@ pub(super) fn switch_info(program: &Program, names: &Names) -> String {
         ("meters", names.meters.names().count().to_string()),
         ("profiles", names.profiles.names().count().to_string()),
         ("value sets", names.value_sets.names().count().to_string()),
-    ];
-    rows.iter().map(|(name, value)| format!("{name:12}: {value}\n")).collect()
+    ]
 }
 
 /// `match key:           EXACT-0a:00:02:07<TAB>LPM-c6:33:64:00/24`
@@ -175,8 +180,11 @@ pub(super) fn profile(program: &Program, table: &Table, profile: &ActionProfile)
 
 /// A value set and the bits of its fields together.
 pub(super) fn value_set(table: &Table) -> String {
-    let bits: u32 = table.keys.iter().map(|key| key.width).sum();
-    format!("{:30} [compressed bitwidth:{bits}]\n", table.name)
+    format!("{:30} [compressed bitwidth:{}]\n", table.name, set_width(table))
+}
+
+pub(super) fn set_width(table: &Table) -> u32 {
+    table.keys.iter().map(|key| key.width).sum()
 }
 
 /// A member of a value set: one number, as bmv2 has it, if it can be; otherwise the fields one after the other.
@@ -212,12 +220,18 @@ pub(super) fn dump(program: &Program, names: &Names, id: TableId, table: &p4jet_
         out += &profile(program, declared, members);
     }
     out += "==========\nDumping default entry\n";
-    let default = table.default_action();
-    out += &match table.profile() {
-        // As in bmv2: no member or group is set; the program's action runs.
-        Some(_) if default.as_member().or(default.as_group()).is_none() => "EMPTY\n".to_string(),
-        _ => action_entry(program, declared, default),
+    out += &match default_of(table) {
+        Some(default) => action_entry(program, declared, default),
+        None => "EMPTY\n".to_string(),
     };
     out += "==========\n";
     out
+}
+
+/// The default action, member or group. As in bmv2, a table with an action profile has none, although the program's action
+/// runs, until a member or group is set.
+pub(super) fn default_of(table: &p4jet_tables::Table) -> Option<&Action> {
+    let default = table.default_action();
+    let unset = table.profile().is_some() && default.as_member().or(default.as_group()).is_none();
+    (!unset).then_some(default)
 }

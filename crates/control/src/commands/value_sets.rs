@@ -1,9 +1,8 @@
 //! Parser value sets: tables without names of their own, where a hit means that the value is in the set.
 
-use super::Control;
 use super::apply::{Done, Result, Undo, UndoOther};
 use super::parse::{Command, Line, LineParser, Parsed, key_match, named};
-use super::show;
+use super::{Control, Reply, data, show};
 use crate::error::CommandError;
 use crate::value::{ones, parse_value};
 use p4jet_ir::{Key, MatchKind, TableId};
@@ -101,20 +100,24 @@ fn refused(error: TableError) -> CommandError {
 }
 
 impl Control {
-    pub(super) fn value_set_text(&self, command: &ValueSetCommand) -> String {
+    pub(super) fn value_set_reply(&self, command: &ValueSetCommand, data: bool) -> Reply {
         let program = self.program();
         match command {
             ValueSetCommand::Get(set) => {
                 let keys = &program.tables[set.index()].keys;
-                let table = self.switch.table(*set);
-                table.entries().map(|(_, entry)| show::set_member(keys, &entry.key)).collect()
+                let members: Vec<Entry> = self.switch.table(*set).entries().map(|(_, entry)| entry).collect();
+                Reply::new(
+                    members.iter().map(|entry| show::set_member(keys, &entry.key)).collect(),
+                    data.then(|| members.iter().map(|entry| data::set_member(keys, &entry.key)).collect()),
+                )
             }
-            _ => self
-                .names
-                .value_sets
-                .sorted()
-                .map(|set| show::value_set(&program.tables[set as usize]))
-                .collect(),
+            _ => {
+                let sets = || self.names.value_sets.sorted().map(|set| &program.tables[set as usize]);
+                Reply::new(
+                    sets().map(show::value_set).collect(),
+                    data.then(|| sets().map(data::value_set).collect()),
+                )
+            }
         }
     }
 
