@@ -18,6 +18,7 @@ const DROP_PORT: u32 = 511;
 
 /// p4jet, by bmv2's command line.
 #[derive(Parser)]
+#[allow(dead_code, reason = "some options are accepted without effect")]
 #[command(name = "simple_switch", disable_version_flag = true, infer_long_args = true)]
 struct Options {
     /// A P4_16 program, or the JSON that p4c made of one: then the program is looked for near it.
@@ -96,6 +97,7 @@ struct Options {
 
 /// Options behind `--`.
 #[derive(Parser)]
+#[allow(dead_code, reason = "some options are accepted without effect")]
 #[command(
     name = "simple_switch … --",
     no_binary_name = true,
@@ -245,9 +247,6 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
             tell(format!("simple_switch: not supported yet, without effect: {what}"));
         }
     }
-    let (_, _, _) = (options.device_id, options.log_flush, options.max_port_count);
-    let _ = (target.enable_swap, target.max_mc_groups, target.max_l1_entries, target.max_l2_entries);
-
     let mut line: Vec<OsString> = vec!["run".into()];
     for interface in &options.interfaces {
         let Some((number, name)) = interface.split_once('@') else {

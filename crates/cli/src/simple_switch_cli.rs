@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 /// Gives commands from standard input to a running switch.
 #[derive(Parser)]
+#[allow(dead_code, reason = "`pre` is accepted without effect")]
 #[command(name = "simple_switch_CLI", infer_long_args = true)]
 struct Options {
     /// The port that simple_switch was given as --thrift-port.
@@ -42,14 +43,15 @@ pub fn run(args: &[OsString]) -> Result<(), Failure> {
             return if usage { Err(Failure::Usage(String::new())) } else { Ok(()) };
         }
     };
-    let _ = (&options.json, &options.pre);
     let connected = Client::tcp(&*thrift_address(&options.thrift_ip, options.thrift_port));
     let Ok(mut client) = connected else {
         say!("Could not connect to thrift client on port {}", options.thrift_port)?;
         say!("Make sure the switch is running and that you have the right port")?;
         return Err(Failure::Reported);
     };
-    say!("Obtaining JSON from switch...\nDone")?;
+    if options.json.is_none() {
+        say!("Obtaining JSON from switch...\nDone")?;
+    }
     match prompt::interact(&mut client) {
         Ok(failed) if failed > 0 && options.strict => Err(Failure::Reported),
         Ok(_) => Ok(()),

@@ -153,8 +153,12 @@ fn ports_text(ports: &[PortInfo]) -> String {
 fn ports_data(ports: &[PortInfo]) -> serde_json::Value {
     let port = |port: &PortInfo| {
         let extra: serde_json::Map<_, _> =
-            port.extra.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect();
+            port.extra.iter().map(|(key, value)| (key.clone(), number_or_text(value))).collect();
         serde_json::json!({"port": port.number, "interface": port.spec, "up": port.up, "extra": extra})
     };
     ports.iter().map(port).collect()
+}
+
+fn number_or_text(text: &str) -> serde_json::Value {
+    text.parse::<u64>().map_or_else(|_| text.into(), Into::into)
 }

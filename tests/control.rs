@@ -1,0 +1,306 @@
+//! A running switch and those who speak to it, as processes: `p4jet ctl`, and p4jet under the names of bmv2's programs.
+//!
+//! Blind spots: live interfaces (tests/namespaces.rs), a terminal.
+
+mod common;
+
+use common::{TempDir, p4jet, program, run_command, wait};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// A running switch, which ends with the test.
+struct Switch {
+    child: Child,
+    /// Its control addresses.
+    addresses: Vec<String>,
+    /// What it said first.
+    told: Vec<String>,
+}
+
+impl Switch {
+    /// Starts it and waits until it forwards.
+    fn start(command: &mut Command) -> Switch {
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (line, lines) = mpsc::channel();
+        std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|text| line.send(text)));
+        let mut switch = Switch { child, addresses: Vec::new(), told: Vec::new() };
+        loop {
+            let line = lines.recv_timeout(Duration::from_secs(60)).expect("it starts");
+            if let Some(address) = line.strip_prefix("control: ") {
+                switch.addresses.push(address.to_string());
+            }
+            let ready = line.contains(": forwarding between ");
+            switch.told.push(line);
+            if ready {
+                // Who listens no more makes it fail at nothing.
+                std::thread::spawn(move || lines.iter().for_each(drop));
+                return switch;
+            }
+        }
+    }
+
+    fn socket(&self) -> &str {
+        &self.addresses[0]
+    }
+
+    fn port(&self) -> &str {
+        let tcp = self.addresses.iter().find_map(|address| address.strip_prefix("127.0.0.1:"));
+        tcp.expect("it listens on TCP")
+    }
+
+    /// Waits for its end.
+    fn status(mut self) -> i32 {
+        wait(&mut self.child, "the switch").code().expect("no signal")
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// p4jet under another name.
+fn named(name: &str) -> Command {
+    let mut command = p4jet();
+    command.arg0(name);
+    command
+}
+
+fn with_input(command: &mut Command, dir: &TempDir, text: &str) -> common::Output {
+    let path = dir.write("input", text);
+    run_command(command.stdin(fs::File::open(path).unwrap()))
+}
+
+fn router(dir: &TempDir) -> Switch {
+    let socket = dir.file("switch.sock");
+    let program = program("basic_l2");
+    Switch::start(p4jet().arg("run").arg(program).args(["--control", &socket, "--control-tcp", "0"]))
+}
+
+const COMMANDS: &str = "\
+table_add forward set_dest 00:00:5e:00:53:01 => 1
+table_add forward set_dest 00:00:5e:00:53:01 => 1
+table_num_entries forward
+nonsense
+table_dump forward
+show_ports
+";
+
+#[test]
+fn ctl_over_both_sockets() {
+    let dir = TempDir::new("ctl");
+    let switch = router(&dir);
+    let socket = switch.socket().to_string();
+    let ctl = |arguments: &[&str]| run_command(p4jet().args(["ctl", "--socket", &socket]).args(arguments));
+    ctl(&["table_num_entries", "forward"]).expect_status(0).prints(&["0\n"]);
+    ctl(&["table_add forward set_dest 00:00:5e:00:53:07 => 7"]).expect_status(0).prints(&["with handle 0\n"]);
+    ctl(&["table_delete", "forward", "0"]).expect_status(0);
+    ctl(&["table_delete", "forward", "0"]).expect_status(1).prints(&["(INVALID_HANDLE)"]);
+    ctl(&["--json", "table_num_entries", "forward"]).expect_status(0).prints(&["\"data\":0}\n"]);
+    ctl(&["--json", "nonsense"]).expect_status(1).prints(&["{\"ok\":false", "\"kind\":\"wrong\""]);
+    ctl(&["shell", "id"]).expect_status(1).prints(&["only run at the prompt"]);
+    ctl(&["--nonsense"]).expect_status(2);
+
+    let file = dir.write("bad.cmd", "table_add forward set_dest 1 => 1\ntable_add forward set_dest 1 => 1\n");
+    ctl(&["--file", &file]).expect_status(1).says(&[":2: ", "DUPLICATE_ENTRY"]);
+    ctl(&["--file", &file, "--json"])
+        .expect_status(1)
+        .prints(&["\"line\":2", "\"code\":\"DUPLICATE_ENTRY\""]);
+    ctl(&["--file", "/nowhere"]).expect_status(1);
+    ctl(&["table_num_entries", "forward"]).prints(&["0\n"]);
+
+    // With it handles begin at 0 again.
+    ctl(&["table_clear", "forward"]).expect_status(0);
+    let output = with_input(p4jet().args(["ctl", "--socket", &socket]), &dir, COMMANDS).expect_status(1);
+    assert!(!output.stdout.contains("RuntimeCmd"), "{}", output.stdout);
+    let output =
+        output.prints(&["(DUPLICATE_ENTRY)", "\n1\n", "*** Unknown syntax: nonsense", "Dumping entry 0x"]);
+    let tcp = ["ctl", "--tcp", switch.port(), "table_num_entries", "forward"];
+    run_command(p4jet().args(tcp)).expect_status(0).prints(&["1\n"]);
+
+    // The same by bmv2's name: with its prompts, and nothing wrong.
+    run_command(p4jet().args(["ctl", "--socket", &socket, "table_clear", "forward"])).expect_status(0);
+    let cli = |more: &[&str]| {
+        let mut command = named("/usr/bin/simple_switch_CLI");
+        command.args(["--thrift-port", switch.port()]).args(more);
+        command
+    };
+    let other = with_input(&mut cli(&[]), &dir, COMMANDS).expect_status(0);
+    let banner = "Obtaining JSON from switch...\nDone\nControl utility for runtime P4 table manipulation\nRuntimeCmd: ";
+    let answers = other.stdout.strip_prefix(banner).expect(&other.stdout).replace("RuntimeCmd: ", "");
+    assert_eq!(answers.trim_end(), output.stdout.trim_end(), "as ctl without prompts");
+    with_input(&mut cli(&["--strict"]), &dir, "nonsense\n").expect_status(1);
+    with_input(&mut cli(&["--json", "x.json", "--pre", "None", "--strict"]), &dir, "help\n").expect_status(0);
+    run_command(cli(&["--nonsense"]).stdin(Stdio::null())).expect_status(2);
+
+    ctl(&["stop"]).expect_status(0);
+    assert_eq!(switch.status(), 0);
+    assert!(!fs::exists(&socket).unwrap());
+    ctl(&["help"]).expect_status(3).says(&["no switch listens at "]);
+}
+
+#[test]
+fn a_socket_belongs_to_one_switch() {
+    let dir = TempDir::new("one");
+    let switch = router(&dir);
+    let program = program("basic_l2");
+    run_command(p4jet_run(&program).arg("--control").arg(switch.socket()))
+        .expect_status(3)
+        .says(&["a switch listens there already"]);
+    run_command(p4jet_run(&program).args(["--control-tcp", switch.port()]))
+        .expect_status(3)
+        .says(&["no control socket: cannot listen on 127.0.0.1:"]);
+    // A switch that was killed leaves its socket behind, and another takes it.
+    let socket = switch.socket().to_string();
+    drop(switch);
+    assert!(fs::exists(&socket).unwrap());
+    let again = router(&dir);
+    assert_eq!(again.socket(), socket);
+}
+
+fn p4jet_run(program: &std::path::Path) -> Command {
+    let mut command = p4jet();
+    command.arg("run").arg(program);
+    command
+}
+
+#[test]
+fn the_default_socket_is_found_and_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = TempDir::new("default");
+    let start = || Switch::start(p4jet_run(&program("basic_l2")).env("XDG_RUNTIME_DIR", dir.path()));
+    let ctl = || run_command(p4jet().args(["ctl", "switch_info"]).env("XDG_RUNTIME_DIR", dir.path()));
+    let one = start();
+    assert!(one.socket().starts_with(&dir.file("p4jet/basic_l2-")), "{}", one.socket());
+    let mode = |path: &str| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&dir.file("p4jet")), mode(one.socket())), (0o700, 0o600));
+    // Other tests run switches of the same user, whose sockets are elsewhere.
+    let found = ctl();
+    if found.status == 0 {
+        found.prints(&["basic_l2"]);
+    } else {
+        found.expect_status(2).says(&["several switches run, choose one:", one.socket()]);
+    }
+    let two = start();
+    ctl().expect_status(2).says(&[one.socket(), two.socket()]);
+}
+
+#[test]
+fn programs_are_exchanged() {
+    let dir = TempDir::new("exchange");
+    let switch = router(&dir);
+    let socket = switch.socket().to_string();
+    let text = fs::read_to_string(program("basic_l2")).unwrap();
+    dir.write("new.p4", text.replace(" _drop", " renamed"));
+    dir.write("broken.p4", "control nonsense");
+    let ctl =
+        |line: &str| run_command(p4jet().args(["ctl", "--socket", &socket, line]).current_dir(dir.path()));
+    ctl("load broken.p4").expect_status(1).prints(&["error[syntax]", "broken.p4:1:17"]);
+    ctl("load nowhere.p4").expect_status(1).prints(&["cannot read", "nowhere.p4"]);
+    ctl("show_actions").expect_status(0).prints(&["ingress._drop "]);
+    ctl("load new.p4").expect_status(0);
+    ctl("show_actions").prints(&["ingress.renamed "]);
+    ctl("port_add mem 4").expect_status(0);
+    ctl("port_add mem 4").expect_status(1).prints(&["Invalid device manager operation (ERROR): "]);
+    ctl("port_add mem 100000").expect_status(1).prints(&["port numbers from 0 to 511"]);
+    ctl("show_ports").prints(&["    4             mem             UP    "]);
+    ctl("port_remove 4").expect_status(0);
+    ctl("port_remove 4").expect_status(1);
+}
+
+#[test]
+fn simple_switch_takes_its_command_line() {
+    let dir = TempDir::new("simple_switch");
+    fs::create_dir(dir.file("build")).unwrap();
+    fs::copy(program("basic_l2"), dir.file("basic_l2.p4")).unwrap();
+    dir.write("build/basic_l2.json", r#"{"program": "basic_l2.p4"}"#);
+    let frame = common::hex("00005e005301 00005e005302 0800 45");
+    dir.write("a_in.pcap", common::pcap(&[frame.clone()]));
+    dir.write("b_in.pcap", common::pcap(&[]));
+    // Port 0 of TCP is any: tests run at the same time.
+    let mut command = named("simple_switch");
+    command.current_dir(dir.path()).args([
+        "-i",
+        "0@a",
+        "-i",
+        "1@b",
+        "--use-files",
+        "1",
+        "--thrift-port",
+        "0",
+    ]);
+    command.args(["--nanolog", "ipc:///nowhere", "build/basic_l2.json", "--", "--enable-swap"]);
+    // It waits before it reads its files: time for entries.
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let port = loop {
+        let line = lines.next().expect("it listens").unwrap();
+        if let Some(port) = line.strip_prefix("control: 127.0.0.1:") {
+            break port.to_string();
+        }
+        assert!(line.contains("--nanolog") || line.starts_with("control: "), "{line}");
+    };
+    let entry = "table_add forward set_dest 00:00:5e:00:53:01 => 1\n";
+    with_input(named("simple_switch_CLI").args(["--thrift-port", &port, "--strict"]), &dir, entry)
+        .expect_status(0);
+    let ctl = |line: &str| run_command(p4jet().args(["ctl", "--tcp", &port, line]));
+    let start = std::time::Instant::now();
+    while !ctl("show_ports").stdout.contains("sent=1;") {
+        assert!(start.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // It goes on when its files have ended.
+    ctl("stop").expect_status(0);
+    std::thread::spawn(move || lines.for_each(drop));
+    assert_eq!(wait(&mut child, "simple_switch").code(), Some(0));
+    assert_eq!(common::read_pcap(&dir.file("b_out.pcap")), [frame]);
+
+    run_command(p4jet().args(["simple_switch"]))
+        .expect_status(1)
+        .says(&["expected a program", "Usage: simple_switch"]);
+    run_command(named("simple_switch").arg("--nonsense")).expect_status(1).says(&["Usage: simple_switch"]);
+    run_command(named("simple_switch_grpc").arg("--version")).expect_status(0).prints(&["p4jet "]);
+    run_command(named("simple_switch").arg("gone.json"))
+        .expect_status(1)
+        .says(&["it looked for", "../gone.p4"]);
+    let dead = run_command(named("simple_switch_CLI").args(["--thrift-port", "9"])).expect_status(1);
+    assert!(dead.stdout.starts_with("Could not connect to thrift client on port 9\n"), "{}", dead.stdout);
+}
+
+#[test]
+fn a_switch_without_a_program_gets_one() {
+    let dir = TempDir::new("no_p4");
+    let switch = Switch::start(named("simple_switch").args(["--no-p4", "--thrift-port", "0"]));
+    fs::copy(program("basic_l2"), dir.file("basic_l2.p4")).unwrap();
+    let commands = format!(
+        "show_tables\nload_new_config_file {}\nswap_configs\nshow_tables\n",
+        dir.file("basic_l2.json")
+    );
+    let mut cli = named("simple_switch_CLI");
+    let output = with_input(cli.args(["--strict", "--thrift-port", switch.port()]), &dir, &commands);
+    output.expect_status(0).prints(&["Loading new Json config\n", "Swapping configs\n", "ingress.forward  "]);
+}
+
+#[test]
+fn hostile_clients_do_not_stop_the_packets() {
+    let dir = TempDir::new("hostile");
+    let switch = router(&dir);
+    let connect = || std::os::unix::net::UnixStream::connect(switch.socket()).unwrap();
+    let _half: Vec<_> = (0..40)
+        .map(|n| {
+            let mut stream = connect();
+            stream.write_all(&b"{\"command\":\"help\"}\n{\"command\":\"table_dump forward"[..n]).unwrap();
+            stream
+        })
+        .collect();
+    let _flood: Vec<_> = (0..100).map(|_| connect()).collect();
+    let tcp = ["ctl", "--tcp", switch.port(), "table_num_entries", "forward"];
+    run_command(p4jet().args(tcp)).expect_status(0).prints(&["0\n"]);
+}
