@@ -222,7 +222,7 @@ fn simple_switch_takes_its_command_line() {
     fs::copy(program("basic_l2"), dir.file("basic_l2.p4")).unwrap();
     dir.write("build/basic_l2.json", r#"{"program": "basic_l2.p4"}"#);
     let frame = common::hex("00005e005301 00005e005302 0800 45");
-    dir.write("a_in.pcap", common::pcap(&[frame.clone()]));
+    dir.write("a_in.pcap", common::pcap(std::slice::from_ref(&frame)));
     dir.write("b_in.pcap", common::pcap(&[]));
     // Port 0 of TCP is any: tests run at the same time.
     let mut command = named("simple_switch");

@@ -79,7 +79,9 @@ pub fn open(running: &Running, spec: &PortSpec, options: &PortOptions) -> Result
     for notice in handles.iter().flat_map(|port| port.notices()) {
         eprintln!("port {}: {notice}", spec.number);
     }
-    Ok(NewPort { number: spec.number, spec: spec.kind.to_string(), handles })
+    let text = spec.to_string();
+    let text = text.split_once('@').map_or("", |(_, spec)| spec).to_string();
+    Ok(NewPort { number: spec.number, spec: text, handles })
 }
 
 impl Host for Process {
