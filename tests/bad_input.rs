@@ -383,7 +383,7 @@ fn wrong_entries() {
         ("register_write reg 0 65536", &["does not fit in 16 bits"]),
         ("register_write gre 0 1", &["Invalid register name (gre)", "reg"]),
         ("counter_read c 0", &["Invalid counter name (c)", "the program has no counter"]),
-        ("load_new_config_file 1", &["not supported yet", "load_new_config_file"]),
+        ("load_new_config_file 1", &["not supported here", "load_new_config_file"]),
         ("mc_mgrp_create 0", &["0", "1 to 65535"]),
         ("\u{fffd}\u{0}", &["Unknown syntax"]),
     ] {
@@ -458,7 +458,7 @@ fn packet_tests_that_fail() {
         ("add two hdr.h.a:1 send(prot:1)\n", &["line 1", "prot"]),
         ("add two hdr.h.a:1 send()\n", &["line 1", "port"]),
         ("add two hdr.h.a:0x10000 send(port:1)\n", &["line 1", "16 bits"]),
-        ("swap_configs\n", &["line 1", "not supported yet"]),
+        ("swap_configs\n", &["line 1", "not supported here"]),
         ("packet 0 0002000000000000000000\nexpect 2 00\n", &["line 2"]),
         (
             "add two hdr.h.a:1 send(port:2)\npacket 0 0001000000000000000000\nexpect 2 0003\n",

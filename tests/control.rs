@@ -81,7 +81,7 @@ fn with_input(command: &mut Command, dir: &TempDir, text: &str) -> common::Outpu
 fn router(dir: &TempDir) -> Switch {
     let socket = dir.file("switch.sock");
     let program = program("basic_l2");
-    Switch::start(p4jet().arg("run").arg(program).args(["--control", &socket, "--control-tcp", "0"]))
+    Switch::start(p4jet_run(&program).args(["--control", &socket, "--control-tcp", "0"]))
 }
 
 const COMMANDS: &str = "\
@@ -167,7 +167,7 @@ fn a_socket_belongs_to_one_switch() {
 
 fn p4jet_run(program: &std::path::Path) -> Command {
     let mut command = p4jet();
-    command.arg("run").arg(program);
+    command.arg("run").arg("--stay").arg(program);
     command
 }
 

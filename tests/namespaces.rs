@@ -656,7 +656,7 @@ fn wrong_commands_leave_the_switch_running() {
         ("table_add nosuch set_nhop 1.2.3.4/24 => 1.2.3.4 1", "Invalid table name (nosuch)"),
         ("table_add ipv4_lpm set_nhop 10.81.2.0/24 => 1.2.3.4 1", "DUPLICATE_ENTRY"),
         ("table_delete ipv4_lpm 77", "INVALID_HANDLE"),
-        ("load_new_config_file new.json", "not supported yet"),
+        ("load_new_config_file new.json", "found none for this JSON"),
         ("\u{0}\u{fffd}", "Unknown syntax"),
         ("table_num_entries forward", "2"),
     ] {

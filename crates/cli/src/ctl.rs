@@ -14,7 +14,7 @@ pub struct Args {
     /// The socket of the switch; without it, the one switch of this user that runs.
     #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
     socket: Option<PathBuf>,
-    /// The switch's address, as given to `run --control-tcp`: ADDR:PORT, or a port of this machine.
+    /// The TCP address of the switch, or a port of this machine.
     #[arg(long, value_name = "ADDR:PORT")]
     tcp: Option<String>,
     /// Answer each command with one line of JSON.

@@ -22,9 +22,9 @@ pub struct Args {
     pub program: ProgramArgs,
     /// A port: number, @, and IFNAME, packet:IFNAME, xdp:IFNAME, tap:NAME, pcap:IN,OUT or mem; the options of an
     /// emulated link may follow: ,delay=5ms,jitter=1ms,loss=1%,rate=10mbit,queue=100.
-    #[arg(short = 'i', value_name = "N@SPEC")]
+    #[arg(short = 'i', value_name = "N@SPEC", required_unless_present = "stay")]
     pub ports: Vec<String>,
-    /// Go on when all ports have ended, as without any: `port_add` may add some.
+    /// Go on when all ports have ended, or start without any: `port_add` may add some.
     #[arg(long)]
     pub stay: bool,
     /// Runtime commands to carry out before the first packet.
@@ -179,8 +179,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     // Once all captures are through, a script on standard input may still want to read counters.
     let script =
         |prompt: &Option<JoinHandle<()>>| !terminal && prompt.as_ref().is_some_and(|p| !p.is_finished());
-    let stays = args.stay || args.ports.is_empty();
-    let goes_on = || stays || host.ports_changed.load(Ordering::Relaxed) || !running.has_ended();
+    let goes_on = || args.stay || host.ports_changed.load(Ordering::Relaxed) || !running.has_ended();
     while !STOP.load(Ordering::Relaxed) && (goes_on() || script(&prompt)) {
         std::thread::sleep(Duration::from_millis(2));
     }
