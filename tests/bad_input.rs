@@ -100,7 +100,6 @@ fn wrong_usage_is_status_2() {
         ("run PROG -i 0@name-much-too-long", &["18 bytes", "at most 15"]),
         ("run PROG -i 512@mem", &["port 512", "port numbers from 0 to 511"]),
         ("trace PROG --port 512 00", &["port 512", "port numbers from 0 to 511"]),
-        ("run PROG -i 0@xdp:lo", &["AF_XDP is not supported yet", "0@packet:lo"]),
         ("run PROG -i 0@mem -i 0@mem", &["`0@mem` and `0@mem`", "the same number 0"]),
         ("run PROG -i 0@lo -i 1@packet:lo", &["the same interface `lo`"]),
         ("run PROG -i 0@pcap:,DIR/x -i 1@pcap:DIR/x,", &["use the file", "which one of them writes"]),
