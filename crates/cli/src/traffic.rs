@@ -62,7 +62,11 @@ pub struct Args {
 fn mac(text: &str) -> Result<[u8; 6], String> {
     let bytes: Option<Vec<u8>> = text
         .split(':')
-        .map(|part| if part.len() == 2 { u8::from_str_radix(part, 16).ok() } else { None })
+        .map(|part| {
+            // `from_str_radix` would take a plus sign.
+            let right = part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
+            if right { u8::from_str_radix(part, 16).ok() } else { None }
+        })
         .collect();
     bytes
         .and_then(|bytes| bytes.try_into().ok())
