@@ -304,3 +304,26 @@ fn hostile_clients_do_not_stop_the_packets() {
     let tcp = ["ctl", "--tcp", switch.port(), "table_num_entries", "forward"];
     run_command(p4jet().args(tcp)).expect_status(0).prints(&["0\n"]);
 }
+
+#[test]
+fn output_queues_come_while_it_runs() {
+    let dir = TempDir::new("queues");
+    let mut command = p4jet();
+    command.args(["run", &program("basic_l2").display().to_string(), "--stay", "--control", &dir.file("s")]);
+    let switch = Switch::start(&mut command);
+    let ctl = |line: &str| {
+        let out = run_command(p4jet().args(["ctl", "--socket", switch.socket()]).args(line.split(' ')));
+        assert_eq!(out.status, 0, "{line}: {}", out.stderr);
+        out.stdout + &out.stderr
+    };
+    ctl("table_add forward set_dest 02:00:00:00:00:02 => 1");
+    assert!(ctl("show_queues").contains("There are no output queues"));
+    let said = ctl("set_queue_depth 7 1");
+    assert!(!said.contains("no effect"), "{said}");
+    let shown = ctl("show_queues");
+    assert!(!shown.contains("no effect") && !shown.contains("There are no"), "{shown}");
+    // Another program has them, too, and the entries stayed.
+    ctl(&format!("load {}", program("basic_l2").display()));
+    assert_eq!(ctl("table_num_entries forward"), "1\n");
+    assert!(!ctl("show_queues").contains("There are no"));
+}

@@ -105,8 +105,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let compiled = compile::compile(&args.program)?;
     // One more for `measured_worker`.
     let workers = args.cores + usize::from(args.stages);
-    let switch = Switch::with_options(compiled.for_engine(engine), p4jet_jit::Options::default(), workers)
-        .map_err(Failure::Input)?;
+    let mut switch = compile::switch(compiled.for_engine(engine), workers)?;
     // Machine code is made with the first worker.
     drop(switch.worker(engine, 0).map_err(Failure::Input)?);
     let compile_ms = start.elapsed().as_secs_f64() * 1e3;
@@ -114,6 +113,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.commands {
         // What reading commands say would not be JSON.
         compile::load_commands(&switch, path)?;
+        if switch.needs_queues() {
+            (switch, _) = compile::switch_with(&compiled, engine, workers, None, Some(path))?;
+        }
     }
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     let frames = p4jet_ports::read_capture(&args.pcap).map_err(|e| Failure::port(&e))?;

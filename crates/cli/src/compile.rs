@@ -5,6 +5,7 @@ use crate::output;
 use crate::warnings::{Levels, WarningArgs};
 use clap::ValueEnum;
 use p4jet_analysis::typed;
+use p4jet_arch::Architecture;
 use p4jet_dataplane::{EngineKind, Switch};
 use p4jet_ir::{Op, Program};
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
@@ -52,6 +53,7 @@ impl From<EngineArg> for EngineKind {
 }
 
 /// A compiled program and how long each stage took.
+#[derive(Clone)]
 pub struct Compiled {
     /// The pipeline IR as lowering made it: what the interpreter runs and a trace tells.
     pub lowered: Program,
@@ -59,6 +61,9 @@ pub struct Compiled {
     pub program: Program,
     /// Stage and time, in order.
     pub times: Vec<(&'static str, Duration)>,
+    /// What it was lowered from, and for which architecture.
+    typed: typed::Program,
+    architecture: &'static dyn Architecture,
 }
 
 fn render(diagnostics: &[Diagnostic], sources: &SourceMap) -> String {
@@ -238,20 +243,25 @@ impl Typed {
         };
         show(&diagnostics, &sources);
         let start = Instant::now();
-        if let Err(errors) = p4jet_ir::verify::verify(&lowered) {
-            let text: Vec<String> = errors.iter().take(5).map(|e| format!("  {e}")).collect();
-            return Err(Failure::Input(format!(
-                "internal error: {name} was lowered to invalid IR (please report):\n{}",
-                text.join("\n")
-            )));
-        }
+        verify(&lowered)?;
         times.push(("verify", start.elapsed()));
         let start = Instant::now();
         let mut program = lowered.clone();
         p4jet_ir::passes::run(&mut program);
         times.push(("passes", start.elapsed()));
-        Ok(Compiled { lowered, program, times })
+        Ok(Compiled { lowered, program, times, typed, architecture })
     }
+}
+
+fn verify(lowered: &Program) -> Result<(), Failure> {
+    p4jet_ir::verify::verify(lowered).map_err(|errors| {
+        let text: Vec<String> = errors.iter().take(5).map(|e| format!("  {e}")).collect();
+        Failure::Input(format!(
+            "internal error: {} was lowered to invalid IR (please report):\n{}",
+            lowered.name,
+            text.join("\n")
+        ))
+    })
 }
 
 /// `--arch` asks for an architecture that `main` is not of.
@@ -267,6 +277,21 @@ fn other_architecture(typed: &typed::Program, main: typed::InstanceId, arch: &st
 }
 
 impl Compiled {
+    /// The same program for a switch with output queues.
+    pub fn queued(&self) -> Result<Compiled, Failure> {
+        let lowered = p4jet_lower::lower_queued(&self.typed, self.architecture, &self.lowered.name);
+        // It could be lowered without queues.
+        let lowered = lowered.map_err(|diagnostics| {
+            let text: Vec<String> = diagnostics.iter().map(|d| d.message.clone()).collect();
+            Failure::Input(format!("{} with output queues: {}", self.lowered.name, text.join("; ")))
+        })?;
+        verify(&lowered)?;
+        let mut program = lowered.clone();
+        p4jet_ir::passes::run(&mut program);
+        let (typed, architecture) = (self.typed.clone(), self.architecture);
+        Ok(Compiled { lowered, program, times: self.times.clone(), typed, architecture })
+    }
+
     /// An extern function that only the program knows.
     pub fn foreign_function(&self) -> Option<&str> {
         let actions = self.program.actions.iter().map(|a| &a.body);
@@ -289,6 +314,30 @@ impl Compiled {
 /// Makes the switch: tables with the program's entries, registers, counters; room for so many workers.
 pub fn switch(program: Program, workers: usize) -> Result<Arc<Switch>, Failure> {
     Switch::with_options(program, p4jet_jit::Options::default(), workers).map_err(Failure::Input)
+}
+
+/// Makes the switch that `engine` runs and loads runtime commands, if there are any. If these configure output queues, or
+/// `queues` says how many each port has, the program has them, else none. What the commands had to say comes along.
+pub fn switch_with(
+    compiled: &Compiled,
+    engine: EngineKind,
+    workers: usize,
+    queues: Option<usize>,
+    commands: Option<&Path>,
+) -> Result<(Arc<Switch>, String), Failure> {
+    let make = |compiled: &Compiled| {
+        let switch = switch(compiled.for_engine(engine), workers)?;
+        if let Some(queues) = queues {
+            switch.queues().configure(|config| {
+                config.queues_per_port = queues;
+                config.wanted = true;
+            });
+        }
+        let said = commands.map(|path| load_commands(&switch, path)).transpose()?;
+        Ok::<_, Failure>((switch, said.unwrap_or_default()))
+    };
+    let made = make(compiled)?;
+    if made.0.needs_queues() { make(&compiled.queued()?) } else { Ok(made) }
 }
 
 /// Refuses port numbers that the program could not tell from others.

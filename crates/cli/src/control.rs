@@ -1,6 +1,6 @@
 //! How a running switch is spoken to: its control sockets, and what it does beyond its tables when it is told to.
 
-use crate::compile::{self, EngineArg, ProgramArgs};
+use crate::compile::{self, Compiled, EngineArg, ProgramArgs};
 use crate::failure::Failure;
 use crate::simple_switch;
 use p4jet_control::server::{self, Limits, Server};
@@ -9,8 +9,8 @@ use p4jet_dataplane::{Carried, NewPort, Running};
 use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where `p4jet ctl` finds the switch.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -62,6 +62,8 @@ pub struct Process {
     pub running: Arc<Running>,
     /// How its programs are compiled.
     pub program: ProgramArgs,
+    /// The one that runs, as it is without output queues.
+    pub compiled: Arc<Mutex<Compiled>>,
     /// For which executor.
     pub engine: EngineArg,
     /// How its ports are opened.
@@ -84,16 +86,38 @@ pub fn open(running: &Running, spec: &PortSpec, options: &PortOptions) -> Result
     Ok(NewPort { number: spec.number, spec: text, handles })
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind the lock is replaced as a whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Process {
+    /// What puts a program in the place of the running one; with output queues if there are any.
+    fn swap_to(&self, compiled: Compiled) -> Result<Swap, String> {
+        let queued = match self.running.switch().queues().are_wanted() {
+            true => Some(compiled.queued().map_err(|failure| plain(&failure.text()))?),
+            false => None,
+        };
+        let program = queued.as_ref().unwrap_or(&compiled).for_engine(self.engine.into());
+        let (running, now) = (Arc::clone(&self.running), Arc::clone(&self.compiled));
+        Ok(Box::new(move || {
+            let (switch, carried) = running.reload(program).map_err(|e| e.to_string())?;
+            *lock(&now) = compiled;
+            Ok(Swapped { switch, told: told(&carried) })
+        }))
+    }
+}
+
 impl Host for Process {
     fn prepare(&self, program: &Path) -> Result<Swap, String> {
         let args = ProgramArgs { program: simple_switch::source_of(program)?, ..self.program.clone() };
         let compiled = compile::compile(&args).map_err(|failure| plain(&failure.text()))?;
-        let program = compiled.for_engine(self.engine.into());
-        let running = Arc::clone(&self.running);
-        Ok(Box::new(move || {
-            let (switch, carried) = running.reload(program).map_err(|e| e.to_string())?;
-            Ok(Swapped { switch, told: told(&carried) })
-        }))
+        self.swap_to(compiled)
+    }
+
+    fn prepare_queues(&self) -> Result<Swap, String> {
+        let compiled = lock(&self.compiled).clone();
+        self.swap_to(compiled)
     }
 
     fn ports(&self) -> Vec<PortInfo> {

@@ -6,7 +6,7 @@ use crate::control::{self, ControlArgs, Process};
 use crate::failure::Failure;
 use crate::output;
 use p4jet_control::{Control, Host, SharedControl};
-use p4jet_dataplane::{EngineKind, Event, Listener, RunError, RunOptions, Running};
+use p4jet_dataplane::{EngineKind, Event, Listener, QUEUES_MAX, RunError, RunOptions, Running};
 use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -37,6 +37,9 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = 9216,
           value_parser = clap::value_parser!(u32).range(1024..=65535))]
     frame_max: u32,
+    /// Output queues of each port; without it there are eight once runtime commands configure some, and none before.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=QUEUES_MAX as i64))]
+    queues: Option<u8>,
     /// Workers, each on a thread of its own; the receive queues or flows of the ports are spread over them.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = cores)]
     cores: usize,
@@ -130,10 +133,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         true => compile::compile_text("none", NO_PROGRAM)?,
         false => compile::compile(&args.program)?,
     };
-    let switch = compile::switch(compiled.for_engine(engine), args.cores)?;
-    if let Some(path) = &args.commands {
-        output::write(format_args!("{}", compile::load_commands(&switch, path)?))?;
-    }
+    let (switch, said) = compile::switch_with(
+        &compiled,
+        engine,
+        args.cores,
+        args.queues.map(usize::from),
+        args.commands.as_deref(),
+    )?;
+    output::write(format_args!("{said}"))?;
     let failed = Arc::new(OnceLock::new());
     let options = RunOptions {
         engine,
@@ -147,6 +154,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let host = Arc::new(Process {
         running: Arc::clone(&running),
         program: args.program.clone(),
+        compiled: Arc::new(Mutex::new(compiled)),
         engine: args.engine,
         ports: options,
         stop: &STOP,

@@ -239,7 +239,6 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
         (options.pcap.is_some(), "--pcap"),
         (options.dump_packet_data.is_some_and(|bytes| bytes > 0), "--dump-packet-data"),
         (options.log_file_max_size.or(options.log_file_max_files).is_some(), "rotation of the log"),
-        (target.priority_queues != 1, "--priority-queues"),
         (target.disable_swap, "--disable-swap"),
         (grpc || grpc_options, "the P4Runtime server of simple_switch_grpc"),
     ] {
@@ -248,6 +247,9 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
         }
     }
     let mut line: Vec<OsString> = vec!["run".into()];
+    if target.priority_queues > 1 {
+        line.extend(["--queues".into(), target.priority_queues.to_string().into()]);
+    }
     for interface in &options.interfaces {
         let Some((number, name)) = interface.split_once('@') else {
             return usage(&format!("found `-i {interface}`: expected port@interface, such as 1@veth0"));
@@ -431,7 +433,7 @@ mod tests {
             "a.p4 --debugger",
             "a.p4 --notifications-addr x",
             "a.p4 --pcap",
-            "a.p4 -- --priority-queues 8",
+            "a.p4 -- --disable-swap",
         ] {
             let (Ok(Asked::Run(_)), told) = asked(line) else { panic!("{line}") };
             assert_eq!(told.len(), 1, "{line}: {told:?}");

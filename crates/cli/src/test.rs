@@ -35,6 +35,8 @@ pub struct Args {
 /// Runs each file on a fresh switch.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let compiled = compile::compile(&args.program)?;
+    // For scripts that configure output queues.
+    let queued = compiled.queued()?;
     let engines: &[EngineKind] = match args.engine {
         Engines::Jit => &[EngineKind::Jit],
         Engines::Interp => &[EngineKind::Interp],
@@ -43,7 +45,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (mut passed, mut failed, mut without) = (0, 0, 0);
     for path in &args.tests {
         let name = compile::stem(path);
-        match run_file(&compiled, path, engines) {
+        match run_file(&compiled, &queued, path, engines) {
             Ok(Passed { output, expects_something }) => {
                 passed += 1;
                 without += usize::from(!expects_something);
@@ -93,7 +95,12 @@ impl From<String> for Failed {
     }
 }
 
-fn run_file(compiled: &Compiled, path: &Path, engines: &[EngineKind]) -> Result<Passed, Failed> {
+fn run_file(
+    compiled: &Compiled,
+    queued: &Compiled,
+    path: &Path,
+    engines: &[EngineKind],
+) -> Result<Passed, Failed> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
     let script = stf::parse(&text).map_err(|errors| wrong_script(path, &errors))?;
     if script.is_empty() {
@@ -101,6 +108,7 @@ fn run_file(compiled: &Compiled, path: &Path, engines: &[EngineKind]) -> Result<
     }
     let (mut passed, mut failed) = (Vec::new(), Vec::<(&str, Failed)>::new());
     for &engine in engines {
+        let compiled = if stf::configures_queues(&script) { queued } else { compiled };
         match run_script(compiled, &script, engine) {
             Ok(outcome) => passed.push(outcome),
             Err(why) => failed.push((engine_name(engine), why)),
@@ -143,6 +151,10 @@ fn run_script(
     let switch = Switch::new(compiled.for_engine(engine))?;
     let mut control = Control::new(switch.clone());
     let mut worker = switch.worker(engine, 0)?;
+    if switch.program().is_queued() {
+        // Rates are of a time that goes on when the script waits.
+        worker.set_time(Some(0));
+    }
     // The traces are of the interpreter, which knows the program as lowering made it.
     let fresh = || Switch::new(compiled.for_engine(EngineKind::Interp)).map(Control::new);
     let outcome = stf::run_traced(script, &mut control, &mut worker, &fresh);

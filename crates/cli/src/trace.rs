@@ -36,11 +36,9 @@ const LINES_MAX: usize = 4000;
 pub fn run(args: &Args) -> Result<(), Failure> {
     let frame = parse_hex(&args.frame.concat())?;
     let compiled = compile::compile(&args.program)?;
-    let switch = compile::switch(compiled.lowered.clone(), 1)?;
+    let commands = args.commands.as_deref();
+    let (switch, _) = compile::switch_with(&compiled, EngineKind::Interp, 1, None, commands)?;
     compile::check_port(&switch, args.port)?;
-    if let Some(path) = &args.commands {
-        compile::load_commands(&switch, path)?;
-    }
     let (trace, expected) = switch.trace(args.port, &frame).map_err(Failure::Input)?;
     if args.json {
         say!("{}", trace.to_json(switch.program()))?;
@@ -48,13 +46,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         output::write(format_args!("{}", trace.render_shortened(switch.program(), LINES_MAX)))?;
     }
     if args.engine == EngineArg::Jit {
-        let fast = compile::switch(compiled.program, 1)?;
-        if let Some(path) = &args.commands {
-            compile::load_commands(&fast, path)?;
-        }
+        let (fast, _) = compile::switch_with(&compiled, EngineKind::Jit, 1, None, commands)?;
         let mut worker = fast.worker(EngineKind::Jit, 0).map_err(Failure::Input)?;
         worker.set_time(Some(0));
-        let got = worker.process_one(args.port, &frame);
+        let got = worker.process_and_wait(args.port, &frame);
         if got != expected {
             return Err(Failure::Input(format!(
                 "internal error: machine code does something else with this packet (please report): {got:02x?}"

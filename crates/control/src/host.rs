@@ -10,6 +10,9 @@ pub trait Host: Send + Sync {
     /// nothing. An error may be several lines: diagnostics.
     fn prepare(&self, program: &Path) -> Result<Swap, String>;
 
+    /// As [`Self::prepare`], of the program that runs: made anew for the output queues that are configured by now.
+    fn prepare_queues(&self) -> Result<Swap, String>;
+
     /// All ports, in the order of their numbers.
     fn ports(&self) -> Vec<PortInfo>;
 

@@ -35,8 +35,27 @@ impl SharedControl {
         match HostCommand::parse(line) {
             Some(Ok(command)) => self.host_reply(&command, data).unwrap_or_else(Reply::from),
             Some(Err(error)) => error.into(),
-            None => lock(&self.0.control).reply(line, data),
+            None => {
+                let mut reply = lock(&self.0.control).reply(line, data);
+                if let Some(done) = self.make_queues() {
+                    reply.note = done.err();
+                }
+                reply
+            }
         }
+    }
+
+    /// Puts the program with output queues in the place of the one without, once they are configured. None if there was
+    /// nothing to do.
+    fn make_queues(&self) -> Option<Result<(), String>> {
+        let host = self.0.host.as_ref()?;
+        if !lock(&self.0.control).switch().needs_queues() {
+            return None;
+        }
+        let _one_at_a_time = lock(&self.0.next);
+        let swap = host.prepare_queues().map_err(CommandError::new);
+        let done = swap.and_then(|swap| self.swap(swap)).map(drop);
+        Some(done.map_err(|error| format!("the output queues have no effect: {error}")))
     }
 
     /// Carries a file of commands out, all of it or nothing, as [`Control::load`].
@@ -47,7 +66,12 @@ impl SharedControl {
             let prepared = Prepared::new(&control, name, text)?;
             let mut now = lock(&self.0.control);
             if Arc::ptr_eq(now.switch(), control.switch()) {
-                return now.carry_out(prepared);
+                let mut done = now.carry_out(prepared);
+                drop(now);
+                if let (Some(Err(why)), Ok(summary)) = (self.make_queues(), &mut done) {
+                    summary.output += &format!("{why}\n");
+                }
+                return done;
             }
         }
     }

@@ -382,6 +382,10 @@ impl Host for Stub {
         Ok(Box::new(move || Ok(Swapped { switch, told: "l2: its entries are gone\n".into() })))
     }
 
+    fn prepare_queues(&self) -> Result<Swap, String> {
+        Err("this one has none".to_string())
+    }
+
     fn ports(&self) -> Vec<PortInfo> {
         self.ports.lock().unwrap().clone()
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The commands that these sessions are about.
-const COMMANDS: [&str; 56] = [
+const COMMANDS: [&str; 63] = [
     "act_prof_add_member_to_group",
     "act_prof_create_group",
     "act_prof_create_member",
@@ -43,7 +43,14 @@ const COMMANDS: [&str; 56] = [
     "reset_state",
     "set_crc16_parameters",
     "set_crc32_parameters",
+    "set_port_bitrate",
+    "set_port_rate",
+    "set_queue_bitrate",
+    "set_queue_depth",
+    "set_queue_rate",
+    "set_queue_weight",
     "show_pvs",
+    "show_queues",
     "table_add",
     "table_delete",
     "table_dump",
@@ -113,7 +120,7 @@ fn sessions() {
 
 /// All that these commands change, as text.
 fn everything(control: &mut p4jet_control::Control) -> String {
-    let mut lines = String::from("mc_dump\nmirroring_get 1\nmirroring_get 2\nmirroring_get 3\n");
+    let mut lines = String::from("show_queues\nmc_dump\nmirroring_get 1\nmirroring_get 2\nmirroring_get 3\n");
     for table in ["next_hop", "route", "near", "remote", "l2"] {
         lines += &format!("table_dump {table}\n");
     }
@@ -156,7 +163,7 @@ set_crc32_parameters sum 4 5 6 false true
 ";
 
 /// Every change, each of which a bad line behind it takes back.
-const CHANGES: [&str; 30] = [
+const CHANGES: [&str; 31] = [
     "act_prof_create_member hops deny",
     "act_prof_modify_member hops deny 0",
     "table_indirect_delete next_hop 1\nact_prof_delete_member hops 1",
@@ -185,6 +192,7 @@ const CHANGES: [&str; 30] = [
     "pvs_add pairs 1",
     "pvs_remove masked 0x80&&&0xf0",
     "pvs_clear value_set",
+    "set_queue_depth 9 1\nset_queue_weight 2\nset_port_rate 5 2",
     "set_crc16_parameters calc 7 7 7 false false\nset_crc32_parameters sum 7 7 7 true true",
     "reset_state",
 ];

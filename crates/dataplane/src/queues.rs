@@ -252,6 +252,8 @@ struct OutputPort<C> {
     waiting: u32,
     /// A bit for each queue with a weight.
     weighted: u32,
+    /// Whether anything has a rate.
+    limited: bool,
     /// Picoseconds: when its rate lets the next packet go.
     free_at: u128,
     /// The queue whose turn it is, among those with weights.
@@ -279,6 +281,7 @@ impl<C> OutputPort<C> {
             queues: std::array::from_fn(queue),
             waiting: 0,
             weighted: 0,
+            limited: false,
             free_at: 0,
             turn: 0,
             begins_turn: true,
@@ -292,10 +295,14 @@ impl<C> OutputPort<C> {
         self.settings = *config.port(self.number);
         let has_weight = |i: &usize| self.settings.queues[*i].weight > 0;
         self.weighted = (0..QUEUES_MAX).filter(has_weight).map(|i| 1 << i).sum();
+        self.limited = self.settings.rate.or(self.settings.queues.iter().find_map(|q| q.rate)).is_some();
     }
 
     /// When the first packet may leave.
     fn due(&self) -> u128 {
+        if !self.limited && self.waiting != 0 {
+            return 0;
+        }
         let queues = bits(self.waiting).map(|i| self.queues[i].due());
         self.free_at.max(queues.min().unwrap_or(u128::MAX))
     }
@@ -306,17 +313,23 @@ impl<C> OutputPort<C> {
         if due > now {
             return None;
         }
+        if !self.limited {
+            return Some((self.choose(self.waiting), 0));
+        }
         // A port without a rate serves whatever may go when the worker looks.
         let moment = if self.settings.rate.is_some() { due } else { now };
         let ready = bits(self.waiting).filter(|i| self.queues[*i].due() <= moment);
-        let ready: u32 = ready.map(|i| 1 << i).sum();
-        let strict = ready & !self.weighted;
-        let queue = match strict.checked_ilog2() {
-            Some(highest) => highest as usize,
-            None => self.take_turn(ready),
-        };
+        let queue = self.choose(ready.map(|i| 1 << i).sum());
         let moment = if self.settings.rate.is_some() { moment } else { self.queues[queue].due() };
         Some((queue, moment))
+    }
+
+    /// The queue that is served next among those that are `ready`, of which there is one.
+    fn choose(&mut self, ready: u32) -> usize {
+        match (ready & !self.weighted).checked_ilog2() {
+            Some(highest) => highest as usize,
+            None => self.take_turn(ready),
+        }
     }
 
     /// Deficit round robin among the queues with weights that are `ready`, of which there is one.
@@ -348,8 +361,10 @@ impl<C> OutputPort<C> {
         if queue.items.is_empty() {
             self.waiting &= !(1 << number);
         }
-        queue.free_at = moment + Rate::cost(self.settings.queues[number].rate, item.bytes);
-        self.free_at = moment + Rate::cost(self.settings.rate, item.bytes);
+        if self.limited {
+            queue.free_at = moment + Rate::cost(self.settings.queues[number].rate, item.bytes);
+            self.free_at = moment + Rate::cost(self.settings.rate, item.bytes);
+        }
         count(&self.counters[number].dequeued);
         let queued = Queued {
             enqueued_us: item.enqueued_ns / 1000,

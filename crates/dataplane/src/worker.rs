@@ -253,7 +253,7 @@ fn reason_text(program: &p4jet_ir::Program, reason: u32) -> String {
 /// A copy as the engine that made it keeps it.
 enum Copied {
     Jit(p4jet_jit::Copied),
-    Interp(p4jet_interp::Copied),
+    Interp(Box<p4jet_interp::Copied>),
 }
 
 impl Copied {
@@ -575,7 +575,7 @@ impl Worker {
                 for (number, packet) in batch.packets_mut().iter_mut().enumerate() {
                     let ran = match copies.next() {
                         Some(Copied::Interp(copy)) => {
-                            machine.run_copy(tables, &mut self.env, copy, now, None)
+                            machine.run_copy(tables, &mut self.env, *copy, now, None)
                         }
                         _ => {
                             let frame = pool.frame(packet).to_vec();
@@ -584,7 +584,8 @@ impl Worker {
                         }
                     };
                     put_outcome(pool, packet, self.headroom, ran.outcome);
-                    self.made.extend(ran.copies.into_iter().map(|copy| (number, Copied::Interp(copy))));
+                    self.made
+                        .extend(ran.copies.into_iter().map(|copy| (number, Copied::Interp(Box::new(copy)))));
                 }
             }
         }
@@ -762,6 +763,13 @@ impl Worker {
         let Steps { pool, batch, .. } = steps;
         self.own = Some((pool, batch));
         processed
+    }
+
+    /// As [`Self::process_one`], followed by [`Self::run_queues_out`].
+    pub fn process_and_wait(&mut self, ingress_port: u32, frame: &[u8]) -> Processed {
+        let first = self.process_one(ingress_port, frame);
+        let later = self.run_queues_out().into_iter().map(|(_, processed)| processed);
+        join(std::iter::once(first).chain(later))
     }
 
     /// Lets time, which stands still ([`Self::set_time`]), go on until the output queues are empty. What became of each

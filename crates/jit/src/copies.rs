@@ -84,18 +84,26 @@ impl CopyLayout {
     }
 }
 
-/// A copy that waits to run.
+/// A copy that waits to run. It is moved about: what it has lies elsewhere.
 #[derive(Debug)]
-pub struct Copied {
+pub struct Copied(Box<Content>);
+
+#[derive(Debug)]
+struct Content {
+    about: About,
+    /// The frame, and what of its headers a session cut off: they are put together again from there.
+    bytes: Vec<u8>,
+    image: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct About {
     begin: Begin,
     made_in: Begin,
     maker: u32,
     port: u32,
-    /// The frame, and what of its headers a session cut off: they are put together again from there.
-    bytes: Vec<u8>,
     /// Bytes of the frame.
     length: usize,
-    image: Vec<u64>,
     /// Intrinsics that the image has, by [`intrinsic_bit`].
     set: u16,
     /// The port and the number of the output queue in which it waits.
@@ -106,32 +114,32 @@ pub struct Copied {
 impl Copied {
     /// Where it begins.
     pub fn begin(&self) -> Begin {
-        self.begin
+        self.0.about.begin
     }
 
     /// Which half of the pipeline made it.
     pub fn made_in(&self) -> Begin {
-        self.made_in
+        self.0.about.made_in
     }
 
     /// The output queue in which it waits: the port, and which of the port's.
     pub fn queue(&self) -> Option<(u32, u32)> {
-        self.queue
+        self.0.about.queue
     }
 
     /// Bytes of its frame.
     pub fn length(&self) -> usize {
-        self.length
+        self.0.about.length
     }
 
     /// What it tells egress of its queue.
     pub fn set_queued(&mut self, queued: Queued) {
-        self.queued = queued;
+        self.0.about.queued = queued;
     }
 
     /// The number of the packet that made it, in its batch.
     pub fn maker(&self) -> usize {
-        self.maker as usize
+        self.0.about.maker as usize
     }
 
     /// Puts its frame into a batch.
@@ -140,9 +148,9 @@ impl Copied {
     ///
     /// As [`Batch::push`].
     pub fn push(&self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PushError> {
-        batch.push(pool, self.port, &self.bytes)?;
+        batch.push(pool, self.0.about.port, &self.0.bytes)?;
         if let Some(packet) = batch.packets_mut().last_mut() {
-            packet.len = self.length as u32;
+            packet.len = self.0.about.length as u32;
         }
         Ok(())
     }
@@ -196,7 +204,7 @@ impl Copies {
 
     /// Says, after [`Self::begin`], that the packets of the batch are these copies, in order.
     pub fn begin_copies<'c>(&mut self, packets: &[Packet], copies: impl Iterator<Item = &'c Copied>) {
-        self.whole.extend(packets.iter().zip(copies).map(|(p, c)| (p.data.cast_const(), c.bytes.len())));
+        self.whole.extend(packets.iter().zip(copies).map(|(p, c)| (p.data.cast_const(), c.0.bytes.len())));
     }
 
     /// Takes back a copy that has run.
@@ -209,19 +217,24 @@ impl Copies {
         self.spare.pop()
     }
 
-    fn push(&mut self, new: Copied, bytes: &[u8], image: &[u64]) -> Option<&mut [u64]> {
+    fn push(&mut self, about: About, bytes: &[u8], image: &[u64]) -> Option<&mut [u64]> {
         if self.made.len() >= MADE_MAX {
             self.refused += 1;
             return None;
         }
-        let old = self.spare.pop().unwrap_or_else(|| Copied { bytes: Vec::new(), image: Vec::new(), ..new });
-        let mut copied = Copied { bytes: old.bytes, image: old.image, ..new };
-        copied.bytes.clear();
-        copied.bytes.extend_from_slice(bytes);
-        copied.image.clear();
-        copied.image.extend_from_slice(image);
+        let mut copied = match self.spare.pop() {
+            Some(Copied(mut content)) => {
+                content.about = about;
+                content.bytes.clear();
+                content.image.clear();
+                Copied(content)
+            }
+            None => Copied(Box::new(Content { about, bytes: Vec::new(), image: Vec::new() })),
+        };
+        copied.0.bytes.extend_from_slice(bytes);
+        copied.0.image.extend_from_slice(image);
         self.made.push(copied);
-        self.made.last_mut().map(|c| c.image.as_mut_slice())
+        self.made.last_mut().map(|copied| copied.0.image.as_mut_slice())
     }
 }
 
@@ -232,14 +245,15 @@ impl Copies {
 pub unsafe fn enter(layout: &CopyLayout, copied: &Copied, phv: *mut u64, now_us: u64) {
     // SAFETY: as the caller promises.
     let image = unsafe { std::slice::from_raw_parts_mut(phv, layout.image_limbs) };
-    image.copy_from_slice(&copied.image);
+    let Content { about, image: brought, .. } = &*copied.0;
+    image.copy_from_slice(brought);
     for &(begin, intrinsic, cell) in &layout.intrinsics {
-        if begin == copied.begin && copied.set & intrinsic_bit(intrinsic) == 0 {
+        if begin == about.begin && about.set & intrinsic_bit(intrinsic) == 0 {
             let value = match intrinsic {
-                Intrinsic::IngressPort => copied.port.into(),
-                Intrinsic::PacketLength => copied.length as u64,
+                Intrinsic::IngressPort => about.port.into(),
+                Intrinsic::PacketLength => about.length as u64,
                 Intrinsic::IngressTimestamp => now_us,
-                _ => copied.queued.value(intrinsic, now_us),
+                _ => about.queued.value(intrinsic, now_us),
             };
             cell.put(image, value);
         }
@@ -321,14 +335,12 @@ unsafe fn make(
     };
     let queue = queue
         .map(|(port, number)| (u32::try_from(port).unwrap_or(u32::MAX), number.min(QUEUE_MAX.into()) as u32));
-    let new = |length: usize, queue: Option<(u32, u32)>| Copied {
+    let new = |length: usize, queue: Option<(u32, u32)>| About {
         begin: site.begin,
         made_in: site.made_in,
         maker: maker as u32,
         port: packet.ingress_port,
-        bytes: Vec::new(),
         length,
-        image: Vec::new(),
         set: site.set,
         queue,
         queued: Queued::default(),

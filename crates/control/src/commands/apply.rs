@@ -7,6 +7,7 @@ use super::value_sets::ValueSetCommand;
 use super::{Control, Reply, data, show};
 use crate::error::CommandError;
 use num_bigint::BigUint;
+use p4jet_dataplane::QueueConfig;
 use p4jet_externs::{CounterValue, CrcParams, Rates, StateError};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch, TableError};
@@ -41,6 +42,7 @@ pub(super) enum UndoOther {
     Crc(u32, CrcParams),
     Profile(TableId, UndoProfile),
     Replication(UndoReplication),
+    Queues(Box<QueueConfig>),
     /// By index; for a direct meter that is an entry's handle.
     Meters(InstanceId, Vec<(u32, Option<Rates>)>),
     /// Of a value set.
@@ -204,7 +206,7 @@ impl Control {
                     return Err(refused(TableError::InvalidHandle(handle)));
                 }
             }
-            Command::SetQueue => {}
+            Command::Queue(command) => return self.change_queues(command, log),
             Command::ResetState => self.reset_state(log)?,
             Command::TimeElapsed
             | Command::TimeSinceEpoch
@@ -280,6 +282,7 @@ impl Control {
                     self.switch.state().set_crc(self.names.crcs.name(calculation), params);
                 }
                 UndoOther::Profile(table, undo) => self.take_back_profile(table, undo),
+                UndoOther::Queues(old) => self.take_back_queues(*old),
                 UndoOther::Replication(undo) => self.take_back_replication(undo),
                 UndoOther::Meters(meter, values) => {
                     for (index, rates) in values {

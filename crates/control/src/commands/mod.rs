@@ -12,6 +12,7 @@ mod load;
 mod meters;
 mod parse;
 mod profiles;
+mod queues;
 mod replication;
 mod show;
 mod value_sets;
@@ -21,6 +22,7 @@ pub(crate) use list::{command_names, is_command};
 pub use load::LoadSummary;
 pub(crate) use load::Prepared;
 pub(crate) use parse::{Command, Named, check_default_action, check_entries_open, check_entry_action};
+pub(crate) use queues::configures_queues;
 
 use crate::error::CommandError;
 use crate::program::Names;
@@ -199,6 +201,7 @@ impl Control {
                 let note = Some("register index omitted, reading entire array".to_string());
                 Reply { note, ..Reply::new(text, data) }
             }
+            Command::Queue(command) if command.reads() => self.queues_text().into(),
             Command::Profile(command) if command.reads() => self.profile_reply(&command, data)?,
             Command::Replication(command) if command.reads() => self.replication_reply(&command, data)?,
             Command::ValueSet(command) if command.reads() => self.value_set_reply(&command, data),
@@ -213,9 +216,7 @@ impl Control {
                 let mut text = self.announce(&change);
                 let note = match change {
                     Command::SetTimeout { .. } => Some("no entry ages yet: the timeout has no effect"),
-                    Command::SetQueue => {
-                        Some("there are no queues, packets leave at once: this has no effect")
-                    }
+                    Command::Queue(_) => self.queues_note(),
                     _ => None,
                 };
                 let done = match self.perform(change) {

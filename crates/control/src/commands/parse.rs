@@ -4,6 +4,7 @@ use super::host::HostCommand;
 use super::list;
 use super::meters::MeterCommand;
 use super::profiles::ProfileCommand;
+use super::queues::QueueCommand;
 use super::replication::ReplicationCommand;
 use super::value_sets::ValueSetCommand;
 use crate::error::CommandError;
@@ -107,8 +108,7 @@ pub(crate) enum Command<'a> {
         handle: EntryHandle,
         milliseconds: u64,
     },
-    /// Depth or rate of queues, of which there are none.
-    SetQueue,
+    Queue(QueueCommand),
     ResetState,
     TimeElapsed,
     TimeSinceEpoch,
@@ -135,6 +135,7 @@ impl Command<'_> {
             | Command::TimeSinceEpoch
             | Command::Meter(MeterCommand::Get { .. }) => true,
             Command::Profile(command) => command.reads(),
+            Command::Queue(command) => command.reads(),
             Command::Replication(command) => command.reads(),
             Command::ValueSet(command) => command.reads(),
             Command::TableAdd { .. }
@@ -152,7 +153,6 @@ impl Command<'_> {
             | Command::IndirectSetDefault(..)
             | Command::Meter(_)
             | Command::SetTimeout { .. }
-            | Command::SetQueue
             | Command::ResetState => false,
         }
     }
@@ -375,14 +375,8 @@ impl<'p, 'a> LineParser<'p, 'a> {
                     _ => Command::ResetState,
                 }
             }
-            "set_queue_depth" | "set_queue_rate" => {
-                for (at, what) in [(1, "a number of packets"), (2, "a port"), (3, "a priority")] {
-                    if at == 1 || at < tokens.len() {
-                        number(line.get(at, what)?, what, u64::from(u32::MAX))?;
-                    }
-                }
-                line.ends_after(4)?;
-                Command::SetQueue
+            name if super::configures_queues(name) || name == "show_queues" => {
+                return self.queue_command(&line);
             }
             name if name.starts_with("act_prof_")
                 || super::profiles::substitute(name).is_some()

@@ -12,7 +12,7 @@ mod run;
 pub use parse::parse;
 pub use replay::Fresh;
 pub use report::{Failure, StfOutcome};
-pub use run::{Device, run, run_traced};
+pub use run::{Device, configures_queues, run, run_traced};
 
 use crate::error::{column, excerpt};
 use std::fmt;
@@ -83,7 +83,7 @@ pub enum StatementKind {
     },
     /// `no_packet`: so far no more packets left, by any port, than were expected.
     NoPacket,
-    /// `wait`: nothing to do, since every packet is carried through at once.
+    /// `wait`: what is in output queues leaves. Else there is nothing to do, since every packet is carried through at once.
     Wait,
     /// `check_counter counter(index) [packets|bytes cond number]`
     CheckCounter {

@@ -85,6 +85,10 @@ impl Device for Tracer<'_> {
         self.packets.insert(index, replayed);
         processed
     }
+
+    fn wait(&mut self) -> Vec<(u64, Processed)> {
+        self.worker.run_queues_out()
+    }
 }
 
 /// Most lines of a trace.

@@ -19,12 +19,31 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub trait Device {
     /// One packet in, what became of it out.
     fn process(&mut self, ingress_port: u32, frame: &[u8]) -> Processed;
+
+    /// Lets time go on until the output queues are empty. What became of the packets that left them, with the number of
+    /// the call of [`Self::process`] from which each came.
+    fn wait(&mut self) -> Vec<(u64, Processed)> {
+        Vec::new()
+    }
 }
 
 impl Device for Worker {
     fn process(&mut self, ingress_port: u32, frame: &[u8]) -> Processed {
         self.process_one(ingress_port, frame)
     }
+
+    fn wait(&mut self) -> Vec<(u64, Processed)> {
+        self.run_queues_out()
+    }
+}
+
+/// Whether a script configures output queues, so that the program is to be lowered with them.
+pub fn configures_queues(script: &[Statement]) -> bool {
+    let name = |statement: &Statement| match &statement.kind {
+        StatementKind::Command { words } => words.first().map(|word| word.text.clone()),
+        _ => None,
+    };
+    script.iter().filter_map(name).any(|name| crate::commands::configures_queues(&name))
 }
 
 /// Carries a script out. Statements take effect in order; the packets that left are compared with those expected, port
@@ -64,6 +83,7 @@ fn run_with(
         outcome: StfOutcome::default(),
     };
     if script.iter().all(|statement| runner.statement(statement)) {
+        runner.wait();
         runner.compare();
     }
     let Runner { mismatches, inputs, mut outcome, .. } = runner;
@@ -180,7 +200,7 @@ impl<'a, D: Device> Runner<'a, D> {
                 self.expected.entry(*port).or_default().push((statement.line, pattern.as_ref()));
             }
             StatementKind::NoPacket => self.no_packet(statement.line),
-            StatementKind::Wait => {}
+            StatementKind::Wait => self.wait(),
             StatementKind::CheckCounter { counter, index, check } => {
                 self.outcome.checks += 1;
                 let id = self.find(counter, |names| &names.counters).map(InstanceId)?;
@@ -336,6 +356,20 @@ impl<'a, D: Device> Runner<'a, D> {
             self.sent.entry(*port).or_default().push(Sent { input, output, frame: frame.clone() });
         }
         self.inputs.push(Input { line, port, processed });
+    }
+
+    /// What was in output queues leaves.
+    fn wait(&mut self) {
+        for (input, later) in self.device.wait() {
+            let input = input as usize;
+            let Some(Input { processed, .. }) = self.inputs.get_mut(input) else { continue };
+            for (port, frame) in &later.sent {
+                let output = processed.sent.len();
+                self.sent.entry(*port).or_default().push(Sent { input, output, frame: frame.clone() });
+                processed.sent.push((*port, frame.clone()));
+            }
+            processed.dropped.extend(later.dropped);
+        }
     }
 
     /// The packets, on all ports, that left although no `expect` so far is for them: of each port the first.

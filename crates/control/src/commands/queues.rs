@@ -1,0 +1,186 @@
+//! Output queues.
+
+use super::Control;
+use super::apply::{Done, Result, Undo, UndoOther};
+use super::parse::{Command, Line, LineParser, Parsed, number};
+use crate::error::CommandError;
+use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Queues, Rate};
+
+/// What a command does with queues. Without a queue it is meant for all of the port, without a port for all of all.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum QueueCommand {
+    Depth { packets: u32, of: Which },
+    Rate { rate: Option<Rate>, of: Which },
+    Weight { weight: u32, of: Which },
+    PortRate { rate: Option<Rate>, port: Option<u32> },
+    Show,
+}
+
+/// Which queues.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Which {
+    port: Option<u32>,
+    queue: Option<usize>,
+}
+
+/// The largest weight: 64 times the quantum is a jumbo frame, more only makes turns longer.
+const WEIGHT_MAX: u64 = 10_000;
+
+/// Whether a command of this name changes how packets are queued.
+pub(crate) fn configures_queues(name: &str) -> bool {
+    name.starts_with("set_queue_") || name.starts_with("set_port_")
+}
+
+impl QueueCommand {
+    pub(super) fn reads(&self) -> bool {
+        *self == QueueCommand::Show
+    }
+}
+
+impl Which {
+    /// Changes the settings of these queues.
+    fn change(self, config: &mut QueueConfig, change: impl Fn(&mut QueueSettings)) {
+        config.change(self.port, |port| match self.queue {
+            Some(queue) => change(&mut port.queues[queue]),
+            None => port.queues.iter_mut().for_each(&change),
+        });
+    }
+}
+
+impl<'a> LineParser<'_, 'a> {
+    pub(super) fn queue_command(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
+        let word = |at: usize, what: &str, max: u64| number(line.get(at, what)?, what, max);
+        let given = |at: usize| at < line.tokens.len();
+        let port = || match given(2) {
+            true => Ok(Some(word(2, "a port", u64::from(u32::MAX))? as u32)),
+            false => Ok(None),
+        };
+        let of = || {
+            let queue = match given(3) {
+                true => Some(word(3, "a priority", QUEUES_MAX as u64 - 1)? as usize),
+                false => None,
+            };
+            Ok::<_, CommandError>(Which { port: port()?, queue })
+        };
+        // 0 is no limit, as in bmv2.
+        let rate = |what: &str, rate: fn(u64) -> Rate| {
+            let n = word(1, what, u64::MAX)?;
+            Ok::<_, CommandError>((n > 0).then(|| rate(n)))
+        };
+        let (packets, bits) = ("a number of packets per second", "a number of bits per second");
+        let (command, end) = match line.spec.name {
+            "set_queue_depth" => {
+                let packets = word(1, "a number of packets", u64::from(u32::MAX))? as u32;
+                (QueueCommand::Depth { packets, of: of()? }, 4)
+            }
+            "set_queue_rate" => (QueueCommand::Rate { rate: rate(packets, Rate::Packets)?, of: of()? }, 4),
+            "set_queue_bitrate" => (QueueCommand::Rate { rate: rate(bits, Rate::Bits)?, of: of()? }, 4),
+            "set_queue_weight" => {
+                let weight = word(1, "a weight", WEIGHT_MAX)? as u32;
+                (QueueCommand::Weight { weight, of: of()? }, 4)
+            }
+            "set_port_rate" => {
+                (QueueCommand::PortRate { rate: rate(packets, Rate::Packets)?, port: port()? }, 3)
+            }
+            "set_port_bitrate" => {
+                (QueueCommand::PortRate { rate: rate(bits, Rate::Bits)?, port: port()? }, 3)
+            }
+            "show_queues" => (QueueCommand::Show, 1),
+            other => unreachable!("command {other} is listed but not parsed"),
+        };
+        line.ends_after(end)?;
+        Ok(Command::Queue(command))
+    }
+}
+
+impl Control {
+    pub(super) fn queues_text(&self) -> String {
+        let queues = self.switch.queues();
+        match self.switch.program().is_queued() {
+            true => text(queues),
+            false if queues.are_wanted() => text(queues) + WITHOUT_EFFECT + "\n",
+            false => "There are no output queues: none is configured\n".to_string(),
+        }
+    }
+
+    /// What is to be said of a change that has no effect yet.
+    pub(super) fn queues_note(&self) -> Option<&'static str> {
+        (!self.switch.program().is_queued()).then_some(WITHOUT_EFFECT)
+    }
+
+    pub(super) fn change_queues(&self, command: QueueCommand, log: Option<&mut Vec<Undo>>) -> Result<Done> {
+        let queues = self.switch.queues();
+        let old = queues.config();
+        if let QueueCommand::Depth { of, .. }
+        | QueueCommand::Rate { of, .. }
+        | QueueCommand::Weight { of, .. } = &command
+            && let Some(queue) = of.queue.filter(|queue| *queue >= old.queues_per_port)
+        {
+            let last = old.queues_per_port - 1;
+            let message = format!("Error: found priority {queue}, expected one that ports have: 0 to {last}");
+            return Err(CommandError::new(message));
+        }
+        queues.configure(|config| match command {
+            QueueCommand::Depth { packets, of } => of.change(config, |queue| queue.depth = Some(packets)),
+            QueueCommand::Rate { rate, of } => of.change(config, |queue| queue.rate = rate),
+            QueueCommand::Weight { weight, of } => of.change(config, |queue| queue.weight = weight),
+            QueueCommand::PortRate { rate, port } => config.change(port, |port| port.rate = rate),
+            QueueCommand::Show => {}
+        });
+        if let Some(log) = log {
+            log.push(Undo::Other(Box::new(UndoOther::Queues(Box::new(old)))));
+        }
+        Ok(Done::default())
+    }
+
+    pub(super) fn take_back_queues(&self, old: QueueConfig) {
+        self.switch.queues().configure(|config| *config = old);
+    }
+}
+
+const WITHOUT_EFFECT: &str =
+    "this program was started without output queues: they take effect when it is loaded anew";
+
+fn rate_text(rate: Option<Rate>) -> String {
+    match rate {
+        None => "no limit".to_string(),
+        Some(Rate::Packets(n)) => format!("{n} packets/s"),
+        Some(Rate::Bits(n)) => format!("{n} bits/s"),
+    }
+}
+
+/// All ports that are configured or have had packets, with all queues, the highest priority first.
+fn text(queues: &Queues) -> String {
+    let (config, stats) = (queues.config(), queues.stats());
+    let mut out = format!("==========\nQUEUES ({} for each port)\n", config.queues_per_port);
+    let heading = format!(
+        "  {:<8} {:>8} {:>20} {:>6} {:>12} {:>12} {:>12} {:>8} {:>8}\n",
+        "priority", "depth", "rate", "weight", "enqueued", "dequeued", "dropped", "waiting", "at most"
+    );
+    let mut port_text = |name: &str, settings: &PortSettings, number: Option<u32>| {
+        out += &format!("**********\n{name}: {}\n{heading}", rate_text(settings.rate));
+        let stats = number.and_then(|number| stats.get(&number)).copied().unwrap_or_default();
+        for queue in (0..config.queues_per_port).rev() {
+            let (of, stats) = (settings.queues[queue], stats[queue]);
+            out += &format!(
+                "  {queue:<8} {:>8} {:>20} {:>6} {:>12} {:>12} {:>12} {:>8} {:>8}\n",
+                settings.depth(queue),
+                rate_text(of.rate),
+                if of.weight == 0 { "strict".to_string() } else { of.weight.to_string() },
+                stats.enqueued,
+                stats.dequeued,
+                stats.dropped,
+                stats.depth,
+                stats.depth_max
+            );
+        }
+    };
+    let mut numbers: Vec<u32> = config.ports.keys().chain(stats.keys()).copied().collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    for number in numbers {
+        port_text(&format!("port {number}"), config.port(number), Some(number));
+    }
+    port_text("other ports", &config.others, None);
+    out + "==========\n"
+}
