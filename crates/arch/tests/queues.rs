@@ -4,12 +4,16 @@ mod common;
 
 use common::{lower, lower_queued};
 use p4jet_dataplane::{
-    COPIES_MAX, EngineKind, GENERATIONS_MAX, Processed, QueueConfig, QueueSettings, Rate, Switch, Worker,
+    COPIES_MAX, EngineKind, GENERATIONS_MAX, NewPort, Processed, QueueConfig, QueueSettings, Rate,
+    RunOptions, Running, Switch, Worker,
 };
 use p4jet_externs::{Replica, Session};
 use p4jet_ir::Program;
-use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP};
+use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Pool};
+use p4jet_ports::{Port, PortError, PortStats, Received, Sent};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Ingress sends to port `h.port` with priority `h.priority` after it has run `ingress`; egress writes what it learns of
 /// the queue into the header, then runs `egress`.
@@ -372,5 +376,70 @@ fn traces_tell_of_queues() {
         "a copy of 24 bytes begins at egress: it leaves queue 0 of port 2 after 0 us; 0 packets were there when it came, 0 are now",
     ] {
         assert!(text.contains(line), "no `{line}` in\n{text}");
+    }
+}
+
+/// A port that receives `frames` once and counts what is sent.
+struct Counting {
+    frames: Vec<Vec<u8>>,
+    sent: Arc<AtomicU64>,
+}
+
+impl Port for Counting {
+    fn receive(&mut self, number: u32, pool: &mut Pool, batch: &mut Batch) -> Result<Received, PortError> {
+        let count = self.frames.len().min(BATCH_MAX);
+        self.frames.drain(..count).for_each(|frame| batch.push(pool, number, &frame).unwrap());
+        Ok(if count > 0 { Received::Packets(count) } else { Received::Empty })
+    }
+
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Sent, PortError> {
+        self.sent.fetch_add(frames.len() as u64, Ordering::SeqCst);
+        Ok(Sent { sent: frames.len(), dropped: 0 })
+    }
+
+    fn stats(&mut self) -> PortStats {
+        PortStats::default()
+    }
+}
+
+/// What waits when another program comes leaves at once; none is lost, whoever serves its queue.
+#[test]
+fn a_reload_loses_nothing_that_waits() {
+    let program = lower_queued(&v1model("", ""));
+    for workers in [1, 2] {
+        let slow = |config: &mut QueueConfig| {
+            config.change(None, |port| {
+                port.rate = Some(Rate::Packets(1));
+                port.queues[0].depth = Some(1000);
+            });
+        };
+        let switch = switch(&program, EngineKind::Jit, slow, workers);
+        let options = RunOptions { engine: EngineKind::Jit, frame_max: 2048, listener: Arc::new(|_| ()) };
+        let running = Running::start(&switch, options).unwrap();
+        let sent = Arc::new(AtomicU64::new(0));
+        let port = |number: u32| {
+            let handle = |worker: usize| -> Box<dyn Port> {
+                let count = if number == 1 && worker == 0 { 400 } else { 0 };
+                let frames = (0..count).map(|i| frame(1 + i as u8 % 2, 0, i as u8)).collect();
+                Box::new(Counting { frames, sent: Arc::clone(&sent) })
+            };
+            NewPort { number, spec: "counting".to_string(), handles: (0..workers).map(handle).collect() }
+        };
+        running.add_ports(vec![port(1), port(2)]).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let enqueued = || -> u64 { switch.queues().stats().values().map(|queues| queues[0].enqueued).sum() };
+        while enqueued() < 400 {
+            assert!(Instant::now() < deadline, "{} of 400 in queues", enqueued());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(sent.load(Ordering::SeqCst) < 100, "the ports are slow");
+        let mut other = program.clone();
+        p4jet_ir::passes::run(&mut other);
+        let (new, _) = running.reload(other).unwrap();
+        assert_eq!(new.queues().config(), switch.queues().config());
+        assert_eq!(sent.load(Ordering::SeqCst), 400);
+        let stats = running.stats();
+        assert_eq!((stats.received, stats.copies, stats.done), (400, 400, 400));
+        running.finish().unwrap();
     }
 }
