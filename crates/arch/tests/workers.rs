@@ -1,6 +1,8 @@
 //! Several workers of one switch.
 
+use num_bigint::BigUint;
 use p4jet_dataplane::{EngineKind, Switch, WORKERS_MAX};
+use p4jet_packet::Batch;
 
 // Not every test needs all of it.
 #[allow(dead_code)]
@@ -50,5 +52,149 @@ fn a_worker_is_had_by_one_at_a_time() {
 fn a_switch_has_room_for_at_least_one_worker() {
     for wrong in [0, WORKERS_MAX + 1, usize::MAX] {
         assert_eq!(switch(wrong).err().unwrap(), format!("{wrong} workers: expected 1 to {WORKERS_MAX}"));
+    }
+}
+
+/// Registers that packets count in: by an action of a table, by one called from the control, in an atomic block with a
+/// branch and a table, one after the other without any of those, and in cells chosen by a hash.
+const COUNTS: &str = r#"
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<32> key; bit<32> flow; }
+struct headers { h_t h; }
+struct metadata {}
+parser P(packet_in b, out headers h, inout metadata m, inout standard_metadata_t s) {
+    state start { b.extract(h.h); transition accept; }
+}
+control V(inout headers h, inout metadata m) { apply {} }
+control I(inout headers h, inout metadata m, inout standard_metadata_t s) {
+    register<bit<32>>(4) small;
+    register<bit<48>>(4) middle;
+    register<bit<100>>(4) wide;
+    register<bit<64>>(16) hashed;
+    register<bit<32>>(1) plain;
+    register<bit<32>>(1) first;
+    register<bit<32>>(1) second;
+    register<bit<32>>(1) once;
+    counter(2, CounterType.packets_and_bytes) counted;
+    action count_small() {
+        bit<32> x;
+        small.read(x, 1);
+        if (h.h.key == 5) { small.write(1, x + 2); } else { small.write(1, x + 1); }
+    }
+    action count_middle(bit<48> by) { bit<48> x; middle.read(x, 2); middle.write(2, x + by); }
+    action count_wide() { bit<100> x; wide.read(x, 3); wide.write(3, x + 0x10000000000000001); }
+    table t { key = { h.h.key: exact; } actions = { count_small; count_middle; } default_action = count_middle(1);
+              const entries = { 1: count_small(); 5: count_small(); } }
+    table u { actions = { count_wide; } default_action = count_wide; }
+    // As many entries as let a pipeline be cut there.
+    table large { key = { h.h.flow: exact; } actions = { NoAction; } size = 100000; default_action = NoAction; }
+    apply {
+        t.apply();
+        count_small();
+        bit<32> i;
+        hash(i, HashAlgorithm.crc32, 32w0, { h.h.flow }, 32w16);
+        @atomic {
+            bit<64> x;
+            hashed.read(x, i);
+            u.apply();
+            large.apply();
+            if (x != 0xffffffff) { hashed.write(i, x + 1); }
+        }
+        @atomic {
+            bit<32> a;
+            bit<32> b;
+            second.read(b, 0);
+            first.read(a, 0);
+            first.write(0, b + 1);
+            second.write(0, a + 1);
+        }
+        bit<32> p;
+        plain.read(p, 0);
+        p = p + 3;
+        plain.write(0, p);
+        once.write(0, h.h.key);
+        counted.count(1);
+        s.egress_spec = 1;
+    }
+}
+control E(inout headers h, inout metadata m, inout standard_metadata_t s) { apply {} }
+control C(inout headers h, inout metadata m) { apply {} }
+control D(packet_out b, in headers h) { apply { b.emit(h.h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+/// Runs packets with keys 0 to 7 and several flows through two workers on threads of their own, `packets` each.
+fn count_by_two(engines: [EngineKind; 2], packets: u64) {
+    let mut program = common::lower(COUNTS);
+    p4jet_ir::passes::run(&mut program);
+    let switch = Switch::with_options(program, Default::default(), 2).unwrap();
+    let start = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        for (index, engine) in engines.into_iter().enumerate() {
+            let (switch, start) = (&switch, &start);
+            scope.spawn(move || {
+                let mut worker = switch.worker(engine, index).unwrap();
+                let (mut pool, mut batch) = (worker.pool(256, 100).unwrap(), Batch::new());
+                start.wait();
+                for first in (0..packets).step_by(64) {
+                    batch.clear();
+                    for n in first..packets.min(first + 64) {
+                        let mut frame = [0; 60];
+                        frame[3] = (n % 8) as u8;
+                        frame[7] = (n % 5) as u8;
+                        batch.push(&mut pool, 0, &frame).unwrap();
+                    }
+                    worker.process(&mut pool, &mut batch);
+                    assert!(batch.packets().iter().all(|packet| packet.egress_port == 1));
+                }
+            });
+        }
+    });
+    let sum = |name: &str, size: u32| -> BigUint {
+        let number = switch.program().instances.iter().position(|i| i.name == name).expect(name);
+        (0..size).map(|cell| switch.state().register_read(number as u32, cell).unwrap()).sum()
+    };
+    let counter = switch.program().instances.iter().position(|i| i.name == "I.counted").unwrap();
+    let counted = switch.state().counter_read(counter as u32, 1).unwrap();
+    assert_eq!((counted.packets, counted.bytes), (2 * packets, 2 * 60 * packets));
+    let all = BigUint::from(2 * packets);
+    // Called for each packet, and by the table for keys 1 and 5; key 5 counts twice.
+    assert_eq!(sum("I.small", 4), &all * 12u32 / 8u32, "an action of a table that the control calls, too");
+    assert_eq!(sum("I.middle", 4), &all * 6u32 / 8u32, "an action with data");
+    assert_eq!(sum("I.wide", 4), &all * 0x1_0000_0000_0000_0001u128, "an action on a cell of two words");
+    assert_eq!(sum("I.hashed", 16), all, "an atomic block");
+    assert_eq!(sum("I.first", 1) + sum("I.second", 1), &all * 2u32, "two registers at a time");
+    assert_eq!(sum("I.plain", 1), &all * 3u32, "statements one after the other");
+}
+
+#[test]
+fn registers_count_every_packet_of_two_workers() {
+    count_by_two([EngineKind::Jit; 2], 200_000);
+}
+
+#[test]
+fn registers_count_every_packet_of_interpreters() {
+    count_by_two([EngineKind::Interp; 2], 8_000);
+    count_by_two([EngineKind::Interp, EngineKind::Jit], 8_000);
+}
+
+/// A packet that reads a register, looks a large table up, and then writes the register, has done that before the next one
+/// reads: as many packets as there are run at once.
+#[test]
+fn a_register_is_written_before_the_next_packet_reads_it() {
+    let declared = "register<bit<32>>(1) r; table large { key = { h.h.key: exact; } actions = { NoAction; }
+                    size = 100000; default_action = NoAction; }";
+    let text = PROGRAM.replace("{ apply { s.egress_spec = 1; } }", &format!(
+        "{{ {declared} apply {{ bit<32> x; r.read(x, 0); large.apply(); r.write(0, x + 1); h.h.key = x; s.egress_spec = 1; }} }}"
+    ));
+    for engine in [EngineKind::Jit, EngineKind::Interp] {
+        let switch = Switch::new(common::lower(&text)).unwrap();
+        let mut worker = switch.worker(engine, 0).unwrap();
+        let (mut pool, mut batch) = (worker.pool(64, 100).unwrap(), Batch::new());
+        (0..64).for_each(|_| batch.push(&mut pool, 0, &[0; 14]).unwrap());
+        worker.process(&mut pool, &mut batch);
+        let seen = batch.packets().iter().map(|packet| pool.frame(packet)[3]);
+        assert!(seen.eq(0..64), "{engine:?}");
     }
 }

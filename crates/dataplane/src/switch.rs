@@ -49,6 +49,14 @@ impl Drop for Place {
     }
 }
 
+/// Lets several workers have the same registers; one needs no locks.
+fn share_registers(program: &mut ir::Program, workers: usize) {
+    if workers > 1 {
+        ir::atomic::add_locks(program);
+        debug_assert_eq!(ir::verify::verify(program), Ok(()));
+    }
+}
+
 /// A program with its tables and extern state.
 pub struct Switch {
     program: ir::Program,
@@ -73,13 +81,14 @@ impl Switch {
 
     /// As [`Self::new`], with a say in code generation and room for `workers` workers.
     pub fn with_options(
-        program: ir::Program,
+        mut program: ir::Program,
         options: p4jet_jit::Options,
         workers: usize,
     ) -> Result<Arc<Switch>, String> {
         if !(1..=WORKERS_MAX).contains(&workers) {
             return Err(format!("{workers} workers: expected 1 to {WORKERS_MAX}"));
         }
+        share_registers(&mut program, workers);
         let tables = p4jet_interp::build_tables(&program)?;
         let tables = tables.into_iter().map(|table| Arc::new(Mutex::new(table))).collect();
         let state = p4jet_interp::build_state(&program, workers).map_err(|e| e.to_string())?;
@@ -93,10 +102,11 @@ impl Switch {
     /// A switch with another program, its time, engine options and workers being those of this one.
     pub(crate) fn successor(
         &self,
-        program: ir::Program,
+        mut program: ir::Program,
         tables: Vec<Arc<Mutex<Table>>>,
         state: State,
     ) -> Result<Arc<Switch>, String> {
+        share_registers(&mut program, self.workers());
         let taken = (0..self.workers()).map(|_| AtomicBool::new(false)).collect();
         let (code, options, start) = (OnceLock::new(), self.options, self.start);
         let (queues, inboxes) = (Arc::clone(&self.queues), inboxes(self.workers(), &program)?);

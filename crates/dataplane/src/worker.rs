@@ -565,6 +565,7 @@ impl Worker {
                         engine.recycle(copy);
                     }
                 }
+                self.env.release();
                 self.refused.too_many +=
                     engine.take_copies(|copy| self.made.push((copy.maker(), Copied::Jit(copy))));
             }
@@ -583,6 +584,8 @@ impl Worker {
                             machine.run(tables, &mut self.env, &arrival, None)
                         }
                     };
+                    // Where the packet ended inside an action it still has its registers.
+                    self.env.release();
                     put_outcome(pool, packet, self.headroom, ran.outcome);
                     self.made
                         .extend(ran.copies.into_iter().map(|copy| (number, Copied::Interp(Box::new(copy)))));

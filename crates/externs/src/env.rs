@@ -6,7 +6,7 @@ use crate::{Destinations, State};
 use num_bigint::BigUint;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Lines kept until someone takes them.
 const LOG_LINES_MAX: usize = 4096;
@@ -31,7 +31,14 @@ pub struct Env<'a> {
     destinations_version: u64,
     /// Where arguments are put together.
     pub(crate) scratch: Vec<u8>,
+    /// Who holds a lock: no two environments have the same number.
+    owner: u32,
+    /// Registers that it holds.
+    held: Vec<u32>,
 }
+
+/// Environments so far.
+static OWNERS: AtomicU32 = AtomicU32::new(0);
 
 impl<'a> Env<'a> {
     pub(crate) fn new(state: &'a State, worker: usize) -> Env<'a> {
@@ -51,6 +58,9 @@ impl<'a> Env<'a> {
             destinations: state.destinations(),
             destinations_version: 0,
             scratch: Vec::new(),
+            // 0 is nobody.
+            owner: OWNERS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1),
+            held: Vec::new(),
         }
     }
 
@@ -126,9 +136,38 @@ impl<'a> Env<'a> {
     }
 
     pub(crate) fn fail(&mut self, what: String) {
+        // The packet ends here.
+        self.release();
         self.failed = true;
         self.failure = Some(what.clone());
         self.log(what);
+    }
+
+    /// Waits until no other environment has the register, and takes it. Whoever has it takes it once more.
+    pub(crate) fn lock_register(&mut self, instance: u32) {
+        if let Some(lock) = self.state.register_lock(instance)
+            && lock.take(self.owner)
+        {
+            self.held.push(instance);
+        }
+    }
+
+    /// Gives back what was taken once.
+    pub(crate) fn unlock_register(&mut self, instance: u32) {
+        if let Some(lock) = self.state.register_lock(instance)
+            && lock.give(self.owner)
+        {
+            self.held.retain(|held| *held != instance);
+        }
+    }
+
+    /// Gives back all registers: to be called when a packet has ended where it would not have.
+    pub fn release(&mut self) {
+        for instance in self.held.drain(..) {
+            if let Some(lock) = self.state.register_lock(instance) {
+                lock.free();
+            }
+        }
     }
 
     /// Appends a line to the log.
@@ -202,5 +241,11 @@ impl<'a> Env<'a> {
             self.custom_version = version;
         }
         self.custom.get(name).cloned()
+    }
+}
+
+impl Drop for Env<'_> {
+    fn drop(&mut self) {
+        self.release();
     }
 }

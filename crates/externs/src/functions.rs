@@ -6,7 +6,7 @@ use num_bigint::BigUint;
 use std::fmt::Write;
 
 /// Functions by name.
-pub(crate) static DEFS: [ExternDef; 11] = [
+pub(crate) static DEFS: [ExternDef; 15] = [
     impure("random", random, "(lo, hi) -> a number from lo to hi, both included; lo if hi < lo"),
     impure("log_msg", log_msg, "(values...): logs the first text, each {} in it replaced by the next value"),
     impure(
@@ -17,6 +17,14 @@ pub(crate) static DEFS: [ExternDef; 11] = [
     impure("assume", |e, s, a, _| check(e, s, a, "assume"), "(condition): the same as assert"),
     impure("register.read", register_read, "(index) -> value; 0 beyond the end"),
     impure("register.write", register_write, "(index, value); nothing beyond the end"),
+    impure(
+        "register.lock",
+        register_lock,
+        "(): takes the register for this worker, unless it has it; waits for others",
+    ),
+    impure("register.unlock", register_unlock, "(): gives the register back, as often as it was taken"),
+    impure("atomic.begin", |_, _, _, _| {}, "(): what follows is atomic with respect to other packets"),
+    impure("atomic.end", |_, _, _, _| {}, "(): until here"),
     impure("counter.count", count, "(index): counts the packet; nothing beyond the end"),
     impure(
         "direct_counter.count",
@@ -42,6 +50,18 @@ const fn impure(
     doc: &'static str,
 ) -> ExternDef {
     ExternDef { name, call, pure_function: false, uses_payload: false, doc }
+}
+
+fn register_lock(env: &mut Env<'_>, site: &CallSite, _: &[u64], _: &mut [u64]) {
+    if let Some(instance) = site.instance {
+        env.lock_register(instance);
+    }
+}
+
+fn register_unlock(env: &mut Env<'_>, site: &CallSite, _: &[u64], _: &mut [u64]) {
+    if let Some(instance) = site.instance {
+        env.unlock_register(instance);
+    }
 }
 
 fn random(env: &mut Env<'_>, site: &CallSite, args: &[u64], outs: &mut [u64]) {

@@ -133,3 +133,26 @@ fn take(spent: &AtomicU64, rate: Rate, tokens: i64, now_us: u64) -> bool {
     });
     taken.is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Buckets that do not fill: every token goes to one packet of one of the threads.
+    #[test]
+    fn threads_share_the_tokens() {
+        let meters = Meters::new("m", 1, false).unwrap();
+        let rate = |burst| Rate { per_us: 0.0, burst };
+        meters.set_rates(0, Some([rate(10_000), rate(30_000)]));
+        let run = || {
+            let mut colours = [0; 3];
+            (0..40_000).for_each(|now| colours[meters.execute(0, GREEN, now, 60) as usize] += 1);
+            colours
+        };
+        let [a, b] = std::thread::scope(|scope| {
+            [scope.spawn(run), scope.spawn(run)].map(|thread| thread.join().unwrap())
+        });
+        let sums: Vec<u64> = a.iter().zip(b).map(|(a, b)| a + b).collect();
+        assert_eq!(sums, [10_000, 20_000, 50_000]);
+    }
+}

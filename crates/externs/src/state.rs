@@ -209,10 +209,62 @@ pub(crate) fn zeroed(name: &str, words: u64) -> Result<Apart<AtomicU64>, StateEr
 }
 
 enum Cells {
-    Register { width: u32, cells: Apart<AtomicU64> },
+    Register { width: u32, cells: Apart<AtomicU64>, lock: RegisterLock },
     Counter { banks: u32, stride: u32, workers: Vec<Apart<AtomicU64>>, offsets: Apart<AtomicU64> },
     Meter(Meters),
     None,
+}
+
+/// Lets one environment at a time work on a register, as often as it likes.
+pub(crate) struct RegisterLock(Apart<AtomicU64>);
+
+impl RegisterLock {
+    /// Whoever waits looks so often before it lets others run: the one that has the lock may have no processor.
+    const LOOKS: u32 = 100;
+
+    /// True if the owner did not have it.
+    pub fn take(&self, owner: u32) -> bool {
+        let (word, mine) = (&self.0[0], u64::from(owner) << 32);
+        let mut looks = 0;
+        loop {
+            let now = word.load(Ordering::Relaxed);
+            if now >> 32 == u64::from(owner) {
+                // Nobody else writes it now.
+                word.store(now + 1, Ordering::Relaxed);
+                return false;
+            }
+            if now == 0
+                && word.compare_exchange_weak(0, mine + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
+                return true;
+            }
+            looks += 1;
+            if looks % Self::LOOKS == 0 {
+                std::thread::yield_now();
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    /// True if the owner has it no longer. Nothing if it did not have it.
+    pub fn give(&self, owner: u32) -> bool {
+        let (word, mine) = (&self.0[0], u64::from(owner) << 32);
+        let now = word.load(Ordering::Relaxed);
+        if now == mine + 1 {
+            self.free();
+            return true;
+        }
+        if now >> 32 == u64::from(owner) {
+            word.store(now - 1, Ordering::Relaxed);
+        }
+        false
+    }
+
+    /// To be called by the owner.
+    pub fn free(&self) {
+        self.0[0].store(0, Ordering::Release);
+    }
 }
 
 /// Locks for cells wider than a machine word; a cell always has the same one.
@@ -311,7 +363,10 @@ impl State {
                 Ok(Cells::Counter { banks, stride, workers, offsets: zeroed(name, 2 * u64::from(stride))? })
             };
             cells.push(Arc::new(match *kind {
-                InstanceKind::Register { width, .. } => Cells::Register { width, cells: zeroed(name, size)? },
+                InstanceKind::Register { width, .. } => {
+                    let lock = RegisterLock(zeroed(name, 1)?);
+                    Cells::Register { width, cells: zeroed(name, size)?, lock }
+                }
                 InstanceKind::Counter { size, .. } => counter(1, size)?,
                 InstanceKind::DirectCounter { table_size, .. } => {
                     counter(DIRECT_BANKS, table_size.min(ENTRIES_MAX) + 1)?
@@ -367,7 +422,7 @@ impl State {
 
     fn register(&self, instance: u32) -> Option<(u32, &[AtomicU64])> {
         match self.cells_of(instance)? {
-            Cells::Register { width, cells } => Some((*width, cells)),
+            Cells::Register { width, cells, .. } => Some((*width, cells)),
             Cells::Counter { .. } | Cells::Meter(_) | Cells::None => None,
         }
     }
@@ -376,6 +431,13 @@ impl State {
     /// `i * register_limbs` on, little-endian. Null if the instance is no register. Valid as long as the state is.
     pub fn register_base(&self, instance: u32) -> *const AtomicU64 {
         self.register(instance).map_or(std::ptr::null(), |(_, cells)| cells.as_ptr())
+    }
+
+    pub(crate) fn register_lock(&self, instance: u32) -> Option<&RegisterLock> {
+        match self.cells_of(instance)? {
+            Cells::Register { lock, .. } => Some(lock),
+            Cells::Counter { .. } | Cells::Meter(_) | Cells::None => None,
+        }
     }
 
     /// Words of a cell. Cells of more than one word must be read and written by [`crate::find`]'s `register.read` and

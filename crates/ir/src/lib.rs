@@ -30,6 +30,7 @@
 
 use num_bigint::BigUint;
 
+pub mod atomic;
 pub mod eval;
 pub mod passes;
 #[cfg(feature = "random")]

@@ -37,6 +37,8 @@
 //!   actions.
 //! * `Extract` gives a varbit length exactly when the header has a varbit; it has no more than one.
 //! * A node of a block does not read or write action data; an action only its own.
+//! * Atomic parts ([`crate::atomic`]) begin and end equally often on every way from the start to where the block or action
+//!   ends; a drop or reject may leave them.
 //! * The results of an extern call are different fields. What arguments a function wants is not known here.
 //!
 //! Not checked: that the packet leaves, that loops end, that a temporary is written before it is read (it is 0).
@@ -421,6 +423,21 @@ impl Verifier<'_> {
             self.terminator(&node.terminator, cfg.nodes.len(), owner);
         }
         self.place = name.to_string();
+        // Targets must be right for this.
+        if self.errors.is_empty() {
+            match cfg.nesting() {
+                Some(nesting) => {
+                    let left_open = cfg.nodes.iter().zip(nesting).any(|(node, nesting)| {
+                        use Terminator::{Done, Egress, Exit, Return};
+                        nesting > 0 && matches!(node.terminator, Return | Exit | Done | Egress)
+                    });
+                    self.check(!left_open, || "it ends within an atomic part".to_string());
+                }
+                None => {
+                    self.error("atomic parts that depend on the way or end without a beginning".to_string())
+                }
+            }
+        }
     }
 
     fn at(&self, loc: Loc) -> String {

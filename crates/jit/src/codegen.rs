@@ -22,7 +22,7 @@ use num_bigint::BigUint;
 use p4jet_externs::CallSite;
 use p4jet_ir::{
     ActionId, Begin, CopyFrame, Expr, FieldId, HeaderId, InstanceKind, Intrinsic, Keep, Loc, Node, NodeId,
-    Op, PacketCopy, Program, TableId, Terminator,
+    Op, PacketCopy, Program, TableId, Terminator, atomic,
 };
 use p4jet_packet::{PORT_DROP, Packet, REASON_DONE};
 use p4jet_tables::{Structure, View};
@@ -118,6 +118,9 @@ impl Layout {
                 cuts.push(Cut { place, begins: Begins::Place });
             }
             if let Terminator::Apply { table, .. } = flow.node(place).terminator {
+                if flow.uncut[place] {
+                    continue;
+                }
                 if everywhere || is_large(flow.program, structures, entries_min, table) {
                     cuts.push(Cut { place, begins: Begins::Lookup });
                 }
@@ -2092,6 +2095,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let program = self.program();
         let kind = instance.map(|i| &program.instances[i.index()].kind);
         match (function, kind) {
+            // No stage ends between them.
+            (atomic::BEGIN | atomic::END, _) => return Ok(()),
             ("csum16", _) => {
                 let sum = self.csum16(args, place)?;
                 if let [out] = outs {

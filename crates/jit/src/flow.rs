@@ -3,8 +3,8 @@
 use crate::facts::{Facts, Knowledge};
 use crate::memos::{self, Memo};
 use p4jet_ir::{
-    ActionId, Begin, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId, Intrinsic, Keep, Node,
-    NodeId, Op, PacketCopy, Program, ReplicaList, Terminator,
+    ActionId, Begin, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId, InstanceId, Intrinsic,
+    Keep, Node, NodeId, Op, PacketCopy, Program, ReplicaList, Terminator,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -139,6 +139,9 @@ pub struct Flow<'a> {
     pub emits: Vec<Vec<HeaderId>>,
     /// Places that can reach themselves.
     pub in_cycle: Vec<bool>,
+    /// Places where no stage may end, because the next packet would come too early to a register: those inside atomic parts,
+    /// and those with accesses before and after, one of them a write.
+    pub uncut: Vec<bool>,
     /// Slots that some statement may have set before each place; extraction does not count.
     pub set_before: Vec<SlotSet>,
     /// What [`crate::facts`] found.
@@ -202,10 +205,13 @@ impl<'a> Flow<'a> {
         let sequence: Vec<usize> = program.ingress.iter().chain(&program.egress).map(|b| b.index()).collect();
         let mut places = Vec::new();
         let mut first = Vec::new();
+        let mut uncut = Vec::new();
         for (step, &block) in sequence.iter().enumerate() {
             first.push(places.len());
-            let nodes = program.blocks[block].body.nodes.len() as u32;
-            places.extend((0..nodes).map(|n| Position { step, node: NodeId(n) }));
+            let body = &program.blocks[block].body;
+            places.extend((0..body.nodes.len() as u32).map(|n| Position { step, node: NodeId(n) }));
+            let nesting = body.nesting().unwrap_or_else(|| vec![1; body.nodes.len()]);
+            uncut.extend(nesting.into_iter().map(|n| n > 0));
         }
         let slots = slot_count(program);
         let count = places.len();
@@ -224,6 +230,7 @@ impl<'a> Flow<'a> {
             deparse: Vec::new(),
             emits: Vec::new(),
             in_cycle: vec![false; count],
+            uncut,
             set_before: vec![SlotSet::new(slots); count],
             knowledge: Knowledge::default(),
             memos: Vec::new(),
@@ -235,6 +242,7 @@ impl<'a> Flow<'a> {
         flow.find_order();
         flow.find_brought();
         flow.find_cycles();
+        flow.find_uncut();
         flow.memos = memos::find(&flow, memoized);
         flow.find_cursor();
         flow.find_writes();
@@ -522,6 +530,64 @@ impl<'a> Flow<'a> {
                     self.in_cycle[node.index()] = true;
                 }
             }
+        }
+    }
+
+    fn find_uncut(&mut self) {
+        // Registers, and whether they are written.
+        type Accesses = HashSet<(InstanceId, bool)>;
+        let of = |nodes: &[Node]| -> Accesses {
+            let stmts = nodes.iter().flat_map(|node| &node.stmts);
+            let access = |op: &Op| match op {
+                Op::Extern { function, .. } => Some((op.register()?, function != "register.read")),
+                _ => None,
+            };
+            stmts.filter_map(|stmt| access(&stmt.op)).collect()
+        };
+        let actions: Vec<Accesses> = self.program.actions.iter().map(|a| of(&a.body.nodes)).collect();
+        let places = self.in_reverse_postorder();
+        let mut own: Vec<[Accesses; 2]> = vec![Default::default(); self.places.len()];
+        for &place in &places {
+            let node = self.node(place);
+            let mut of_actions = Accesses::new();
+            if let Terminator::Apply { table, .. } = node.terminator {
+                for action in &self.program.tables[table.index()].actions {
+                    of_actions.extend(&actions[action.action.index()]);
+                }
+            }
+            own[place] = [of(std::slice::from_ref(node)), of_actions];
+        }
+        if own.iter().all(|[stmts, actions]| stmts.is_empty() && actions.is_empty()) {
+            return;
+        }
+        // Up to the end of a place's statements, and from there on.
+        let mut before: Vec<Accesses> = own.iter().map(|[stmts, _]| stmts.clone()).collect();
+        let mut after: Vec<Accesses> = own.iter().map(|[_, actions]| actions.clone()).collect();
+        let mut changed = true;
+        while changed {
+            changed = false;
+            let mut add = |to: &mut Accesses, more: Accesses| {
+                let count = to.len();
+                to.extend(more);
+                changed |= to.len() > count;
+            };
+            for &place in &places {
+                let so_far: Accesses = before[place].union(&own[place][1]).copied().collect();
+                self.successors(place).into_iter().for_each(|next| add(&mut before[next], so_far.clone()));
+            }
+            for &place in places.iter().rev() {
+                for next in self.successors(place) {
+                    let from_there = after[next].union(&own[next][0]).copied().collect();
+                    add(&mut after[place], from_there);
+                }
+            }
+        }
+        for &place in &places {
+            let conflict = |(register, written): &(InstanceId, bool)| {
+                before[place].contains(&(*register, true))
+                    || *written && before[place].contains(&(*register, false))
+            };
+            self.uncut[place] |= after[place].iter().any(conflict);
         }
     }
 

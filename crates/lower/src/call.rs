@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use p4jet_analysis::typed::{self, Call, Callee, Local, Param, Type};
-use p4jet_ir::{FieldId, FieldKind};
+use p4jet_ir::{FieldId, FieldKind, Terminator, atomic};
 use p4jet_syntax::ast::Direction;
 use p4jet_syntax::span::Span;
 
@@ -390,6 +390,57 @@ impl Lowerer<'_> {
         self.copy_out(&copy_out)
     }
 
+    /// Code that is atomic with respect to other packets: marked as such if it touches registers.
+    pub(crate) fn atomic(&mut self, body: impl FnOnce(&mut Self) -> Lowered<()>) -> Lowered<()> {
+        if self.in_table_action {
+            // All of it is.
+            return body(self);
+        }
+        let start = self.cfg.position();
+        let outer = self.flow.clone();
+        let mut ways = Vec::new();
+        let mut land = |cx: &mut Self, way: Jump| {
+            let landing = cx.node();
+            ways.push((landing, way));
+            landing
+        };
+        self.flow.ret = Jump::Node(land(self, outer.ret));
+        self.flow.exit = Jump::Node(land(self, outer.exit));
+        if let Some((next, after)) = outer.loops.last() {
+            let inner = (land(self, Jump::Node(*next)), land(self, Jump::Node(*after)));
+            self.flow.loops = vec![inner];
+        }
+        let done = self.node();
+        let result = body(self);
+        self.flow = outer;
+        self.goto(done);
+        let touches = self.cfg.since(start).any(|part| match part {
+            Ok(op) => op.register().is_some(),
+            Err(Terminator::Apply { table, .. }) => {
+                let actions = &self.ir.tables[table.index()].actions;
+                actions.iter().any(|a| self.ir.actions[a.action.index()].body.touches_registers())
+            }
+            Err(_) => false,
+        });
+        let end = atomic::call(atomic::END, None);
+        if touches {
+            let loc = self.loc(self.span);
+            self.cfg.insert(start, atomic::call(atomic::BEGIN, None), loc);
+        }
+        for (landing, way) in ways {
+            self.enter(landing);
+            if touches {
+                self.emit(end.clone());
+            }
+            self.jump(way);
+        }
+        self.enter(done);
+        if touches {
+            self.emit(end);
+        }
+        result
+    }
+
     fn copy_out(&mut self, copies: &CopyOut) -> Lowered<()> {
         for (place, storage) in copies {
             self.assign(place, storage.read())?;
@@ -433,7 +484,7 @@ impl Lowerer<'_> {
         self.nested(self.span, |cx| {
             cx.in_scope(scope, |cx| {
                 let copy_out = cx.bind_params(&action.params, args, Passing::Action)?;
-                cx.run_callee(copy_out, None, |cx| cx.stmts(&action.body))
+                cx.run_callee(copy_out, None, |cx| cx.atomic(|cx| cx.stmts(&action.body)))
             })
         })
     }

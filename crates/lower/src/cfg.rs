@@ -22,6 +22,15 @@ struct OpenNode {
     terminator: Option<(Terminator, Loc)>,
 }
 
+/// A place in a graph in the making.
+#[derive(Clone, Copy)]
+pub(crate) struct Position {
+    node: usize,
+    stmts: usize,
+    /// How many there were.
+    nodes: usize,
+}
+
 impl Default for CfgBuilder {
     fn default() -> Self {
         CfgBuilder { nodes: vec![OpenNode::default()], current: NodeId(0), leaving: Vec::new() }
@@ -39,6 +48,28 @@ impl CfgBuilder {
     pub(crate) fn enter(&mut self, node: NodeId) {
         debug_assert!(self.nodes[node.index()].terminator.is_none());
         self.current = node;
+    }
+
+    /// The place where the next statement goes.
+    pub(crate) fn position(&self) -> Position {
+        let node = self.current.index();
+        Position { node, stmts: self.nodes[node].stmts.len(), nodes: self.nodes.len() }
+    }
+
+    /// Statements and terminators that came since the cursor was there.
+    pub(crate) fn since(&self, start: Position) -> impl Iterator<Item = Result<&Op, &Terminator>> {
+        let first = &self.nodes[start.node];
+        let nodes =
+            std::iter::once((first, start.stmts)).chain(self.nodes[start.nodes..].iter().map(|n| (n, 0)));
+        nodes.flat_map(|(node, from)| {
+            let stmts = node.stmts[from..].iter().map(|stmt| Ok(&stmt.op));
+            stmts.chain(node.terminator.iter().map(|(terminator, _)| Err(terminator)))
+        })
+    }
+
+    /// Puts a statement where the cursor was.
+    pub(crate) fn insert(&mut self, at: Position, op: Op, loc: Loc) {
+        self.nodes[at.node].stmts.insert(at.stmts, Stmt { op, loc });
     }
 
     /// Appends a statement.

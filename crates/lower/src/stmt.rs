@@ -67,8 +67,8 @@ impl Lowerer<'_> {
                 self.enter(join);
                 first.and(second)
             }
-            // `@atomic`: a packet runs to completion; what is shared is atomic per extern call.
-            StmtKind::Block { stmts, .. } => self.stmts(stmts),
+            StmtKind::Block { stmts, atomic: true } => self.atomic(|cx| cx.stmts(stmts)),
+            StmtKind::Block { stmts, atomic: false } => self.stmts(stmts),
             StmtKind::Return(value) => {
                 if let Some(e) = value {
                     let value = self.expr(e)?;

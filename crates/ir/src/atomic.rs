@@ -1,0 +1,286 @@
+//! Parts of a program that are atomic with respect to other packets, and the locks that make them so where several workers
+//! share registers.
+//!
+//! P4_16, "Concurrency model": a block with `@atomic`, and the body of an action, run as if no other packet ran meanwhile.
+//! Lowering puts [`BEGIN`] and [`END`] around `@atomic` blocks and around actions that a control calls itself, if they
+//! touch registers. One worker needs no more, as long as it lets no other packet run between them. For several workers
+//! [`add_locks`] adds [`LOCK`] and [`UNLOCK`] of registers.
+
+use crate::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Begins an atomic part: an extern call without arguments.
+pub const BEGIN: &str = "atomic.begin";
+/// Ends it.
+pub const END: &str = "atomic.end";
+/// Takes a register for this packet; whoever has it already goes on.
+pub const LOCK: &str = "register.lock";
+/// Gives it back.
+pub const UNLOCK: &str = "register.unlock";
+
+/// Whether an extern call says something about other packets only: it changes nothing for the one that makes it.
+pub fn is_marker(function: &str) -> bool {
+    matches!(function, BEGIN | END | LOCK | UNLOCK)
+}
+
+impl Op {
+    /// The register that the statement reads or writes.
+    pub fn register(&self) -> Option<InstanceId> {
+        match self {
+            Op::Extern { function, instance, .. } if function.starts_with("register.") => {
+                instance.filter(|_| !is_marker(function))
+            }
+            _ => None,
+        }
+    }
+
+    /// By how much it changes the number of atomic parts around.
+    fn nesting(&self) -> i32 {
+        match self {
+            Op::Extern { function, .. } if function == BEGIN => 1,
+            Op::Extern { function, .. } if function == END => -1,
+            _ => 0,
+        }
+    }
+
+    /// Whether the packet may leave the graph here.
+    fn may_leave(&self) -> bool {
+        matches!(self, Op::Extract { .. } | Op::Advance { .. } | Op::Lookahead { .. } | Op::Emit { .. })
+    }
+}
+
+impl Cfg {
+    /// Whether it reads or writes a register.
+    pub fn touches_registers(&self) -> bool {
+        self.nodes.iter().flat_map(|node| &node.stmts).any(|stmt| stmt.op.register().is_some())
+    }
+
+    /// Atomic parts around the end of each node; `None` if that depends on the way there, or if one ends that has not
+    /// begun. 0 for nodes that nothing leads to.
+    pub fn nesting(&self) -> Option<Vec<i32>> {
+        let mut before: Vec<Option<i32>> = vec![None; self.nodes.len()];
+        let mut after = vec![0; self.nodes.len()];
+        let mut work = vec![(NodeId(0), 0)];
+        while let Some((at, nesting)) = work.pop() {
+            match before[at.index()].replace(nesting) {
+                Some(known) if known != nesting => return None,
+                Some(_) => continue,
+                None => {}
+            }
+            let mut nesting = nesting;
+            for stmt in &self.nodes[at.index()].stmts {
+                nesting += stmt.op.nesting();
+                if nesting < 0 {
+                    return None;
+                }
+            }
+            after[at.index()] = nesting;
+            self.nodes[at.index()].terminator.for_each_target(&mut |next| work.push((next, nesting)));
+        }
+        Some(after)
+    }
+}
+
+/// Graph (actions first), node, statement before which it is.
+type Place = (usize, usize, usize);
+
+/// Something atomic: a marked part, the body of an action, or statements of one node.
+#[derive(Default)]
+struct Part {
+    registers: BTreeSet<InstanceId>,
+    /// Reads and writes; more than one need not be told.
+    accesses: usize,
+    /// Where it begins and ends.
+    begins: Vec<Place>,
+    ends: Vec<Place>,
+}
+
+/// Lets every atomic part lock the registers that it touches, in the order of their numbers, so that two never wait for
+/// each other. Statements of a control that touch registers one after the other, without a branch between them, are
+/// atomic too: bmv2's compiler makes an action of them. A register that no part touches twice needs no lock.
+///
+/// Parsers and deparsers may be left at statements inside; there only statements between those are atomic.
+pub fn add_locks(program: &mut Program) {
+    let mut parts = Vec::new();
+    let actions = program.actions.len();
+    for graph in 0..actions {
+        parts.extend(action_part(program, graph));
+    }
+    for graph in 0..program.blocks.len() {
+        block_parts(program, actions + graph, &mut parts);
+    }
+    let locked: BTreeSet<InstanceId> = parts
+        .iter()
+        .filter(|part| part.accesses > 1)
+        .flat_map(|part| part.registers.iter().copied())
+        .collect();
+    // The calls to insert at each place. Where one part ends and another begins, it ends first.
+    let mut inserted: BTreeMap<Place, Vec<Op>> = BTreeMap::new();
+    for part in parts {
+        let registers: Vec<InstanceId> = part.registers.intersection(&locked).copied().collect();
+        for place in part.begins {
+            let locks = registers.iter().map(|register| call(LOCK, Some(*register)));
+            inserted.entry(place).or_default().extend(locks);
+        }
+        for place in part.ends {
+            let unlocks = registers.iter().rev().map(|register| call(UNLOCK, Some(*register)));
+            inserted.entry(place).or_default().extend(unlocks);
+        }
+    }
+    // From behind, so that places stay what they are.
+    for ((graph, node, at), calls) in inserted.into_iter().rev() {
+        let body = match graph.checked_sub(actions) {
+            Some(block) => &mut program.blocks[block].body,
+            None => &mut program.actions[graph].body,
+        };
+        let node = &mut body.nodes[node];
+        let loc = node.stmts.get(at).map_or(node.terminator_loc, |stmt| stmt.loc);
+        node.stmts.splice(at..at, calls.into_iter().map(|op| Stmt { op, loc }));
+    }
+}
+
+/// A call without arguments.
+pub fn call(function: &str, instance: Option<InstanceId>) -> Op {
+    Op::Extern {
+        function: function.to_string(),
+        instance,
+        args: Vec::new(),
+        outs: Vec::new(),
+        text: Vec::new(),
+    }
+}
+
+/// The whole body of an action, if it touches registers.
+fn action_part(program: &mut Program, action: usize) -> Option<Part> {
+    let body = &mut program.actions[action].body;
+    if !body.touches_registers() {
+        return None;
+    }
+    if body.is_on_cycle(NodeId(0)) {
+        // A node of its own to begin with.
+        let again = NodeId(body.nodes.len() as u32);
+        for node in &mut body.nodes {
+            node.terminator.for_each_target_mut(&mut |to| {
+                if *to == NodeId(0) {
+                    *to = again;
+                }
+            });
+        }
+        let terminator_loc = body.nodes[0].terminator_loc;
+        let first = Node {
+            label: String::new(),
+            stmts: Vec::new(),
+            terminator: Terminator::Goto(again),
+            terminator_loc,
+        };
+        let old = std::mem::replace(&mut body.nodes[0], first);
+        body.nodes.push(old);
+    }
+    let mut part = Part { begins: vec![(action, 0, 0)], ..Part::default() };
+    for (number, node) in body.nodes.iter().enumerate() {
+        let cycle = body.is_on_cycle(NodeId(number as u32));
+        for register in node.stmts.iter().filter_map(|stmt| stmt.op.register()) {
+            part.registers.insert(register);
+            part.accesses += 1 + usize::from(cycle);
+        }
+        if node.terminator.leaves() {
+            part.ends.push((action, number, node.stmts.len()));
+        }
+    }
+    Some(part)
+}
+
+/// The marked parts of a control, and elsewhere the statements that stand together.
+fn block_parts(program: &Program, graph: usize, parts: &mut Vec<Part>) {
+    let block = &program.blocks[graph - program.actions.len()];
+    let body = &block.body;
+    let marked = block.kind == BlockKind::Control;
+    // With the marked part that a node begins in, and how many more are inside.
+    let mut before: Vec<Option<Option<(usize, i32)>>> = vec![None; body.nodes.len()];
+    let mut same = Vec::new();
+    let mut work = vec![(NodeId(0), None)];
+    while let Some((at, part)) = work.pop() {
+        if let Some(known) = before[at.index()] {
+            // A jump that was threaded leads into a part by two ways: it is one part.
+            if let (Some((a, _)), Some((b, _))) = (known, part) {
+                same.push((a, b));
+            }
+            continue;
+        }
+        before[at.index()] = Some(part);
+        let (mut part, node) = (part, &body.nodes[at.index()]);
+        let cycle = usize::from(body.is_on_cycle(at));
+        // Statements that stand together, if no part is around: the first, one behind the last.
+        let mut together: Option<Part> = None;
+        for (number, stmt) in node.stmts.iter().enumerate() {
+            let place = (graph, at.index(), number);
+            let nesting = if marked { stmt.op.nesting() } else { 0 };
+            if nesting != 0 || stmt.op.may_leave() {
+                parts.extend(together.take());
+            }
+            part = match (part, nesting) {
+                (None, 1) => {
+                    parts.push(Part { begins: vec![(place.0, place.1, number + 1)], ..Part::default() });
+                    Some((parts.len() - 1, 0))
+                }
+                (Some((open, 0)), -1) => {
+                    parts[open].ends.push(place);
+                    None
+                }
+                (Some((open, inside)), _) => Some((open, inside + nesting)),
+                (None, _) => None,
+            };
+            let Some(register) = stmt.op.register() else { continue };
+            let of = match part {
+                Some((open, _)) => &mut parts[open],
+                None => together.get_or_insert_with(|| Part { begins: vec![place], ..Part::default() }),
+            };
+            of.registers.insert(register);
+            of.accesses += 1;
+            match part {
+                Some(_) => of.accesses += cycle,
+                None => of.ends = vec![(place.0, place.1, number + 1)],
+            }
+        }
+        parts.extend(together);
+        if let Some((open, _)) = part {
+            if let Terminator::Apply { table, .. } = &node.terminator {
+                for action in &program.tables[table.index()].actions {
+                    let stmts =
+                        program.actions[action.action.index()].body.nodes.iter().flat_map(|n| &n.stmts);
+                    for register in stmts.filter_map(|stmt| stmt.op.register()) {
+                        parts[open].registers.insert(register);
+                        // The action is a part of its own inside this one.
+                        parts[open].accesses += 2;
+                    }
+                }
+            }
+            if node.terminator.leaves() {
+                parts[open].ends.push((graph, at.index(), node.stmts.len()));
+            }
+        }
+        node.terminator.for_each_target(&mut |next| work.push((next, part)));
+    }
+    // Each goes to the first one that it is the same as.
+    let mut first: Vec<usize> = (0..parts.len()).collect();
+    for (a, b) in same {
+        let (from, to) = (first[a].max(first[b]), first[a].min(first[b]));
+        first.iter_mut().filter(|part| **part == from).for_each(|part| *part = to);
+    }
+    for (from, &to) in first.iter().enumerate().filter(|(from, to)| from != *to) {
+        let other = std::mem::take(&mut parts[from]);
+        parts[to].registers.extend(other.registers);
+        parts[to].accesses += other.accesses;
+        parts[to].begins.extend(other.begins);
+        parts[to].ends.extend(other.ends);
+    }
+}
+
+impl Terminator {
+    /// Whether it leads out of the graph.
+    fn leaves(&self) -> bool {
+        let mut leads = false;
+        self.for_each_target(&mut |_| leads = true);
+        !leads
+    }
+}
