@@ -7,6 +7,7 @@ mod compile;
 mod cores;
 mod demo;
 mod failure;
+mod generate;
 mod output;
 mod run;
 mod stages;
@@ -37,6 +38,8 @@ enum Command {
     Trace(trace::Args),
     /// Measure throughput over memory ports.
     Bench(bench::Args),
+    /// Make traffic, and table entries that go with it.
+    Gen(generate::Args),
     /// Show what p4jet does; needs no file, no root, no interface.
     Demo(demo::Args),
 }
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Gen(args) => generate::run(&args),
         Command::Demo(args) => demo::run(&args),
     };
     match result {
