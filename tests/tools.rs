@@ -93,3 +93,121 @@ fn wrong_use_of_gen_is_said() {
     run(&["gen", "--entries-for", "nothing"]).expect_status(2).says(&["no entries of `nothing`", "basic_l2"]);
     run(&["gen", "-o", "/proc/nothing/here"]).expect_status(3).says(&["cannot write /proc/nothing/here"]);
 }
+
+/// Derives packets for a program; gives the report.
+fn derive(program: &Path, dir: &TempDir, more: &[&str]) -> serde_json::Value {
+    let mut arguments = vec!["gen", "--json", "-o", dir.path().to_str().unwrap(), "--program"];
+    arguments.push(program.to_str().unwrap());
+    arguments.extend(more);
+    let made = run(&arguments).expect_status(0);
+    serde_json::from_str(&made.stdout).unwrap()
+}
+
+/// Every packet went the way that it was made for, and so did one on each way through the parser.
+#[track_caller]
+fn check_ways(program: &Path, report: &serde_json::Value) {
+    let packets = report["packets"].as_array().unwrap();
+    assert!(packets.iter().all(|packet| packet["taken"] == true), "{}: {report}", program.display());
+    assert!(report["paths"].as_u64() > Some(0), "{}: {report}", program.display());
+    assert_eq!(report["paths"], report["paths_taken"], "{}", program.display());
+}
+
+#[test]
+fn derived_packets_cover_the_shipped_programs() {
+    for folder in common::program_folders() {
+        let name = common::stem(&folder);
+        let program = program(&name);
+        let dir = TempDir::new("derive");
+        let report = derive(&program, &dir, &[]);
+        check_ways(&program, &report);
+        assert_eq!(report["states"], report["states_taken"], "{name}");
+        for (table, counts) in report["tables"].as_object().unwrap() {
+            assert!(
+                counts["hits"].as_u64() > Some(0) && counts["misses"].as_u64() > Some(0),
+                "{name} {table}"
+            );
+        }
+        for (action, count) in report["actions"].as_object().unwrap() {
+            assert!(count.as_u64() > Some(0), "{name} {action}");
+        }
+        // The files are what was reported on: both engines do the same with them.
+        for files in report["files"].as_array().unwrap() {
+            let [capture, commands] = ["capture", "commands"].map(|key| files[key].as_str().unwrap());
+            let digests = ["jit", "interp"].map(|engine| {
+                let done = run(&[
+                    "bench",
+                    program.to_str().unwrap(),
+                    "--pcap",
+                    capture,
+                    "--commands",
+                    commands,
+                    "--engine",
+                    engine,
+                    "--seconds",
+                    "0.01",
+                    "--json",
+                ])
+                .expect_status(0);
+                let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+                report["digest"].as_str().unwrap().to_string()
+            });
+            assert_eq!(digests[0], digests[1], "{name} {capture}");
+        }
+    }
+}
+
+/// The router's own entries: its routes are hit, and what is added goes with them.
+#[test]
+fn derived_packets_fit_entries_that_are_there() {
+    let program = program("acl_router");
+    let dir = TempDir::new("derive");
+    let commands = program.with_file_name("entries.cmd");
+    let report = derive(&program, &dir, &["--commands", commands.to_str().unwrap(), "--seed", "5"]);
+    check_ways(&program, &report);
+    let made = report["files"][0]["commands"].as_str().unwrap();
+    let (made, given) = (std::fs::read_to_string(made).unwrap(), std::fs::read_to_string(commands).unwrap());
+    assert!(made.starts_with(given.trim_end()), "{made}");
+    let added = made.lines().skip(given.lines().count()).filter(|line| line.starts_with("table_add")).count();
+    assert!(added > 3, "{made}");
+    let decisions = report["decisions"].as_array().unwrap();
+    let missing: Vec<_> = decisions.iter().filter(|d| d["taken"] == false).collect();
+    // The default routes leave no address to miss.
+    assert!(missing.len() <= 4, "{missing:?}");
+    for (action, count) in report["actions"].as_object().unwrap() {
+        assert!(count.as_u64() > Some(0), "{action}");
+    }
+}
+
+/// Every construct of the language: what is solved is right, and all ways through these parsers are.
+#[test]
+fn derived_packets_go_their_ways_in_every_language_test() {
+    let mut packets = 0;
+    let folder = common::root().join("tests/language");
+    let mut programs: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+    programs.retain(|path| path.extension().is_some_and(|e| e == "p4"));
+    programs.sort();
+    for program in programs {
+        let dir = TempDir::new("derive");
+        let report = derive(&program, &dir, &[]);
+        check_ways(&program, &report);
+        packets += report["packets"].as_array().unwrap().len();
+    }
+    assert!(packets > 300, "{packets}");
+}
+
+#[test]
+fn derived_traffic_reports_what_it_cannot_reach() {
+    let program = common::program("basic_l2");
+    let dir = TempDir::new("derive");
+    let out = dir.path().to_str().unwrap();
+    let text = run(&["gen", "--program", program.to_str().unwrap(), "-o", out]).expect_status(0);
+    text.prints(&[
+        "paths through the parser  1 of 1",
+        "actions run               2 of 2",
+        "Not made:",
+        "egress_drop",
+    ]);
+    run(&["gen", "--program", "x.p4", "-n", "5"]).expect_status(2);
+    run(&["gen", "--program", "/no/such.p4"]).expect_status(1).says(&["/no/such.p4"]);
+    run(&["gen", "--commands", "x.cmd"]).expect_status(2).says(&["--program"]);
+}

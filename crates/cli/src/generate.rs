@@ -1,10 +1,15 @@
 //! `p4jet gen`: captures, and entries that go with them.
 
+use crate::compile::{self, ProgramArgs};
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{self, say};
+use crate::warnings::WarningArgs;
 use clap::ValueEnum;
+use p4jet_ports::CaptureWriter;
+use p4jet_tools::derive;
 use p4jet_tools::traffic::{self, Content, Protocol, Transport};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Options of `gen`.
 #[derive(clap::Args)]
@@ -54,6 +59,49 @@ pub struct Args {
     /// What their names begin with.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    #[command(flatten)]
+    derive: DeriveArgs,
+}
+
+/// Options of traffic that is derived from a program.
+#[derive(clap::Args)]
+struct DeriveArgs {
+    /// Derives packets from this program instead: for every way through its parser and every decision behind it, with
+    /// the entries that this takes.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = [
+            "protocol", "transport", "entries", "sizes", "perf", "random", "vni", "payload", "ports", "entries_for"
+        ]
+    )]
+    program: Option<PathBuf>,
+    /// Of derived packets: runtime commands to begin with.
+    #[arg(long, value_name = "FILE", requires = "program")]
+    commands: Option<PathBuf>,
+    /// Of derived packets: the port the packets come in by.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "program")]
+    port: u32,
+    /// Of derived packets: most ways through the parser.
+    #[arg(long, value_name = "N", default_value_t = 256, requires = "program")]
+    paths: usize,
+    /// Of derived packets: how often a packet may come to the same decision.
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "program")]
+    loops: u32,
+    /// Of derived packets: one JSON document instead of text.
+    #[arg(long, requires = "program")]
+    json: bool,
+    /// Where `#include` looks, before the built-in files.
+    #[arg(short = 'I', value_name = "DIR", requires = "program")]
+    include: Vec<PathBuf>,
+    /// Defines a preprocessor macro.
+    #[arg(short = 'D', value_name = "NAME[=VALUE]", requires = "program")]
+    define: Vec<String>,
+    /// The architecture; auto takes it from the program.
+    #[arg(long, value_name = "ARCH", default_value = "auto", requires = "program")]
+    arch: String,
+    #[command(flatten)]
+    warnings: WarningArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -81,6 +129,9 @@ enum RandomArg {
 
 /// Makes the files and lists them.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(program) = &args.derive.program {
+        return run_derived(args, program);
+    }
     let random = |what| args.random.contains(&what) || args.random.contains(&RandomArg::All);
     let options = traffic::Options {
         protocol: match args.protocol {
@@ -120,4 +171,60 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Derives packets and entries from a program, writes them, and tells what they cover.
+fn run_derived(args: &Args, program: &Path) -> Result<(), Failure> {
+    let derive_args = &args.derive;
+    let compiled = compile::compile(&ProgramArgs {
+        program: program.to_path_buf(),
+        include: derive_args.include.clone(),
+        define: derive_args.define.clone(),
+        arch: derive_args.arch.clone(),
+        warnings: derive_args.warnings.clone(),
+    })?;
+    compile::check_port(&*compile::switch(compiled.lowered.clone())?, derive_args.port)?;
+    let commands = match &derive_args.commands {
+        Some(path) => Some((path.display().to_string(), output::read_text(path)?)),
+        None => None,
+    };
+    let options = derive::Options {
+        port: derive_args.port,
+        paths_max: derive_args.paths,
+        visits_max: derive_args.loops,
+        seed: args.seed,
+        commands,
+    };
+    let derived = derive::derive(&compiled.lowered, &options)?;
+    std::fs::create_dir_all(&args.out).map_err(|e| unwritable(&args.out, &e))?;
+    let name = args.name.clone().unwrap_or_else(|| compile::stem(program));
+    let mut files = Vec::new();
+    for (i, (commands, frames)) in derived.sets.iter().enumerate() {
+        let path = |what: &str| {
+            let name = if i == 0 { format!("{name}.{what}") } else { format!("{name}.{}.{what}", i + 1) };
+            args.out.join(name)
+        };
+        let (pcap, cmd) = (path("pcap"), path("cmd"));
+        let mut capture = CaptureWriter::create(&pcap).map_err(|e| Failure::port(&e))?;
+        for (i, frame) in (0..).zip(frames) {
+            capture.write(Duration::from_micros(i), frame).map_err(|e| Failure::port(&e))?;
+        }
+        capture.finish().map_err(|e| Failure::port(&e))?;
+        std::fs::write(&cmd, commands).map_err(|e| unwritable(&cmd, &e))?;
+        files.push((pcap, cmd, frames.len()));
+    }
+    if derive_args.json {
+        let mut document = derived.to_json();
+        let file = |(pcap, cmd, packets): &(PathBuf, PathBuf, usize)| serde_json::json!({ "capture": pcap, "commands": cmd, "packets": packets });
+        document["files"] = files.iter().map(file).collect();
+        return say!("{document}");
+    }
+    for (pcap, cmd, packets) in &files {
+        say!("{}: {packets} packets, for {}", pcap.display(), cmd.display())?;
+    }
+    output::write(format_args!("{}", derived.text()))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Environment(format!("cannot write {}: {error}", path.display()))
 }

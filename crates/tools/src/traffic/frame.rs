@@ -2,6 +2,7 @@
 
 use super::flow::{Flow, Flows, VXLAN_PORT};
 use super::{Protocol, Transport};
+use crate::checksum::Sum;
 use crate::random::mix;
 use std::net::IpAddr;
 
@@ -178,29 +179,4 @@ fn ip(out: &mut Vec<u8>, flow: &Flow, protocol: u8, length: usize) {
 
 fn put16(out: &mut Vec<u8>, value: u16) {
     out.extend(value.to_be_bytes());
-}
-
-/// The Internet checksum (RFC 1071).
-#[derive(Default)]
-struct Sum(u64);
-
-impl Sum {
-    /// Adds bytes; only the last ones may be an odd number.
-    pub fn add(&mut self, bytes: &[u8]) -> &mut Sum {
-        let (words, rest) = bytes.as_chunks::<4>();
-        self.0 += words.iter().map(|w| u64::from(u32::from_be_bytes(*w))).sum::<u64>();
-        let mut last = [0; 4];
-        last[..rest.len()].copy_from_slice(rest);
-        self.0 += u64::from(u32::from_be_bytes(last));
-        self
-    }
-
-    /// Of what was added.
-    pub fn checksum(&self) -> u16 {
-        let mut sum = self.0;
-        while sum >> 16 != 0 {
-            sum = (sum & 0xffff) + (sum >> 16);
-        }
-        !(sum as u16)
-    }
 }
