@@ -211,3 +211,120 @@ fn derived_traffic_reports_what_it_cannot_reach() {
     run(&["gen", "--program", "/no/such.p4"]).expect_status(1).says(&["/no/such.p4"]);
     run(&["gen", "--commands", "x.cmd"]).expect_status(2).says(&["--program"]);
 }
+
+/// What a tunnel's ingress does, counted by hand from its text.
+#[test]
+fn complexity_is_counted() {
+    let dir = TempDir::new("complexity");
+    let program = dir.write(
+        "tunnel.p4",
+        r#"
+#include <core.p4>
+#include <v1model.p4>
+header ethernet_t { bit<48> dst; bit<48> src; bit<16> type; }
+header tunnel_t { bit<24> vni; bit<8> ttl; }
+header inner_t { bit<48> dst; bit<48> src; bit<16> type; }
+struct headers_t { ethernet_t ethernet; tunnel_t tunnel; inner_t inner; }
+struct meta_t { bit<4> mode; bit<20> unused; }
+parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    state start {
+        p.extract(h.ethernet);
+        transition select(h.ethernet.type) { 0x88b5: tunnel; 0x88b6: tunnel; default: accept; }
+    }
+    state tunnel { p.extract(h.tunnel); p.extract(h.inner); transition accept; }
+}
+control V(inout headers_t h, inout meta_t m) { apply {} }
+control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    register<bit<32>>(4) seen;
+    action push(bit<24> vni, bit<9> port) {
+        h.inner.setValid();
+        h.inner.dst = h.ethernet.dst;
+        h.inner.src = h.ethernet.src;
+        h.inner.type = h.ethernet.type;
+        h.tunnel.setValid();
+        h.tunnel.vni = vni;
+        h.tunnel.ttl = 64;
+        m.mode = 1;
+        s.egress_spec = port;
+    }
+    action pop(bit<9> port) {
+        h.ethernet.setInvalid();
+        h.tunnel.setInvalid();
+        h.tunnel.ttl = h.tunnel.ttl - 1;
+        s.egress_spec = port;
+        seen.write(0, 1);
+    }
+    action drop() { mark_to_drop(s); }
+    table in_ { key = { h.ethernet.dst : exact; s.ingress_port : exact; } actions = { push; drop; } default_action = drop(); }
+    table out_ { key = { h.tunnel.vni : ternary; } actions = { pop; drop; } default_action = drop(); }
+    apply {
+        if (h.tunnel.isValid()) { out_.apply(); } else { in_.apply(); }
+    }
+}
+control E(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { apply {} }
+control C(inout headers_t h, inout meta_t m) { apply {} }
+control D(packet_out p, in headers_t h) { apply { p.emit(h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#,
+    );
+    let (svg, dot) = (dir.file("graph.svg"), dir.file("graph.dot"));
+    let arguments = ["check", &program, "--Wdisable", "--complexity"];
+    let text = run(&[&arguments[..], &["--svg", &svg, "--dot", &dot]].concat()).expect_status(0);
+    text.prints(&[
+        "| Parsing | packet headers | 3 | 3 |",
+        "1 × exact[48]+exact[9]",
+        "| start tunnel | I.out_ |",
+    ]);
+    let done = run(&[&arguments[..], &["--json"]].concat()).expect_status(0);
+    let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    let whole = &report["program"];
+    for (key, expect) in [
+        ("packet_headers", 3),
+        ("packet_fields", 8),
+        ("branches_in_the_parse_graph", 1),
+        ("tables", 2),
+        ("header_adds", 2),
+        ("header_copies", 1),
+        ("header_removes", 2),
+        ("register_writes", 1),
+        ("register_reads", 0),
+        ("checksums", 0),
+    ] {
+        assert_eq!(whole[key], expect, "{key}: {whole}");
+    }
+    assert_eq!(report["depth"], 1);
+    assert_eq!(whole["lookups"], serde_json::json!({ "exact[48]+exact[9]": 1, "ternary[24]": 1 }));
+    assert_eq!(
+        whole["metadata"]["meta.mode"].as_u64().or(whole["metadata"]["m.mode"].as_u64()),
+        Some(4),
+        "{whole}"
+    );
+    let paths = report["paths"].as_array().unwrap();
+    let push =
+        paths.iter().find(|p| p["counts"]["header_copies"] == 1).expect("a packet is put into a tunnel");
+    assert_eq!(push["states"], serde_json::json!(["start"]));
+    assert_eq!((&push["counts"]["packet_headers"], &push["counts"]["header_adds"]), (&1.into(), &2.into()));
+    assert_eq!(push["counts"]["field_writes"], 2, "{push}");
+    let pop =
+        paths.iter().find(|p| p["counts"]["header_removes"] == 2).expect("a packet is taken out of a tunnel");
+    assert_eq!((&pop["counts"]["packet_headers"], &pop["counts"]["header_adds"]), (&3.into(), &0.into()));
+    assert_eq!(pop["counts"]["lookups"], serde_json::json!({ "ternary[24]": 1 }));
+    let svg = std::fs::read_to_string(svg).unwrap();
+    let dot = std::fs::read_to_string(dot).unwrap();
+    for word in ["extract h.tunnel", "table I.out_", "0x88b5"] {
+        assert!(svg.contains(word) && dot.contains(word), "{word}\n{dot}");
+    }
+}
+
+#[test]
+fn every_language_test_has_a_complexity() {
+    for entry in std::fs::read_dir(common::root().join("tests/language")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "p4") {
+            let dir = TempDir::new("complexity");
+            let picture = dir.file("graph.svg");
+            run(&["check", path.to_str().unwrap(), "--complexity", "--svg", &picture]).expect_status(0);
+            assert!(std::fs::read_to_string(picture).unwrap().ends_with("</svg>\n"), "{}", path.display());
+        }
+    }
+}

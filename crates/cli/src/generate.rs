@@ -183,7 +183,7 @@ fn run_derived(args: &Args, program: &Path) -> Result<(), Failure> {
         arch: derive_args.arch.clone(),
         warnings: derive_args.warnings.clone(),
     })?;
-    compile::check_port(&*compile::switch(compiled.lowered.clone())?, derive_args.port)?;
+    compile::check_port(&*compile::switch(compiled.lowered.clone(), 1)?, derive_args.port)?;
     let commands = match &derive_args.commands {
         Some(path) => Some((path.display().to_string(), output::read_text(path)?)),
         None => None,

@@ -18,12 +18,14 @@ use crate::Error;
 use crate::random::mix;
 use p4jet_control::Control;
 use p4jet_dataplane::Switch;
-use p4jet_ir::Program;
+use p4jet_ir::{NodeId, Program};
 use set::Set;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use walk::{Map, Next, Walker};
 use way::{Edge, Event, Way};
+
+pub(crate) use way::Graph;
 
 /// How far to go.
 #[derive(Clone, Debug)]
@@ -61,24 +63,25 @@ fn switch(program: &Program, options: &Options) -> Result<Arc<Switch>, Error> {
 /// Derives packets and entries for a program: the pipeline IR as lowering made it.
 pub fn derive(program: &Program, options: &Options) -> Result<Derived, Error> {
     let base = switch(program, options)?;
-    let map = Map { program, switch: &base, port: options.port, visits_max: options.visits_max };
-    let mut search = Search {
-        map,
-        options,
-        covered: HashSet::new(),
-        sets: Vec::new(),
-        ways: Vec::new(),
-        not_taken: Vec::new(),
-        paths_lost: Vec::new(),
-        paths_more: false,
-        packets: 0,
-    };
-    let paths = search.parser_paths();
-    let count = paths.len();
-    for path in paths {
-        search.explore(path)?;
-    }
-    report::derived(search, count)
+    let (search, paths) = Search::run(program, &base, options)?;
+    report::derived(search, paths)
+}
+
+/// A way through the pipeline that a packet goes.
+pub(crate) struct Path {
+    /// The parsers' states.
+    pub states: Vec<String>,
+    /// Where it was, in order.
+    pub nodes: Vec<(Graph, NodeId)>,
+}
+
+/// The ways of the packets that [`derive`] finds, each once.
+pub(crate) fn paths(program: &Program, options: &Options) -> Result<Vec<Path>, Error> {
+    let base = switch(program, options)?;
+    let (search, _) = Search::run(program, &base, options)?;
+    let mut seen = HashSet::new();
+    let ways = search.ways.into_iter().map(|(.., way)| way).filter(|way| seen.insert(way.nodes.clone()));
+    Ok(ways.map(|way| Path { states: report::states(program, &way.events), nodes: way.nodes }).collect())
 }
 
 /// What was found so far.
@@ -99,7 +102,33 @@ struct Search<'a> {
     packets: u64,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    /// Finds all that there is to find; also how many ways there are through the parser.
+    fn run(
+        program: &'a Program,
+        base: &'a Switch,
+        options: &'a Options,
+    ) -> Result<(Search<'a>, usize), Error> {
+        let map = Map { program, switch: base, port: options.port, visits_max: options.visits_max };
+        let mut search = Search {
+            map,
+            options,
+            covered: HashSet::new(),
+            sets: Vec::new(),
+            ways: Vec::new(),
+            not_taken: Vec::new(),
+            paths_lost: Vec::new(),
+            paths_more: false,
+            packets: 0,
+        };
+        let paths = search.parser_paths();
+        let count = paths.len();
+        for path in paths {
+            search.explore(path)?;
+        }
+        Ok((search, count))
+    }
+
     /// The ways through the parser, shortest first.
     fn parser_paths(&mut self) -> Vec<Walker> {
         let until = self.map.after_parser();

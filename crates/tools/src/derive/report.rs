@@ -179,7 +179,7 @@ fn action_name(program: &Program, id: p4jet_ir::ActionId) -> &str {
 }
 
 /// The labels of the parsers' nodes.
-fn states(program: &Program, events: &[Event]) -> Vec<String> {
+pub(super) fn states(program: &Program, events: &[Event]) -> Vec<String> {
     let mut states = Vec::new();
     let mut parser = false;
     for event in events {

@@ -139,6 +139,7 @@ impl<'a> Map<'a> {
                 return Next::Lost("it loops".to_string());
             }
             let node = &body.nodes[walker.node.index()];
+            walker.way.nodes.push((graph, walker.node));
             if !node.label.is_empty() {
                 walker.way.events.push(Event::Node(node.label.clone()));
             }

@@ -36,7 +36,7 @@ pub(super) const THERE: u32 = 1 << 16;
 
 /// A control-flow graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Graph {
+pub(crate) enum Graph {
     Block(BlockId),
     Action(ActionId),
 }
@@ -83,6 +83,8 @@ pub(super) struct Way {
     pub lookups: Vec<Lookup>,
     pub events: Vec<Event>,
     pub edges: Vec<Edge>,
+    /// Where it was, in order.
+    pub nodes: Vec<(Graph, NodeId)>,
     /// Bits before the frame's rest, put there by deparsers.
     prefix: Vec<Expr>,
     /// Where the rest begins in the frame as it arrived.
@@ -113,6 +115,7 @@ impl Way {
             lookups: Vec::new(),
             events: Vec::new(),
             edges: Vec::new(),
+            nodes: Vec::new(),
             prefix: Vec::new(),
             rest: 0,
             cursor: 0,
