@@ -5,6 +5,9 @@ use crate::failure::Failure;
 use crate::output;
 use crate::output::say;
 use p4jet_dataplane::EngineKind;
+use p4jet_ir::Program;
+use p4jet_tools::{complexity, derive};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Options of `check`.
@@ -24,6 +27,18 @@ pub struct Args {
     /// Print the time of each stage.
     #[arg(long)]
     time: bool,
+    /// Print how complex the program is: in all, and on each way that a packet may take.
+    #[arg(long, conflicts_with_all = ["ir", "asm", "time"])]
+    complexity: bool,
+    /// JSON instead of Markdown.
+    #[arg(long, requires = "complexity")]
+    json: bool,
+    /// Write the parser's and the controls' graph as a picture.
+    #[arg(long, value_name = "FILE", requires = "complexity")]
+    svg: Option<PathBuf>,
+    /// Write that graph as a Graphviz text.
+    #[arg(long, value_name = "FILE", requires = "complexity")]
+    dot: Option<PathBuf>,
 }
 
 /// Compiles down to machine code, so that what `run` would refuse is refused here; except that a program which is no
@@ -41,6 +56,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(function) = compiled.foreign_function() {
         let why = p4jet_ir::unknown_extern(function);
         return say!("{}: fine as P4, but {why}", args.program.program.display());
+    }
+    if args.complexity {
+        return complexity(args, &compiled.lowered);
     }
     let start = Instant::now();
     let switch = compile::switch(compiled.program.clone(), 1)?;
@@ -65,4 +83,30 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         say!("{:<14}{:>9.3} ms", "all", total * 1e3)?;
     }
     Ok(())
+}
+
+/// Ways through the parser that are counted.
+const PATHS_MAX: usize = 256;
+/// How often a way may come to the same decision.
+const VISITS_MAX: u32 = 4;
+
+fn complexity(args: &Args, program: &Program) -> Result<(), Failure> {
+    let write = |path: &PathBuf, text: String| {
+        std::fs::write(path, text)
+            .map_err(|e| Failure::Environment(format!("cannot write {}: {e}", path.display())))
+    };
+    if let Some(path) = &args.dot {
+        write(path, complexity::dot(program))?;
+    }
+    if let Some(path) = &args.svg {
+        write(path, complexity::svg(program))?;
+    }
+    let options =
+        derive::Options { port: 0, paths_max: PATHS_MAX, visits_max: VISITS_MAX, seed: 1, commands: None };
+    let found = complexity::complexity(program, &options)?;
+    if args.json {
+        say!("{}", found.to_json())
+    } else {
+        output::write(format_args!("{}", found.markdown(&program.name)))
+    }
 }

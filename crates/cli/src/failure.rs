@@ -69,3 +69,13 @@ impl Failure {
         Failure::Input(format!("cannot read {}: {error}", path.display()))
     }
 }
+
+impl From<p4jet_tools::Error> for Failure {
+    fn from(error: p4jet_tools::Error) -> Failure {
+        match error {
+            p4jet_tools::Error::Input(text) => Failure::Input(text),
+            p4jet_tools::Error::Usage(text) => Failure::Usage(text),
+            p4jet_tools::Error::Environment(text) => Failure::Environment(text),
+        }
+    }
+}

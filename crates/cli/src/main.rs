@@ -10,6 +10,7 @@ mod ctl;
 mod demo;
 mod failure;
 mod lanes;
+mod generate;
 mod output;
 mod run;
 mod simple_switch;
@@ -56,6 +57,8 @@ enum Command {
     Bench(bench::Args),
     /// Send frames into a switch and measure what comes out: rate, loss, latency.
     Traffic(traffic::Args),
+    /// Make traffic, and table entries that go with it.
+    Gen(generate::Args),
     /// Show what p4jet does; needs no file, no root, no interface.
     Demo(demo::Args),
 }
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Command::Trace(args) => trace::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Traffic(args) => traffic::run(&args),
+        Command::Gen(args) => generate::run(&args),
         Command::Demo(args) => demo::run(&args),
     })
 }

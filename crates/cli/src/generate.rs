@@ -1,0 +1,230 @@
+//! `p4jet gen`: captures, and entries that go with them.
+
+use crate::compile::{self, ProgramArgs};
+use crate::failure::Failure;
+use crate::output::{self, say};
+use crate::warnings::WarningArgs;
+use clap::ValueEnum;
+use p4jet_ports::CaptureWriter;
+use p4jet_tools::derive;
+use p4jet_tools::traffic::{self, Content, Protocol, Transport};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Options of `gen`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// What the packets are.
+    #[arg(short, long, value_enum, default_value = "ipv4")]
+    protocol: ProtocolArg,
+    /// What they carry; of vxlan and gre, what the packets inside carry.
+    #[arg(short, long, value_enum, default_value = "udp")]
+    transport: TransportArg,
+    /// Flows: packets of each capture, and entries; up to 1000000.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
+    entries: u64,
+    /// Sizes of the frames, with the 4 bytes of the frame check sequence, which are not in the capture.
+    #[arg(
+        long,
+        value_name = "BYTES,…",
+        value_delimiter = ',',
+        default_value = "64",
+        conflicts_with = "perf"
+    )]
+    sizes: Vec<u32>,
+    /// The sizes 64, 128, 256, 512, 1024, 1280 and 1518.
+    #[arg(long)]
+    perf: bool,
+    /// What is random instead of sequential.
+    #[arg(long, value_enum, value_name = "WHAT,…", value_delimiter = ',')]
+    random: Vec<RandomArg>,
+    /// Decides what is random.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// The VNI of vxlan.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    vni: u32,
+    /// What the packets carry, again and again; zeros if not given.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    payload: String,
+    /// Entries send to the ports 1 to N.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    ports: u32,
+    /// The shipped programs to write entries for; all that can carry the packets if not given.
+    #[arg(long, value_name = "PROGRAM,…", value_delimiter = ',')]
+    entries_for: Option<Vec<String>>,
+    /// Where the files go.
+    #[arg(short, long, value_name = "FOLDER", default_value = ".")]
+    out: PathBuf,
+    /// What their names begin with.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    #[command(flatten)]
+    derive: DeriveArgs,
+}
+
+/// Options of traffic that is derived from a program.
+#[derive(clap::Args)]
+struct DeriveArgs {
+    /// Derives packets from this program instead: for every way through its parser and every decision behind it, with
+    /// the entries that this takes.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = [
+            "protocol", "transport", "entries", "sizes", "perf", "random", "vni", "payload", "ports", "entries_for"
+        ]
+    )]
+    program: Option<PathBuf>,
+    /// Of derived packets: runtime commands to begin with.
+    #[arg(long, value_name = "FILE", requires = "program")]
+    commands: Option<PathBuf>,
+    /// Of derived packets: the port the packets come in by.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "program")]
+    port: u32,
+    /// Of derived packets: most ways through the parser.
+    #[arg(long, value_name = "N", default_value_t = 256, requires = "program")]
+    paths: usize,
+    /// Of derived packets: how often a packet may come to the same decision.
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "program")]
+    loops: u32,
+    /// Of derived packets: one JSON document instead of text.
+    #[arg(long, requires = "program")]
+    json: bool,
+    /// Where `#include` looks, before the built-in files.
+    #[arg(short = 'I', value_name = "DIR", requires = "program")]
+    include: Vec<PathBuf>,
+    /// Defines a preprocessor macro.
+    #[arg(short = 'D', value_name = "NAME[=VALUE]", requires = "program")]
+    define: Vec<String>,
+    /// The architecture; auto takes it from the program.
+    #[arg(long, value_name = "ARCH", default_value = "auto", requires = "program")]
+    arch: String,
+    #[command(flatten)]
+    warnings: WarningArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ProtocolArg {
+    Ipv4,
+    Ipv6,
+    L2,
+    Vxlan,
+    Gre,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TransportArg {
+    Tcp,
+    Udp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RandomArg {
+    Ip,
+    Mac,
+    Port,
+    All,
+}
+
+/// Makes the files and lists them.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(program) = &args.derive.program {
+        return run_derived(args, program);
+    }
+    let random = |what| args.random.contains(&what) || args.random.contains(&RandomArg::All);
+    let options = traffic::Options {
+        protocol: match args.protocol {
+            ProtocolArg::Ipv4 => Protocol::Ipv4,
+            ProtocolArg::Ipv6 => Protocol::Ipv6,
+            ProtocolArg::L2 => Protocol::L2,
+            ProtocolArg::Vxlan => Protocol::Vxlan,
+            ProtocolArg::Gre => Protocol::Gre,
+        },
+        transport: match args.transport {
+            TransportArg::Tcp => Transport::Tcp,
+            TransportArg::Udp => Transport::Udp,
+        },
+        entries: args.entries,
+        sizes: if args.perf { traffic::PERF_SIZES.to_vec() } else { args.sizes.clone() },
+        random_ip: random(RandomArg::Ip),
+        random_mac: random(RandomArg::Mac),
+        random_port: random(RandomArg::Port),
+        seed: args.seed,
+        vni: args.vni,
+        payload: args.payload.clone().into_bytes(),
+        ports: args.ports,
+        programs: args.entries_for.clone(),
+        folder: args.out.clone(),
+        name: args.name.clone(),
+    };
+    for made in traffic::generate(&options)? {
+        let path = made.path.display();
+        match made.content {
+            Content::Capture { size, asked, packets } => {
+                let raised =
+                    asked.map_or(String::new(), |asked| format!(" (the headers do not fit in {asked})"));
+                say!("{path}: {packets} packets of {size} bytes with FCS{raised}")?;
+            }
+            Content::Entries { program } => say!("{path}: entries for {program}")?,
+            Content::Trace => say!("{path}: the flows")?,
+        }
+    }
+    Ok(())
+}
+
+/// Derives packets and entries from a program, writes them, and tells what they cover.
+fn run_derived(args: &Args, program: &Path) -> Result<(), Failure> {
+    let derive_args = &args.derive;
+    let compiled = compile::compile(&ProgramArgs {
+        program: program.to_path_buf(),
+        include: derive_args.include.clone(),
+        define: derive_args.define.clone(),
+        arch: derive_args.arch.clone(),
+        warnings: derive_args.warnings.clone(),
+    })?;
+    compile::check_port(&*compile::switch(compiled.lowered.clone(), 1)?, derive_args.port)?;
+    let commands = match &derive_args.commands {
+        Some(path) => Some((path.display().to_string(), output::read_text(path)?)),
+        None => None,
+    };
+    let options = derive::Options {
+        port: derive_args.port,
+        paths_max: derive_args.paths,
+        visits_max: derive_args.loops,
+        seed: args.seed,
+        commands,
+    };
+    let derived = derive::derive(&compiled.lowered, &options)?;
+    std::fs::create_dir_all(&args.out).map_err(|e| unwritable(&args.out, &e))?;
+    let name = args.name.clone().unwrap_or_else(|| compile::stem(program));
+    let mut files = Vec::new();
+    for (i, (commands, frames)) in derived.sets.iter().enumerate() {
+        let path = |what: &str| {
+            let name = if i == 0 { format!("{name}.{what}") } else { format!("{name}.{}.{what}", i + 1) };
+            args.out.join(name)
+        };
+        let (pcap, cmd) = (path("pcap"), path("cmd"));
+        let mut capture = CaptureWriter::create(&pcap).map_err(|e| Failure::port(&e))?;
+        for (i, frame) in (0..).zip(frames) {
+            capture.write(Duration::from_micros(i), frame).map_err(|e| Failure::port(&e))?;
+        }
+        capture.finish().map_err(|e| Failure::port(&e))?;
+        std::fs::write(&cmd, commands).map_err(|e| unwritable(&cmd, &e))?;
+        files.push((pcap, cmd, frames.len()));
+    }
+    if derive_args.json {
+        let mut document = derived.to_json();
+        let file = |(pcap, cmd, packets): &(PathBuf, PathBuf, usize)| serde_json::json!({ "capture": pcap, "commands": cmd, "packets": packets });
+        document["files"] = files.iter().map(file).collect();
+        return say!("{document}");
+    }
+    for (pcap, cmd, packets) in &files {
+        say!("{}: {packets} packets, for {}", pcap.display(), cmd.display())?;
+    }
+    output::write(format_args!("{}", derived.text()))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Environment(format!("cannot write {}: {error}", path.display()))
+}

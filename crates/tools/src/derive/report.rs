@@ -1,0 +1,383 @@
+//! What was derived, run once more from the beginning, and told.
+
+use super::set::{Set, events};
+use super::way::{Edge, Event, Graph, THERE};
+use super::{Search, switch};
+use crate::Error;
+use p4jet_control::Control;
+use p4jet_dataplane::{Processed, Trace, TraceEvent};
+use p4jet_ir::{BlockKind, NodeId, Program, SourceLoc, Terminator};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Packets, entries, and what they cover.
+pub struct Derived {
+    /// Captures with the runtime commands that belong to them; most programs need one.
+    pub sets: Vec<(String, Vec<Vec<u8>>)>,
+    /// Every packet, set by set.
+    pub packets: Vec<Packet>,
+    /// Ways through the parser that packets were looked for.
+    pub paths: usize,
+    /// Those that packets go.
+    pub paths_taken: usize,
+    /// Whether the parser has more ways than were asked for.
+    pub paths_more: bool,
+    /// Ways into the parser that were not followed, and why. Most are impossible: another case was taken before.
+    pub paths_lost: Vec<(Vec<String>, String)>,
+    /// Parser states, and those that packets come to.
+    pub states: (usize, usize),
+    /// Ways for which no packet was found: the last decision, and why.
+    pub not_taken: Vec<(String, String)>,
+    /// Every decision of the pipeline.
+    pub decisions: Vec<Decision>,
+    /// Hits and misses of each table.
+    pub tables: BTreeMap<String, (u64, u64)>,
+    /// How often each action ran in a table.
+    pub actions: BTreeMap<String, u64>,
+}
+
+/// A packet.
+pub struct Packet {
+    /// Its capture.
+    pub set: usize,
+    /// The parser's states.
+    pub states: Vec<String>,
+    /// Tables that it came to, with what ran there.
+    pub lookups: Vec<String>,
+    /// What became of it.
+    pub outcome: String,
+    /// Whether it went the way it was made for.
+    pub taken: bool,
+}
+
+/// A way that a decision may go.
+pub struct Decision {
+    /// Where, and which way.
+    pub what: String,
+    /// Whether a packet went it.
+    pub taken: bool,
+}
+
+/// An event for people.
+pub(super) fn words(program: &Program, event: &Event) -> String {
+    match event {
+        Event::Block(id) => format!("block {}", program.blocks[id.index()].name),
+        Event::Node(label) => format!("`{label}`"),
+        Event::Apply { table, hit } => {
+            let found = if *hit { "a hit in" } else { "a miss in" };
+            format!("{found} {}", program.tables[table.index()].name)
+        }
+        Event::Action(id) => format!("action {}", program.actions[id.index()].name),
+    }
+}
+
+/// Runs all packets once more, each set on a switch of its own, and counts.
+pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
+    let program = search.map.program;
+    let mut derived = Derived {
+        sets: Vec::new(),
+        packets: Vec::new(),
+        paths,
+        paths_taken: 0,
+        paths_more: search.paths_more,
+        paths_lost: search
+            .paths_lost
+            .iter()
+            .map(|(way, why)| (states(program, &way.events), why.clone()))
+            .collect(),
+        states: (0, 0),
+        not_taken: Vec::new(),
+        decisions: Vec::new(),
+        tables: BTreeMap::new(),
+        actions: BTreeMap::new(),
+    };
+    for table in program.tables.iter().filter(|table| !table.hidden) {
+        derived.tables.insert(table.name.clone(), (0, 0));
+        for listed in &table.actions {
+            derived.actions.insert(format!("{} of {}", action_name(program, listed.action), table.name), 0);
+        }
+    }
+    let mut covered: HashSet<Edge> = HashSet::new();
+    let mut paths_taken: HashSet<Vec<Edge>> = HashSet::new();
+    let mut states_taken = BTreeSet::new();
+    let after_parser = search.map.after_parser();
+    for (index, set) in search.sets.iter().enumerate() {
+        let text = commands(search.options.commands.as_ref().map(|(_, text)| text.as_str()), set);
+        let fresh = switch(program, &super::Options { commands: None, ..search.options.clone() })?;
+        let mut control = Control::new(Arc::clone(&fresh));
+        control.load("the derived commands", &text).map_err(|e| Error::Input(e.to_string()))?;
+        for (place, frame) in set.frames.iter().enumerate() {
+            let (trace, processed) = fresh.trace(search.options.port, frame).map_err(Error::Input)?;
+            let found = events(&trace);
+            let way = search.ways.iter().find(|(s, p, _)| (*s, *p) == (index, place)).map(|(.., way)| way);
+            let taken = way.is_some_and(|way| way.events == found);
+            if let Some(way) = way.filter(|_| taken) {
+                covered.extend(way.edges.iter().map(plain));
+                let blocks = program.ingress.iter().take(after_parser);
+                let blocks: Vec<Graph> = blocks.map(|id| Graph::Block(*id)).collect();
+                let in_parser = |edge: &&Edge| blocks.contains(&edge.0);
+                paths_taken.insert(way.edges.iter().filter(in_parser).copied().collect());
+            }
+            let states = states(program, &found);
+            states_taken.extend(states.iter().cloned());
+            derived.packets.push(Packet {
+                set: index,
+                states,
+                lookups: count(program, &trace, &mut derived.tables, &mut derived.actions),
+                outcome: outcome(&processed),
+                taken,
+            });
+        }
+        derived.sets.push((text, set.frames.clone()));
+    }
+    derived.paths_taken = paths_taken.len();
+    let parsers = program.blocks.iter().filter(|block| block.kind == BlockKind::Parser);
+    let labels: BTreeSet<&str> = parsers
+        .flat_map(|block| &block.body.nodes)
+        .map(|node| node.label.as_str())
+        .filter(|l| !l.is_empty())
+        .collect();
+    derived.states = (labels.len(), labels.iter().filter(|label| states_taken.contains(**label)).count());
+    for (edge, what) in decisions(program) {
+        derived.decisions.push(Decision { what, taken: covered.contains(&edge) });
+    }
+    let names: BTreeMap<Edge, String> = decisions(program).into_iter().collect();
+    for (way, why) in &search.not_taken {
+        let last = way.edges.iter().rev().map(plain).find(|edge| !covered.contains(edge));
+        let last = last
+            .or(way.edges.last().map(plain))
+            .and_then(|edge| names.get(&edge))
+            .cloned()
+            .unwrap_or_default();
+        derived.not_taken.push((last, why.clone()));
+    }
+    Ok(derived)
+}
+
+/// Whether an entry was there or made makes no difference here.
+fn plain(edge: &Edge) -> Edge {
+    (edge.0, edge.1, edge.2 & !THERE)
+}
+
+fn commands(before: Option<&str>, set: &Set) -> String {
+    let mut text = String::new();
+    if let Some(before) = before {
+        text += before.trim_end();
+        text += "\n";
+    }
+    for line in &set.commands {
+        text += line;
+        text += "\n";
+    }
+    text
+}
+
+fn action_name(program: &Program, id: p4jet_ir::ActionId) -> &str {
+    &program.actions[id.index()].control_name
+}
+
+/// The labels of the parsers' nodes.
+pub(super) fn states(program: &Program, events: &[Event]) -> Vec<String> {
+    let mut states = Vec::new();
+    let mut parser = false;
+    for event in events {
+        match event {
+            Event::Block(id) => parser = program.blocks[id.index()].kind == BlockKind::Parser,
+            Event::Node(label) if parser => states.push(label.clone()),
+            _ => {}
+        }
+    }
+    states
+}
+
+fn count(
+    program: &Program,
+    trace: &Trace,
+    tables: &mut BTreeMap<String, (u64, u64)>,
+    actions: &mut BTreeMap<String, u64>,
+) -> Vec<String> {
+    let mut lookups = Vec::new();
+    let mut last = None;
+    for event in events(trace) {
+        match event {
+            Event::Apply { table, hit } => {
+                let name = &program.tables[table.index()].name;
+                if let Some((hits, misses)) = tables.get_mut(name) {
+                    *if hit { hits } else { misses } += 1;
+                }
+                last = Some((name, hit));
+            }
+            Event::Action(id) => {
+                if let Some((table, hit)) = last.take() {
+                    let action = action_name(program, id);
+                    if let Some(count) = actions.get_mut(&format!("{action} of {table}")) {
+                        *count += 1;
+                    }
+                    let short = action.rsplit('.').next().unwrap_or(action);
+                    lookups.push(format!("{table}: {short}{}", if hit { "" } else { " (miss)" }));
+                }
+            }
+            Event::Block(_) | Event::Node(_) => {}
+        }
+    }
+    let copies = trace.events.iter().filter(|e| matches!(e, TraceEvent::CopyBegins { .. })).count();
+    if copies > 0 {
+        lookups.push(format!("{copies} copies"));
+    }
+    lookups
+}
+
+fn outcome(processed: &Processed) -> String {
+    let mut parts: Vec<String> =
+        processed.sent.iter().map(|(port, frame)| format!("port {port}, {} bytes", frame.len())).collect();
+    parts.extend(processed.dropped.iter().map(|why| format!("dropped: {why}")));
+    if parts.is_empty() { "nothing".to_string() } else { parts.join("; ") }
+}
+
+fn place(loc: &SourceLoc) -> String {
+    if loc.line == 0 { String::new() } else { format!("{}:{}: ", loc.file, loc.line) }
+}
+
+/// Every way of every decision of the pipeline, with words for it.
+fn decisions(program: &Program) -> Vec<(Edge, String)> {
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    let blocks = program.ingress.iter().chain(&program.egress).filter(|id| seen.insert(**id));
+    let mut graphs: Vec<_> = blocks
+        .map(|id| (Graph::Block(*id), &program.blocks[id.index()].name, &program.blocks[id.index()].body))
+        .collect();
+    let listed: BTreeSet<_> =
+        program.tables.iter().flat_map(|t| &t.actions).map(|listed| listed.action).collect();
+    for id in listed {
+        let action = &program.actions[id.index()];
+        graphs.push((Graph::Action(id), &action.name, &action.body));
+    }
+    for (graph, name, body) in graphs {
+        for (at, node) in (0..).map(NodeId).zip(&body.nodes) {
+            let place = place(&program.locs[node.terminator_loc.index()]);
+            let mut way = |index: u32, what: String| {
+                found.push(((graph, at, index), format!("{place}{name}: {what}")));
+            };
+            match &node.terminator {
+                Terminator::If { .. } => {
+                    way(0, "condition holds".to_string());
+                    way(1, "condition does not hold".to_string());
+                }
+                Terminator::Switch { cases, .. } => {
+                    for (index, (value, _)) in (0..).zip(cases) {
+                        way(index, format!("case {value:#x}"));
+                    }
+                    way(cases.len() as u32, "no case".to_string());
+                }
+                Terminator::Apply { table, keys, .. } => {
+                    let table = &program.tables[table.index()];
+                    let hits = if keys.is_empty() { &[][..] } else { &table.actions[..] };
+                    for (index, listed) in (0..).zip(hits).filter(|(_, listed)| !listed.default_only) {
+                        let entries = table.entries.iter().any(|entry| entry.action.action == index);
+                        if !table.const_entries || entries {
+                            way(
+                                index,
+                                format!("{} hits {}", table.name, action_name(program, listed.action)),
+                            );
+                        }
+                    }
+                    way(table.actions.len() as u32, format!("{} runs its default action", table.name));
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+impl Derived {
+    /// Whether every packet went its way.
+    pub fn all_taken(&self) -> bool {
+        self.packets.iter().all(|packet| packet.taken)
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let taken = |n: usize, of: usize| format!("{n} of {of}");
+        let decisions = self.decisions.iter().filter(|d| d.taken).count();
+        let hit = self.tables.values().filter(|(hits, _)| *hits > 0).count();
+        let ran = self.actions.values().filter(|count| **count > 0).count();
+        let mut line = |what: &str, value: String| {
+            writeln!(text, "{what:<26}{value}").expect("a String takes everything");
+        };
+        let more = if self.paths_more { ", and there are more" } else { "" };
+        line("paths through the parser", taken(self.paths_taken, self.paths) + more);
+        line("parser states", taken(self.states.1, self.states.0));
+        line("decisions", taken(decisions, self.decisions.len()));
+        line("tables hit", taken(hit, self.tables.len()));
+        line("actions run", taken(ran, self.actions.len()));
+        line("packets", self.packets.len().to_string());
+        let astray = self.packets.iter().filter(|packet| !packet.taken).count();
+        if astray > 0 {
+            line("packets gone astray", astray.to_string());
+        }
+        let not_made: Vec<&str> =
+            self.decisions.iter().filter(|d| !d.taken).map(|d| d.what.as_str()).collect();
+        let impossible = self.paths_lost.iter().filter(|(_, why)| why == super::IMPOSSIBLE).count();
+        if impossible > 0 {
+            line("branches not entered", format!("{impossible}: {}", super::IMPOSSIBLE));
+        }
+        let mut list = |title: &str, items: Vec<String>| {
+            if !items.is_empty() {
+                writeln!(text, "\n{title}").expect("a String takes everything");
+                items.iter().for_each(|item| text.push_str(&format!("  {item}\n")));
+            }
+        };
+        let lost = self.paths_lost.iter().filter(|(_, why)| why != super::IMPOSSIBLE);
+        list(
+            "Paths through the parser that were not followed:",
+            lost.map(|(states, why)| format!("{}: {why}", states.join(" "))).collect(),
+        );
+        list("Not made:", not_made.into_iter().map(str::to_string).collect());
+        let not_taken: BTreeSet<String> =
+            self.not_taken.iter().map(|(what, why)| format!("{what}: {why}")).collect();
+        list("No packet found:", not_taken.into_iter().collect());
+        let packets = self.packets.iter().enumerate().map(|(i, packet)| {
+            let lookups =
+                if packet.lookups.is_empty() { String::new() } else { packet.lookups.join(", ") + "; " };
+            let astray = if packet.taken { "" } else { " (went astray)" };
+            format!(
+                "{}.{i}  {}; {lookups}{}{astray}",
+                packet.set + 1,
+                packet.states.join(" "),
+                packet.outcome
+            )
+        });
+        list("Packets (set.number):", packets.collect());
+        text
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "paths": self.paths,
+            "paths_taken": self.paths_taken,
+            "paths_more": self.paths_more,
+            "paths_not_followed": self.paths_lost.iter()
+                .map(|(states, why)| json!({ "states": states, "why": why })).collect::<Vec<_>>(),
+            "states": self.states.0,
+            "states_taken": self.states.1,
+            "decisions": self.decisions.iter()
+                .map(|d| json!({ "what": d.what, "taken": d.taken })).collect::<Vec<_>>(),
+            "not_taken": self.not_taken.iter()
+                .map(|(what, why)| json!({ "decision": what, "why": why })).collect::<Vec<_>>(),
+            "tables": self.tables.iter()
+                .map(|(name, (hits, misses))| (name.clone(), json!({ "hits": hits, "misses": misses })))
+                .collect::<serde_json::Map<_, _>>(),
+            "actions": self.actions.iter()
+                .map(|(name, count)| (name.clone(), json!(count))).collect::<serde_json::Map<_, _>>(),
+            "packets": self.packets.iter().map(|packet| json!({
+                "set": packet.set + 1, "states": packet.states, "lookups": packet.lookups,
+                "outcome": packet.outcome, "taken": packet.taken,
+            })).collect::<Vec<_>>(),
+        })
+    }
+}

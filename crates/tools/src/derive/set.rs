@@ -1,0 +1,164 @@
+//! Entries that packets share: packets that want different things of the same key are in different sets.
+
+use super::way::{Event, Found, Solution, Way};
+use num_bigint::BigUint;
+use p4jet_control::Control;
+use p4jet_dataplane::{Matched, Switch, Trace, TraceEvent};
+use p4jet_ir::{Key, MatchKind, Program, TableId};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+type Keyed = (TableId, Vec<BigUint>);
+type Call = (u32, Vec<BigUint>);
+
+/// Packets and the entries that all of them need.
+pub(super) struct Set {
+    pub switch: Arc<Switch>,
+    control: Control,
+    /// The runtime commands so far.
+    pub commands: Vec<String>,
+    pub frames: Vec<Vec<u8>>,
+    entries: HashMap<Keyed, Call>,
+    /// Keys that no new entry may have.
+    without: HashSet<Keyed>,
+    defaults: HashMap<TableId, Call>,
+    default_kept: HashSet<TableId>,
+}
+
+impl Set {
+    pub fn new(switch: Arc<Switch>) -> Set {
+        Set {
+            control: Control::new(Arc::clone(&switch)),
+            switch,
+            commands: Vec::new(),
+            frames: Vec::new(),
+            entries: HashMap::new(),
+            without: HashSet::new(),
+            defaults: HashMap::new(),
+            default_kept: HashSet::new(),
+        }
+    }
+
+    /// Adds what the packet needs, if it goes with what is there.
+    pub fn add(&mut self, program: &Program, way: &Way, solution: &Solution) -> bool {
+        let (mut entries, mut without) = (HashMap::new(), HashSet::new());
+        let mut defaults = HashMap::new();
+        let mut lines = Vec::new();
+        for (lookup, (keys, data)) in way.lookups.iter().zip(&solution.lookups) {
+            let keyed = (lookup.table, keys.clone());
+            let there = entries.get(&keyed).or_else(|| self.entries.get(&keyed));
+            let default = defaults.get(&lookup.table).or_else(|| self.defaults.get(&lookup.table));
+            match &lookup.found {
+                Found::New(action, _) => {
+                    let call = (*action, data.clone());
+                    if without.contains(&keyed) || self.without.contains(&keyed) {
+                        return false;
+                    }
+                    match there {
+                        Some(there) if *there == call => {}
+                        Some(_) => return false,
+                        None => {
+                            lines.push((lookup.table, Some(keys.clone()), call.clone()));
+                            entries.insert(keyed, call);
+                        }
+                    }
+                }
+                Found::Default(action, _) => {
+                    let call = (*action, data.clone());
+                    match default {
+                        Some(there) if *there == call => {}
+                        Some(_) => return false,
+                        None if self.default_kept.contains(&lookup.table) => return false,
+                        None => {
+                            lines.push((lookup.table, None, call.clone()));
+                            defaults.insert(lookup.table, call);
+                        }
+                    }
+                }
+                Found::Old | Found::Miss => {
+                    if there.is_some() || default.is_some() {
+                        return false;
+                    }
+                    without.insert(keyed);
+                }
+            }
+        }
+        for (table, keys, call) in lines {
+            if !self.command(program, table, keys.as_deref(), &call) {
+                return false;
+            }
+        }
+        self.default_kept.extend(without.iter().map(|(table, _)| *table));
+        self.entries.extend(entries);
+        self.without.extend(without);
+        self.defaults.extend(defaults);
+        true
+    }
+
+    /// Carries out what makes an entry, or sets a default.
+    fn command(&mut self, program: &Program, id: TableId, keys: Option<&[BigUint]>, call: &Call) -> bool {
+        let table = &program.tables[id.index()];
+        let action = &program.actions[table.actions[call.0 as usize].action.index()].control_name;
+        let data: Vec<String> = call.1.iter().map(|value| format!("{value:#x}")).collect();
+        let data = data.join(" ");
+        let Some(keys) = keys else {
+            return self.execute(format!("table_set_default {} {action} {data}", table.name)).is_some();
+        };
+        if table.hidden {
+            let all = table.keys.iter().zip(keys).fold(BigUint::ZERO, |all, (k, v)| all << k.width | v);
+            return self.execute(format!("pvs_add {} {all:#x}", table.name)).is_some();
+        }
+        let key: Vec<String> = table.keys.iter().zip(keys).map(|(key, value)| word(key, value)).collect();
+        let key = key.join(" ");
+        let needs_priority =
+            |key: &Key| matches!(key.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional);
+        // Before whatever the user's own entries say.
+        let priority = if table.keys.iter().any(needs_priority) { " 0" } else { "" };
+        let line = match table.profile {
+            None => format!("table_add {} {action} {key} => {data}{priority}", table.name),
+            Some(profile) => {
+                let profile = &program.instances[profile.index()].name;
+                let Some(said) = self.execute(format!("act_prof_create_member {profile} {action} {data}"))
+                else {
+                    return false;
+                };
+                let Some(member) = said.split_whitespace().last().and_then(|w| w.parse::<u32>().ok()) else {
+                    return false;
+                };
+                format!("table_indirect_add {} {key} => {member}{priority}", table.name)
+            }
+        };
+        self.execute(line).is_some()
+    }
+
+    fn execute(&mut self, line: String) -> Option<String> {
+        let said = self.control.execute(&line).ok()?;
+        self.commands.push(line.trim_end().to_string());
+        Some(said)
+    }
+}
+
+/// A key field that matches this value only.
+fn word(key: &Key, value: &BigUint) -> String {
+    match key.kind {
+        MatchKind::Exact | MatchKind::Optional => format!("{value:#x}"),
+        MatchKind::Lpm => format!("{value:#x}/{}", key.width),
+        MatchKind::Ternary => format!("{value:#x}&&&{:#x}", p4jet_ir::eval::ones(key.width)),
+        MatchKind::Range => format!("{value:#x}->{value:#x}"),
+    }
+}
+
+/// What a trace tells of the packet itself, without its copies, in the words of a way.
+pub(super) fn events(trace: &Trace) -> Vec<Event> {
+    let own = trace.events.iter().take_while(|event| !matches!(event, TraceEvent::CopyBegins { .. }));
+    own.filter_map(|event| match event {
+        TraceEvent::Block { block } => Some(Event::Block(*block)),
+        TraceEvent::Node { label } => Some(Event::Node(label.clone())),
+        TraceEvent::Apply { table, matched, .. } => {
+            Some(Event::Apply { table: *table, hit: matches!(matched, Matched::Hit { .. }) })
+        }
+        TraceEvent::Action { action, .. } => Some(Event::Action(*action)),
+        _ => None,
+    })
+    .collect()
+}

@@ -1,0 +1,540 @@
+//! Walking through the program with a packet that is still open.
+
+use super::solve::Goal;
+use super::way::{Event, Found, Graph, Lookup, THERE, Way};
+use crate::random::mix;
+use num_bigint::BigUint;
+use num_traits::{One, ToPrimitive, Zero};
+use p4jet_dataplane::Switch;
+use p4jet_externs::CallSite;
+use p4jet_ir::eval::ones;
+use p4jet_ir::{
+    ActionId, BinaryOp, BlockId, BlockKind, Cfg, Expr, FieldId, HeaderId, InstanceKind, Intrinsic, Node,
+    NodeId, Op, Program, TableId, Terminator,
+};
+use p4jet_tables::KeyMatch;
+use std::collections::HashMap;
+
+/// Nodes that one packet may come to.
+const NODES_MAX: u32 = 100_000;
+/// Expressions that are nested deeper are no longer followed.
+const DEPTH_MAX: u32 = 200;
+/// Entries of a table that are looked at.
+const ENTRIES_MAX: usize = 1000;
+/// Entries of a table, for each action, that packets are made for.
+const ENTRIES_EACH: usize = 2;
+
+/// A packet and where it is.
+#[derive(Clone)]
+pub(super) struct Walker {
+    pub way: Way,
+    /// How much there is to see on this side of the last decision: tables that can still come.
+    pub score: usize,
+    /// Index of the block among those of ingress and egress.
+    block: usize,
+    node: NodeId,
+    /// The action that runs, where the block goes on after it, and where if it exits.
+    action: Option<(ActionId, NodeId, NodeId)>,
+    visits: HashMap<(Graph, NodeId), u32>,
+    nodes: u32,
+}
+
+/// How a walk ends.
+pub(super) enum Next {
+    /// At a decision: each way on.
+    Fork(Vec<Walker>),
+    /// At the end.
+    End,
+    /// Where nothing more can be said, and why.
+    Lost(String),
+}
+
+/// What walkers need to know.
+pub(super) struct Map<'a> {
+    pub program: &'a Program,
+    /// With the entries that there are.
+    pub switch: &'a Switch,
+    /// By which packets come in.
+    pub port: u32,
+    /// How often a packet may come to the same decision.
+    pub visits_max: u32,
+}
+
+type Result<T> = std::result::Result<T, String>;
+
+impl<'a> Map<'a> {
+    fn order(&self, block: usize) -> Option<BlockId> {
+        let (ingress, egress) = (&self.program.ingress, &self.program.egress);
+        ingress.iter().chain(egress).nth(block).copied()
+    }
+
+    /// The first block after the first parser.
+    pub fn after_parser(&self) -> usize {
+        let kind = |id: &BlockId| self.program.blocks[id.index()].kind;
+        self.program.ingress.iter().position(|id| kind(id) == BlockKind::Parser).map_or(0, |at| at + 1)
+    }
+
+    pub fn start(&self) -> Walker {
+        let mut way = Way::new();
+        for (intrinsic, field) in &self.program.intrinsics {
+            let width = self.program.width(*field);
+            match intrinsic {
+                Intrinsic::IngressPort => way.set(*field, Expr::constant(self.port, width)),
+                Intrinsic::PacketLength => {
+                    let length = match width {
+                        32 => way.length(),
+                        33.. => Expr::ZeroExtend(Box::new(way.length()), width),
+                        _ => Expr::Slice { value: Box::new(way.length()), hi: width - 1, lo: 0 },
+                    };
+                    way.set(*field, length);
+                }
+                // Traces begin at time 0.
+                Intrinsic::IngressTimestamp | Intrinsic::EgressTimestamp => {}
+            }
+        }
+        let mut walker = Walker {
+            way,
+            score: 0,
+            block: 0,
+            node: NodeId(0),
+            action: None,
+            visits: HashMap::new(),
+            nodes: 0,
+        };
+        self.enter(&mut walker, 0);
+        walker
+    }
+
+    fn enter(&self, walker: &mut Walker, block: usize) {
+        (walker.block, walker.node, walker.action) = (block, NodeId(0), None);
+        if let Some(id) = self.order(block) {
+            walker.way.events.push(Event::Block(id));
+            walker.way.output.clear();
+        }
+    }
+
+    fn leave(&self, walker: &mut Walker) {
+        if let Some(id) = self.order(walker.block)
+            && self.program.blocks[id.index()].kind == BlockKind::Deparser
+        {
+            walker.way.deparsed();
+        }
+        self.enter(walker, walker.block + 1);
+    }
+
+    fn graph(&self, walker: &Walker) -> Option<(Graph, &'a Cfg)> {
+        if let Some((action, ..)) = walker.action {
+            return Some((Graph::Action(action), &self.program.actions[action.index()].body));
+        }
+        let id = self.order(walker.block)?;
+        Some((Graph::Block(id), &self.program.blocks[id.index()].body))
+    }
+
+    /// Walks to the next decision, or until the block number `until` begins.
+    pub fn walk(&self, walker: &mut Walker, until: usize) -> Next {
+        while walker.block < until {
+            let Some((graph, body)) = self.graph(walker) else { return Next::End };
+            walker.nodes += 1;
+            if walker.nodes > NODES_MAX {
+                return Next::Lost("it loops".to_string());
+            }
+            let node = &body.nodes[walker.node.index()];
+            walker.way.nodes.push((graph, walker.node));
+            if !node.label.is_empty() {
+                walker.way.events.push(Event::Node(node.label.clone()));
+            }
+            match self.node(walker, graph, body, node) {
+                Ok(None) => {}
+                Ok(Some(next)) => return next,
+                Err(why) => return Next::Lost(why),
+            }
+        }
+        Next::End
+    }
+
+    fn node(&self, walker: &mut Walker, graph: Graph, body: &Cfg, node: &'a Node) -> Result<Option<Next>> {
+        for stmt in &node.stmts {
+            self.stmt(&mut walker.way, &stmt.op)?;
+        }
+        let at = walker.node;
+        let value = |way: &Way, expr: &Expr| way.value(self.program, expr);
+        match &node.terminator {
+            Terminator::Goto(next) => walker.node = *next,
+            Terminator::If { cond, then, otherwise } => {
+                let cond = value(&walker.way, cond);
+                if let Expr::Const { value, .. } = &cond {
+                    let held = !value.is_zero();
+                    walker.way.edges.push((graph, at, u32::from(!held)));
+                    walker.node = if held { *then } else { *otherwise };
+                    return Ok(None);
+                }
+                self.visit(walker, graph)?;
+                let way = |held: bool, node: NodeId| {
+                    let mut next = walker.clone();
+                    (next.node, next.score) = (node, lookups_after(body, node));
+                    next.way.edges.push((graph, at, u32::from(!held)));
+                    next.way.goals.push(Goal::holds(cond.clone(), held));
+                    next
+                };
+                // Most conditions without `else` are about something unusual.
+                return Ok(Some(Next::Fork(vec![way(false, *otherwise), way(true, *then)])));
+            }
+            Terminator::Switch { value: selector, cases, default } => {
+                let selector = value(&walker.way, selector);
+                if let Expr::Const { value, .. } = &selector {
+                    let case = cases.iter().position(|(case, _)| case == value);
+                    walker.way.edges.push((graph, at, case.unwrap_or(cases.len()) as u32));
+                    walker.node = case.map_or(*default, |case| cases[case].1);
+                    return Ok(None);
+                }
+                self.visit(walker, graph)?;
+                let width = selector.width(&walker.way.vars);
+                let way = |index: usize, node: NodeId, goal: Goal| {
+                    let mut next = walker.clone();
+                    (next.node, next.score) = (node, lookups_after(body, node));
+                    next.way.edges.push((graph, at, index as u32));
+                    next.way.goals.push(goal);
+                    next
+                };
+                let mut ways = Vec::new();
+                for (index, (case, node)) in cases.iter().enumerate() {
+                    let goal = Goal::Bits { expr: selector.clone(), mask: ones(width), value: case.clone() };
+                    ways.push(way(index, *node, goal));
+                }
+                let values: Vec<BigUint> = cases.iter().map(|(case, _)| case.clone()).collect();
+                ways.push(way(cases.len(), *default, Goal::NotIn { expr: selector.clone(), values }));
+                return Ok(Some(Next::Fork(ways)));
+            }
+            Terminator::Apply { table, keys, hit, action_run, entry, next, exit, .. } => {
+                let keys: Vec<Expr> = keys.iter().map(|key| value(&walker.way, key)).collect();
+                let results = [*hit, *action_run, *entry];
+                self.visit(walker, graph)?;
+                let ways = self.apply(walker, (graph, at), *table, &keys, results, (*next, *exit));
+                return Ok(Some(Next::Fork(ways)));
+            }
+            Terminator::Return => match walker.action.take() {
+                Some((_, next, _)) => walker.node = next,
+                None => self.leave(walker),
+            },
+            Terminator::Exit => match walker.action.take() {
+                Some((_, _, exit)) => walker.node = exit,
+                None => self.leave(walker),
+            },
+            Terminator::Reject(code) => {
+                let code = value(&walker.way, code);
+                let block = self.order(walker.block).map(|id| &self.program.blocks[id.index()]);
+                if let Some(field) = block.and_then(|b| b.error_field) {
+                    walker.way.set(field, code);
+                }
+                self.leave(walker);
+            }
+            Terminator::Drop(_) | Terminator::Done => walker.block = usize::MAX,
+            Terminator::Egress => self.enter(walker, self.program.ingress.len()),
+        }
+        Ok(None)
+    }
+
+    fn visit(&self, walker: &mut Walker, graph: Graph) -> Result<()> {
+        let visits = walker.visits.entry((graph, walker.node)).or_default();
+        *visits += 1;
+        if *visits > self.visits_max {
+            return Err(format!("it comes to the same decision more than {} times", self.visits_max));
+        }
+        Ok(())
+    }
+
+    /// The value of an expression, which is settled if it is open.
+    fn settle(&self, way: &mut Way, expr: &Expr) -> Result<BigUint> {
+        let expr = way.value(self.program, expr);
+        if let Expr::Const { value, .. } = expr {
+            return Ok(value);
+        }
+        let value = way.example(self.program, &expr).ok_or("its conditions are not solved")?;
+        let mask = ones(expr.width(&way.vars));
+        way.goals.push(Goal::Bits { expr, mask, value: value.clone() });
+        Ok(value)
+    }
+
+    /// The same for a number of bits: whole bytes, at most so many.
+    fn settle_bits(&self, way: &mut Way, expr: &Expr, bits_max: u32) -> Result<u32> {
+        let bits = way.value(self.program, expr);
+        let width = bits.width(&way.vars);
+        if !matches!(bits, Expr::Const { .. }) {
+            let mask = ones(width.min(3));
+            way.goals.push(Goal::Bits { expr: bits.clone(), mask, value: BigUint::zero() });
+            if BigUint::from(bits_max) < ones(width) {
+                let at_most =
+                    Expr::Binary(BinaryOp::LeU, Box::new(bits), Box::new(Expr::constant(bits_max, width)));
+                way.goals.push(Goal::holds(at_most, true));
+            }
+        }
+        self.settle(way, expr)?.to_u32().ok_or_else(|| TOO_LONG.to_string())
+    }
+
+    fn stmt(&self, way: &mut Way, op: &Op) -> Result<()> {
+        match op {
+            Op::Set { dest, value } => {
+                let mut value = way.value(self.program, value);
+                if value.depth() > DEPTH_MAX {
+                    value = Expr::Field(way.var(self.program.width(*dest)));
+                }
+                way.set(*dest, value);
+            }
+            Op::Extract { header, varbit_length } => {
+                let varbit = match varbit_length {
+                    Some(length) => {
+                        let fields = &self.program.headers[header.index()].fields;
+                        let varbit = fields.iter().find(|field| field.varbit_length.is_some());
+                        let bits_max = varbit.map_or(0, |field| self.program.width(field.field));
+                        self.settle_bits(way, length, bits_max)?
+                    }
+                    None => 0,
+                };
+                self.extract(way, *header, varbit)?;
+            }
+            Op::Advance { bits } => {
+                let bits = self.settle_bits(way, bits, ADVANCE_BITS_MAX)?;
+                if bits > 0 {
+                    take(way, bits)?;
+                }
+            }
+            Op::Lookahead { dest } => {
+                let value = way.read(way.cursor, self.program.width(*dest)).ok_or(TOO_LONG)?;
+                way.set(*dest, value);
+            }
+            Op::Emit { header } => self.emit(way, *header)?,
+            Op::Extern { function, instance, args, outs, text } => {
+                let arg_widths: Vec<u32> = args.iter().map(|arg| arg.width(self.program)).collect();
+                let out_widths: Vec<u32> = outs.iter().map(|out| self.program.width(*out)).collect();
+                let args: Vec<Expr> = args.iter().map(|arg| way.value(self.program, arg)).collect();
+                let kind = instance.map(|i| &self.program.instances[i.index()].kind);
+                let found = match (p4jet_externs::find(function), kind) {
+                    (Some(def), _) if def.pure_function && !def.uses_payload => {
+                        let text = text.clone();
+                        way.call(CallSite { def, instance: None, arg_widths, out_widths, text }, args)
+                    }
+                    (_, Some(InstanceKind::Register { initial, .. })) => {
+                        let first = |width: &u32| Expr::constant(initial.clone(), *width);
+                        out_widths.iter().map(first).collect()
+                    }
+                    // Meters are green.
+                    (_, Some(InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. })) => {
+                        out_widths.iter().map(|width| Expr::constant(0u32, *width)).collect()
+                    }
+                    // A guess: whether it was right is seen when the packet runs.
+                    _ => out_widths.iter().map(|width| Expr::Field(way.var(*width))).collect::<Vec<_>>(),
+                };
+                for (out, value) in outs.iter().zip(found) {
+                    way.set(*out, value);
+                }
+            }
+            // Copies go their own way; the packet itself goes on.
+            Op::Copy(_) | Op::Truncate { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn extract(&self, way: &mut Way, header: HeaderId, varbit_bits: u32) -> Result<()> {
+        let fields = &self.program.headers[header.index()];
+        if let Some(at) = way.cursor_in_frame()
+            && at % 8 == 0
+        {
+            way.headers.push((header, at));
+        }
+        for field in &fields.fields {
+            let width = self.program.width(field.field);
+            let Some(length) = field.varbit_length else {
+                let value = take(way, width)?;
+                way.set(field.field, value);
+                continue;
+            };
+            if varbit_bits > width || !varbit_bits.is_multiple_of(8) {
+                return Err(format!("{varbit_bits} bits are no length of a varbit of {width}"));
+            }
+            let value = match varbit_bits {
+                0 => Expr::constant(0u32, width),
+                bits if bits == width => take(way, bits)?,
+                bits => Expr::ZeroExtend(Box::new(take(way, bits)?), width),
+            };
+            way.set(field.field, value);
+            way.set(length, Expr::constant(varbit_bits, self.program.width(length)));
+        }
+        way.set(fields.valid, Expr::constant(1u32, 1));
+        Ok(())
+    }
+
+    fn emit(&self, way: &mut Way, header: HeaderId) -> Result<()> {
+        let fields = &self.program.headers[header.index()];
+        if self.settle(way, &Expr::Field(fields.valid))?.is_zero() {
+            return Ok(());
+        }
+        for field in &fields.fields {
+            let value = way.field(self.program, field.field);
+            let Some(length) = field.varbit_length else {
+                way.output.push(value);
+                continue;
+            };
+            let bits = self.settle(way, &Expr::Field(length))?.to_u32().unwrap_or(0);
+            if bits > 0 {
+                way.output.push(Expr::Slice { value: Box::new(value), hi: bits - 1, lo: 0 });
+            }
+        }
+        Ok(())
+    }
+
+    /// What the lookup may find: entries to be made, entries that there are, nothing.
+    fn apply(
+        &self,
+        walker: &Walker,
+        (graph, at): (Graph, NodeId),
+        id: TableId,
+        keys: &[Expr],
+        [hit, action_run, entry]: [Option<FieldId>; 3],
+        (next, exit): (NodeId, NodeId),
+    ) -> Vec<Walker> {
+        let table = &self.program.tables[id.index()];
+        let count = table.actions.len() as u32;
+        let there = self.switch.table(id);
+        let mut ways = Vec::new();
+        let mut way = |edge: u32,
+                       is_hit: bool,
+                       action: u32,
+                       data: Data,
+                       found: &dyn Fn(Vec<Expr>) -> Found,
+                       goals: Vec<Goal>| {
+            let mut walker = walker.clone();
+            let way = &mut walker.way;
+            way.edges.push((graph, at, edge));
+            way.goals.extend(goals);
+            let Some(listed) = table.actions.get(action as usize) else { return };
+            let code = &self.program.actions[listed.action.index()];
+            let data: Vec<Expr> = match data {
+                Data::Known(values) => {
+                    let pairs = values.iter().zip(&code.params);
+                    pairs.map(|(v, p)| Expr::constant(v.clone(), self.program.width(*p))).collect()
+                }
+                Data::Open => (0..)
+                    .zip(&code.params)
+                    .map(|(i, p)| {
+                        let from = mix(u64::from(listed.action.0) << 32 | i);
+                        way.data_var(self.program.width(*p), from)
+                    })
+                    .collect(),
+            };
+            for (param, value) in code.params.iter().zip(&data) {
+                way.set(*param, value.clone());
+            }
+            for (field, value) in [(hit, u32::from(is_hit)), (action_run, action), (entry, 0)] {
+                if let Some(field) = field {
+                    way.set(field, Expr::constant(value, self.program.width(field)));
+                }
+            }
+            way.lookups.push(Lookup { table: id, keys: keys.to_vec(), found: found(data) });
+            way.events.push(Event::Apply { table: id, hit: is_hit });
+            way.events.push(Event::Action(listed.action));
+            walker.action = Some((listed.action, next, exit));
+            walker.node = NodeId(0);
+            // Entries that are there, the first action, a miss.
+            walker.score =
+                if is_hit { (2 * (count - action) - u32::from(edge == action)) as usize } else { 0 };
+            ways.push(walker);
+        };
+        let mut made = vec![0; table.actions.len()];
+        let mut single_values = Vec::new();
+        for (_, entry) in there.entries().take(ENTRIES_MAX) {
+            if let [KeyMatch::Exact(value)] = entry.key.as_slice() {
+                single_values.push(value.clone());
+            }
+            let Some(action) = there.resolve(&entry.action, 0).action else { continue };
+            let Some(made) = made.get_mut(action.action as usize).filter(|made| **made < ENTRIES_EACH) else {
+                continue;
+            };
+            *made += 1;
+            let goals = entry.key.iter().zip(keys).flat_map(|(m, key)| matching(m, key, &walker.way));
+            let data = Data::Known(action.data);
+            way(action.action | THERE, true, action.action, data, &|_| Found::Old, goals.collect());
+        }
+        if !table.const_entries && !keys.is_empty() {
+            for (index, listed) in (0..).zip(&table.actions) {
+                if !listed.default_only {
+                    way(index, true, index, Data::Open, &|data| Found::New(index, data), Vec::new());
+                }
+            }
+        }
+        let default = there.default_action();
+        if let Some(default) = there.resolve(default, 0).action {
+            let goals = match keys {
+                [key] if !single_values.is_empty() => {
+                    vec![Goal::NotIn { expr: key.clone(), values: single_values }]
+                }
+                _ => Vec::new(),
+            };
+            way(count, false, default.action, Data::Known(default.data), &|_| Found::Miss, goals);
+        }
+        if keys.is_empty() && !table.const_default && table.profile.is_none() {
+            for (index, listed) in (0..).zip(&table.actions) {
+                if !listed.table_only {
+                    let found = |data| Found::Default(index, data);
+                    way(count + 1 + index, false, index, Data::Open, &found, Vec::new());
+                }
+            }
+        }
+        ways
+    }
+}
+
+/// Lookups that may come after a node, in its graph.
+fn lookups_after(body: &Cfg, node: NodeId) -> usize {
+    let mut seen = vec![false; body.nodes.len()];
+    let mut work = vec![node];
+    let mut count = 0;
+    while let Some(at) = work.pop() {
+        if std::mem::replace(&mut seen[at.index()], true) {
+            continue;
+        }
+        let terminator = &body.nodes[at.index()].terminator;
+        count += usize::from(matches!(terminator, Terminator::Apply { .. }));
+        terminator.for_each_target(&mut |next| work.push(next));
+    }
+    count
+}
+
+/// Data of an action that is to run.
+enum Data {
+    Known(Vec<BigUint>),
+    Open,
+}
+
+/// Packets are not skipped through further.
+const ADVANCE_BITS_MAX: u32 = 2048;
+
+const TOO_LONG: &str = "the packet would be too long";
+
+/// Takes bits off the packet.
+fn take(way: &mut Way, bits: u32) -> Result<Expr> {
+    let value = way.read(way.cursor, bits).ok_or(TOO_LONG)?;
+    way.cursor += u64::from(bits);
+    Ok(value)
+}
+
+/// What has to hold for a key field to match.
+fn matching(key_match: &KeyMatch, key: &Expr, way: &Way) -> Vec<Goal> {
+    let width = key.width(&way.vars);
+    let bits =
+        |mask: BigUint, value: &BigUint| vec![Goal::Bits { expr: key.clone(), mask, value: value.clone() }];
+    match key_match {
+        KeyMatch::Exact(value) | KeyMatch::Optional(Some(value)) => bits(ones(width), value),
+        KeyMatch::Optional(None) => Vec::new(),
+        KeyMatch::Lpm { value, prefix_len } => {
+            let low = (BigUint::one() << (width - prefix_len)) - 1u32;
+            bits(ones(width) ^ low, value)
+        }
+        KeyMatch::Ternary { value, mask } => bits(mask.clone(), value),
+        KeyMatch::Range { lo, hi } => {
+            let below =
+                |a: Expr, b: Expr| Goal::holds(Expr::Binary(BinaryOp::LeU, Box::new(a), Box::new(b)), true);
+            let constant = |value: &BigUint| Expr::Const { value: value.clone(), width };
+            vec![below(constant(lo), key.clone()), below(key.clone(), constant(hi))]
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! What goes wrong in a tool, and whose fault it is.
+
+use p4jet_ports::{ErrorKind, PortError};
+use std::fmt;
+use std::path::Path;
+
+/// An error that ends a tool.
+#[derive(Debug)]
+pub enum Error {
+    /// The input is wrong: the program, its entries.
+    Input(String),
+    /// The tool was asked in a wrong way.
+    Usage(String),
+    /// The environment refused: the disk is full, no permission.
+    Environment(String),
+}
+
+impl Error {
+    /// A file cannot be written.
+    pub(crate) fn unwritable(path: &Path, error: &std::io::Error) -> Error {
+        Error::Environment(format!("cannot write {}: {error}", path.display()))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Error::Input(text) | Error::Usage(text) | Error::Environment(text)) = self;
+        f.write_str(text)
+    }
+}
+
+impl From<PortError> for Error {
+    fn from(error: PortError) -> Error {
+        match error.kind() {
+            ErrorKind::Input => Error::Input(error.to_string()),
+            ErrorKind::Usage => Error::Usage(error.to_string()),
+            ErrorKind::Environment => Error::Environment(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Random numbers that a seed decides, on every machine.
+
+/// SplitMix64: every seed is a good one.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+}
+
+/// SplitMix64's scrambler: a bijection.
+pub(crate) fn mix(x: u64) -> u64 {
+    let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
+/// A bijection of the numbers of `2 * half` bits that looks random: a Feistel network. So that as many distinct random
+/// numbers as are wanted can be had one by one, in no memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Permutation {
+    keys: [u64; 4],
+    half: u32,
+}
+
+impl Permutation {
+    /// Of numbers of `bits` bits, an even number up to 64.
+    pub fn new(seed: u64, bits: u32) -> Permutation {
+        let mut random = Random::new(seed);
+        Permutation { keys: std::array::from_fn(|_| random.next()), half: bits / 2 }
+    }
+
+    pub fn apply(&self, x: u64) -> u64 {
+        let mask = (1 << self.half) - 1;
+        let (mut high, mut low) = (x >> self.half & mask, x & mask);
+        for key in self.keys {
+            (high, low) = (low, high ^ mix(low ^ key) & mask);
+        }
+        high << self.half | low
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permutations_give_each_number_once() {
+        for seed in 0..4 {
+            let permutation = Permutation::new(seed, 12);
+            let mut found: Vec<u64> = (0..1 << 12).map(|x| permutation.apply(x)).collect();
+            assert_ne!(found, (0..1 << 12).collect::<Vec<u64>>());
+            found.sort_unstable();
+            assert_eq!(found, (0..1 << 12).collect::<Vec<u64>>());
+        }
+    }
+}

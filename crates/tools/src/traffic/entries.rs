@@ -1,0 +1,112 @@
+//! Table entries of shipped programs for generated packets.
+
+use super::flow::Flow;
+use super::{Options, Protocol};
+use std::io::{self, Write};
+
+/// A shipped program that can carry generated packets.
+pub(super) struct Target {
+    pub name: &'static str,
+    /// What it can carry.
+    pub protocols: &'static [Protocol],
+    /// Entries of the table that gets one for each flow.
+    pub entries_max: u64,
+    /// Writes what does not depend on the flows.
+    pub begin: fn(&mut dyn Write, &Options) -> io::Result<()>,
+    /// Writes the entries of flow number `i`.
+    pub entry: fn(&mut dyn Write, u64, &Flow, &Options) -> io::Result<()>,
+}
+
+/// Next hops of routes.
+const NEXT_HOPS: u64 = 64;
+
+/// Those with an IPv4 header of many addresses.
+const ROUTED: &[Protocol] = &[Protocol::Ipv4, Protocol::Vxlan, Protocol::Gre];
+const ALL: &[Protocol] = &[Protocol::Ipv4, Protocol::Ipv6, Protocol::L2, Protocol::Vxlan, Protocol::Gre];
+
+pub(super) const TARGETS: [Target; 5] = [
+    Target {
+        name: "basic_l2",
+        protocols: ALL,
+        entries_max: 1 << 20,
+        begin: |_, _| Ok(()),
+        entry: |out, i, flow, options| {
+            writeln!(out, "table_add forward set_dest {} => {}", Mac(flow.dst_mac), options.port_of(i))
+        },
+    },
+    Target { name: "mac_mirror", protocols: ALL, entries_max: 1024, begin: |_, _| Ok(()), entry: mirror },
+    Target {
+        name: "simple_router",
+        protocols: ROUTED,
+        entries_max: 1 << 20,
+        begin: |out, options| {
+            for hop in 0..NEXT_HOPS {
+                writeln!(out, "table_add forward set_dmac 192.0.2.{hop} => {}", Mac(hop_mac(hop)))?;
+            }
+            ports(out, options)
+        },
+        entry: |out, i, flow, options| {
+            let hop = i % NEXT_HOPS;
+            let port = options.port_of(hop);
+            writeln!(out, "table_add ipv4_lpm set_nhop {}/32 => 192.0.2.{hop} {port}", flow.dst_ip)
+        },
+    },
+    Target {
+        name: "acl_router",
+        protocols: ROUTED,
+        entries_max: 1 << 20,
+        begin: next_hops,
+        entry: |out, i, flow, _| {
+            let hop = i % NEXT_HOPS;
+            writeln!(out, "table_add ipv4_lpm set_next_hop {}/32 => {hop}", flow.dst_ip)
+        },
+    },
+    Target {
+        name: "acl_router",
+        protocols: &[Protocol::Ipv6],
+        entries_max: 1 << 18,
+        begin: next_hops,
+        entry: |out, i, flow, _| {
+            let hop = i % NEXT_HOPS;
+            writeln!(out, "table_add ipv6_lpm set_next_hop {}/128 => {hop}", flow.dst_ip)
+        },
+    },
+];
+
+fn mirror(out: &mut dyn Write, _: u64, flow: &Flow, _: &Options) -> io::Result<()> {
+    let (src, dst) = (Mac(flow.src_mac), Mac(flow.dst_mac));
+    writeln!(out, "table_add mirror set_mac {dst} => {dst} {src}")
+}
+
+fn next_hops(out: &mut dyn Write, options: &Options) -> io::Result<()> {
+    for hop in 0..NEXT_HOPS {
+        let port = options.port_of(hop);
+        writeln!(out, "table_add next_hops send_to {hop} => {} {port}", Mac(hop_mac(hop)))?;
+    }
+    ports(out, options)
+}
+
+fn ports(out: &mut dyn Write, options: &Options) -> io::Result<()> {
+    for port in 1..=options.ports {
+        writeln!(
+            out,
+            "table_add send_frame rewrite_mac {port} => {}",
+            Mac(0x0a00_0000_0000 + u64::from(port))
+        )?;
+    }
+    Ok(())
+}
+
+fn hop_mac(hop: u64) -> u64 {
+    0x0e00_0000_0000 + hop
+}
+
+/// A MAC address as people write it.
+pub(super) struct Mac(pub u64);
+
+impl std::fmt::Display for Mac {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [_, _, a, b, c, d, e, g] = self.0.to_be_bytes();
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}

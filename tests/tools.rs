@@ -1,0 +1,330 @@
+//! The tools around the switch: what they make is run.
+
+mod common;
+
+use common::{TempDir, program, run};
+use std::path::Path;
+
+/// The first words of a listing's lines: the files.
+fn files(listing: &str) -> Vec<String> {
+    listing.lines().map(|line| line.split(": ").next().unwrap_or_default().to_string()).collect()
+}
+
+/// Every packet of a generated capture is carried by every shipped program that has entries for it.
+#[test]
+fn generated_entries_fit_generated_packets() {
+    let mut programs = 0;
+    for (protocol, transport, random, n) in [
+        ("l2", "udp", "mac", "1000"),
+        ("ipv4", "tcp", "port", "1000"),
+        ("ipv4", "udp", "all", "1000"),
+        ("ipv6", "udp", "all", "300"),
+        ("ipv6", "tcp", "ip", "2000"),
+        ("vxlan", "tcp", "all", "500"),
+        ("gre", "udp", "ip,mac", "500"),
+    ] {
+        let dir = TempDir::new("gen");
+        let out = dir.path().to_str().unwrap();
+        let made = run(&[
+            "gen", "-p", protocol, "-t", transport, "-n", n, "--random", random, "--sizes", "64,300", "-o",
+            out,
+        ])
+        .expect_status(0);
+        let files = files(&made.stdout);
+        let captures: Vec<_> = files.iter().filter(|f| f.ends_with(".pcap")).collect();
+        assert_eq!(captures.len(), 2, "{}", made.stdout);
+        let raised = made.stdout.contains("(the headers do not fit in 64)");
+        assert_eq!(raised, matches!(protocol, "ipv6" | "vxlan" | "gre"), "{}", made.stdout);
+        for entries in files.iter().filter(|f| f.ends_with(".cmd")) {
+            programs += 1;
+            let name = Path::new(entries).file_stem().unwrap().to_str().unwrap().rsplit('.').next().unwrap();
+            let program = program(name);
+            for capture in &captures {
+                let done = run(&[
+                    "bench",
+                    program.to_str().unwrap(),
+                    "--commands",
+                    entries,
+                    "--pcap",
+                    capture,
+                    "--seconds",
+                    "0.01",
+                    "--json",
+                ])
+                .expect_status(0);
+                let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+                assert_eq!(report["drops"], 0, "{protocol} {name}: {report}");
+                assert!(report["entries"].as_u64() >= n.parse().ok(), "{protocol} {name}: {report}");
+            }
+        }
+        let flows = files.iter().find(|f| f.ends_with(".flows.txt")).expect("the list of flows");
+        let flows = std::fs::read_to_string(flows).unwrap();
+        assert_eq!(flows.lines().count().to_string(), (n.parse::<u32>().unwrap() + 1).to_string());
+        let columns = |line: Option<&str>| line.unwrap().trim_start_matches("# ").split(' ').count();
+        assert_eq!(columns(flows.lines().next()), columns(flows.lines().last()), "{flows}");
+    }
+    assert_eq!(programs, 23);
+}
+
+/// Seven sizes; the same seed makes the same bytes.
+#[test]
+fn generated_captures_repeat() {
+    let dir = TempDir::new("gen");
+    let make = |folder: &str, seed: &str| {
+        let out = dir.file(folder);
+        let made = run(&["gen", "-n", "50", "--perf", "--random", "all", "--seed", seed, "-o", &out])
+            .expect_status(0);
+        let captures = files(&made.stdout).into_iter().filter(|f| f.ends_with(".pcap"));
+        captures.map(|f| std::fs::read(f).unwrap()).collect::<Vec<_>>()
+    };
+    let first = make("a", "7");
+    assert_eq!(
+        first.iter().map(|c| (c.len() - 24) / 50 - 16 + 4).collect::<Vec<_>>(),
+        [64, 128, 256, 512, 1024, 1280, 1518]
+    );
+    assert_eq!(first, make("b", "7"));
+    assert_ne!(first, make("c", "8"));
+}
+
+#[test]
+fn wrong_use_of_gen_is_said() {
+    run(&["gen", "--sizes", "60"]).expect_status(2).says(&["a size is 60: expected 64 to 65535"]);
+    run(&["gen", "-n", "0"]).expect_status(2).says(&["the number of entries is 0: expected 1 to 1000000"]);
+    run(&["gen", "--entries-for", "nothing"]).expect_status(2).says(&["no entries of `nothing`", "basic_l2"]);
+    run(&["gen", "-o", "/proc/nothing/here"]).expect_status(3).says(&["cannot write /proc/nothing/here"]);
+}
+
+/// Derives packets for a program; gives the report.
+fn derive(program: &Path, dir: &TempDir, more: &[&str]) -> serde_json::Value {
+    let mut arguments = vec!["gen", "--json", "-o", dir.path().to_str().unwrap(), "--program"];
+    arguments.push(program.to_str().unwrap());
+    arguments.extend(more);
+    let made = run(&arguments).expect_status(0);
+    serde_json::from_str(&made.stdout).unwrap()
+}
+
+/// Every packet went the way that it was made for, and so did one on each way through the parser.
+#[track_caller]
+fn check_ways(program: &Path, report: &serde_json::Value) {
+    let packets = report["packets"].as_array().unwrap();
+    assert!(packets.iter().all(|packet| packet["taken"] == true), "{}: {report}", program.display());
+    assert!(report["paths"].as_u64() > Some(0), "{}: {report}", program.display());
+    assert_eq!(report["paths"], report["paths_taken"], "{}", program.display());
+}
+
+#[test]
+fn derived_packets_cover_the_shipped_programs() {
+    for folder in common::program_folders() {
+        let name = common::stem(&folder);
+        let program = program(&name);
+        let dir = TempDir::new("derive");
+        let report = derive(&program, &dir, &[]);
+        check_ways(&program, &report);
+        assert_eq!(report["states"], report["states_taken"], "{name}");
+        for (table, counts) in report["tables"].as_object().unwrap() {
+            assert!(
+                counts["hits"].as_u64() > Some(0) && counts["misses"].as_u64() > Some(0),
+                "{name} {table}"
+            );
+        }
+        for (action, count) in report["actions"].as_object().unwrap() {
+            assert!(count.as_u64() > Some(0), "{name} {action}");
+        }
+        // The files are what was reported on: both engines do the same with them.
+        for files in report["files"].as_array().unwrap() {
+            let [capture, commands] = ["capture", "commands"].map(|key| files[key].as_str().unwrap());
+            let digests = ["jit", "interp"].map(|engine| {
+                let done = run(&[
+                    "bench",
+                    program.to_str().unwrap(),
+                    "--pcap",
+                    capture,
+                    "--commands",
+                    commands,
+                    "--engine",
+                    engine,
+                    "--seconds",
+                    "0.01",
+                    "--json",
+                ])
+                .expect_status(0);
+                let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+                report["digest"].as_str().unwrap().to_string()
+            });
+            assert_eq!(digests[0], digests[1], "{name} {capture}");
+        }
+    }
+}
+
+/// The router's own entries: its routes are hit, and what is added goes with them.
+#[test]
+fn derived_packets_fit_entries_that_are_there() {
+    let program = program("acl_router");
+    let dir = TempDir::new("derive");
+    let commands = program.with_file_name("entries.cmd");
+    let report = derive(&program, &dir, &["--commands", commands.to_str().unwrap(), "--seed", "5"]);
+    check_ways(&program, &report);
+    let made = report["files"][0]["commands"].as_str().unwrap();
+    let (made, given) = (std::fs::read_to_string(made).unwrap(), std::fs::read_to_string(commands).unwrap());
+    assert!(made.starts_with(given.trim_end()), "{made}");
+    let added = made.lines().skip(given.lines().count()).filter(|line| line.starts_with("table_add")).count();
+    assert!(added > 3, "{made}");
+    let decisions = report["decisions"].as_array().unwrap();
+    let missing: Vec<_> = decisions.iter().filter(|d| d["taken"] == false).collect();
+    // The default routes leave no address to miss.
+    assert!(missing.len() <= 4, "{missing:?}");
+    for (action, count) in report["actions"].as_object().unwrap() {
+        assert!(count.as_u64() > Some(0), "{action}");
+    }
+}
+
+/// Every construct of the language: what is solved is right, and all ways through these parsers are.
+#[test]
+fn derived_packets_go_their_ways_in_every_language_test() {
+    let mut packets = 0;
+    let folder = common::root().join("tests/language");
+    let mut programs: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+    programs.retain(|path| path.extension().is_some_and(|e| e == "p4"));
+    programs.sort();
+    for program in programs {
+        let dir = TempDir::new("derive");
+        let report = derive(&program, &dir, &[]);
+        check_ways(&program, &report);
+        packets += report["packets"].as_array().unwrap().len();
+    }
+    assert!(packets > 300, "{packets}");
+}
+
+#[test]
+fn derived_traffic_reports_what_it_cannot_reach() {
+    let program = common::program("basic_l2");
+    let dir = TempDir::new("derive");
+    let out = dir.path().to_str().unwrap();
+    let text = run(&["gen", "--program", program.to_str().unwrap(), "-o", out]).expect_status(0);
+    text.prints(&[
+        "paths through the parser  1 of 1",
+        "actions run               2 of 2",
+        "Not made:",
+        "egress_drop",
+    ]);
+    run(&["gen", "--program", "x.p4", "-n", "5"]).expect_status(2);
+    run(&["gen", "--program", "/no/such.p4"]).expect_status(1).says(&["/no/such.p4"]);
+    run(&["gen", "--commands", "x.cmd"]).expect_status(2).says(&["--program"]);
+}
+
+/// What a tunnel's ingress does, counted by hand from its text.
+#[test]
+fn complexity_is_counted() {
+    let dir = TempDir::new("complexity");
+    let program = dir.write(
+        "tunnel.p4",
+        r#"
+#include <core.p4>
+#include <v1model.p4>
+header ethernet_t { bit<48> dst; bit<48> src; bit<16> type; }
+header tunnel_t { bit<24> vni; bit<8> ttl; }
+header inner_t { bit<48> dst; bit<48> src; bit<16> type; }
+struct headers_t { ethernet_t ethernet; tunnel_t tunnel; inner_t inner; }
+struct meta_t { bit<4> mode; bit<20> unused; }
+parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    state start {
+        p.extract(h.ethernet);
+        transition select(h.ethernet.type) { 0x88b5: tunnel; 0x88b6: tunnel; default: accept; }
+    }
+    state tunnel { p.extract(h.tunnel); p.extract(h.inner); transition accept; }
+}
+control V(inout headers_t h, inout meta_t m) { apply {} }
+control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    register<bit<32>>(4) seen;
+    action push(bit<24> vni, bit<9> port) {
+        h.inner.setValid();
+        h.inner.dst = h.ethernet.dst;
+        h.inner.src = h.ethernet.src;
+        h.inner.type = h.ethernet.type;
+        h.tunnel.setValid();
+        h.tunnel.vni = vni;
+        h.tunnel.ttl = 64;
+        m.mode = 1;
+        s.egress_spec = port;
+    }
+    action pop(bit<9> port) {
+        h.ethernet.setInvalid();
+        h.tunnel.setInvalid();
+        h.tunnel.ttl = h.tunnel.ttl - 1;
+        s.egress_spec = port;
+        seen.write(0, 1);
+    }
+    action drop() { mark_to_drop(s); }
+    table in_ { key = { h.ethernet.dst : exact; s.ingress_port : exact; } actions = { push; drop; } default_action = drop(); }
+    table out_ { key = { h.tunnel.vni : ternary; } actions = { pop; drop; } default_action = drop(); }
+    apply {
+        if (h.tunnel.isValid()) { out_.apply(); } else { in_.apply(); }
+    }
+}
+control E(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { apply {} }
+control C(inout headers_t h, inout meta_t m) { apply {} }
+control D(packet_out p, in headers_t h) { apply { p.emit(h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#,
+    );
+    let (svg, dot) = (dir.file("graph.svg"), dir.file("graph.dot"));
+    let arguments = ["check", &program, "--Wdisable", "--complexity"];
+    let text = run(&[&arguments[..], &["--svg", &svg, "--dot", &dot]].concat()).expect_status(0);
+    text.prints(&[
+        "| Parsing | packet headers | 3 | 3 |",
+        "1 × exact[48]+exact[9]",
+        "| start tunnel | I.out_ |",
+    ]);
+    let done = run(&[&arguments[..], &["--json"]].concat()).expect_status(0);
+    let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    let whole = &report["program"];
+    for (key, expect) in [
+        ("packet_headers", 3),
+        ("packet_fields", 8),
+        ("branches_in_the_parse_graph", 1),
+        ("tables", 2),
+        ("header_adds", 2),
+        ("header_copies", 1),
+        ("header_removes", 2),
+        ("register_writes", 1),
+        ("register_reads", 0),
+        ("checksums", 0),
+    ] {
+        assert_eq!(whole[key], expect, "{key}: {whole}");
+    }
+    assert_eq!(report["depth"], 1);
+    assert_eq!(whole["lookups"], serde_json::json!({ "exact[48]+exact[9]": 1, "ternary[24]": 1 }));
+    assert_eq!(
+        whole["metadata"]["meta.mode"].as_u64().or(whole["metadata"]["m.mode"].as_u64()),
+        Some(4),
+        "{whole}"
+    );
+    let paths = report["paths"].as_array().unwrap();
+    let push =
+        paths.iter().find(|p| p["counts"]["header_copies"] == 1).expect("a packet is put into a tunnel");
+    assert_eq!(push["states"], serde_json::json!(["start"]));
+    assert_eq!((&push["counts"]["packet_headers"], &push["counts"]["header_adds"]), (&1.into(), &2.into()));
+    assert_eq!(push["counts"]["field_writes"], 2, "{push}");
+    let pop =
+        paths.iter().find(|p| p["counts"]["header_removes"] == 2).expect("a packet is taken out of a tunnel");
+    assert_eq!((&pop["counts"]["packet_headers"], &pop["counts"]["header_adds"]), (&3.into(), &0.into()));
+    assert_eq!(pop["counts"]["lookups"], serde_json::json!({ "ternary[24]": 1 }));
+    let svg = std::fs::read_to_string(svg).unwrap();
+    let dot = std::fs::read_to_string(dot).unwrap();
+    for word in ["extract h.tunnel", "table I.out_", "0x88b5"] {
+        assert!(svg.contains(word) && dot.contains(word), "{word}\n{dot}");
+    }
+}
+
+#[test]
+fn every_language_test_has_a_complexity() {
+    for entry in std::fs::read_dir(common::root().join("tests/language")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "p4") {
+            let dir = TempDir::new("complexity");
+            let picture = dir.file("graph.svg");
+            run(&["check", path.to_str().unwrap(), "--complexity", "--svg", &picture]).expect_status(0);
+            assert!(std::fs::read_to_string(picture).unwrap().ends_with("</svg>\n"), "{}", path.display());
+        }
+    }
+}
