@@ -35,8 +35,10 @@ def main():
     address = lambda i: ":".join(f"{b:02x}" for b in mac(i))
     dotted = lambda a: ".".join(map(str, a.to_bytes(4, "big")))
 
-    commands = [f"table_add attachments routed 0 0 => 0 {address(EDGE)}",
-                f"table_add attachments routed 1 0 => 0 {address(EDGE)}"]
+    # All packets of a capture come in by port 0.
+    role = "external" if o.direction == "inbound" else "underlay"
+    commands = [f"table_add attachments {role} 0 0 => 0 {address(EDGE)}",
+                f"pvs_add own_vteps_v4 {dotted(VTEP)}"]
     for v in range(1, VTEPS + 1):
         commands += [f"table_add tunnels_v4 from_vtep {dotted(VTEP)} {dotted(VTEP + 256 * v)} => {v}",
                      f"table_add vnis into {99 + v} => {v} 0 {address(SERVERS)} 0 0",

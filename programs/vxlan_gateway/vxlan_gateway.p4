@@ -1,14 +1,22 @@
 // A data-centre gateway: between clients and tenants' networks that are carried in VXLAN (RFC 7348). README.md has its
 // tables, what becomes of malformed packets, and how the two roles, edge and server side, are made by entries alone.
 //
-// A packet has up to three sets of headers: what came first (`ethernet` to `vxlan`), what a tunnel that ends here carried
-// (`inner_*`), and what is put before it where a tunnel begins (`outer_*`). The tenant's frame is in the second set if the
-// packet came through a tunnel (then the first is invalid), else in the first; so no header is ever copied.
+// What comes through a tunnel to one of the gateway's own addresses (`own_vteps_v4`, `own_vteps_v6`) is parsed as the
+// underlay's headers, `under_*`, and the tenant's frame; everything else, other people's tunnels too, is a tenant's or
+// client's frame. Where a tunnel ends the underlay's headers go, where one begins they come.
 #include <core.p4>
 #include <v1model.p4>
 
 #ifndef VXLAN_PORT
 #define VXLAN_PORT 4789
+#endif
+// How many there may be of what gateways have few of. From 2048 entries on a table is looked up for many packets at once,
+// which costs a little with few entries, and pays with many.
+#ifndef VTEPS_MAX
+#define VTEPS_MAX 2000
+#endif
+#ifndef NETWORKS_MAX
+#define NETWORKS_MAX 2000
 #endif
 
 const bit<16> TYPE_IPV4 = 0x0800;
@@ -24,6 +32,10 @@ const bit<9> CONTROLLER_PORT = 510;
 // The controller needs what an ICMP error quotes (RFC 4443: of IPv6 up to 1280 bytes, RFC 1812: of IPv4 up to 576).
 const bit<32> CONTROLLER_BYTES = 24 + 14 + 4 + 1232;
 const bit<32> INSTANCE_REPLICA = 5;
+
+const bit<8> IPV4_NO_OPTIONS = 0x45;
+const bit<16> IPV4_DONT_FRAGMENT = 0x4000;
+const bit<16> IPV4_FRAGMENT_OFFSET = 0x1fff;
 
 const bit<16> ETHERNET_BYTES = 14;
 const bit<16> VLAN_BYTES = 4;
@@ -87,6 +99,60 @@ enum bit<8> Algorithm {
     CSUM16 = 3
 }
 
+header macs_t {
+    mac_t dstAddr;
+    mac_t srcAddr;
+}
+
+header tag_t {
+    bit<16> type;
+    bit<4>  priority;
+    bit<12> vid;
+}
+
+// An underlay's headers behind the addresses, and the tag if there is one, as one: they only come and go together.
+header under_v4_t {
+    bit<16> etherType;
+    bit<8>  version_ihl;
+    bit<8>  diffserv;
+    bit<16> totalLen;
+    bit<16> identification;
+    bit<16> fragment;
+    bit<8>  ttl;
+    bit<8>  protocol;
+    bit<16> hdrChecksum;
+    bit<32> srcAddr;
+    bit<32> dstAddr;
+    bit<16> srcPort;
+    bit<16> dstPort;
+    bit<16> udp_length;
+    bit<16> udp_checksum;
+    bit<8>  flags;
+    bit<24> reserved;
+    vni_t   vni;
+    bit<8>  reserved2;
+}
+
+header under_v6_t {
+    bit<16>  etherType;
+    bit<4>   version;
+    bit<8>   trafficClass;
+    bit<20>  flowLabel;
+    bit<16>  payloadLen;
+    bit<8>   nextHdr;
+    bit<8>   hopLimit;
+    bit<128> srcAddr;
+    bit<128> dstAddr;
+    bit<16>  srcPort;
+    bit<16>  dstPort;
+    bit<16>  udp_length;
+    bit<16>  udp_checksum;
+    bit<8>   flags;
+    bit<24>  reserved;
+    vni_t    vni;
+    bit<8>   reserved2;
+}
+
 header ethernet_t {
     mac_t   dstAddr;
     mac_t   srcAddr;
@@ -94,22 +160,17 @@ header ethernet_t {
 }
 
 header vlan_t {
-    bit<3>  priority;
-    bit<1>  dropEligible;
+    bit<4>  priority;
     bit<12> vid;
     bit<16> etherType;
 }
 
 header ipv4_t {
-    bit<4>  version;
-    bit<4>  ihl;
+    bit<8>  version_ihl;
     bit<8>  diffserv;
     bit<16> totalLen;
     bit<16> identification;
-    bit<1>  reserved;
-    bit<1>  dontFragment;
-    bit<1>  moreFragments;
-    bit<13> fragOffset;
+    bit<16> fragment;
     bit<8>  ttl;
     bit<8>  protocol;
     bit<16> hdrChecksum;
@@ -140,28 +201,14 @@ header arp_t {
     bit<32> targetIp;
 }
 
-header udp_t {
-    bit<16> srcPort;
-    bit<16> dstPort;
-    bit<16> length;
-    bit<16> checksum;
-}
-
 // What TCP and UDP begin with.
 header ports_t {
     bit<16> srcPort;
     bit<16> dstPort;
 }
 
-header vxlan_t {
-    bit<8>  flags;
-    bit<24> reserved;
-    vni_t   vni;
-    bit<8>  reserved2;
-}
-
 // Before each frame to and from the controller. From it only `port` counts: where the frame leaves as it is.
-header control_t {
+header packet_io_t {
     mac_t     dstAddr;
     mac_t     srcAddr;
     bit<16>   etherType;
@@ -173,52 +220,88 @@ header control_t {
 }
 
 struct headers_t {
-    control_t  packet_io;
-    ethernet_t outer_ethernet;
-    vlan_t     outer_vlan;
-    ipv4_t     outer_ipv4;
-    ipv6_t     outer_ipv6;
-    udp_t      outer_udp;
-    vxlan_t    outer_vxlan;
+    packet_io_t packet_io;
+    macs_t      under_macs;
+    tag_t       under_tag;
+    under_v4_t  under_v4;
+    under_v6_t  under_v6;
+    ethernet_t  ethernet;
+    vlan_t      vlan;
+    ipv4_t      ipv4;
+    ipv6_t      ipv6;
+    arp_t       arp;
+}
+
+// What the parser looks at before it knows whose headers they are.
+struct look_v4_t {
+    ethernet_t ethernet;
+    ipv4_t     ip;
+}
+struct look_udp_v4_t {
+    ethernet_t ethernet;
+    ipv4_t     ip;
+    ports_t    ports;
+}
+struct look_v6_t {
+    ethernet_t ethernet;
+    ipv6_t     ip;
+}
+struct look_udp_v6_t {
+    ethernet_t ethernet;
+    ipv6_t     ip;
+    ports_t    ports;
+}
+struct look_tag_t {
     ethernet_t ethernet;
     vlan_t     vlan;
-    ipv4_t     ipv4;
-    ipv6_t     ipv6;
-    arp_t      arp;
-    udp_t      udp;
+}
+struct look_tag_v4_t {
+    ethernet_t ethernet;
+    vlan_t     vlan;
+    ipv4_t     ip;
+}
+struct look_tag_udp_v4_t {
+    ethernet_t ethernet;
+    vlan_t     vlan;
+    ipv4_t     ip;
     ports_t    ports;
-    vxlan_t    vxlan;
-    ethernet_t inner_ethernet;
-    vlan_t     inner_vlan;
-    ipv4_t     inner_ipv4;
-    ipv6_t     inner_ipv6;
-    arp_t      inner_arp;
-    ports_t    inner_ports;
+}
+struct look_tag_v6_t {
+    ethernet_t ethernet;
+    vlan_t     vlan;
+    ipv6_t     ip;
+}
+struct look_tag_udp_v6_t {
+    ethernet_t ethernet;
+    vlan_t     vlan;
+    ipv6_t     ip;
+    ports_t    ports;
 }
 
 struct metadata_t {
     Reason    reason;
+    // The VLAN that the packet came in by, of the underlay's or the frame's tag.
+    bit<12>   vid;
     // Where the tenant's frame is: the network, its VRF, the gateway's address there.
     network_t network;
     vrf_t     vrf;
     mac_t     own_mac;
     vni_t     vni;
     bit<16>   flood_group;
+    bit<1>    is_underlay;
     bit<1>    learns;
-    // The tunnel that it came through, and what is left of it behind the tunnel's headers.
+    // The tunnel that it came through, and what is left of it behind the underlay's headers.
     vtep_t    vtep_in;
     bit<16>   length;
     bit<16>   entropy;
-    // What the route is looked up by.
-    bit<32>   src_v4;
-    bit<32>   dst_v4;
-    bit<128>  src_v6;
-    bit<128>  dst_v6;
-    bit<8>    ttl;
-    bit<8>    protocol;
+    // Of TCP and UDP, else 0.
+    bit<16>   src_port;
     bit<16>   dst_port;
+    // How long the IP packet is, and how long it may be.
     bit<16>   ip_length;
+    bit<16>   mtu;
     bit<32>   service;
+    bit<8>    protocol;
     pool_t    pool;
     Algorithm algorithm;
     bit<32>   client_hash;
@@ -230,9 +313,6 @@ struct metadata_t {
     bit<1>    keeps_ttl;
     vtep_t    vtep_out;
     bit<12>   vid_out;
-    bit<16>   mtu;
-    bit<8>    diffserv;
-    bit<17>   location;
 }
 
 // A station that is new or has moved: `location` is the port, or the VTEP with the highest bit set.
@@ -245,15 +325,134 @@ struct learned_t {
 
 parser ParserImpl(packet_in packet, out headers_t hdr, inout metadata_t meta,
                   inout standard_metadata_t standard_metadata) {
+    // The gateway's own addresses as a tunnel's end.
+    value_set<bit<32>>(64) own_vteps_v4;
+    value_set<bit<128>>(64) own_vteps_v6;
+
     state start {
         transition select(standard_metadata.ingress_port) {
-            CONTROLLER_PORT: parse_control;
+            CONTROLLER_PORT: parse_packet_io;
+            default: look_at_ethernet;
+        }
+    }
+    state parse_packet_io {
+        packet.extract(hdr.packet_io);
+        transition accept;
+    }
+
+    // ---- one of our tunnels, or not? ----
+
+    state look_at_ethernet {
+        transition select(packet.lookahead<ethernet_t>().etherType) {
+            TYPE_IPV4: look_at_v4;
+            TYPE_IPV6: look_at_v6;
+            TYPE_VLAN: look_at_tag;
             default: parse_ethernet;
         }
     }
-    state parse_control {
-        packet.extract(hdr.packet_io);
-        transition accept;
+    // A first fragment, too: ingress drops it.
+    state look_at_v4 {
+        look_v4_t look = packet.lookahead<look_v4_t>();
+        transition select(look.ip.version_ihl, look.ip.fragment & IPV4_FRAGMENT_OFFSET, look.ip.protocol) {
+            (IPV4_NO_OPTIONS, 0, PROTOCOL_UDP): look_at_udp_v4;
+            default: parse_ethernet;
+        }
+    }
+    state look_at_udp_v4 {
+        look_udp_v4_t look = packet.lookahead<look_udp_v4_t>();
+        transition select(look.ports.dstPort, look.ip.dstAddr) {
+            (VXLAN_PORT, own_vteps_v4): parse_under_v4;
+            default: parse_ethernet;
+        }
+    }
+    state look_at_v6 {
+        look_v6_t look = packet.lookahead<look_v6_t>();
+        transition select(look.ip.version, look.ip.nextHdr) {
+            (6, PROTOCOL_UDP): look_at_udp_v6;
+            default: parse_ethernet;
+        }
+    }
+    state look_at_udp_v6 {
+        look_udp_v6_t look = packet.lookahead<look_udp_v6_t>();
+        transition select(look.ports.dstPort, look.ip.dstAddr) {
+            (VXLAN_PORT, own_vteps_v6): parse_under_v6;
+            default: parse_ethernet;
+        }
+    }
+    state look_at_tag {
+        transition select(packet.lookahead<look_tag_t>().vlan.etherType) {
+            TYPE_IPV4: look_at_tag_v4;
+            TYPE_IPV6: look_at_tag_v6;
+            default: parse_ethernet;
+        }
+    }
+    state look_at_tag_v4 {
+        look_tag_v4_t look = packet.lookahead<look_tag_v4_t>();
+        transition select(look.ip.version_ihl, look.ip.fragment & IPV4_FRAGMENT_OFFSET, look.ip.protocol) {
+            (IPV4_NO_OPTIONS, 0, PROTOCOL_UDP): look_at_tag_udp_v4;
+            default: parse_ethernet;
+        }
+    }
+    state look_at_tag_udp_v4 {
+        look_tag_udp_v4_t look = packet.lookahead<look_tag_udp_v4_t>();
+        transition select(look.ports.dstPort, look.ip.dstAddr) {
+            (VXLAN_PORT, own_vteps_v4): parse_under_tag_v4;
+            default: parse_ethernet;
+        }
+    }
+    state look_at_tag_v6 {
+        look_tag_v6_t look = packet.lookahead<look_tag_v6_t>();
+        transition select(look.ip.version, look.ip.nextHdr) {
+            (6, PROTOCOL_UDP): look_at_tag_udp_v6;
+            default: parse_ethernet;
+        }
+    }
+    state look_at_tag_udp_v6 {
+        look_tag_udp_v6_t look = packet.lookahead<look_tag_udp_v6_t>();
+        transition select(look.ports.dstPort, look.ip.dstAddr) {
+            (VXLAN_PORT, own_vteps_v6): parse_under_tag_v6;
+            default: parse_ethernet;
+        }
+    }
+
+    // ---- the underlay's headers ----
+
+    state parse_under_tag_v4 {
+        packet.extract(hdr.under_macs);
+        packet.extract(hdr.under_tag);
+        packet.extract(hdr.under_v4);
+        meta.vid = hdr.under_tag.vid;
+        transition parse_tenant;
+    }
+    state parse_under_v4 {
+        packet.extract(hdr.under_macs);
+        packet.extract(hdr.under_v4);
+        transition parse_tenant;
+    }
+    state parse_under_tag_v6 {
+        packet.extract(hdr.under_macs);
+        packet.extract(hdr.under_tag);
+        packet.extract(hdr.under_v6);
+        meta.vid = hdr.under_tag.vid;
+        transition parse_tenant;
+    }
+    state parse_under_v6 {
+        packet.extract(hdr.under_macs);
+        packet.extract(hdr.under_v6);
+        transition parse_tenant;
+    }
+
+    // ---- the tenant's or client's frame ----
+
+    // A tag inside of a tunnel is no VLAN of ours: ingress drops it.
+    state parse_tenant {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.etherType) {
+            TYPE_IPV4: parse_ipv4;
+            TYPE_IPV6: parse_ipv6;
+            TYPE_ARP: parse_arp;
+            default: accept;
+        }
     }
     state parse_ethernet {
         packet.extract(hdr.ethernet);
@@ -267,6 +466,7 @@ parser ParserImpl(packet_in packet, out headers_t hdr, inout metadata_t meta,
     }
     state parse_vlan {
         packet.extract(hdr.vlan);
+        meta.vid = hdr.vlan.vid;
         transition select(hdr.vlan.etherType) {
             TYPE_IPV4: parse_ipv4;
             TYPE_IPV6: parse_ipv6;
@@ -278,67 +478,28 @@ parser ParserImpl(packet_in packet, out headers_t hdr, inout metadata_t meta,
         packet.extract(hdr.arp);
         transition accept;
     }
-    // Whether the header is right is asked where the packet is for the gateway: who bridges does not look inside.
+    // Whether the header is right is asked where the packet is routed: who bridges does not care.
     state parse_ipv4 {
         packet.extract(hdr.ipv4);
-        transition select(hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.fragOffset, hdr.ipv4.protocol) {
-            (4, 5, 0, PROTOCOL_UDP): parse_udp;
-            (4, 5, 0, PROTOCOL_TCP): parse_ports;
+        transition select(hdr.ipv4.version_ihl, hdr.ipv4.fragment & IPV4_FRAGMENT_OFFSET, hdr.ipv4.protocol) {
+            (IPV4_NO_OPTIONS, 0, PROTOCOL_UDP): look_at_ports;
+            (IPV4_NO_OPTIONS, 0, PROTOCOL_TCP): look_at_ports;
             default: accept;
         }
     }
     state parse_ipv6 {
         packet.extract(hdr.ipv6);
         transition select(hdr.ipv6.version, hdr.ipv6.nextHdr) {
-            (6, PROTOCOL_UDP): parse_udp;
-            (6, PROTOCOL_TCP): parse_ports;
+            (6, PROTOCOL_UDP): look_at_ports;
+            (6, PROTOCOL_TCP): look_at_ports;
             default: accept;
         }
     }
-    state parse_ports {
-        packet.extract(hdr.ports);
-        transition accept;
-    }
-    state parse_udp {
-        packet.extract(hdr.udp);
-        transition select(hdr.udp.dstPort) {
-            VXLAN_PORT: parse_vxlan;
-            default: accept;
-        }
-    }
-    state parse_vxlan {
-        packet.extract(hdr.vxlan);
-        packet.extract(hdr.inner_ethernet);
-        transition select(hdr.inner_ethernet.etherType) {
-            TYPE_IPV4: parse_inner_ipv4;
-            TYPE_IPV6: parse_inner_ipv6;
-            TYPE_ARP: parse_inner_arp;
-            default: accept;
-        }
-    }
-    state parse_inner_ipv4 {
-        packet.extract(hdr.inner_ipv4);
-        transition select(hdr.inner_ipv4.version, hdr.inner_ipv4.ihl, hdr.inner_ipv4.fragOffset,
-                          hdr.inner_ipv4.protocol) {
-            (4, 5, 0, PROTOCOL_UDP): parse_inner_ports;
-            (4, 5, 0, PROTOCOL_TCP): parse_inner_ports;
-            default: accept;
-        }
-    }
-    state parse_inner_ipv6 {
-        packet.extract(hdr.inner_ipv6);
-        transition select(hdr.inner_ipv6.version, hdr.inner_ipv6.nextHdr) {
-            (6, PROTOCOL_UDP): parse_inner_ports;
-            (6, PROTOCOL_TCP): parse_inner_ports;
-            default: accept;
-        }
-    }
-    state parse_inner_arp {
-        packet.extract(hdr.inner_arp);
-        transition accept;
-    }
-    state parse_inner_ports {
-        packet.extract(hdr.inner_ports);
+    // They stay with the payload.
+    state look_at_ports {
+        ports_t ports = packet.lookahead<ports_t>();
+        meta.src_port = ports.srcPort;
+        meta.dst_port = ports.dstPort;
         transition accept;
     }
 }
@@ -349,8 +510,8 @@ control verifyChecksum(inout headers_t hdr, inout metadata_t meta) {
 }
 
 // The sum of a right header, with its checksum, is 0 (RFC 1071).
-#define IPV4_SUM(h) { h.version, h.ihl, h.diffserv, h.totalLen, h.identification, h.reserved, h.dontFragment, \
-                      h.moreFragments, h.fragOffset, h.ttl, h.protocol, h.hdrChecksum, h.srcAddr, h.dstAddr }
+#define IPV4_SUM(h) { h.version_ihl, h.diffserv, h.totalLen, h.identification, h.fragment, h.ttl, h.protocol, \
+                      h.hdrChecksum, h.srcAddr, h.dstAddr }
 
 // The checksum of a header in which one word has changed: RFC 1624, equation 3.
 bit<16> updated_checksum(in bit<16> checksum, in bit<16> before, in bit<16> after) {
@@ -360,31 +521,34 @@ bit<16> updated_checksum(in bit<16> checksum, in bit<16> before, in bit<16> afte
     return ~sum[15:0];
 }
 
-// The tunnel that a packet for the gateway came through, if it is one of ours: its headers go.
+// The end of a tunnel: its headers go.
 control Terminate(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
-    counter(65536, CounterType.packets_and_bytes) decapsulated;
+    counter(NETWORKS_MAX, CounterType.packets_and_bytes) decapsulated;
 
     action from_vtep(vtep_t vtep) {
         meta.vtep_in = vtep;
     }
+    action unknown_vtep() {
+        meta.reason = Reason.UNKNOWN_VTEP;
+    }
     // By both ends: packets from unknown places do not get into a tenant's network.
     table tunnels_v4 {
         key = {
-            hdr.ipv4.dstAddr : exact;
-            hdr.ipv4.srcAddr : exact;
+            hdr.under_v4.dstAddr : exact;
+            hdr.under_v4.srcAddr : exact;
         }
-        actions = { from_vtep; NoAction; }
-        default_action = NoAction();
-        size = 65536;
+        actions = { from_vtep; unknown_vtep; }
+        default_action = unknown_vtep();
+        size = VTEPS_MAX;
     }
     table tunnels_v6 {
         key = {
-            hdr.ipv6.dstAddr : exact;
-            hdr.ipv6.srcAddr : exact;
+            hdr.under_v6.dstAddr : exact;
+            hdr.under_v6.srcAddr : exact;
         }
-        actions = { from_vtep; NoAction; }
-        default_action = NoAction();
-        size = 65536;
+        actions = { from_vtep; unknown_vtep; }
+        default_action = unknown_vtep();
+        size = VTEPS_MAX;
     }
 
     action into(network_t network, vrf_t vrf, mac_t own_mac, bit<16> flood_group, bit<1> learns) {
@@ -393,62 +557,84 @@ control Terminate(inout headers_t hdr, inout metadata_t meta, inout standard_met
         meta.own_mac = own_mac;
         meta.flood_group = flood_group;
         meta.learns = learns;
-        meta.vni = hdr.vxlan.vni;
     }
     action unknown_vni() {
         meta.reason = Reason.UNKNOWN_VNI;
     }
     table vnis {
-        key = { hdr.vxlan.vni : exact; }
+        key = { meta.vni : exact; }
         actions = { into; unknown_vni; }
         default_action = unknown_vni();
-        size = 65536;
+        size = NETWORKS_MAX;
+    }
+
+    // Congestion on the way: RFC 6040, section 4.2.
+    action mark_v4(bit<2> ecn) {
+        bit<16> before = hdr.ipv4.version_ihl ++ hdr.ipv4.diffserv;
+        bit<16> after = before[15:2] ++ ecn;
+        hdr.ipv4.diffserv = after[7:0];
+        hdr.ipv4.hdrChecksum = updated_checksum(hdr.ipv4.hdrChecksum, before, after);
+    }
+    action mark_v6(bit<2> ecn) {
+        hdr.ipv6.trafficClass = hdr.ipv6.trafficClass[7:2] ++ ecn;
     }
 
     apply {
-        bit<8> diffserv = 0;
+        bit<8> flags = 0;
+        bit<2> ecn = 0;
         bit<16> udp_length = 0;
-        bit<16> sum = 0;
-        if (hdr.ipv4.isValid()) {
+        // What IP says of the UDP datagram's length.
+        bit<16> ip_says = 0;
+        if (hdr.under_tag.isValid()) {
+            meta.length = meta.length - VLAN_BYTES;
+        }
+        if (hdr.under_v4.isValid()) {
             tunnels_v4.apply();
-            if (meta.vtep_in == 0) {
+            if (meta.reason != Reason.NONE) {
                 return;
             }
-            hash(sum, HashAlgorithm.csum16, 16w0, IPV4_SUM(hdr.ipv4), 32w0x10000);
+            bit<16> sum = 0;
+            hash(sum, HashAlgorithm.csum16, 16w0, IPV4_SUM(hdr.under_v4), 32w0x10000);
             if (sum != 0) {
                 meta.reason = Reason.IP_CHECKSUM;
                 return;
             }
             // "VTEPs MUST NOT fragment VXLAN packets", and may discard those that others did (RFC 7348, section 4.3).
-            if (hdr.ipv4.moreFragments == 1) {
+            if (hdr.under_v4.fragment & ~IPV4_DONT_FRAGMENT != 0) {
                 meta.reason = Reason.TUNNEL_FRAGMENT;
                 return;
             }
-            diffserv = hdr.ipv4.diffserv;
-            udp_length = hdr.ipv4.totalLen - IPV4_BYTES;
+            ecn = hdr.under_v4.diffserv[1:0];
+            flags = hdr.under_v4.flags;
+            meta.vni = hdr.under_v4.vni;
+            udp_length = hdr.under_v4.udp_length;
+            ip_says = hdr.under_v4.totalLen - IPV4_BYTES;
             meta.length = meta.length - (ETHERNET_BYTES + IPV4_BYTES + UDP_VXLAN_BYTES);
+            // If the frame goes into a tunnel again: a hash of the same flow.
+            meta.entropy = hdr.under_v4.srcPort;
+            hdr.under_v4.setInvalid();
         } else {
             tunnels_v6.apply();
-            if (meta.vtep_in == 0) {
+            if (meta.reason != Reason.NONE) {
                 return;
             }
-            diffserv = hdr.ipv6.trafficClass;
-            udp_length = hdr.ipv6.payloadLen;
+            ecn = hdr.under_v6.trafficClass[1:0];
+            flags = hdr.under_v6.flags;
+            meta.vni = hdr.under_v6.vni;
+            udp_length = hdr.under_v6.udp_length;
+            ip_says = hdr.under_v6.payloadLen;
             meta.length = meta.length - (ETHERNET_BYTES + IPV6_BYTES + UDP_VXLAN_BYTES);
+            meta.entropy = hdr.under_v6.srcPort;
+            hdr.under_v6.setInvalid();
         }
-        if (hdr.vlan.isValid()) {
-            meta.length = meta.length - VLAN_BYTES;
-        }
-        if (!hdr.inner_ethernet.isValid()) {
-            meta.reason = Reason.INNER_TOO_SHORT;
-            return;
-        }
+        hdr.under_macs.setInvalid();
+        hdr.under_tag.setInvalid();
         // All three must agree: such a frame is too long for Ethernet to pad.
-        if (hdr.udp.length != udp_length || udp_length != meta.length + UDP_VXLAN_BYTES) {
+        if (udp_length != ip_says || ip_says != meta.length + UDP_VXLAN_BYTES) {
             meta.reason = Reason.TUNNEL_LENGTH;
             return;
         }
-        if (hdr.vxlan.flags & VXLAN_FLAG_VNI == 0) {
+        if (flags & VXLAN_FLAG_VNI == 0) {
             meta.reason = Reason.VXLAN_FLAGS;
             return;
         }
@@ -457,45 +643,32 @@ control Terminate(inout headers_t hdr, inout metadata_t meta, inout standard_met
             return;
         }
         // RFC 7348, section 6.1.
-        if (hdr.inner_ethernet.etherType == TYPE_VLAN) {
+        if (hdr.ethernet.etherType == TYPE_VLAN) {
             meta.reason = Reason.INNER_TAG;
             return;
         }
-        // Congestion on the way: RFC 6040, section 4.2.
-        bit<2> ecn = diffserv[1:0];
         if (ecn != 0) {
-            if (hdr.inner_ipv4.isValid()) {
-                bit<2> inner_ecn = hdr.inner_ipv4.diffserv[1:0];
+            if (hdr.ipv4.isValid()) {
+                bit<2> inner_ecn = hdr.ipv4.diffserv[1:0];
+                if (ecn == 3 && inner_ecn == 0) {
+                    meta.reason = Reason.ECN;
+                    return;
+                }
+                if ((ecn == 3 && inner_ecn != 3) || (ecn == 1 && inner_ecn == 2)) {
+                    mark_v4(ecn);
+                }
+            } else if (hdr.ipv6.isValid()) {
+                bit<2> inner_ecn = hdr.ipv6.trafficClass[1:0];
                 if (ecn == 3 && inner_ecn == 0) {
                     meta.reason = Reason.ECN;
                     return;
                 }
                 if (ecn == 3 || (ecn == 1 && inner_ecn == 2)) {
-                    bit<16> before = hdr.inner_ipv4.version ++ hdr.inner_ipv4.ihl ++ hdr.inner_ipv4.diffserv;
-                    hdr.inner_ipv4.diffserv[1:0] = ecn;
-                    hdr.inner_ipv4.hdrChecksum =
-                        updated_checksum(hdr.inner_ipv4.hdrChecksum, before, before[15:2] ++ ecn);
-                }
-            } else if (hdr.inner_ipv6.isValid()) {
-                bit<2> inner_ecn = hdr.inner_ipv6.trafficClass[1:0];
-                if (ecn == 3 && inner_ecn == 0) {
-                    meta.reason = Reason.ECN;
-                    return;
-                }
-                if (ecn == 3 || (ecn == 1 && inner_ecn == 2)) {
-                    hdr.inner_ipv6.trafficClass[1:0] = ecn;
+                    mark_v6(ecn);
                 }
             }
         }
         decapsulated.count((bit<32>) meta.network);
-        // If the frame goes into a tunnel again: a hash of the same flow.
-        meta.entropy = hdr.udp.srcPort;
-        hdr.ethernet.setInvalid();
-        hdr.vlan.setInvalid();
-        hdr.ipv4.setInvalid();
-        hdr.ipv6.setInvalid();
-        hdr.udp.setInvalid();
-        hdr.vxlan.setInvalid();
     }
 }
 
@@ -540,8 +713,8 @@ control Route(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
     // Single addresses: found faster than by prefix.
     table hosts_v4 {
         key = {
-            meta.vrf    : exact;
-            meta.dst_v4 : exact;
+            meta.vrf         : exact;
+            hdr.ipv4.dstAddr : exact;
         }
         actions = { to_next_hop; balance; by_service; own_address; unresolved; no_route; NoAction; }
         default_action = NoAction();
@@ -549,8 +722,8 @@ control Route(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
     }
     table routes_v4 {
         key = {
-            meta.vrf    : exact;
-            meta.dst_v4 : lpm;
+            meta.vrf         : exact;
+            hdr.ipv4.dstAddr : lpm;
         }
         actions = { to_next_hop; unresolved; no_route; }
         default_action = no_route();
@@ -558,8 +731,8 @@ control Route(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
     }
     table hosts_v6 {
         key = {
-            meta.vrf    : exact;
-            meta.dst_v6 : exact;
+            meta.vrf         : exact;
+            hdr.ipv6.dstAddr : exact;
         }
         actions = { to_next_hop; balance; by_service; own_address; unresolved; no_route; NoAction; }
         default_action = NoAction();
@@ -567,8 +740,8 @@ control Route(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
     }
     table routes_v6 {
         key = {
-            meta.vrf    : exact;
-            meta.dst_v6 : lpm;
+            meta.vrf         : exact;
+            hdr.ipv6.dstAddr : lpm;
         }
         actions = { to_next_hop; unresolved; no_route; }
         default_action = no_route();
@@ -638,57 +811,34 @@ control Route(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         size = 1048576;
     }
 
-    // What RFC 1812, section 5.2.2, asks of an IPv4 header.
-    action look_at_v4(in ipv4_t ip, in bit<16> sum) {
-        meta.src_v4 = ip.srcAddr;
-        meta.dst_v4 = ip.dstAddr;
-        meta.ttl = ip.ttl;
-        meta.protocol = ip.protocol;
-        meta.ip_length = ip.totalLen;
-        if (ip.version != 4 || ip.ihl < 5 || ip.totalLen < IPV4_BYTES) {
-            meta.reason = Reason.IP_HEADER;
-        } else if (ip.ihl != 5) {
-            meta.reason = Reason.IP_OPTIONS;
-        } else if (sum != 0) {
-            meta.reason = Reason.IP_CHECKSUM;
-        }
-    }
-    action look_at_v6(in ipv6_t ip) {
-        meta.src_v6 = ip.srcAddr;
-        meta.dst_v6 = ip.dstAddr;
-        meta.ttl = ip.hopLimit;
-        meta.protocol = ip.nextHdr;
-        meta.ip_length = ip.payloadLen + IPV6_BYTES;
-        // A length that wraps around, too.
-        if (ip.version != 6 || ip.payloadLen > 0xffff - IPV6_BYTES) {
-            meta.reason = Reason.IP_HEADER;
-        }
-    }
-
     apply {
-        bit<16> sum = 0;
-        bool is_v4 = true;
-        // Of a tunnel that does not end here the inner headers are none of ours.
-        if (meta.vtep_in == 0) {
-            if (hdr.ipv4.isValid()) {
-                hash(sum, HashAlgorithm.csum16, 16w0, IPV4_SUM(hdr.ipv4), 32w0x10000);
-                look_at_v4(hdr.ipv4, sum);
-            } else if (hdr.ipv6.isValid()) {
-                look_at_v6(hdr.ipv6);
-                is_v4 = false;
-            } else {
-                meta.reason = Reason.NOT_IP;
+        bool is_v4 = hdr.ipv4.isValid();
+        if (is_v4) {
+            // What RFC 1812, section 5.2.2, asks.
+            if (hdr.ipv4.version_ihl < IPV4_NO_OPTIONS || hdr.ipv4.version_ihl > 0x4f || hdr.ipv4.totalLen < IPV4_BYTES) {
+                meta.reason = Reason.IP_HEADER;
+                return;
             }
-        } else if (hdr.inner_ipv4.isValid()) {
-            hash(sum, HashAlgorithm.csum16, 16w0, IPV4_SUM(hdr.inner_ipv4), 32w0x10000);
-            look_at_v4(hdr.inner_ipv4, sum);
-        } else if (hdr.inner_ipv6.isValid()) {
-            look_at_v6(hdr.inner_ipv6);
-            is_v4 = false;
+            if (hdr.ipv4.version_ihl != IPV4_NO_OPTIONS) {
+                meta.reason = Reason.IP_OPTIONS;
+                return;
+            }
+            bit<16> sum = 0;
+            hash(sum, HashAlgorithm.csum16, 16w0, IPV4_SUM(hdr.ipv4), 32w0x10000);
+            if (sum != 0) {
+                meta.reason = Reason.IP_CHECKSUM;
+                return;
+            }
+            meta.ip_length = hdr.ipv4.totalLen;
+        } else if (hdr.ipv6.isValid()) {
+            // A length that would wrap around, too.
+            if (hdr.ipv6.version != 6 || hdr.ipv6.payloadLen > 0xffff - IPV6_BYTES) {
+                meta.reason = Reason.IP_HEADER;
+                return;
+            }
+            meta.ip_length = hdr.ipv6.payloadLen + IPV6_BYTES;
         } else {
             meta.reason = Reason.NOT_IP;
-        }
-        if (meta.reason != Reason.NONE) {
             return;
         }
         // Longer is fine: Ethernet pads.
@@ -706,49 +856,45 @@ control Route(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
                 routes_v6.apply();
             }
         }
-        if (meta.reason == Reason.OWN_ADDRESS && meta.vtep_in == 0) {
-            if (hdr.vxlan.isValid()) {
-                meta.reason = Reason.UNKNOWN_VTEP;
-            } else if (hdr.ipv4.isValid() && hdr.ipv4.fragOffset != 0 && meta.protocol == PROTOCOL_UDP) {
+        if (meta.reason != Reason.NONE) {
+            // Behind a first fragment that was dropped.
+            if (meta.reason == Reason.OWN_ADDRESS && is_v4 && hdr.ipv4.protocol == PROTOCOL_UDP
+                && hdr.ipv4.fragment & IPV4_FRAGMENT_OFFSET != 0) {
                 meta.reason = Reason.TUNNEL_FRAGMENT;
             }
+            return;
         }
         if (meta.service != 0) {
-            if (meta.vtep_in != 0) {
-                meta.dst_port = hdr.inner_ports.dstPort;
-            } else if (hdr.udp.isValid()) {
-                meta.dst_port = hdr.udp.dstPort;
-            } else {
-                meta.dst_port = hdr.ports.dstPort;
-            }
+            meta.protocol = is_v4 ? hdr.ipv4.protocol : hdr.ipv6.nextHdr;
             services.apply();
         }
         if (meta.pool != 0) {
             if (is_v4) {
                 if (meta.algorithm == Algorithm.CRC32) {
-                    hash(meta.client_hash, HashAlgorithm.crc32, 32w0, { meta.src_v4 }, 64w0x100000000);
+                    hash(meta.client_hash, HashAlgorithm.crc32, 32w0, { hdr.ipv4.srcAddr }, 64w0x100000000);
                 } else if (meta.algorithm == Algorithm.CRC32_CUSTOM) {
-                    hash(meta.client_hash, HashAlgorithm.crc32_custom, 32w0, { meta.src_v4 }, 64w0x100000000);
+                    hash(meta.client_hash, HashAlgorithm.crc32_custom, 32w0, { hdr.ipv4.srcAddr }, 64w0x100000000);
                 } else if (meta.algorithm == Algorithm.CRC16) {
-                    hash(meta.client_hash, HashAlgorithm.crc16, 32w0, { meta.src_v4 }, 64w0x100000000);
+                    hash(meta.client_hash, HashAlgorithm.crc16, 32w0, { hdr.ipv4.srcAddr }, 64w0x100000000);
                 } else {
-                    hash(meta.client_hash, HashAlgorithm.csum16, 32w0, { meta.src_v4 }, 64w0x100000000);
+                    hash(meta.client_hash, HashAlgorithm.csum16, 32w0, { hdr.ipv4.srcAddr }, 64w0x100000000);
                 }
             } else {
                 if (meta.algorithm == Algorithm.CRC32) {
-                    hash(meta.client_hash, HashAlgorithm.crc32, 32w0, { meta.src_v6 }, 64w0x100000000);
+                    hash(meta.client_hash, HashAlgorithm.crc32, 32w0, { hdr.ipv6.srcAddr }, 64w0x100000000);
                 } else if (meta.algorithm == Algorithm.CRC32_CUSTOM) {
-                    hash(meta.client_hash, HashAlgorithm.crc32_custom, 32w0, { meta.src_v6 }, 64w0x100000000);
+                    hash(meta.client_hash, HashAlgorithm.crc32_custom, 32w0, { hdr.ipv6.srcAddr }, 64w0x100000000);
                 } else if (meta.algorithm == Algorithm.CRC16) {
-                    hash(meta.client_hash, HashAlgorithm.crc16, 32w0, { meta.src_v6 }, 64w0x100000000);
+                    hash(meta.client_hash, HashAlgorithm.crc16, 32w0, { hdr.ipv6.srcAddr }, 64w0x100000000);
                 } else {
-                    hash(meta.client_hash, HashAlgorithm.csum16, 32w0, { meta.src_v6 }, 64w0x100000000);
+                    hash(meta.client_hash, HashAlgorithm.csum16, 32w0, { hdr.ipv6.srcAddr }, 64w0x100000000);
                 }
             }
             pools.apply();
-            if (meta.next_hop == 0) {
-                meta.reason = Reason.NO_BACK_END;
-            }
+        }
+        // A pool's group may be empty.
+        if (meta.pool != 0 && meta.next_hop == 0) {
+            meta.reason = Reason.NO_BACK_END;
         }
         if (meta.reason != Reason.NONE) {
             return;
@@ -765,8 +911,8 @@ control Bridge(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     // Addresses whose MAC address is known: the gateway's own, and others if floods are to be spared.
     table arp_answers {
         key = {
-            meta.network : exact;
-            meta.dst_v4  : exact;
+            meta.network     : exact;
+            hdr.arp.targetIp : exact;
         }
         actions = { answer; NoAction; }
         default_action = NoAction();
@@ -788,57 +934,40 @@ control Bridge(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
     table macs {
         key = {
-            meta.network : exact;
-            meta.dmac    : exact;
+            meta.network         : exact;
+            hdr.ethernet.dstAddr : exact;
         }
         actions = { local; remote; flood; }
         default_action = flood();
         size = 1048576;
     }
 
-    action reply_to(inout ethernet_t ethernet, inout arp_t arp) {
-        ethernet.dstAddr = ethernet.srcAddr;
-        ethernet.srcAddr = meta.smac;
-        arp.operation = 2;
-        arp.targetMac = arp.senderMac;
-        bit<32> asked = arp.targetIp;
-        arp.targetIp = arp.senderIp;
-        arp.senderMac = meta.smac;
-        arp.senderIp = asked;
-    }
-
     apply {
-        mac_t source = hdr.ethernet.srcAddr;
-        bit<12> vid = hdr.vlan.vid;
-        bool is_request = hdr.arp.isValid() && hdr.arp.operation == 1;
-        if (meta.vtep_in != 0) {
-            meta.dmac = hdr.inner_ethernet.dstAddr;
-            source = hdr.inner_ethernet.srcAddr;
-            is_request = hdr.inner_arp.isValid() && hdr.inner_arp.operation == 1;
-            meta.dst_v4 = hdr.inner_arp.targetIp;
-        } else {
-            meta.dmac = hdr.ethernet.dstAddr;
-            meta.dst_v4 = hdr.arp.targetIp;
-        }
         // The group bit of a source address: IEEE 802.3, clause 3.2.3.
-        if (source[40:40] == 1) {
+        if (hdr.ethernet.srcAddr[40:40] == 1) {
             meta.reason = Reason.SOURCE_MAC;
             return;
         }
-        if (is_request) {
+        if (hdr.arp.isValid() && hdr.arp.operation == 1) {
             if (arp_answers.apply().hit) {
+                bit<32> asked = hdr.arp.targetIp;
+                hdr.ethernet.dstAddr = hdr.ethernet.srcAddr;
+                hdr.ethernet.srcAddr = meta.smac;
+                hdr.arp.operation = 2;
+                hdr.arp.targetMac = hdr.arp.senderMac;
+                hdr.arp.targetIp = hdr.arp.senderIp;
+                hdr.arp.senderMac = meta.smac;
+                hdr.arp.senderIp = asked;
                 if (meta.vtep_in != 0) {
-                    reply_to(hdr.inner_ethernet, hdr.inner_arp);
                     meta.vtep_out = meta.vtep_in;
                 } else {
-                    reply_to(hdr.ethernet, hdr.arp);
                     standard_metadata.egress_spec = standard_metadata.ingress_port;
-                    meta.vid_out = vid;
+                    meta.vid_out = meta.vid;
                 }
                 return;
             }
         }
-        if (meta.dmac[40:40] == 1) {
+        if (hdr.ethernet.dstAddr[40:40] == 1) {
             flood();
         } else {
             macs.apply();
@@ -851,7 +980,7 @@ control Bridge(inout headers_t hdr, inout metadata_t meta, inout standard_metada
                 meta.reason = Reason.SPLIT_HORIZON;
             }
         } else if (standard_metadata.mcast_grp == 0 && meta.vtep_out == 0
-                   && standard_metadata.egress_spec == standard_metadata.ingress_port && meta.vid_out == vid) {
+                   && standard_metadata.egress_spec == standard_metadata.ingress_port && meta.vid_out == meta.vid) {
             meta.reason = Reason.SAME_PORT;
         }
     }
@@ -863,11 +992,18 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
     Terminate() terminate;
     Route() route;
     Bridge() bridge;
+    bit<17> known_at = 0;
 
-    // A port and VLAN with IP only: clients, the Internet, the tunnels' underlay.
-    action routed(vrf_t vrf, mac_t own_mac) {
+    // A port and VLAN with IP only: clients, the Internet.
+    action external(vrf_t vrf, mac_t own_mac) {
         meta.vrf = vrf;
         meta.own_mac = own_mac;
+    }
+    // The same where tunnels come from.
+    action underlay(vrf_t vrf, mac_t own_mac) {
+        meta.vrf = vrf;
+        meta.own_mac = own_mac;
+        meta.is_underlay = 1;
     }
     // A port and VLAN of a tenant's network.
     action tenant(network_t network, vrf_t vrf, mac_t own_mac, vni_t vni, bit<16> flood_group, bit<1> learns) {
@@ -885,21 +1021,21 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
     table attachments {
         key = {
             standard_metadata.ingress_port : exact;
-            hdr.vlan.vid                   : exact;
+            meta.vid                       : exact;
         }
-        actions = { routed; tenant; unknown_attachment; }
+        actions = { external; underlay; tenant; unknown_attachment; }
         default_action = unknown_attachment();
-        size = 65536;
+        size = NETWORKS_MAX;
     }
 
     action at(bit<17> location) {
-        meta.location = meta.location ^ location;
+        known_at = location;
     }
     // Where stations are: whoever is new or elsewhere is told to the controller.
     table stations {
         key = {
-            meta.network : exact;
-            meta.smac    : exact;
+            meta.network         : exact;
+            hdr.ethernet.srcAddr : exact;
         }
         actions = { at; NoAction; }
         default_action = NoAction();
@@ -918,27 +1054,13 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
         key = { meta.vtep_out : exact; }
         actions = { via; no_next_hop; }
         default_action = no_next_hop();
-        size = 65536;
+        size = VTEPS_MAX;
     }
 
-    action rewrite_v4(inout ethernet_t ethernet, inout ipv4_t ip) {
-        ethernet.dstAddr = meta.dmac;
+    action rewrite_macs() {
+        hdr.ethernet.dstAddr = meta.dmac;
         if (meta.keeps_smac == 0) {
-            ethernet.srcAddr = meta.smac;
-        }
-        if (meta.keeps_ttl == 0) {
-            bit<16> before = ip.ttl ++ ip.protocol;
-            ip.ttl = ip.ttl - 1;
-            ip.hdrChecksum = updated_checksum(ip.hdrChecksum, before, before - 0x0100);
-        }
-    }
-    action rewrite_v6(inout ethernet_t ethernet, inout ipv6_t ip) {
-        ethernet.dstAddr = meta.dmac;
-        if (meta.keeps_smac == 0) {
-            ethernet.srcAddr = meta.smac;
-        }
-        if (meta.keeps_ttl == 0) {
-            ip.hopLimit = ip.hopLimit - 1;
+            hdr.ethernet.srcAddr = meta.smac;
         }
     }
 
@@ -948,43 +1070,34 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
             hdr.packet_io.setInvalid();
             return;
         }
+        bool is_tunnelled = hdr.under_macs.isValid();
         bool is_routed = false;
-        if (!hdr.ethernet.isValid() || (hdr.ethernet.etherType == TYPE_VLAN && !hdr.vlan.isValid())) {
-            meta.reason = Reason.TOO_SHORT;
+        meta.length = (bit<16>) standard_metadata.packet_length;
+        if (standard_metadata.parser_error != error.NoError) {
+            meta.reason = is_tunnelled ? Reason.INNER_TOO_SHORT : Reason.TOO_SHORT;
         } else {
-            meta.length = (bit<16>) standard_metadata.packet_length;
             attachments.apply();
+            if (meta.reason == Reason.NONE && is_tunnelled) {
+                if (meta.is_underlay == 0 || hdr.under_macs.dstAddr != meta.own_mac) {
+                    meta.reason = Reason.NOT_FOR_US;
+                } else {
+                    terminate.apply(hdr, meta, standard_metadata);
+                }
+            }
         }
         if (meta.reason == Reason.NONE) {
             is_routed = hdr.ethernet.dstAddr == meta.own_mac;
-            if (is_routed && hdr.vxlan.isValid()) {
-                terminate.apply(hdr, meta, standard_metadata);
-                if (meta.vtep_in != 0) {
-                    is_routed = hdr.inner_ethernet.dstAddr == meta.own_mac;
-                }
-            }
-        }
-        if (meta.reason == Reason.NONE) {
             if (meta.learns == 1) {
-                if (meta.vtep_in != 0) {
-                    meta.location = 1w1 ++ meta.vtep_in;
-                    meta.smac = hdr.inner_ethernet.srcAddr;
-                } else {
-                    meta.location = (bit<17>) standard_metadata.ingress_port;
-                    meta.smac = hdr.ethernet.srcAddr;
+                bit<17> location = (bit<17>) standard_metadata.ingress_port;
+                if (is_tunnelled) {
+                    location = 1w1 ++ meta.vtep_in;
                 }
-                bit<17> location = meta.location;
-                if (!stations.apply().hit || meta.location != 0) {
-                    digest<learned_t>(1, { meta.network, meta.smac, location, hdr.vlan.vid });
+                if (!stations.apply().hit || known_at != location) {
+                    digest<learned_t>(1, { meta.network, hdr.ethernet.srcAddr, location, meta.vid });
                 }
             }
             if (is_routed) {
-                if (standard_metadata.parser_error != error.NoError
-                    && (meta.vtep_in != 0 || !hdr.vxlan.isValid())) {
-                    meta.reason = meta.vtep_in != 0 ? Reason.INNER_TOO_SHORT : Reason.TOO_SHORT;
-                } else {
-                    route.apply(hdr, meta, standard_metadata);
-                }
+                route.apply(hdr, meta, standard_metadata);
             } else if (meta.network == 0) {
                 meta.reason = Reason.NOT_FOR_US;
             } else {
@@ -995,26 +1108,34 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
             vteps.apply();
         }
         if (meta.reason == Reason.NONE) {
-            if (is_routed) {
-                // What would leave with 0 is discarded (RFC 1812, section 5.3.1; RFC 8200, section 3).
-                if (meta.keeps_ttl == 0 && meta.ttl <= 1) {
-                    meta.reason = Reason.TTL;
-                } else if (meta.ip_length > meta.mtu) {
+            if (!is_routed) {
+                if (meta.vtep_out != 0 && meta.length > meta.mtu
+                        + (hdr.vlan.isValid() ? ETHERNET_BYTES + VLAN_BYTES : ETHERNET_BYTES)) {
                     meta.reason = Reason.MTU;
-                } else if (meta.vtep_in != 0) {
-                    if (hdr.inner_ipv4.isValid()) {
-                        rewrite_v4(hdr.inner_ethernet, hdr.inner_ipv4);
-                    } else {
-                        rewrite_v6(hdr.inner_ethernet, hdr.inner_ipv6);
-                    }
-                } else if (hdr.ipv4.isValid()) {
-                    rewrite_v4(hdr.ethernet, hdr.ipv4);
-                } else {
-                    rewrite_v6(hdr.ethernet, hdr.ipv6);
                 }
-            } else if (meta.vtep_out != 0
-                       && meta.length > meta.mtu + (hdr.vlan.isValid() ? ETHERNET_BYTES + VLAN_BYTES : ETHERNET_BYTES)) {
+            } else if (meta.ip_length > meta.mtu) {
                 meta.reason = Reason.MTU;
+            } else if (hdr.ipv4.isValid()) {
+                if (meta.keeps_ttl == 0) {
+                    // What would leave with 0 is discarded (RFC 1812, section 5.3.1; RFC 8200, section 3).
+                    if (hdr.ipv4.ttl <= 1) {
+                        meta.reason = Reason.TTL;
+                    } else {
+                        bit<16> before = hdr.ipv4.ttl ++ hdr.ipv4.protocol;
+                        hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+                        hdr.ipv4.hdrChecksum = updated_checksum(hdr.ipv4.hdrChecksum, before, before - 0x0100);
+                    }
+                }
+                rewrite_macs();
+            } else {
+                if (meta.keeps_ttl == 0) {
+                    if (hdr.ipv6.hopLimit <= 1) {
+                        meta.reason = Reason.TTL;
+                    } else {
+                        hdr.ipv6.hopLimit = hdr.ipv6.hopLimit - 1;
+                    }
+                }
+                rewrite_macs();
             }
         }
         if (meta.reason != Reason.NONE) {
@@ -1033,8 +1154,9 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
 
 control egress(inout headers_t hdr, inout metadata_t meta,
                inout standard_metadata_t standard_metadata) {
+    bit<8> diffserv = 0;
     // By the network into whose tunnels they go.
-    counter(65536, CounterType.packets_and_bytes) encapsulated;
+    counter(NETWORKS_MAX, CounterType.packets_and_bytes) encapsulated;
     // Copies of a flood that are too long for their tunnel, or for which there is none, by reason.
     counter(256, CounterType.packets_and_bytes) replica_drops;
 
@@ -1052,75 +1174,78 @@ control egress(inout headers_t hdr, inout metadata_t meta,
         key = { standard_metadata.egress_rid : exact; }
         actions = { to_vlan; to_vtep; no_replica; }
         default_action = no_replica();
-        size = 65536;
+        size = VTEPS_MAX;
     }
 
-    action vxlan(mac_t smac, mac_t dmac, bit<12> vid, bit<16> port_base, bit<16> port_mask, bit<16> type) {
-        hdr.outer_ethernet.setValid();
-        hdr.outer_ethernet.dstAddr = dmac;
-        hdr.outer_ethernet.srcAddr = smac;
-        hdr.outer_ethernet.etherType = type;
+    action encapsulate(mac_t smac, mac_t dmac, bit<12> vid) {
+        hdr.under_macs.setValid();
+        hdr.under_macs.dstAddr = dmac;
+        hdr.under_macs.srcAddr = smac;
         if (vid != 0) {
-            hdr.outer_ethernet.etherType = TYPE_VLAN;
-            hdr.outer_vlan.setValid();
-            hdr.outer_vlan.vid = vid;
-            hdr.outer_vlan.etherType = type;
+            hdr.under_tag.setValid();
+            hdr.under_tag.type = TYPE_VLAN;
+            hdr.under_tag.vid = vid;
         }
-        hdr.outer_udp.setValid();
-        hdr.outer_udp.srcPort = port_base | (meta.entropy & port_mask);
-        hdr.outer_udp.dstPort = VXLAN_PORT;
-        hdr.outer_udp.length = meta.length + UDP_VXLAN_BYTES;
-        // Zero with IPv4 as RFC 7348 says, and with IPv6 (RFC 6935): only known VTEPs are sent to (RFC 6936).
-        hdr.outer_udp.checksum = 0;
-        hdr.outer_vxlan.setValid();
-        hdr.outer_vxlan.flags = VXLAN_FLAG_VNI;
-        hdr.outer_vxlan.vni = meta.vni;
     }
     action encapsulate_v4(mac_t smac, mac_t dmac, bit<12> vid, bit<32> source, bit<32> destination, bit<8> ttl,
                           bit<16> port_base, bit<16> port_mask) {
-        vxlan(smac, dmac, vid, port_base, port_mask, TYPE_IPV4);
-        hdr.outer_ipv4.setValid();
-        hdr.outer_ipv4.version = 4;
-        hdr.outer_ipv4.ihl = 5;
-        hdr.outer_ipv4.diffserv = meta.diffserv;
-        hdr.outer_ipv4.totalLen = meta.length + IPV4_BYTES + UDP_VXLAN_BYTES;
+        encapsulate(smac, dmac, vid);
+        hdr.under_v4.setValid();
+        hdr.under_v4.etherType = TYPE_IPV4;
+        hdr.under_v4.version_ihl = IPV4_NO_OPTIONS;
+        hdr.under_v4.diffserv = diffserv;
+        hdr.under_v4.totalLen = meta.length + IPV4_BYTES + UDP_VXLAN_BYTES;
         // Not to be fragmented (RFC 7348, section 4.3); such packets need no identification (RFC 6864).
-        hdr.outer_ipv4.dontFragment = 1;
-        hdr.outer_ipv4.ttl = ttl;
-        hdr.outer_ipv4.protocol = PROTOCOL_UDP;
-        hdr.outer_ipv4.srcAddr = source;
-        hdr.outer_ipv4.dstAddr = destination;
+        hdr.under_v4.identification = 0;
+        hdr.under_v4.fragment = IPV4_DONT_FRAGMENT;
+        hdr.under_v4.ttl = ttl;
+        hdr.under_v4.protocol = PROTOCOL_UDP;
+        hdr.under_v4.srcAddr = source;
+        hdr.under_v4.dstAddr = destination;
+        hdr.under_v4.srcPort = port_base | (meta.entropy & port_mask);
+        hdr.under_v4.dstPort = VXLAN_PORT;
+        hdr.under_v4.udp_length = meta.length + UDP_VXLAN_BYTES;
+        // None, as RFC 7348, section 5, says.
+        hdr.under_v4.udp_checksum = 0;
+        hdr.under_v4.flags = VXLAN_FLAG_VNI;
+        hdr.under_v4.reserved = 0;
+        hdr.under_v4.vni = meta.vni;
+        hdr.under_v4.reserved2 = 0;
     }
     action encapsulate_v6(mac_t smac, mac_t dmac, bit<12> vid, bit<128> source, bit<128> destination, bit<8> ttl,
                           bit<16> port_base, bit<16> port_mask) {
-        vxlan(smac, dmac, vid, port_base, port_mask, TYPE_IPV6);
-        hdr.outer_ipv6.setValid();
-        hdr.outer_ipv6.version = 6;
-        hdr.outer_ipv6.trafficClass = meta.diffserv;
+        encapsulate(smac, dmac, vid);
+        hdr.under_v6.setValid();
+        hdr.under_v6.etherType = TYPE_IPV6;
+        hdr.under_v6.version = 6;
+        hdr.under_v6.trafficClass = diffserv;
         // Routers may spread flows by it instead of by ports (RFC 6438).
-        hdr.outer_ipv6.flowLabel = (bit<20>) meta.entropy;
-        hdr.outer_ipv6.payloadLen = meta.length + UDP_VXLAN_BYTES;
-        hdr.outer_ipv6.nextHdr = PROTOCOL_UDP;
-        hdr.outer_ipv6.hopLimit = ttl;
-        hdr.outer_ipv6.srcAddr = source;
-        hdr.outer_ipv6.dstAddr = destination;
+        hdr.under_v6.flowLabel = (bit<20>) meta.entropy;
+        hdr.under_v6.payloadLen = meta.length + UDP_VXLAN_BYTES;
+        hdr.under_v6.nextHdr = PROTOCOL_UDP;
+        hdr.under_v6.hopLimit = ttl;
+        hdr.under_v6.srcAddr = source;
+        hdr.under_v6.dstAddr = destination;
+        hdr.under_v6.srcPort = port_base | (meta.entropy & port_mask);
+        hdr.under_v6.dstPort = VXLAN_PORT;
+        hdr.under_v6.udp_length = meta.length + UDP_VXLAN_BYTES;
+        // None, as RFC 6935 allows; VTEPs that check the source of packets meet the demands of RFC 6936.
+        hdr.under_v6.udp_checksum = 0;
+        hdr.under_v6.flags = VXLAN_FLAG_VNI;
+        hdr.under_v6.reserved = 0;
+        hdr.under_v6.vni = meta.vni;
+        hdr.under_v6.reserved2 = 0;
     }
     action no_next_hop() {
         meta.reason = Reason.NO_NEXT_HOP;
     }
-    // The outer headers of the tunnel to a VTEP. The UDP source port is `port_base` with those bits of the flow's hash
+    // The headers of the tunnel to a VTEP. The UDP source port is `port_base` with those bits of the flow's hash
     // that `port_mask` has: 49152 and 16383 make RFC 7348's range.
     table encapsulations {
         key = { meta.vtep_out : exact; }
         actions = { encapsulate_v4; encapsulate_v6; no_next_hop; }
         default_action = no_next_hop();
-        size = 65536;
-    }
-
-    // Multiplying by an odd number (2^32 divided by the golden ratio) mixes towards the high bits.
-    action mix(in bit<32> source, in bit<32> destination, in bit<32> ports) {
-        bit<32> mixed = ((source ^ ports) * 0x9e3779b1 + destination) * 0x9e3779b1;
-        meta.entropy = mixed[31:16];
+        size = VTEPS_MAX;
     }
 
     apply {
@@ -1137,58 +1262,45 @@ control egress(inout headers_t hdr, inout metadata_t meta,
         }
         if (standard_metadata.instance_type == INSTANCE_REPLICA) {
             replicas.apply();
-            // Not back to where it came from, nor from tunnel to tunnel.
-            if (meta.vtep_out != 0) {
-                if (meta.vtep_in != 0) {
+            if (meta.reason == Reason.NONE) {
+                // Not back to where it came from, nor from tunnel to tunnel.
+                if (meta.vtep_out != 0 ? meta.vtep_in != 0
+                    : meta.vtep_in == 0 && standard_metadata.egress_port == standard_metadata.ingress_port
+                      && meta.vid_out == meta.vid) {
                     mark_to_drop(standard_metadata);
                     return;
                 }
-            } else if (meta.vtep_in == 0 && standard_metadata.egress_port == standard_metadata.ingress_port
-                       && meta.vid_out == hdr.vlan.vid) {
-                mark_to_drop(standard_metadata);
-                return;
             }
         }
         if (meta.vtep_out != 0) {
+            // The tag says the network inside of the gateway; in the tunnel the VNI does.
+            if (hdr.vlan.isValid()) {
+                hdr.ethernet.etherType = hdr.vlan.etherType;
+                hdr.vlan.setInvalid();
+                meta.length = meta.length - VLAN_BYTES;
+            }
+            bit<32> source = hdr.ethernet.srcAddr[31:0];
+            bit<32> destination = hdr.ethernet.dstAddr[31:0];
+            if (hdr.ipv4.isValid()) {
+                diffserv = hdr.ipv4.diffserv;
+                source = hdr.ipv4.srcAddr;
+                destination = hdr.ipv4.dstAddr;
+            } else if (hdr.ipv6.isValid()) {
+                diffserv = hdr.ipv6.trafficClass;
+                source = hdr.ipv6.srcAddr[127:96] ^ hdr.ipv6.srcAddr[95:64] ^ hdr.ipv6.srcAddr[63:32]
+                         ^ hdr.ipv6.srcAddr[31:0];
+                destination = hdr.ipv6.dstAddr[127:96] ^ hdr.ipv6.dstAddr[95:64] ^ hdr.ipv6.dstAddr[63:32]
+                              ^ hdr.ipv6.dstAddr[31:0];
+            }
             if (meta.vtep_in == 0) {
-                // The tag says the network inside of the gateway; in the tunnel the VNI does.
-                if (hdr.vlan.isValid()) {
-                    hdr.ethernet.etherType = hdr.vlan.etherType;
-                    hdr.vlan.setInvalid();
-                    meta.length = meta.length - VLAN_BYTES;
-                }
-                bit<32> ports = 0;
-                if (hdr.udp.isValid()) {
-                    ports = hdr.udp.srcPort ++ hdr.udp.dstPort;
-                } else if (hdr.ports.isValid()) {
-                    ports = hdr.ports.srcPort ++ hdr.ports.dstPort;
-                }
-                if (hdr.ipv4.isValid()) {
-                    meta.diffserv = hdr.ipv4.diffserv;
-                    mix(hdr.ipv4.srcAddr, hdr.ipv4.dstAddr, ports);
-                } else if (hdr.ipv6.isValid()) {
-                    meta.diffserv = hdr.ipv6.trafficClass;
-                    mix(hdr.ipv6.srcAddr[127:96] ^ hdr.ipv6.srcAddr[95:64] ^ hdr.ipv6.srcAddr[63:32]
-                        ^ hdr.ipv6.srcAddr[31:0], hdr.ipv6.dstAddr[127:96] ^ hdr.ipv6.dstAddr[95:64]
-                        ^ hdr.ipv6.dstAddr[63:32] ^ hdr.ipv6.dstAddr[31:0], ports);
-                } else {
-                    mix(hdr.ethernet.srcAddr[31:0], hdr.ethernet.dstAddr[31:0], ports);
-                }
-            } else if (hdr.inner_ipv4.isValid()) {
-                meta.diffserv = hdr.inner_ipv4.diffserv;
-            } else if (hdr.inner_ipv6.isValid()) {
-                meta.diffserv = hdr.inner_ipv6.trafficClass;
+                // Multiplying by an odd number (2^32 divided by the golden ratio) mixes towards the high bits.
+                bit<32> mixed = (source ^ (meta.src_port ++ meta.dst_port)) * 0x9e3779b1;
+                mixed = (mixed + destination) * 0x9e3779b1;
+                meta.entropy = mixed[31:16];
             }
             encapsulations.apply();
             if (meta.reason == Reason.NONE) {
                 encapsulated.count((bit<32>) meta.network);
-            }
-        } else if (meta.vtep_in != 0) {
-            if (meta.vid_out != 0) {
-                hdr.inner_vlan.setValid();
-                hdr.inner_vlan.vid = meta.vid_out;
-                hdr.inner_vlan.etherType = hdr.inner_ethernet.etherType;
-                hdr.inner_ethernet.etherType = TYPE_VLAN;
             }
         } else if (hdr.vlan.isValid()) {
             if (meta.vid_out != 0) {
@@ -1213,40 +1325,27 @@ control egress(inout headers_t hdr, inout metadata_t meta,
 // Where an old header changes, its checksum is changed with it, above: a wrong one stays wrong.
 control computeChecksum(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        update_checksum(hdr.outer_ipv4.isValid(),
-            { hdr.outer_ipv4.version, hdr.outer_ipv4.ihl, hdr.outer_ipv4.diffserv, hdr.outer_ipv4.totalLen,
-              hdr.outer_ipv4.identification, hdr.outer_ipv4.reserved, hdr.outer_ipv4.dontFragment,
-              hdr.outer_ipv4.moreFragments, hdr.outer_ipv4.fragOffset, hdr.outer_ipv4.ttl, hdr.outer_ipv4.protocol,
-              hdr.outer_ipv4.srcAddr, hdr.outer_ipv4.dstAddr },
-            hdr.outer_ipv4.hdrChecksum, HashAlgorithm.csum16);
+        update_checksum(hdr.under_v4.isValid(),
+            { hdr.under_v4.version_ihl, hdr.under_v4.diffserv, hdr.under_v4.totalLen, hdr.under_v4.identification,
+              hdr.under_v4.fragment, hdr.under_v4.ttl, hdr.under_v4.protocol, hdr.under_v4.srcAddr,
+              hdr.under_v4.dstAddr },
+            hdr.under_v4.hdrChecksum, HashAlgorithm.csum16);
     }
 }
 
-// In the order of the wire. Headers added to a tenant's frame that came first, and to one that a tunnel brought, are
-// never there together.
+// In the order of the wire.
 control DeparserImpl(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.packet_io);
-        packet.emit(hdr.outer_ethernet);
-        packet.emit(hdr.outer_vlan);
-        packet.emit(hdr.outer_ipv4);
-        packet.emit(hdr.outer_ipv6);
-        packet.emit(hdr.outer_udp);
-        packet.emit(hdr.outer_vxlan);
+        packet.emit(hdr.under_macs);
+        packet.emit(hdr.under_tag);
+        packet.emit(hdr.under_v4);
+        packet.emit(hdr.under_v6);
         packet.emit(hdr.ethernet);
         packet.emit(hdr.vlan);
         packet.emit(hdr.ipv4);
         packet.emit(hdr.ipv6);
         packet.emit(hdr.arp);
-        packet.emit(hdr.udp);
-        packet.emit(hdr.ports);
-        packet.emit(hdr.vxlan);
-        packet.emit(hdr.inner_ethernet);
-        packet.emit(hdr.inner_vlan);
-        packet.emit(hdr.inner_ipv4);
-        packet.emit(hdr.inner_ipv6);
-        packet.emit(hdr.inner_arp);
-        packet.emit(hdr.inner_ports);
     }
 }
 
