@@ -870,24 +870,26 @@ control Route(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         }
         if (meta.pool != 0) {
             if (is_v4) {
+                bit<32> client = hdr.ipv4.srcAddr;
                 if (meta.algorithm == Algorithm.CRC32) {
-                    hash(meta.client_hash, HashAlgorithm.crc32, 32w0, { hdr.ipv4.srcAddr }, 64w0x100000000);
+                    hash(meta.client_hash, HashAlgorithm.crc32, 32w0, { client }, 64w0x100000000);
                 } else if (meta.algorithm == Algorithm.CRC32_CUSTOM) {
-                    hash(meta.client_hash, HashAlgorithm.crc32_custom, 32w0, { hdr.ipv4.srcAddr }, 64w0x100000000);
+                    hash(meta.client_hash, HashAlgorithm.crc32_custom, 32w0, { client }, 64w0x100000000);
                 } else if (meta.algorithm == Algorithm.CRC16) {
-                    hash(meta.client_hash, HashAlgorithm.crc16, 32w0, { hdr.ipv4.srcAddr }, 64w0x100000000);
+                    hash(meta.client_hash, HashAlgorithm.crc16, 32w0, { client }, 64w0x100000000);
                 } else {
-                    hash(meta.client_hash, HashAlgorithm.csum16, 32w0, { hdr.ipv4.srcAddr }, 64w0x100000000);
+                    hash(meta.client_hash, HashAlgorithm.csum16, 32w0, { client }, 64w0x100000000);
                 }
             } else {
+                bit<128> client = hdr.ipv6.srcAddr;
                 if (meta.algorithm == Algorithm.CRC32) {
-                    hash(meta.client_hash, HashAlgorithm.crc32, 32w0, { hdr.ipv6.srcAddr }, 64w0x100000000);
+                    hash(meta.client_hash, HashAlgorithm.crc32, 32w0, { client }, 64w0x100000000);
                 } else if (meta.algorithm == Algorithm.CRC32_CUSTOM) {
-                    hash(meta.client_hash, HashAlgorithm.crc32_custom, 32w0, { hdr.ipv6.srcAddr }, 64w0x100000000);
+                    hash(meta.client_hash, HashAlgorithm.crc32_custom, 32w0, { client }, 64w0x100000000);
                 } else if (meta.algorithm == Algorithm.CRC16) {
-                    hash(meta.client_hash, HashAlgorithm.crc16, 32w0, { hdr.ipv6.srcAddr }, 64w0x100000000);
+                    hash(meta.client_hash, HashAlgorithm.crc16, 32w0, { client }, 64w0x100000000);
                 } else {
-                    hash(meta.client_hash, HashAlgorithm.csum16, 32w0, { hdr.ipv6.srcAddr }, 64w0x100000000);
+                    hash(meta.client_hash, HashAlgorithm.csum16, 32w0, { client }, 64w0x100000000);
                 }
             }
             pools.apply();

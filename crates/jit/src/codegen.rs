@@ -2092,6 +2092,23 @@ impl<'a, 'f> Codegen<'a, 'f> {
                     return Ok(());
                 }
             }
+            ("identity" | "crc16" | "crc32", _) => {
+                let bits: u32 = args.iter().map(|a| a.width(program)).sum();
+                if let [out] = outs
+                    && args.iter().all(|a| a.width(program) > 0)
+                    && (8..=64).contains(&bits)
+                    && bits % 8 == 0
+                {
+                    let value = self.word_hash(function, args, bits / 8)?;
+                    let width = program.width(*out);
+                    let mut limbs = vec![self.mask(value, width.min(64))];
+                    while limbs.len() < limb_count(width) {
+                        limbs.push(self.iconst(0));
+                    }
+                    self.set_field(*out, &limbs);
+                    return Ok(());
+                }
+            }
             ("counter.count", Some(InstanceKind::Counter { size, .. })) => {
                 let index = self.saturated_index(&args[0])?;
                 let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, i64::from(*size));
@@ -2154,6 +2171,32 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let base = self.once(Once::Indirect(offset_of!(Ctx, registers), 8 * instance as i32));
         let at = self.b.ins().ishl_imm_u(index, 3);
         self.b.ins().iadd(base, at)
+    }
+
+    /// A hash of so many bytes, at most a word.
+    fn word_hash(&mut self, function: &str, args: &'a [Expr], bytes: u32) -> Result<Value, Error> {
+        let mut word = self.iconst(0);
+        for arg in args {
+            let width = arg.width(self.program());
+            let value = self.expr(arg)?[0];
+            // All of them have at most 64 bits, so one of 64 is alone.
+            word = if width == 64 { value } else { self.b.ins().ishl_imm_u(word, i64::from(width)) };
+            if width < 64 {
+                word = self.b.ins().bor(word, value);
+            }
+        }
+        let Some(parts) = p4jet_externs::byte_parts(function) else { return Ok(word) };
+        let mut sum = self.iconst(u64::from(parts.of_zeros[bytes as usize]));
+        for (behind, of_byte) in parts.of_byte.iter().enumerate().take(bytes as usize) {
+            let byte = self.b.ins().ushr_imm_u(word, 8 * behind as i64);
+            let byte = self.b.ins().band_imm_u(byte, 0xff);
+            let at = self.b.ins().ishl_imm_u(byte, 2);
+            let table = self.iconst(of_byte.as_ptr() as u64);
+            let at = self.b.ins().iadd(table, at);
+            let part = self.b.ins().uload32(fixed(), at, 0);
+            sum = self.b.ins().bxor(sum, part);
+        }
+        Ok(sum)
     }
 
     /// RFC 1071 over the concatenated arguments: modulo 2^16 - 1 a value weighs 2^(its offset mod 16), so fields are
