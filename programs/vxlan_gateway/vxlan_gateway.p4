@@ -3,7 +3,7 @@
 //
 // What comes through a tunnel to one of the gateway's own addresses (`own_vteps_v4`, `own_vteps_v6`) is parsed as the
 // underlay's headers, `under_*`, and the tenant's frame; everything else, other people's tunnels too, is a tenant's or
-// client's frame. Where a tunnel ends the underlay's headers go, where one begins they come.
+// client's frame. The underlay's headers are never sent; where a tunnel begins, `outer_*` are.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -221,10 +221,17 @@ header packet_io_t {
 
 struct headers_t {
     packet_io_t packet_io;
+    // Of a tunnel that begins here.
+    macs_t      outer_macs;
+    tag_t       outer_tag;
+    under_v4_t  outer_v4;
+    under_v6_t  outer_v6;
+    // Of a tunnel that ends here: read, and never sent.
     macs_t      under_macs;
     tag_t       under_tag;
     under_v4_t  under_v4;
     under_v6_t  under_v6;
+    // The tenant's or client's frame.
     ethernet_t  ethernet;
     vlan_t      vlan;
     ipv4_t      ipv4;
@@ -337,7 +344,7 @@ parser ParserImpl(packet_in packet, out headers_t hdr, inout metadata_t meta,
     }
     state parse_packet_io {
         packet.extract(hdr.packet_io);
-        transition accept;
+        transition parse_ethernet;
     }
 
     // ---- one of our tunnels, or not? ----
@@ -585,24 +592,15 @@ control Terminate(inout headers_t hdr, inout metadata_t meta, inout standard_met
         bit<16> udp_length = 0;
         // What IP says of the UDP datagram's length.
         bit<16> ip_says = 0;
-        if (hdr.under_tag.isValid()) {
-            meta.length = meta.length - VLAN_BYTES;
-        }
         if (hdr.under_v4.isValid()) {
             tunnels_v4.apply();
-            if (meta.reason != Reason.NONE) {
-                return;
-            }
             bit<16> sum = 0;
             hash(sum, HashAlgorithm.csum16, 16w0, IPV4_SUM(hdr.under_v4), 32w0x10000);
             if (sum != 0) {
                 meta.reason = Reason.IP_CHECKSUM;
-                return;
-            }
-            // "VTEPs MUST NOT fragment VXLAN packets", and may discard those that others did (RFC 7348, section 4.3).
-            if (hdr.under_v4.fragment & ~IPV4_DONT_FRAGMENT != 0) {
+            } else if (hdr.under_v4.fragment & ~IPV4_DONT_FRAGMENT != 0) {
+                // "VTEPs MUST NOT fragment VXLAN packets", and may discard those that others did (RFC 7348, section 4.3).
                 meta.reason = Reason.TUNNEL_FRAGMENT;
-                return;
             }
             ecn = hdr.under_v4.diffserv[1:0];
             flags = hdr.under_v4.flags;
@@ -612,12 +610,8 @@ control Terminate(inout headers_t hdr, inout metadata_t meta, inout standard_met
             meta.length = meta.length - (ETHERNET_BYTES + IPV4_BYTES + UDP_VXLAN_BYTES);
             // If the frame goes into a tunnel again: a hash of the same flow.
             meta.entropy = hdr.under_v4.srcPort;
-            hdr.under_v4.setInvalid();
         } else {
             tunnels_v6.apply();
-            if (meta.reason != Reason.NONE) {
-                return;
-            }
             ecn = hdr.under_v6.trafficClass[1:0];
             flags = hdr.under_v6.flags;
             meta.vni = hdr.under_v6.vni;
@@ -625,10 +619,16 @@ control Terminate(inout headers_t hdr, inout metadata_t meta, inout standard_met
             ip_says = hdr.under_v6.payloadLen;
             meta.length = meta.length - (ETHERNET_BYTES + IPV6_BYTES + UDP_VXLAN_BYTES);
             meta.entropy = hdr.under_v6.srcPort;
-            hdr.under_v6.setInvalid();
         }
-        hdr.under_macs.setInvalid();
-        hdr.under_tag.setInvalid();
+        if (hdr.under_tag.isValid()) {
+            meta.length = meta.length - VLAN_BYTES;
+        }
+        if (meta.is_underlay == 0 || hdr.under_macs.dstAddr != meta.own_mac) {
+            meta.reason = Reason.NOT_FOR_US;
+        }
+        if (meta.reason != Reason.NONE) {
+            return;
+        }
         // All three must agree: such a frame is too long for Ethernet to pad.
         if (udp_length != ip_says || ip_says != meta.length + UDP_VXLAN_BYTES) {
             meta.reason = Reason.TUNNEL_LENGTH;
@@ -1080,11 +1080,7 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
         } else {
             attachments.apply();
             if (meta.reason == Reason.NONE && is_tunnelled) {
-                if (meta.is_underlay == 0 || hdr.under_macs.dstAddr != meta.own_mac) {
-                    meta.reason = Reason.NOT_FOR_US;
-                } else {
-                    terminate.apply(hdr, meta, standard_metadata);
-                }
+                terminate.apply(hdr, meta, standard_metadata);
             }
         }
         if (meta.reason == Reason.NONE) {
@@ -1180,63 +1176,63 @@ control egress(inout headers_t hdr, inout metadata_t meta,
     }
 
     action encapsulate(mac_t smac, mac_t dmac, bit<12> vid) {
-        hdr.under_macs.setValid();
-        hdr.under_macs.dstAddr = dmac;
-        hdr.under_macs.srcAddr = smac;
+        hdr.outer_macs.setValid();
+        hdr.outer_macs.dstAddr = dmac;
+        hdr.outer_macs.srcAddr = smac;
         if (vid != 0) {
-            hdr.under_tag.setValid();
-            hdr.under_tag.type = TYPE_VLAN;
-            hdr.under_tag.vid = vid;
+            hdr.outer_tag.setValid();
+            hdr.outer_tag.type = TYPE_VLAN;
+            hdr.outer_tag.vid = vid;
         }
     }
     action encapsulate_v4(mac_t smac, mac_t dmac, bit<12> vid, bit<32> source, bit<32> destination, bit<8> ttl,
                           bit<16> port_base, bit<16> port_mask) {
         encapsulate(smac, dmac, vid);
-        hdr.under_v4.setValid();
-        hdr.under_v4.etherType = TYPE_IPV4;
-        hdr.under_v4.version_ihl = IPV4_NO_OPTIONS;
-        hdr.under_v4.diffserv = diffserv;
-        hdr.under_v4.totalLen = meta.length + IPV4_BYTES + UDP_VXLAN_BYTES;
+        hdr.outer_v4.setValid();
+        hdr.outer_v4.etherType = TYPE_IPV4;
+        hdr.outer_v4.version_ihl = IPV4_NO_OPTIONS;
+        hdr.outer_v4.diffserv = diffserv;
+        hdr.outer_v4.totalLen = meta.length + IPV4_BYTES + UDP_VXLAN_BYTES;
         // Not to be fragmented (RFC 7348, section 4.3); such packets need no identification (RFC 6864).
-        hdr.under_v4.identification = 0;
-        hdr.under_v4.fragment = IPV4_DONT_FRAGMENT;
-        hdr.under_v4.ttl = ttl;
-        hdr.under_v4.protocol = PROTOCOL_UDP;
-        hdr.under_v4.srcAddr = source;
-        hdr.under_v4.dstAddr = destination;
-        hdr.under_v4.srcPort = port_base | (meta.entropy & port_mask);
-        hdr.under_v4.dstPort = VXLAN_PORT;
-        hdr.under_v4.udp_length = meta.length + UDP_VXLAN_BYTES;
+        hdr.outer_v4.identification = 0;
+        hdr.outer_v4.fragment = IPV4_DONT_FRAGMENT;
+        hdr.outer_v4.ttl = ttl;
+        hdr.outer_v4.protocol = PROTOCOL_UDP;
+        hdr.outer_v4.srcAddr = source;
+        hdr.outer_v4.dstAddr = destination;
+        hdr.outer_v4.srcPort = port_base | (meta.entropy & port_mask);
+        hdr.outer_v4.dstPort = VXLAN_PORT;
+        hdr.outer_v4.udp_length = meta.length + UDP_VXLAN_BYTES;
         // None, as RFC 7348, section 5, says.
-        hdr.under_v4.udp_checksum = 0;
-        hdr.under_v4.flags = VXLAN_FLAG_VNI;
-        hdr.under_v4.reserved = 0;
-        hdr.under_v4.vni = meta.vni;
-        hdr.under_v4.reserved2 = 0;
+        hdr.outer_v4.udp_checksum = 0;
+        hdr.outer_v4.flags = VXLAN_FLAG_VNI;
+        hdr.outer_v4.reserved = 0;
+        hdr.outer_v4.vni = meta.vni;
+        hdr.outer_v4.reserved2 = 0;
     }
     action encapsulate_v6(mac_t smac, mac_t dmac, bit<12> vid, bit<128> source, bit<128> destination, bit<8> ttl,
                           bit<16> port_base, bit<16> port_mask) {
         encapsulate(smac, dmac, vid);
-        hdr.under_v6.setValid();
-        hdr.under_v6.etherType = TYPE_IPV6;
-        hdr.under_v6.version = 6;
-        hdr.under_v6.trafficClass = diffserv;
+        hdr.outer_v6.setValid();
+        hdr.outer_v6.etherType = TYPE_IPV6;
+        hdr.outer_v6.version = 6;
+        hdr.outer_v6.trafficClass = diffserv;
         // Routers may spread flows by it instead of by ports (RFC 6438).
-        hdr.under_v6.flowLabel = (bit<20>) meta.entropy;
-        hdr.under_v6.payloadLen = meta.length + UDP_VXLAN_BYTES;
-        hdr.under_v6.nextHdr = PROTOCOL_UDP;
-        hdr.under_v6.hopLimit = ttl;
-        hdr.under_v6.srcAddr = source;
-        hdr.under_v6.dstAddr = destination;
-        hdr.under_v6.srcPort = port_base | (meta.entropy & port_mask);
-        hdr.under_v6.dstPort = VXLAN_PORT;
-        hdr.under_v6.udp_length = meta.length + UDP_VXLAN_BYTES;
+        hdr.outer_v6.flowLabel = (bit<20>) meta.entropy;
+        hdr.outer_v6.payloadLen = meta.length + UDP_VXLAN_BYTES;
+        hdr.outer_v6.nextHdr = PROTOCOL_UDP;
+        hdr.outer_v6.hopLimit = ttl;
+        hdr.outer_v6.srcAddr = source;
+        hdr.outer_v6.dstAddr = destination;
+        hdr.outer_v6.srcPort = port_base | (meta.entropy & port_mask);
+        hdr.outer_v6.dstPort = VXLAN_PORT;
+        hdr.outer_v6.udp_length = meta.length + UDP_VXLAN_BYTES;
         // None, as RFC 6935 allows; VTEPs that check the source of packets meet the demands of RFC 6936.
-        hdr.under_v6.udp_checksum = 0;
-        hdr.under_v6.flags = VXLAN_FLAG_VNI;
-        hdr.under_v6.reserved = 0;
-        hdr.under_v6.vni = meta.vni;
-        hdr.under_v6.reserved2 = 0;
+        hdr.outer_v6.udp_checksum = 0;
+        hdr.outer_v6.flags = VXLAN_FLAG_VNI;
+        hdr.outer_v6.reserved = 0;
+        hdr.outer_v6.vni = meta.vni;
+        hdr.outer_v6.reserved2 = 0;
     }
     action no_next_hop() {
         meta.reason = Reason.NO_NEXT_HOP;
@@ -1327,11 +1323,11 @@ control egress(inout headers_t hdr, inout metadata_t meta,
 // Where an old header changes, its checksum is changed with it, above: a wrong one stays wrong.
 control computeChecksum(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        update_checksum(hdr.under_v4.isValid(),
-            { hdr.under_v4.version_ihl, hdr.under_v4.diffserv, hdr.under_v4.totalLen, hdr.under_v4.identification,
-              hdr.under_v4.fragment, hdr.under_v4.ttl, hdr.under_v4.protocol, hdr.under_v4.srcAddr,
-              hdr.under_v4.dstAddr },
-            hdr.under_v4.hdrChecksum, HashAlgorithm.csum16);
+        update_checksum(hdr.outer_v4.isValid(),
+            { hdr.outer_v4.version_ihl, hdr.outer_v4.diffserv, hdr.outer_v4.totalLen, hdr.outer_v4.identification,
+              hdr.outer_v4.fragment, hdr.outer_v4.ttl, hdr.outer_v4.protocol, hdr.outer_v4.srcAddr,
+              hdr.outer_v4.dstAddr },
+            hdr.outer_v4.hdrChecksum, HashAlgorithm.csum16);
     }
 }
 
@@ -1339,10 +1335,10 @@ control computeChecksum(inout headers_t hdr, inout metadata_t meta) {
 control DeparserImpl(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.packet_io);
-        packet.emit(hdr.under_macs);
-        packet.emit(hdr.under_tag);
-        packet.emit(hdr.under_v4);
-        packet.emit(hdr.under_v6);
+        packet.emit(hdr.outer_macs);
+        packet.emit(hdr.outer_tag);
+        packet.emit(hdr.outer_v4);
+        packet.emit(hdr.outer_v6);
         packet.emit(hdr.ethernet);
         packet.emit(hdr.vlan);
         packet.emit(hdr.ipv4);

@@ -128,7 +128,12 @@ impl Layout {
                 }
             }
         }
+        let live_limbs_max = std::env::var("P4JET_LIMBS").map_or(live_limbs_max, |s| s.parse().unwrap());
         let in_memory = too_many(flow, live_limbs_max);
+        if std::env::var("P4JET_CUTS").is_ok() {
+            let total: usize = flow.live.iter().map(|l| l.iter().map(|s| limb_count(slot_width(flow, s))).sum::<usize>()).sum();
+            eprintln!("live limbs {total}, places {}, in memory {}", flow.live.len(), in_memory.len());
+        }
         let mut phv = HashMap::new();
         let mut key_limbs = 1;
         let mut offset = 0;
@@ -151,6 +156,14 @@ impl Layout {
             })
             .collect();
         for (&cut, carried) in cuts.iter().zip(&carried) {
+            if std::env::var("P4JET_CUTS").is_ok() {
+                let name = |slot: Slot| flow.program.fields.get(slot).map_or(format!("#{slot}"), |f| f.name.to_string());
+                let t = match flow.node(cut.place).terminator { Terminator::Apply { table, .. } => flow.program.tables[table.index()].name.to_string(), _ => String::new() };
+                let l: Vec<String> = carried.iter().filter(|c| c.1 == Origin::Phv).map(|c| name(c.0)).collect();
+                eprintln!("CUT {t} {:?} phv {} of {}: {}", cut.begins, l.len(), carried.len(), l.join(" "));
+                let l: Vec<String> = carried.iter().filter(|c| c.1 == Origin::Phv && in_memory.contains(&c.0)).map(|c| name(c.0)).collect();
+                eprintln!("   in memory {}: {}", l.len(), l.join(" "));
+            }
             for &(slot, origin) in carried {
                 if origin == Origin::Phv && !in_memory.contains(&slot) {
                     place(slot);
