@@ -78,7 +78,7 @@ enum bit<8> Reason {
     VXLAN_FLAGS = 17,
     UNKNOWN_VTEP = 18,
     UNKNOWN_VNI = 19,
-    INNER_TOO_SHORT = 20,
+    TUNNEL_TOO_SHORT = 20,
     INNER_TAG = 21,
     ECN = 22,
     SOURCE_MAC = 23,
@@ -842,7 +842,7 @@ control Route(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
             return;
         }
         // Longer is fine: Ethernet pads.
-        if (meta.length < meta.ip_length + (hdr.vlan.isValid() ? ETHERNET_BYTES + VLAN_BYTES : ETHERNET_BYTES)) {
+        if (meta.length - (hdr.vlan.isValid() ? ETHERNET_BYTES + VLAN_BYTES : ETHERNET_BYTES) < meta.ip_length) {
             meta.reason = Reason.IP_LENGTH;
             return;
         }
@@ -1059,13 +1059,6 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
         size = VTEPS_MAX;
     }
 
-    action rewrite_macs() {
-        hdr.ethernet.dstAddr = meta.dmac;
-        if (meta.keeps_smac == 0) {
-            hdr.ethernet.srcAddr = meta.smac;
-        }
-    }
-
     apply {
         if (hdr.packet_io.isValid()) {
             standard_metadata.egress_spec = (port_t) hdr.packet_io.port;
@@ -1076,7 +1069,7 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
         bool is_routed = false;
         meta.length = (bit<16>) standard_metadata.packet_length;
         if (standard_metadata.parser_error != error.NoError) {
-            meta.reason = is_tunnelled ? Reason.INNER_TOO_SHORT : Reason.TOO_SHORT;
+            meta.reason = is_tunnelled ? Reason.TUNNEL_TOO_SHORT : Reason.TOO_SHORT;
         } else {
             attachments.apply();
             if (meta.reason == Reason.NONE && is_tunnelled) {
@@ -1107,15 +1100,15 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
         }
         if (meta.reason == Reason.NONE) {
             if (!is_routed) {
-                if (meta.vtep_out != 0 && meta.length > meta.mtu
-                        + (hdr.vlan.isValid() ? ETHERNET_BYTES + VLAN_BYTES : ETHERNET_BYTES)) {
+                if (meta.vtep_out != 0
+                    && meta.length - (hdr.vlan.isValid() ? ETHERNET_BYTES + VLAN_BYTES : ETHERNET_BYTES) > meta.mtu) {
                     meta.reason = Reason.MTU;
                 }
             } else if (meta.ip_length > meta.mtu) {
                 meta.reason = Reason.MTU;
-            } else if (hdr.ipv4.isValid()) {
-                if (meta.keeps_ttl == 0) {
-                    // What would leave with 0 is discarded (RFC 1812, section 5.3.1; RFC 8200, section 3).
+            } else if (meta.keeps_ttl == 0) {
+                // What would leave with 0 is discarded (RFC 1812, section 5.3.1; RFC 8200, section 3).
+                if (hdr.ipv4.isValid()) {
                     if (hdr.ipv4.ttl <= 1) {
                         meta.reason = Reason.TTL;
                     } else {
@@ -1123,20 +1116,21 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
                         hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
                         hdr.ipv4.hdrChecksum = updated_checksum(hdr.ipv4.hdrChecksum, before, before - 0x0100);
                     }
+                } else if (hdr.ipv6.hopLimit <= 1) {
+                    meta.reason = Reason.TTL;
+                } else {
+                    hdr.ipv6.hopLimit = hdr.ipv6.hopLimit - 1;
                 }
-                rewrite_macs();
-            } else {
-                if (meta.keeps_ttl == 0) {
-                    if (hdr.ipv6.hopLimit <= 1) {
-                        meta.reason = Reason.TTL;
-                    } else {
-                        hdr.ipv6.hopLimit = hdr.ipv6.hopLimit - 1;
-                    }
-                }
-                rewrite_macs();
             }
         }
-        if (meta.reason != Reason.NONE) {
+        if (meta.reason == Reason.NONE) {
+            if (is_routed) {
+                hdr.ethernet.dstAddr = meta.dmac;
+                if (meta.keeps_smac == 0) {
+                    hdr.ethernet.srcAddr = meta.smac;
+                }
+            }
+        } else {
             drops.count((bit<32>) (bit<8>) meta.reason);
             standard_metadata.mcast_grp = 0;
             // The controller answers by ICMP, ARP, or as a host does; nobody answers for a bridge.
@@ -1155,14 +1149,17 @@ control egress(inout headers_t hdr, inout metadata_t meta,
     bit<8> diffserv = 0;
     // By the network into whose tunnels they go.
     counter(NETWORKS_MAX, CounterType.packets_and_bytes) encapsulated;
-    // Copies of a flood that are too long for their tunnel, or for which there is none, by reason.
-    counter(256, CounterType.packets_and_bytes) replica_drops;
+    // What egress drops, by reason: copies of a flood that are too long for their tunnel, tunnels without headers.
+    counter(256, CounterType.packets_and_bytes) egress_drops;
 
     action to_vlan(bit<12> vid) {
         meta.vid_out = vid;
     }
-    action to_vtep(vtep_t vtep) {
+    action to_vtep(vtep_t vtep, bit<16> mtu) {
         meta.vtep_out = vtep;
+        if (meta.length - (hdr.vlan.isValid() ? ETHERNET_BYTES + VLAN_BYTES : ETHERNET_BYTES) > mtu) {
+            meta.reason = Reason.MTU;
+        }
     }
     action no_replica() {
         meta.reason = Reason.NO_FLOODING;
@@ -1260,14 +1257,17 @@ control egress(inout headers_t hdr, inout metadata_t meta,
         }
         if (standard_metadata.instance_type == INSTANCE_REPLICA) {
             replicas.apply();
-            if (meta.reason == Reason.NONE) {
-                // Not back to where it came from, nor from tunnel to tunnel.
-                if (meta.vtep_out != 0 ? meta.vtep_in != 0
-                    : meta.vtep_in == 0 && standard_metadata.egress_port == standard_metadata.ingress_port
-                      && meta.vid_out == meta.vid) {
-                    mark_to_drop(standard_metadata);
-                    return;
-                }
+            // Not back to where it came from, nor from tunnel to tunnel.
+            if (meta.vtep_out != 0 ? meta.vtep_in != 0
+                : meta.vtep_in == 0 && standard_metadata.egress_port == standard_metadata.ingress_port
+                  && meta.vid_out == meta.vid) {
+                mark_to_drop(standard_metadata);
+                return;
+            }
+            if (meta.reason != Reason.NONE) {
+                egress_drops.count((bit<32>) (bit<8>) meta.reason);
+                mark_to_drop(standard_metadata);
+                return;
             }
         }
         if (meta.vtep_out != 0) {
@@ -1297,9 +1297,12 @@ control egress(inout headers_t hdr, inout metadata_t meta,
                 meta.entropy = mixed[31:16];
             }
             encapsulations.apply();
-            if (meta.reason == Reason.NONE) {
-                encapsulated.count((bit<32>) meta.network);
+            if (meta.reason != Reason.NONE) {
+                egress_drops.count((bit<32>) (bit<8>) meta.reason);
+                mark_to_drop(standard_metadata);
+                return;
             }
+            encapsulated.count((bit<32>) meta.network);
         } else if (hdr.vlan.isValid()) {
             if (meta.vid_out != 0) {
                 hdr.vlan.vid = meta.vid_out;
@@ -1312,10 +1315,6 @@ control egress(inout headers_t hdr, inout metadata_t meta,
             hdr.vlan.vid = meta.vid_out;
             hdr.vlan.etherType = hdr.ethernet.etherType;
             hdr.ethernet.etherType = TYPE_VLAN;
-        }
-        if (meta.reason != Reason.NONE) {
-            replica_drops.count((bit<32>) (bit<8>) meta.reason);
-            mark_to_drop(standard_metadata);
         }
     }
 }

@@ -128,12 +128,7 @@ impl Layout {
                 }
             }
         }
-        let live_limbs_max = std::env::var("P4JET_LIMBS").map_or(live_limbs_max, |s| s.parse().unwrap());
         let in_memory = too_many(flow, live_limbs_max);
-        if std::env::var("P4JET_CUTS").is_ok() {
-            let total: usize = flow.live.iter().map(|l| l.iter().map(|s| limb_count(slot_width(flow, s))).sum::<usize>()).sum();
-            eprintln!("live limbs {total}, places {}, in memory {}", flow.live.len(), in_memory.len());
-        }
         let mut phv = HashMap::new();
         let mut key_limbs = 1;
         let mut offset = 0;
@@ -156,14 +151,6 @@ impl Layout {
             })
             .collect();
         for (&cut, carried) in cuts.iter().zip(&carried) {
-            if std::env::var("P4JET_CUTS").is_ok() {
-                let name = |slot: Slot| flow.program.fields.get(slot).map_or(format!("#{slot}"), |f| f.name.to_string());
-                let t = match flow.node(cut.place).terminator { Terminator::Apply { table, .. } => flow.program.tables[table.index()].name.to_string(), _ => String::new() };
-                let l: Vec<String> = carried.iter().filter(|c| c.1 == Origin::Phv).map(|c| name(c.0)).collect();
-                eprintln!("CUT {t} {:?} phv {} of {}: {}", cut.begins, l.len(), carried.len(), l.join(" "));
-                let l: Vec<String> = carried.iter().filter(|c| c.1 == Origin::Phv && in_memory.contains(&c.0)).map(|c| name(c.0)).collect();
-                eprintln!("   in memory {}: {}", l.len(), l.join(" "));
-            }
             for &(slot, origin) in carried {
                 if origin == Origin::Phv && !in_memory.contains(&slot) {
                     place(slot);
@@ -1299,37 +1286,42 @@ impl<'a, 'f> Codegen<'a, 'f> {
         match mode {
             Deparse::InPlace => self.write_back(&emits),
             Deparse::Checked => {
-                let mut same = None;
-                let mut out = self.iconst(0);
+                // Where each header begins in the frame that leaves, behind its start.
+                let mut begins = Vec::new();
+                let mut total = self.iconst(0);
                 for &header in &emits {
-                    let valid =
-                        self.get(self.flow.field_slot(self.program().headers[header.index()].valid))[0];
-                    let offset = self.get(self.flow.offset_slot(header))[0];
-                    let expected = self.b.ins().iadd_imm_u(out, 1);
-                    let wrong = self.b.ins().icmp(IntCC::NotEqual, offset, expected);
-                    let wrong = self.bool_limb(wrong);
-                    let wrong = self.b.ins().band(wrong, valid);
-                    same = Some(match same {
-                        None => wrong,
-                        Some(sum) => self.b.ins().bor(sum, wrong),
-                    });
+                    let valid = self.valid(header);
                     let bytes = self.header_bytes(header);
                     let zero = self.iconst(0);
                     let bytes = self.b.ins().select(valid, bytes, zero);
-                    out = self.b.ins().iadd(out, bytes);
+                    begins.push((header, valid, total));
+                    total = self.b.ins().iadd(total, bytes);
                 }
                 let cursor = self.cursor();
-                let different = self.b.ins().bxor(out, cursor);
-                let different = match same {
-                    None => different,
-                    Some(wrong) => self.b.ins().bor(different, wrong),
-                };
+                let shift = self.b.ins().isub(cursor, total);
+                let mut different = self.iconst(0);
+                for &(header, valid, begin) in &begins {
+                    if !self.flow.extracted.contains(&header) {
+                        continue;
+                    }
+                    let plus_one = self.get(self.flow.offset_slot(header))[0];
+                    let offset = self.b.ins().iadd_imm_s(plus_one, -1);
+                    let expected = self.b.ins().iadd(shift, begin);
+                    let apart = self.b.ins().bxor(offset, expected);
+                    let zero = self.iconst(0);
+                    let apart = self.b.ins().select(plus_one, apart, zero);
+                    let apart = self.b.ins().select(valid, apart, zero);
+                    different = self.b.ins().bor(different, apart);
+                }
                 let in_place = self.b.create_block();
                 let rebuild = self.b.create_block();
                 let done = self.b.create_block();
                 self.b.ins().brif(different, rebuild, &[], in_place, &[]);
                 self.b.switch_to_block(in_place);
-                self.write_back(&emits);
+                self.shift_front(shift);
+                for (header, _, begin) in begins {
+                    self.write_at(header, begin);
+                }
                 self.b.ins().jump(done, &[]);
                 self.b.switch_to_block(rebuild);
                 for &header in &emits {
@@ -1374,6 +1366,46 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.write_fields(header, base);
             self.end_if(go_on);
         }
+    }
+
+    /// Writes the header, if valid, so many bytes behind the start of the frame that leaves: all of it if it was not
+    /// extracted, else what has changed.
+    fn write_at(&mut self, header: HeaderId, begin: Value) {
+        let h = &self.program().headers[header.index()];
+        let is_extracted = self.flow.extracted.contains(&header);
+        if is_extracted && !h.fields.iter().any(|f| self.is_written(f.field)) && !self.is_written(h.valid) {
+            return;
+        }
+        let go_on = self.if_valid(header);
+        let data = self.b.use_var(self.data);
+        let to = self.b.ins().iadd(data, begin);
+        if is_extracted {
+            // A header that was added after all lies there as zeros first.
+            let plus_one = self.get(self.flow.offset_slot(header))[0];
+            let zero = self.b.create_block();
+            let patch = self.b.create_block();
+            self.b.ins().brif(plus_one, patch, &[], zero, &[]);
+            self.b.switch_to_block(zero);
+            self.zero_bytes(to, self.fixed_bytes(header));
+            self.b.ins().jump(patch, &[]);
+            self.b.switch_to_block(patch);
+            self.write_fields(header, to);
+        } else {
+            self.write_all_fields(header, to);
+        }
+        self.end_if(go_on);
+    }
+
+    /// Has the frame begin so many bytes later, or earlier.
+    fn shift_front(&mut self, shift: Value) {
+        let data = self.b.use_var(self.data);
+        let data = self.b.ins().iadd(data, shift);
+        self.b.ins().store(plain(), data, self.packet, offset_of!(Packet, data) as i32);
+        self.b.def_var(self.data, data);
+        let length = self.b.use_var(self.length);
+        let length = self.b.ins().isub(length, shift);
+        self.b.ins().istore32(plain(), length, self.packet, offset_of!(Packet, len) as i32);
+        self.b.def_var(self.length, length);
     }
 
     /// What follows happens only if the header is valid, until [`Self::end_if`].
@@ -1425,6 +1457,13 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
     }
 
+    /// Bytes of a header without its varbits.
+    fn fixed_bytes(&self, header: HeaderId) -> u32 {
+        let program = self.program();
+        let fields = program.headers[header.index()].fields.iter().filter(|f| f.varbit_length.is_none());
+        fields.map(|f| program.width(f.field)).sum::<u32>() / 8
+    }
+
     /// Appends the header, if valid, to the scratch memory. Drops the packet if there is no room for so many bytes.
     fn emit_to_scratch(&mut self, header: HeaderId, bytes_max: Option<u32>) {
         let program = self.program();
@@ -1443,13 +1482,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.b.switch_to_block(fit);
         }
         let has_varbit = h.fields.iter().any(|f| f.varbit_length.is_some());
-        let fixed_bytes = h
-            .fields
-            .iter()
-            .filter(|f| f.varbit_length.is_none())
-            .map(|f| program.width(f.field))
-            .sum::<u32>()
-            / 8;
+        let fixed_bytes = self.fixed_bytes(header);
         // A varbit that statements set is written whole below; its old bytes may be fewer than the new.
         let copyable = self.flow.extracted.contains(&header) && !self.flow.varbit_written(header);
         if copyable {
