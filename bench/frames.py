@@ -2,11 +2,12 @@
 import argparse, os, random, struct
 
 
-def arguments(description, unit):
-    """N, FOLDER, --seed and --packets, with the generator of random numbers as `rnd`."""
+def arguments(description, unit, more=lambda parser: None):
+    """N, FOLDER, what `more` adds, --seed and --packets, with the generator of random numbers as `rnd`."""
     a = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("n", type=int, metavar="N", help=unit)
     a.add_argument("folder", metavar="FOLDER")
+    more(a)
     a.add_argument("--seed", type=int, default=1)
     a.add_argument("--packets", type=int, default=65536)
     o = a.parse_args()

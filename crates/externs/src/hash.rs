@@ -10,7 +10,7 @@
 use crate::bits::{self, BitWriter};
 use crate::crc::Crc;
 use crate::{CallSite, CrcParams, Env, ExternDef};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Every form of the hash functions: name, whether pure, what computes it, doc. CRCs with parameters of their own are not
 /// pure, since these are state.
@@ -150,6 +150,37 @@ fn crc16(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
 fn crc32(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
     static CRC: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISO_HDLC);
     u64::from(CRC.checksum(bytes))
+}
+
+/// A CRC of few bytes as the exclusive or of what each byte adds: for code that knows how many there are.
+pub struct ByteParts {
+    /// The CRC of so many zero bytes.
+    pub of_zeros: [u32; 9],
+    /// What a byte adds that so many bytes follow.
+    pub of_byte: [[u32; 256]; 8],
+}
+
+/// The parts of `crc16` and `crc32`.
+pub fn byte_parts(function: &str) -> Option<&'static ByteParts> {
+    static CRC16_PARTS: LazyLock<ByteParts> = LazyLock::new(|| parts_of(&CRC16));
+    static CRC32_PARTS: LazyLock<ByteParts> = LazyLock::new(|| parts_of(&CRC32));
+    match function {
+        "crc16" => Some(&CRC16_PARTS),
+        "crc32" => Some(&CRC32_PARTS),
+        _ => None,
+    }
+}
+
+fn parts_of(crc: &Crc) -> ByteParts {
+    let of_zeros: [u32; 9] = std::array::from_fn(|n| crc.checksum(&[0; 8][..n]) as u32);
+    let of_byte = std::array::from_fn(|behind| {
+        std::array::from_fn(|byte| {
+            let mut bytes = [0; 8];
+            bytes[0] = byte as u8;
+            crc.checksum(&bytes[..=behind]) as u32 ^ of_zeros[behind + 1]
+        })
+    });
+    ByteParts { of_zeros, of_byte }
 }
 
 /// Calls a function with the CRC that a call site names.

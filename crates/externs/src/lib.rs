@@ -42,6 +42,7 @@ mod state;
 pub use apart::{Apart, Zeroed};
 pub use crc::CrcParams;
 pub use env::Env;
+pub use hash::{ByteParts, byte_parts};
 pub use meter::{GREEN, RED, Rate, Rates, YELLOW};
 pub use multicast::{Multicast, MulticastError, Node};
 pub use replication::{Destinations, Replica, Session, Targets};

@@ -1301,37 +1301,42 @@ impl<'a, 'f> Codegen<'a, 'f> {
         match mode {
             Deparse::InPlace => self.write_back(&emits),
             Deparse::Checked => {
-                let mut same = None;
-                let mut out = self.iconst(0);
+                // Where each header begins in the frame that leaves, behind its start.
+                let mut begins = Vec::new();
+                let mut total = self.iconst(0);
                 for &header in &emits {
-                    let valid =
-                        self.get(self.flow.field_slot(self.program().headers[header.index()].valid))[0];
-                    let offset = self.get(self.flow.offset_slot(header))[0];
-                    let expected = self.b.ins().iadd_imm_u(out, 1);
-                    let wrong = self.b.ins().icmp(IntCC::NotEqual, offset, expected);
-                    let wrong = self.bool_limb(wrong);
-                    let wrong = self.b.ins().band(wrong, valid);
-                    same = Some(match same {
-                        None => wrong,
-                        Some(sum) => self.b.ins().bor(sum, wrong),
-                    });
+                    let valid = self.valid(header);
                     let bytes = self.header_bytes(header);
                     let zero = self.iconst(0);
                     let bytes = self.b.ins().select(valid, bytes, zero);
-                    out = self.b.ins().iadd(out, bytes);
+                    begins.push((header, valid, total));
+                    total = self.b.ins().iadd(total, bytes);
                 }
                 let cursor = self.cursor();
-                let different = self.b.ins().bxor(out, cursor);
-                let different = match same {
-                    None => different,
-                    Some(wrong) => self.b.ins().bor(different, wrong),
-                };
+                let shift = self.b.ins().isub(cursor, total);
+                let mut different = self.iconst(0);
+                for &(header, valid, begin) in &begins {
+                    if !self.flow.extracted.contains(&header) {
+                        continue;
+                    }
+                    let plus_one = self.get(self.flow.offset_slot(header))[0];
+                    let offset = self.b.ins().iadd_imm_s(plus_one, -1);
+                    let expected = self.b.ins().iadd(shift, begin);
+                    let apart = self.b.ins().bxor(offset, expected);
+                    let zero = self.iconst(0);
+                    let apart = self.b.ins().select(plus_one, apart, zero);
+                    let apart = self.b.ins().select(valid, apart, zero);
+                    different = self.b.ins().bor(different, apart);
+                }
                 let in_place = self.b.create_block();
                 let rebuild = self.b.create_block();
                 let done = self.b.create_block();
                 self.b.ins().brif(different, rebuild, &[], in_place, &[]);
                 self.b.switch_to_block(in_place);
-                self.write_back(&emits);
+                self.shift_front(shift);
+                for (header, _, begin) in begins {
+                    self.write_at(header, begin);
+                }
                 self.b.ins().jump(done, &[]);
                 self.b.switch_to_block(rebuild);
                 for &header in &emits {
@@ -1376,6 +1381,46 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.write_fields(header, base);
             self.end_if(go_on);
         }
+    }
+
+    /// Writes the header, if valid, so many bytes behind the start of the frame that leaves: all of it if it was not
+    /// extracted, else what has changed.
+    fn write_at(&mut self, header: HeaderId, begin: Value) {
+        let h = &self.program().headers[header.index()];
+        let is_extracted = self.flow.extracted.contains(&header);
+        if is_extracted && !h.fields.iter().any(|f| self.is_written(f.field)) && !self.is_written(h.valid) {
+            return;
+        }
+        let go_on = self.if_valid(header);
+        let data = self.b.use_var(self.data);
+        let to = self.b.ins().iadd(data, begin);
+        if is_extracted {
+            // A header that was added after all lies there as zeros first.
+            let plus_one = self.get(self.flow.offset_slot(header))[0];
+            let zero = self.b.create_block();
+            let patch = self.b.create_block();
+            self.b.ins().brif(plus_one, patch, &[], zero, &[]);
+            self.b.switch_to_block(zero);
+            self.zero_bytes(to, self.fixed_bytes(header));
+            self.b.ins().jump(patch, &[]);
+            self.b.switch_to_block(patch);
+            self.write_fields(header, to);
+        } else {
+            self.write_all_fields(header, to);
+        }
+        self.end_if(go_on);
+    }
+
+    /// Has the frame begin so many bytes later, or earlier.
+    fn shift_front(&mut self, shift: Value) {
+        let data = self.b.use_var(self.data);
+        let data = self.b.ins().iadd(data, shift);
+        self.b.ins().store(plain(), data, self.packet, offset_of!(Packet, data) as i32);
+        self.b.def_var(self.data, data);
+        let length = self.b.use_var(self.length);
+        let length = self.b.ins().isub(length, shift);
+        self.b.ins().istore32(plain(), length, self.packet, offset_of!(Packet, len) as i32);
+        self.b.def_var(self.length, length);
     }
 
     /// What follows happens only if the header is valid, until [`Self::end_if`].
@@ -1427,6 +1472,13 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
     }
 
+    /// Bytes of a header without its varbits.
+    fn fixed_bytes(&self, header: HeaderId) -> u32 {
+        let program = self.program();
+        let fields = program.headers[header.index()].fields.iter().filter(|f| f.varbit_length.is_none());
+        fields.map(|f| program.width(f.field)).sum::<u32>() / 8
+    }
+
     /// Appends the header, if valid, to the scratch memory. Drops the packet if there is no room for so many bytes.
     fn emit_to_scratch(&mut self, header: HeaderId, bytes_max: Option<u32>) {
         let program = self.program();
@@ -1445,13 +1497,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.b.switch_to_block(fit);
         }
         let has_varbit = h.fields.iter().any(|f| f.varbit_length.is_some());
-        let fixed_bytes = h
-            .fields
-            .iter()
-            .filter(|f| f.varbit_length.is_none())
-            .map(|f| program.width(f.field))
-            .sum::<u32>()
-            / 8;
+        let fixed_bytes = self.fixed_bytes(header);
         // A varbit that statements set is written whole below; its old bytes may be fewer than the new.
         let copyable = self.flow.extracted.contains(&header) && !self.flow.varbit_written(header);
         if copyable {
@@ -2109,6 +2155,23 @@ impl<'a, 'f> Codegen<'a, 'f> {
                     return Ok(());
                 }
             }
+            ("identity" | "crc16" | "crc32", _) => {
+                let bits: u32 = args.iter().map(|a| a.width(program)).sum();
+                if let [out] = outs
+                    && args.iter().all(|a| a.width(program) > 0)
+                    && (8..=64).contains(&bits)
+                    && bits % 8 == 0
+                {
+                    let value = self.word_hash(function, args, bits / 8)?;
+                    let width = program.width(*out);
+                    let mut limbs = vec![self.mask(value, width.min(64))];
+                    while limbs.len() < limb_count(width) {
+                        limbs.push(self.iconst(0));
+                    }
+                    self.set_field(*out, &limbs);
+                    return Ok(());
+                }
+            }
             ("counter.count", Some(InstanceKind::Counter { size, .. })) => {
                 let index = self.saturated_index(&args[0])?;
                 let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, i64::from(*size));
@@ -2171,6 +2234,32 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let base = self.once(Once::Indirect(offset_of!(Ctx, registers), 8 * instance as i32));
         let at = self.b.ins().ishl_imm_u(index, 3);
         self.b.ins().iadd(base, at)
+    }
+
+    /// A hash of so many bytes, at most a word.
+    fn word_hash(&mut self, function: &str, args: &'a [Expr], bytes: u32) -> Result<Value, Error> {
+        let mut word = self.iconst(0);
+        for arg in args {
+            let width = arg.width(self.program());
+            let value = self.expr(arg)?[0];
+            // All of them have at most 64 bits, so one of 64 is alone.
+            word = if width == 64 { value } else { self.b.ins().ishl_imm_u(word, i64::from(width)) };
+            if width < 64 {
+                word = self.b.ins().bor(word, value);
+            }
+        }
+        let Some(parts) = p4jet_externs::byte_parts(function) else { return Ok(word) };
+        let mut sum = self.iconst(u64::from(parts.of_zeros[bytes as usize]));
+        for (behind, of_byte) in parts.of_byte.iter().enumerate().take(bytes as usize) {
+            let byte = self.b.ins().ushr_imm_u(word, 8 * behind as i64);
+            let byte = self.b.ins().band_imm_u(byte, 0xff);
+            let at = self.b.ins().ishl_imm_u(byte, 2);
+            let table = self.iconst(of_byte.as_ptr() as u64);
+            let at = self.b.ins().iadd(table, at);
+            let part = self.b.ins().uload32(fixed(), at, 0);
+            sum = self.b.ins().bxor(sum, part);
+        }
+        Ok(sum)
     }
 
     /// RFC 1071 over the concatenated arguments: modulo 2^16 - 1 a value weighs 2^(its offset mod 16), so fields are

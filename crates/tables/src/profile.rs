@@ -112,7 +112,15 @@ impl Shared {
         // SAFETY: a list is freed only after all readers have passed that were there when it was replaced.
         match unsafe { self.list(slot).load(Ordering::Acquire).as_ref() } {
             // As in bmv2.
-            Some(List(members)) => self.member(members[(selector % members.len() as u64) as usize]),
+            Some(List(members)) => {
+                let count = members.len() as u64;
+                // The division of 32 bits takes half the time.
+                let nth = match (u32::try_from(selector), u32::try_from(count)) {
+                    (Ok(selector), Ok(count)) => u64::from(selector % count),
+                    _ => selector % count,
+                };
+                self.member(members[nth as usize])
+            }
             None => NONE.as_ptr(),
         }
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Keys of at most so many bits index an array.
-const DIRECT_BITS_MAX: u32 = 12;
+const DIRECT_BITS_MAX: u32 = 16;
 
 /// How the packet path finds entries. A function of the shape of the table alone: [`structure_of`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
