@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A switch under load for a long time, while everything around it changes: is every packet accounted for?
 
-    bench/soak.py [--seconds N] [--rate PPS] [--cores N] [--p4jet FILE] [--json FILE]
+    bench/soak.py [--seconds N] [--rate PPS] [--kind packet|xdp] [--cores N] [--p4jet FILE] [--json FILE]
 
 Needs root and iproute2. Two network namespaces are made and removed again: the generator's, with `p4jet traffic`, and
 the switch's, with `p4jet run` of programs/simple_router, joined by veth pairs. While frames flow, one of a hundred of
@@ -152,7 +152,7 @@ class Soak:
             time.sleep(chance.uniform(0, 0.3))
             add_pair(i)
         else:
-            for command in (f"port_remove {i}", f"port_add s{i} {i}"):
+            for command in (f"port_remove {i}", f"port_add {self.args.kind}:s{i} {i}"):
                 answer = ctl.ask(command)
                 if not answer["ok"]:
                     raise RuntimeError(f"{command}: {answer}")
@@ -217,7 +217,7 @@ class Soak:
         entries = os.path.join(self.folder, "entries.cmd")
         with open(entries, "w") as file:
             file.write(FIXED_ENTRIES)
-        ports = [word for i in range(PAIRS) for word in ("-i", f"{i}@s{i}")]
+        ports = [word for i in range(PAIRS) for word in ("-i", f"{i}@{self.args.kind}:s{i}")]
         self.log = os.path.join(self.folder, "log")
         with open(self.log, "w") as log:
             self.switch = subprocess.Popen(
@@ -341,6 +341,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     options.add_argument("--seconds", type=float, default=600)
     options.add_argument("--rate", type=float, default=50_000, help="frames a second")
+    options.add_argument("--kind", choices=("packet", "xdp"), default="packet", help="of the switch's ports")
     options.add_argument("--cores", type=int, default=1, help="workers")
     options.add_argument("--reload", type=float, default=3, help="seconds between reloads")
     options.add_argument("--p4jet", default=os.path.join(ROOT, "target/release/p4jet"))

@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 mod common;
+#[allow(dead_code, reason = "only asked whether there can be namespaces")]
 #[path = "../crates/ports/tests/netns/mod.rs"]
 mod netns;
 
