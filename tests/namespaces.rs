@@ -10,6 +10,10 @@
 mod common;
 #[path = "../crates/ports/tests/netns/mod.rs"]
 mod netns;
+#[path = "namespaces/rights.rs"]
+mod rights;
+#[path = "namespaces/two_switches.rs"]
+mod two_switches;
 
 use common::{TempDir, workload};
 use netns::{DEADLINE, Namespace};
@@ -17,7 +21,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::mem;
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -84,16 +88,21 @@ impl Network {
 
     /// Starts `p4jet run` with these entries; waits until it forwards.
     fn start(&self, program: &str, entries: &str, more: &[&str]) -> Switch {
-        let commands = self.files.write("entries.cmd", entries);
         let mut command = common::p4jet();
-        command.arg("run").arg(common::program(program)).args(["-i", "0@s0", "-i", "1@s1"]);
-        command.args(["--commands", &commands]).args(more);
+        command.arg("run").arg(common::program(program));
+        self.start_with(command, entries, more)
+    }
+
+    /// As [`Self::start`], with a command that names the program.
+    fn start_with(&self, mut command: Command, entries: &str, more: &[&str]) -> Switch {
+        let commands = self.files.write("entries.cmd", entries);
+        command.args(["-i", "0@s0", "-i", "1@s1", "--commands", &commands]).args(more);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A child lives in the namespace of the thread that made it.
         let mut child = self.switch.enter(move || command.spawn().unwrap());
         let (stdin, stdout, stderr) =
             (child.stdin.take(), lines(child.stdout.take()), lines(child.stderr.take()));
-        let mut switch = Switch { child, stdin, stdout, stderr };
+        let mut switch = Switch { child, stdin, stdout, stderr, said: String::new() };
         switch.wait_for_stderr("forwarding between 2 ports");
         switch
     }
@@ -121,6 +130,8 @@ struct Switch {
     stdin: Option<ChildStdin>,
     stdout: mpsc::Receiver<String>,
     stderr: mpsc::Receiver<String>,
+    /// What was read of that so far.
+    said: String,
 }
 
 impl Switch {
@@ -133,6 +144,13 @@ impl Switch {
                 Err(error) => panic!("waiting for `{what}`: {error}; the switch said:\n{said}"),
             }
         }
+        self.said += &said;
+    }
+
+    /// What it said behind `what`, on a line that has been read.
+    fn said_earlier(&self, what: &str) -> String {
+        let line = self.said.lines().find_map(|line| line.strip_prefix(what));
+        line.unwrap_or_else(|| panic!("no `{what}` in:\n{}", self.said)).to_string()
     }
 
     /// Gives a runtime command and waits for the answer that has `expected` in it; that line.

@@ -7,6 +7,7 @@ use p4jet_control::server::{self, Limits, Server};
 use p4jet_control::{Host, PortInfo, SharedControl, Swap, Swapped};
 use p4jet_dataplane::{Carried, NewPort, Running};
 use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -138,9 +139,25 @@ impl Host for Process {
         failed.map_or(Ok(()), |error| Err(error.to_string()))
     }
 
+    fn stats(&self) -> Value {
+        stats(&self.running)
+    }
+
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
+}
+
+/// `received + copies` is the sum of `done`, `sent`, `not_sent`, `waiting` and all of `drops` and `no_port`.
+fn stats(running: &Running) -> Value {
+    let stats = running.stats();
+    let drops = stats.dropped.iter().map(|(reason, n)| json!({"reason": reason, "packets": n}));
+    let no_port = stats.no_port.iter().map(|(port, n)| json!({"port": port, "packets": n}));
+    json!({
+        "received": stats.received, "copies": stats.copies, "done": stats.done, "waiting": stats.waiting,
+        "sent": stats.sent.values().sum::<u64>(), "not_sent": stats.not_sent,
+        "drops": drops.collect::<Vec<_>>(), "no_port": no_port.collect::<Vec<_>>(),
+    })
 }
 
 fn info(port: p4jet_dataplane::PortInfo) -> PortInfo {

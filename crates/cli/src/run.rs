@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 pub struct Args {
     #[command(flatten)]
     pub program: ProgramArgs,
-    /// A port: number, @, and IFNAME, packet:IFNAME, xdp:IFNAME, tap:NAME, pcap:IN,OUT or mem; the options of an
-    /// emulated link may follow: ,delay=5ms,jitter=1ms,loss=1%,rate=10mbit,queue=100.
+    /// A port: number, @, and IFNAME, packet:IFNAME, xdp:IFNAME, tap:NAME, fd:NUM, pcap:IN,OUT or mem; the options of
+    /// an emulated link may follow: ,delay=5ms,jitter=1ms,loss=1%,rate=10mbit,queue=100.
     #[arg(short = 'i', value_name = "N@SPEC", required_unless_present = "stay")]
     pub ports: Vec<String>,
     /// Go on when all ports have ended, or start without any: `port_add` may add some.

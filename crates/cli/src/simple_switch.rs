@@ -27,7 +27,7 @@ struct Options {
     #[arg(short = 'i', long = "interface", value_name = "P@IF")]
     interfaces: Vec<String>,
     /// Write what each port receives and sends to captures in DIR.
-    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     pcap: Option<PathBuf>,
     /// Read IF_in.pcap and write IF_out.pcap instead of using interfaces, after so many seconds.
     #[arg(long, value_name = "SECONDS")]
@@ -438,8 +438,13 @@ mod tests {
             let (Ok(Asked::Run(_)), told) = asked(line) else { panic!("{line}") };
             assert_eq!(told.len(), 1, "{line}: {told:?}");
         }
-        let (Ok(Asked::Run(args)), _) = asked("--pcap a.p4") else { panic!() };
-        assert_eq!(args.program.program, Path::new("a.p4"), "as bmv2, --pcap takes a folder only behind `=`");
+        // As bmv2, and as scripts for Mininet write it: a word behind --pcap is the folder.
+        for line in
+            ["--pcap dumps --device-id 0 a.p4", "--pcap=dumps a.p4", "a.p4 --pcap", "--pcap -L info a.p4"]
+        {
+            let (Ok(Asked::Run(args)), _) = asked(line) else { panic!("{line}") };
+            assert_eq!(args.program.program, Path::new("a.p4"), "{line}");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ const STRAGGLERS: Duration = Duration::from_millis(300);
 /// Options of `traffic`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Where frames go out: a port as in `run -i`, without number.
+    /// Where frames go out: a port as `run` takes it, without number.
     #[arg(long, value_name = "SPEC")]
     send: String,
     /// Where they come back.
@@ -54,9 +54,17 @@ pub struct Args {
     /// Source address of the IPv4 header.
     #[arg(long, value_name = "IP", default_value = "10.0.0.2")]
     src_ip: Ipv4Addr,
+    /// Share of malformed frames, from 0 to 1, sent besides the others: cut off, noise, headers that do not fit.
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = share)]
+    malformed: f64,
     /// Print one line of JSON.
     #[arg(long)]
     json: bool,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "expected a number from 0 to 1".to_string())
 }
 
 fn mac(text: &str) -> Result<[u8; 6], String> {
@@ -77,6 +85,8 @@ fn mac(text: &str) -> Result<[u8; 6], String> {
 struct Outcome {
     sent: u64,
     not_sent: u64,
+    /// Malformed frames sent; they are in no other number.
+    malformed: u64,
     received: u64,
     reordered: u64,
     seconds: f64,
@@ -132,6 +142,71 @@ fn frame(args: &Args, flow: u16) -> Vec<u8> {
     frame
 }
 
+/// Spoils frames. What it makes differs from frame to frame, and not from run to run.
+struct Spoiler {
+    state: u64,
+    /// Of 2^32 frames, how many to spoil.
+    of_2_32: u64,
+    frame: Vec<u8>,
+}
+
+impl Spoiler {
+    fn new(share: f64) -> Spoiler {
+        let of_2_32 = (share * 2f64.powi(32)) as u64;
+        Spoiler { state: 0x9e37_79b9_7f4a_7c15, of_2_32, frame: Vec::new() }
+    }
+
+    /// xorshift64*.
+    fn random(&mut self) -> u64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        self.state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.random() >> 32) as usize % bound
+    }
+
+    /// Whether it is time for a malformed frame.
+    fn is_due(&mut self) -> bool {
+        self.of_2_32 > 0 && self.random() >> 32 < self.of_2_32
+    }
+
+    /// A malformed frame that was `whole`; the kernel sends none that is shorter than an Ethernet header.
+    fn spoil(&mut self, whole: &[u8]) -> &[u8] {
+        let mut frame = std::mem::take(&mut self.frame);
+        frame.clear();
+        frame.extend_from_slice(whole);
+        match self.below(5) {
+            0 => {
+                let len = 14 + self.below(frame.len() - 13);
+                frame.truncate(len);
+            }
+            1 => {
+                let len = 14 + self.below(1500);
+                frame.resize(len, 0);
+                frame.iter_mut().for_each(|byte| *byte = self.random() as u8);
+            }
+            2 => frame[12] = self.random() as u8,
+            3 => frame[14] = self.random() as u8,
+            _ => {
+                for _ in 0..=self.below(8) {
+                    let at = self.below(HEADERS);
+                    let bit = self.below(8);
+                    frame[at] ^= 1 << bit;
+                }
+            }
+        }
+        // Not to be taken for one of ours when it comes through.
+        if let Some(at) = frame.len().checked_sub(STAMP) {
+            frame[at] = !MARK[0];
+        }
+        self.frame = frame;
+        &self.frame
+    }
+}
+
 fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outcome, Failure> {
     let memory = |e: std::io::Error| Failure::Environment(format!("no memory for frames: {e}"));
     let mut pool = Pool::new(p4jet_packet::COUNT_DEFAULT, 9216, 0).map_err(memory)?;
@@ -143,6 +218,7 @@ fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outco
     let mut out = Outcome {
         sent: 0,
         not_sent: 0,
+        malformed: 0,
         received: 0,
         reordered: 0,
         seconds: 0.0,
@@ -155,6 +231,7 @@ fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outco
     // (time, sent, received) when the warm-up was over.
     let mut begin: Option<(Duration, u64, u64)> = None;
     let mut number = 0u64;
+    let mut spoiler = Spoiler::new(args.malformed);
     let start = Instant::now();
     let mut last_heard = Duration::ZERO;
     let mut closed = false;
@@ -187,6 +264,17 @@ fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outco
                 let sent = to.send(&frames).map_err(|e| Failure::port(&e))?;
                 out.sent += sent.sent as u64;
                 out.not_sent += sent.dropped as u64;
+                if sent.dropped > 0 {
+                    // A port whose interface is gone looks for it when it is asked for frames.
+                    batch.clear();
+                    to.receive(0, &mut pool, &mut batch).map_err(|e| Failure::port(&e))?;
+                }
+                for frame in &burst[..wanted] {
+                    if spoiler.is_due() {
+                        let sent = to.send(&[spoiler.spoil(frame)]).map_err(|e| Failure::port(&e))?;
+                        out.malformed += sent.sent as u64;
+                    }
+                }
             }
         } else if !closed {
             closed = true;
@@ -241,7 +329,7 @@ fn report(args: &Args, out: &Outcome) -> Result<(), Failure> {
             "{}",
             json!({
                 "size": args.size, "seconds": out.seconds, "rate": args.rate, "sent": out.sent,
-                "not_sent": out.not_sent, "received": out.received, "lost": lost, "reordered": out.reordered,
+                "not_sent": out.not_sent, "malformed": out.malformed, "received": out.received, "lost": lost, "reordered": out.reordered,
                 "sent_pps": out.sent_pps, "received_pps": out.received_pps, "generator_limited": limited,
                 "latency_us": {
                     "p50": us(0.5), "p99": us(0.99), "p99.9": us(0.999), "max": us(1.0), "mean": out.latency_ns.mean() / 1e3
@@ -296,6 +384,24 @@ mod tests {
             assert_eq!(usize::from(u16::from_be_bytes([frame[16], frame[17]])), frame.len() - 14);
             assert_eq!(usize::from(u16::from_be_bytes([frame[38], frame[39]])), frame.len() - 34);
         }
+    }
+
+    #[test]
+    fn spoilt_frames_can_be_sent_and_are_not_taken_for_others() {
+        let args = Cli::parse_from(["", "--send", "a", "--receive", "b"]).args;
+        let mut whole = frame(&args, 0);
+        let at = whole.len() - STAMP;
+        whole[at..at + 2].copy_from_slice(&MARK);
+        let mut spoiler = Spoiler::new(0.01);
+        let due = (0..100_000).filter(|_| spoiler.is_due()).count();
+        assert!((800..1200).contains(&due), "{due}");
+        for _ in 0..10_000 {
+            let spoilt = spoiler.spoil(&whole);
+            assert!((14..=1514).contains(&spoilt.len()) && spoilt != whole);
+            assert!(spoilt.len() < STAMP || spoilt[spoilt.len() - STAMP..][..2] != MARK);
+        }
+        assert!(!Spoiler::new(0.0).is_due());
+        assert!(share("1.5").is_err() && share("x").is_err());
     }
 
     #[test]

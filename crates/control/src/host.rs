@@ -22,6 +22,9 @@ pub trait Host: Send + Sync {
     /// Closes a port.
     fn remove_port(&self, number: u32) -> Result<(), String>;
 
+    /// What the switch has done since its start, in numbers.
+    fn stats(&self) -> serde_json::Value;
+
     /// Lets the switch end, soon.
     fn stop(&self);
 }

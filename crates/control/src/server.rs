@@ -382,9 +382,13 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Whose process this is.
+/// The user as whom this process makes files. Not the owner of /proc/self: that is root if the program's file has
+/// capabilities.
 fn user() -> Option<u32> {
-    fs::metadata("/proc/self").ok().map(|own| own.uid())
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    // proc(5): real, effective, saved, file system.
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().nth(3)?.parse().ok()
 }
 
 /// Whether a folder is this user's alone: otherwise a socket in it could be anybody's.

@@ -142,6 +142,11 @@ impl SharedControl {
                 }
                 reply
             }
+            HostCommand::Stats => {
+                let stats = host.stats();
+                let text = format!("{stats:#}\n");
+                Reply { data: data.then_some(stats), ..text.into() }
+            }
             HostCommand::Stop => {
                 host.stop();
                 Reply::default()

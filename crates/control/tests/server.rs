@@ -405,6 +405,10 @@ impl Host for Stub {
         Ok(())
     }
 
+    fn stats(&self) -> serde_json::Value {
+        serde_json::json!({"received": 7})
+    }
+
     fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
     }
@@ -431,6 +435,7 @@ fn ports_and_programs() {
          \u{20}   1            veth0            UP    why=no carrier\n\
          \u{20}   2            tap:t           DOWN   why=no carrier\n"
     );
+    assert_eq!(text("stats"), "{\n  \"received\": 7\n}\n");
     assert_eq!(text("port_remove 1"), "");
     assert_eq!(host.ports().len(), 1);
 

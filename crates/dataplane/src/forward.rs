@@ -33,7 +33,7 @@ pub struct ForwardStats {
     /// Packets received.
     pub received: u64,
     /// Copies that packets made. `received + copies` is the sum of `done`, `sent`, `dropped`, `no_port`, `not_sent`
-    /// and of what waits in queues.
+    /// and `waiting`.
     pub copies: u64,
     /// Packets that ended with their copies in their place: replicated, resubmitted, recirculated, queued.
     pub done: u64,
@@ -45,6 +45,8 @@ pub struct ForwardStats {
     pub no_port: BTreeMap<u32, u64>,
     /// Packets that a port could not send.
     pub not_sent: u64,
+    /// Packets that wait in output queues now.
+    pub waiting: u64,
     /// Batches of packets from ports.
     pub batches: u64,
     /// Of these, how many had 1, 2, 3 to 4, 5 to 8 … 33 to 64 packets.
@@ -67,6 +69,7 @@ impl std::ops::AddAssign for ForwardStats {
         add(&mut self.dropped, other.dropped);
         add(&mut self.no_port, other.no_port);
         self.not_sent += other.not_sent;
+        self.waiting += other.waiting;
         self.batches += other.batches;
         for (to, from) in self.batch_sizes.iter_mut().zip(other.batch_sizes) {
             *to += from;
@@ -189,6 +192,8 @@ impl Forwarder {
             *stats.sent.entry(attached.number).or_default() += attached.sent;
         }
         stats.sent.retain(|_, n| *n > 0);
+        let retiring = self.retiring.iter().map(|retiring| &retiring.worker);
+        stats.waiting = retiring.chain([&self.worker]).map(|worker| worker.waiting() as u64).sum();
         stats
     }
 

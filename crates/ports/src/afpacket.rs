@@ -38,6 +38,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a slot beside the frame: the kernel's header, its address structure, the `virtio_net_hdr`, alignment.
 const SLOT_OVERHEAD: usize = 128;
+/// Bytes of a frame beside what the MTU counts: an Ethernet header, two VLAN tags.
+const FRAME_OVERHEAD: usize = 14 + 2 * TAG_BYTES;
 /// Bytes of the receive ring, and its fewest slots: at 1 Mpps, 4096 slots are 4 ms in which the switch may be busy.
 const RING_BYTES: usize = 8 << 20;
 const RING_SLOTS_MIN: usize = 512;
@@ -80,7 +82,8 @@ pub struct AfPacketPort {
 #[derive(Debug)]
 struct Common {
     name: String,
-    slot_bytes: usize,
+    /// Most bytes of a frame to expect.
+    frame_max: usize,
     workers: usize,
     /// The kernel's number of the fanout group, and the interface that it is of.
     group: Mutex<Option<(u32, u16)>>,
@@ -135,8 +138,12 @@ impl Common {
                 let _ = set_option(socket, libc::SOL_SOCKET, plain, &SOCKET_BUFFER_BYTES);
             }
         }
-        let slots = (RING_BYTES / self.slot_bytes).max(RING_SLOTS_MIN);
-        let ring = RxRing::new(&rx, slots, self.slot_bytes).map_err(fail("map a receive ring"))?;
+        // Small slots are many. What does not fit one, should the MTU grow, comes all the same, only slower.
+        let frame_max =
+            interface::mtu(name).map_or(self.frame_max, |mtu| self.frame_max.min(mtu + FRAME_OVERHEAD));
+        let slot_bytes = (frame_max + SLOT_OVERHEAD).next_power_of_two().clamp(2048, 64 << 10);
+        let slots = (RING_BYTES / slot_bytes).max(RING_SLOTS_MIN);
+        let ring = RxRing::new(&rx, slots, slot_bytes).map_err(fail("map a receive ring"))?;
         if self.workers > 1 {
             interface::refuse_all(&rx).map_err(fail("set a filter"))?;
         }
@@ -215,7 +222,7 @@ impl AfPacketPort {
     pub fn open(name: &str, frame_max: usize, workers: usize) -> Result<Vec<AfPacketPort>, PortError> {
         let common = Arc::new(Common {
             name: name.to_owned(),
-            slot_bytes: (frame_max + SLOT_OVERHEAD).next_power_of_two().clamp(2048, 64 << 10),
+            frame_max,
             workers: workers.max(1),
             group: Mutex::default(),
         });
@@ -352,7 +359,11 @@ impl AfPacketPort {
                     self.gone = None;
                     self.was_down = true;
                 }
-                Ok(Err(error)) => self.gone = Some(error.to_string()),
+                // Unless it went again meanwhile.
+                Ok(Err(error)) if interface::index(&self.common.name).is_some() => {
+                    self.gone = Some(error.to_string());
+                }
+                Ok(Err(_)) => {}
                 // Tried again.
                 Err(_) => {}
             }

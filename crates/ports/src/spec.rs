@@ -4,10 +4,11 @@ use crate::link::emulate;
 use crate::{AfPacketPort, LinkSpec, MemoryPort, PcapPort, Port, PortError, TapPort, XdpPort, share};
 use p4jet_packet::PORT_DROP;
 use std::fmt;
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 /// What can be written, for messages.
-const FORMS: &str = "IFNAME, packet:IFNAME, xdp:IFNAME[,queue=Q], tap:NAME, pcap:IN,OUT or mem";
+const FORMS: &str = "IFNAME, packet:IFNAME, xdp:IFNAME[,queue=Q], tap:NAME, fd:NUM, pcap:IN,OUT or mem";
 /// Bytes of an interface name: IFNAMSIZ without the final 0.
 const INTERFACE_NAME_MAX: usize = 15;
 
@@ -44,6 +45,8 @@ pub enum PortKind {
     },
     /// A TAP interface to create: `tap:NAME`.
     Tap(String),
+    /// A TAP interface whose descriptor was passed on to this process: `fd:NUM`.
+    Descriptor(RawFd),
     /// Capture files: `pcap:IN,OUT`, either may be empty.
     Pcap {
         /// The file to read.
@@ -101,6 +104,10 @@ impl std::str::FromStr for PortSpec {
             None if first == "mem" => PortKind::Memory,
             None | Some("packet") => PortKind::Packet(interface(first).map_err(wrong)?),
             Some("tap") => PortKind::Tap(interface(first).map_err(wrong)?),
+            Some("fd") => match first.parse() {
+                Ok(number) if first.bytes().all(|byte| byte.is_ascii_digit()) => PortKind::Descriptor(number),
+                _ => return Err(wrong(format!("`{first}`: expected the number of a descriptor"))),
+            },
             Some("xdp") => {
                 // Here the queue is one of the interface; `depth=` is that of the link.
                 let at = options.iter().position(|option| option.starts_with("queue="));
@@ -175,6 +182,7 @@ impl fmt::Display for PortKind {
             PortKind::Xdp { interface, queue: None } => write!(f, "xdp:{interface}"),
             PortKind::Xdp { interface, queue: Some(queue) } => write!(f, "xdp:{interface},queue={queue}"),
             PortKind::Tap(name) => write!(f, "tap:{name}"),
+            PortKind::Descriptor(number) => write!(f, "fd:{number}"),
             PortKind::Pcap { input, output } => write!(f, "pcap:{},{}", file(input), file(output)),
             PortKind::Memory => f.write_str("mem"),
         }
@@ -216,7 +224,7 @@ impl PortKind {
             PortKind::Packet(name) | PortKind::Tap(name) | PortKind::Xdp { interface: name, .. } => {
                 Some(name)
             }
-            PortKind::Pcap { .. } | PortKind::Memory => None,
+            PortKind::Descriptor(_) | PortKind::Pcap { .. } | PortKind::Memory => None,
         }
     }
 
@@ -260,6 +268,7 @@ fn open_kind(spec: &PortSpec, options: &PortOptions) -> Result<Vec<Box<dyn Port>
             Ok(boxed(XdpPort::open(interface, *queue, options.frame_max, workers)?))
         }
         PortKind::Tap(name) => Ok(boxed(TapPort::open(name, workers)?)),
+        PortKind::Descriptor(number) => Ok(share(Box::new(TapPort::inherit(*number)?), workers)),
         PortKind::Pcap { input, output } => {
             if let (Some(input), Some(output)) = (input, output)
                 && same_file(input, output)
@@ -300,6 +309,7 @@ mod tests {
             ("4294967294@packet:eth0:1", u32::MAX - 1, PortKind::Packet("eth0:1".into())),
             ("1@veth0@if3", 1, PortKind::Packet("veth0@if3".into())),
             ("2@tap:p4", 2, PortKind::Tap("p4".into())),
+            ("2@fd:9", 2, PortKind::Descriptor(9)),
             ("3@xdp:eth0", 3, PortKind::Xdp { interface: "eth0".into(), queue: None }),
             ("3@xdp:eth0,queue=7", 3, PortKind::Xdp { interface: "eth0".into(), queue: Some(7) }),
             ("4@pcap:in.pcap,out.pcap", 4, pcap("in.pcap", "out.pcap")),
@@ -331,12 +341,12 @@ mod tests {
             (
                 "veth0",
                 "port `veth0`: expected N@SPEC, a port number and IFNAME, packet:IFNAME, xdp:IFNAME[,queue=Q], \
-                       tap:NAME, pcap:IN,OUT or mem; for example `0@veth0`",
+                       tap:NAME, fd:NUM, pcap:IN,OUT or mem; for example `0@veth0`",
             ),
             (
                 "0@",
                 "port `0@`: nothing after `@`: expected IFNAME, packet:IFNAME, xdp:IFNAME[,queue=Q], tap:NAME, \
-                    pcap:IN,OUT or mem",
+                    fd:NUM, pcap:IN,OUT or mem",
             ),
             ("x@veth0", "port `x@veth0`: `x` is no port number: expected 0 to 4294967294"),
             ("+1@veth0", "port `+1@veth0`: `+1` is no port number: expected 0 to 4294967294"),
@@ -347,9 +357,10 @@ mod tests {
             (
                 "0@dpdk:0",
                 "port `0@dpdk:0`: unknown kind `dpdk`: expected IFNAME, packet:IFNAME, \
-                          xdp:IFNAME[,queue=Q], tap:NAME, pcap:IN,OUT or mem; an interface whose name has a colon is \
+                          xdp:IFNAME[,queue=Q], tap:NAME, fd:NUM, pcap:IN,OUT or mem; an interface whose name has a colon is \
                           packet:dpdk:0",
             ),
+            ("0@fd:-1", "port `0@fd:-1`: `-1`: expected the number of a descriptor"),
             ("0@tap:", "port `0@tap:`: the interface name is empty"),
             (
                 "0@a-name-much-too-long",
@@ -418,6 +429,11 @@ mod tests {
             );
             assert_eq!(error.exit_status(), 3);
         }
+        assert_eq!(
+            fail("0@fd:99999").to_string(),
+            "descriptor 99999: Bad file descriptor (os error 9); did the parent pass it on?"
+        );
+        assert_eq!(fail("0@fd:0").to_string(), "descriptor 0: it is none of a TAP interface");
         assert_eq!(fail("0@pcap:/no/such/file,").exit_status(), 1);
         assert_eq!(fail("0@pcap:,/no/such/file").exit_status(), 3);
     }
@@ -426,7 +442,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn any_text_is_an_answer(text in "[0-9]{0,3}@?(packet:|tap:|xdp:|pcap:|mem)?[a-z,:@=é ]{0,18}(,(delay|jitter|loss|rate|queue|seed|depth)=[0-9./%a-z]{0,9}|,reorder){0,3}") {
+        fn any_text_is_an_answer(text in "[0-9]{0,3}@?(packet:|tap:|fd:|xdp:|pcap:|mem)?[a-z,:@=é ]{0,18}(,(delay|jitter|loss|rate|queue|seed|depth)=[0-9./%a-z]{0,9}|,reorder){0,3}") {
             if let Ok(spec) = parse(&text) {
                 prop_assert_eq!(parse(&spec.to_string()), Ok(spec));
             }

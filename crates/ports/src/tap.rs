@@ -66,6 +66,57 @@ impl TapPort {
         Ok(devices.into_iter().map(port).collect())
     }
 
+    /// Takes a TAP interface whose descriptor a parent has opened and passed on: that needs no rights. It stays open for
+    /// whoever else has it.
+    ///
+    /// # Errors
+    ///
+    /// There is no such descriptor, or it is not one of a TAP interface, set up as this port reads it.
+    pub fn inherit(descriptor: RawFd) -> Result<TapPort, PortError> {
+        let wrong = |why: String| PortError::environment(format!("descriptor {descriptor}: {why}"));
+        // A copy: the number may be anything, and what belongs to somebody else is not to be closed here.
+        // SAFETY: numbers only.
+        let copy = interface::owned(unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) });
+        let copy = copy.map_err(|error| wrong(format!("{error}; did the parent pass it on?")))?;
+        let mut request = interface::request("");
+        // SAFETY: TUNGETIFF writes an `ifreq`; what is no TAP descriptor refuses it.
+        let status =
+            unsafe { libc::ioctl(copy.as_raw_fd(), libc::TUNGETIFF, std::ptr::from_mut(&mut request)) };
+        interface::result(status as isize).map_err(|_| wrong("it is none of a TAP interface".into()))?;
+        // SAFETY: the kernel wrote the flags.
+        let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+        let named = [(libc::IFF_TAP, "TAP"), (libc::IFF_NO_PI, "NO_PI"), (libc::IFF_VNET_HDR, "VNET_HDR")];
+        let set = |flag: i32| flags & flag != 0;
+        if !set(libc::IFF_TAP) || !set(libc::IFF_NO_PI) || set(libc::IFF_VNET_HDR) {
+            let found: Vec<&str> =
+                named.iter().filter(|(flag, _)| set(*flag)).map(|(_, name)| *name).collect();
+            return Err(wrong(format!(
+                "found the flags {}, expected IFF_TAP and IFF_NO_PI, without IFF_VNET_HDR",
+                if found.is_empty() { "of TUN".to_string() } else { found.join(", ") }
+            )));
+        }
+        // SAFETY: flags of a descriptor that is ours.
+        let status = unsafe {
+            let status = libc::fcntl(copy.as_raw_fd(), libc::F_GETFL);
+            if status < 0 {
+                status
+            } else {
+                libc::fcntl(copy.as_raw_fd(), libc::F_SETFL, status | libc::O_NONBLOCK)
+            }
+        };
+        interface::result(status as isize).map_err(|error| wrong(error.to_string()))?;
+        finish_frames(&copy);
+        Ok(TapPort {
+            name: Arc::from(interface::name(&request)),
+            workers: 1,
+            device: File::from(copy),
+            writer: None,
+            gone: None,
+            look_at: Instant::now(),
+            stats: PortStats::default(),
+        })
+    }
+
     /// The interface is gone.
     fn lose(&mut self) {
         self.gone = Some(format!(
@@ -138,10 +189,14 @@ fn attach(name: &str, workers: usize) -> Result<File, PortError> {
         result => result,
     };
     result.map_err(|error| refused(name, workers, &error))?;
-    // A persistent interface may have been left with offloads by its last user.
+    finish_frames(&device);
+    Ok(device)
+}
+
+/// Frames come complete. A persistent interface may have been left with offloads by its last user.
+fn finish_frames(device: &impl AsRawFd) {
     // SAFETY: TUNSETOFFLOAD takes a number. A refusal changes nothing.
     unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETOFFLOAD, 0 as libc::c_ulong) };
-    Ok(device)
 }
 
 fn set_up(name: &str) -> Result<(), PortError> {

@@ -17,13 +17,23 @@ pub(crate) enum HostCommand<'a> {
     /// Compiles a program for [`HostCommand::Swap`].
     LoadAside(&'a str),
     Swap,
+    /// Tells what the switch has done.
+    Stats,
     Stop,
 }
 
 impl<'a> HostCommand<'a> {
     /// The names of all.
-    pub(super) const NAMES: [&'static str; 7] =
-        ["load", "load_new_config_file", "port_add", "port_remove", "show_ports", "stop", "swap_configs"];
+    pub(super) const NAMES: [&'static str; 8] = [
+        "load",
+        "load_new_config_file",
+        "port_add",
+        "port_remove",
+        "show_ports",
+        "stats",
+        "stop",
+        "swap_configs",
+    ];
 
     pub(crate) fn name(&self) -> &'static str {
         match self {
@@ -33,6 +43,7 @@ impl<'a> HostCommand<'a> {
             HostCommand::Load(_) => "load",
             HostCommand::LoadAside(_) => "load_new_config_file",
             HostCommand::Swap => "swap_configs",
+            HostCommand::Stats => "stats",
             HostCommand::Stop => "stop",
         }
     }
@@ -62,6 +73,7 @@ impl<'a> HostCommand<'a> {
             "load" => (HostCommand::Load(path()?), 2),
             "load_new_config_file" => (HostCommand::LoadAside(path()?), 2),
             "swap_configs" => (HostCommand::Swap, 1),
+            "stats" => (HostCommand::Stats, 1),
             "stop" => (HostCommand::Stop, 1),
             other => unreachable!("command {other} is listed but not parsed"),
         };

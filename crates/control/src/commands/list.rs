@@ -141,6 +141,7 @@ pub(crate) const COMMANDS: &[Spec] = &[
     spec("show_pvs", "", "List parser value sets defined in the P4 program"),
     spec("show_queues", "", "Display configuration and statistics of the output queues"),
     spec("show_tables", "", "List tables defined in the P4 program"),
+    spec("stats", "", "Show what the switch has done with its packets, as JSON"),
     spec("stop", "", "End the switch"),
     spec("swap_configs", "", "Let the program run that load_new_config_file compiled"),
     spec("switch_info", "", "Show basic info about the switch"),
