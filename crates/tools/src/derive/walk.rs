@@ -88,8 +88,14 @@ impl<'a> Map<'a> {
                     };
                     way.set(*field, length);
                 }
-                // Traces begin at time 0.
-                Intrinsic::IngressTimestamp | Intrinsic::EgressTimestamp => {}
+                // Traces begin at time 0, with empty queues.
+                Intrinsic::IngressTimestamp
+                | Intrinsic::EgressTimestamp
+                | Intrinsic::EnqueueTimestamp
+                | Intrinsic::EnqueueDepth
+                | Intrinsic::QueueTime
+                | Intrinsic::DequeueDepth
+                | Intrinsic::QueueNumber => {}
             }
         }
         let mut walker = Walker {
