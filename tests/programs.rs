@@ -98,7 +98,7 @@ fn captures_are_forwarded_alike_by_both_engines() {
             let outputs: Vec<String> =
                 (0..4).map(|port| dir.file(&format!("{engine}-{port}.pcap"))).collect();
             let mut command = common::p4jet();
-            command.args(["run", &program, "--engine", engine, "--commands", &entries]);
+            command.args(["run", &program, "--no-control", "--engine", engine, "--commands", &entries]);
             for (port, output) in outputs.iter().enumerate() {
                 let input = if port == 0 { &input } else { "" };
                 command.args(["-i", &format!("{port}@pcap:{input},{output}")]);
