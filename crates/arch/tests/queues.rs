@@ -402,14 +402,14 @@ impl Port for Counting {
     }
 }
 
-/// What waits when another program comes leaves at once; none is lost, whoever serves its queue.
+/// What waits when another program comes leaves in its time; none is lost, whoever serves its queue.
 #[test]
 fn a_reload_loses_nothing_that_waits() {
     let program = lower_queued(&v1model("", ""));
     for workers in [1, 2] {
         let slow = |config: &mut QueueConfig| {
             config.change(None, |port| {
-                port.rate = Some(Rate::Packets(1));
+                port.rate = Some(Rate::Packets(500));
                 port.queues[0].depth = Some(1000);
             });
         };
@@ -432,12 +432,15 @@ fn a_reload_loses_nothing_that_waits() {
             assert!(Instant::now() < deadline, "{} of 400 in queues", enqueued());
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert!(sent.load(Ordering::SeqCst) < 100, "the ports are slow");
+        assert!(sent.load(Ordering::SeqCst) < 400, "the ports are slow");
         let mut other = program.clone();
         p4jet_ir::passes::run(&mut other);
         let (new, _) = running.reload(other).unwrap();
         assert_eq!(new.queues().config(), switch.queues().config());
-        assert_eq!(sent.load(Ordering::SeqCst), 400);
+        while sent.load(Ordering::SeqCst) < 400 {
+            assert!(Instant::now() < deadline, "{sent:?} of 400 sent");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let stats = running.stats();
         assert_eq!((stats.received, stats.copies, stats.done), (400, 400, 400));
         running.finish().unwrap();

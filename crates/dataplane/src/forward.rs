@@ -277,6 +277,10 @@ impl Forwarder {
                     due = Some(due.map_or(next, |due| due.min(next)));
                 }
             }
+            if ended && self.worker.next_due().is_some() {
+                ended = false;
+                self.ended.store(false, Ordering::SeqCst);
+            }
             self.run_copies();
             self.run_retiring();
             for line in self.worker.take_log() {

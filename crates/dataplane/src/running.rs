@@ -2,6 +2,7 @@
 
 use crate::forward::{ForwardStats, Forwarder, Listener};
 use crate::mailbox::Mailbox;
+use crate::queues::Inbox;
 use crate::reload::Carried;
 use crate::switch::{EngineKind, Switch};
 use crate::worker::Worker;
@@ -298,7 +299,10 @@ impl Running {
 
     /// Whether all ports have come to their end (captures have; interfaces never do).
     pub fn has_ended(&self) -> bool {
-        self.ended.iter().all(|ended| ended.load(Ordering::Acquire))
+        let ended = || self.ended.iter().all(|ended| ended.load(Ordering::SeqCst));
+        // A worker that has nothing more to do may still be given packets by one that has; it says so before it takes
+        // them.
+        ended() && !self.switch().inboxes.iter().any(Inbox::is_filled) && ended()
     }
 
     /// Stops the workers and closes the ports; the first failure of those. What was done can be asked afterwards.

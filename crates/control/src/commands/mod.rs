@@ -201,7 +201,9 @@ impl Control {
                 let note = Some("register index omitted, reading entire array".to_string());
                 Reply { note, ..Reply::new(text, data) }
             }
-            Command::Queue(command) if command.reads() => self.queues_text().into(),
+            Command::Queue(command) if command.reads() => {
+                Reply::new(self.queues_text(), data.then(|| queues::data(self.switch.queues())))
+            }
             Command::Profile(command) if command.reads() => self.profile_reply(&command, data)?,
             Command::Replication(command) if command.reads() => self.replication_reply(&command, data)?,
             Command::ValueSet(command) if command.reads() => self.value_set_reply(&command, data),

@@ -5,8 +5,11 @@ use super::apply::{Done, Result, Undo, UndoOther};
 use super::parse::{Command, Line, LineParser, Parsed, number};
 use crate::error::CommandError;
 use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Queues, Rate};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
-/// What a command does with queues. Without a queue it is meant for all of the port, without a port for all of all.
+/// What a command does with queues. Without a queue it is meant for all of the port, without a port for all
+/// of all.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum QueueCommand {
     Depth { packets: u32, of: Which },
@@ -175,12 +178,37 @@ fn text(queues: &Queues) -> String {
             );
         }
     };
-    let mut numbers: Vec<u32> = config.ports.keys().chain(stats.keys()).copied().collect();
-    numbers.sort_unstable();
-    numbers.dedup();
+    let numbers: BTreeSet<u32> = config.ports.keys().chain(stats.keys()).copied().collect();
     for number in numbers {
         port_text(&format!("port {number}"), config.port(number), Some(number));
     }
     port_text("other ports", &config.others, None);
     out + "==========\n"
+}
+
+/// The same as JSON.
+pub(super) fn data(queues: &Queues) -> Value {
+    let (config, stats) = (queues.config(), queues.stats());
+    let rate = |rate: Option<Rate>| match rate {
+        None => Value::Null,
+        Some(Rate::Packets(n)) => json!({"packets_per_second": n}),
+        Some(Rate::Bits(n)) => json!({"bits_per_second": n}),
+    };
+    let numbers: BTreeSet<u32> = config.ports.keys().chain(stats.keys()).copied().collect();
+    let port = |number: Option<u32>| {
+        let settings = number.map_or(&config.others, |number| config.port(number));
+        let stats = number.and_then(|number| stats.get(&number)).copied().unwrap_or_default();
+        let queue = |queue: usize| {
+            let (of, stats) = (settings.queues[queue], stats[queue]);
+            json!({
+                "priority": queue, "depth": settings.depth(queue), "rate": rate(of.rate), "weight": of.weight,
+                "enqueued": stats.enqueued, "dequeued": stats.dequeued, "dropped": stats.dropped,
+                "waiting": stats.depth, "waiting_max": stats.depth_max,
+            })
+        };
+        let queues: Vec<Value> = (0..config.queues_per_port).map(queue).collect();
+        json!({"port": number, "rate": rate(settings.rate), "queues": queues})
+    };
+    let ports = numbers.into_iter().map(Some).chain([None]).map(port);
+    ports.collect()
 }

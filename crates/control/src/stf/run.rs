@@ -20,8 +20,8 @@ pub trait Device {
     /// One packet in, what became of it out.
     fn process(&mut self, ingress_port: u32, frame: &[u8]) -> Processed;
 
-    /// Lets time go on until the output queues are empty. What became of the packets that left them, with the number of
-    /// the call of [`Self::process`] from which each came.
+    /// Lets time go on until the output queues are empty. What became of the packets that left them, with the
+    /// number of the call of [`Self::process`] from which each came.
     fn wait(&mut self) -> Vec<(u64, Processed)> {
         Vec::new()
     }
