@@ -111,7 +111,7 @@ impl Control {
     }
 
     /// The indices of all cells in use.
-    fn meter_indices(&self, meter: InstanceId) -> Vec<u32> {
+    pub(super) fn meter_indices(&self, meter: InstanceId) -> Vec<u32> {
         match self.program().instances[meter.index()].kind {
             InstanceKind::Meter { size, .. } => (0..size).collect(),
             InstanceKind::DirectMeter { table, .. } => {
