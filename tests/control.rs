@@ -316,9 +316,7 @@ fn asked(socket: &str, command: &str) -> String {
 fn killed_while_entries_change() {
     let dir = TempDir::new("state");
     let (state, socket, program) = (dir.file("state"), dir.file("switch.sock"), program("basic_l2"));
-    let start = || {
-        Switch::start(p4jet_run(&program).args(["--control", &socket, "--state", &state]))
-    };
+    let start = || Switch::start(p4jet_run(&program).args(["--control", &socket, "--state", &state]));
     let mut answered = 0u32;
     for _ in 0..3 {
         let switch = start();
@@ -329,7 +327,8 @@ fn killed_while_entries_change() {
         let adding = std::thread::spawn(move || {
             let mut added = 0;
             for i in answered.. {
-                let line = format!("table_add forward set_dest 00:00:00:00:{:02x}:{:02x} => 1", i >> 8, i & 0xff);
+                let line =
+                    format!("table_add forward set_dest 00:00:00:00:{:02x}:{:02x} => 1", i >> 8, i & 0xff);
                 match client.command(&line, true) {
                     Ok(answer) => {
                         assert_eq!(answer.data.unwrap()["handle"], i);

@@ -281,7 +281,7 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
             None if shown && options.log_console => Log::Output,
             _ => Log::Nowhere,
         },
-        restore: options.restore_state,
+        restore: options.restore_state.clone(),
     };
     Ok(Asked::Run(Box::new(args)))
 }

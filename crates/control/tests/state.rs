@@ -72,7 +72,7 @@ act_prof_delete_group ecmp 0
 table_indirect_add_with_group route 10.0.0.0&&&255.0.0.0 => 1 5
 table_indirect_set_default_with_group route 1
 meter_set_rates color 0 1:2 3:4
-meter_set_rates ingress.police 1 0.125:2 3:4
+meter_set_rates ingress.police 1 0.1234567890123456:2 3e5:4
 mc_mgrp_create 1
 mc_mgrp_create 2
 mc_node_create 5 1 2 | 3

@@ -4,6 +4,7 @@
 //! Tables and action profiles come with their shape: what does not fit another program is found by it.
 
 use super::apply::{Done, Result, Undo};
+use super::meters::parse_rate;
 use super::parse::{
     Command, LineParser, Named, PRIORITY_MAX, check_default_action, check_entries_open, check_entry_action,
     is_const_entry, key_match,
@@ -46,7 +47,7 @@ pub(crate) enum Record {
     ValueSet(ValueSet),
     Register(Register),
     Counter(Cells<(u64, u64)>),
-    Meter(Cells<[(f64, u64); 2]>),
+    Meter(Cells<[String; 2]>),
     Crc(Crc),
     Multicast(Groups),
     Session(Session),
@@ -495,7 +496,7 @@ impl Control {
                 InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. } => {
                     let rates = self.meter_indices(id).into_iter().filter_map(|index| {
                         let rates = self.meter_rates(id, index).ok().flatten()?;
-                        Some((index, rates.map(|rate| (rate.per_us, rate.burst))))
+                        Some((index, rates.map(|rate| format!("{}:{}", rate.per_us, rate.burst))))
                     });
                     out.cells(rates, |cells| Record::Meter(Cells { name: name(), cells }))?;
                 }
@@ -952,10 +953,12 @@ impl<'c> Restoring<'c, '_> {
         Ok(())
     }
 
-    fn meter(&mut self, Cells { name, cells }: &Cells<[(f64, u64); 2]>) -> Result<()> {
+    fn meter(&mut self, Cells { name, cells }: &Cells<[String; 2]>) -> Result<()> {
         let id = self.control.names.meters.find(name).map(InstanceId).map_err(CommandError::new)?;
         for (index, rates) in cells {
-            let rates = rates.map(|(per_us, burst)| p4jet_externs::Rate { per_us, burst });
+            let wrong = || CommandError::new("expected rates such as 0.125:9000");
+            let [committed, peak] = rates.each_ref().map(|text| parse_rate(text).ok_or_else(wrong));
+            let rates = [committed?, peak?];
             self.control.set_meter(id, *index, Some(rates))?;
         }
         Ok(())
