@@ -5,9 +5,11 @@
 mod common;
 
 use common::{TempDir, p4jet, program, run_command, wait};
+use p4jet_control::client::Client;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -326,4 +328,53 @@ fn output_queues_come_while_it_runs() {
     ctl(&format!("load {}", program("basic_l2").display()));
     assert_eq!(ctl("table_num_entries forward"), "1\n");
     assert!(!ctl("show_queues").contains("There are no"));
+}
+
+/// What a switch says over a socket, command by command.
+fn asked(socket: &str, command: &str) -> String {
+    run_command(p4jet().args(["ctl", "--socket", socket]).args(command.split(' '))).stdout
+}
+
+#[test]
+fn killed_while_entries_change() {
+    let dir = TempDir::new("state");
+    let (state, socket, program) = (dir.file("state"), dir.file("switch.sock"), program("basic_l2"));
+    let start = || Switch::start(p4jet_run(&program).args(["--control", &socket, "--state", &state]));
+    let mut answered = 0u32;
+    for _ in 0..3 {
+        let switch = start();
+        assert!(!switch.told.iter().any(|line| line.contains("left out") && !line.contains("torn")));
+        let before = asked(&socket, "dump");
+        assert_eq!(before.matches("\"entry\"").count() as u32, answered);
+        let mut client = Client::unix(Path::new(&socket)).unwrap();
+        let adding = std::thread::spawn(move || {
+            let mut added = 0;
+            for i in answered.. {
+                let line =
+                    format!("table_add forward set_dest 00:00:00:00:{:02x}:{:02x} => 1", i >> 8, i & 0xff);
+                match client.command(&line, true) {
+                    Ok(answer) => {
+                        assert_eq!(answer.data.unwrap()["handle"], i);
+                        added += 1;
+                    }
+                    Err(_) => break,
+                }
+            }
+            added
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        drop(switch);
+        answered += adding.join().unwrap();
+        // One more may have been written and not answered.
+        let switch = start();
+        let there = asked(&socket, "table_num_entries forward").trim().parse::<u32>().unwrap();
+        assert!((answered..=answered + 1).contains(&there), "{there} entries, {answered} were answered");
+        answered = there;
+        let before = asked(&socket, "dump");
+        drop(switch);
+        let switch = start();
+        assert_eq!(asked(&socket, "dump"), before);
+        drop(switch);
+    }
+    assert!(answered > 3, "nothing was added");
 }

@@ -39,6 +39,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             return show(&answer);
         }
         let summary = client.load(&name, &text).map_err(gone)?.map_err(|e| Failure::Input(e.to_string()))?;
+        if let Some(note) = &summary.note {
+            eprintln!("{note}");
+        }
         return output::write(format_args!("{}", summary.output));
     }
     if !args.command.is_empty() {

@@ -30,6 +30,10 @@ pub struct Args {
     /// Runtime commands to carry out before the first packet.
     #[arg(long, value_name = "FILE")]
     commands: Option<PathBuf>,
+    /// Keep what commands set in this file, and begin with what it has: a switch that was killed comes back with its
+    /// entries. --commands counts only if there is no file yet.
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
     /// Which executor.
     #[arg(long, value_enum, default_value = "jit")]
     engine: EngineArg,
@@ -65,6 +69,8 @@ pub struct Emulation {
     pub wait: Duration,
     /// Where `log_msg` writes.
     pub log: Log,
+    /// State to begin with.
+    pub restore: Option<PathBuf>,
 }
 
 /// Where log lines go.
@@ -133,14 +139,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         true => compile::compile_text("none", NO_PROGRAM)?,
         false => compile::compile(&args.program)?,
     };
+    let kept = args.state.as_ref().is_some_and(|path| path.exists());
     let (switch, said) = compile::switch_with(
         &compiled,
         engine,
         args.cores,
         args.queues.map(usize::from),
-        args.commands.as_deref(),
+        args.commands.as_deref().filter(|_| !kept),
     )?;
     output::write(format_args!("{said}"))?;
+    if let Some(path) = &args.emulation.restore {
+        let restored = SharedControl::new(Control::new(Arc::clone(&switch)), None);
+        if let Some(error) = restored.restore(&output::read_text(path)?).refused {
+            return Err(Failure::Input(format!("{}: {}", path.display(), error.message)));
+        }
+    }
     let failed = Arc::new(OnceLock::new());
     let options = RunOptions {
         engine,
@@ -162,6 +175,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     });
     let control =
         SharedControl::new(Control::new(Arc::clone(&switch)), Some(Arc::clone(&host) as Arc<dyn Host>));
+    if let Some(path) = &args.state {
+        let lost = control.keep(path).map_err(|e| Failure::Environment(format!("no state is kept: {e}")))?;
+        for line in lost {
+            eprintln!("{}: left out: {line}", path.display());
+        }
+    }
     let servers = control::listen(&args.control, &control, &switch.program().name)?;
     catch_signals();
     let start = Instant::now();
@@ -192,6 +211,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         std::thread::sleep(Duration::from_millis(2));
     }
     drop(servers);
+    if let Err(error) = control.settle() {
+        eprintln!("the state file has the registers as they were earlier: {error}");
+    }
     let finished = running.finish();
     summarise(&running);
     finished.map_err(|e| Failure::port(&e))?;

@@ -72,7 +72,7 @@ struct Options {
     /// Accepted without effect.
     #[arg(long, value_name = "ADDR")]
     debugger_addr: Option<String>,
-    /// Not supported yet.
+    /// Begin with what serialize_state wrote.
     #[arg(long, value_name = "F")]
     restore_state: Option<PathBuf>,
     /// Accepted without effect.
@@ -216,7 +216,6 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
     }
     for (given, what) in [
         (options.packet_in.is_some(), "--packet-in (packets over nanomsg)"),
-        (options.restore_state.is_some(), "--restore-state"),
         (target.load_modules.is_some(), "--load-modules (modules of bmv2)"),
         (target.dp_grpc_server_addr.is_some(), "--dp-grpc-server-addr (packets over gRPC)"),
         (target.drop_port != DROP_PORT, "--drop-port other than 511"),
@@ -284,6 +283,7 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
             None if shown && options.log_console => Log::Output,
             _ => Log::Nowhere,
         },
+        restore: options.restore_state.clone(),
     };
     Ok(Asked::Run(Box::new(args)))
 }
@@ -416,12 +416,7 @@ mod tests {
             let (Err(Refused::Usage(text)), _) = asked(line) else { panic!("{line}") };
             assert!(text.contains(why), "{line}: {text}");
         }
-        for line in [
-            "a.p4 --packet-in x",
-            "a.p4 --restore-state x",
-            "a.p4 -- --load-modules x",
-            "a.p4 -- --drop-port 7",
-        ] {
+        for line in ["a.p4 --packet-in x", "a.p4 -- --load-modules x", "a.p4 -- --drop-port 7"] {
             let (Err(Refused::Unsupported(text)), _) = asked(line) else { panic!("{line}") };
             assert!(text.starts_with("not supported yet: --"), "{line}: {text}");
         }

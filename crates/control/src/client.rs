@@ -1,7 +1,8 @@
 //! The other end of a control connection.
 
 use crate::commands::{LoadSummary, Reply};
-use crate::error::LoadError;
+use crate::error::{CommandError, LoadError};
+use crate::files::{self, FileCommand};
 use crate::prompt::Commander;
 use crate::wire::{Answer, Request};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -54,7 +55,21 @@ impl Client {
 
     /// Has one command carried out. With `data`, what a command that reads found comes as JSON, too.
     pub fn command(&mut self, line: &str, data: bool) -> io::Result<Answer> {
-        self.ask(&Request::Command { line: with_absolute_path(line), data })
+        let refused = |error: CommandError| Answer { error: Some(error.into()), ..Answer::default() };
+        match FileCommand::parse(line) {
+            None => self.ask(&Request::Command { line: with_absolute_path(line), data }),
+            Some(FileCommand::Save(path)) => {
+                let answer = self.ask(&Request::Command { line: "dump".into(), data: false })?;
+                Ok(match files::write(path, &answer.output) {
+                    Ok(()) => Answer { output: String::new(), ..answer },
+                    Err(error) => refused(error),
+                })
+            }
+            Some(FileCommand::Restore(path)) => match files::read(path) {
+                Ok(text) => self.ask(&Request::Restore { text }),
+                Err(error) => Ok(refused(error)),
+            },
+        }
     }
 
     /// Has a file of commands carried out, all of it or nothing.
@@ -65,6 +80,7 @@ impl Client {
                 commands: answer.commands.unwrap_or(0),
                 entries_added: answer.entries_added.unwrap_or(0),
                 output: answer.output,
+                note: answer.note,
             }),
             Some(error) => {
                 let line = error.line.unwrap_or(1);

@@ -12,7 +12,9 @@
 pub mod client;
 mod commands;
 mod error;
+mod files;
 mod host;
+mod journal;
 mod names;
 mod program;
 pub mod prompt;

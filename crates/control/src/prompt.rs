@@ -1,5 +1,6 @@
 //! The interactive prompt, and the same without a terminal.
 
+use crate::files::{self, FileCommand};
 use crate::{Control, Reply, SharedControl};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -39,7 +40,17 @@ impl Commander for Control {
 
 impl Commander for SharedControl {
     fn reply(&mut self, line: &str) -> io::Result<Reply> {
-        Ok(SharedControl::reply(self, line, false))
+        Ok(match FileCommand::parse(line) {
+            None => SharedControl::reply(self, line, false),
+            Some(FileCommand::Save(path)) => {
+                let dump = SharedControl::reply(self, "dump", false);
+                files::write(path, &dump.text).map_or_else(Reply::from, |()| Reply::default())
+            }
+            Some(FileCommand::Restore(path)) => match files::read(path) {
+                Ok(text) => self.restore(&text),
+                Err(error) => error.into(),
+            },
+        })
     }
 
     fn complete(&mut self, line: &str, position: usize) -> (usize, Vec<String>) {

@@ -3,7 +3,9 @@
 use crate::commands::{Control, HostCommand, LoadSummary, Prepared, Reply};
 use crate::error::{CommandError, LoadError};
 use crate::host::{Host, PortInfo, Swap};
+use crate::journal::Journal;
 use crate::wire::{Answer, Request};
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,10 +15,35 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct SharedControl(Arc<Shared>);
 
 struct Shared {
-    control: Mutex<Control>,
+    kept: Mutex<Kept>,
     host: Option<Arc<dyn Host>>,
     /// The program that waits to be swapped in. Locked while one compiles: one at a time.
     next: Mutex<Option<Swap>>,
+}
+
+/// A control, and where its changes are written down.
+struct Kept {
+    control: Control,
+    journal: Option<Journal>,
+}
+
+impl Kept {
+    /// Notes changes. What went wrong, in words.
+    fn note(&mut self, change: impl FnOnce() -> (Vec<String>, Vec<Option<u32>>)) -> Option<String> {
+        let Kept { control, journal: Some(journal) } = self else { return None };
+        let (commands, handles) = change();
+        journal.note(control, commands, handles).err().map(unkept)
+    }
+
+    /// Writes all that is set anew.
+    fn replace(&mut self) -> Option<String> {
+        let Kept { control, journal: Some(journal) } = self else { return None };
+        journal.replace(control).err().map(unkept)
+    }
+}
+
+fn unkept(error: io::Error) -> String {
+    format!("the state file lacks this change until the next one: {error}")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -27,7 +54,33 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl SharedControl {
     /// Shares a control. Without a host, ports and programs stay as they are.
     pub fn new(control: Control, host: Option<Arc<dyn Host>>) -> SharedControl {
-        SharedControl(Arc::new(Shared { control: Mutex::new(control), host, next: Mutex::new(None) }))
+        let kept = Mutex::new(Kept { control, journal: None });
+        SharedControl(Arc::new(Shared { kept, host, next: Mutex::new(None) }))
+    }
+
+    /// Puts what a state file has into effect and keeps all changes from now on there, too: what a switch had whose
+    /// process ended, however it ended. What did not fit the program, one a line. Without a file the switch stays as it
+    /// is.
+    pub fn keep(&self, path: &Path) -> io::Result<Vec<String>> {
+        let mut kept = lock(&self.0.kept);
+        let (journal, lost) = Journal::open(&kept.control, path)?;
+        kept.journal = Some(journal);
+        Ok(lost)
+    }
+
+    /// Brings the state file up to date, with the registers as they are, at the end of a switch.
+    pub fn settle(&self) -> io::Result<()> {
+        let Kept { control, journal: Some(journal) } = &mut *lock(&self.0.kept) else { return Ok(()) };
+        journal.replace(control)
+    }
+
+    /// Puts what `dump` said in place of all that is set: all of it or nothing.
+    pub fn restore(&self, text: &str) -> Reply {
+        let mut kept = lock(&self.0.kept);
+        match kept.control.restore(text) {
+            Ok(()) => Reply { note: kept.replace(), ..Reply::default() },
+            Err(error) => error.into(),
+        }
     }
 
     /// Carries one command out. With `data`, what a command that reads found comes as JSON, too.
@@ -36,7 +89,13 @@ impl SharedControl {
             Some(Ok(command)) => self.host_reply(&command, data).unwrap_or_else(Reply::from),
             Some(Err(error)) => error.into(),
             None => {
-                let mut reply = lock(&self.0.control).reply(line, data);
+                let mut kept = lock(&self.0.kept);
+                let mut reply = kept.control.reply(line, data);
+                if let Some(made) = reply.changed {
+                    let unkept = kept.note(|| (vec![line.to_string()], vec![made]));
+                    reply.note = unkept.or(reply.note);
+                }
+                drop(kept);
                 if let Some(done) = self.make_queues() {
                     reply.note = done.err();
                 }
@@ -49,7 +108,7 @@ impl SharedControl {
     /// nothing to do.
     fn make_queues(&self) -> Option<Result<(), String>> {
         let host = self.0.host.as_ref()?;
-        if !lock(&self.0.control).switch().needs_queues() {
+        if !lock(&self.0.kept).control.switch().needs_queues() {
             return None;
         }
         let _one_at_a_time = lock(&self.0.next);
@@ -62,23 +121,32 @@ impl SharedControl {
     pub fn load(&self, name: &str, text: &str) -> Result<LoadSummary, LoadError> {
         loop {
             // A large file is read without keeping the others waiting.
-            let control = lock(&self.0.control).clone();
+            let control = lock(&self.0.kept).control.clone();
             let prepared = Prepared::new(&control, name, text)?;
-            let mut now = lock(&self.0.control);
-            if Arc::ptr_eq(now.switch(), control.switch()) {
-                let mut done = now.carry_out(prepared);
+            let mut now = lock(&self.0.kept);
+            if Arc::ptr_eq(now.control.switch(), control.switch()) {
+                let mut changes = now.journal.is_some().then(Vec::new);
+                let mut summary = now.control.carry_out(prepared, changes.as_mut())?;
+                if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
+                    summary.note = now.note(|| {
+                        let mut lines = text.lines().enumerate();
+                        // Both are in the order of the file.
+                        let mut line = |number| lines.find(|(i, _)| i + 1 == number).map_or("", |(_, l)| l);
+                        changes.iter().map(|(number, made)| (line(*number).to_string(), *made)).unzip()
+                    });
+                }
                 drop(now);
-                if let (Some(Err(why)), Ok(summary)) = (self.make_queues(), &mut done) {
+                if let Some(Err(why)) = self.make_queues() {
                     summary.output += &format!("{why}\n");
                 }
-                return done;
+                return Ok(summary);
             }
         }
     }
 
     /// See [`Control::complete`].
     pub fn complete(&self, line: &str, position: usize) -> (usize, Vec<String>) {
-        lock(&self.0.control).complete(line, position)
+        lock(&self.0.kept).control.complete(line, position)
     }
 
     /// Answers a request from outside.
@@ -86,6 +154,7 @@ impl SharedControl {
         match request {
             Request::Command { line, data } => self.reply(&line, data).into(),
             Request::Load { text, name } => self.load(&name, &text).into(),
+            Request::Restore { text } => self.restore(&text).into(),
             Request::Complete { line, position } => {
                 let (start, choices) = self.complete(&line, position);
                 Answer { ok: true, start: Some(start), choices, ..Answer::default() }
@@ -156,10 +225,11 @@ impl SharedControl {
 
     /// Lets the prepared program run. What it says.
     fn swap(&self, swap: Swap) -> Result<String, CommandError> {
-        let mut control = lock(&self.0.control);
+        let mut kept = lock(&self.0.kept);
         let swapped = swap().map_err(CommandError::new)?;
-        *control = Control::new(swapped.switch);
-        Ok(swapped.told)
+        kept.control = Control::new(swapped.switch);
+        let unkept = kept.replace().map_or_else(String::new, |why| why + "\n");
+        Ok(swapped.told + &unkept)
     }
 }
 

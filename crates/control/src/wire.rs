@@ -3,6 +3,7 @@
 //! ```text
 //! {"command":"table_num_entries ipv4_lpm","data":true}    {"ok":true,"output":"2\n","data":2}
 //! {"commands":["table_add …","table_add …"]}               {"ok":true,"output":"","commands":2,"entries_added":2}
+//! {"restore":["{\"state\":…}","…"]}                         {"ok":true,"output":""}
 //! {"complete":"table_add ipv","position":13}               {"ok":true,"output":"","start":10,"choices":["ingress.ipv4_lpm"]}
 //! {"command":"table_delete ipv4_lpm 7"}                    {"ok":false,"output":"…","error":{"kind":"wrong","text":"…",…}}
 //! ```
@@ -32,6 +33,11 @@ pub enum Request {
         /// The file's name, for errors.
         name: String,
     },
+    /// What `dump` said, in place of all that is set: all of it or nothing.
+    Restore {
+        /// One record a line.
+        text: String,
+    },
     /// What may stand at a place of a line.
     Complete {
         /// The line.
@@ -52,6 +58,8 @@ struct Fields {
     #[serde(skip_serializing_if = "Option::is_none")]
     commands: Option<Lines>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    restore: Option<Lines>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     atomic: Option<bool>,
@@ -66,7 +74,11 @@ impl Request {
     pub fn parse(line: &[u8]) -> Result<Request, String> {
         let fields: Fields = serde_json::from_slice(line).map_err(|e| format!("not a request: {e}"))?;
         match fields {
-            Fields { command: Some(line), data, commands: None, name: None, atomic: None, complete: None, position: None } => {
+            Fields { command: None, data: false, commands: None, restore: Some(Lines(text)), name: None, atomic: None, complete: None, position: None } => {
+                Ok(Request::Restore { text })
+            }
+            Fields { restore: Some(_), .. } => Err("not a request: `restore` stands alone".into()),
+            Fields { command: Some(line), data, commands: None, restore: None, name: None, atomic: None, complete: None, position: None } => {
                 Ok(Request::Command { line, data })
             }
             Fields { atomic: Some(false), .. } => {
@@ -75,12 +87,12 @@ impl Request {
             Fields { command: None, data: false, commands: Some(Lines(text)), name, complete: None, position: None, .. } => {
                 Ok(Request::Load { text, name: name.unwrap_or_else(|| "commands".into()) })
             }
-            Fields { command: None, data: false, commands: None, name: None, atomic: None, complete: Some(line), position } => {
+            Fields { command: None, data: false, commands: None, restore: None, name: None, atomic: None, complete: Some(line), position } => {
                 let position = position.unwrap_or(line.len());
                 Ok(Request::Complete { line, position })
             }
-            _ => Err("not a request: expected `command` (and `data`), `commands` (and `name`, `atomic`) or `complete` \
-                      (and `position`)"
+            _ => Err("not a request: expected `command` (and `data`), `commands` (and `name`, `atomic`), `restore` or \
+                      `complete` (and `position`)"
                 .into()),
         }
     }
@@ -97,6 +109,7 @@ impl Request {
                 atomic: Some(true),
                 ..Fields::default()
             },
+            Request::Restore { text } => Fields { restore: Some(Lines(text.clone())), ..Fields::default() },
             Request::Complete { line, position } => {
                 Fields { complete: Some(line.clone()), position: Some(*position), ..Fields::default() }
             }
@@ -126,14 +139,14 @@ impl<'de> Deserialize<'de> for Lines {
             type Value = Lines;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array of commands")
+                f.write_str("an array of lines")
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut lines: A) -> Result<Lines, A::Error> {
                 let mut text = String::new();
                 while let Some(line) = lines.next_element::<String>()? {
                     if line.contains('\n') {
-                        return Err(A::Error::custom("a command is one line"));
+                        return Err(A::Error::custom("a line has no line end"));
                     }
                     text += &line;
                     text.push('\n');
@@ -258,7 +271,7 @@ impl From<Reply> for Answer {
 impl From<Answer> for Reply {
     fn from(answer: Answer) -> Reply {
         let refused = answer.error.map(WireError::into_command_error);
-        Reply { text: answer.output, note: answer.note, refused, data: answer.data }
+        Reply { text: answer.output, note: answer.note, refused, data: answer.data, ..Reply::default() }
     }
 }
 
@@ -268,6 +281,7 @@ impl From<Result<LoadSummary, LoadError>> for Answer {
             Ok(summary) => Answer {
                 ok: true,
                 output: summary.output,
+                note: summary.note,
                 commands: Some(summary.commands),
                 entries_added: Some(summary.entries_added),
                 ..Answer::default()
@@ -299,7 +313,7 @@ mod tests {
             (br#"{"command":1}"#, "expected a string"),
             (br#"{"command":"a","commands":[]}"#, "expected `command`"),
             (br#"{"commands":["a"],"atomic":false}"#, "send one request for each"),
-            (br#"{"commands":["a\nb"]}"#, "a command is one line"),
+            (br#"{"commands":["a\nb"]}"#, "a line has no line end"),
             (br#"{"shell":"ls"}"#, "unknown field `shell`"),
             (b"{\"command\":\"\xff\"}", "unicode"),
         ] {
@@ -327,6 +341,7 @@ mod tests {
             for request in [
                 Request::Command { line: line.clone(), data },
                 Request::Load { text: lines.clone(), name: line.clone() },
+                Request::Restore { text: lines.clone() },
                 Request::Complete { line: line.clone(), position },
             ] {
                 prop_assert!(!request.to_line().contains('\n'));

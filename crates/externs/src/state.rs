@@ -493,6 +493,14 @@ impl State {
         Ok(BigUint::new(words.iter().flat_map(|w| [*w as u32, (*w >> 32) as u32]).collect()))
     }
 
+    /// The cells of a register that are not 0, with their indices.
+    pub fn register_values(&self, instance: u32) -> impl Iterator<Item = (u32, BigUint)> {
+        let (width, cells) = self.register(instance).unwrap_or((0, &[]));
+        let used = |cell: &[AtomicU64]| cell.iter().any(|word| word.load(Ordering::Relaxed) != 0);
+        let used = (0..).zip(cells.chunks(limbs(width).max(1))).filter(move |(_, cell)| used(cell));
+        used.filter_map(move |(index, _)| Some((index, self.register_read(instance, index).ok()?)))
+    }
+
     /// Sets a register cell.
     pub fn register_write(&self, instance: u32, index: u32, value: &BigUint) -> Result<(), StateError> {
         let width = self.check_register(instance, index.into())?;

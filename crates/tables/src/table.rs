@@ -573,6 +573,32 @@ impl Table {
         (0..self.slots_used).filter_map(|slot| Some((self.handle(slot), self.entry_in(slot)?)))
     }
 
+    /// All entries, those first that were first where that decides between entries of the same priority.
+    pub fn entries_by_age(&self) -> impl Iterator<Item = (EntryHandle, Entry)> {
+        let slots = 0..self.slots_used;
+        let by_age = matches!(key::order_of(&self.spec), key::Order::Priority | key::Order::PrefixSum);
+        let order = by_age.then(|| {
+            let mut slots: Vec<u32> = slots.clone().filter(|slot| self.listed.get(*slot).is_some()).collect();
+            slots.sort_by_key(|slot| self.listed.get(*slot).map(|stored| stored.rank.1));
+            slots
+        });
+        let slots = order.unwrap_or_else(|| slots.collect());
+        slots.into_iter().filter_map(|slot| Some((self.handle(slot), self.entry_in(slot)?)))
+    }
+
+    /// The slots without entry whose next one has a handle with a generation above 0, and that generation.
+    pub fn free_generations(&self) -> impl Iterator<Item = (u32, u8)> {
+        let free = self.free_slots.iter().map(|slot| (*slot, self.generations.value(*slot as usize)));
+        free.filter(|(_, generation)| *generation != 0)
+    }
+
+    /// Sets the generation of the next entry in a slot, unless it has one now or there is no such slot.
+    pub fn set_free_generation(&mut self, slot: u32, generation: u8) {
+        if slot < self.spec.size.min(SLOTS_MAX) && self.row_in(slot).is_none() {
+            self.set_generation(slot, generation);
+        }
+    }
+
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.len

@@ -113,7 +113,7 @@ impl Control {
                     None if !keeps_some => Vec::new(),
                     _ => {
                         let table = self.switch.table(id);
-                        let all = table.entries().filter(|(h, _)| !is_const_entry(declared, *h));
+                        let all = table.entries_by_age().filter(|(h, _)| !is_const_entry(declared, *h));
                         all.collect()
                     }
                 };
@@ -183,8 +183,7 @@ impl Control {
             }
             Command::SetCrc { calculation, params } => {
                 let name = self.names.crcs.name(calculation);
-                let usual = if params.width == 16 { CrcParams::CRC16 } else { CrcParams::CRC32 };
-                let old = self.switch.state().crc(name).unwrap_or(usual);
+                let old = self.switch.state().crc(name).unwrap_or(self.usual_crc(calculation));
                 self.switch.state().set_crc(name, params);
                 note(&|| UndoOther::Crc(calculation, old));
             }
@@ -210,6 +209,7 @@ impl Control {
             Command::ResetState => self.reset_state(log)?,
             Command::TimeElapsed
             | Command::TimeSinceEpoch
+            | Command::Dump { .. }
             | Command::Nothing
             | Command::Help(_)
             | Command::ShowTables
@@ -225,6 +225,11 @@ impl Control {
             | Command::RegisterRead { .. } => unreachable!("not a change"),
         }
         Ok(done)
+    }
+
+    /// What a custom CRC is until it is set.
+    pub(super) fn usual_crc(&self, calculation: u32) -> CrcParams {
+        if self.names.crc_widths[calculation as usize] == 16 { CrcParams::CRC16 } else { CrcParams::CRC32 }
     }
 
     /// Adds an entry.
@@ -333,7 +338,7 @@ impl Control {
         self.switch.state().counter_read(counter.0, cell).map_err(|e| no_cell("counter", e))
     }
 
-    fn write_counter(&self, counter: InstanceId, index: u32, value: CounterValue) -> Result<()> {
+    pub(super) fn write_counter(&self, counter: InstanceId, index: u32, value: CounterValue) -> Result<()> {
         let cell = self.counter_cell(counter, index)?;
         self.switch.state().counter_write(counter.0, cell, value).map_err(|e| no_cell("counter", e))
     }
@@ -352,7 +357,7 @@ impl Control {
     }
 
     /// All values in use, with their indices.
-    fn counter_values(&self, counter: InstanceId) -> Result<Vec<(u32, CounterValue)>> {
+    pub(super) fn counter_values(&self, counter: InstanceId) -> Result<Vec<(u32, CounterValue)>> {
         let indices: Vec<u32> = match self.program().instances[counter.index()].kind {
             InstanceKind::Counter { size, .. } => (0..size).collect(),
             InstanceKind::DirectCounter { table, .. } => {
@@ -364,7 +369,7 @@ impl Control {
     }
 
     /// A new entry counts from 0 and has a meter without rates, whoever had its row before.
-    fn reset_direct(&self, table: TableId, handle: EntryHandle) -> Result<()> {
+    pub(super) fn reset_direct(&self, table: TableId, handle: EntryHandle) -> Result<()> {
         for counter in &self.names.shapes[table.index()].direct_counters {
             self.write_counter(*counter, handle.0, CounterValue::default())?;
         }
@@ -423,7 +428,7 @@ impl Control {
         self.switch.state().register_read(register.0, cell).map_err(|e| no_cell("register", e))
     }
 
-    fn write_register(&self, register: InstanceId, cell: u32, value: &BigUint) -> Result<()> {
+    pub(super) fn write_register(&self, register: InstanceId, cell: u32, value: &BigUint) -> Result<()> {
         self.switch.state().register_write(register.0, cell, value).map_err(|e| no_cell("register", e))
     }
 

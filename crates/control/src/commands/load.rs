@@ -15,6 +15,8 @@ pub struct LoadSummary {
     pub entries_added: usize,
     /// What commands that read printed. Changes print nothing here.
     pub output: String,
+    /// What else there is to say: for standard error.
+    pub note: Option<String>,
 }
 
 /// A file of commands, checked against a program.
@@ -60,19 +62,30 @@ impl Control {
     /// all (a duplicate, a full table) take back those before them. Entries that the file deleted return under the handles
     /// that they had.
     pub fn load(&mut self, name: &str, text: &str) -> Result<LoadSummary, LoadError> {
-        self.carry_out(Prepared::new(self, name, text)?)
+        self.carry_out(Prepared::new(self, name, text)?, None)
     }
 
-    /// Carries out a file that was read for this switch.
-    pub(crate) fn carry_out(&mut self, prepared: Prepared<'_>) -> Result<LoadSummary, LoadError> {
+    /// Carries out a file that was read for this switch. `changes` gets those that were made: number of the line, from
+    /// 1, and handle of what it made.
+    pub(crate) fn carry_out(
+        &mut self,
+        prepared: Prepared<'_>,
+        mut changes: Option<&mut Vec<(usize, Option<u32>)>>,
+    ) -> Result<LoadSummary, LoadError> {
         let Prepared { name, text, steps } = prepared;
         let mut summary = LoadSummary::default();
         let mut log: Vec<Undo> = Vec::with_capacity(steps.len());
         for step in steps {
+            let mut change = |number, made| {
+                if let Some(changes) = &mut changes {
+                    changes.push((number, made));
+                }
+            };
             let (number, result) = match step {
                 Step::Add { number, table, entry } => {
                     summary.entries_added += 1;
-                    (number, self.add(table, entry, Some(&mut log)).map(drop))
+                    let added = self.add(table, entry, Some(&mut log));
+                    (number, added.map(|handle| change(number, Some(handle.0))))
                 }
                 Step::Other(other) => {
                     let (number, command) = *other;
@@ -82,7 +95,8 @@ impl Control {
                             check_output(&summary.output)
                         })
                     } else {
-                        self.change(command, Some(&mut log)).map(drop)
+                        let done = self.change(command, Some(&mut log));
+                        done.map(|done| change(number, done.handle.map(|handle| handle.0).or(done.made)))
                     };
                     (number, result)
                 }
@@ -93,9 +107,7 @@ impl Control {
             }
             summary.commands += 1;
         }
-        for table in 0..self.switch.program().tables.len() as u32 {
-            self.switch.table(TableId(table)).publish();
-        }
+        self.publish();
         Ok(summary)
     }
 }

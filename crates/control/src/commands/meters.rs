@@ -17,12 +17,14 @@ pub(crate) enum MeterCommand {
 }
 
 /// `0.125:9000`
+pub(super) fn parse_rate(text: &str) -> Option<Rate> {
+    let (per_us, burst) = text.split_once(':')?;
+    let (per_us, burst) = (per_us.parse::<f64>().ok()?, burst.parse::<u64>().ok()?);
+    (per_us.is_finite() && per_us >= 0.0).then_some(Rate { per_us, burst })
+}
+
 fn rate(token: Token<'_>) -> Parsed<Rate> {
-    let parsed = token.text.split_once(':').and_then(|(per_us, burst)| {
-        let (per_us, burst) = (per_us.parse::<f64>().ok()?, burst.parse::<u64>().ok()?);
-        (per_us.is_finite() && per_us >= 0.0).then_some(Rate { per_us, burst })
-    });
-    parsed.ok_or_else(|| {
+    parse_rate(token.text).ok_or_else(|| {
         let message = format!(
             "Error: Error while parsing rates: found `{}`, expected units per microsecond, a colon and the burst in units, \
              such as 0.125:9000",
@@ -111,7 +113,7 @@ impl Control {
     }
 
     /// The indices of all cells in use.
-    fn meter_indices(&self, meter: InstanceId) -> Vec<u32> {
+    pub(super) fn meter_indices(&self, meter: InstanceId) -> Vec<u32> {
         match self.program().instances[meter.index()].kind {
             InstanceKind::Meter { size, .. } => (0..size).collect(),
             InstanceKind::DirectMeter { table, .. } => {

@@ -15,6 +15,7 @@ mod profiles;
 mod queues;
 mod replication;
 mod show;
+mod state;
 mod value_sets;
 
 pub(crate) use host::HostCommand;
@@ -23,6 +24,7 @@ pub use load::LoadSummary;
 pub(crate) use load::Prepared;
 pub(crate) use parse::{Command, Named, check_default_action, check_entries_open, check_entry_action};
 pub(crate) use queues::configures_queues;
+pub(crate) use state::{Did, Header, Record, Restoring};
 
 use crate::error::CommandError;
 use crate::program::Names;
@@ -55,6 +57,8 @@ pub struct Reply {
     pub refused: Option<CommandError>,
     /// What a command that reads found, or the handle of what a change made.
     pub data: Option<Value>,
+    /// If it was a change that was carried out: the handle of what it made.
+    pub(crate) changed: Option<Option<u32>>,
 }
 
 impl Reply {
@@ -208,6 +212,12 @@ impl Control {
             Command::Replication(command) if command.reads() => self.replication_reply(&command, data)?,
             Command::ValueSet(command) if command.reads() => self.value_set_reply(&command, data),
             Command::Meter(MeterCommand::Get { meter, index }) => self.meter_reply(meter, index, data)?,
+            Command::Dump { counters } => {
+                let mut text = Vec::new();
+                // Writing to memory does not fail, and JSON is text.
+                let _ = self.write_state(counters, None, &mut text);
+                String::from_utf8(text).unwrap_or_default().into()
+            }
             Command::TimeElapsed => Reply::number(self.switch.now_us(), data),
             Command::TimeSinceEpoch => {
                 // A clock before 1970 is none.
@@ -229,9 +239,9 @@ impl Control {
                     text += &format!("Entry has been added with handle {handle}\n");
                 }
                 text += &done.told.unwrap_or_default();
-                let made = done.handle.map(|handle| handle.0).or(done.made).filter(|_| data);
-                let data = made.map(|handle| serde_json::json!({"handle": handle}));
-                Reply { note: note.map(str::to_string), ..Reply::new(text, data) }
+                let made = done.handle.map(|handle| handle.0).or(done.made);
+                let data = made.filter(|_| data).map(|handle| serde_json::json!({"handle": handle}));
+                Reply { note: note.map(str::to_string), changed: Some(made), ..Reply::new(text, data) }
             }
         })
     }

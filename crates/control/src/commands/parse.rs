@@ -112,6 +112,10 @@ pub(crate) enum Command<'a> {
     ResetState,
     TimeElapsed,
     TimeSinceEpoch,
+    /// All that the control plane set.
+    Dump {
+        counters: bool,
+    },
 }
 
 impl Command<'_> {
@@ -133,6 +137,7 @@ impl Command<'_> {
             | Command::RegisterRead { .. }
             | Command::TimeElapsed
             | Command::TimeSinceEpoch
+            | Command::Dump { .. }
             | Command::Meter(MeterCommand::Get { .. }) => true,
             Command::Profile(command) => command.reads(),
             Command::Queue(command) => command.reads(),
@@ -378,6 +383,15 @@ impl<'p, 'a> LineParser<'p, 'a> {
             name if super::configures_queues(name) || name == "show_queues" => {
                 return self.queue_command(&line);
             }
+            "dump" => {
+                let counters = tokens.get(1);
+                if let Some(other) = counters.filter(|word| word.text != "counters") {
+                    let message = format!("Error: found `{}`, expected `counters` or nothing", other.text);
+                    return Err(CommandError::new(message).at(other.span()));
+                }
+                line.ends_after(2)?;
+                Command::Dump { counters: counters.is_some() }
+            }
             name if name.starts_with("act_prof_")
                 || super::profiles::substitute(name).is_some()
                 || name.starts_with("table_dump_") =>
@@ -390,6 +404,14 @@ impl<'p, 'a> LineParser<'p, 'a> {
             }
             name if name.starts_with("meter_") => return self.meter_command(&line),
             name if name.starts_with("pvs_") || name == "show_pvs" => return self.value_set_command(&line),
+            name @ ("restore" | "serialize_state") => {
+                line.get(1, "the path of a file")?;
+                line.ends_after(2)?;
+                let message = format!(
+                    "not supported here: {name} (the file is that of whoever asks, at the prompt or by p4jet ctl)"
+                );
+                return Err(CommandError::unsupported(message).at(first.span()));
+            }
             name if HostCommand::NAMES.contains(&name) => {
                 let message = format!(
                     "not supported here: {name} (a running switch does it, at its prompt or by p4jet ctl)"

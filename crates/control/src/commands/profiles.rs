@@ -228,7 +228,7 @@ impl<'a> LineParser<'_, 'a> {
 }
 
 impl Control {
-    fn profile(&self, table: TableId) -> Result<ActionProfile> {
+    pub(super) fn profile(&self, table: TableId) -> Result<ActionProfile> {
         self.switch.table(table).profile().cloned().ok_or_else(|| refused(TableError::NoProfile))
     }
 

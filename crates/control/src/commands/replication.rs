@@ -261,7 +261,7 @@ impl Control {
         }
     }
 
-    fn set_multicast(&self, new: Multicast) {
+    pub(super) fn set_multicast(&self, new: Multicast) {
         let done: std::result::Result<(), MulticastError> =
             self.switch.state().change_multicast(|multicast| {
                 *multicast = new;

@@ -1,0 +1,1040 @@
+//! All that the control plane set, as JSON, and back: one record a line.
+//!
+//! Keys, values and names are written as commands take them, so that what reads a command's words reads these, too.
+//! Tables and action profiles come with their shape: what does not fit another program is found by it.
+
+use super::apply::{Done, Result, Undo};
+use super::meters::parse_rate;
+use super::parse::{
+    Command, LineParser, Named, PRIORITY_MAX, check_default_action, check_entries_open, check_entry_action,
+    is_const_entry, key_match,
+};
+use super::profiles::{ProfileAct, ProfileCommand, UndoProfile};
+use super::replication::{Mirror, ReplicationCommand};
+use super::value_sets::ValueSetCommand;
+use super::{Control, show};
+use crate::error::{CommandError, count};
+use crate::program::param_names;
+use crate::value::parse_value;
+use num_bigint::BigUint;
+use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Rate};
+use p4jet_externs::{CounterValue, CrcParams, Multicast, Node};
+use p4jet_ir::{ActionId, InstanceId, InstanceKind, Program, Table, TableId};
+use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io::{self, BufRead, Write};
+
+/// What this p4jet writes, and the only thing it reads.
+const VERSION: u32 = 1;
+/// Most things that do not fit which are told one by one.
+const TOLD_MAX: usize = 20;
+/// Cells in a record.
+const CELLS_MAX: usize = 1024;
+
+/// A line of a state file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Record {
+    /// The first one.
+    State(Header),
+    Table(Shape),
+    Profile(Shape),
+    Member(Member),
+    Group(Group),
+    Entry(TableEntry),
+    Default(Default_),
+    ValueSet(ValueSet),
+    Register(Register),
+    Counter(Cells<(u64, u64)>),
+    Meter(Cells<[String; 2]>),
+    Crc(Crc),
+    Multicast(Groups),
+    Session(Session),
+    Queues(QueueRecord),
+    /// Changes that came after the rest was written: all of a line or none.
+    Did(Did),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Header {
+    pub version: u32,
+    pub program: String,
+    /// Says of a snapshot which journal goes on from there, and of a journal from which snapshot it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial: Option<u64>,
+}
+
+impl Header {
+    pub(crate) fn new(program: String, serial: Option<u64>) -> Header {
+        Header { version: VERSION, program, serial }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Shape {
+    name: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    key: Vec<KeyField>,
+    actions: BTreeMap<String, Vec<Param>>,
+    /// Places of deleted entries: what the upper bits of the handles of the next ones are.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    generations: BTreeMap<u32, u8>,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyField {
+    name: String,
+    r#match: String,
+    width: u32,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Param {
+    name: String,
+    width: u32,
+}
+
+/// An action with its data, a member or a group.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Call {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    action: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    params: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<u32>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Member {
+    profile: String,
+    handle: u32,
+    r#do: Call,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Group {
+    profile: String,
+    handle: u32,
+    members: Vec<u32>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TableEntry {
+    table: String,
+    handle: u32,
+    key: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    priority: Option<u32>,
+    r#do: Call,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Default_ {
+    table: String,
+    r#do: Call,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ValueSet {
+    name: String,
+    key: Vec<KeyField>,
+    values: Vec<Vec<String>>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Register {
+    name: String,
+    width: u32,
+    /// Those that are not 0.
+    cells: BTreeMap<u32, String>,
+}
+
+/// Those in use, by index; of direct counters and meters by the handle of the entry.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cells<T> {
+    name: String,
+    cells: BTreeMap<u32, T>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Crc {
+    name: String,
+    width: u32,
+    polynomial: u64,
+    initial: u64,
+    xor: u64,
+    reflect_in: bool,
+    reflect_out: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Groups {
+    /// The nodes of each, in their order.
+    groups: BTreeMap<u32, Vec<u32>>,
+    nodes: BTreeMap<u32, GroupNode>,
+    lags: BTreeMap<u32, BTreeSet<u32>>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupNode {
+    rid: u32,
+    ports: BTreeSet<u32>,
+    lags: BTreeSet<u32>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Session {
+    number: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    port: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    group: Option<u32>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct QueueRecord {
+    per_port: usize,
+    others: PortRecord,
+    ports: BTreeMap<u32, PortRecord>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PortRecord {
+    queues: Vec<OneQueue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate: Option<RateRecord>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OneQueue {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    depth: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate: Option<RateRecord>,
+    weight: u32,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RateRecord {
+    PacketsPerSecond(u64),
+    BitsPerSecond(u64),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Did {
+    pub commands: Vec<String>,
+    /// For each command the handle that it gave, if it made something.
+    pub handles: Vec<Option<u32>>,
+}
+
+impl From<Rate> for RateRecord {
+    fn from(rate: Rate) -> RateRecord {
+        match rate {
+            Rate::Packets(rate) => RateRecord::PacketsPerSecond(rate),
+            Rate::Bits(rate) => RateRecord::BitsPerSecond(rate),
+        }
+    }
+}
+
+impl From<RateRecord> for Rate {
+    fn from(rate: RateRecord) -> Rate {
+        match rate {
+            RateRecord::PacketsPerSecond(rate) => Rate::Packets(rate),
+            RateRecord::BitsPerSecond(rate) => Rate::Bits(rate),
+        }
+    }
+}
+
+impl From<&PortSettings> for PortRecord {
+    fn from(port: &PortSettings) -> PortRecord {
+        let queue = |queue: &QueueSettings| OneQueue {
+            depth: queue.depth,
+            rate: queue.rate.map(RateRecord::from),
+            weight: queue.weight,
+        };
+        PortRecord { queues: port.queues.iter().map(queue).collect(), rate: port.rate.map(RateRecord::from) }
+    }
+}
+
+impl PortRecord {
+    fn settings(&self) -> PortSettings {
+        let mut port = PortSettings { rate: self.rate.map(Rate::from), ..PortSettings::default() };
+        for (to, from) in port.queues.iter_mut().zip(&self.queues) {
+            *to = QueueSettings { depth: from.depth, rate: from.rate.map(Rate::from), weight: from.weight };
+        }
+        port
+    }
+}
+
+fn number(value: &BigUint) -> String {
+    format!("{value:#x}")
+}
+
+/// The opposite of [`key_match`].
+fn key_word(key: &KeyMatch) -> String {
+    match key {
+        KeyMatch::Exact(value) => number(value),
+        KeyMatch::Lpm { value, prefix_len } => format!("{value:#x}/{prefix_len}"),
+        KeyMatch::Ternary { value, mask } => format!("{value:#x}&&&{mask:#x}"),
+        KeyMatch::Range { lo, hi } => format!("{lo:#x}->{hi:#x}"),
+        KeyMatch::Optional(Some(value)) => number(value),
+        KeyMatch::Optional(None) => "0&&&0".to_string(),
+    }
+}
+
+fn key_fields(table: &Table) -> Vec<KeyField> {
+    let field = |key: &p4jet_ir::Key| KeyField {
+        name: key.name.clone(),
+        r#match: key.kind.name().to_string(),
+        width: key.width,
+    };
+    table.keys.iter().map(field).collect()
+}
+
+fn actions(program: &Program, table: &Table) -> BTreeMap<String, Vec<Param>> {
+    let action = |id: ActionId| {
+        let action = &program.actions[id.index()];
+        let params = param_names(program, id).into_iter().zip(&action.params);
+        let params =
+            params.map(|(name, field)| Param { name: name.to_string(), width: program.width(*field) });
+        (action.control_name.clone(), params.collect())
+    };
+    table.actions.iter().map(|listed| action(listed.action)).collect()
+}
+
+fn call_record(program: &Program, table: &Table, action: &Action) -> Call {
+    if let Some(member) = action.as_member() {
+        return Call { member: Some(member), ..Call::default() };
+    }
+    if let Some(group) = action.as_group() {
+        return Call { group: Some(group), ..Call::default() };
+    }
+    let name = &program.actions[table.actions[action.action as usize].action.index()].control_name;
+    let params = action.data.iter().map(number).collect();
+    Call { action: Some(name.clone()), params, ..Call::default() }
+}
+
+/// Writes records, one a line.
+struct Lines<'w, W>(&'w mut W);
+
+impl<W: Write> Lines<'_, W> {
+    fn put(&mut self, record: &Record) -> io::Result<()> {
+        serde_json::to_writer(&mut *self.0, record)?;
+        self.0.write_all(b"\n")
+    }
+
+    /// Cells, so many a record.
+    fn cells<T>(
+        &mut self,
+        cells: impl Iterator<Item = (u32, T)>,
+        record: impl Fn(BTreeMap<u32, T>) -> Record,
+    ) -> io::Result<()> {
+        let mut some = BTreeMap::new();
+        for (index, value) in cells {
+            some.insert(index, value);
+            if some.len() == CELLS_MAX {
+                self.put(&record(std::mem::take(&mut some)))?;
+            }
+        }
+        if some.is_empty() { Ok(()) } else { self.put(&record(some)) }
+    }
+}
+
+impl Control {
+    /// Writes all that the control plane set, and what packets left in registers; on request also the counters.
+    pub(crate) fn write_state(
+        &self,
+        counters: bool,
+        serial: Option<u64>,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let (program, names) = (self.program(), self.names());
+        let mut out = Lines(out);
+        out.put(&Record::State(Header::new(program.name.clone(), serial)))?;
+        for profile in names.profiles.sorted() {
+            let Some(table) = program.tables.iter().position(|t| t.profile == Some(InstanceId(profile)))
+            else {
+                continue;
+            };
+            let (id, declared) = (TableId(table as u32), &program.tables[table]);
+            let name = || names.profiles.name(profile).to_string();
+            let (actions, generations) = (actions(program, declared), BTreeMap::new());
+            out.put(&Record::Profile(Shape { name: name(), key: Vec::new(), actions, generations }))?;
+            let Ok(of) = self.profile(id) else { continue };
+            for (handle, action) in of.members() {
+                let call = call_record(program, declared, &action);
+                out.put(&Record::Member(Member { profile: name(), handle, r#do: call }))?;
+            }
+            for (handle, members) in of.groups() {
+                out.put(&Record::Group(Group { profile: name(), handle, members }))?;
+            }
+        }
+        for id in names.tables.sorted().map(TableId) {
+            self.write_table(id, &mut out)?;
+        }
+        for id in names.value_sets.sorted().map(TableId) {
+            let declared = &program.tables[id.index()];
+            let members = self.switch.table(id);
+            let values: Vec<Vec<String>> =
+                members.entries().map(|(_, entry)| entry.key.iter().map(key_word).collect()).collect();
+            if !values.is_empty() {
+                let (name, key) = (declared.name.clone(), key_fields(declared));
+                out.put(&Record::ValueSet(ValueSet { name, key, values }))?;
+            }
+        }
+        self.write_instances(counters, &mut out)?;
+        let state = self.switch.state();
+        for crc in names.crcs.sorted() {
+            let name = names.crcs.name(crc);
+            let set = state.crc(name).filter(|set| *set != self.usual_crc(crc));
+            if let Some(CrcParams { width, poly, init, xor, reflect_in, reflect_out }) = set {
+                let (name, polynomial, initial) = (name.to_string(), poly, init);
+                let crc = Crc { name, width, polynomial, initial, xor, reflect_in, reflect_out };
+                out.put(&Record::Crc(crc))?;
+            }
+        }
+        let Multicast { groups, nodes, lags } = state.multicast();
+        if !(groups.is_empty() && nodes.is_empty() && lags.is_empty()) {
+            let node = |(handle, node): (u32, Node)| {
+                (handle, GroupNode { rid: node.instance, ports: node.ports, lags: node.lags })
+            };
+            let nodes = nodes.into_iter().map(node).collect();
+            out.put(&Record::Multicast(Groups { groups, nodes, lags }))?;
+        }
+        let destinations = state.destinations();
+        let sessions: BTreeMap<_, _> = destinations.sessions.iter().collect();
+        for (number, session) in sessions {
+            let port = session.replicas.first().map(|replica| replica.port);
+            out.put(&Record::Session(Session { number: *number, port, group: session.group }))?;
+        }
+        let queues = self.switch.queues().config();
+        if queues != QueueConfig::default() {
+            let ports = queues.ports.iter().map(|(port, settings)| (*port, settings.into())).collect();
+            let (per_port, others) = (queues.queues_per_port, (&queues.others).into());
+            out.put(&Record::Queues(QueueRecord { per_port, others, ports }))?;
+        }
+        Ok(())
+    }
+
+    fn write_table(&self, id: TableId, out: &mut Lines<'_, impl Write>) -> io::Result<()> {
+        let program = self.program();
+        let declared = &program.tables[id.index()];
+        let name = || declared.name.clone();
+        let needs_priority = self.names.shapes[id.index()].needs_priority;
+        let table = self.switch.table(id);
+        let (key, actions) = (key_fields(declared), actions(program, declared));
+        let generations = table.free_generations().collect();
+        out.put(&Record::Table(Shape { name: name(), key, actions, generations }))?;
+        if !declared.const_entries {
+            for (handle, entry) in table.entries_by_age() {
+                if !is_const_entry(declared, handle) {
+                    let key = entry.key.iter().map(key_word).collect();
+                    let priority = needs_priority.then_some(entry.priority);
+                    let call = call_record(program, declared, &entry.action);
+                    out.put(&Record::Entry(TableEntry {
+                        table: name(),
+                        handle: handle.0,
+                        key,
+                        priority,
+                        r#do: call,
+                    }))?;
+                }
+            }
+        }
+        match show::default_of(&table) {
+            Some(default) if *default != table.spec().default => {
+                let call = call_record(program, declared, default);
+                out.put(&Record::Default(Default_ { table: name(), r#do: call }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn write_instances(&self, counters: bool, out: &mut Lines<'_, impl Write>) -> io::Result<()> {
+        let state = self.switch.state();
+        let instances = self.program().instances.iter().zip(0..);
+        for (instance, id) in instances.map(|(instance, id)| (instance, InstanceId(id))) {
+            let name = || instance.name.clone();
+            match instance.kind {
+                InstanceKind::Register { width, .. } => {
+                    let cells = state.register_values(id.0).map(|(index, value)| (index, number(&value)));
+                    out.cells(cells, |cells| Record::Register(Register { name: name(), width, cells }))?;
+                }
+                InstanceKind::Counter { .. } | InstanceKind::DirectCounter { .. } if counters => {
+                    let values = self.counter_values(id).unwrap_or_default().into_iter();
+                    let used = values.filter(|(_, value)| *value != CounterValue::default());
+                    out.cells(
+                        used.map(|(index, CounterValue { packets, bytes })| (index, (packets, bytes))),
+                        |cells| Record::Counter(Cells { name: name(), cells }),
+                    )?;
+                }
+                InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. } => {
+                    let rates = self.meter_indices(id).into_iter().filter_map(|index| {
+                        let rates = self.meter_rates(id, index).ok().flatten()?;
+                        Some((index, rates.map(|rate| format!("{}:{}", rate.per_us, rate.burst))))
+                    });
+                    out.cells(rates, |cells| Record::Meter(Cells { name: name(), cells }))?;
+                }
+                InstanceKind::Counter { .. }
+                | InstanceKind::DirectCounter { .. }
+                | InstanceKind::Digest { .. }
+                | InstanceKind::ActionProfile { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// All that the control plane set, in place of what it set until now: all of it or nothing.
+    pub(crate) fn restore(&self, text: &str) -> Result<()> {
+        let mut log = Vec::new();
+        let mut restoring = Restoring { log: Some(&mut log), ..Restoring::new(self) };
+        let done = restoring.begin().and_then(|()| restoring.read(text.as_bytes(), true).map_err(unreadable));
+        let (lost, queues) = (restoring.told(), restoring.queues.take());
+        let done = done.and_then(|_| match lost.is_empty() {
+            true => Ok(()),
+            false => Err(CommandError::new(format!("Error: the state does not fit: {}", lost.join("; ")))),
+        });
+        match &done {
+            Ok(()) => self.configure_queues(queues),
+            Err(_) => self.take_back(log),
+        }
+        self.publish();
+        done
+    }
+
+    fn configure_queues(&self, queues: Option<QueueConfig>) {
+        self.switch.queues().configure(|config| *config = queues.unwrap_or_default());
+    }
+
+    /// To be called after many changes.
+    pub(super) fn publish(&self) {
+        for table in 0..self.program().tables.len() as u32 {
+            self.switch.table(TableId(table)).publish();
+        }
+    }
+
+    /// Carries a change out that was carried out before and gave this handle.
+    fn redo(&self, command: Command<'_>, handle: Option<u32>, log: Option<&mut Vec<Undo>>) -> Result<Done> {
+        let Some(handle) = handle else { return self.change(command, log) };
+        match command {
+            Command::TableAdd { table, entry, .. } => self.add_at(table.id, handle, entry, log)?,
+            Command::IndirectAdd { table, entry } => self.add_at(table, handle, entry, log)?,
+            Command::Profile(ProfileCommand { table, act: ProfileAct::CreateMember(action) }) => {
+                self.add_member_at(table, handle, action, log)?;
+            }
+            Command::Profile(ProfileCommand { table, act: ProfileAct::CreateGroup }) => {
+                self.add_group_at(table, handle, &[], log)?;
+            }
+            Command::Replication(ReplicationCommand::CreateNode { instance, ports, lags }) => {
+                let node = Node { instance, ports, lags, group: None };
+                self.switch.state().change_multicast(|multicast| {
+                    if multicast.nodes.contains_key(&handle) {
+                        return Err(taken("node", handle));
+                    }
+                    multicast.nodes.insert(handle, node);
+                    Ok(())
+                })?;
+            }
+            other => return self.change(other, log),
+        }
+        Ok(Done::default())
+    }
+
+    fn add_at(&self, table: TableId, handle: u32, entry: Entry, log: Option<&mut Vec<Undo>>) -> Result<()> {
+        let got = {
+            let mut table = self.switch.table(table);
+            let got = table.restore(EntryHandle(handle), entry).map_err(super::apply::refused)?;
+            if got.0 != handle {
+                let _ = table.delete(got);
+                return Err(CommandError::new(format!(
+                    "handle {handle}: another entry has its place, or the table has no such place: its size is {}",
+                    table.spec().size
+                )));
+            }
+            got
+        };
+        self.reset_direct(table, got)?;
+        if let Some(log) = log {
+            log.push(Undo::Insert(table, got));
+        }
+        Ok(())
+    }
+
+    fn add_member_at(
+        &self,
+        table: TableId,
+        handle: u32,
+        action: Action,
+        log: Option<&mut Vec<Undo>>,
+    ) -> Result<()> {
+        let profile = self.profile(table)?;
+        if profile.member(handle).is_some() {
+            return Err(taken("member", handle));
+        }
+        profile.restore_member(handle, action).map_err(super::apply::refused)?;
+        note(log, table, UndoProfile::Uncreate(handle));
+        Ok(())
+    }
+
+    fn add_group_at(
+        &self,
+        table: TableId,
+        handle: u32,
+        members: &[u32],
+        log: Option<&mut Vec<Undo>>,
+    ) -> Result<()> {
+        let profile = self.profile(table)?;
+        if profile.group(handle).is_some() {
+            return Err(taken("group", handle));
+        }
+        if !profile.is_selector() {
+            return Err(CommandError::new("the action profile has no groups"));
+        }
+        if let Some(member) = members.iter().find(|member| profile.member(**member).is_none()) {
+            return Err(CommandError::new(format!("group {handle}: there is no member {member}")));
+        }
+        profile.restore_group(handle, members).map_err(super::apply::refused)?;
+        note(log, table, UndoProfile::UncreateGroup(handle));
+        Ok(())
+    }
+}
+
+fn note(log: Option<&mut Vec<Undo>>, table: TableId, undo: UndoProfile) {
+    if let Some(log) = log {
+        log.push(Undo::Other(Box::new(super::apply::UndoOther::Profile(table, undo))));
+    }
+}
+
+fn taken(what: &str, handle: u32) -> CommandError {
+    CommandError::new(format!("there is a {what} {handle} already"))
+}
+
+fn unreadable(error: io::Error) -> CommandError {
+    CommandError::new(format!("Error: {error}"))
+}
+
+/// Puts records into effect, and remembers what did not fit.
+pub(crate) struct Restoring<'c, 'l> {
+    control: &'c Control,
+    /// If all shall be taken back when something does not fit.
+    log: Option<&'l mut Vec<Undo>>,
+    lost: Vec<String>,
+    /// What was lost beyond that, by what it is of.
+    more: BTreeMap<String, usize>,
+    /// Tables and profiles whose entries are not looked at, as their shape is another.
+    other_tables: HashSet<String>,
+    /// Actions with other parameters, with their table.
+    other_actions: HashSet<(String, String)>,
+    queues: Option<QueueConfig>,
+}
+
+impl<'c> Restoring<'c, '_> {
+    pub(crate) fn new(control: &'c Control) -> Restoring<'c, 'static> {
+        Restoring {
+            control,
+            log: None,
+            lost: Vec::new(),
+            more: BTreeMap::new(),
+            other_tables: HashSet::new(),
+            other_actions: HashSet::new(),
+            queues: None,
+        }
+    }
+
+    /// Takes away what there is.
+    pub(crate) fn begin(&mut self) -> Result<()> {
+        let control = self.control;
+        control.change(Command::ResetState, self.log.as_deref_mut())?;
+        for crc in control.names.crcs.sorted() {
+            let usual = control.usual_crc(crc);
+            if control.switch.state().crc(control.names.crcs.name(crc)).is_some_and(|now| now != usual) {
+                let command = Command::SetCrc { calculation: crc, params: usual };
+                control.change(command, self.log.as_deref_mut())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was lost, one a line; queues that were set.
+    pub(crate) fn finish(mut self) -> Vec<String> {
+        if let Some(queues) = self.queues.take() {
+            self.control.configure_queues(Some(queues));
+        }
+        self.control.publish();
+        self.told()
+    }
+
+    fn told(&mut self) -> Vec<String> {
+        let mut told = std::mem::take(&mut self.lost);
+        for (of, n) in std::mem::take(&mut self.more) {
+            told.push(format!("{of}: {} more", count(n, "record")));
+        }
+        told
+    }
+
+    pub(crate) fn lose(&mut self, of: &str, why: impl std::fmt::Display) {
+        if self.lost.len() < TOLD_MAX {
+            self.lost.push(format!("{of}: {why}"));
+        } else {
+            *self.more.entry(of.to_string()).or_default() += 1;
+        }
+    }
+
+    /// Reads records; gives the first one. Only a torn end is no reason to go on without what is lost.
+    pub(crate) fn read(&mut self, mut input: impl BufRead, needs_header: bool) -> io::Result<Option<Header>> {
+        let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+        let mut header = None;
+        let mut line = Vec::new();
+        for number in 1.. {
+            line.clear();
+            if input.read_until(b'\n', &mut line)? == 0 {
+                break;
+            }
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            match serde_json::from_slice(&line) {
+                Ok(Record::State(found)) if header.is_none() => {
+                    if found.version != VERSION {
+                        let version = found.version;
+                        return Err(wrong(format!(
+                            "it has version {version} of the state's form, and this p4jet reads {VERSION}"
+                        )));
+                    }
+                    header = Some(found);
+                }
+                _ if header.is_none() && needs_header => {
+                    return Err(wrong(
+                        "it is no state of a switch: it does not begin with `{\"state\":`".into(),
+                    ));
+                }
+                Ok(record) => self.put(record),
+                Err(_) if !line.ends_with(b"\n") => {
+                    self.lose(&format!("line {number}"), "torn: it is left out");
+                }
+                Err(error) => self.lose(&format!("line {number}"), format!("not a record: {error}")),
+            }
+        }
+        if header.is_none() && needs_header {
+            return Err(wrong("it is empty".into()));
+        }
+        Ok(header)
+    }
+
+    fn put(&mut self, record: Record) {
+        let (of, done) = match record {
+            Record::State(_) => ("state".to_string(), Err(CommandError::new("it began already"))),
+            Record::Table(shape) => return self.compare(shape, false),
+            Record::Profile(shape) => return self.compare(shape, true),
+            Record::Member(member) => (member.profile.clone(), self.member(&member)),
+            Record::Group(group) => (group.profile.clone(), self.group(&group)),
+            Record::Entry(entry) => {
+                if self.other_tables.contains(&entry.table) {
+                    *self.more.entry(entry.table).or_default() += 1;
+                    return;
+                }
+                let done = self.entry(&entry);
+                match done {
+                    // Names are copied for those that are lost only.
+                    Ok(()) => return,
+                    Err(error) => (entry.table, Err(error)),
+                }
+            }
+            Record::Default(default) => (default.table.clone(), self.default(&default)),
+            Record::ValueSet(set) => (set.name.clone(), self.value_set(&set)),
+            Record::Register(register) => (register.name.clone(), self.register(&register)),
+            Record::Counter(cells) => (cells.name.clone(), self.counter(&cells)),
+            Record::Meter(cells) => (cells.name.clone(), self.meter(&cells)),
+            Record::Crc(crc) => (crc.name.clone(), self.crc(&crc)),
+            Record::Multicast(groups) => ("multicast".to_string(), self.multicast(groups)),
+            Record::Session(session) => (format!("session {}", session.number), self.session(&session)),
+            Record::Queues(queues) => ("queues".to_string(), self.queues(&queues)),
+            Record::Did(did) => return self.did(&did),
+        };
+        if let Err(error) = done {
+            self.lose(&of, error);
+        }
+    }
+
+    fn table(&self, name: &str) -> Result<TableId> {
+        self.control.names.tables.find(name).map(TableId).map_err(CommandError::new)
+    }
+
+    fn profile(&self, name: &str) -> Result<TableId> {
+        let id = self.control.names.profiles.find(name).map_err(CommandError::new)?;
+        let table = self.control.program().tables.iter().position(|t| t.profile == Some(InstanceId(id)));
+        let none = || CommandError::new("no table has this action profile");
+        table.map(|table| TableId(table as u32)).ok_or_else(none)
+    }
+
+    /// Finds out whether a table or profile is as it was.
+    fn compare(&mut self, shape: Shape, profile: bool) {
+        let found = if profile { self.profile(&shape.name) } else { self.table(&shape.name) };
+        let program = self.control.program();
+        let table = match &found {
+            Ok(id) => &program.tables[id.index()],
+            Err(error) => {
+                self.lose(&shape.name, error);
+                self.other_tables.insert(shape.name);
+                return;
+            }
+        };
+        if !profile && shape.key != key_fields(table) {
+            self.lose(&shape.name, "its key is another");
+            self.other_tables.insert(shape.name);
+            return;
+        }
+        if let Ok(id) = found
+            && !profile
+        {
+            let mut table = self.control.switch.table(id);
+            shape.generations.iter().for_each(|(slot, to)| table.set_free_generation(*slot, *to));
+        }
+        let now = actions(program, table);
+        for (action, params) in shape.actions {
+            if now.get(&action).is_some_and(|now| *now != params) {
+                self.other_actions.insert((shape.name.clone(), action));
+            }
+        }
+    }
+
+    /// An action of a table or profile.
+    fn action(&self, of: &str, id: TableId, call: &Call) -> Result<Action> {
+        let (program, names) = (self.control.program(), &self.control.names);
+        match call {
+            Call { action: None, params, member: Some(member), group: None } if params.is_empty() => {
+                Ok(Action::member(*member))
+            }
+            Call { action: None, params, member: None, group: Some(group) } if params.is_empty() => {
+                Ok(Action::group(*group))
+            }
+            Call { action: Some(name), params, member: None, group: None } => {
+                let index = names.shapes[id.index()].actions.find(name).map_err(CommandError::new)?;
+                if !self.other_actions.is_empty()
+                    && self.other_actions.contains(&(of.to_string(), name.clone()))
+                {
+                    let why = format!("the action `{name}` has other parameters");
+                    return Err(CommandError::new(why));
+                }
+                let action = program.tables[id.index()].actions[index as usize].action;
+                let fields = &program.actions[action.index()].params;
+                if fields.len() != params.len() {
+                    let (n, found) = (count(fields.len(), "parameter"), params.len());
+                    return Err(CommandError::new(format!("the action `{name}` has {n}, found {found}")));
+                }
+                let data = fields.iter().zip(params);
+                let data = data
+                    .map(|(field, text)| parse_value(text, program.width(*field)))
+                    .collect::<std::result::Result<_, _>>();
+                Ok(Action { action: index, data: data.map_err(CommandError::new)? })
+            }
+            _ => Err(CommandError::new("expected an action with its parameters, a member or a group")),
+        }
+    }
+
+    fn member(&mut self, Member { profile, handle, r#do: call }: &Member) -> Result<()> {
+        let table = self.profile(profile)?;
+        let action = self.action(profile, table, call)?;
+        self.control.add_member_at(table, *handle, action, self.log.as_deref_mut())
+    }
+
+    fn group(&mut self, Group { profile, handle, members }: &Group) -> Result<()> {
+        let table = self.profile(profile)?;
+        self.control.add_group_at(table, *handle, members, self.log.as_deref_mut())
+    }
+
+    fn entry(&mut self, entry: &TableEntry) -> Result<()> {
+        let TableEntry { table: name, handle, key, priority, r#do: call } = entry;
+        let id = self.table(name)?;
+        let table = &self.control.program().tables[id.index()];
+        check_entries_open(table)?;
+        if key.len() != table.keys.len() {
+            let (n, found) = (table.keys.len(), key.len());
+            return Err(CommandError::new(format!("entry {handle}: the key has {n} fields, found {found}")));
+        }
+        let fields = table.keys.iter().zip(key);
+        let key = fields.map(|(field, text)| key_match(field, text)).collect::<std::result::Result<_, _>>();
+        let key = key.map_err(|why| CommandError::new(format!("entry {handle}: {why}")))?;
+        let priority = match (self.control.names.shapes[id.index()].needs_priority, priority) {
+            (true, Some(priority)) if u64::from(*priority) <= PRIORITY_MAX => *priority,
+            (false, None) => 0,
+            (true, _) => return Err(CommandError::new(format!("entry {handle}: it needs a priority"))),
+            (false, _) => return Err(CommandError::new(format!("entry {handle}: it has no priority"))),
+        };
+        let action = self.action(name, id, call)?;
+        if let Some(typed) = &call.action {
+            check_entry_action(table, Named { typed, id: action.action })?;
+        }
+        if table.profile.is_some() == call.action.is_some() {
+            let what = if table.profile.is_some() { "a member or a group" } else { "an action" };
+            return Err(CommandError::new(format!("entry {handle}: expected {what}")));
+        }
+        let entry = Entry { key, priority, action };
+        self.control.add_at(id, *handle, entry, self.log.as_deref_mut())
+    }
+
+    fn default(&mut self, Default_ { table: name, r#do: call }: &Default_) -> Result<()> {
+        let id = self.table(name)?;
+        let table = &self.control.program().tables[id.index()];
+        let action = self.action(name, id, call)?;
+        let typed = call.action.as_deref().unwrap_or("");
+        if call.action.is_some() {
+            check_default_action(table, Named { typed, id: action.action })?;
+        } else if table.const_default || table.profile.is_none() {
+            return Err(CommandError::new("the default action cannot be a member or group"));
+        }
+        self.control.change(Command::IndirectSetDefault(id, action), self.log.as_deref_mut()).map(drop)
+    }
+
+    fn value_set(&mut self, ValueSet { name, key, values }: &ValueSet) -> Result<()> {
+        let id = self.control.names.value_sets.find(name).map(TableId).map_err(CommandError::new)?;
+        let table = &self.control.program().tables[id.index()];
+        if *key != key_fields(table) {
+            return Err(CommandError::new("its fields are others"));
+        }
+        for value in values {
+            let fields = table.keys.iter().zip(value);
+            let key = fields
+                .map(|(field, text)| key_match(field, text))
+                .collect::<std::result::Result<Vec<_>, _>>();
+            let key = key.map_err(CommandError::new)?;
+            if value.len() != table.keys.len() {
+                return Err(CommandError::new(format!("found a value of {}", count(value.len(), "field"))));
+            }
+            self.control.change_value_set(ValueSetCommand::Add(id, key), self.log.as_deref_mut())?;
+        }
+        Ok(())
+    }
+
+    fn register(&mut self, Register { name, width, cells }: &Register) -> Result<()> {
+        let id = self.control.names.registers.find(name).map(InstanceId).map_err(CommandError::new)?;
+        let now = self.control.register_width(id);
+        if now != *width {
+            return Err(CommandError::new(format!("its cells have {now} bits, they had {width}")));
+        }
+        for (index, text) in cells {
+            let value = parse_value(text, now).map_err(CommandError::new)?;
+            self.control.write_register(id, *index, &value)?;
+        }
+        Ok(())
+    }
+
+    fn counter(&mut self, Cells { name, cells }: &Cells<(u64, u64)>) -> Result<()> {
+        let id = self.control.names.counters.find(name).map(InstanceId).map_err(CommandError::new)?;
+        for (index, (packets, bytes)) in cells {
+            let value = CounterValue { packets: *packets, bytes: *bytes };
+            self.control.write_counter(id, *index, value)?;
+        }
+        Ok(())
+    }
+
+    fn meter(&mut self, Cells { name, cells }: &Cells<[String; 2]>) -> Result<()> {
+        let id = self.control.names.meters.find(name).map(InstanceId).map_err(CommandError::new)?;
+        for (index, rates) in cells {
+            let wrong = || CommandError::new("expected rates such as 0.125:9000");
+            let [committed, peak] = rates.each_ref().map(|text| parse_rate(text).ok_or_else(wrong));
+            let rates = [committed?, peak?];
+            self.control.set_meter(id, *index, Some(rates))?;
+        }
+        Ok(())
+    }
+
+    fn crc(&mut self, crc: &Crc) -> Result<()> {
+        let names = &self.control.names;
+        let calculation = names.crcs.find(&crc.name).map_err(CommandError::new)?;
+        let width = names.crc_widths[calculation as usize];
+        if width != crc.width || [crc.polynomial, crc.initial, crc.xor].iter().any(|v| *v >> width != 0) {
+            return Err(CommandError::new(format!("expected constants of {width} bits")));
+        }
+        let params = CrcParams {
+            width,
+            poly: crc.polynomial,
+            init: crc.initial,
+            xor: crc.xor,
+            reflect_in: crc.reflect_in,
+            reflect_out: crc.reflect_out,
+        };
+        let command = Command::SetCrc { calculation, params };
+        self.control.change(command, self.log.as_deref_mut()).map(drop)
+    }
+
+    fn multicast(&mut self, Groups { groups, nodes, lags }: Groups) -> Result<()> {
+        let mut new = Multicast { lags, ..Multicast::default() };
+        for (handle, GroupNode { rid, ports, lags }) in nodes {
+            new.nodes.insert(handle, Node { instance: rid, ports, lags, group: None });
+        }
+        for (group, members) in groups {
+            new.create_group(group);
+            for node in members {
+                new.associate(group, node).map_err(|error| CommandError::new(error.to_string()))?;
+            }
+        }
+        // What was there is gone already, and known to the log.
+        self.control.set_multicast(new);
+        Ok(())
+    }
+
+    fn session(&mut self, Session { number, port, group }: &Session) -> Result<()> {
+        let to = match (port, group) {
+            (Some(port), None) => Mirror::Port(*port),
+            (None, Some(group)) => Mirror::Group(*group),
+            _ => return Err(CommandError::new("expected a port or a group")),
+        };
+        let command = ReplicationCommand::AddSession { session: *number, to };
+        self.control.change_replication(command, self.log.as_deref_mut()).map(drop)
+    }
+
+    fn queues(&mut self, QueueRecord { per_port, others, ports }: &QueueRecord) -> Result<()> {
+        if !(1..=QUEUES_MAX).contains(per_port) {
+            return Err(CommandError::new(format!(
+                "{per_port} queues of a port: expected 1 to {QUEUES_MAX}"
+            )));
+        }
+        self.queues = Some(QueueConfig {
+            queues_per_port: *per_port,
+            others: others.settings(),
+            ports: ports.iter().map(|(port, record)| (*port, record.settings())).collect(),
+            wanted: true,
+        });
+        Ok(())
+    }
+
+    fn did(&mut self, Did { commands, handles }: &Did) {
+        let control = self.control;
+        let mut parser = LineParser::new(control.program(), &control.names);
+        for (line, handle) in commands.iter().zip(handles.iter().copied().chain(std::iter::repeat(None))) {
+            let done = parser.parse(line).and_then(|command| match command.reads() {
+                true => Ok(Done::default()),
+                false => control.redo(command, handle, self.log.as_deref_mut()),
+            });
+            if let Err(error) = done {
+                self.lose(&format!("`{line}`"), error);
+            }
+        }
+    }
+}

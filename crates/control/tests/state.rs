@@ -1,0 +1,360 @@
+//! What the control plane set, as JSON and back; state files of switches that come to sudden ends.
+//!
+//! Blind spots: what a power cut leaves, and disks that are full.
+
+mod common;
+
+use common::{PROGRAM, control, session};
+use p4jet_control::{Control, SharedControl};
+use p4jet_dataplane::Switch;
+use proptest::prelude::*;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("p4jet-state-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("state")
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.0.join("state.journal")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Something of every sort.
+const SETUP: &str = "\
+table_add l2 out 0x0a => 3
+table_add l2 deny 0x0b =>
+table_add l2 deny 0x0c =>
+table_delete l2 1
+table_add l2 out 0x0d => 5
+table_delete l2 0
+table_add ipv4_lpm forward 198.51.100.0/24 => 00:11:22:33:44:55 3
+table_add ipv4_lpm deny 0.0.0.0/0 =>
+table_add acl deny 1&&&1 1->2 0&&&0 ::1 => 9
+table_add acl out 2&&&3 0->65535 7 ::2 => 7 5
+table_add acl out 3&&&3 0->65535 7 ::2 => 7 5
+table_delete acl 0
+table_add acl deny 0&&&0 0->65535 0&&&0 ::2 => 5
+table_set_default l2 deny
+table_set_default ipv4_lpm forward 00:00:00:00:00:01 1
+act_prof_create_member hops forward 1 2
+act_prof_create_member hops deny
+act_prof_create_member hops deny
+act_prof_delete_member hops 1
+table_indirect_add next_hop 7 => 0
+table_indirect_add next_hop 8 => 2
+act_prof_create_member ecmp out 1
+act_prof_create_member ecmp out 2
+act_prof_create_group ecmp
+act_prof_create_group ecmp
+act_prof_add_member_to_group ecmp 0 1
+act_prof_add_member_to_group ecmp 1 1
+act_prof_delete_group ecmp 0
+table_indirect_add_with_group route 10.0.0.0&&&255.0.0.0 => 1 5
+table_indirect_set_default_with_group route 1
+meter_set_rates color 0 1:2 3:4
+meter_set_rates ingress.police 1 0.1234567890123456:2 3e5:4
+mc_mgrp_create 1
+mc_mgrp_create 2
+mc_node_create 5 1 2 | 3
+mc_node_create 6 9
+mc_node_create 7 9
+mc_node_associate 1 2
+mc_node_associate 1 0
+mc_node_destroy 1
+mc_set_lag_membership 3 6 7
+mirroring_add 1 4
+mirroring_add_mc 2 1
+pvs_add value_set 9
+pvs_add masked 0x80&&&0xf0
+pvs_add pairs 0x12345
+set_crc16_parameters calc 1 2 3 true false
+set_crc32_parameters sum 4 5 6 false true
+register_write cells 1 77
+register_write wide 1 0xfffffffffffffffffffffffff
+register_write bit 65536 1
+counter_write seen 3 10 640
+counter_write hits 2 5 50
+";
+
+fn dump(control: &mut Control) -> String {
+    control.execute("dump counters").unwrap()
+}
+
+/// A dump without the places of deleted entries: what was added and taken back has left its place with another
+/// generation.
+fn entries(dump: &str) -> String {
+    let mut pieces = dump.split(",\"generations\":{");
+    let first = pieces.next().unwrap_or("").to_string();
+    pieces.fold(first, |text, piece| text + piece.split_once('}').map_or("", |(_, rest)| rest))
+}
+
+fn shared(control: Control) -> SharedControl {
+    SharedControl::new(control, None)
+}
+
+fn dumped(control: &SharedControl) -> String {
+    control.reply("dump", false).text
+}
+
+/// A switch that begins with a state file.
+fn begun(folder: &Folder) -> (SharedControl, Vec<String>) {
+    let control = shared(control());
+    let lost = control.keep(&folder.file()).unwrap();
+    (control, lost)
+}
+
+#[test]
+fn what_was_dumped_comes_back() {
+    let mut first = control();
+    assert_eq!(session(&mut first, SETUP).matches('!').count(), 0);
+    let text = dump(&mut first);
+    for part in
+        ["hop", "198", "\"handle\":16777217", "\"priority\":5", "lags", "77", "[10,640]", "\"session\""]
+    {
+        let part = part.replace("198", "0xc6336400/24");
+        assert!(text.contains(&part), "{part}\n{text}");
+    }
+    let second = shared(control());
+    // It does not matter what was there.
+    second
+        .load(
+            "other",
+            "table_add l2 deny 0x0f =>\nmc_mgrp_create 9\nregister_write cells 0 1\nmirroring_add 8 1",
+        )
+        .unwrap();
+    assert_eq!(second.restore(&text).refused, None);
+    assert_eq!(second.reply("dump counters", false).text, text);
+    for table in ["next_hop", "route", "near", "l2", "acl", "ipv4_lpm"] {
+        let line = format!("table_dump {table}");
+        assert_eq!(second.reply(&line, false).text, first.execute(&line).unwrap(), "{table}");
+    }
+    // And what is added next gets the handle that it would have got.
+    for line in ["act_prof_create_member ecmp out 3", "mc_node_create 1 1", "table_add l2 deny 0x1f =>"] {
+        assert_eq!(second.reply(line, false).text, first.execute(line).unwrap(), "{line}");
+    }
+}
+
+#[test]
+fn all_or_nothing() {
+    let target = shared(control());
+    target.load("setup", SETUP).unwrap();
+    let before = target.reply("dump counters", false).text;
+    let mut other = control();
+    session(
+        &mut other,
+        "table_add l2 deny 1 =>\nmirroring_add 7 7\nregister_write cells 2 9\nmc_mgrp_create 5",
+    );
+    let good = dump(&mut other);
+    for (from, to, why) in [
+        ("", "{\"entry\":{\"table\":\"ingress.gone\",\"handle\":0,\"key\":[],\"do\":{}}}", "ingress.gone"),
+        (
+            "",
+            "{\"entry\":{\"table\":\"ingress.l2\",\"handle\":9,\"key\":[\"0x5\"],\"do\":{\"action\":\"ingress.deny\"}}}",
+            "its size is 4",
+        ),
+        ("", "{\"session\":{\"number\":1}}", "a port or a group"),
+        ("", "{\"surprise\":{}}", "unknown variant `surprise`"),
+        ("\"width\":48", "\"width\":47", "ingress.l2: its key is another"),
+        ("\"ingress.deny\"}", "\"ingress.none\"}", "ingress.none"),
+        ("{\"state\":{\"version\":1", "{\"state\":{\"version\":2", "version 2"),
+        ("{\"state\":", "{\"stat\":", "no state of a switch"),
+    ] {
+        let text = if from.is_empty() { format!("{good}{to}\n") } else { good.replace(from, to) };
+        assert_ne!(text, good);
+        let error = target.restore(&text).refused.unwrap_or_else(|| panic!("{why}: taken"));
+        assert!(error.message.contains(why), "{why}: {error}");
+        assert_eq!(entries(&target.reply("dump counters", false).text), entries(&before), "{why}");
+    }
+    assert_eq!(target.restore(&good).refused, None);
+    assert_eq!(entries(&target.reply("dump counters", false).text), entries(&good));
+}
+
+#[test]
+fn killed_at_any_byte() {
+    // Lines one by one, and some at once, each followed by what a dump says.
+    let folder = Folder::new();
+    let (first, _) = begun(&folder);
+    let mut states = vec![(0, dumped(&first))];
+    let size = || fs::metadata(folder.journal()).unwrap().len();
+    states[0].0 = size();
+    for line in SETUP.lines().filter(|line| !line.starts_with("counter")) {
+        let reply = first.reply(line, false);
+        assert_eq!((reply.refused, reply.note), (None, None), "{line}");
+        states.push((size(), dumped(&first)));
+    }
+    assert!(first.reply("table_add l2 deny 0x0c =>", false).refused.is_some());
+    first
+        .load(
+            "more",
+            "table_clear ipv4_lpm\n\n# nothing\ntable_add ipv4_lpm deny 1.0.0.0/8 =>\ntable_dump l2",
+        )
+        .unwrap();
+    states.push((size(), dumped(&first)));
+    first.load("bad", "table_add ipv4_lpm deny 2.0.0.0/8 =>\ntable_add l2 deny 0x0c =>").unwrap_err();
+    let (written, state) = states.last().unwrap();
+    assert_eq!(
+        (size(), entries(&dumped(&first))),
+        (*written, entries(state)),
+        "a file that fails leaves nothing"
+    );
+    drop(first);
+
+    let (snapshot, journal) = (fs::read(folder.file()).unwrap(), fs::read(folder.journal()).unwrap());
+    let kills = 200;
+    for kill in 0..=kills {
+        let bytes = journal.len() * kill / kills;
+        let again = Folder::new();
+        fs::write(again.file(), &snapshot).unwrap();
+        fs::write(again.journal(), &journal[..bytes]).unwrap();
+        let (second, lost) = begun(&again);
+        let whole = states.iter().rev().find(|(size, _)| *size as usize <= bytes + 1);
+        // Nothing at all was written yet, not even the beginning.
+        let (written, state) = whole.unwrap_or(&states[0]);
+        assert_eq!(dumped(&second), *state, "{bytes} bytes");
+        // A line that lacks only its end is whole.
+        let torn = !(bytes..=bytes + 1).contains(&(*written as usize)) && bytes > states[0].0 as usize;
+        assert_eq!(lost.len(), usize::from(torn), "{bytes} bytes: {lost:?}");
+        if torn {
+            assert!(lost[0].contains("torn"), "{lost:?}");
+        }
+    }
+}
+
+#[test]
+fn begun_again_and_again() {
+    let folder = Folder::new();
+    let mut last = None;
+    for line in SETUP.lines().filter(|line| !line.starts_with("counter")) {
+        let (control, lost) = begun(&folder);
+        assert_eq!(lost, [""; 0]);
+        assert!(last.is_none_or(|last| last == dumped(&control)), "before {line}");
+        assert_eq!(control.reply(line, false).refused, None, "{line}");
+        last = Some(dumped(&control));
+    }
+    // A journal of an older snapshot is not read again.
+    let (control, _) = begun(&folder);
+    control.reply("table_add ipv4_lpm deny 9.0.0.0/8 =>", false);
+    let journal = fs::read(folder.journal()).unwrap();
+    drop(control);
+    drop(begun(&folder));
+    fs::write(folder.journal(), journal).unwrap();
+    assert_eq!(begun(&folder).1, [""; 0]);
+    // Nor may two switches have the same file.
+    let (_control, _) = begun(&folder);
+    let error = shared(common::control()).keep(&folder.file()).unwrap_err();
+    assert!(error.to_string().contains("another switch"), "{error}");
+}
+
+#[test]
+fn restored_and_reset_state_is_kept() {
+    let folder = Folder::new();
+    let mut other = control();
+    session(&mut other, SETUP);
+    let text = other.execute("dump").unwrap();
+    let (control, _) = begun(&folder);
+    assert_eq!(control.restore(&text).note, None);
+    assert_eq!(control.reply("table_delete l2 2", false).refused, None);
+    let before = dumped(&control);
+    drop(control);
+    let (control, lost) = begun(&folder);
+    assert_eq!((dumped(&control), lost.len()), (before, 0));
+    control.reply("reset_state", false);
+    let before = dumped(&control);
+    drop(control);
+    assert_eq!(dumped(&begun(&folder).0), before);
+    // A dump is a state file, too.
+    fs::write(folder.file(), &text).unwrap();
+    assert_eq!(dumped(&begun(&folder).0), text);
+}
+
+#[test]
+fn another_program_keeps_what_fits() {
+    let folder = Folder::new();
+    let (control, _) = begun(&folder);
+    control.load("setup", SETUP).unwrap();
+    control.settle().unwrap();
+    control.reply("table_add l2 deny 0x1f =>", false);
+    control.reply("table_add ipv4_lpm deny 7.0.0.0/8 =>", false);
+    drop(control);
+    let program = PROGRAM
+        .replace(
+            "key hdr.eth.dst: 48 exact\n  action ingress.out",
+            "key hdr.eth.src: 48 exact\n  action ingress.out",
+        )
+        .replace("instance ingress.cells register 16", "instance ingress.cells register 8");
+    assert_ne!(program, PROGRAM);
+    let program = p4jet_ir::text::parse(&program).unwrap();
+    let other = shared(Control::new(Switch::new(program).unwrap()));
+    let lost = other.keep(&folder.file()).unwrap();
+    assert!(lost.iter().any(|line| line == "ingress.l2: its key is another"), "{lost:?}");
+    assert!(lost.iter().any(|line| line.contains("ingress.cells: its cells have 8 bits")), "{lost:?}");
+    assert_eq!(other.reply("table_num_entries ipv4_lpm", false).text, "3\n");
+    assert_eq!(other.reply("table_num_entries route", false).text, "1\n");
+}
+
+#[test]
+fn files_are_those_of_who_asks() {
+    use p4jet_control::client::Client;
+    use p4jet_control::prompt::Commander;
+    use p4jet_control::server::{Limits, Server};
+    let folder = Folder::new();
+    let mut control = shared(control());
+    control.load("setup", SETUP).unwrap();
+    let socket = folder.0.join("sock");
+    let _server = Server::unix(control.clone(), &socket, Limits::default()).unwrap();
+    let mut client = Client::unix(&socket).unwrap();
+    let before = dumped(&control);
+    let commanders: [&mut dyn Commander; 2] = [&mut client, &mut control];
+    for (commander, name) in commanders.into_iter().zip(["a", "b"]) {
+        let path = folder.0.join(name);
+        let ask = |commander: &mut dyn Commander, what: &str, path: &Path| {
+            commander.reply(&format!("{what} {}", path.display())).unwrap().refused
+        };
+        assert_eq!(ask(commander, "serialize_state", &path), None);
+        assert_eq!(entries(&fs::read_to_string(&path).unwrap()), entries(&before));
+        assert_eq!(commander.reply("reset_state").unwrap().refused, None);
+        assert_ne!(commander.reply("dump").unwrap().text, before);
+        assert_eq!(ask(commander, "restore", &path), None);
+        assert_eq!(entries(&commander.reply("dump").unwrap().text), entries(&before));
+        assert!(ask(commander, "restore", Path::new("/dev/null")).is_some());
+        assert!(ask(commander, "restore", &folder.0.join("none")).is_some());
+        assert_eq!(entries(&commander.reply("dump").unwrap().text), entries(&before));
+    }
+    // The switch itself writes no file that somebody names.
+    assert!(control.clone().reply("serialize_state x", false).refused.is_some());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn no_text_panics(text: String, at in 0usize..4000, byte: u8) {
+        let mut first = control();
+        session(&mut first, SETUP);
+        let mut bytes = dump(&mut first).into_bytes();
+        let at = at % bytes.len();
+        bytes[at] = byte;
+        let control = shared(control());
+        let _ = control.restore(&text);
+        let _ = control.restore(&String::from_utf8_lossy(&bytes));
+    }
+}
