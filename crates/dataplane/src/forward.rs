@@ -1,6 +1,7 @@
 //! The packet loop of one worker: from ports, through the pipeline, to ports.
 #![allow(unsafe_code)]
 
+use crate::counted::{Counted, ProgramStats};
 use crate::mailbox::Mailbox;
 use crate::worker::Worker;
 use p4jet_jit::ticks;
@@ -100,6 +101,8 @@ pub struct Forwarder {
     pool: Pool,
     batch: Batch,
     counts: Counts,
+    /// What programs did that it runs no more.
+    past: ProgramStats,
     pub(crate) mailbox: Arc<Mailbox>,
     listener: Listener,
     /// When it last looked at the links.
@@ -174,6 +177,7 @@ impl Forwarder {
                 dropped: Box::new([0; REASONS_INDEXED]),
                 dropped_rare: BTreeMap::new(),
             },
+            past: ProgramStats::default(),
             mailbox: Arc::new(Mailbox::new()?),
             listener,
             looked: Instant::now(),
@@ -190,6 +194,13 @@ impl Forwarder {
         }
         stats.sent.retain(|_, n| *n > 0);
         stats
+    }
+
+    /// What it has counted of what the program does.
+    pub(crate) fn counted(&self) -> Counted {
+        let tallies = self.worker.tallies().cloned();
+        let now = tallies.map(|tallies| (Arc::clone(self.worker.switch()), tallies));
+        Counted { past: self.past.clone(), now }
     }
 
     /// The worker.
@@ -249,6 +260,9 @@ impl Forwarder {
     /// Puts another worker in the place of the one that there is.
     fn replace(&mut self, worker: Worker, pool: Pool) -> (Worker, Pool) {
         self.counts.stats.dropped = self.counts.drops(&self.worker);
+        if let Some(tallies) = self.worker.tallies() {
+            self.past.add_tallies(self.worker.switch().program(), tallies);
+        }
         self.counts.dropped.fill(0);
         self.counts.dropped_rare.clear();
         (std::mem::replace(&mut self.worker, worker), std::mem::replace(&mut self.pool, pool))

@@ -5,6 +5,7 @@
 //! * [`Queues`]: output queues between ingress and egress.
 //! * [`Running`]: the workers on their threads with the ports, for as long as packets flow.
 
+mod counted;
 mod forward;
 mod mailbox;
 mod queues;
@@ -13,6 +14,7 @@ mod running;
 mod switch;
 mod worker;
 
+pub use counted::{ProgramStats, TableStats};
 pub use forward::{Event, ForwardStats, Forwarder, Listener};
 pub use p4jet_interp::{Matched, Trace, TraceEvent};
 pub use p4jet_jit::{StageTime, ticks};

@@ -1,5 +1,6 @@
 //! A running switch: its workers, each on a thread of its own, and what can be done with them while packets flow.
 
+use crate::counted::ProgramStats;
 use crate::forward::{ForwardStats, Forwarder, Listener};
 use crate::mailbox::Mailbox;
 use crate::reload::Carried;
@@ -275,12 +276,38 @@ impl Running {
         self.ask(|f| f.stats()).unwrap_or_default()
     }
 
+    /// What the program has done, as far as it was counted: [`Self::set_counted`].
+    pub fn program_stats(&self) -> ProgramStats {
+        let mut stats = ProgramStats::default();
+        self.ask(|f| f.counted()).unwrap_or_default().into_iter().for_each(|counted| stats.add(counted));
+        stats
+    }
+
     /// Puts another program in the running one's place: compiles it, carries over what is unchanged
     /// ([`Switch::succeed`]), and lets every worker change over between two batches. If it fails the old one goes on.
     /// The control plane must not change anything meanwhile.
     pub fn reload(&self, program: p4jet_ir::Program) -> Result<(Arc<Switch>, Carried), RunError> {
+        let counted = self.switch().is_counted();
+        self.reload_counted(program, counted)
+    }
+
+    /// Begins, or ends, to count what the program does ([`Self::program_stats`]): the workers change over to code that
+    /// does, as [`Self::reload`] lets them to another program. That code is a little slower.
+    pub fn set_counted(&self, counted: bool) -> Result<Arc<Switch>, RunError> {
+        let switch = self.switch();
+        if switch.is_counted() == counted {
+            return Ok(switch);
+        }
+        self.reload_counted(switch.program().clone(), counted).map(|(switch, _)| switch)
+    }
+
+    fn reload_counted(
+        &self,
+        program: p4jet_ir::Program,
+        counted: bool,
+    ) -> Result<(Arc<Switch>, Carried), RunError> {
         let old = self.switch();
-        let (new, carried) = old.succeed(program).map_err(RunError::Program)?;
+        let (new, carried) = old.succeed_counted(program, counted).map_err(RunError::Program)?;
         let mut acts = Vec::new();
         for index in 0..self.workers() {
             let worker = new.worker(self.engine, index).map_err(RunError::Program)?;

@@ -49,6 +49,14 @@ impl Drop for Place {
     }
 }
 
+/// Drops are counted by place only in programs that keep it.
+fn place_drops(program: &mut ir::Program, counted: bool) {
+    match counted {
+        true => ir::passes::place_drops(program),
+        false => ir::passes::forget_drop_places(program),
+    }
+}
+
 /// A program with its tables and extern state.
 pub struct Switch {
     program: ir::Program,
@@ -73,13 +81,14 @@ impl Switch {
 
     /// As [`Self::new`], with a say in code generation and room for `workers` workers.
     pub fn with_options(
-        program: ir::Program,
+        mut program: ir::Program,
         options: p4jet_jit::Options,
         workers: usize,
     ) -> Result<Arc<Switch>, String> {
         if !(1..=WORKERS_MAX).contains(&workers) {
             return Err(format!("{workers} workers: expected 1 to {WORKERS_MAX}"));
         }
+        place_drops(&mut program, options.counted);
         let tables = p4jet_interp::build_tables(&program)?;
         let tables = tables.into_iter().map(|table| Arc::new(Mutex::new(table))).collect();
         let state = p4jet_interp::build_state(&program, workers).map_err(|e| e.to_string())?;
@@ -90,17 +99,26 @@ impl Switch {
         Ok(Arc::new(Switch { program, tables, state, code, options, start, queues, inboxes, taken }))
     }
 
-    /// A switch with another program, its time, engine options and workers being those of this one.
+    /// A switch with another program, its time, engine options and workers being those of this one; whether it counts what
+    /// the program does is `counted`.
     pub(crate) fn successor(
         &self,
-        program: ir::Program,
+        mut program: ir::Program,
+        counted: bool,
         tables: Vec<Arc<Mutex<Table>>>,
         state: State,
     ) -> Result<Arc<Switch>, String> {
         let taken = (0..self.workers()).map(|_| AtomicBool::new(false)).collect();
-        let (code, options, start) = (OnceLock::new(), self.options, self.start);
+        place_drops(&mut program, counted);
+        let options = p4jet_jit::Options { counted, ..self.options };
+        let (code, start) = (OnceLock::new(), self.start);
         let (queues, inboxes) = (Arc::clone(&self.queues), inboxes(self.workers(), &program)?);
         Ok(Arc::new(Switch { program, tables, state, code, options, start, queues, inboxes, taken }))
+    }
+
+    /// Whether its workers count what the program does ([`Worker::tallies`]).
+    pub fn is_counted(&self) -> bool {
+        self.options.counted
     }
 
     /// The program.

@@ -101,6 +101,23 @@ impl Meters {
         cell[VERSION].store(version + 2, Ordering::Release);
     }
 
+    /// What [`Self::execute`] would say; takes no tokens.
+    pub fn would_execute(&self, index: u32, given: u64, now_us: u64, bytes: u32) -> u64 {
+        if self.stride == 0 {
+            return given;
+        }
+        let cells: Box<[AtomicU64]> = loop {
+            let words = self.cell(index).iter().map(|word| AtomicU64::new(word.load(Ordering::Acquire)));
+            let words: Box<[AtomicU64]> = words.collect();
+            // Odd while the rates are written.
+            if words[VERSION].load(Ordering::Relaxed).is_multiple_of(2) {
+                break words;
+            }
+            std::hint::spin_loop();
+        };
+        Meters { cells, stride: 1, bytes: self.bytes }.execute(0, given, now_us, bytes)
+    }
+
     /// The colour of a packet that was `given` another before (green if none was).
     pub fn execute(&self, index: u32, given: u64, now_us: u64, bytes: u32) -> u64 {
         if self.stride == 0 {
