@@ -288,7 +288,16 @@ impl Compiled {
 
 /// Makes the switch: tables with the program's entries, registers, counters; room for so many workers.
 pub fn switch(program: Program, workers: usize) -> Result<Arc<Switch>, Failure> {
-    Switch::with_options(program, p4jet_jit::Options::default(), workers).map_err(Failure::Input)
+    switch_with(program, p4jet_jit::Options::default(), workers)
+}
+
+/// The same, with a say in code generation.
+pub fn switch_with(
+    program: Program,
+    options: p4jet_jit::Options,
+    workers: usize,
+) -> Result<Arc<Switch>, Failure> {
+    Switch::with_options(program, options, workers).map_err(Failure::Input)
 }
 
 /// Refuses port numbers that the program could not tell from others.

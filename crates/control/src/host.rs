@@ -10,6 +10,9 @@ pub trait Host: Send + Sync {
     /// nothing. An error may be several lines: diagnostics.
     fn prepare(&self, program: &Path) -> Result<Swap, String>;
 
+    /// Carries out a command about what the switch does with packets : `stats`, `trace`, `capture`. These are its words.
+    fn observe(&self, words: &[&str]) -> Result<Observed, String>;
+
     /// All ports, in the order of their numbers.
     fn ports(&self) -> Vec<PortInfo>;
 
@@ -32,6 +35,17 @@ pub struct Swapped {
     pub switch: Arc<Switch>,
     /// What was carried over and what was not: lines.
     pub told: String,
+}
+
+/// What an observing command has to say.
+#[derive(Default)]
+pub struct Observed {
+    /// For people: lines.
+    pub text: String,
+    /// For tools.
+    pub data: serde_json::Value,
+    /// The switch that runs now, if it is another one.
+    pub switch: Option<Arc<Switch>>,
 }
 
 /// A port, as `show_ports` tells of it.

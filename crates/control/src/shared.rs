@@ -118,6 +118,15 @@ impl SharedControl {
                 }
                 reply
             }
+            HostCommand::Observe(words) => {
+                // Another switch may take the place of the one that is controlled.
+                let mut control = matches!(words[..], ["stats", _]).then(|| lock(&self.0.control));
+                let observed = host.observe(words).map_err(CommandError::new)?;
+                if let (Some(control), Some(switch)) = (&mut control, observed.switch) {
+                    **control = Control::new(switch);
+                }
+                Reply { data: data.then_some(observed.data), ..observed.text.into() }
+            }
             HostCommand::Stop => {
                 host.stop();
                 Reply::default()

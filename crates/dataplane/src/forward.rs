@@ -3,6 +3,7 @@
 
 use crate::counted::{Counted, ProgramStats};
 use crate::mailbox::Mailbox;
+use crate::watch::Watch;
 use crate::worker::Worker;
 use p4jet_jit::ticks;
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Pool, REASON_DONE};
@@ -101,6 +102,8 @@ pub struct Forwarder {
     pool: Pool,
     batch: Batch,
     counts: Counts,
+    /// For those who look at live packets.
+    watch: Option<Box<Watch>>,
     /// What programs did that it runs no more.
     past: ProgramStats,
     pub(crate) mailbox: Arc<Mailbox>,
@@ -177,6 +180,7 @@ impl Forwarder {
                 dropped: Box::new([0; REASONS_INDEXED]),
                 dropped_rare: BTreeMap::new(),
             },
+            watch: None,
             past: ProgramStats::default(),
             mailbox: Arc::new(Mailbox::new()?),
             listener,
@@ -194,6 +198,11 @@ impl Forwarder {
         }
         stats.sent.retain(|_, n| *n > 0);
         stats
+    }
+
+    /// From now on it looks for these packets.
+    pub(crate) fn set_watch(&mut self, watch: Option<Box<Watch>>) {
+        self.watch = watch;
     }
 
     /// What it has counted of what the program does.
@@ -364,12 +373,19 @@ impl Forwarder {
         if self.batch.is_empty() {
             return;
         }
+        let number = *number;
+        if let Some(watch) = &mut self.watch {
+            watch.received(number, &self.pool, &self.batch);
+        }
         let start = ticks();
         let stats = &mut self.counts.stats;
         stats.received += self.batch.len() as u64;
         stats.batches += 1;
         stats.batch_sizes[self.batch.len().next_power_of_two().ilog2() as usize] += 1;
         self.worker.process(&mut self.pool, &mut self.batch);
+        if let Some(watch) = &mut self.watch {
+            watch.processed(number, &self.pool, &self.batch, &self.worker);
+        }
         self.send();
         self.run_copies();
         self.counts.stats.busy_ticks += ticks().wrapping_sub(start);
@@ -430,6 +446,9 @@ impl Forwarder {
                 *self.counts.stats.no_port.entry(number).or_default() += n as u64;
                 continue;
             };
+            if let Some(watch) = &self.watch {
+                watch.sends(number, &frames[..n]);
+            }
             let attached = &mut self.ports[place];
             match attached.port.send(&frames[..n]) {
                 Ok(sent) => {

@@ -9,7 +9,7 @@ use crate::worker::Worker;
 use p4jet_packet::Pool;
 use p4jet_ports::{LinkStatus, Port, PortError, PortStats};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
@@ -89,6 +89,7 @@ pub struct Running {
     stop: Arc<AtomicBool>,
     ended: Vec<Arc<AtomicBool>>,
     mailboxes: Vec<Arc<Mailbox>>,
+    reloads: AtomicU64,
 }
 
 struct Inner {
@@ -136,6 +137,7 @@ impl Running {
             stop,
             ended,
             mailboxes,
+            reloads: AtomicU64::new(0),
         };
         for (mut forwarder, index) in forwarders.into_iter().zip(0..) {
             let stop = Arc::clone(&running.stop);
@@ -288,7 +290,14 @@ impl Running {
     /// The control plane must not change anything meanwhile.
     pub fn reload(&self, program: p4jet_ir::Program) -> Result<(Arc<Switch>, Carried), RunError> {
         let counted = self.switch().is_counted();
-        self.reload_counted(program, counted)
+        let reloaded = self.reload_counted(program, counted)?;
+        self.reloads.fetch_add(1, Ordering::Relaxed);
+        Ok(reloaded)
+    }
+
+    /// How often another program was put in place.
+    pub fn reloads(&self) -> u64 {
+        self.reloads.load(Ordering::Relaxed)
     }
 
     /// Begins, or ends, to count what the program does ([`Self::program_stats`]): the workers change over to code that
@@ -298,7 +307,9 @@ impl Running {
         if switch.is_counted() == counted {
             return Ok(switch);
         }
-        self.reload_counted(switch.program().clone(), counted).map(|(switch, _)| switch)
+        let (new, _) = self.reload_counted(switch.program().clone(), counted)?;
+        new.tell_as(&switch);
+        Ok(new)
     }
 
     fn reload_counted(

@@ -1,7 +1,7 @@
 //! A program with its tables and extern state.
 
 use p4jet_externs::{Env, State};
-use p4jet_interp::{Arrival, Machine, Trace, TraceEvent};
+use p4jet_interp::{Arrival, Machine, Outcome, Trace, TraceEvent};
 use p4jet_ir as ir;
 use p4jet_jit::Compiled;
 use p4jet_tables::{Table, TableSpec};
@@ -60,6 +60,8 @@ fn place_drops(program: &mut ir::Program, counted: bool) {
 /// A program with its tables and extern state.
 pub struct Switch {
     program: ir::Program,
+    /// As lowering made it, see [`Switch::tell_by`].
+    told: OnceLock<Arc<ir::Program>>,
     pub(crate) tables: Vec<Arc<Mutex<Table>>>,
     state: State,
     code: OnceLock<Result<Arc<Compiled>, p4jet_jit::Error>>,
@@ -95,8 +97,8 @@ impl Switch {
         let taken = (0..workers).map(|_| AtomicBool::new(false)).collect();
         let (code, start) = (OnceLock::new(), Instant::now());
         let inboxes = inboxes(workers, &program)?;
-        let queues = Arc::default();
-        Ok(Arc::new(Switch { program, tables, state, code, options, start, queues, inboxes, taken }))
+        let (queues, told) = (Arc::default(), OnceLock::new());
+        Ok(Arc::new(Switch { program, told, tables, state, code, options, start, queues, inboxes, taken }))
     }
 
     /// A switch with another program, its time, engine options and workers being those of this one; whether it counts what
@@ -113,7 +115,8 @@ impl Switch {
         let options = p4jet_jit::Options { counted, ..self.options };
         let (code, start) = (OnceLock::new(), self.start);
         let (queues, inboxes) = (Arc::clone(&self.queues), inboxes(self.workers(), &program)?);
-        Ok(Arc::new(Switch { program, tables, state, code, options, start, queues, inboxes, taken }))
+        let told = OnceLock::new();
+        Ok(Arc::new(Switch { program, told, tables, state, code, options, start, queues, inboxes, taken }))
     }
 
     /// Whether its workers count what the program does ([`Worker::tallies`]).
@@ -124,6 +127,26 @@ impl Switch {
     /// The program.
     pub fn program(&self) -> &ir::Program {
         &self.program
+    }
+
+    /// Gives it the program as lowering made it, if it runs what passes made of that: traces tell more by it. The first
+    /// one given stays.
+    pub fn tell_by(&self, lowered: Arc<ir::Program>) {
+        let shape = |p: &ir::Program| (p.tables.len(), p.actions.len(), p.instances.len());
+        assert_eq!(shape(&lowered), shape(&self.program), "passes keep tables, actions and instances");
+        let _ = self.told.set(lowered);
+    }
+
+    /// Tells by the program by which another switch with the same program does.
+    pub(crate) fn tell_as(&self, other: &Switch) {
+        if let Some(told) = other.told.get() {
+            let _ = self.told.set(Arc::clone(told));
+        }
+    }
+
+    /// The program by which traces tell.
+    pub fn told(&self) -> &ir::Program {
+        self.told.get().map_or(&self.program, Arc::as_ref)
     }
 
     /// A table, locked for the control plane. Workers running machine code are not stopped by it.
@@ -219,34 +242,63 @@ impl Switch {
         Ok(Place { switch: Arc::clone(self), index })
     }
 
+    /// One packet, and its copies, through the interpreter, as [`Self::trace`], but at this time and without any change to
+    /// the state. What became of the packet itself comes with it.
+    pub(crate) fn trace_dry(
+        &self,
+        ingress_port: u32,
+        frame: &[u8],
+        now_us: u64,
+    ) -> Result<(Trace, Outcome), String> {
+        let mut env = self.state.env(0);
+        env.keep_dry();
+        let arrival = Arrival { port: ingress_port, frame, now_us };
+        self.tell(self.told(), env, &arrival).map(|(trace, outcome, _)| (trace, outcome))
+    }
+
     /// One packet, and its copies, through the interpreter, told step by step. It arrives at time 0, so that traces can be
     /// compared.
     pub fn trace(&self, ingress_port: u32, frame: &[u8]) -> Result<(Trace, Processed), String> {
-        let machine = Machine::new(&self.program)?;
-        let mut env = self.state.env(0);
-        env.set_now(0);
-        let mut trace = Trace::default();
         let arrival = Arrival { port: ingress_port, frame, now_us: 0 };
-        let tables = self.tables.as_slice();
-        let first = copied(&self.program, machine.run(tables, &mut env, &arrival, Some(&mut trace)));
-        let mut tracer = Tracer { switch: self, machine, env, trace };
-        let processed = match self.program.is_queued() {
-            false => run_out(first, |copy| tracer.run(copy, None, 0)),
-            true => self.trace_queued(first, &mut tracer),
+        let (trace, _, processed) = self.tell(&self.program, self.state.env(0), &arrival)?;
+        Ok((trace, processed))
+    }
+
+    /// What becomes of a packet, and of it with all its copies.
+    fn tell(
+        &self,
+        program: &ir::Program,
+        mut env: Env<'_>,
+        arrival: &Arrival<'_>,
+    ) -> Result<(Trace, Outcome, Processed), String> {
+        let machine = Machine::new(program)?;
+        let mut trace = Trace::default();
+        let first = machine.run(self.tables.as_slice(), &mut env, arrival, Some(&mut trace));
+        let outcome = first.outcome.clone();
+        let first = copied(program, first);
+        let mut tracer = Tracer { switch: self, program, machine, env, trace };
+        let processed = match program.is_queued() {
+            false => run_out(first, |copy| tracer.run(copy, None, arrival.now_us)),
+            true => self.trace_queued(first, arrival.now_us, &mut tracer),
         };
         let mut trace = tracer.trace;
         if let Some(why) = processed.dropped.iter().find(|why| *why == TOO_MANY_COPIES) {
             trace.events.push(TraceEvent::CopiesDropped { why: why.clone() });
         }
-        Ok((trace, processed))
+        Ok((trace, outcome, processed))
     }
 
     /// The packet has the output queues, which are configured as the switch's, to itself.
-    fn trace_queued(&self, first: Step<p4jet_interp::Copied>, tracer: &mut Tracer<'_, '_>) -> Processed {
+    fn trace_queued(
+        &self,
+        first: Step<p4jet_interp::Copied>,
+        now_us: u64,
+        tracer: &mut Tracer<'_, '_>,
+    ) -> Processed {
         let queues = Queues::default();
         queues.configure(|config| *config = self.queues.config());
         let mut serving = Serving::new(Arc::new(queues));
-        let mut all = run_queued(&mut serving, Some((0, first)), 0, tracer);
+        let mut all = run_queued(&mut serving, Some((0, first)), now_us, tracer);
         while let Some(due) = serving.next_due_ns()
             && all.len() < COPIES_MAX
         {
@@ -268,6 +320,7 @@ fn inboxes(workers: usize, program: &ir::Program) -> Result<Box<[Inbox<Handed, p
 /// Runs copies in the interpreter and writes down what happens.
 struct Tracer<'s, 'e> {
     switch: &'s Switch,
+    program: &'s ir::Program,
     machine: Machine<'s>,
     env: Env<'e>,
     trace: Trace,
@@ -282,7 +335,7 @@ impl Carrier<p4jet_interp::Copied> for Tracer<'_, '_> {
     ) -> Step<p4jet_interp::Copied> {
         copy.queued = queued;
         let (tables, trace) = (self.switch.tables.as_slice(), Some(&mut self.trace));
-        copied(&self.switch.program, self.machine.run_copy(tables, &mut self.env, copy, now_us, trace))
+        copied(self.program, self.machine.run_copy(tables, &mut self.env, copy, now_us, trace))
     }
 
     fn entered(&mut self, (port, queue): (u32, u32), result: Result<(), &str>) {

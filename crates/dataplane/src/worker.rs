@@ -683,7 +683,7 @@ impl Worker {
         }
         inbox.take(&mut queueing.incoming, || match &mut self.engine {
             Runner::Jit(engine) => engine.take_spare(),
-            Runner::Interp => None,
+            Runner::Interp(_) => None,
         });
         queueing.serving.refresh();
         for Handed { queue, enqueued_ns, travelling } in queueing.incoming.drain(..) {

@@ -6,6 +6,9 @@ use crate::{Loc, Program, TableId};
 /// Numbers of drop reasons that the executors use beside the program's: the highest ones.
 const REASONS_ABOVE: u32 = 8;
 
+/// Cells before the first and behind the last, so that no other worker writes to the cache lines between them.
+const APART: usize = 16;
+
 /// Counts of one worker, in cells whose numbers are the same for every executor of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tallies {
@@ -24,7 +27,7 @@ impl Tallies {
     /// All counts 0.
     pub fn new(program: &Program) -> Tallies {
         let actions: Vec<usize> = program.tables.iter().map(|t| t.actions.len()).collect();
-        let mut next = 0;
+        let mut next = APART;
         let tables = actions
             .iter()
             .map(|actions| {
@@ -35,7 +38,7 @@ impl Tallies {
             .collect();
         let (reasons, places) = (program.drop_reasons.len() as u32, program.locs.len().max(1));
         let cells = next + (reasons + REASONS_ABOVE) as usize * places;
-        Tallies { cells: vec![0; cells], tables, actions, drops: next, reasons, places }
+        Tallies { cells: vec![0; cells + APART], tables, actions, drops: next, reasons, places }
     }
 
     /// The cells, for generated code.

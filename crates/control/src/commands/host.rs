@@ -18,12 +18,24 @@ pub(crate) enum HostCommand<'a> {
     LoadAside(&'a str),
     Swap,
     Stop,
+    /// Looks at what happens to packets; with the words.
+    Observe(Vec<&'a str>),
 }
 
 impl<'a> HostCommand<'a> {
     /// The names of all.
-    pub(super) const NAMES: [&'static str; 7] =
-        ["load", "load_new_config_file", "port_add", "port_remove", "show_ports", "stop", "swap_configs"];
+    pub(super) const NAMES: [&'static str; 10] = [
+        "capture",
+        "load",
+        "load_new_config_file",
+        "port_add",
+        "port_remove",
+        "show_ports",
+        "stats",
+        "stop",
+        "swap_configs",
+        "trace",
+    ];
 
     pub(crate) fn name(&self) -> &'static str {
         match self {
@@ -34,6 +46,9 @@ impl<'a> HostCommand<'a> {
             HostCommand::LoadAside(_) => "load_new_config_file",
             HostCommand::Swap => "swap_configs",
             HostCommand::Stop => "stop",
+            HostCommand::Observe(words) => {
+                Self::NAMES.iter().find(|name| words.first() == Some(name)).copied().unwrap_or("stats")
+            }
         }
     }
 
@@ -52,6 +67,9 @@ impl<'a> HostCommand<'a> {
             number(line.get(at, "a port number")?, "a port number", u64::from(u32::MAX)).map(|n| n as u32)
         };
         let path = || line.get(1, "the path of a program").map(|token| token.text);
+        if matches!(line.spec.name, "capture" | "stats" | "trace") {
+            return Ok(HostCommand::Observe(line.tokens.iter().map(|token| token.text).collect()));
+        }
         let (command, words) = match line.spec.name {
             "show_ports" => (HostCommand::ShowPorts, 1),
             "port_add" => {
@@ -78,6 +96,8 @@ mod tests {
     fn every_name_is_listed_and_parsed() {
         for name in HostCommand::NAMES {
             let line = match name {
+                // What they say is checked by the host.
+                "capture" | "stats" | "trace" => continue,
                 "port_add" => format!("{name} veth0 3"),
                 "port_remove" => format!("{name} 3"),
                 name if name.starts_with("load") => format!("{name} a.p4"),
