@@ -101,7 +101,7 @@ fn agree_after_each_change(options: Options, seed: u64) {
 
 #[test]
 fn engines_agree_after_each_change() {
-    let plain = Options { cut_entries_min: None, live_limbs_max: None, listing: false, measured: false };
+    let plain = Options::default();
     let others = [
         Options { cut_entries_min: Some(0), ..plain },
         Options { measured: true, ..plain },

@@ -47,6 +47,9 @@ pub struct Args {
     #[arg(long, value_name = "RATE", default_value_t = 300_000, value_parser = clap::value_parser!(u32).range(1..),
           requires = "churn")]
     churn_rate: u32,
+    /// Count what tables, actions and drops do meanwhile, as with `run --metrics`.
+    #[arg(long)]
+    counted: bool,
     /// One line of JSON instead of text.
     #[arg(long)]
     json: bool,
@@ -105,7 +108,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let compiled = compile::compile(&args.program)?;
     // One more for `measured_worker`.
     let workers = args.cores + usize::from(args.stages);
-    let mut switch = compile::switch(compiled.for_engine(engine), workers)?;
+    let options = p4jet_jit::Options { counted: args.counted, ..p4jet_jit::Options::default() };
+    let mut switch = compile::switch_of(compiled.for_engine(engine), options, workers)?;
     // Machine code is made with the first worker.
     drop(switch.worker(engine, 0).map_err(Failure::Input)?);
     let compile_ms = start.elapsed().as_secs_f64() * 1e3;
@@ -114,7 +118,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         // What reading commands say would not be JSON.
         compile::load_commands(&switch, path)?;
         if switch.needs_queues() {
-            (switch, _) = compile::switch_with(&compiled, engine, workers, None, Some(path))?;
+            (switch, _) = compile::switch_with(&compiled, engine, options, workers, None, Some(path))?;
         }
     }
     let load_ms = start.elapsed().as_secs_f64() * 1e3;

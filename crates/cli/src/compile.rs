@@ -313,7 +313,16 @@ impl Compiled {
 
 /// Makes the switch: tables with the program's entries, registers, counters; room for so many workers.
 pub fn switch(program: Program, workers: usize) -> Result<Arc<Switch>, Failure> {
-    Switch::with_options(program, p4jet_jit::Options::default(), workers).map_err(Failure::Input)
+    switch_of(program, p4jet_jit::Options::default(), workers)
+}
+
+/// The same, with a say in code generation.
+pub fn switch_of(
+    program: Program,
+    options: p4jet_jit::Options,
+    workers: usize,
+) -> Result<Arc<Switch>, Failure> {
+    Switch::with_options(program, options, workers).map_err(Failure::Input)
 }
 
 /// Makes the switch that `engine` runs and loads runtime commands, if there are any. If these configure output queues, or
@@ -321,12 +330,14 @@ pub fn switch(program: Program, workers: usize) -> Result<Arc<Switch>, Failure> 
 pub fn switch_with(
     compiled: &Compiled,
     engine: EngineKind,
+    options: p4jet_jit::Options,
     workers: usize,
     queues: Option<usize>,
     commands: Option<&Path>,
 ) -> Result<(Arc<Switch>, String), Failure> {
     let make = |compiled: &Compiled| {
-        let switch = switch(compiled.for_engine(engine), workers)?;
+        let switch = switch_of(compiled.for_engine(engine), options, workers)?;
+        switch.tell_by(Arc::new(compiled.lowered.clone()));
         if let Some(queues) = queues {
             switch.queues().configure(|config| {
                 config.queues_per_port = queues;

@@ -2,12 +2,13 @@
 
 use crate::compile::{self, Compiled, EngineArg, ProgramArgs};
 use crate::failure::Failure;
+use crate::log::{Level, Voice};
+use crate::observe::Observation;
 use crate::simple_switch;
 use p4jet_control::server::{self, Limits, Server};
-use p4jet_control::{Host, PortInfo, SharedControl, Swap, Swapped};
+use p4jet_control::{Host, Observed, PortInfo, SharedControl, Swap, Swapped};
 use p4jet_dataplane::{Carried, NewPort, Running};
 use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
-use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +32,12 @@ pub struct ControlArgs {
 }
 
 /// Lets `p4jet ctl` reach a switch: as long as what comes back lives.
-pub fn listen(args: &ControlArgs, control: &SharedControl, program: &str) -> Result<Vec<Server>, Failure> {
+pub fn listen(
+    args: &ControlArgs,
+    control: &SharedControl,
+    program: &str,
+    voice: &Voice,
+) -> Result<Vec<Server>, Failure> {
     let mut servers = Vec::new();
     let refused = |e: std::io::Error| Failure::Environment(format!("no control socket: {e}"));
     if let Some(path) = &args.socket {
@@ -41,24 +47,30 @@ pub fn listen(args: &ControlArgs, control: &SharedControl, program: &str) -> Res
         let path = server::default_path(program);
         match path.and_then(|path| Server::unix(control.clone(), &path, Limits::default())) {
             Ok(server) => servers.push(server),
-            Err(error) => eprintln!("no control socket: {error}"),
+            Err(error) => voice.tell(Level::Warn, "control", None, format!("no control socket: {error}")),
         }
     }
     if let Some(address) = args.tcp {
         match Server::tcp(control.clone(), address, Limits::default()) {
             Ok(server) => servers.push(server),
-            Err(error) if args.tcp_optional => eprintln!("no control port: {error}"),
+            Err(error) if args.tcp_optional => {
+                voice.tell(Level::Warn, "control", None, format!("no control port: {error}"));
+            }
             Err(error) => return Err(refused(error)),
         }
     }
     for server in &servers {
-        eprintln!("control: {}", server.address());
+        voice.tell(Level::Info, "control", None, format!("control: {}", server.address()));
     }
     Ok(servers)
 }
 
 /// The process around a running switch.
 pub struct Process {
+    /// Where its messages go.
+    pub voice: Voice,
+    /// What looks at it.
+    pub observation: Observation,
     /// The switch.
     pub running: Arc<Running>,
     /// How its programs are compiled.
@@ -76,11 +88,16 @@ pub struct Process {
 }
 
 /// Opens a port.
-pub fn open(running: &Running, spec: &PortSpec, options: &PortOptions) -> Result<NewPort, Failure> {
+pub fn open(
+    running: &Running,
+    spec: &PortSpec,
+    options: &PortOptions,
+    voice: &Voice,
+) -> Result<NewPort, Failure> {
     compile::check_port(&running.switch(), spec.number)?;
     let handles = p4jet_ports::open(spec, options).map_err(|e| Failure::port(&e))?;
     for notice in handles.iter().flat_map(|port| port.notices()) {
-        eprintln!("port {}: {notice}", spec.number);
+        voice.tell(Level::Warn, "notice", Some(spec.number), notice);
     }
     let text = spec.to_string();
     let text = text.split_once('@').map_or("", |(_, spec)| spec).to_string();
@@ -99,10 +116,12 @@ impl Process {
             true => Some(compiled.queued().map_err(|failure| plain(&failure.text()))?),
             false => None,
         };
-        let program = queued.as_ref().unwrap_or(&compiled).for_engine(self.engine.into());
+        let made = queued.as_ref().unwrap_or(&compiled);
+        let (program, lowered) = (made.for_engine(self.engine.into()), Arc::new(made.lowered.clone()));
         let (running, now) = (Arc::clone(&self.running), Arc::clone(&self.compiled));
         Ok(Box::new(move || {
             let (switch, carried) = running.reload(program).map_err(|e| e.to_string())?;
+            switch.tell_by(lowered);
             *lock(&now) = compiled;
             Ok(Swapped { switch, told: told(&carried) })
         }))
@@ -121,6 +140,10 @@ impl Host for Process {
         self.swap_to(compiled)
     }
 
+    fn observe(&self, words: &[&str]) -> Result<Observed, String> {
+        self.observation.command(words)
+    }
+
     fn ports(&self) -> Vec<PortInfo> {
         self.running.ports().into_iter().map(info).collect()
     }
@@ -129,7 +152,7 @@ impl Host for Process {
         let spec: PortSpec =
             format!("{number}@{spec}").parse().map_err(|e: p4jet_ports::PortError| e.to_string())?;
         self.ports_changed.store(true, Ordering::Relaxed);
-        let port = open(&self.running, &spec, &self.ports).map_err(|failure| failure.text())?;
+        let port = open(&self.running, &spec, &self.ports, &self.voice).map_err(|failure| failure.text())?;
         self.running.add_ports(vec![port]).map_err(|e| e.to_string())
     }
 
@@ -139,25 +162,9 @@ impl Host for Process {
         failed.map_or(Ok(()), |error| Err(error.to_string()))
     }
 
-    fn stats(&self) -> Value {
-        stats(&self.running)
-    }
-
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
-}
-
-/// `received + copies` is the sum of `done`, `sent`, `not_sent`, `waiting` and all of `drops` and `no_port`.
-fn stats(running: &Running) -> Value {
-    let stats = running.stats();
-    let drops = stats.dropped.iter().map(|(reason, n)| json!({"reason": reason, "packets": n}));
-    let no_port = stats.no_port.iter().map(|(port, n)| json!({"port": port, "packets": n}));
-    json!({
-        "received": stats.received, "copies": stats.copies, "done": stats.done, "waiting": stats.waiting,
-        "sent": stats.sent.values().sum::<u64>(), "not_sent": stats.not_sent,
-        "drops": drops.collect::<Vec<_>>(), "no_port": no_port.collect::<Vec<_>>(),
-    })
 }
 
 fn info(port: p4jet_dataplane::PortInfo) -> PortInfo {

@@ -8,15 +8,22 @@ use p4jet_control::{prompt, server};
 use std::io::{self, BufRead, IsTerminal};
 use std::path::PathBuf;
 
-/// Options of `ctl`.
+/// Which switch is spoken to.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct Address {
     /// The socket of the switch; without it, the one switch of this user that runs.
     #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
     socket: Option<PathBuf>,
     /// The TCP address of the switch, or a port of this machine.
     #[arg(long, value_name = "ADDR:PORT")]
     tcp: Option<String>,
+}
+
+/// Options of `ctl`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    address: Address,
     /// Answer each command with one line of JSON.
     #[arg(long)]
     json: bool,
@@ -30,7 +37,7 @@ pub struct Args {
 
 /// Carries the command out, or those on standard input.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let mut client = connect(args)?;
+    let mut client = connect(&args.address)?;
     if let Some(path) = &args.file {
         let text = output::read_text(path)?;
         let name = path.display().to_string();
@@ -57,7 +64,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn connect(args: &Args) -> Result<Client, Failure> {
+/// Speaks to the switch.
+pub fn connect(args: &Address) -> Result<Client, Failure> {
     let nobody = |place: &dyn std::fmt::Display, error: io::Error| {
         Failure::Environment(format!("no switch listens at {place}: {error}"))
     };

@@ -11,12 +11,17 @@ mod demo;
 mod failure;
 mod generate;
 mod lanes;
+mod log;
+mod metrics;
+mod observe;
 mod output;
 mod run;
 mod simple_switch;
 mod simple_switch_cli;
 mod stages;
+mod stats;
 mod test;
+mod top;
 mod trace;
 mod traffic;
 mod warnings;
@@ -51,6 +56,8 @@ enum Command {
     Run(run::Args),
     /// Give commands to a running switch.
     Ctl(ctl::Args),
+    /// Show what a running switch does, in rates.
+    Top(top::Args),
     /// Send one packet through the interpreter and tell every step.
     Trace(trace::Args),
     /// Measure throughput over memory ports.
@@ -105,6 +112,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Ctl(args) => ctl::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Traffic(args) => traffic::run(&args),

@@ -4,9 +4,12 @@
 use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::control::{self, ControlArgs, Process};
 use crate::failure::Failure;
+use crate::log::{self, Level, Voice};
+use crate::metrics;
+use crate::observe::{self, Observation};
 use crate::output;
 use p4jet_control::{Control, Host, SharedControl};
-use p4jet_dataplane::{EngineKind, Event, Listener, QUEUES_MAX, RunError, RunOptions, Running};
+use p4jet_dataplane::{CaptureSpec, EngineKind, Event, Listener, QUEUES_MAX, RunError, RunOptions, Running};
 use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -47,6 +50,21 @@ pub struct Args {
     /// Workers, each on a thread of its own; the receive queues or flows of the ports are spread over them.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = cores)]
     cores: usize,
+    /// Tell Prometheus at this address what happens; tables, actions and places of drops are counted then.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<std::net::SocketAddr>,
+    /// Write the frames of a port to a pcap file: its number, @, FILE, and after commas in, out, snaplen=BYTES or count=N.
+    #[arg(long, value_name = "N@FILE", value_parser = capture)]
+    pub capture: Vec<CaptureSpec>,
+    /// Write one event a line, with time and level.
+    #[arg(long, value_name = "FORM")]
+    log: Option<log::Form>,
+    /// Where to, instead of standard error.
+    #[arg(long, value_name = "FILE", requires = "log")]
+    log_file: Option<PathBuf>,
+    /// The least grave events to write.
+    #[arg(long, value_name = "LEVEL", default_value = "info", requires = "log")]
+    log_level: log::Level,
     /// Read runtime commands from standard input although it is no terminal.
     #[arg(long)]
     stdin: bool,
@@ -104,6 +122,13 @@ control D(packet_out p, in none h) { apply {} }
 V1Switch(P(), V(), I(), E(), V(), D()) main;
 ";
 
+fn capture(text: &str) -> Result<CaptureSpec, String> {
+    let (port, rest) = text.split_once('@').ok_or("expected the number of a port, @ and a file")?;
+    let mut words = rest.split(',');
+    let file = words.next().unwrap_or_default();
+    observe::capture_spec(port, file, &words.collect::<Vec<_>>())
+}
+
 fn cores(text: &str) -> Result<usize, String> {
     let range = 1..=p4jet_dataplane::WORKERS_MAX;
     match text.parse() {
@@ -140,9 +165,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         false => compile::compile(&args.program)?,
     };
     let kept = args.state.as_ref().is_some_and(|path| path.exists());
+    let options = p4jet_jit::Options { counted: args.metrics.is_some(), ..p4jet_jit::Options::default() };
     let (switch, said) = compile::switch_with(
         &compiled,
         engine,
+        options,
         args.cores,
         args.queues.map(usize::from),
         args.commands.as_deref().filter(|_| !kept),
@@ -154,17 +181,26 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             return Err(Failure::Input(format!("{}: {}", path.display(), error.message)));
         }
     }
+    let voice = match args.log {
+        None => Voice::default(),
+        Some(form) => {
+            let log = log::Log::start(form, args.log_level, args.log_file.as_deref())?;
+            Voice(Some(Arc::new(log)))
+        }
+    };
     let failed = Arc::new(OnceLock::new());
     let options = RunOptions {
         engine,
         frame_max: args.frame_max as usize,
-        listener: listener(Arc::clone(&failed), log_to(&args.emulation.log)?),
+        listener: listener(Arc::clone(&failed), log_to(&args.emulation.log)?, voice.clone()),
     };
     let running = Arc::new(Running::start(&switch, options).map_err(run_failure)?);
     let options = PortOptions { frame_max: args.frame_max as usize, wall_clock: false, workers: args.cores };
     let ports: Vec<_> =
-        specs.iter().map(|spec| control::open(&running, spec, &options)).collect::<Result<_, _>>()?;
+        specs.iter().map(|spec| control::open(&running, spec, &options, &voice)).collect::<Result<_, _>>()?;
     let host = Arc::new(Process {
+        voice: voice.clone(),
+        observation: Observation::new(Arc::clone(&running)),
         running: Arc::clone(&running),
         program: args.program.clone(),
         compiled: Arc::new(Mutex::new(compiled)),
@@ -173,23 +209,40 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         stop: &STOP,
         ports_changed: AtomicBool::new(false),
     });
+    for spec in &args.capture {
+        if !specs.iter().any(|port| port.number == spec.port) {
+            return Err(Failure::Usage(format!("--capture: there is no port {}", spec.port)));
+        }
+        host.observation.capture(spec.clone()).map_err(Failure::Environment)?;
+    }
     let control =
         SharedControl::new(Control::new(Arc::clone(&switch)), Some(Arc::clone(&host) as Arc<dyn Host>));
     if let Some(path) = &args.state {
         let lost = control.keep(path).map_err(|e| Failure::Environment(format!("no state is kept: {e}")))?;
         for line in lost {
-            eprintln!("{}: left out: {line}", path.display());
+            voice.tell(Level::Warn, "state", None, format!("{}: left out: {line}", path.display()));
         }
     }
-    let servers = control::listen(&args.control, &control, &switch.program().name)?;
+    let servers = control::listen(&args.control, &control, &switch.program().name, &voice)?;
     catch_signals();
     let start = Instant::now();
     while start.elapsed() < args.emulation.wait && !STOP.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(10));
     }
-    eprintln!("{}: forwarding between {} ports", switch.program().name, specs.len());
+    let begins = format!("{}: forwarding between {} ports", switch.program().name, specs.len());
+    voice.tell(Level::Info, "start", None, begins);
     running.add_ports(ports).map_err(run_failure)?;
 
+    let metrics = match args.metrics {
+        None => None,
+        Some(address) => {
+            let server = metrics::Server::start(address, Arc::clone(&running));
+            let server = server.map_err(|e| Failure::Environment(format!("--metrics {address}: {e}")))?;
+            let text = format!("metrics at http://{}/metrics", server.address());
+            voice.tell(Level::Info, "metrics", None, text);
+            Some(server)
+        }
+    };
     let terminal = std::io::stdin().is_terminal() && !args.emulation.no_prompt;
     let prompt = (args.stdin || terminal).then(|| {
         let mut control = control.clone();
@@ -212,10 +265,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     drop(servers);
     if let Err(error) = control.settle() {
-        eprintln!("the state file has the registers as they were earlier: {error}");
+        voice.tell(
+            Level::Warn,
+            "state",
+            None,
+            format!("the state file has the registers as they were earlier: {error}"),
+        );
     }
+    drop(metrics);
     let finished = running.finish();
-    summarise(&running);
+    let captures = host.observation.finish();
+    summarise(&running, &voice);
+    for line in observe::captures(&captures).text.lines() {
+        voice.tell(Level::Info, "capture", None, line);
+    }
+    voice.finish();
     finished.map_err(|e| Failure::port(&e))?;
     match failed.get() {
         None => Ok(()),
@@ -247,10 +311,14 @@ fn log_to(log: &Log) -> Result<Mutex<Option<Box<dyn Write + Send>>>, Failure> {
 }
 
 /// Writes what happens while packets flow; the exit status of the first port that fails goes to `failed`.
-fn listener(failed: Arc<OnceLock<u8>>, log: Mutex<Option<Box<dyn Write + Send>>>) -> Listener {
+fn listener(failed: Arc<OnceLock<u8>>, log: Mutex<Option<Box<dyn Write + Send>>>, voice: Voice) -> Listener {
     Arc::new(move |event| match event {
         Event::Log(line) => {
             let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(voice) = voice.0.as_ref().filter(|_| log.is_some()) {
+                voice.tell_of_packet(Level::Info, "log_msg", line);
+                return;
+            }
             // The switch goes on when nobody reads its log any more.
             if let Some(Err(error)) =
                 log.as_mut().map(|log| writeln!(log, "{line}").and_then(|()| log.flush()))
@@ -262,32 +330,38 @@ fn listener(failed: Arc<OnceLock<u8>>, log: Mutex<Option<Box<dyn Write + Send>>>
             }
         }
         Event::PortFailed(number, error) => {
-            eprintln!("port {number}: {error}; it is no longer used");
+            let text = format!("{error}; it is no longer used");
+            voice.tell(Level::Error, "port_failed", Some(number), text);
             failed.get_or_init(|| error.exit_status());
         }
-        Event::Link(number, LinkStatus::Up) => eprintln!("port {number}: the link is up again"),
-        Event::Link(number, LinkStatus::Down(why)) => eprintln!("port {number}: {why}"),
+        Event::Link(number, LinkStatus::Up) => {
+            voice.tell(Level::Info, "link", Some(number), "the link is up again");
+        }
+        Event::Link(number, LinkStatus::Down(why)) => {
+            voice.tell(Level::Warn, "link", Some(number), why.as_str());
+        }
     })
 }
 
-fn summarise(running: &Running) {
+fn summarise(running: &Running, voice: &Voice) {
+    let say = |text: String| voice.tell(Level::Info, "stop", None, text);
     let stats = running.stats();
     let packets = |n: u64| if n == 1 { "1 packet".to_string() } else { format!("{n} packets") };
-    eprintln!("{} received", packets(stats.received));
+    say(format!("{} received", packets(stats.received)));
     if stats.copies > 0 {
-        eprintln!("{} copied, {} ended in their copies", packets(stats.copies), packets(stats.done));
+        say(format!("{} copied, {} ended in their copies", packets(stats.copies), packets(stats.done)));
     }
     for (port, &n) in &stats.sent {
-        eprintln!("{} sent to port {port}", packets(n));
+        say(format!("{} sent to port {port}", packets(n)));
     }
     for (reason, &n) in &stats.dropped {
-        eprintln!("{} dropped: {reason}", packets(n));
+        say(format!("{} dropped: {reason}", packets(n)));
     }
     for (port, &n) in &stats.no_port {
-        eprintln!("{} dropped: the program sent to port {port}, which does not exist", packets(n));
+        say(format!("{} dropped: the program sent to port {port}, which does not exist", packets(n)));
     }
     if stats.not_sent > 0 {
-        eprintln!("{} lost: the port could not send", packets(stats.not_sent));
+        say(format!("{} lost: the port could not send", packets(stats.not_sent)));
     }
     for port in running.ports() {
         for (n, why) in [
@@ -301,7 +375,7 @@ fn summarise(running: &Running) {
             (port.stats.tx_dropped_queue, "dropped: the queue of the emulated link was full"),
         ] {
             if n > 0 {
-                eprintln!("{} at port {}: {why}", packets(n), port.number);
+                say(format!("{} at port {}: {why}", packets(n), port.number));
             }
         }
     }

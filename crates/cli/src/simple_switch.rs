@@ -235,7 +235,6 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
         (options.nanolog.is_some(), "--nanolog"),
         (options.debugger || options.debugger_addr.is_some(), "--debugger"),
         (options.notifications_addr.is_some(), "--notifications-addr"),
-        (options.pcap.is_some(), "--pcap"),
         (options.dump_packet_data.is_some_and(|bytes| bytes > 0), "--dump-packet-data"),
         (options.log_file_max_size.or(options.log_file_max_files).is_some(), "rotation of the log"),
         (target.disable_swap, "--disable-swap"),
@@ -258,6 +257,13 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
             Some(_) => format!("{number}@pcap:{name}_in.pcap,{name}_out.pcap").into(),
             None => interface.into(),
         });
+        // With --use-files these files are the port's own.
+        if let (Some(folder), None) = (&options.pcap, options.use_files) {
+            for direction in ["in", "out"] {
+                let file = folder.join(format!("{name}_{direction}.pcap"));
+                line.push(format!("--capture={number}@{},{direction}", file.display()).into());
+            }
+        }
     }
     line.push("--stay".into());
     line.push("--".into());
@@ -399,6 +405,10 @@ mod tests {
         assert_eq!(run_args("prog.p4 --log-file x -L info").emulation.log, Log::File("x.txt".into()));
         assert_eq!(run_args("prog.p4 --log-file x --log-level warn").emulation.log, Log::Nowhere);
         assert!(run_args("--no-p4").emulation.no_program);
+        let captures = run_args("prog.p4 --pcap=/d -i 1@a").capture;
+        let files: Vec<_> =
+            captures.iter().map(|c| (c.port, c.path.to_str().unwrap(), c.received, c.sent)).collect();
+        assert_eq!(files, [(1, "/d/a_in.pcap", true, false), (1, "/d/a_out.pcap", false, true)]);
     }
 
     #[test]
@@ -427,7 +437,6 @@ mod tests {
             "a.p4 --nanolog ipc:///tmp/x",
             "a.p4 --debugger",
             "a.p4 --notifications-addr x",
-            "a.p4 --pcap",
             "a.p4 -- --disable-swap",
         ] {
             let (Ok(Asked::Run(_)), told) = asked(line) else { panic!("{line}") };

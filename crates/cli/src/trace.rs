@@ -37,7 +37,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let frame = parse_hex(&args.frame.concat())?;
     let compiled = compile::compile(&args.program)?;
     let commands = args.commands.as_deref();
-    let (switch, _) = compile::switch_with(&compiled, EngineKind::Interp, 1, None, commands)?;
+    let (switch, _) = compile::switch_with(
+        &compiled,
+        EngineKind::Interp,
+        p4jet_jit::Options::default(),
+        1,
+        None,
+        commands,
+    )?;
     compile::check_port(&switch, args.port)?;
     let (trace, expected) = switch.trace(args.port, &frame).map_err(Failure::Input)?;
     if args.json {
@@ -46,7 +53,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         output::write(format_args!("{}", trace.render_shortened(switch.program(), LINES_MAX)))?;
     }
     if args.engine == EngineArg::Jit {
-        let (fast, _) = compile::switch_with(&compiled, EngineKind::Jit, 1, None, commands)?;
+        let (fast, _) = compile::switch_with(
+            &compiled,
+            EngineKind::Jit,
+            p4jet_jit::Options::default(),
+            1,
+            None,
+            commands,
+        )?;
         let mut worker = fast.worker(EngineKind::Jit, 0).map_err(Failure::Input)?;
         worker.set_time(Some(0));
         let got = worker.process_and_wait(args.port, &frame);

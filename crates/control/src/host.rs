@@ -13,6 +13,9 @@ pub trait Host: Send + Sync {
     /// As [`Self::prepare`], of the program that runs: made anew for the output queues that are configured by now.
     fn prepare_queues(&self) -> Result<Swap, String>;
 
+    /// Carries out a command about what the switch does with packets : `stats`, `trace`, `capture`. These are its words.
+    fn observe(&self, words: &[&str]) -> Result<Observed, String>;
+
     /// All ports, in the order of their numbers.
     fn ports(&self) -> Vec<PortInfo>;
 
@@ -21,9 +24,6 @@ pub trait Host: Send + Sync {
 
     /// Closes a port.
     fn remove_port(&self, number: u32) -> Result<(), String>;
-
-    /// What the switch has done since its start, in numbers.
-    fn stats(&self) -> serde_json::Value;
 
     /// Lets the switch end, soon.
     fn stop(&self);
@@ -38,6 +38,17 @@ pub struct Swapped {
     pub switch: Arc<Switch>,
     /// What was carried over and what was not: lines.
     pub told: String,
+}
+
+/// What an observing command has to say.
+#[derive(Default)]
+pub struct Observed {
+    /// For people: lines.
+    pub text: String,
+    /// For tools.
+    pub data: serde_json::Value,
+    /// The switch that runs now, if it is another one.
+    pub switch: Option<Arc<Switch>>,
 }
 
 /// A port, as `show_ports` tells of it.

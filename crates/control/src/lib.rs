@@ -26,5 +26,6 @@ pub mod wire;
 
 pub use commands::{Control, LoadSummary, Reply};
 pub use error::{CommandError, ErrorKind, LoadError};
-pub use host::{Host, PortInfo, Swap, Swapped};
+pub use host::{Host, Observed, PortInfo, Swap, Swapped};
 pub use shared::SharedControl;
+pub use value::parse_value;

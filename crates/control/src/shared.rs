@@ -211,10 +211,14 @@ impl SharedControl {
                 }
                 reply
             }
-            HostCommand::Stats => {
-                let stats = host.stats();
-                let text = format!("{stats:#}\n");
-                Reply { data: data.then_some(stats), ..text.into() }
+            HostCommand::Observe(words) => {
+                // Another switch may take the place of the one that is controlled.
+                let mut kept = matches!(words[..], ["stats", _]).then(|| lock(&self.0.kept));
+                let observed = host.observe(words).map_err(CommandError::new)?;
+                if let (Some(kept), Some(switch)) = (&mut kept, observed.switch) {
+                    kept.control = Control::new(switch);
+                }
+                Reply { data: data.then_some(observed.data), ..observed.text.into() }
             }
             HostCommand::Stop => {
                 host.stop();

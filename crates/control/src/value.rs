@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A value for something `width` bits wide: an integer, or an address where the width is that of the address.
 /// The error says what is wrong with the text, and quotes it.
-pub(crate) fn parse_value(text: &str, width: u32) -> Result<BigUint, String> {
+pub fn parse_value(text: &str, width: u32) -> Result<BigUint, String> {
     let value = if text.contains(':') {
         match width {
             48 => parse_mac(text)?,

@@ -9,7 +9,7 @@ use p4jet_control::client::Client;
 use p4jet_control::prompt::{self, Commander};
 use p4jet_control::server::{self, Limits, Server};
 use p4jet_control::wire::{Answer, Request};
-use p4jet_control::{Host, PortInfo, SharedControl, Swap, Swapped};
+use p4jet_control::{Host, Observed, PortInfo, SharedControl, Swap, Swapped};
 use p4jet_dataplane::Switch;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -143,7 +143,7 @@ fn answers_tell_codes_and_places() {
     assert_eq!(answer.output, "Deleting entry 3 from l2\n");
     let error = client.command("table_dump l3", false).unwrap().error.unwrap();
     assert_eq!((error.code, error.span), (None, Some((11, 13))));
-    let error = client.command("serialize_state x", false).unwrap().error.unwrap();
+    let error = client.command("write_config_to_file x", false).unwrap().error.unwrap();
     assert_eq!(error.kind, "unsupported");
     let note = client.command("table_indirect_create_group route", false).unwrap().note.unwrap();
     assert!(note.contains("act_prof_create_group"), "{note}");
@@ -382,6 +382,10 @@ impl Host for Stub {
         Ok(Box::new(move || Ok(Swapped { switch, told: "l2: its entries are gone\n".into() })))
     }
 
+    fn observe(&self, words: &[&str]) -> Result<Observed, String> {
+        Ok(Observed { text: format!("{}\n", words.join(" ")), ..Observed::default() })
+    }
+
     fn prepare_queues(&self) -> Result<Swap, String> {
         Err("this one has none".to_string())
     }
@@ -403,10 +407,6 @@ impl Host for Stub {
     fn remove_port(&self, number: u32) -> Result<(), String> {
         self.ports.lock().unwrap().retain(|port| port.number != number);
         Ok(())
-    }
-
-    fn stats(&self) -> serde_json::Value {
-        serde_json::json!({"received": 7})
     }
 
     fn stop(&self) {
@@ -435,7 +435,7 @@ fn ports_and_programs() {
          \u{20}   1            veth0            UP    why=no carrier\n\
          \u{20}   2            tap:t           DOWN   why=no carrier\n"
     );
-    assert_eq!(text("stats"), "{\n  \"received\": 7\n}\n");
+    assert_eq!(text("stats on"), "stats on\n");
     assert_eq!(text("port_remove 1"), "");
     assert_eq!(host.ports().len(), 1);
 

@@ -1,7 +1,9 @@
 //! The packet loop of one worker: from ports, through the pipeline, to ports.
 #![allow(unsafe_code)]
 
+use crate::counted::{Counted, ProgramStats};
 use crate::mailbox::Mailbox;
+use crate::watch::Watch;
 use crate::worker::Worker;
 use p4jet_jit::ticks;
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Pool, REASON_DONE};
@@ -103,6 +105,10 @@ pub struct Forwarder {
     pool: Pool,
     batch: Batch,
     counts: Counts,
+    /// For those who look at live packets.
+    watch: Option<Box<Watch>>,
+    /// What programs did that it runs no more.
+    past: ProgramStats,
     pub(crate) mailbox: Arc<Mailbox>,
     listener: Listener,
     /// When it last looked at the links.
@@ -177,6 +183,8 @@ impl Forwarder {
                 dropped: Box::new([0; REASONS_INDEXED]),
                 dropped_rare: BTreeMap::new(),
             },
+            watch: None,
+            past: ProgramStats::default(),
             mailbox: Arc::new(Mailbox::new()?),
             listener,
             looked: Instant::now(),
@@ -195,6 +203,18 @@ impl Forwarder {
         let retiring = self.retiring.iter().map(|retiring| &retiring.worker);
         stats.waiting = retiring.chain([&self.worker]).map(|worker| worker.waiting() as u64).sum();
         stats
+    }
+
+    /// From now on it looks for these packets.
+    pub(crate) fn set_watch(&mut self, watch: Option<Box<Watch>>) {
+        self.watch = watch;
+    }
+
+    /// What it has counted of what the program does.
+    pub(crate) fn counted(&self) -> Counted {
+        let tallies = self.worker.tallies().cloned();
+        let now = tallies.map(|tallies| (Arc::clone(self.worker.switch()), tallies));
+        Counted { past: self.past.clone(), now }
     }
 
     /// The worker.
@@ -254,6 +274,9 @@ impl Forwarder {
     /// Puts another worker in the place of the one that there is.
     fn replace(&mut self, worker: Worker, pool: Pool) -> (Worker, Pool) {
         self.counts.stats.dropped = self.counts.drops(&self.worker);
+        if let Some(tallies) = self.worker.tallies() {
+            self.past.add_tallies(self.worker.switch().program(), tallies);
+        }
         self.counts.dropped.fill(0);
         self.counts.dropped_rare.clear();
         (std::mem::replace(&mut self.worker, worker), std::mem::replace(&mut self.pool, pool))
@@ -359,12 +382,19 @@ impl Forwarder {
         if self.batch.is_empty() {
             return;
         }
+        let number = *number;
+        if let Some(watch) = &mut self.watch {
+            watch.received(number, &self.pool, &self.batch);
+        }
         let start = ticks();
         let stats = &mut self.counts.stats;
         stats.received += self.batch.len() as u64;
         stats.batches += 1;
         stats.batch_sizes[self.batch.len().next_power_of_two().ilog2() as usize] += 1;
         self.worker.process(&mut self.pool, &mut self.batch);
+        if let Some(watch) = &mut self.watch {
+            watch.processed(number, &self.pool, &self.batch, &self.worker);
+        }
         self.send();
         self.run_copies();
         self.counts.stats.busy_ticks += ticks().wrapping_sub(start);
@@ -425,6 +455,9 @@ impl Forwarder {
                 *self.counts.stats.no_port.entry(number).or_default() += n as u64;
                 continue;
             };
+            if let Some(watch) = &self.watch {
+                watch.sends(number, &frames[..n]);
+            }
             let attached = &mut self.ports[place];
             match attached.port.send(&frames[..n]) {
                 Ok(sent) => {

@@ -5,15 +5,24 @@
 //! * [`Queues`]: output queues between ingress and egress.
 //! * [`Running`]: the workers on their threads with the ports, for as long as packets flow.
 
+mod counted;
 mod forward;
 mod mailbox;
+mod observer;
+mod places;
 mod queues;
 mod reload;
 mod running;
 mod switch;
+mod watch;
 mod worker;
 
+pub use counted::{ProgramStats, TableStats};
 pub use forward::{Event, ForwardStats, Forwarder, Listener};
+pub use observer::{
+    CAPTURES_MAX, CaptureInfo, CaptureSpec, FieldPattern, Observer, Refused, TRACED_MAX, TRACES_MAX,
+    TraceInfo, TraceSpec, Traced,
+};
 pub use p4jet_interp::{Matched, Trace, TraceEvent};
 pub use p4jet_jit::{StageTime, ticks};
 pub use p4jet_tables::EntryHandle;
@@ -24,4 +33,5 @@ pub use queues::{
 pub use reload::Carried;
 pub use running::{NewPort, PortInfo, RunError, RunOptions, Running};
 pub use switch::{EngineKind, Switch, WORKERS_MAX};
+pub use watch::{BytePattern, Did};
 pub use worker::{COPIES_MAX, GENERATIONS_MAX, Processed, Worker};

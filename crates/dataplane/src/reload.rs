@@ -106,6 +106,15 @@ impl Switch {
     /// run either program until the last has changed over. The control plane must not change this switch from
     /// the call on.
     pub fn succeed(&self, program: ir::Program) -> Result<(Arc<Switch>, Carried), String> {
+        self.succeed_counted(program, self.is_counted())
+    }
+
+    /// The same, with a say in whether what the program does is counted.
+    pub(crate) fn succeed_counted(
+        &self,
+        program: ir::Program,
+        counted: bool,
+    ) -> Result<(Arc<Switch>, Carried), String> {
         let (old, new) = (Side(self.program()), Side(&program));
         let same = same_tables(old, new);
         let mut carried = Carried::default();
@@ -123,7 +132,7 @@ impl Switch {
             same_instance[i as usize].map(|id| id.0)
         })
         .map_err(|e| e.to_string())?;
-        let switch = self.successor(program, tables, state)?;
+        let switch = self.successor(program, counted, tables, state)?;
         for (o, i) in self.program().tables.iter().zip(0..) {
             let old_id = ir::TableId(i);
             if same.contains(&Some(old_id)) {

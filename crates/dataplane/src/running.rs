@@ -1,5 +1,6 @@
 //! A running switch: its workers, each on a thread of its own, and what can be done with them while packets flow.
 
+use crate::counted::ProgramStats;
 use crate::forward::{ForwardStats, Forwarder, Listener};
 use crate::mailbox::Mailbox;
 use crate::queues::Inbox;
@@ -9,7 +10,7 @@ use crate::worker::Worker;
 use p4jet_packet::Pool;
 use p4jet_ports::{LinkStatus, Port, PortError, PortStats};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
@@ -89,6 +90,7 @@ pub struct Running {
     stop: Arc<AtomicBool>,
     ended: Vec<Arc<AtomicBool>>,
     mailboxes: Vec<Arc<Mailbox>>,
+    reloads: AtomicU64,
 }
 
 struct Inner {
@@ -136,6 +138,7 @@ impl Running {
             stop,
             ended,
             mailboxes,
+            reloads: AtomicU64::new(0),
         };
         for (mut forwarder, index) in forwarders.into_iter().zip(0..) {
             let stop = Arc::clone(&running.stop);
@@ -276,12 +279,47 @@ impl Running {
         self.ask(|f| f.stats()).unwrap_or_default()
     }
 
+    /// What the program has done, as far as it was counted: [`Self::set_counted`].
+    pub fn program_stats(&self) -> ProgramStats {
+        let mut stats = ProgramStats::default();
+        self.ask(|f| f.counted()).unwrap_or_default().into_iter().for_each(|counted| stats.add(counted));
+        stats
+    }
+
     /// Puts another program in the running one's place: compiles it, carries over what is unchanged
     /// ([`Switch::succeed`]), and lets every worker change over between two batches. If it fails the old one goes on.
     /// The control plane must not change anything meanwhile.
     pub fn reload(&self, program: p4jet_ir::Program) -> Result<(Arc<Switch>, Carried), RunError> {
+        let counted = self.switch().is_counted();
+        let reloaded = self.reload_counted(program, counted)?;
+        self.reloads.fetch_add(1, Ordering::Relaxed);
+        Ok(reloaded)
+    }
+
+    /// How often another program was put in place.
+    pub fn reloads(&self) -> u64 {
+        self.reloads.load(Ordering::Relaxed)
+    }
+
+    /// Begins, or ends, to count what the program does ([`Self::program_stats`]): the workers change over to code that
+    /// does, as [`Self::reload`] lets them to another program. That code is a little slower.
+    pub fn set_counted(&self, counted: bool) -> Result<Arc<Switch>, RunError> {
+        let switch = self.switch();
+        if switch.is_counted() == counted {
+            return Ok(switch);
+        }
+        let (new, _) = self.reload_counted(switch.program().clone(), counted)?;
+        new.tell_as(&switch);
+        Ok(new)
+    }
+
+    fn reload_counted(
+        &self,
+        program: p4jet_ir::Program,
+        counted: bool,
+    ) -> Result<(Arc<Switch>, Carried), RunError> {
         let old = self.switch();
-        let (new, carried) = old.succeed(program).map_err(RunError::Program)?;
+        let (new, carried) = old.succeed_counted(program, counted).map_err(RunError::Program)?;
         let mut acts = Vec::new();
         for index in 0..self.workers() {
             let worker = new.worker(self.engine, index).map_err(RunError::Program)?;

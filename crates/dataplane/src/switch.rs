@@ -1,7 +1,7 @@
 //! A program with its tables and extern state.
 
 use p4jet_externs::{Env, State};
-use p4jet_interp::{Arrival, Machine, Trace, TraceEvent};
+use p4jet_interp::{Arrival, Machine, Outcome, Trace, TraceEvent};
 use p4jet_ir as ir;
 use p4jet_jit::Compiled;
 use p4jet_tables::{Table, TableSpec};
@@ -49,8 +49,13 @@ impl Drop for Place {
     }
 }
 
-/// Lets several workers have the same registers; one needs no locks.
-fn share_registers(program: &mut ir::Program, workers: usize) {
+/// Lets several workers have the same registers; one needs no locks. Drops are counted by place only in programs that
+/// keep it.
+fn suit(program: &mut ir::Program, workers: usize, counted: bool) {
+    match counted {
+        true => ir::passes::place_drops(program),
+        false => ir::passes::forget_drop_places(program),
+    }
     if workers > 1 {
         ir::atomic::add_locks(program);
         debug_assert_eq!(ir::verify::verify(program), Ok(()));
@@ -60,6 +65,8 @@ fn share_registers(program: &mut ir::Program, workers: usize) {
 /// A program with its tables and extern state.
 pub struct Switch {
     program: ir::Program,
+    /// As lowering made it, see [`Switch::tell_by`].
+    told: OnceLock<Arc<ir::Program>>,
     pub(crate) tables: Vec<Arc<Mutex<Table>>>,
     state: State,
     code: OnceLock<Result<Arc<Compiled>, p4jet_jit::Error>>,
@@ -88,34 +95,63 @@ impl Switch {
         if !(1..=WORKERS_MAX).contains(&workers) {
             return Err(format!("{workers} workers: expected 1 to {WORKERS_MAX}"));
         }
-        share_registers(&mut program, workers);
+        suit(&mut program, workers, options.counted);
         let tables = p4jet_interp::build_tables(&program)?;
         let tables = tables.into_iter().map(|table| Arc::new(Mutex::new(table))).collect();
         let state = p4jet_interp::build_state(&program, workers).map_err(|e| e.to_string())?;
         let taken = (0..workers).map(|_| AtomicBool::new(false)).collect();
         let (code, start) = (OnceLock::new(), Instant::now());
         let inboxes = inboxes(workers, &program)?;
-        let queues = Arc::default();
-        Ok(Arc::new(Switch { program, tables, state, code, options, start, queues, inboxes, taken }))
+        let (queues, told) = (Arc::default(), OnceLock::new());
+        Ok(Arc::new(Switch { program, told, tables, state, code, options, start, queues, inboxes, taken }))
     }
 
-    /// A switch with another program, its time, engine options and workers being those of this one.
+    /// A switch with another program, its time, engine options and workers being those of this one; whether it counts what
+    /// the program does is `counted`.
     pub(crate) fn successor(
         &self,
         mut program: ir::Program,
+        counted: bool,
         tables: Vec<Arc<Mutex<Table>>>,
         state: State,
     ) -> Result<Arc<Switch>, String> {
-        share_registers(&mut program, self.workers());
+        suit(&mut program, self.workers(), counted);
         let taken = (0..self.workers()).map(|_| AtomicBool::new(false)).collect();
-        let (code, options, start) = (OnceLock::new(), self.options, self.start);
+        let options = p4jet_jit::Options { counted, ..self.options };
+        let (code, start) = (OnceLock::new(), self.start);
         let (queues, inboxes) = (Arc::clone(&self.queues), inboxes(self.workers(), &program)?);
-        Ok(Arc::new(Switch { program, tables, state, code, options, start, queues, inboxes, taken }))
+        let told = OnceLock::new();
+        Ok(Arc::new(Switch { program, told, tables, state, code, options, start, queues, inboxes, taken }))
+    }
+
+    /// Whether its workers count what the program does ([`Worker::tallies`]).
+    pub fn is_counted(&self) -> bool {
+        self.options.counted
     }
 
     /// The program.
     pub fn program(&self) -> &ir::Program {
         &self.program
+    }
+
+    /// Gives it the program as lowering made it, if it runs what passes made of that: traces tell more by it. The first
+    /// one given stays.
+    pub fn tell_by(&self, lowered: Arc<ir::Program>) {
+        let shape = |p: &ir::Program| (p.tables.len(), p.actions.len(), p.instances.len());
+        assert_eq!(shape(&lowered), shape(&self.program), "passes keep tables, actions and instances");
+        let _ = self.told.set(lowered);
+    }
+
+    /// Tells by the program by which another switch with the same program does.
+    pub(crate) fn tell_as(&self, other: &Switch) {
+        if let Some(told) = other.told.get() {
+            let _ = self.told.set(Arc::clone(told));
+        }
+    }
+
+    /// The program by which traces tell.
+    pub fn told(&self) -> &ir::Program {
+        self.told.get().map_or(&self.program, Arc::as_ref)
     }
 
     /// A table, locked for the control plane. Workers running machine code are not stopped by it.
@@ -211,34 +247,63 @@ impl Switch {
         Ok(Place { switch: Arc::clone(self), index })
     }
 
+    /// One packet, and its copies, through the interpreter, as [`Self::trace`], but at this time and without any change to
+    /// the state. What became of the packet itself comes with it.
+    pub(crate) fn trace_dry(
+        &self,
+        ingress_port: u32,
+        frame: &[u8],
+        now_us: u64,
+    ) -> Result<(Trace, Outcome), String> {
+        let mut env = self.state.env(0);
+        env.keep_dry();
+        let arrival = Arrival { port: ingress_port, frame, now_us };
+        self.tell(self.told(), env, &arrival).map(|(trace, outcome, _)| (trace, outcome))
+    }
+
     /// One packet, and its copies, through the interpreter, told step by step. It arrives at time 0, so that traces can be
     /// compared.
     pub fn trace(&self, ingress_port: u32, frame: &[u8]) -> Result<(Trace, Processed), String> {
-        let machine = Machine::new(&self.program)?;
-        let mut env = self.state.env(0);
-        env.set_now(0);
-        let mut trace = Trace::default();
         let arrival = Arrival { port: ingress_port, frame, now_us: 0 };
-        let tables = self.tables.as_slice();
-        let first = copied(&self.program, machine.run(tables, &mut env, &arrival, Some(&mut trace)));
-        let mut tracer = Tracer { switch: self, machine, env, trace };
-        let processed = match self.program.is_queued() {
-            false => run_out(first, |copy| tracer.run(copy, None, 0)),
-            true => self.trace_queued(first, &mut tracer),
+        let (trace, _, processed) = self.tell(&self.program, self.state.env(0), &arrival)?;
+        Ok((trace, processed))
+    }
+
+    /// What becomes of a packet, and of it with all its copies.
+    fn tell(
+        &self,
+        program: &ir::Program,
+        mut env: Env<'_>,
+        arrival: &Arrival<'_>,
+    ) -> Result<(Trace, Outcome, Processed), String> {
+        let machine = Machine::new(program)?;
+        let mut trace = Trace::default();
+        let first = machine.run(self.tables.as_slice(), &mut env, arrival, Some(&mut trace));
+        let outcome = first.outcome.clone();
+        let first = copied(program, first);
+        let mut tracer = Tracer { switch: self, program, machine, env, trace };
+        let processed = match program.is_queued() {
+            false => run_out(first, |copy| tracer.run(copy, None, arrival.now_us)),
+            true => self.trace_queued(first, arrival.now_us, &mut tracer),
         };
         let mut trace = tracer.trace;
         if let Some(why) = processed.dropped.iter().find(|why| *why == TOO_MANY_COPIES) {
             trace.events.push(TraceEvent::CopiesDropped { why: why.clone() });
         }
-        Ok((trace, processed))
+        Ok((trace, outcome, processed))
     }
 
     /// The packet has the output queues, which are configured as the switch's, to itself.
-    fn trace_queued(&self, first: Step<p4jet_interp::Copied>, tracer: &mut Tracer<'_, '_>) -> Processed {
+    fn trace_queued(
+        &self,
+        first: Step<p4jet_interp::Copied>,
+        now_us: u64,
+        tracer: &mut Tracer<'_, '_>,
+    ) -> Processed {
         let queues = Queues::default();
         queues.configure(|config| *config = self.queues.config());
         let mut serving = Serving::new(Arc::new(queues));
-        let mut all = run_queued(&mut serving, Some((0, first)), 0, tracer);
+        let mut all = run_queued(&mut serving, Some((0, first)), now_us, tracer);
         while let Some(due) = serving.next_due_ns()
             && all.len() < COPIES_MAX
         {
@@ -260,6 +325,7 @@ fn inboxes(workers: usize, program: &ir::Program) -> Result<Box<[Inbox<Handed, p
 /// Runs copies in the interpreter and writes down what happens.
 struct Tracer<'s, 'e> {
     switch: &'s Switch,
+    program: &'s ir::Program,
     machine: Machine<'s>,
     env: Env<'e>,
     trace: Trace,
@@ -274,7 +340,7 @@ impl Carrier<p4jet_interp::Copied> for Tracer<'_, '_> {
     ) -> Step<p4jet_interp::Copied> {
         copy.queued = queued;
         let (tables, trace) = (self.switch.tables.as_slice(), Some(&mut self.trace));
-        copied(&self.switch.program, self.machine.run_copy(tables, &mut self.env, copy, now_us, trace))
+        copied(self.program, self.machine.run_copy(tables, &mut self.env, copy, now_us, trace))
     }
 
     fn entered(&mut self, (port, queue): (u32, u32), result: Result<(), &str>) {

@@ -5,6 +5,7 @@ use crate::queues::{Inbox, Refusal, Serving};
 use crate::switch::{EngineKind, Place, Switch};
 use p4jet_externs::{Apart, Env};
 use p4jet_interp::{Arrival, Machine, Outcome, REASON_EMITS_TOO_MUCH, REASON_OUT_OF_FUEL, Ran};
+use p4jet_ir::tallies::Tallies;
 use p4jet_ir::{Begin, Queued};
 use p4jet_jit::{Compiled, DROP_ASSERTION, Engine, StageTime};
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Packet, Pool, PushError, REASON_DONE};
@@ -238,7 +239,7 @@ pub(crate) const TOO_MANY_COPIES: &str =
     "too many copies came of one packet (does it recirculate or clone itself for ever?)";
 
 /// What a drop reason means.
-fn reason_text(program: &p4jet_ir::Program, reason: u32) -> String {
+pub(crate) fn reason_text(program: &p4jet_ir::Program, reason: u32) -> String {
     match reason {
         DROP_ASSERTION => "an assert or assume failed".to_string(),
         REASON_EMITS_TOO_MUCH => "a loop of the deparser emits too many bytes".to_string(),
@@ -364,7 +365,8 @@ unsafe impl Send for Worker {}
 
 enum Runner {
     Jit(Box<Engine>),
-    Interp,
+    /// With what it has counted, if that is counted.
+    Interp(Option<Tallies>),
 }
 
 impl Runner {
@@ -395,7 +397,8 @@ impl Worker {
             EngineKind::Interp => {
                 // Says now what cannot run.
                 Machine::new(switch.program())?;
-                Ok(Worker::with_runner(switch.take_place(index)?, Runner::Interp))
+                let tallies = switch.is_counted().then(|| Tallies::new(switch.program()));
+                Ok(Worker::with_runner(switch.take_place(index)?, Runner::Interp(tallies)))
             }
         }
     }
@@ -415,7 +418,7 @@ impl Worker {
         let switch = place.switch();
         let reads_time = match &engine {
             Runner::Jit(engine) => engine.code().reads_time(),
-            Runner::Interp => true,
+            Runner::Interp(_) => true,
         };
         let env = switch.state().env(place.index());
         // SAFETY: the environment borrows the state of the switch, which `place` keeps alive and never moves (it is in
@@ -451,9 +454,17 @@ impl Worker {
     pub fn stage_times(&self) -> impl Iterator<Item = (&str, StageTime)> {
         let (names, times) = match &self.engine {
             Runner::Jit(engine) => (engine.stage_names(), engine.stage_times()),
-            Runner::Interp => ([].as_slice(), [].as_slice()),
+            Runner::Interp(_) => ([].as_slice(), [].as_slice()),
         };
         names.iter().map(String::as_str).zip(times.iter().copied())
+    }
+
+    /// What it has counted so far; nothing unless its switch counts.
+    pub fn tallies(&self) -> Option<&Tallies> {
+        match &self.engine {
+            Runner::Jit(engine) => engine.tallies(),
+            Runner::Interp(tallies) => tallies.as_ref(),
+        }
     }
 
     /// Its number among the workers of the switch.
@@ -569,7 +580,7 @@ impl Worker {
                 self.refused.too_many +=
                     engine.take_copies(|copy| self.made.push((copy.maker(), Copied::Jit(copy))));
             }
-            Runner::Interp => {
+            Runner::Interp(tallies) => {
                 let machine = Machine::new(self.place.switch().program()).expect("it was possible in `new`");
                 let tables = self.place.switch().tables.as_slice();
                 let mut copies = self.running.drain(..);
@@ -586,6 +597,9 @@ impl Worker {
                     };
                     // Where the packet ended inside an action it still has its registers.
                     self.env.release();
+                    if let Some(tallies) = tallies {
+                        count(tallies, &ran);
+                    }
                     put_outcome(pool, packet, self.headroom, ran.outcome);
                     self.made
                         .extend(ran.copies.into_iter().map(|copy| (number, Copied::Interp(Box::new(copy)))));
@@ -673,7 +687,7 @@ impl Worker {
         }
         inbox.take(&mut queueing.incoming, || match &mut self.engine {
             Runner::Jit(engine) => engine.take_spare(),
-            Runner::Interp => None,
+            Runner::Interp(_) => None,
         });
         queueing.serving.refresh();
         for Handed { queue, enqueued_ns, travelling } in queueing.incoming.drain(..) {
@@ -837,6 +851,18 @@ impl Carrier<Copied> for Steps<'_> {
             worker.running.push(copy);
             Ok(())
         })
+    }
+}
+
+/// Counts what the interpreter says of a packet.
+fn count(tallies: &mut Tallies, ran: &Ran) {
+    for (table, action, hit) in &ran.applied {
+        tallies.applied(*table, *action, *hit);
+    }
+    if let Outcome::Dropped { reason, at } = ran.outcome {
+        // Where headers are put together there is no such place.
+        let at = if reason == REASON_EMITS_TOO_MUCH { p4jet_ir::Loc(0) } else { at };
+        tallies.dropped(reason, at);
     }
 }
 

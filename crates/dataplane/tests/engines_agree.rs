@@ -1,5 +1,5 @@
 //! Random IR programs mean the same to the interpreter (without passes) and the JIT (with them): outputs, drops,
-//! registers and counters.
+//! registers and counters, and what workers count of tables and drops.
 //!
 //! Blind spots: what the generator never makes (see `p4jet_ir::random`), and what both engines take from one place
 //! (tables' entries, extern functions).
@@ -68,8 +68,13 @@ fn in_batches(worker: &mut Worker, frames: &[Vec<u8>]) -> Vec<String> {
 }
 
 /// Every table that can end a stage does: spilling and resuming at every place.
-const CUT_EVERYWHERE: Options =
-    Options { cut_entries_min: Some(0), live_limbs_max: None, listing: false, measured: false };
+const CUT_EVERYWHERE: Options = Options {
+    cut_entries_min: Some(0),
+    live_limbs_max: None,
+    listing: false,
+    measured: false,
+    counted: false,
+};
 /// As if each stage was to be measured: also cut between blocks, and between lookup and action.
 const MEASURED: Options = Options { measured: true, ..CUT_EVERYWHERE };
 /// The same with all fields in the PHV, or the longest-lived.
@@ -78,11 +83,20 @@ const IN_MEMORY: [Options; 2] = [
     Options { live_limbs_max: Some(200), ..CUT_EVERYWHERE },
 ];
 
+/// Workers that count, with the cuts of large tables and of none.
+const COUNTED: [Options; 2] = [
+    Options { counted: true, cut_entries_min: None, ..CUT_EVERYWHERE },
+    Options { counted: true, ..CUT_EVERYWHERE },
+];
+
 fn compare(seed: u64, program: &Program, options: Options) {
     p4jet_ir::verify::verify(program).unwrap_or_else(|e| panic!("seed {seed}: {e:?}"));
     let mut optimised = program.clone();
     p4jet_ir::passes::run(&mut optimised);
-    let reference = Switch::new(program.clone()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    // The passes do not keep all places of drops.
+    let reference = if options.counted { &optimised } else { program };
+    let reference = Switch::with_options(reference.clone(), options, 1);
+    let reference = reference.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     // With room for a second worker, registers are locked.
     let workers = 1 + seed as usize % 2;
     let fast =
@@ -120,6 +134,8 @@ fn compare(seed: u64, program: &Program, options: Options) {
         assert_eq!(got, want, "seed {seed}: in a batch jit (left) and interpreter (right) differ");
         assert_eq!(state(&fast), state(&reference), "seed {seed}: extern state differs after a batch");
     }
+    assert_eq!(jit.tallies().is_some(), options.counted);
+    assert_eq!(jit.tallies(), interp.tallies(), "seed {seed}: what was counted differs");
 }
 
 #[test]
@@ -150,6 +166,18 @@ fn random_programs_agree_when_measured() {
     }
 }
 
+#[test]
+fn random_programs_agree_when_counted() {
+    let mut counted = 0;
+    for seed in 4 * programs()..5 * programs() {
+        let program = random::program(seed);
+        compare(seed, &program, COUNTED[seed as usize % 2]);
+        let switch = Switch::with_options(program, COUNTED[0], 1).expect("it was possible before");
+        counted += usize::from(switch.program().drop_place.is_some());
+    }
+    assert!(counted > 0);
+}
+
 /// One program again, as `P4JET_SEED=n cargo test -p p4jet-dataplane one_seed`.
 #[test]
 fn one_seed() {
@@ -161,5 +189,6 @@ fn one_seed() {
     compare(seed, &program, Options::default());
     compare(seed, &program, CUT_EVERYWHERE);
     compare(seed, &program, MEASURED);
+    COUNTED.into_iter().for_each(|options| compare(seed, &program, options));
     IN_MEMORY.into_iter().for_each(|options| compare(seed, &program, options));
 }

@@ -11,6 +11,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Lines kept until someone takes them.
 const LOG_LINES_MAX: usize = 4096;
 
+/// What an environment keeps to itself.
+struct Dry {
+    /// Cells that were written, by instance and index.
+    registers: HashMap<(u32, u64), Vec<u64>>,
+    random: u64,
+}
+
 /// One worker's side of extern calls: made once, or once per batch (it is cheap and keeps no state of its own between);
 /// the packet is set before calls that need it.
 #[repr(C)]
@@ -29,6 +36,8 @@ pub struct Env<'a> {
     custom_version: u64,
     destinations: Arc<Destinations>,
     destinations_version: u64,
+    /// What this one keeps to itself instead of changing the state.
+    dry: Option<Dry>,
     /// Where arguments are put together.
     pub(crate) scratch: Vec<u8>,
     /// Who holds a lock: no two environments have the same number.
@@ -57,11 +66,47 @@ impl<'a> Env<'a> {
             custom_version: 0,
             destinations: state.destinations(),
             destinations_version: 0,
+            dry: None,
             scratch: Vec::new(),
             // 0 is nobody.
             owner: OWNERS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1),
             held: Vec::new(),
         }
+    }
+
+    /// From now on nothing that functions do changes the state: what they write to registers, only this environment reads;
+    /// counters, meters and digests stay as they are.
+    pub fn keep_dry(&mut self) {
+        let random = self.state.random(self.worker).load(Ordering::Relaxed);
+        self.dry = Some(Dry { registers: HashMap::new(), random });
+    }
+
+    pub(crate) fn read_cell(&self, instance: u32, index: u64, out: &mut [u64]) {
+        match self.dry.as_ref().and_then(|dry| dry.registers.get(&(instance, index))) {
+            Some(value) => out.iter_mut().zip(value).for_each(|(out, word)| *out = *word),
+            None => self.state.read_cell(instance, index, out),
+        }
+    }
+
+    pub(crate) fn write_cell(&mut self, instance: u32, index: u64, value: &[u64]) {
+        match &mut self.dry {
+            None => self.state.write_cell(instance, index, value),
+            Some(dry) if index < self.state.register_size(instance) => {
+                let width = self.state.register_width(instance);
+                let mut value = value.to_vec();
+                value.resize(crate::bits::limbs(width), 0);
+                for (i, word) in value.iter_mut().enumerate() {
+                    *word = crate::bits::mask_low(*word, width.saturating_sub(64 * i as u32));
+                }
+                dry.registers.insert((instance, index), value);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Whether nothing may change.
+    pub(crate) fn is_dry(&self) -> bool {
+        self.dry.is_some()
     }
 
     /// The state that the functions work on.
@@ -194,13 +239,24 @@ impl<'a> Env<'a> {
     /// Counts a packet of so many bytes in this worker's part of a counter; nothing beyond the end. For a direct counter
     /// `index` is the entry's row.
     pub fn count(&mut self, instance: u32, index: u32, bytes: usize) {
+        if self.dry.is_some() {
+            return;
+        }
         self.state.count(instance, self.worker, index, bytes as u64);
     }
 
     /// A random number of 64 bits.
     pub(crate) fn random_word(&mut self) -> u64 {
         // SplitMix64: its state only counts, so workers and successive environments can share it by adding.
-        let x = self.state.random(self.worker).fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let x = match &mut self.dry {
+            None => self.state.random(self.worker).fetch_add(STEP, Ordering::Relaxed),
+            Some(dry) => {
+                let x = dry.random;
+                dry.random = x.wrapping_add(STEP);
+                x
+            }
+        };
         let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         x ^ x >> 31

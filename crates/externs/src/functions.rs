@@ -108,7 +108,7 @@ fn check(env: &mut Env<'_>, site: &CallSite, args: &[u64], name: &str) {
 fn register_read(env: &mut Env<'_>, site: &CallSite, args: &[u64], outs: &mut [u64]) {
     outs.fill(0);
     if let Some(instance) = site.instance {
-        env.state().read_cell(instance, saturate(args), outs);
+        env.read_cell(instance, saturate(args), outs);
     }
 }
 
@@ -117,7 +117,7 @@ fn register_write(env: &mut Env<'_>, site: &CallSite, args: &[u64], _: &mut [u64
     if let (Some(instance), Some((index, _)), Some((value, _))) =
         (site.instance, values.next(), values.next())
     {
-        env.state().write_cell(instance, saturate(index), value);
+        env.write_cell(instance, saturate(index), value);
     }
 }
 
@@ -137,14 +137,20 @@ fn meter(env: &mut Env<'_>, site: &CallSite, args: &[u64], outs: &mut [u64]) {
     if let (Some(meters), Some(index)) = (site.instance.and_then(|i| env.state().meter(i)), index)
         && (direct || index < meters.stride())
     {
-        colour = meters.execute(index, colour, env.now_us(), env.packet_len());
+        let (now_us, bytes) = (env.now_us(), env.packet_len());
+        colour = match env.is_dry() {
+            false => meters.execute(index, colour, now_us, bytes),
+            true => meters.would_execute(index, colour, now_us, bytes),
+        };
     }
     bits::put(site, outs, colour);
 }
 
 fn send_digest(env: &mut Env<'_>, site: &CallSite, args: &[u64], _: &mut [u64]) {
     let values = arguments(site, args).map(|(value, _)| big(value)).collect();
-    if let Some(instance) = site.instance {
+    if let Some(instance) = site.instance
+        && !env.is_dry()
+    {
         env.state().send_digest(Digest { instance, values });
     }
 }

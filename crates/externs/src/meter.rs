@@ -107,13 +107,28 @@ impl Meters {
             return given;
         }
         let cell = self.cell(index);
+        self.colour(cell, BUCKETS.map(|at| &cell[at + 2]), given, now_us, bytes)
+    }
+
+    /// What [`Self::execute`] would say; takes no tokens.
+    pub fn would_execute(&self, index: u32, given: u64, now_us: u64, bytes: u32) -> u64 {
+        if self.stride == 0 {
+            return given;
+        }
+        let cell = self.cell(index);
+        let spent = BUCKETS.map(|at| AtomicU64::new(cell[at + 2].load(Ordering::Relaxed)));
+        self.colour(cell, spent.each_ref(), given, now_us, bytes)
+    }
+
+    /// Takes tokens from the buckets of which so much was `spent`.
+    fn colour(&self, cell: &[AtomicU64], spent: [&AtomicU64; 2], given: u64, now_us: u64, bytes: u32) -> u64 {
         let Some([committed, peak]) = Self::rates_of(cell) else { return given };
         let tokens = if self.bytes { i64::from(bytes) } else { 1 };
         // RFC 2698, colour-aware: a red packet takes no tokens, a yellow one only peak tokens.
-        if given >= RED || !take(&cell[BUCKETS[1] + 2], peak, tokens, now_us) {
+        if given >= RED || !take(spent[1], peak, tokens, now_us) {
             return RED;
         }
-        if given == YELLOW || !take(&cell[BUCKETS[0] + 2], committed, tokens, now_us) {
+        if given == YELLOW || !take(spent[0], committed, tokens, now_us) {
             return YELLOW;
         }
         GREEN

@@ -440,6 +440,16 @@ impl State {
         }
     }
 
+    /// Cells of a register; 0 if the instance is none.
+    pub(crate) fn register_size(&self, instance: u32) -> u64 {
+        self.register(instance).map_or(0, |(width, cells)| (cells.len() / limbs(width).max(1)) as u64)
+    }
+
+    /// Bits of a cell.
+    pub(crate) fn register_width(&self, instance: u32) -> u32 {
+        self.register(instance).map_or(0, |(width, _)| width)
+    }
+
     /// Words of a cell. Cells of more than one word must be read and written by [`crate::find`]'s `register.read` and
     /// `register.write` only, which lock them.
     pub fn register_limbs(&self, instance: u32) -> usize {

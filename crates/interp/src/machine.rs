@@ -112,6 +112,9 @@ pub struct Ran {
     pub outcome: Outcome,
     /// The copies it made, in order.
     pub copies: Vec<Copied>,
+    /// The lookups, in order: the table, the number of the action in its list (none: [`p4jet_tables::Action::NONE`]), and
+    /// whether an entry matched.
+    pub applied: Vec<(TableId, u32, bool)>,
 }
 
 /// A program ready to run packets.
@@ -193,6 +196,7 @@ impl<'a> Machine<'a> {
             port: start.port,
             half: start.begin,
             copies: Vec::new(),
+            applied: Vec::new(),
             fuel: NODES_VISITED_MAX,
             teller: trace.map(|trace| Teller::new(trace, program)),
         };
@@ -243,7 +247,7 @@ impl<'a> Machine<'a> {
                 Outcome::Sent { port, frame: run.frame.bytes }
             }
         };
-        Ran { outcome, copies: run.copies }
+        Ran { outcome, copies: run.copies, applied: run.applied }
     }
 }
 
@@ -259,6 +263,12 @@ enum End {
     Exit,
     Egress,
     Gone(Gone),
+}
+
+/// Where the program asked for the drop that is carried out now, if it keeps that.
+fn program_drop_place(program: &Program, fields: &[BigUint]) -> Option<Loc> {
+    let place = fields[program.drop_place?.index()].to_u32().filter(|place| *place != 0)?;
+    Some(Loc(place))
 }
 
 /// What is asked of the tables.
@@ -285,6 +295,7 @@ struct Run<'a, 'e, 't> {
     port: u32,
     half: Begin,
     copies: Vec<Copied>,
+    applied: Vec<(TableId, u32, bool)>,
     fuel: u32,
     teller: Option<Teller<'t>>,
 }
@@ -387,7 +398,10 @@ impl Run<'_, '_, '_> {
                     self.reject(block, code, loc);
                     return End::Return;
                 }
-                Terminator::Drop(reason) => return End::Gone(Gone::Dropped { reason: *reason, at: loc }),
+                Terminator::Drop(reason) => {
+                    let asked = program_drop_place(self.program, &self.fields);
+                    return End::Gone(Gone::Dropped { reason: *reason, at: asked.unwrap_or(loc) });
+                }
                 Terminator::Done => return End::Gone(Gone::Done),
                 Terminator::Egress => return End::Egress,
             };
@@ -426,6 +440,8 @@ impl Run<'_, '_, '_> {
             self.tell(|_| TraceEvent::Selected { group: None, selector: 0, member, loc });
         }
         self.decided(&keys_read);
+        let index = call.as_ref().map_or(p4jet_tables::Action::NONE, |call| call.action);
+        self.applied.push((id, index, row.is_some()));
         if let Some(row) = row {
             for instance in &table.direct {
                 let bytes = self.frame.bytes.len();
@@ -436,7 +452,6 @@ impl Run<'_, '_, '_> {
             self.set(f, u32::from(row.is_some()).into(), loc, None, &keys_read);
         }
         if let Some(f) = action_run {
-            let index = call.as_ref().map_or(p4jet_tables::Action::NONE, |call| call.action);
             self.set(f, index.into(), loc, None, &keys_read);
         }
         if let Some(f) = entry {

@@ -35,6 +35,7 @@ pub mod eval;
 pub mod passes;
 #[cfg(feature = "random")]
 pub mod random;
+pub mod tallies;
 pub mod text;
 pub mod verify;
 mod walk;
@@ -119,6 +120,9 @@ pub struct Program {
     pub error_header_too_short: u32,
     /// Why packets are dropped; [`Terminator::Drop`] names one by index.
     pub drop_reasons: Vec<String>,
+    /// The field, of width 32, that says by number ([`Loc`]) where a drop was asked for when one is carried out; 0 if only
+    /// the [`Terminator::Drop`] knows. Set by [`passes::place_drops`].
+    pub drop_place: Option<FieldId>,
     /// Source places, for traces and reports; entry 0 is a dummy.
     pub locs: Vec<SourceLoc>,
 }

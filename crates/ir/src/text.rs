@@ -59,6 +59,7 @@ const WORDS: &[&str] = &[
     "ingress",
     "egress",
     "egress_port",
+    "drop_place",
     "intrinsic",
     "in",
     "valid",
@@ -579,6 +580,9 @@ impl Printer<'_> {
         }
         if let Some(f) = p.egress_port {
             self.line(&format!("egress_port {}", self.field(f)));
+        }
+        if let Some(f) = p.drop_place {
+            self.line(&format!("drop_place {}", self.field(f)));
         }
         for (intrinsic, f) in &p.intrinsics {
             self.line(&format!("intrinsic {} {}", intrinsic.name(), self.field(*f)));
@@ -1354,11 +1358,13 @@ impl Parser<'_> {
                     | "ingress"
                     | "egress"
                     | "egress_port"
+                    | "drop_place"
                     | "intrinsic"
             ) {
                 return self.error_here(
                     "a declaration: program, locs, errors, error_packet_too_short, error_header_too_short, drop_reasons, \
-                     field, header, instance, action, table, block, ingress, egress, egress_port, intrinsic",
+                     field, header, instance, action, table, block, ingress, egress, egress_port, drop_place, \
+                     intrinsic",
                 );
             }
             self.advance();
@@ -1427,6 +1433,7 @@ impl Parser<'_> {
             "ingress" => p.ingress = self.comma_list(Parser::block)?,
             "egress" => p.egress = self.comma_list(Parser::block)?,
             "egress_port" => p.egress_port = Some(self.field()?),
+            "drop_place" => p.drop_place = Some(self.field()?),
             _ => {
                 let intrinsic = self.one_of(&Intrinsic::ALL, Intrinsic::name)?;
                 let field = self.field()?;

@@ -166,6 +166,12 @@ impl Verifier<'_> {
         if let Some(f) = p.egress_port {
             self.field(f);
         }
+        if let Some(f) = p.drop_place {
+            self.field(f);
+            self.check(p.fields.get(f.index()).is_none_or(|f| f.width == 32), || {
+                "the drop place has 32 bits".to_string()
+            });
+        }
         let mut seen = HashSet::new();
         for (intrinsic, f) in &p.intrinsics {
             self.field(*f);

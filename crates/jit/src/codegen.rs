@@ -20,6 +20,7 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, Switch, Variable};
 use num_bigint::BigUint;
 use p4jet_externs::CallSite;
+use p4jet_ir::tallies::Tallies;
 use p4jet_ir::{
     ActionId, Begin, CopyFrame, Expr, FieldId, HeaderId, InstanceKind, Intrinsic, Keep, Loc, Node, NodeId,
     Op, PacketCopy, Program, TableId, Terminator, atomic,
@@ -302,6 +303,7 @@ pub struct Codegen<'a, 'f> {
     pub(crate) helpers: Helpers,
     layout: &'a Layout,
     structures: &'a [Structure],
+    tallies: Option<&'a Tallies>,
     sites: &'a mut Sites,
     homes: Vec<Home>,
     data: Variable,
@@ -311,7 +313,8 @@ pub struct Codegen<'a, 'f> {
     places: HashMap<Place, Block>,
     work: Vec<Place>,
     buffers: HashMap<(usize, usize), StackSlot>,
-    drops: HashMap<u32, Block>,
+    /// By reason, and place if that is counted.
+    drops: HashMap<(u32, Loc), Block>,
     /// What is known before the statement or terminator that is being emitted.
     facts: Facts,
     /// What is loaded once per batch, and where: at the end of `entry`.
@@ -383,6 +386,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         flow: &'a Flow<'a>,
         layout: &'a Layout,
         structures: &'a [Structure],
+        tallies: Option<&'a Tallies>,
         helpers: Helpers,
         sites: &'a mut Sites,
         entry_point: Entry,
@@ -482,6 +486,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             helpers,
             layout,
             structures,
+            tallies,
             sites,
             homes: vec![Home::Nowhere; flow.slots()],
             data,
@@ -824,10 +829,13 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     /// The blocks where packets end; off the hot path, without parameters.
     fn emit_drops(&mut self) {
-        let mut drops: Vec<(u32, Block)> = self.drops.iter().map(|(&r, &b)| (r, b)).collect();
+        let mut drops: Vec<((u32, Loc), Block)> = self.drops.iter().map(|(&r, &b)| (r, b)).collect();
         drops.sort_by_key(|d| d.0);
-        for (reason, block) in drops {
+        for ((reason, loc), block) in drops {
             self.b.switch_to_block(block);
+            self.facts = self.flow.no_facts();
+            self.so_far = None;
+            self.tally_drop(reason, loc);
             let none = self.b.ins().iconst(types::I32, i64::from(PORT_DROP as i32));
             self.b.ins().store(plain(), none, self.packet, offset_of!(Packet, egress_port) as i32);
             let reason = self.b.ins().iconst(types::I32, i64::from(reason as i32));
@@ -836,7 +844,33 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
     }
 
-    fn drop_block(&mut self, reason: u32) -> Block {
+    /// Counts a drop that this place carries out.
+    fn tally_drop(&mut self, reason: u32, loc: Loc) {
+        let Some(tallies) = self.tallies.filter(|_| reason != REASON_DONE) else { return };
+        let mut place = self.iconst(u64::from(loc.0));
+        if let Some(field) = self.program().drop_place
+            && (reason as usize) < self.program().drop_reasons.len()
+        {
+            let asked = self.get(self.flow.field_slot(field))[0];
+            place = self.b.ins().select(asked, asked, place);
+        }
+        let first = tallies.drop_cell(reason);
+        self.tally(first, place);
+    }
+
+    /// Adds 1 to the tally so many behind `first`.
+    fn tally(&mut self, first: usize, behind: Value) {
+        let base = self.once(Once::Ctx(offset_of!(Ctx, tallies)));
+        let at = self.b.ins().ishl_imm_u(behind, 3);
+        let at = self.b.ins().iadd(base, at);
+        let at = self.b.ins().iadd_imm_u(at, 8 * first as i64);
+        let n = self.b.ins().load(types::I64, plain(), at, 0);
+        let n = self.b.ins().iadd_imm_u(n, 1);
+        self.b.ins().store(plain(), n, at, 0);
+    }
+
+    fn drop_block(&mut self, reason: u32, loc: Loc) -> Block {
+        let reason = (reason, if self.tallies.is_some() { loc } else { Loc(0) });
         if let Some(&block) = self.drops.get(&reason) {
             return block;
         }
@@ -928,11 +962,11 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.leave_step(place);
             }
             Terminator::Drop(reason) => {
-                let block = self.drop_block(*reason);
+                let block = self.drop_block(*reason, node.terminator_loc);
                 self.b.ins().jump(block, &[]);
             }
             Terminator::Done => {
-                let block = self.drop_block(REASON_DONE);
+                let block = self.drop_block(REASON_DONE, Loc(0));
                 self.b.ins().jump(block, &[]);
             }
             Terminator::Egress => {
@@ -1491,7 +1525,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         if let Some(max) = bytes_max {
             let end = self.b.ins().iadd(at, bytes);
             let fits = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, end, i64::from(max));
-            let drop = self.drop_block(crate::DROP_EMITS_TOO_MUCH);
+            let drop = self.drop_block(crate::DROP_EMITS_TOO_MUCH, Loc(0));
             let fit = self.b.create_block();
             self.b.ins().brif(fits, fit, &[], drop, &[]);
             self.b.switch_to_block(fit);
@@ -2022,6 +2056,18 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.b.ins().iadd(rows, at)
         };
         let which = self.b.ins().load(types::I32, fixed(), row, 0);
+        if let Some(tallies) = self.tallies {
+            let mut action = self.b.ins().uextend(types::I64, which);
+            if t.profile.is_some() {
+                let none = self.iconst(t.actions.len() as u64);
+                action = self.b.ins().umin(action, none);
+            }
+            let hit = self.b.ins().icmp_imm_u(IntCC::NotEqual, found, 0);
+            let hit = self.b.ins().uextend(types::I64, hit);
+            let behind = self.b.ins().ishl_imm_u(action, 1);
+            let behind = self.b.ins().iadd(behind, hit);
+            self.tally(tallies.table_cell(table), behind);
+        }
         if let Some(field) = action_run {
             let wide = self.b.ins().uextend(types::I64, which);
             self.set_field(*field, &[wide]);
@@ -2409,7 +2455,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             &[self.ctx, number, arguments, results, sizes, self.packet, cursor],
         );
         let failed = self.b.inst_results(call)[0];
-        let drop = self.drop_block(crate::DROP_ASSERTION);
+        let drop = self.drop_block(crate::DROP_ASSERTION, loc);
         let go_on = self.b.create_block();
         self.b.ins().brif(failed, drop, &[], go_on, &[]);
         self.b.switch_to_block(go_on);

@@ -952,6 +952,7 @@ impl<'a> Flow<'a> {
             }
         }
         needed.extend(self.program.egress_port);
+        needed.extend(self.program.drop_place);
         // Whether the frame has a field says the header's validity.
         let validity = |f: &FieldId| match self.program.fields[f.index()].kind {
             FieldKind::Header(h) => Some(self.program.headers[h.index()].valid),
@@ -1020,6 +1021,10 @@ impl<'a> Flow<'a> {
         }
         let slots = &mut reads.terminator;
         terminator_uses(&node.terminator, &mut |f| slots.extend(self.slot_read(place, f, set, facts)));
+        if matches!(node.terminator, Terminator::Drop(_)) {
+            // Read where all ways to the drop have met.
+            slots.extend(self.program.drop_place.map(FieldId::index));
+        }
         reads
     }
 

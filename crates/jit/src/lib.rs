@@ -32,6 +32,7 @@ use cranelift_module::{FuncId, Linkage, Module, ModuleReloc};
 use flow::Flow;
 use memos::{Memo, Memory};
 use p4jet_externs::{Apart, CallSite, Env, State};
+use p4jet_ir::tallies::Tallies;
 use p4jet_ir::{Begin, InstanceKind, Loc, Program, TableId, Terminator};
 use p4jet_packet::{BATCH_MAX, Packet};
 use p4jet_tables::{Structure, TableSpec, View};
@@ -77,6 +78,7 @@ pub struct Compiled {
     listing: Option<String>,
     /// Of the stages and of the start of copies; empty if they are not measured.
     names: Vec<String>,
+    counted: bool,
 }
 
 // SAFETY: after `finalize_definitions` the module is only memory: code that is never written again, freed on drop.
@@ -103,6 +105,8 @@ pub struct Options {
     /// Cut the pipeline where blocks begin, and before and after every lookup, and measure what each stage costs
     /// ([`Engine::stage_times`]).
     pub measured: bool,
+    /// Count what tables and drops do ([`Engine::tallies`]).
+    pub counted: bool,
 }
 
 fn internal(error: impl std::fmt::Display) -> Error {
@@ -185,6 +189,7 @@ impl Compiled {
         let stage_signature = signature(&module, 3, None);
 
         let mut sites = Sites::default();
+        let tallies = options.counted.then(|| Tallies::new(program));
         let mut listing = options.listing.then(String::new);
         let mut builder_cx = FunctionBuilderContext::new();
         let mut functions = Vec::new();
@@ -212,7 +217,8 @@ impl Compiled {
             };
             let frontend = module.target_config();
             let b = FunctionBuilder::new(&mut cx.func, &mut builder_cx);
-            Codegen::emit(b, &flow, &layout, &structures, helpers, &mut sites, entry, frontend)?;
+            let tallies = tallies.as_ref();
+            Codegen::emit(b, &flow, &layout, &structures, tallies, helpers, &mut sites, entry, frontend)?;
             cx.set_disasm(options.listing);
             functions.push((id, cx));
         }
@@ -266,6 +272,7 @@ impl Compiled {
             reads_time,
             listing,
             names: if options.measured { stages::names(&flow, &layout) } else { Vec::new() },
+            counted: options.counted,
         })
     }
 
@@ -352,6 +359,8 @@ pub struct Engine {
     copies: Copies,
     /// One for each name.
     times: Vec<StageTime>,
+    /// If they are counted.
+    tallies: Option<Tallies>,
 }
 
 // SAFETY: the raw pointers lead into memory that the engine owns or that `State`, shared and atomic, keeps; see `new`.
@@ -389,6 +398,7 @@ impl Engine {
             counters,
             copies: Copies::new(),
             times: vec![StageTime::default(); compiled.names.len()],
+            tallies: compiled.counted.then(|| Tallies::new(program)),
             compiled,
         }
     }
@@ -471,6 +481,11 @@ impl Engine {
         self.copies.take_spare()
     }
 
+    /// What it has counted so far; nothing unless it was compiled to count.
+    pub fn tallies(&self) -> Option<&Tallies> {
+        self.tallies.as_ref()
+    }
+
     /// Takes back a copy that has run, so that its memory is used again.
     pub fn recycle(&mut self, copied: Copied) {
         self.copies.recycle(copied);
@@ -505,6 +520,7 @@ impl Engine {
             ages: self.ages.as_ptr(),
             registers: self.registers.as_ptr(),
             counters: self.counters.as_ptr(),
+            tallies: self.tallies.as_mut().map_or(std::ptr::null_mut(), Tallies::cells),
             scratch: self.scratch.as_mut_ptr(),
             env: std::ptr::from_mut(env).cast(),
             sites: self.compiled.sites.as_ptr(),

@@ -30,6 +30,8 @@ pub struct Ctx {
     pub registers: *const *mut u64,
     /// This worker's cells of each counter instance: packets and bytes (null for others).
     pub counters: *const *mut u64,
+    /// What happens, if that is counted ([`p4jet_ir::tallies::Tallies::cells`]).
+    pub tallies: *mut u64,
     /// Where headers are put together.
     pub scratch: *mut u8,
     /// For extern functions.

@@ -4,7 +4,7 @@
 //! at which packet it stands; what a record holds is parsed by `pcap-file`.
 
 use crate::PortError;
-use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
+use pcap_file::pcap::{PcapHeader, PcapWriter};
 use pcap_file::pcapng::{Block, PcapNgParser};
 use pcap_file::{DataLink, Endianness, PcapError};
 use std::fs::File;
@@ -336,7 +336,7 @@ pub fn read_capture(path: &Path) -> Result<Vec<Vec<u8>>, PortError> {
 #[derive(Debug)]
 pub struct CaptureWriter<W: Write = BufWriter<File>> {
     /// `None` after [`CaptureWriter::finish`].
-    writer: Option<PcapWriter<W>>,
+    writer: Option<W>,
     name: String,
 }
 
@@ -370,7 +370,7 @@ impl<W: Write> CaptureWriter<W> {
             ..PcapHeader::default()
         };
         match PcapWriter::with_header(writer, header) {
-            Ok(writer) => Ok(CaptureWriter { writer: Some(writer), name }),
+            Ok(writer) => Ok(CaptureWriter { writer: Some(writer.into_writer()), name }),
             Err(error) => Err(cannot_write(&name, &error)),
         }
     }
@@ -381,12 +381,41 @@ impl<W: Write> CaptureWriter<W> {
     ///
     /// It cannot be written (the disk is full), or is longer than [`CAPTURED_FRAME_MAX`].
     pub fn write(&mut self, time: Duration, frame: &[u8]) -> Result<(), PortError> {
+        self.write_cut(time, frame, frame.len() as u32)
+    }
+
+    /// The same of a frame of `whole` bytes, of which only the first are written.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::write`].
+    pub fn write_cut(&mut self, time: Duration, frame: &[u8], whole: u32) -> Result<(), PortError> {
         let Some(writer) = &mut self.writer else {
             return Err(PortError::environment(format!("capture {} is closed", self.name)));
         };
-        match writer.write_packet(&PcapPacket::new(time, frame.len() as u32, frame)) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(cannot_write(&self.name, &error)),
+        if frame.len() > CAPTURED_FRAME_MAX {
+            let why = format!("a frame of {} bytes, expected at most {CAPTURED_FRAME_MAX}", frame.len());
+            return Err(PortError::environment(format!("cannot write capture {}: {why}", self.name)));
+        }
+        // By hand: `PcapWriter` does not let go of what it has buffered.
+        let mut header = [0; RECORD_HEADER_BYTES];
+        let fields = [time.as_secs() as u32, time.subsec_micros(), frame.len() as u32, whole];
+        for (bytes, field) in header.chunks_mut(4).zip(fields) {
+            bytes.copy_from_slice(&field.to_le_bytes());
+        }
+        let written = writer.write_all(&header).and_then(|()| writer.write_all(frame));
+        written.map_err(|error| cannot_write(&self.name, &PcapError::IoError(error)))
+    }
+
+    /// Writes out what is buffered.
+    ///
+    /// # Errors
+    ///
+    /// Not everything could be written.
+    pub fn flush(&mut self) -> Result<(), PortError> {
+        match self.writer.as_mut().map(Write::flush) {
+            Some(Err(error)) => Err(cannot_write(&self.name, &PcapError::IoError(error))),
+            _ => Ok(()),
         }
     }
 
@@ -396,7 +425,7 @@ impl<W: Write> CaptureWriter<W> {
     ///
     /// Not everything could be written.
     pub fn finish(&mut self) -> Result<(), PortError> {
-        match self.writer.take().map(|writer| writer.into_writer().flush()) {
+        match self.writer.take().map(|mut writer| writer.flush()) {
             Some(Err(error)) => Err(cannot_write(&self.name, &PcapError::IoError(error))),
             _ => Ok(()),
         }

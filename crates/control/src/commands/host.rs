@@ -17,14 +17,15 @@ pub(crate) enum HostCommand<'a> {
     /// Compiles a program for [`HostCommand::Swap`].
     LoadAside(&'a str),
     Swap,
-    /// Tells what the switch has done.
-    Stats,
     Stop,
+    /// Looks at what happens to packets; with the words.
+    Observe(Vec<&'a str>),
 }
 
 impl<'a> HostCommand<'a> {
     /// The names of all.
-    pub(super) const NAMES: [&'static str; 8] = [
+    pub(super) const NAMES: [&'static str; 10] = [
+        "capture",
         "load",
         "load_new_config_file",
         "port_add",
@@ -33,6 +34,7 @@ impl<'a> HostCommand<'a> {
         "stats",
         "stop",
         "swap_configs",
+        "trace",
     ];
 
     pub(crate) fn name(&self) -> &'static str {
@@ -43,8 +45,10 @@ impl<'a> HostCommand<'a> {
             HostCommand::Load(_) => "load",
             HostCommand::LoadAside(_) => "load_new_config_file",
             HostCommand::Swap => "swap_configs",
-            HostCommand::Stats => "stats",
             HostCommand::Stop => "stop",
+            HostCommand::Observe(words) => {
+                Self::NAMES.iter().find(|name| words.first() == Some(name)).copied().unwrap_or("stats")
+            }
         }
     }
 
@@ -63,6 +67,9 @@ impl<'a> HostCommand<'a> {
             number(line.get(at, "a port number")?, "a port number", u64::from(u32::MAX)).map(|n| n as u32)
         };
         let path = || line.get(1, "the path of a program").map(|token| token.text);
+        if matches!(line.spec.name, "capture" | "stats" | "trace") {
+            return Ok(HostCommand::Observe(line.tokens.iter().map(|token| token.text).collect()));
+        }
         let (command, words) = match line.spec.name {
             "show_ports" => (HostCommand::ShowPorts, 1),
             "port_add" => {
@@ -73,7 +80,6 @@ impl<'a> HostCommand<'a> {
             "load" => (HostCommand::Load(path()?), 2),
             "load_new_config_file" => (HostCommand::LoadAside(path()?), 2),
             "swap_configs" => (HostCommand::Swap, 1),
-            "stats" => (HostCommand::Stats, 1),
             "stop" => (HostCommand::Stop, 1),
             other => unreachable!("command {other} is listed but not parsed"),
         };
@@ -90,6 +96,8 @@ mod tests {
     fn every_name_is_listed_and_parsed() {
         for name in HostCommand::NAMES {
             let line = match name {
+                // What they say is checked by the host.
+                "capture" | "stats" | "trace" => continue,
                 "port_add" => format!("{name} veth0 3"),
                 "port_remove" => format!("{name} 3"),
                 name if name.starts_with("load") => format!("{name} a.p4"),

@@ -50,6 +50,11 @@ pub(crate) const COMMANDS: &[Spec] = &[
         "<action profile name> <member handle> <group handle>",
         "Remove member from group in an action profile",
     ),
+    spec(
+        "capture",
+        "start <port> <file> [in|out|both] [snaplen=<bytes>] [count=<frames>] | stop <port> | list",
+        "Write the frames of a port to a pcap file",
+    ),
     spec("counter_read", "<name> <index>", "Read counter value"),
     spec("counter_reset", "<name>", "Reset counter"),
     spec("counter_write", "<name> <index> <packets> <bytes>", "Write counter value"),
@@ -148,7 +153,11 @@ pub(crate) const COMMANDS: &[Spec] = &[
     spec("show_pvs", "", "List parser value sets defined in the P4 program"),
     spec("show_queues", "", "Display configuration and statistics of the output queues"),
     spec("show_tables", "", "List tables defined in the P4 program"),
-    spec("stats", "", "Show what the switch has done with its packets, as JSON"),
+    spec(
+        "stats",
+        "[on|off]",
+        "Show what ports, tables, actions and workers did; count tables and actions, or do not",
+    ),
     spec("stop", "", "End the switch"),
     spec("swap_configs", "", "Let the program run that load_new_config_file compiled"),
     spec("switch_info", "", "Show basic info about the switch"),
@@ -248,6 +257,12 @@ pub(crate) const COMMANDS: &[Spec] = &[
         "Accepted without effect: no entry ages yet",
     ),
     spec("table_show_actions", "<table name>", "List one table's actions as per the P4 program"),
+    spec(
+        "trace",
+        "add [port=<port>] [<field>=<value>[&&&<mask>]] [bytes=<at>:<hex>] [count=<packets>] | list | show [<trace>] \
+         | remove <trace>",
+        "Tell step by step what becomes of live packets",
+    ),
 ];
 
 /// Commands of bmv2 that p4jet does not carry out yet, with the reason. A name that ends in `_` stands for all that

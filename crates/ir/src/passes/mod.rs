@@ -7,12 +7,14 @@ use crate::Program;
 
 mod fold_constants;
 mod fold_zeros;
+mod place_drops;
 mod propagate_copies;
 mod remove_dead_sets;
 mod thread_jumps;
 
 pub use fold_constants::{fold_constants, fold_expr};
 pub use fold_zeros::fold_zeros;
+pub use place_drops::{forget_drop_places, place_drops};
 pub use propagate_copies::propagate_copies;
 pub use remove_dead_sets::remove_dead_sets;
 pub use thread_jumps::thread_jumps;

@@ -213,6 +213,10 @@ impl Liveness {
                 Terminator::Exit => live.add_all(&ends.exited),
                 Terminator::Reject(_) => live.add_all(&ends.rejected),
                 Terminator::Egress => live.add_all(&ends.egress),
+                Terminator::Drop(_) => {
+                    program.drop_place.iter().for_each(|place| live.add(*place));
+                    false
+                }
                 _ => false,
             };
             node.terminator.for_each_target(&mut |n| {

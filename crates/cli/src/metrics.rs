@@ -1,0 +1,166 @@
+//! `run --metrics`: the numbers of a running switch for Prometheus, over HTTP.
+//!
+//! What clients can cost is bounded: there are few at a time, each has little time and may say little, and however often
+//! they ask, the workers are asked some times a second only.
+
+use crate::stats::Meter;
+use p4jet_dataplane::Running;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Clients at a time; more are sent away.
+const CLIENTS_MAX: usize = 16;
+/// For a request and its answer.
+const TIME_MAX: Duration = Duration::from_secs(5);
+/// Of a request.
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+/// Answers that are not older are given again.
+const FRESH: Duration = Duration::from_millis(50);
+
+/// Answers until it is dropped.
+pub struct Server {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    running: Arc<Running>,
+    meter: Meter,
+    last: Mutex<Option<(Instant, Arc<str>)>>,
+    clients: AtomicUsize,
+    stop: AtomicBool,
+}
+
+impl Shared {
+    fn text(&self) -> Arc<str> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((when, text)) if when.elapsed() < FRESH => Arc::clone(text),
+            _ => {
+                let text: Arc<str> = self.meter.read(&self.running).prometheus().into();
+                *last = Some((Instant::now(), Arc::clone(&text)));
+                text
+            }
+        }
+    }
+}
+
+impl Server {
+    /// Listens at `address`; port 0 is any.
+    pub fn start(address: SocketAddr, running: Arc<Running>) -> io::Result<Server> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            running,
+            meter: Meter::new(),
+            last: Mutex::new(None),
+            clients: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+        });
+        let accepting = {
+            let shared = Arc::clone(&shared);
+            std::thread::Builder::new().name("metrics".into()).spawn(move || accept(&listener, &shared))?
+        };
+        Ok(Server { address, shared, accepting: Some(accepting) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        // Ends the wait for a client.
+        let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(100));
+        if let Some(thread) = self.accepting.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    loop {
+        let accepted = listener.accept();
+        if shared.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let Ok((stream, _)) = accepted else {
+            // No descriptors, for one: some client will go.
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
+        };
+        if shared.clients.fetch_add(1, Ordering::Relaxed) >= CLIENTS_MAX {
+            shared.clients.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let of_client = Arc::clone(shared);
+        let thread = std::thread::Builder::new().name("metrics client".into()).spawn(move || {
+            // A client that breaks off has what it wants.
+            let _ = serve(stream, &of_client);
+            of_client.clients.fetch_sub(1, Ordering::Relaxed);
+        });
+        if thread.is_err() {
+            shared.clients.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Answers one request.
+fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
+    let end = Instant::now() + TIME_MAX;
+    let left = || match end.checked_duration_since(Instant::now()) {
+        Some(left) if !left.is_zero() => Ok(left),
+        _ => Err(io::Error::from(io::ErrorKind::TimedOut)),
+    };
+    let mut request = Vec::new();
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        if request.len() > REQUEST_BYTES_MAX {
+            return Ok(());
+        }
+        let mut some = [0; 1024];
+        stream.set_read_timeout(Some(left()?))?;
+        match stream.read(&mut some)? {
+            0 => return Ok(()),
+            n => request.extend_from_slice(&some[..n]),
+        }
+    }
+    let answer = answer(&request, shared);
+    let mut rest = answer.as_bytes();
+    while !rest.is_empty() {
+        stream.set_write_timeout(Some(left()?))?;
+        match stream.write(rest)? {
+            0 => return Ok(()),
+            n => rest = &rest[n..],
+        }
+    }
+    Ok(())
+}
+
+fn answer(request: &[u8], shared: &Shared) -> String {
+    const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+    const PLAIN: &str = "text/plain; charset=utf-8";
+    let first = request.split(|b| *b == b'\r').next().unwrap_or_default();
+    let first = String::from_utf8_lossy(first);
+    let mut words = first.split(' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = target.split('?').next().unwrap_or_default();
+    let (status, kind, body): (&str, &str, Arc<str>) = match (method, path) {
+        ("GET" | "HEAD", "/metrics") => ("200 OK", METRICS, shared.text()),
+        ("GET" | "HEAD", "/") => ("200 OK", PLAIN, "p4jet: see /metrics\n".into()),
+        ("GET" | "HEAD", _) => ("404 Not Found", PLAIN, "there is only /metrics\n".into()),
+        _ => ("405 Method Not Allowed", PLAIN, "only GET\n".into()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    if method == "HEAD" { head } else { head + &body }
+}

@@ -1,0 +1,294 @@
+//! Commands about what a running switch does: `stats`, `trace …`, `capture …`.
+
+use crate::stats::Meter;
+use p4jet_control::Observed;
+use p4jet_dataplane::{
+    BytePattern, CaptureInfo, CaptureSpec, Did, FieldPattern, Observer, Running, TraceInfo, TraceSpec, Traced,
+};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What an operator asks a running switch to tell.
+pub struct Observation {
+    running: Arc<Running>,
+    observer: Observer,
+    meter: Meter,
+}
+
+/// Packets that `trace add` takes if it is not told how many.
+const COUNT_DEFAULT: u32 = 1;
+
+impl Observation {
+    /// Of this switch.
+    pub fn new(running: Arc<Running>) -> Observation {
+        let observer = Observer::new(Arc::clone(&running));
+        Observation { running, observer, meter: Meter::new() }
+    }
+
+    /// Ends all captures; what they have written.
+    pub fn finish(&self) -> Vec<CaptureInfo> {
+        self.observer.stop_all_captures()
+    }
+
+    /// Begins a capture.
+    pub fn capture(&self, spec: CaptureSpec) -> Result<(), String> {
+        self.observer.start_capture(spec)
+    }
+
+    /// Carries out a command, whose words these are.
+    pub fn command(&self, words: &[&str]) -> Result<Observed, String> {
+        match words {
+            ["stats"] => self.stats(),
+            ["stats", "on"] => self.count(true),
+            ["stats", "off"] => self.count(false),
+            ["stats", ..] => Err("expected stats, stats on or stats off".to_string()),
+            ["trace", "add", wanted @ ..] => self.trace_add(wanted),
+            ["trace", "list"] => Ok(self.trace_list()),
+            ["trace", "show"] => {
+                self.trace_show(&self.observer.traces().iter().map(|t| t.id).collect::<Vec<_>>())
+            }
+            ["trace", "show", id] => self.trace_show(&[trace_id(id)?]),
+            ["trace", "remove", id] => {
+                let id = trace_id(id)?;
+                self.observer.remove_trace(id)?;
+                Ok(Observed { data: json!({"removed": id}), ..Observed::default() })
+            }
+            ["trace", ..] => {
+                Err("expected trace add [port=N] [FIELD=VALUE[&&&MASK]]… [bytes=AT:HEX]… [count=N], \
+                                  trace list, trace show [ID] or trace remove ID"
+                    .to_string())
+            }
+            ["capture", "start", port, path, options @ ..] => {
+                let spec = capture_spec(port, path, options)?;
+                self.check_port(spec.port)?;
+                self.observer.start_capture(spec)?;
+                Ok(Observed::default())
+            }
+            ["capture", "stop", port] => Ok(captures(&self.observer.stop_captures(port_number(port)?)?)),
+            ["capture", "list"] => Ok(captures(&self.observer.captures())),
+            ["capture", ..] => {
+                Err("expected capture start PORT FILE [in|out|both] [snaplen=BYTES] [count=N], \
+                                    capture stop PORT or capture list"
+                    .to_string())
+            }
+            _ => Err("expected stats, trace or capture".to_string()),
+        }
+    }
+
+    fn check_port(&self, port: u32) -> Result<(), String> {
+        let ports: Vec<u32> = self.running.ports().iter().map(|p| p.number).collect();
+        match ports.contains(&port) {
+            true => Ok(()),
+            false => Err(p4jet_dataplane::RunError::NoPort(port, ports).to_string()),
+        }
+    }
+
+    fn stats(&self) -> Result<Observed, String> {
+        let data = self.meter.read(&self.running).json();
+        let text = serde_json::to_string_pretty(&data).map_err(|e| e.to_string())?;
+        Ok(Observed { text: text + "\n", data, switch: None })
+    }
+
+    fn count(&self, counted: bool) -> Result<Observed, String> {
+        let switch = self.running.set_counted(counted).map_err(|e| e.to_string())?;
+        Ok(Observed { switch: Some(switch), data: json!({"counted": counted}), ..Observed::default() })
+    }
+
+    fn trace_add(&self, wanted: &[&str]) -> Result<Observed, String> {
+        let mut spec = TraceSpec { count: COUNT_DEFAULT, ..TraceSpec::default() };
+        for word in wanted {
+            let Some((name, value)) = word.split_once('=') else {
+                return Err(format!(
+                    "`{word}`: expected port=N, FIELD=VALUE, FIELD=VALUE&&&MASK, bytes=AT:HEX or count=N"
+                ));
+            };
+            match name {
+                "port" => spec.port = Some(port_number(value)?),
+                "count" => {
+                    spec.count = value.parse().map_err(|_| format!("`{value}` is no number of packets"))?
+                }
+                "bytes" => spec.bytes.push(byte_pattern(value)?),
+                field => spec.fields.push(self.field_pattern(field, value)?),
+            }
+        }
+        if let Some(port) = spec.port {
+            self.check_port(port)?;
+        }
+        let id = self.observer.add_trace(spec)?;
+        Ok(Observed { text: format!("trace {id}\n"), data: json!({"id": id}), switch: None })
+    }
+
+    fn field_pattern(&self, field: &str, value: &str) -> Result<FieldPattern, String> {
+        let width = self.observer.field_width(field)?;
+        let (value, mask) = match value.split_once("&&&") {
+            None => (value, None),
+            Some((value, mask)) => (value, Some(mask)),
+        };
+        let value = p4jet_control::parse_value(value.trim(), width)?;
+        let mask = match mask {
+            None => p4jet_ir::eval::ones(width),
+            Some(mask) => p4jet_control::parse_value(mask.trim(), width)?,
+        };
+        Ok(FieldPattern { field: field.to_string(), value, mask })
+    }
+
+    fn trace_list(&self) -> Observed {
+        let traces = self.observer.traces();
+        let mut text = String::new();
+        for trace in &traces {
+            let TraceInfo { id, spec, taken, missed } = trace;
+            let _ = write!(text, "trace {id}:{} {taken} of {} taken", wanted_text(spec), spec.count);
+            if *missed > 0 {
+                let _ = write!(text, ", {missed} came too fast to be looked at");
+            }
+            text.push('\n');
+        }
+        let data = traces.iter().map(|t| {
+            let wanted = wanted_text(&t.spec).trim().to_string();
+            json!({"id": t.id, "wanted": wanted, "count": t.spec.count, "taken": t.taken, "missed": t.missed})
+        });
+        Observed { text, data: data.collect(), switch: None }
+    }
+
+    fn trace_show(&self, ids: &[u32]) -> Result<Observed, String> {
+        let (mut text, mut data) = (String::new(), Vec::new());
+        for id in ids {
+            for (packet, number) in self.observer.traced(*id)?.iter().zip(1..) {
+                let Traced { port, frame, now_us, text: steps, json: steps_json, did, agrees } = &**packet;
+                let _ = write!(
+                    text,
+                    "trace {id}, packet {number}: port {port}, {} bytes, {}.{:06} s after the start\n{steps}{}\n",
+                    frame.len(),
+                    now_us / 1_000_000,
+                    now_us % 1_000_000,
+                    did_text(did, *agrees),
+                );
+                data.push(json!({
+                    "trace": id, "packet": number, "port": port, "time_us": now_us, "frame": hex(frame),
+                    "did": did_json(did), "agrees": agrees, "steps": steps_json,
+                }));
+            }
+        }
+        if text.is_empty() {
+            text = "no packet yet\n".to_string();
+        }
+        Ok(Observed { text, data: Value::Array(data), switch: None })
+    }
+}
+
+/// Reads what `--capture` and `capture start` say: a port, a file, and what else there is.
+pub fn capture_spec(port: &str, path: &str, options: &[&str]) -> Result<CaptureSpec, String> {
+    let mut spec = CaptureSpec::all(port_number(port)?, &PathBuf::from(path));
+    for option in options {
+        match option.split_once('=') {
+            None if *option == "both" => (spec.received, spec.sent) = (true, true),
+            None if *option == "in" => (spec.received, spec.sent) = (true, false),
+            None if *option == "out" => (spec.received, spec.sent) = (false, true),
+            Some(("snaplen", n)) => {
+                spec.snaplen = Some(n.parse().map_err(|_| format!("`{n}` is no number of bytes"))?)
+            }
+            Some(("count", n)) => {
+                spec.count = Some(n.parse().map_err(|_| format!("`{n}` is no number of frames"))?)
+            }
+            _ => return Err(format!("`{option}`: expected in, out, both, snaplen=BYTES or count=N")),
+        }
+    }
+    Ok(spec)
+}
+
+fn port_number(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("`{text}` is no port number"))
+}
+
+fn trace_id(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("`{text}` is no number of a trace"))
+}
+
+/// `AT:HEX[/MASK]`
+fn byte_pattern(text: &str) -> Result<BytePattern, String> {
+    let wrong = || format!("bytes={text}: expected AT:HEX or AT:HEX/MASK, such as bytes=12:0800");
+    let (at, bytes) = text.split_once(':').ok_or_else(wrong)?;
+    let (value, mask) = match bytes.split_once('/') {
+        Some((value, mask)) => (value, Some(mask)),
+        None => (bytes, None),
+    };
+    let unhex = |text: &str| -> Option<Vec<u8>> {
+        let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
+        let digits = digits.filter(|d| d.len() % 2 == 0 && !d.is_empty())?;
+        Some(digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect())
+    };
+    let value = unhex(value).ok_or_else(wrong)?;
+    let mask = match mask {
+        None => vec![0xff; value.len()],
+        Some(mask) => unhex(mask).filter(|mask| mask.len() == value.len()).ok_or_else(wrong)?,
+    };
+    Ok(BytePattern { at: at.parse().map_err(|_| wrong())?, value, mask })
+}
+
+fn wanted_text(spec: &TraceSpec) -> String {
+    let mut text = String::new();
+    if let Some(port) = spec.port {
+        let _ = write!(text, " port={port}");
+    }
+    for field in &spec.fields {
+        let _ = write!(text, " {}={:#x}&&&{:#x}", field.field, field.value, field.mask);
+    }
+    for bytes in &spec.bytes {
+        let _ = write!(text, " bytes={}:{}/{}", bytes.at, hex(&bytes.value), hex(&bytes.mask));
+    }
+    text
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn did_text(did: &Did, agrees: bool) -> String {
+    let did = match did {
+        Did::Sent { port, frame } => format!("sent by port {port}, {} bytes", frame.len()),
+        Did::Dropped(why) => format!("dropped: {why}"),
+        Did::Done => "ended, its copies go on in its place".to_string(),
+    };
+    let like = match agrees {
+        true => "as above",
+        false => "NOT as above (tables or registers may have changed meanwhile)",
+    };
+    format!("the switch: {did}; {like}")
+}
+
+fn did_json(did: &Did) -> Value {
+    match did {
+        Did::Sent { port, frame } => json!({"outcome": "sent", "port": port, "frame": hex(frame)}),
+        Did::Dropped(why) => json!({"outcome": "dropped", "reason": why}),
+        Did::Done => json!({"outcome": "done"}),
+    }
+}
+
+/// What captures have written.
+pub fn captures(captures: &[CaptureInfo]) -> Observed {
+    let mut text = String::new();
+    for capture in captures {
+        let frames = if capture.written == 1 { "frame" } else { "frames" };
+        let _ =
+            write!(text, "port {}: {} {frames} in {}", capture.port, capture.written, capture.path.display());
+        if capture.dropped > 0 {
+            let _ = write!(text, ", {} not written: they came too fast", capture.dropped);
+        }
+        if let Some(error) = &capture.failed {
+            let _ = write!(text, "; {error}");
+        }
+        text.push('\n');
+    }
+    let data = captures.iter().map(|c| {
+        json!({
+            "port": c.port, "file": c.path.display().to_string(), "written": c.written, "dropped": c.dropped,
+            "failed": c.failed.as_ref().map(ToString::to_string),
+        })
+    });
+    Observed { text, data: data.collect(), switch: None }
+}

@@ -1,0 +1,91 @@
+//! What a program has done to packets, by the names of its tables, actions, drop reasons and source lines.
+//!
+//! Workers count in plain memory of their own ([`Tallies`]), by number; names are found when someone asks.
+
+use crate::switch::Switch;
+use crate::worker::reason_text;
+use p4jet_ir::tallies::Tallies;
+use p4jet_ir::{Loc, Program, TableId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a program has done, as far as it was counted ([`crate::Running::set_counted`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramStats {
+    /// By table.
+    pub tables: BTreeMap<String, TableStats>,
+    /// Drops by reason and place (`router.p4:41`; nothing if the architecture knows none).
+    pub drops: BTreeMap<(String, String), u64>,
+}
+
+/// What lookups in a table came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableStats {
+    /// Lookups that found an entry.
+    pub hits: u64,
+    /// Lookups that found none.
+    pub misses: u64,
+    /// How often each action was run.
+    pub actions: BTreeMap<String, u64>,
+}
+
+/// What one worker has counted.
+pub(crate) struct Counted {
+    /// With programs that it runs no more.
+    pub past: ProgramStats,
+    /// With the program that it runs.
+    pub now: Option<(Arc<Switch>, Tallies)>,
+}
+
+impl ProgramStats {
+    pub(crate) fn add(&mut self, counted: Counted) {
+        *self += counted.past;
+        if let Some((switch, tallies)) = &counted.now {
+            self.add_tallies(switch.program(), tallies);
+        }
+    }
+
+    /// Adds what was counted with a program.
+    pub(crate) fn add_tallies(&mut self, program: &Program, tallies: &Tallies) {
+        for (table, i) in program.tables.iter().zip(0..) {
+            let stats = self.tables.entry(table.name.clone()).or_default();
+            // Last comes "no action", of groups without members.
+            let mut actions = table.actions.iter();
+            for (misses, hits) in tallies.table(TableId(i)) {
+                stats.misses += misses;
+                stats.hits += hits;
+                if let Some(action) = actions.next() {
+                    let name = &program.actions[action.action.index()].control_name;
+                    *stats.actions.entry(name.clone()).or_default() += misses + hits;
+                }
+            }
+        }
+        for (reason, place, n) in tallies.drops() {
+            let key = (reason_text(program, reason), place_text(program, place));
+            *self.drops.entry(key).or_default() += n;
+        }
+    }
+}
+
+fn place_text(program: &Program, place: Loc) -> String {
+    match program.locs.get(place.index()) {
+        Some(loc) if loc.line > 0 => format!("{}:{}", loc.file, loc.line),
+        _ => String::new(),
+    }
+}
+
+impl std::ops::AddAssign for ProgramStats {
+    fn add_assign(&mut self, other: ProgramStats) {
+        for (name, from) in other.tables {
+            let to = self.tables.entry(name).or_default();
+            to.hits += from.hits;
+            to.misses += from.misses;
+            for (action, n) in from.actions {
+                *to.actions.entry(action).or_default() += n;
+            }
+        }
+        for (drop, n) in other.drops {
+            *self.drops.entry(drop).or_default() += n;
+        }
+    }
+}

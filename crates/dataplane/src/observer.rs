@@ -1,0 +1,576 @@
+//! Looking at live packets: full traces of those that match, and captures of ports.
+//!
+//! Workers copy what is wanted into bounded queues and go on; threads of their own do the rest. A packet is traced by the
+//! interpreter against the tables and state of the moment, of which it changes nothing.
+
+use crate::places::bit_of;
+use crate::running::{RunError, Running};
+use crate::switch::Switch;
+use crate::watch::{BytePattern, CHUNKS_MAX, Capturing, Chunk, Did, Found, Sought, Watch};
+use num_bigint::BigUint;
+use p4jet_interp::{Outcome, TraceEvent};
+use p4jet_ir::{FieldId, FieldKind, Program};
+use p4jet_ports::{CaptureWriter, PortError};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Traces at a time.
+pub const TRACES_MAX: usize = 64;
+/// Packets that a trace takes.
+pub const TRACED_MAX: u32 = 1000;
+/// Captures at a time.
+pub const CAPTURES_MAX: usize = 64;
+/// Lines of a trace; a loop that does not end makes hundreds of thousands.
+const LINES_MAX: usize = 4000;
+/// Bytes of text that a trace keeps.
+const KEPT_BYTES_MAX: usize = 16 << 20;
+/// How often the tracer looks whether another program runs.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Which packets to trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceSpec {
+    /// Those that come by this port.
+    pub port: Option<u32>,
+    /// Those with these bytes.
+    pub bytes: Vec<BytePattern>,
+    /// Those in which the parser finds these header fields.
+    pub fields: Vec<FieldPattern>,
+    /// So many; at most [`TRACED_MAX`].
+    pub count: u32,
+}
+
+/// What a header field must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldPattern {
+    /// The field: `hdr.ipv4.dstAddr`, or as much of its end as no other has.
+    pub field: String,
+    /// Its value, as far as `mask` has ones.
+    pub value: BigUint,
+    /// Which bits count.
+    pub mask: BigUint,
+}
+
+/// A trace as it stands.
+#[derive(Clone, Debug)]
+pub struct TraceInfo {
+    /// Its number.
+    pub id: u32,
+    /// What it wants.
+    pub spec: TraceSpec,
+    /// Packets traced.
+    pub taken: u32,
+    /// Packets that may have been wanted but came too fast.
+    pub missed: u64,
+}
+
+/// A packet that was traced.
+#[derive(Clone, Debug)]
+pub struct Traced {
+    /// The port it came by.
+    pub port: u32,
+    /// Its bytes.
+    pub frame: Vec<u8>,
+    /// When: microseconds since the switch began.
+    pub now_us: u64,
+    /// What the workers' engine did with it.
+    pub did: Did,
+    /// Whether the interpreter, a moment later, did the same.
+    pub agrees: bool,
+    /// The interpreter's steps, as text.
+    pub text: String,
+    /// The same for tools.
+    pub json: serde_json::Value,
+}
+
+/// A capture as it stands, or as it was.
+#[derive(Clone, Debug)]
+pub struct CaptureInfo {
+    /// The port.
+    pub port: u32,
+    /// Where frames go.
+    pub path: PathBuf,
+    /// Frames written.
+    pub written: u64,
+    /// Frames not written, because they came faster than they could be.
+    pub dropped: u64,
+    /// What went wrong: nothing is written any more.
+    pub failed: Option<PortError>,
+}
+
+/// Which frames of a port to capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaptureSpec {
+    /// The port.
+    pub port: u32,
+    /// The file; it is made anew.
+    pub path: PathBuf,
+    /// Those that come.
+    pub received: bool,
+    /// Those that leave.
+    pub sent: bool,
+    /// Bytes kept of each; all if there are fewer.
+    pub snaplen: Option<u32>,
+    /// So many; all if nothing is said.
+    pub count: Option<u64>,
+}
+
+/// Why something cannot be looked at.
+pub type Refused = String;
+
+/// Looks at the packets of a running switch. Dropped, it looks away: captures are complete then.
+pub struct Observer {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    running: Arc<Running>,
+    state: Mutex<State>,
+    /// Packets that wait to be traced.
+    waiting: Arc<AtomicUsize>,
+}
+
+#[derive(Default)]
+struct State {
+    last_id: u32,
+    traces: BTreeMap<u32, Tracing>,
+    captures: Vec<Capture>,
+    /// The switch that the traces' filters were made for.
+    switch: Option<Arc<Switch>>,
+    tracer: Option<Sender<Found>>,
+}
+
+struct Tracing {
+    spec: TraceSpec,
+    sought: Arc<Sought>,
+    packets: Vec<Arc<Traced>>,
+    kept_bytes: usize,
+}
+
+struct Capture {
+    path: PathBuf,
+    capturing: Arc<Capturing>,
+    writer: JoinHandle<()>,
+    written: Arc<Written>,
+}
+
+#[derive(Default)]
+struct Written {
+    frames: AtomicU64,
+    failed: Mutex<Option<PortError>>,
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the workers what to look for now.
+    fn spread(&self, state: &State) -> Result<(), RunError> {
+        let traces: Vec<_> = state.traces.values().map(|trace| Arc::clone(&trace.sought)).collect();
+        let captures: Vec<_> = state.captures.iter().map(|c| Arc::clone(&c.capturing)).collect();
+        let all = move || {
+            let nothing = traces.is_empty() && captures.is_empty();
+            (!nothing).then(|| Box::new(Watch::new(traces.clone(), captures.clone())))
+        };
+        self.running.ask(move |f| f.set_watch(all())).map(drop)
+    }
+
+    /// The filter of a trace for the program that runs.
+    fn sought(&self, id: u32, spec: &TraceSpec, program: &Program, inbox: Sender<Found>) -> Sought {
+        let mut patterns = spec.bytes.clone();
+        for wanted in &spec.fields {
+            // A field that the program does not have any more is found in no packet, which the tracer sees.
+            if let Ok(field) = field_named(program, &wanted.field)
+                && let Some(bit) = bit_of(program, field)
+            {
+                patterns.push(bytes_of(bit, program.width(field), wanted));
+            }
+        }
+        Sought {
+            id,
+            port: spec.port,
+            patterns,
+            done: AtomicBool::new(false),
+            missed: AtomicU64::new(0),
+            waiting: Arc::clone(&self.waiting),
+            inbox,
+        }
+    }
+
+    /// Traces a packet that passed a filter, and keeps the trace if it is one that is wanted.
+    fn trace(&self, found: &Found) {
+        let switch = self.running.switch();
+        let spec = match self.state().traces.get(&found.trace) {
+            Some(trace) if !trace.sought.done.load(Ordering::Relaxed) => trace.spec.clone(),
+            _ => return,
+        };
+        let Ok((trace, outcome)) = switch.trace_dry(found.port, &found.frame, found.now_us) else { return };
+        let program = switch.told();
+        if !spec.fields.iter().all(|wanted| has_field(program, &trace.events, wanted)) {
+            return;
+        }
+        let agrees = match (&found.did, &outcome) {
+            (Did::Sent { port, frame }, Outcome::Sent { port: p, frame: f }) => port == p && frame == f,
+            (Did::Dropped(why), Outcome::Dropped { reason, .. }) => {
+                *why == crate::worker::reason_text(program, *reason)
+            }
+            (Did::Done, Outcome::Done) => true,
+            _ => false,
+        };
+        let traced = Traced {
+            port: found.port,
+            frame: found.frame.clone(),
+            now_us: found.now_us,
+            did: found.did.clone(),
+            agrees,
+            text: trace.render_shortened(program, LINES_MAX),
+            json: trace.to_json(program),
+        };
+        if let Some(tracing) = self.state().traces.get_mut(&found.trace) {
+            tracing.kept_bytes += 2 * traced.text.len();
+            tracing.packets.push(Arc::new(traced));
+            let enough = tracing.packets.len() >= tracing.spec.count as usize;
+            if enough || tracing.kept_bytes > KEPT_BYTES_MAX {
+                tracing.sought.done.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Makes the filters anew if another program runs, in which fields may be elsewhere.
+    fn follow_program(&self) {
+        let switch = self.running.switch();
+        let mut state = self.state();
+        if state.switch.as_ref().is_some_and(|old| Arc::ptr_eq(old, &switch)) {
+            return;
+        }
+        let Some(inbox) = state.tracer.clone() else { return };
+        for (id, tracing) in &mut state.traces {
+            let new = self.sought(*id, &tracing.spec, switch.told(), inbox.clone());
+            new.done.store(tracing.sought.done.load(Ordering::Relaxed), Ordering::Relaxed);
+            new.missed.store(tracing.sought.missed.load(Ordering::Relaxed), Ordering::Relaxed);
+            tracing.sought = Arc::new(new);
+        }
+        state.switch = Some(switch);
+        // If it has been stopped nothing comes any more.
+        let _ = self.spread(&state);
+    }
+}
+
+impl Observer {
+    /// Looks at nothing yet.
+    pub fn new(running: Arc<Running>) -> Observer {
+        let waiting = Arc::new(AtomicUsize::new(0));
+        Observer { inner: Arc::new(Inner { running, state: Mutex::default(), waiting }) }
+    }
+
+    /// Traces packets from now on; the number of the trace.
+    pub fn add_trace(&self, mut spec: TraceSpec) -> Result<u32, Refused> {
+        let switch = self.inner.running.switch();
+        let program = switch.told();
+        for wanted in &mut spec.fields {
+            let field = field_named(program, &wanted.field)?;
+            let width = u64::from(program.width(field));
+            if wanted.value.bits() > width || wanted.mask.bits() > width {
+                return Err(format!("`{}` has {width} bits: the value or mask has more", wanted.field));
+            }
+        }
+        if !(1..=TRACED_MAX).contains(&spec.count) {
+            return Err(format!("{} packets: expected 1 to {TRACED_MAX}", spec.count));
+        }
+        let mut state = self.inner.state();
+        if state.traces.len() >= TRACES_MAX {
+            return Err(format!("there are {TRACES_MAX} traces already, and at most so many"));
+        }
+        let inbox = match &state.tracer {
+            Some(inbox) => inbox.clone(),
+            None => {
+                let (inbox, found) = channel();
+                start_tracer(Arc::downgrade(&self.inner), Arc::clone(&self.inner.waiting), found)?;
+                state.tracer = Some(inbox.clone());
+                inbox
+            }
+        };
+        state.last_id += 1;
+        let id = state.last_id;
+        let sought = Arc::new(self.inner.sought(id, &spec, program, inbox));
+        if state.traces.is_empty() {
+            state.switch = Some(Arc::clone(&switch));
+        }
+        state.traces.insert(id, Tracing { spec, sought, packets: Vec::new(), kept_bytes: 0 });
+        self.inner.spread(&state).map_err(|e| e.to_string())?;
+        Ok(id)
+    }
+
+    /// The width in bits of a header field ([`FieldPattern::field`]).
+    pub fn field_width(&self, name: &str) -> Result<u32, Refused> {
+        let switch = self.inner.running.switch();
+        let program = switch.told();
+        field_named(program, name).map(|field| program.width(field))
+    }
+
+    /// The traces.
+    pub fn traces(&self) -> Vec<TraceInfo> {
+        let state = self.inner.state();
+        let info = |(id, tracing): (&u32, &Tracing)| TraceInfo {
+            id: *id,
+            spec: tracing.spec.clone(),
+            taken: tracing.packets.len() as u32,
+            missed: tracing.sought.missed.load(Ordering::Relaxed),
+        };
+        state.traces.iter().map(info).collect()
+    }
+
+    /// The packets that a trace has taken.
+    pub fn traced(&self, id: u32) -> Result<Vec<Arc<Traced>>, Refused> {
+        let state = self.inner.state();
+        state.traces.get(&id).map(|tracing| tracing.packets.clone()).ok_or_else(|| no_trace(id))
+    }
+
+    /// Ends a trace and forgets what it has taken.
+    pub fn remove_trace(&self, id: u32) -> Result<(), Refused> {
+        let mut state = self.inner.state();
+        state.traces.remove(&id).ok_or_else(|| no_trace(id))?;
+        self.inner.spread(&state).map_err(|e| e.to_string())
+    }
+
+    /// Writes frames to a file from now on.
+    pub fn start_capture(&self, spec: CaptureSpec) -> Result<(), Refused> {
+        let mut state = self.inner.state();
+        if state.captures.len() >= CAPTURES_MAX {
+            return Err(format!("there are {CAPTURES_MAX} captures already, and at most so many"));
+        }
+        if state.captures.iter().any(|c| c.path == spec.path) {
+            return Err(format!("{} is being written already", spec.path.display()));
+        }
+        let file = CaptureWriter::create(&spec.path).map_err(|e| e.to_string())?;
+        let (inbox, chunks) = sync_channel(CHUNKS_MAX);
+        let capturing = Arc::new(Capturing {
+            port: spec.port,
+            received: spec.received,
+            sent: spec.sent,
+            snaplen: spec.snaplen.map_or(usize::MAX, |n| n as usize),
+            left: AtomicU64::new(spec.count.unwrap_or(u64::MAX)),
+            waiting: AtomicUsize::new(0),
+            dropped: AtomicU64::new(0),
+            inbox,
+        });
+        let written = Arc::new(Written::default());
+        let writer = {
+            // Not the whole: it must end when nobody sends any more.
+            let (capturing, written) = (Arc::downgrade(&capturing), Arc::clone(&written));
+            let write = move || write_capture(file, &chunks, &capturing, &written);
+            std::thread::Builder::new().name("capture".into()).spawn(write)
+        };
+        let writer = writer.map_err(|e| format!("no thread for a capture: {e}"))?;
+        state.captures.push(Capture { path: spec.path, capturing, writer, written });
+        self.inner.spread(&state).map_err(|e| e.to_string())
+    }
+
+    /// The captures.
+    pub fn captures(&self) -> Vec<CaptureInfo> {
+        self.inner.state().captures.iter().map(Capture::info).collect()
+    }
+
+    /// Ends the captures of a port; what they have written.
+    pub fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, Refused> {
+        let stopped = self.stop(|capture| capture.capturing.port == port);
+        if stopped.is_empty() {
+            return Err(format!("nothing is captured at port {port}"));
+        }
+        Ok(stopped)
+    }
+
+    /// Ends all captures; what they have written.
+    pub fn stop_all_captures(&self) -> Vec<CaptureInfo> {
+        self.stop(|_| true)
+    }
+
+    fn stop(&self, which: impl Fn(&Capture) -> bool) -> Vec<CaptureInfo> {
+        let mut state = self.inner.state();
+        let (stopped, left) = std::mem::take(&mut state.captures).into_iter().partition(|c| which(c));
+        state.captures = left;
+        // A switch that has been stopped holds none of them any more.
+        let _ = self.inner.spread(&state);
+        drop(state);
+        let stopped: Vec<Capture> = stopped;
+        stopped.into_iter().map(Capture::finish).collect()
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        {
+            let mut state = self.inner.state();
+            state.traces.clear();
+            // Ends the tracer.
+            state.tracer = None;
+        }
+        self.stop_all_captures();
+    }
+}
+
+impl Capture {
+    fn info(&self) -> CaptureInfo {
+        CaptureInfo {
+            port: self.capturing.port,
+            path: self.path.clone(),
+            written: self.written.frames.load(Ordering::Relaxed),
+            dropped: self.capturing.dropped.load(Ordering::Relaxed),
+            failed: self.written.failed.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// Waits until all is written.
+    fn finish(self) -> CaptureInfo {
+        let Capture { path, capturing, writer, written } = self;
+        let (port, dropped) = (capturing.port, capturing.dropped.load(Ordering::Relaxed));
+        // The workers have let go of it already, so the writer sees the end of its queue.
+        drop(capturing);
+        let _ = writer.join();
+        let failed = written.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        CaptureInfo { port, path, written: written.frames.load(Ordering::Relaxed), dropped, failed }
+    }
+}
+
+/// Writes frames as they come, until nobody sends any more. After a failure it goes on to empty the queue.
+fn write_capture(
+    mut file: CaptureWriter,
+    chunks: &Receiver<Chunk>,
+    capturing: &Weak<Capturing>,
+    written: &Written,
+) {
+    let fail = |error: PortError| {
+        written.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    };
+    let mut failed = false;
+    loop {
+        let chunk = match chunks.try_recv() {
+            Ok(chunk) => chunk,
+            Err(_) => {
+                // Who reads along sees what there is.
+                if !failed && let Err(error) = file.flush() {
+                    failed = true;
+                    fail(error);
+                }
+                match chunks.recv() {
+                    Ok(chunk) => chunk,
+                    Err(_) => break,
+                }
+            }
+        };
+        let mut at = 0;
+        let mut n = 0;
+        for (whole, kept) in &chunk.frames {
+            let frame = &chunk.bytes[at..at + *kept as usize];
+            at += frame.len();
+            if failed {
+                continue;
+            }
+            match file.write_cut(chunk.time, frame, *whole) {
+                Ok(()) => n += 1,
+                Err(error) => {
+                    failed = true;
+                    fail(error);
+                }
+            }
+        }
+        written.frames.fetch_add(n, Ordering::Relaxed);
+        if let Some(capturing) = capturing.upgrade() {
+            capturing.waiting.fetch_sub(chunk.bytes.len(), Ordering::Relaxed);
+            capturing.dropped.fetch_add(chunk.frames.len() as u64 - n, Ordering::Relaxed);
+        }
+    }
+    if let Err(error) = file.finish() {
+        fail(error);
+    }
+}
+
+fn no_trace(id: u32) -> String {
+    format!("there is no trace {id}")
+}
+
+fn start_tracer(
+    inner: Weak<Inner>,
+    waiting: Arc<AtomicUsize>,
+    found: Receiver<Found>,
+) -> Result<(), Refused> {
+    let work = move || {
+        loop {
+            let found = match found.recv_timeout(LOOK) {
+                Ok(found) => Some(found),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let Some(inner) = inner.upgrade() else { return };
+            match found {
+                Some(found) => {
+                    inner.trace(&found);
+                    waiting.fetch_sub(1, Ordering::Relaxed);
+                }
+                None => inner.follow_program(),
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("tracer".into()).spawn(work);
+    thread.map(drop).map_err(|e| format!("no thread for traces: {e}"))
+}
+
+/// The header field of this name, or whose name ends so.
+fn field_named(program: &Program, name: &str) -> Result<FieldId, Refused> {
+    let is_end =
+        |whole: &str| whole.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+    let fields = program.fields.iter().zip(0..).filter(|(f, _)| matches!(f.kind, FieldKind::Header(_)));
+    let found: Vec<(&str, FieldId)> =
+        fields.filter(|(f, _)| is_end(&f.name)).map(|(f, i)| (f.name.as_str(), FieldId(i))).collect();
+    match found[..] {
+        [(_, field)] => Ok(field),
+        [] => Err(format!("the program has no header field `{name}`")),
+        _ => match found.iter().find(|(whole, _)| *whole == name) {
+            Some((_, field)) => Ok(*field),
+            None => {
+                let names: Vec<&str> = found.iter().map(|(whole, _)| *whole).collect();
+                Err(format!("`{name}` may be any of {}", names.join(", ")))
+            }
+        },
+    }
+}
+
+/// Whether the parser found such a value in the packet.
+fn has_field(program: &Program, events: &[TraceEvent], wanted: &FieldPattern) -> bool {
+    let Ok(field) = field_named(program, &wanted.field) else { return false };
+    let want = &wanted.value & &wanted.mask;
+    events.iter().any(|event| match event {
+        TraceEvent::Extract { fields, .. } => {
+            fields.iter().any(|(f, value)| *f == field && value & &wanted.mask == want)
+        }
+        _ => false,
+    })
+}
+
+/// A field's value as bytes of the frame, if it begins at `bit`.
+fn bytes_of(bit: u32, width: u32, wanted: &FieldPattern) -> BytePattern {
+    let bytes = (bit % 8 + width).div_ceil(8) as usize;
+    let shift = bytes as u32 * 8 - bit % 8 - width;
+    let laid_out = |value: &BigUint| {
+        let digits = (value << shift).to_bytes_be();
+        let mut all = vec![0; bytes.saturating_sub(digits.len())];
+        all.extend(digits);
+        all
+    };
+    let value = laid_out(&(&wanted.value & &wanted.mask));
+    BytePattern { at: bit as usize / 8, value, mask: laid_out(&wanted.mask) }
+}
+
+impl CaptureSpec {
+    /// All frames of a port, both ways.
+    pub fn all(port: u32, path: &Path) -> CaptureSpec {
+        let path = path.to_path_buf();
+        CaptureSpec { port, path, received: true, sent: true, snaplen: None, count: None }
+    }
+}

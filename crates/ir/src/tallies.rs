@@ -1,0 +1,93 @@
+//! What a worker counts of what a program does to its packets, if anyone wants to know: actions by table, hit and miss,
+//! and drops by reason and place.
+
+use crate::{Loc, Program, TableId};
+
+/// Numbers of drop reasons that the executors use beside the program's: the highest ones.
+const REASONS_ABOVE: u32 = 8;
+
+/// Cells before the first and behind the last, so that no other worker writes to the cache lines between them.
+const APART: usize = 16;
+
+/// Counts of one worker, in cells whose numbers are the same for every executor of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tallies {
+    cells: Vec<u64>,
+    /// By table: its first cell. Each of its actions, and "none", has one for misses and one for hits.
+    tables: Vec<usize>,
+    /// By table.
+    actions: Vec<usize>,
+    /// The first cell of drops: for each reason one for each place.
+    drops: usize,
+    reasons: u32,
+    places: usize,
+}
+
+impl Tallies {
+    /// All counts 0.
+    pub fn new(program: &Program) -> Tallies {
+        let actions: Vec<usize> = program.tables.iter().map(|t| t.actions.len()).collect();
+        let mut next = APART;
+        let tables = actions
+            .iter()
+            .map(|actions| {
+                let first = next;
+                next += 2 * (actions + 1);
+                first
+            })
+            .collect();
+        let (reasons, places) = (program.drop_reasons.len() as u32, program.locs.len().max(1));
+        let cells = next + (reasons + REASONS_ABOVE) as usize * places;
+        Tallies { cells: vec![0; cells + APART], tables, actions, drops: next, reasons, places }
+    }
+
+    /// The cells, for generated code.
+    pub fn cells(&mut self) -> *mut u64 {
+        self.cells.as_mut_ptr()
+    }
+
+    /// The first cell of a table. Behind it, at twice the number of the action in the table's list (one more than the
+    /// last for "none"), are misses, then hits.
+    pub fn table_cell(&self, table: TableId) -> usize {
+        self.tables[table.index()]
+    }
+
+    /// The cell of a reason for drops nowhere in particular; behind it, those for each place.
+    pub fn drop_cell(&self, reason: u32) -> usize {
+        let number = match reason {
+            reason if reason < self.reasons => reason,
+            reason => self.reasons + (u32::MAX - reason).min(REASONS_ABOVE - 1),
+        };
+        self.drops + number as usize * self.places
+    }
+
+    /// Counts a lookup that came to an action of the table's list; beyond its end stands for none.
+    pub fn applied(&mut self, table: TableId, action: u32, hit: bool) {
+        let action = (action as usize).min(self.actions[table.index()]);
+        let cell = self.tables[table.index()] + 2 * action + usize::from(hit);
+        self.cells[cell] += 1;
+    }
+
+    /// Counts a dropped packet.
+    pub fn dropped(&mut self, reason: u32, place: Loc) {
+        let cell = self.drop_cell(reason) + place.index();
+        self.cells[cell] += 1;
+    }
+
+    /// Misses and hits that came to each action of a table's list, and last to none.
+    pub fn table(&self, table: TableId) -> impl Iterator<Item = (u64, u64)> {
+        let first = self.tables[table.index()];
+        let cells = &self.cells[first..first + 2 * (self.actions[table.index()] + 1)];
+        cells.chunks(2).map(|cell| (cell[0], cell[1]))
+    }
+
+    /// Drops that there were: reason, place, how many.
+    pub fn drops(&self) -> impl Iterator<Item = (u32, Loc, u64)> {
+        let cells = self.cells[self.drops..].iter().enumerate().filter(|(_, n)| **n > 0);
+        cells.map(|(i, n)| {
+            let number = (i / self.places) as u32;
+            let reason = if number < self.reasons { number } else { u32::MAX - (number - self.reasons) };
+            (reason, Loc((i % self.places) as u32), *n)
+        })
+    }
+}
