@@ -2143,7 +2143,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 if let [out] = outs
                     && args.iter().all(|a| a.width(program) > 0)
                     && (8..=64).contains(&bits)
-                    && bits % 8 == 0
+                    && bits.is_multiple_of(8)
                 {
                     let value = self.word_hash(function, args, bits / 8)?;
                     let width = program.width(*out);
