@@ -3,10 +3,10 @@
 
 bench/vxlan_gateway.py N FOLDER inbound|outbound [--seed S] [--packets P] [--bytes B]
 
-Inbound: N virtual addresses, to each of which any client sends; a pool for every 16 of them, of 4 back ends in a group of
-16 members; the packets get tunnels. Outbound: N routes to clients (mostly /24), 64 next hops, 64 VTEPs and VNIs; the packets
-lose their tunnels. The entries of both are there in both cases. Writes entries.cmd and packets.pcap, TCP in frames of B
-bytes with the FCS, which a capture leaves out: 64 inbound, 114 outbound if not said.
+Inbound: N virtual addresses, to each of which any client sends; a pool for every 16 of them, at most 16,000, of 4 back ends
+in a group of 16 members; the packets get tunnels. Outbound: N routes to clients (mostly /24), 64 next hops, 64 VTEPs and
+VNIs; the packets lose their tunnels. The entries of both are there in both cases. Writes entries.cmd and packets.pcap, TCP in
+frames of B bytes with the FCS, which a capture leaves out: 64 inbound, 114 outbound if not said.
 """
 import struct
 import sys
@@ -45,10 +45,10 @@ def main():
                      f"table_add vteps via {v} => 1 1500",
                      f"table_add encapsulations encapsulate_v4 {v} => {address(EDGE)} {address(1 << 30 | v)} 0 "
                      f"{dotted(VTEP)} {dotted(VTEP + 256 * v)} 64 49152 16383"]
-    # Next hops to clients first, then to back ends.
+    # Next hops to clients first, then to back ends, of which there can be 65,000.
     for hop in range(1, 65):
         commands.append(f"table_add next_hops local {hop} => 0 0 {address(EDGE)} {address(1 << 29 | hop)} 1500")
-    pools = (n + 15) // 16
+    pools = min((n + 15) // 16, 16000)
     for back_end in range(4 * pools):
         v = rnd.randrange(1, VTEPS + 1)
         commands.append(f"table_add next_hops tunnel {65 + back_end} => {v} {99 + v} {v} {address(SERVERS)} "
@@ -61,7 +61,7 @@ def main():
         commands.append(f"table_indirect_add_with_group pools {pool + 1} => {pool}")
     virtual = [0x08000000 | i for i in rnd.sample(range(1 << 24), n)]
     for i, a in enumerate(virtual):
-        commands.append(f"table_add hosts_v4 balance 0 {dotted(a)} => {i // 16 + 1} 0")
+        commands.append(f"table_add hosts_v4 balance 0 {dotted(a)} => {i % pools + 1} 0")
     # Most of them /24, as on the Internet.
     lengths = rnd.choices([24, 23, 22, 20, 16], [60, 12, 15, 9, 4], k=4 * n)
     routes = {}

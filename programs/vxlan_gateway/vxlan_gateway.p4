@@ -18,6 +18,9 @@
 #ifndef NETWORKS_MAX
 #define NETWORKS_MAX 2000
 #endif
+#ifndef SERVICES_MAX
+#define SERVICES_MAX 2000
+#endif
 
 const bit<16> TYPE_IPV4 = 0x0800;
 const bit<16> TYPE_ARP = 0x0806;
@@ -53,8 +56,8 @@ typedef bit<16> network_t;
 typedef bit<16> vrf_t;
 // The far end of a tunnel; 0 for none.
 typedef bit<16> vtep_t;
-typedef bit<32> next_hop_t;
-typedef bit<32> pool_t;
+typedef bit<16> next_hop_t;
+typedef bit<16> pool_t;
 
 // Why a packet was not forwarded: the index in `drops`, and what the controller is told.
 enum bit<8> Reason {
@@ -599,7 +602,7 @@ control Terminate(inout headers_t hdr, inout metadata_t meta, inout standard_met
             if (sum != 0) {
                 meta.reason = Reason.IP_CHECKSUM;
             } else if (hdr.under_v4.fragment & ~IPV4_DONT_FRAGMENT != 0) {
-                // "VTEPs MUST NOT fragment VXLAN packets", and may discard those that others did (RFC 7348, section 4.3).
+                // "VTEPs MUST NOT fragment VXLAN packets", and may discard others' fragments (RFC 7348, 4.3).
                 meta.reason = Reason.TUNNEL_FRAGMENT;
             }
             ecn = hdr.under_v4.diffserv[1:0];
@@ -755,7 +758,7 @@ control Route(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         }
         actions = { balance; to_next_hop; no_service; }
         default_action = no_service();
-        size = 65536;
+        size = SERVICES_MAX;
     }
 
     // A pool is a group of so many members that it need not change: when a back end comes or goes, the members that are to
@@ -808,7 +811,7 @@ control Route(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         actions = { tunnel; tunnel_as_is; local; local_as_is; unresolved; no_next_hop; }
         default_action = no_next_hop();
         counters = next_hop_counter;
-        size = 1048576;
+        size = 65536;
     }
 
     apply {

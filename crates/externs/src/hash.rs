@@ -280,3 +280,23 @@ fn for_words(bytes: &[u8], mut f: impl FnMut(u64)) {
 fn identity(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
     bytes.iter().take(8).fold(0, |x, byte| x << 8 | u64::from(*byte))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_crc_is_the_sum_of_its_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..=8)) {
+            for (function, crc) in [("crc16", &CRC16), ("crc32", &CRC32)] {
+                let parts = byte_parts(function).unwrap();
+                let zeros = parts.of_zeros[bytes.len()];
+                let sum = bytes.iter().rev().zip(&parts.of_byte).fold(zeros, |sum, (byte, of_byte)| {
+                    sum ^ of_byte[*byte as usize]
+                });
+                prop_assert_eq!(u64::from(sum), crc.checksum(&bytes));
+            }
+        }
+    }
+}
