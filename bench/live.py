@@ -5,9 +5,9 @@
 
 Needs root, two processors and iproute2. Two network namespaces are made and removed again: the generator's, with
 `p4jet traffic`, and the switch's, joined by two veth pairs. All that the switch does, the kernel's share included, is
-kept on one processor (receive packet steering), generator and receiver are on the other. For every frame size and
-switch: several runs at the generator's full speed, of which the median and the range of what came out are told, and one
-at a rate that all can carry, for the latency. A star marks figures that the generator limited.
+kept on one processor (receive packet steering, NAPI threads for XDP), generator and receiver are on the other. For
+every frame size and switch: several runs at the generator's full speed, of which the median and the range of what came
+out are told, and one at a rate that all can carry, for the latency. A star marks figures that the generator limited.
 
 Switches that are not installed are left out, with a line that says so: the Linux bridge, IPv4 forwarding of the kernel,
 Open vSwitch (openvswitch-switch, user-space datapath), Open vSwitch on DPDK's af_packet devices
@@ -60,11 +60,26 @@ class Network:
                 write_inside(namespace, f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6", 1)
                 write_inside(namespace, f"/sys/class/net/{name}/queues/rx-0/rps_cpus", f"{self.masks[namespace]:x}")
                 sh("ip", "-n", namespace, "link", "set", name, "up")
+        # For up to a second after it was set up an interface drops what it is given.
+        end = time.time() + 5
+        while time.time() < end and any("state UP" not in sh("ip", "-n", namespace, "link", "show", name)
+                                        for namespace, name in ((GEN, "g0"), (GEN, "g1"), (SW, "s0"), (SW, "s1"))):
+            time.sleep(0.05)
         return self
 
     def __exit__(self, *_):
         for namespace in (GEN, SW):
             sh("ip", "netns", "del", namespace, check=False)
+
+
+def receive_in_threads(cpu):
+    """Native XDP on veth runs where the sender runs, which is the generator's processor: it gets threads on the switch's."""
+    for i in (0, 1):
+        write_inside(SW, f"/sys/class/net/s{i}/threaded", 1)
+    for line in sh("ps", "-eo", "pid,comm").splitlines():
+        pid, name = line.split(None, 1)
+        if name.startswith(("napi/s0-", "napi/s1-")):
+            sh("taskset", "-pc", str(cpu), pid)
 
 
 class Peer:
@@ -105,7 +120,7 @@ class Peer:
 
 
 class P4jet(Peer):
-    program, entries = "basic_l2", f"table_add forward set_dest {DST} => 1\n"
+    program, kind, entries = "basic_l2", "packet", f"table_add forward set_dest {DST} => 1\n"
 
     def missing(self):
         return None
@@ -117,10 +132,12 @@ class P4jet(Peer):
         program = os.path.join(ROOT, "programs", self.program, self.program + ".p4")
         ports = [part for i in (0, 1) for part in ("-i", f"{i}@{self.kind}:s{i}")]
         self.spawn(self.args.p4jet, "run", program, "--commands", commands, *ports, wait="forwarding between")
+        if self.kind == "xdp":
+            receive_in_threads(self.args.switch_cpu)
 
 
 class P4jetPacket(P4jet):
-    name, kind = "p4jet, AF_PACKET", "packet"
+    name = "p4jet, AF_PACKET"
 
 
 class P4jetXdp(P4jet):
@@ -130,7 +147,7 @@ class P4jetXdp(P4jet):
 class P4jetRouter(P4jet):
     """The same work as the kernel's forwarding."""
 
-    name, kind, program = "p4jet router, AF_PACKET", "packet", "simple_router"
+    name, program = "p4jet router, AF_PACKET", "simple_router"
     entries = (
         "table_add ipv4_lpm set_nhop 10.0.1.0/24 => 10.0.1.2 1\n"
         f"table_add forward set_dmac 10.0.1.2 => {DST}\n"
@@ -230,6 +247,10 @@ class Ovs(Peer):
 
 class OvsXdp(Ovs):
     name = "Open vSwitch, AF_XDP"
+
+    def start(self):
+        super().start()
+        receive_in_threads(self.args.switch_cpu)
 
     def port(self, i):
         return [f"s{i}", "type=afxdp"]

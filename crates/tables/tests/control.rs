@@ -189,8 +189,9 @@ fn structures_follow_from_the_shape() {
         })
     };
     assert_eq!(of(&[]), Structure::Keyless);
-    assert_eq!(of(&[(12, Exact)]), Structure::Direct);
-    assert_eq!(of(&[(9, Exact), (4, Exact)]), Structure::Quotient);
+    assert_eq!(of(&[(16, Exact)]), Structure::Direct);
+    assert_eq!(of(&[(9, Exact), (7, Exact)]), Structure::Direct);
+    assert_eq!(of(&[(9, Exact), (8, Exact)]), Structure::Quotient);
     assert_eq!(of(&[(48, Exact)]), Structure::Quotient);
     assert_eq!(of(&[(48, Exact), (1, Exact)]), Structure::Hash);
     assert_eq!(of(&[(32, Lpm)]), Structure::Lpm32);
