@@ -26,7 +26,7 @@ use p4jet_ir::{
     Op, PacketCopy, Program, TableId, Terminator, atomic,
 };
 use p4jet_packet::{PORT_DROP, Packet, REASON_DONE};
-use p4jet_tables::{Structure, View};
+use p4jet_tables::{Action as TableAction, Structure, View};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::offset_of;
 
@@ -56,7 +56,7 @@ pub struct Helpers {
 }
 
 /// What a stage begins with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Begins {
     /// The place as a whole.
     Place,
@@ -177,6 +177,21 @@ impl Layout {
         let key = offset;
         let stride = (key as u32 + 8 * key_limbs as u32).next_multiple_of(64);
         Layout { cuts, entries_min, carried, entered, image_bytes, phv, in_memory, key, stride }
+    }
+
+    /// Where stages end, and the slots that they put away there.
+    pub fn ends(&self, flow: &Flow) -> HashMap<(Place, Begins), SlotSet> {
+        // What is in memory all the time is no stage's own.
+        if !self.in_memory.is_empty() {
+            return HashMap::new();
+        }
+        let put_away = |carried: &[(Slot, Origin)]| {
+            let mut slots = flow.no_slots();
+            carried.iter().filter(|c| c.1 == Origin::Phv).for_each(|c| slots.insert(c.0));
+            slots
+        };
+        let ends = self.cuts.iter().zip(&self.carried);
+        ends.map(|(cut, carried)| ((cut.place, cut.begins), put_away(carried))).collect()
     }
 
     fn cut_at(&self, place: Place, begins: Begins) -> Option<usize> {
@@ -319,6 +334,8 @@ pub struct Codegen<'a, 'f> {
     facts: Facts,
     /// What is loaded once per batch, and where: at the end of `entry`.
     once: HashMap<Once, Value>,
+    /// What runs seldom loads it where it needs it, so that it takes no register elsewhere.
+    in_cold: bool,
     entry: Block,
     /// What is live where packets or copies begin.
     live_at: [SlotSet; 2],
@@ -499,6 +516,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             drops: HashMap::new(),
             facts: flow.no_facts(),
             once: HashMap::new(),
+            in_cold: false,
             entry,
             live_at: Begin::ALL.map(|begin| flow.live_at(begin)),
             live_after: None,
@@ -1625,17 +1643,26 @@ impl<'a, 'f> Codegen<'a, 'f> {
         Ok(self.filled(out))
     }
 
+    /// Where a value is that is loaded once per batch.
+    fn where_once(&mut self, what: Once) -> (Value, i32) {
+        match what {
+            Once::Ctx(offset) => (self.ctx, offset as i32),
+            Once::Indirect(ctx, offset) => (self.once(Once::Ctx(ctx)), offset),
+            Once::View(table, offset) => (self.view(table), offset as i32),
+            Once::Default(table) => (self.view(table), offset_of!(View, default_row) as i32),
+        }
+    }
+
     /// A value that is loaded once per batch.
     fn once(&mut self, what: Once) -> Value {
         if let Some(&value) = self.once.get(&what) {
             return value;
         }
-        let (base, offset) = match what {
-            Once::Ctx(offset) => (self.ctx, offset as i32),
-            Once::Indirect(ctx, offset) => (self.once(Once::Ctx(ctx)), offset),
-            Once::View(table, offset) => (self.view(table), offset as i32),
-            Once::Default(table) => (self.view(table), offset_of!(View, default_row) as i32),
-        };
+        if self.in_cold {
+            let (base, offset) = self.where_once(what);
+            return load_once(self.b.ins(), what, plain(), base, offset);
+        }
+        let (base, offset) = self.where_once(what);
         if self.once.len() >= ONCE_MAX {
             return load_once(self.b.ins(), what, fixed(), base, offset);
         }
@@ -1752,6 +1779,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             !in_memory.contains_key(&slot)
                 && carried.binary_search_by_key(&slot, |c| c.0).map_or(true, |i| carried[i].1 == Origin::Zero)
         });
+        let live = self.flow.live_from(place, begins);
         let mut in_frame: BTreeMap<HeaderId, Vec<(FieldId, u32)>> = BTreeMap::new();
         for &(slot, origin) in carried {
             if !matches!(self.homes[slot], Home::Registers(_)) {
@@ -1764,6 +1792,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
                     self.set(slot, &[value]);
                 }
                 Origin::Intrinsic(intrinsic) => self.load_intrinsic(intrinsic, FieldId(slot as u32)),
+                // The next stage may want it.
+                Origin::Frame(..) if !live.contains(slot) => {}
                 Origin::Frame(header, bit) => {
                     in_frame.entry(header).or_default().push((FieldId(slot as u32), bit));
                 }
@@ -1832,7 +1862,12 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.b.ins().jump(done, &[BlockArg::Value(found)]);
 
         self.b.switch_to_block(search);
+        self.in_cold = true;
         let found = self.lookup(table, key);
+        self.in_cold = false;
+        // What row 0 does may change at any time.
+        let nothing = self.iconst(memos::NOTHING);
+        let wanted = self.b.ins().select(row, wanted, nothing);
         self.b.ins().store(plain(), wanted, at, 0);
         self.b.ins().store(plain(), found, at, 8);
         self.b.ins().jump(done, &[BlockArg::Value(found)]);
@@ -2031,10 +2066,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.b.ins().jump(go_on, &[]);
             self.b.switch_to_block(go_on);
         }
-        let default = self.once(Once::Default(table));
-        let row = self.b.ins().select(found, found, default);
         if let Some(slot) = self.flow.row_slot(place) {
-            self.set(slot, &[row]);
+            self.set(slot, &[found]);
         }
         let words = t
             .actions
@@ -2046,16 +2079,18 @@ impl<'a, 'f> Codegen<'a, 'f> {
             .max()
             .unwrap_or(0)
             + 1;
-        let row = if t.profile.is_some() {
+        let (row, which) = if t.profile.is_some() {
             let view = self.view(table);
-            let call = self.b.ins().call(self.helpers.select, &[view, row, selector]);
-            self.b.inst_results(call)[0]
+            let call = self.b.ins().call(self.helpers.select, &[view, found, selector]);
+            let row = self.b.inst_results(call)[0];
+            (row, self.b.ins().load(types::I32, fixed(), row, 0))
+        } else if self.structures[table.index()] == Structure::Keyless {
+            let default = self.once(Once::Default(table));
+            self.row(table, default, words)
         } else {
-            let rows = self.view_word(table, offset_of!(View, rows));
-            let at = self.b.ins().imul_imm_u(row, 8 * words as i64);
-            self.b.ins().iadd(rows, at)
+            let (row, which) = self.row(table, found, words);
+            if words == 1 { (row, which) } else { self.or_default(table, row, which, words) }
         };
-        let which = self.b.ins().load(types::I32, fixed(), row, 0);
         if let Some(tallies) = self.tallies {
             let mut action = self.b.ins().uextend(types::I64, which);
             if t.profile.is_some() {
@@ -2123,6 +2158,39 @@ impl<'a, 'f> Codegen<'a, 'f> {
             }
         }
         Ok(())
+    }
+
+    /// The address of a row of so many words, and its action.
+    fn row(&mut self, table: TableId, row: Value, words: usize) -> (Value, Value) {
+        let rows = self.view_word(table, offset_of!(View, rows));
+        let at = self.b.ins().imul_imm_u(row, 8 * words as i64);
+        let at = self.b.ins().iadd(rows, at);
+        // Not fixed: row 0 changes with the default action.
+        (at, self.b.ins().load(types::I32, plain(), at, 0))
+    }
+
+    /// The same row, or the default action's if row 0 says that this one has data.
+    fn or_default(&mut self, table: TableId, row: Value, which: Value, words: usize) -> (Value, Value) {
+        let default = self.b.create_block();
+        let done = self.b.create_block();
+        self.b.set_cold_block(default);
+        self.b.append_block_param(done, types::I64);
+        self.b.append_block_param(done, types::I32);
+        let is_elsewhere =
+            self.b.ins().icmp_imm_s(IntCC::Equal, which, i64::from(TableAction::DEFAULT as i32));
+        let as_args = |row, which| [BlockArg::Value(row), BlockArg::Value(which)];
+        self.b.ins().brif(is_elsewhere, default, &[], done, &as_args(row, which));
+
+        self.b.switch_to_block(default);
+        self.in_cold = true;
+        let number = self.once(Once::Default(table));
+        let (row, which) = self.row(table, number, words);
+        self.in_cold = false;
+        self.b.ins().jump(done, &as_args(row, which));
+
+        self.b.switch_to_block(done);
+        let &[row, which] = self.b.block_params(done) else { unreachable!("it has two") };
+        (row, which)
     }
 
     fn emit_action(

@@ -1,5 +1,6 @@
 //! The whole pipeline as one control-flow graph, and what is known about it before code is emitted.
 
+use crate::codegen::Begins;
 use crate::facts::{Facts, Knowledge};
 use crate::memos::{self, Memo};
 use p4jet_ir::{
@@ -156,6 +157,10 @@ pub struct Flow<'a> {
     reads: Vec<Reads>,
     /// For each place that applies a table: what its actions read, and where they lead.
     applied: HashMap<Place, Vec<Applied>>,
+    /// Slots live where packets and copies begin, once `ends` are known.
+    live_at: [SlotSet; 2],
+    /// Where stages end, and the slots that they need there.
+    ends: HashMap<(Place, Begins), SlotSet>,
 }
 
 /// The slots that a node reads. What is known, or is still as the frame has it, is not read.
@@ -238,6 +243,8 @@ impl<'a> Flow<'a> {
             brought: [SlotSet::new(slots), SlotSet::new(slots)],
             reads: Vec::new(),
             applied: HashMap::new(),
+            live_at: [SlotSet::new(slots), SlotSet::new(slots)],
+            ends: HashMap::new(),
         };
         flow.find_order();
         flow.find_brought();
@@ -254,6 +261,23 @@ impl<'a> Flow<'a> {
         flow.find_reads();
         flow.find_live();
         flow
+    }
+
+    /// From now on a slot is live only as long as its stage needs it; `ends` are the stages' ends, and what they need.
+    pub fn end_stages(&mut self, ends: HashMap<(Place, Begins), SlotSet>) {
+        self.live_at = Begin::ALL.map(|begin| self.live_at(begin));
+        self.ends = ends;
+        self.live = vec![self.no_slots(); self.places.len()];
+        self.find_live();
+    }
+
+    /// Slots that a stage needs when it begins there.
+    pub fn live_from(&self, place: Place, begins: Begins) -> SlotSet {
+        match begins {
+            Begins::Place => self.live_before_statements(place, &mut |_, _| ()),
+            Begins::Lookup => self.live_after(place),
+            Begins::Action => self.live_before_actions(place),
+        }
     }
 
     /// Whether a block after the first begins there.
@@ -342,8 +366,11 @@ impl<'a> Flow<'a> {
     pub fn brought(&self, begin: Begin) -> &SlotSet {
         &self.brought[begin as usize]
     }
-    /// Slots live where copies or packets begin.
+    /// Slots live where copies or packets begin, in any stage.
     pub fn live_at(&self, begin: Begin) -> SlotSet {
+        if !self.ends.is_empty() {
+            return self.live_at[begin as usize].clone();
+        }
         match self.entry(begin) {
             Some(place) => self.live[place].clone(),
             None => {
@@ -388,7 +415,8 @@ impl<'a> Flow<'a> {
             copy.frame == CopyFrame::Arrived && (truncates || self.deparsed_before(place))
         })
     }
-    fn no_slots(&self) -> SlotSet {
+    /// None.
+    pub fn no_slots(&self) -> SlotSet {
         SlotSet::new(self.slots())
     }
     /// How many slots there are.
@@ -1091,7 +1119,10 @@ impl<'a> Flow<'a> {
 
     /// Goes back from the end of a place, and tells what is live after each statement.
     fn live_before_statements(&self, place: Place, after: &mut impl FnMut(usize, &SlotSet)) -> SlotSet {
-        let mut live = self.live_after(place);
+        let mut live = match self.ends.get(&(place, Begins::Lookup)) {
+            Some(needed) => needed.clone(),
+            None => self.live_after(place),
+        };
         let reads = &self.reads[place];
         reads.terminator.iter().for_each(|&slot| live.insert(slot));
         for (i, stmt) in self.node(place).stmts.iter().enumerate().rev() {
@@ -1101,8 +1132,16 @@ impl<'a> Flow<'a> {
         live
     }
 
-    /// Slots live after the terminator of a place has read its operands; for a table, before its action runs.
+    /// Slots live after the terminator of a place has read its operands; for a table, after its lookup.
     pub fn live_after(&self, place: Place) -> SlotSet {
+        match self.ends.get(&(place, Begins::Action)) {
+            Some(needed) => needed.clone(),
+            None => self.live_before_actions(place),
+        }
+    }
+
+    /// The same; for a table, before its action runs.
+    fn live_before_actions(&self, place: Place) -> SlotSet {
         let mut live = self.no_slots();
         let node = self.node(place);
         match &node.terminator {
@@ -1140,7 +1179,7 @@ impl<'a> Flow<'a> {
 
     fn union_live(&self, places: &[Place], live: &mut SlotSet) {
         for &place in places {
-            live.union(&self.live[place]);
+            live.union(self.ends.get(&(place, Begins::Place)).unwrap_or(&self.live[place]));
         }
     }
 

@@ -131,7 +131,7 @@ impl Compiled {
         let memoized: Vec<bool> = (0..tables.len() as u32)
             .map(|table| codegen::is_memoized(program, &structures, entries_min, TableId(table)))
             .collect();
-        let flow = Flow::new(program, options.measured, &memoized);
+        let mut flow = Flow::new(program, options.measured, &memoized);
         let layout = Layout::new(
             &flow,
             &structures,
@@ -139,6 +139,7 @@ impl Compiled {
             options.live_limbs_max.unwrap_or(LIVE_LIMBS_MAX),
             options.measured,
         );
+        flow.end_stages(layout.ends(&flow));
 
         let mut flags = settings::builder();
         flags.set("opt_level", "speed").map_err(internal)?;

@@ -110,7 +110,7 @@ pub const ROW_BITS: u32 = 28;
 /// Cells of a memo; a power of two. A cell has two words: age and row, and what was found.
 pub const CELLS: usize = 1024;
 /// The first word of a cell that nobody wrote: no row has this number.
-const NOTHING: u64 = u64::MAX;
+pub const NOTHING: u64 = u64::MAX;
 
 /// What one worker remembers of one lookup.
 pub struct Memory {

@@ -96,6 +96,8 @@ pub struct Action {
 }
 
 impl Action {
+    /// In row 0: the default action has data, or is a member or group, so it is in the default row.
+    pub const DEFAULT: u32 = u32::MAX - 3;
     /// Says that the data is the handle of a member.
     pub const MEMBER: u32 = u32::MAX - 2;
     /// Says that the data is the handle of a group.

@@ -1,6 +1,6 @@
 //! Rows: actions with their data, as generated code reads them.
 //!
-//! A row that readers may see is never rewritten: a change takes another row.
+//! A row that readers may see is never rewritten: a change takes another row. But for row 0, of one word that counts.
 
 use crate::by_slot::BySlot;
 use crate::grace::{Pool, Returns, wait};
@@ -180,6 +180,11 @@ impl Rows {
             ahead.reach(&self.region, end);
         }
         Ok(row)
+    }
+
+    /// What readers find in row 0, which is no entry's: the action of a miss, or [`Action::DEFAULT`].
+    pub fn set_miss(&self, action: u32) {
+        self.content(0)[0].store(u64::from(action), Ordering::Release);
     }
 
     /// Whether nobody uses a row but who is about to release it.

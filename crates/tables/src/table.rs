@@ -205,6 +205,15 @@ impl Finder {
     }
 }
 
+/// What row 0 says when this is the default action.
+fn miss(spec: &TableSpec, default: &Action) -> u32 {
+    let params = spec.actions.get(default.action as usize).map(|action| &action.param_widths);
+    match params {
+        Some(params) if params.iter().all(|width| *width == 0) => default.action,
+        _ => Action::DEFAULT,
+    }
+}
+
 impl Table {
     /// An empty table.
     ///
@@ -233,6 +242,7 @@ impl Table {
         let mut rows = Rows::new(row_words, spec.size, spec.row_per_entry);
         let default_row =
             rows.take(encode(&spec.actions, &spec.default), None, None).expect("no row is taken yet");
+        rows.set_miss(miss(&spec, &spec.default));
         let finder = Finder::new(&spec, &layout);
         let shared = profile.as_ref().map(ActionProfile::shared);
         let view = View::new(
@@ -645,6 +655,7 @@ impl Table {
         let guard = crate::pin();
         self.views.get(&guard).default_row.store(row, Ordering::Release);
         drop(guard);
+        self.rows.set_miss(miss(&self.spec, &action));
         let old = std::mem::replace(&mut self.default, action);
         let old_row = std::mem::replace(&mut self.default_row, row);
         self.release(&old, old_row);

@@ -60,8 +60,9 @@ pub fn structure_of(spec: &TableSpec) -> Structure {
 ///
 /// **Rows.** Row `r` is at `rows + r * row_words` (in words). Word 0: the index of the action in the low 32 bits; above it
 /// the slot of the entry, if the table has a row per entry. Then each parameter of the action in `ceil(width / 64)` limbs.
-/// `row_words` is 1 + the most words that the data of any action of the table takes. Row 0 means "miss": then
-/// `default_row` is the row to run.
+/// `row_words` is 1 + the most words that the data of any action of the table takes. Row 0 means "miss". Its word is the
+/// index of the default action, if that has no data; else it is [`Action::DEFAULT`], and `default_row` is the row to run
+/// (`default_row` always is, but takes another load). Both may change at any time.
 ///
 /// **Tables with an action profile.** The action of a row, the default row too, may be [`Action::MEMBER`] or
 /// [`Action::GROUP`]: then the words of the action to run, laid out as those of a row, are elsewhere. [`select`] finds them
@@ -238,6 +239,7 @@ impl View {
         // SAFETY: the view is borrowed; what is found lasts as long as the reader is pinned, and rows have their words.
         unsafe {
             let words = select(self, row, selector);
+            let row = self.row_to_run(row);
             let keep = self.keep._profile.as_ref();
             let count = match &*words.cast::<AtomicU64>() {
                 action if action.load(Ordering::Relaxed) as u32 == Action::NONE => 1,
@@ -263,13 +265,16 @@ impl View {
         rows
     }
 
+    fn row_to_run(&self, found: u32) -> u32 {
+        if found == 0 { self.default_row.load(Ordering::Acquire) } else { found }
+    }
+
     fn base(&self) -> &Region {
         self.keep.base.as_ref().expect("this structure has memory")
     }
 }
 
-/// The words of the action of a row; not of row 0, but of the default row in its place. `selector` picks the member of a
-/// group: the one with the number `selector % members`, in the order of their handles.
+/// The words of the action of a row; of row 0 those of the default row. `selector` picks the member of a group: the one with the number `selector % members`, in the order of their handles.
 ///
 /// # Safety
 /// `view` is guarded, and `row` is a row of it. The result is good as long as the guard is held.
@@ -277,6 +282,7 @@ pub unsafe extern "C" fn select(view: *const View, row: u32, selector: u64) -> *
     // SAFETY: as the caller promises; a row has at least one word, and one that names a member or group two.
     unsafe {
         let view = &*view;
+        let row = view.row_to_run(row);
         let words = view.rows.add(row as usize * view.row_words as usize);
         let word = |i: usize| (*words.add(i).cast::<AtomicU64>()).load(Ordering::Relaxed);
         match (word(0) as u32, view.profile.as_ref()) {

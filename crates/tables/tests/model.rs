@@ -282,6 +282,8 @@ fn check_lookups(rng: &mut Rng, table: &Table, views: &ViewHandle, model: &Model
     }
     let default = view.row(view.default_row.load(std::sync::atomic::Ordering::Acquire));
     let mut words = row_words(table.default_action(), spec);
+    let miss = if words.len() == 1 { words[0] } else { Action::DEFAULT.into() };
+    assert_eq!(view.row(0)[0], miss);
     words[0] |= default[0] >> 32 << 32;
     assert_eq!(default[..words.len()], words);
 }

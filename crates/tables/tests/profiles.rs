@@ -210,11 +210,7 @@ fn run(seed: u64) {
                 let guard = pin();
                 let views = table.view_handle();
                 let view = views.get(&guard);
-                let row = match lookup_fast(view, &[key]) {
-                    0 => view.default_row.load(Ordering::Acquire),
-                    row => row,
-                };
-                let words = view.selected(row, selector);
+                let words = view.selected(lookup_fast(view, &[key]), selector);
                 match expected {
                     None => assert_eq!(words[0] as u32, Action::NONE),
                     Some(Action { action: 0, .. }) => assert_eq!(words[0] as u32, 0),
