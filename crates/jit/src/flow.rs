@@ -1476,8 +1476,12 @@ impl<'a> Flow<'a> {
             Op::Copy(copy) => self.live_through_copy(place, copy, live),
             Op::Emit { header } => {
                 let h = &self.program.headers[header.index()];
-                live.insert(h.valid.index());
                 let in_place = self.deparse[self.places[place].step] == Some(Deparse::InPlace);
+                // It stays where it is as it is.
+                if in_place && !h.fields.iter().any(|f| self.written.contains(&f.field)) {
+                    return;
+                }
+                live.insert(h.valid.index());
                 if !in_place || self.fixed_offset[header.index()].is_none() {
                     live.insert(self.offset_slot(*header));
                 }
