@@ -7,7 +7,7 @@
 
 use crate::copies::{Cell, CopySite, ReplicaSite, intrinsic_bit};
 use crate::facts::Facts;
-use crate::flow::{Deparse, Flow, Origin, Place, Slot, SlotSet, Summand, copy_sets, op_sets};
+use crate::flow::{Deparse, Flow, InFrame, Origin, Place, Slot, SlotSet, Summand, copy_sets, op_sets};
 use crate::memos;
 use crate::runtime::Ctx;
 use crate::values::{Limbs, limb_count};
@@ -182,12 +182,11 @@ impl Layout {
     /// Where stages end, and the slots that they put away there.
     pub fn ends(&self, flow: &Flow) -> HashMap<(Place, Begins), SlotSet> {
         // What is in memory all the time is no stage's own.
-        if !self.in_memory.is_empty() {
-            return HashMap::new();
-        }
+        let is_kept =
+            |&(slot, origin): &(Slot, Origin)| origin == Origin::Phv || self.in_memory.contains_key(&slot);
         let put_away = |carried: &[(Slot, Origin)]| {
             let mut slots = flow.no_slots();
-            carried.iter().filter(|c| c.1 == Origin::Phv).for_each(|c| slots.insert(c.0));
+            carried.iter().copied().filter(is_kept).for_each(|(slot, _)| slots.insert(slot));
             slots
         };
         let ends = self.cuts.iter().zip(&self.carried);
@@ -657,14 +656,16 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     /// Takes fields that no statement has set from the frame again, which is cheaper than keeping them in the PHV: what a
     /// stage does not use is never loaded.
-    fn reload_from_frame(&mut self, header: HeaderId, fields: &[(FieldId, u32)]) {
-        let data = self.b.use_var(self.data);
-        if self.always_valid(header) {
-            for &(field, bit) in fields {
-                let value = self.load_bits(data, bit, self.program().width(field));
-                self.set_field(field, &value);
+    fn reload_from_frame(&mut self, header: HeaderId, fields: &[(FieldId, InFrame)]) {
+        let load = |cg: &mut Self| {
+            for &(field, at) in fields {
+                let base = cg.header_base(at);
+                let value = cg.load_bits(base, at.bit, cg.program().width(field));
+                cg.set_field(field, &value);
             }
-            return;
+        };
+        if self.always_valid(header) {
+            return load(self);
         }
         let valid = self.valid(header);
         let yes = self.b.create_block();
@@ -673,10 +674,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.b.set_cold_block(no);
         self.b.ins().brif(valid, yes, &[], no, &[]);
         self.b.switch_to_block(yes);
-        for &(field, bit) in fields {
-            let value = self.load_bits(data, bit, self.program().width(field));
-            self.set_field(field, &value);
-        }
+        load(self);
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(no);
         let zero = self.iconst(0);
@@ -686,6 +684,31 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(done);
+    }
+
+    /// What [`InFrame::bit`] counts from: the start of the frame, or of the header, which is there.
+    fn header_base(&mut self, at: InFrame) -> Value {
+        let data = self.b.use_var(self.data);
+        if at.is_fixed {
+            return data;
+        }
+        let plus_one = self.get(self.flow.offset_slot(at.header))[0];
+        let behind = self.b.ins().iadd(data, plus_one);
+        self.b.ins().iadd_imm_s(behind, -1)
+    }
+
+    /// The same, also where the header may not be there; with whether it is, then.
+    fn maybe_header_base(&mut self, at: InFrame) -> (Value, Option<Value>) {
+        let base = self.header_base(at);
+        if self.always_valid(at.header) {
+            return (base, None);
+        }
+        let valid = self.valid(at.header);
+        if at.is_fixed {
+            return (base, Some(valid));
+        }
+        let data = self.b.use_var(self.data);
+        (self.b.ins().select(valid, base, data), Some(valid))
     }
 
     /// Whether a header is there.
@@ -703,10 +726,15 @@ impl<'a, 'f> Codegen<'a, 'f> {
             return vec![self.iconst(value)];
         }
         if let Some((place, set)) = &self.so_far
-            && let Some(bit) = self.flow.framed(*place, slot, set, &self.facts)
+            && let Some(at) = self.flow.framed(*place, slot, set, &self.facts)
         {
-            let data = self.b.use_var(self.data);
-            return self.load_bits(data, bit, self.program().width(FieldId(slot as u32)));
+            let (base, valid) = self.maybe_header_base(at);
+            let mut value = self.load_bits(base, at.bit, self.program().width(FieldId(slot as u32)));
+            if let Some(valid) = valid {
+                let zero = self.iconst(0);
+                value.iter_mut().for_each(|limb| *limb = self.b.ins().select(valid, *limb, zero));
+            }
+            return value;
         }
         match self.homes[slot].clone() {
             Home::Nowhere => unreachable!("whoever reads a field makes it needed"),
@@ -1069,7 +1097,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
             }
             Op::Emit { header } => {
                 if self.flow.deparse[self.flow.places[scope.place()].step] == Some(Deparse::Scratch) {
+                    let so_far = self.so_far.take();
                     self.emit_to_scratch(*header, self.flow.output_limit(scope.place()));
+                    self.so_far = so_far;
                 }
             }
             Op::Copy(copy) => self.copy(copy, scope.place())?,
@@ -1103,6 +1133,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
         };
         let image = self.buffer(6, layout.image_bytes as usize / 8);
         let zero = self.iconst(0);
+        // What a copy takes is live as it is, be it in the frame or not.
+        let so_far = self.so_far.take();
         for &slot in entered {
             let limbs = match values.remove(&slot) {
                 Some(limbs) => limbs,
@@ -1113,6 +1145,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.b.ins().store(plain(), limb, image, layout.phv[&slot] + 8 * i as i32);
             }
         }
+        self.so_far = so_far;
         let id = match &copy.replicas {
             Some(replicas) => self.saturated_index(&replicas.id)?,
             None => zero,
@@ -1350,6 +1383,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
     fn finish_deparser(&mut self, place: Place, mode: Deparse) {
         let step = self.flow.places[place].step;
         let emits: Vec<HeaderId> = self.flow.emits[step].clone();
+        // What they write is live, and headers may have moved.
+        self.so_far = None;
         match mode {
             Deparse::InPlace => self.write_back(&emits),
             Deparse::Checked => {
@@ -1780,7 +1815,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 && carried.binary_search_by_key(&slot, |c| c.0).map_or(true, |i| carried[i].1 == Origin::Zero)
         });
         let live = self.flow.live_from(place, begins);
-        let mut in_frame: BTreeMap<HeaderId, Vec<(FieldId, u32)>> = BTreeMap::new();
+        let mut in_frame: BTreeMap<HeaderId, Vec<(FieldId, InFrame)>> = BTreeMap::new();
         for &(slot, origin) in carried {
             if !matches!(self.homes[slot], Home::Registers(_)) {
                 continue;
@@ -1793,9 +1828,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 }
                 Origin::Intrinsic(intrinsic) => self.load_intrinsic(intrinsic, FieldId(slot as u32)),
                 // The next stage may want it.
-                Origin::Frame(..) if !live.contains(slot) => {}
-                Origin::Frame(header, bit) => {
-                    in_frame.entry(header).or_default().push((FieldId(slot as u32), bit));
+                Origin::Frame(_) if !live.contains(slot) => {}
+                Origin::Frame(at) => {
+                    in_frame.entry(at.header).or_default().push((FieldId(slot as u32), at));
                 }
                 Origin::Phv => self.load_from_phv(slot),
             }
@@ -2383,8 +2418,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let mut sum = None;
         for summand in self.flow.summands(place, self.so_far.as_ref().map(|(_, set)| set), args) {
             match summand {
-                Summand::Frame(header, start, end) => {
-                    let value = self.frame_sum(header, start, end);
+                Summand::Frame(at, bytes) => {
+                    let value = self.frame_sum(at, bytes);
                     self.add_to(&mut sum, value);
                 }
                 Summand::Argument(i, behind) => {
@@ -2459,27 +2494,25 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     /// The sum of the words of the frame from byte `start` to before byte `end`, with their bytes swapped; 0 if the header
     /// is not there.
-    fn frame_sum(&mut self, header: HeaderId, start: u32, end: u32) -> Value {
-        let data = self.b.use_var(self.data);
+    fn frame_sum(&mut self, start: InFrame, bytes: u32) -> Value {
+        let (base, valid) = self.maybe_header_base(start);
         let mut sum = None;
-        let mut at = start;
+        let mut at = start.bit / 8;
+        let end = at + bytes;
         while at < end {
             let flags = MemFlagsData::new().with_notrap();
             let (word, bytes) = match end - at {
-                4.. => (self.b.ins().uload32(flags, data, at as i32), 4),
-                _ => (self.b.ins().uload16(types::I64, flags, data, at as i32), 2),
+                4.. => (self.b.ins().uload32(flags, base, at as i32), 4),
+                _ => (self.b.ins().uload16(types::I64, flags, base, at as i32), 2),
             };
             self.add_to(&mut sum, word);
             at += bytes;
         }
         let zero = self.iconst(0);
-        if self.always_valid(header) {
-            return sum.unwrap_or(zero);
-        }
-        let valid = self.valid(header);
-        match sum {
-            Some(sum) => self.b.ins().select(valid, sum, zero),
-            None => zero,
+        match (sum, valid) {
+            (Some(sum), Some(valid)) => self.b.ins().select(valid, sum, zero),
+            (Some(sum), None) => sum,
+            (None, _) => zero,
         }
     }
 

@@ -185,10 +185,21 @@ pub enum Origin {
     Known(u64),
     /// An intrinsic nobody has set.
     Intrinsic(Intrinsic),
-    /// Still what the packet says, at this bit of the frame if the header is valid; else 0.
-    Frame(HeaderId, u32),
+    /// Still what the packet says, there in the frame if the header is valid; else 0.
+    Frame(InFrame),
     /// Only the PHV knows.
     Phv,
+}
+
+/// Where in the frame a header, or part of it, begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFrame {
+    /// The header.
+    pub header: HeaderId,
+    /// Bits from the start of the frame if the header is always at the same place, else from the start of the header.
+    pub bit: u32,
+    /// Whether the header is always at the same place.
+    pub is_fixed: bool,
 }
 
 /// What a checksum adds up.
@@ -196,8 +207,8 @@ pub enum Origin {
 pub enum Summand {
     /// The argument of this number, with so many bits behind it.
     Argument(usize, u32),
-    /// Bytes of the frame, from one to before another, if the header is valid: several arguments, unchanged.
-    Frame(HeaderId, u32, u32),
+    /// So many bytes of the frame, if the header is valid: several arguments, unchanged.
+    Frame(InFrame, u32),
 }
 
 /// Buffers have room for so many bytes, so fields that lie below can be read before anyone knows whether they are there.
@@ -523,23 +534,28 @@ impl<'a> Flow<'a> {
     fn find_brought(&mut self) {
         let mut brought = self.brought.clone();
         for (_, copy) in self.copies() {
-            let set = &mut brought[copy.begin as usize];
-            match &copy.keep {
-                Keep::All => (0..self.program.fields.len()).for_each(|slot| set.insert(slot)),
-                Keep::Fields(fields) => fields.iter().for_each(|f| set.insert(f.index())),
-            }
-            copy_sets(copy, &mut |f| set.insert(f.index()));
-            if copy.begin == Begin::Egress {
-                set.insert(self.cursor_slot());
-                (0..self.program.headers.len())
-                    .for_each(|h| set.insert(self.offset_slot(HeaderId(h as u32))));
-            }
-            if copy.queue.is_some() {
-                let given = self.program.intrinsics.iter().filter(|(i, _)| i.begin() == Begin::Egress);
-                given.for_each(|(_, f)| set.insert(f.index()));
-            }
+            brought[copy.begin as usize].union(&self.brought_by(copy));
         }
         self.brought = brought;
+    }
+
+    /// Slots that a copy may bring along.
+    fn brought_by(&self, copy: &PacketCopy) -> SlotSet {
+        let mut set = self.no_slots();
+        match &copy.keep {
+            Keep::All => (0..self.program.fields.len()).for_each(|slot| set.insert(slot)),
+            Keep::Fields(fields) => fields.iter().for_each(|f| set.insert(f.index())),
+        }
+        copy_sets(copy, &mut |f| set.insert(f.index()));
+        if copy.begin == Begin::Egress {
+            set.insert(self.cursor_slot());
+            (0..self.program.headers.len()).for_each(|h| set.insert(self.offset_slot(HeaderId(h as u32))));
+        }
+        if copy.queue.is_some() {
+            let given = self.program.intrinsics.iter().filter(|(i, _)| i.begin() == Begin::Egress);
+            given.for_each(|(_, f)| set.insert(f.index()));
+        }
+        set
     }
 
     fn find_cycles(&mut self) {
@@ -1033,22 +1049,19 @@ impl<'a> Flow<'a> {
                     for summand in self.summands(place, Some(set), args) {
                         match summand {
                             Summand::Argument(i, _) => args[i]
-                                .for_each_field(&mut |f| slots.extend(self.slot_read(place, f, set, facts))),
-                            Summand::Frame(header, ..) => {
-                                let valid = self.program.headers[header.index()].valid;
-                                slots.extend(self.slot_read(place, valid, set, facts));
-                            }
+                                .for_each_field(&mut |f| self.slots_read(place, f, set, facts, &mut slots)),
+                            Summand::Frame(at, _) => self.slots_of_frame(place, at, set, facts, &mut slots),
                         }
                     }
                 }
-                op => op_uses(op, &mut |f| slots.extend(self.slot_read(place, f, set, facts))),
+                op => op_uses(op, &mut |f| self.slots_read(place, f, set, facts, &mut slots)),
             }
             reads.stmts.push(slots);
             self.learn(facts, &stmt.op);
             op_sets(&stmt.op, &mut |f| set.insert(f.index()));
         }
         let slots = &mut reads.terminator;
-        terminator_uses(&node.terminator, &mut |f| slots.extend(self.slot_read(place, f, set, facts)));
+        terminator_uses(&node.terminator, &mut |f| self.slots_read(place, f, set, facts, slots));
         if matches!(node.terminator, Terminator::Drop(_)) {
             // Read where all ways to the drop have met.
             slots.extend(self.program.drop_place.map(FieldId::index));
@@ -1056,23 +1069,38 @@ impl<'a> Flow<'a> {
         reads
     }
 
-    /// The slot, if reading the field reads it: code generation must decide alike, from the same facts and the same set
+    /// The slots that are read when the field is: code generation must decide alike, from the same facts and the same set
     /// (`Codegen::get`), or it reads a slot that nobody filled.
-    fn slot_read(&self, place: Place, field: FieldId, set: &SlotSet, facts: &Facts) -> Option<Slot> {
+    fn slots_read(&self, place: Place, field: FieldId, set: &SlotSet, facts: &Facts, slots: &mut Vec<Slot>) {
         let slot = field.index();
-        let is_read = self.known(facts, slot).is_none() && self.framed(place, slot, set, facts).is_none();
-        is_read.then_some(slot)
+        if self.known(facts, slot).is_some() {
+            return;
+        }
+        match self.framed(place, slot, set, facts) {
+            Some(at) => self.slots_of_frame(place, at, set, facts, slots),
+            None => slots.push(slot),
+        }
     }
 
-    /// The bit of the frame where a field begins that is still as the frame has it, its header being valid, when `set` are
-    /// the slots that statements may have set.
-    pub fn framed(&self, place: Place, slot: Slot, set: &SlotSet, facts: &Facts) -> Option<u32> {
+    /// The slots that say where that is in the frame, and whether it is there.
+    fn slots_of_frame(&self, place: Place, at: InFrame, set: &SlotSet, facts: &Facts, slots: &mut Vec<Slot>) {
+        self.slots_read(place, self.program.headers[at.header.index()].valid, set, facts, slots);
+        if !at.is_fixed {
+            slots.push(self.offset_slot(at.header));
+        }
+    }
+
+    /// Where in the frame a field begins that is still as the frame has it if its header is valid, and else 0, when `set`
+    /// are the slots that statements may have set. Where the header always is at the same place only if it is valid:
+    /// else it is loaded once, by extraction.
+    pub fn framed(&self, place: Place, slot: Slot, set: &SlotSet, facts: &Facts) -> Option<InFrame> {
         let FieldKind::Header(header) = self.program.fields.get(slot)?.kind else { return None };
         let valid = self.program.headers[header.index()].valid.index();
-        if set.contains(slot) || set.contains(valid) || self.known(facts, valid) != Some(1) {
+        if set.contains(slot) || set.contains(valid) {
             return None;
         }
-        self.frame_bit(place, header, FieldId(slot as u32))
+        let at = self.frame_bit(place, header, FieldId(slot as u32))?;
+        (!at.is_fixed || self.known(facts, valid) == Some(1)).then_some(at)
     }
 
     /// What statements, and the lookup, may have set before the actions of a place's table run.
@@ -1213,7 +1241,14 @@ impl<'a> Flow<'a> {
             if let Some(place) = self.entry(begin)
                 && self.has_copies(begin)
             {
-                self.set_before[place].union(&self.brought[begin as usize]);
+                let copies: Vec<_> = self.copies().filter(|(_, copy)| copy.begin == begin).collect();
+                for (from, copy) in copies {
+                    // Else it has what was set where it was made.
+                    if !self.keeps_headers(from, copy) {
+                        let brought = self.brought_by(copy);
+                        self.set_before[place].union(&brought);
+                    }
+                }
                 if begin == Begin::Egress {
                     // Copies have the intrinsics of arrival only if they keep them, and those of queues of their own.
                     let others = self.program.intrinsics.iter();
@@ -1237,7 +1272,16 @@ impl<'a> Flow<'a> {
             for &place in &places {
                 let mut set = self.set_before[place].clone();
                 let node = self.node(place);
-                node.stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| set.insert(f.index())));
+                for stmt in &node.stmts {
+                    op_sets(&stmt.op, &mut |f| set.insert(f.index()));
+                    if let (Op::Copy(copy), Some(begin)) = (&stmt.op, self.egress_start())
+                        && self.keeps_headers(place, copy)
+                    {
+                        let mut brought = set.clone();
+                        copy_sets(copy, &mut |f| brought.insert(f.index()));
+                        changed |= self.set_before[begin].union(&brought);
+                    }
+                }
                 apply_sets(&node.terminator, &mut |f| set.insert(f.index()));
                 if let Terminator::Apply { table, .. } = &node.terminator {
                     for action in &self.program.tables[table.index()].actions {
@@ -1295,8 +1339,11 @@ impl<'a> Flow<'a> {
         let slots: Vec<Slot> = live.iter().collect();
         for slot in slots {
             // Whether the frame has a field says the header's validity, live or not.
-            if let Origin::Frame(header, _) = origin(slot) {
-                live.insert(self.program.headers[header.index()].valid.index());
+            if let Origin::Frame(at) = origin(slot) {
+                live.insert(self.program.headers[at.header.index()].valid.index());
+                if !at.is_fixed {
+                    live.insert(self.offset_slot(at.header));
+                }
             }
         }
         live.iter().map(|slot| (slot, origin(slot))).collect()
@@ -1309,8 +1356,8 @@ impl<'a> Flow<'a> {
         }
         match field.kind {
             FieldKind::Header(header) => match self.frame_bit(place, header, FieldId(slot as u32)) {
-                Some(bit) if !set.contains(self.program.headers[header.index()].valid.index()) => {
-                    Origin::Frame(header, bit)
+                Some(at) if !set.contains(self.program.headers[header.index()].valid.index()) => {
+                    Origin::Frame(at)
                 }
                 _ if !self.extracted.contains(&header) => Origin::Zero,
                 _ => Origin::Phv,
@@ -1349,19 +1396,21 @@ impl<'a> Flow<'a> {
         self.deparsed_before(place) || (0..self.places.len()).any(truncated)
     }
 
-    /// The bit of the frame where a header's field always begins, where that can be said at `place`.
-    pub fn frame_bit(&self, place: Place, header: HeaderId, field: FieldId) -> Option<u32> {
-        if self.deparsed_before(place) {
+    /// Where a header's field begins in the frame, where that can be said at `place`.
+    fn frame_bit(&self, place: Place, header: HeaderId, field: FieldId) -> Option<InFrame> {
+        if self.deparsed_before(place) || !self.extracted.contains(&header) {
             return None;
         }
-        let mut bit = self.fixed_offset[header.index()]? * 8;
+        let offset = self.fixed_offset[header.index()];
+        let is_fixed = offset.is_some();
+        let mut bit = offset.unwrap_or(0) * 8;
         for f in &self.program.headers[header.index()].fields {
             if f.varbit_length.is_some() {
                 return None;
             }
             let end = bit + self.program.width(f.field);
             if f.field == field {
-                return (end <= READABLE_BYTES * 8).then_some(bit);
+                return (end <= READABLE_BYTES * 8).then_some(InFrame { header, bit, is_fixed });
             }
             bit = end;
         }
@@ -1387,24 +1436,25 @@ impl<'a> Flow<'a> {
     /// If `args` begin with neighbouring header fields that are still as the frame has them, in whole 16-bit words of the
     /// frame and of the sum: how many they are.
     fn frame_run(&self, place: Place, set: &SlotSet, args: &[Expr], behind: u32) -> Option<(usize, Summand)> {
-        let in_frame = |arg: &Expr| -> Option<(HeaderId, u32, u32)> {
+        let in_frame = |arg: &Expr| -> Option<(InFrame, u32)> {
             let Expr::Field(field) = arg else { return None };
             let FieldKind::Header(header) = self.program.fields[field.index()].kind else { return None };
             let valid = self.program.headers[header.index()].valid;
             if set.contains(field.index()) || set.contains(valid.index()) {
                 return None;
             }
-            Some((header, self.frame_bit(place, header, *field)?, self.program.width(*field)))
+            Some((self.frame_bit(place, header, *field)?, self.program.width(*field)))
         };
-        let (header, start, _) = in_frame(args.first()?)?;
+        let (first, _) = in_frame(args.first()?)?;
+        let start = first.bit;
         let (mut end, mut best) = (start, None);
         for (i, arg) in args.iter().enumerate() {
             match in_frame(arg) {
-                Some((h, bit, width)) if h == header && bit == end => end += width,
+                Some((at, width)) if at.header == first.header && at.bit == end => end += width,
                 _ => break,
             }
             if start.is_multiple_of(8) && (end - start).is_multiple_of(16) && behind.is_multiple_of(16) {
-                best = Some((i + 1, Summand::Frame(header, start / 8, end / 8)));
+                best = Some((i + 1, Summand::Frame(first, (end - start) / 8)));
             }
         }
         best
