@@ -129,6 +129,9 @@ fn one(client: &mut Client, line: &str, json: bool) -> Result<(), Failure> {
     }
 }
 
+/// Bytes of messages that are printed at once.
+const LINES_BYTES: usize = 64 << 10;
+
 /// `subscribe [TOPIC…] [--json] [--count N] [--seconds S]`
 struct Subscribe {
     topics: Topics,
@@ -169,15 +172,26 @@ impl Subscribe {
     /// Prints messages, one a line.
     fn listen(&self, client: Client) -> Result<(), Failure> {
         let mut messages = client.subscribe(self.topics).map_err(gone)?;
-        for _ in 0..self.count {
+        let mut lines = String::new();
+        for number in 1..=self.count {
             let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
-            match messages.next(left).map_err(gone)? {
-                Some(message) if self.json => output::write(format_args!("{}", message.to_line()))?,
-                Some(message) => say!("{message}")?,
-                None => break,
+            if left.is_some_and(|left| left.is_zero()) {
+                break;
+            }
+            if self.json {
+                let Some(line) = messages.next_line(left).map_err(gone)? else { break };
+                lines += &String::from_utf8_lossy(&line);
+            } else {
+                let Some(message) = messages.next(left).map_err(gone)? else { break };
+                lines += &format!("{message}\n");
+            }
+            // Many may come at once.
+            if number == self.count || lines.len() > LINES_BYTES || !messages.has_more() {
+                output::write(format_args!("{lines}"))?;
+                lines.clear();
             }
         }
-        Ok(())
+        output::write(format_args!("{lines}"))
     }
 }
 

@@ -123,21 +123,31 @@ pub struct Messages {
 }
 
 impl Messages {
+    /// Whether the next message is there already.
+    pub fn has_more(&self) -> bool {
+        self.client.input.buffer().contains(&b'\n')
+    }
+
     /// The next message, if one comes within that time; without a time it waits for ever. The end of the switch is an
     /// error of the kind [`ErrorKind::UnexpectedEof`].
     pub fn next(&mut self, wait: Option<Duration>) -> io::Result<Option<Message>> {
+        let Some(line) = self.next_line(wait)? else { return Ok(None) };
+        let wrong = |e| io::Error::new(ErrorKind::InvalidData, format!("it is no p4jet that tells: {e}"));
+        serde_json::from_slice(&line).map(Some).map_err(wrong)
+    }
+
+    /// The same as it comes: a line of JSON, with its end.
+    pub fn next_line(&mut self, wait: Option<Duration>) -> io::Result<Option<Vec<u8>>> {
         let until = wait.map(|wait| Instant::now() + wait);
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            // There is no time of 0 to wait.
-            (self.client.set_wait)(left.map(|left| left.max(Duration::from_millis(1))))?;
+            if !self.has_more() {
+                // There is no time of 0 to wait.
+                (self.client.set_wait)(left.map(|left| left.max(Duration::from_millis(1))))?;
+            }
             match self.client.input.read_until(b'\n', &mut self.line) {
                 Ok(_) if self.line.ends_with(b"\n") => {
-                    let message = serde_json::from_slice(&self.line);
-                    self.line.clear();
-                    return message.map(Some).map_err(|e| {
-                        io::Error::new(ErrorKind::InvalidData, format!("it is no p4jet that tells: {e}"))
-                    });
+                    return Ok(Some(std::mem::take(&mut self.line)));
                 }
                 Ok(_) => return Err(io::Error::new(ErrorKind::UnexpectedEof, "the switch has ended")),
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {

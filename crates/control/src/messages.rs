@@ -1,5 +1,6 @@
 //! What a switch tells those who have subscribed: one message for each thing that happens.
 
+use crate::commands::entry_data;
 use crate::value::hex;
 use num_bigint::BigUint;
 use p4jet_dataplane::{Notice, PortChange, Topics};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The names of what can be subscribed to.
-pub const TOPICS: [&str; 2] = ["digests", "ports"];
+pub const TOPICS: [&str; 3] = ["digests", "ageing", "ports"];
 
 /// What these names, of [`TOPICS`], stand for; without any it is everything.
 pub fn parse_topics<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Topics, String> {
@@ -21,17 +22,18 @@ pub fn parse_topics<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Topi
     for name in names {
         match name {
             "digests" => topics.digests = true,
+            "ageing" => topics.ageing = true,
             "ports" => topics.ports = true,
             _ => return Err(format!("`{name}` is nothing to subscribe to: expected {}", TOPICS.join(", "))),
         }
     }
-    Ok(if topics == Topics::default() { Topics { digests: true, ports: true } } else { topics })
+    Ok(if topics == Topics::default() { Topics { digests: true, ageing: true, ports: true } } else { topics })
 }
 
 /// The names of topics.
 pub(crate) fn topic_names(topics: Topics) -> Vec<String> {
-    let Topics { digests, ports } = topics;
-    let all = TOPICS.into_iter().zip([digests, ports]);
+    let Topics { digests, ageing, ports } = topics;
+    let all = TOPICS.into_iter().zip([digests, ageing, ports]);
     all.filter(|(_, wanted)| *wanted).map(|(name, _)| name.to_string()).collect()
 }
 
@@ -49,6 +51,14 @@ pub enum Message {
         time_us: u64,
         /// Its fields, in their order.
         fields: Map<String, Value>,
+    },
+    /// Nothing has hit an entry for as long as its timeout says.
+    Aged {
+        /// The name of its table.
+        table: String,
+        /// What `table_dump_entry` gives of it: `handle`, `key`, `action`, `since_hit_ms` and so on.
+        #[serde(flatten)]
+        entry: Map<String, Value>,
     },
     /// Something is new with a port.
     Port {
@@ -75,6 +85,12 @@ impl Message {
         match notice {
             Notice::Digest { switch, digest } => {
                 digest_message(switch.program(), digest.instance, digest.now_us, &digest.limbs)
+            }
+            Notice::Aged { switch, table, handle, entry, life } => {
+                let program = switch.program();
+                let name = program.tables[table.index()].name.clone();
+                let entry = entry_data(program, *table, *handle, entry, Some(*life));
+                Message::Aged { table: name, entry }
             }
             Notice::Port { number, change } => {
                 let (name, interface, why) = match change {
@@ -150,6 +166,25 @@ impl fmt::Display for Message {
             Message::Digest { name, fields, .. } => {
                 write!(f, "digest {name}:")?;
                 fields.iter().try_for_each(|(name, value)| write!(f, " {name}={}", value_text(value)))
+            }
+            Message::Aged { table, entry } => {
+                let number = |name: &str| entry.get(name).and_then(Value::as_u64).unwrap_or(0);
+                write!(f, "aged {table} entry {}:", number("handle"))?;
+                for field in entry.get("key").and_then(Value::as_array).into_iter().flatten() {
+                    let part = |name: &str| field.get(name).filter(|value| !value.is_null());
+                    write!(f, " {}=", part("name").and_then(Value::as_str).unwrap_or_default())?;
+                    let value = |name: &str| part(name).map_or_else(|| "any".to_string(), value_text);
+                    match field.get("match").and_then(Value::as_str) {
+                        Some("lpm") => {
+                            let length = part("prefix_len").and_then(Value::as_u64).unwrap_or(0);
+                            write!(f, "{}/{length}", value("value"))?;
+                        }
+                        Some("ternary") => write!(f, "{}&&&{}", value("value"), value("mask"))?,
+                        Some("range") => write!(f, "{}->{}", value("low"), value("high"))?,
+                        _ => f.write_str(&value("value"))?,
+                    }
+                }
+                write!(f, ", no hit for {} ms", number("since_hit_ms"))
             }
             Message::Port { port, change, interface, why } => {
                 write!(f, "port {port}: {change}")?;

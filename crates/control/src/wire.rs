@@ -368,7 +368,7 @@ mod tests {
                 Request::Load { text: lines.clone(), name: line.clone() },
                 Request::Restore { text: lines.clone() },
                 Request::Complete { line: line.clone(), position },
-                Request::Subscribe { topics: Topics { digests: data, ports: !data } },
+                Request::Subscribe { topics: Topics { digests: data, ageing: true, ports: !data } },
             ] {
                 prop_assert!(!request.to_line().contains('\n'));
                 prop_assert_eq!(Request::parse(request.to_line().as_bytes()), Ok(request));

@@ -29,7 +29,7 @@ pub use observer::{
 pub use p4jet_externs::{Digest, DigestCounts};
 pub use p4jet_interp::{Matched, Trace, TraceEvent, value_text};
 pub use p4jet_jit::{StageTime, ticks};
-pub use p4jet_tables::EntryHandle;
+pub use p4jet_tables::{EntryHandle, Life};
 pub use queues::{
     DEPTH_WITH_RATE, DEPTH_WITHOUT_RATE, PortSettings, QUEUED_PORTS_MAX, QUEUES_MAX, QueueConfig,
     QueueSettings, QueueStats, Queues, Rate,

@@ -1,13 +1,16 @@
-//! Telling those who listen what happens: digests that the program sends, ports that come and go.
+//! Telling those who listen what happens: digests that the program sends, entries that nothing hits any more, ports that
+//! come and go.
 //!
-//! Workers never wait for it. Digests lie in rings that a thread of its own empties, as long as anybody listens; what it
-//! finds goes into a bounded queue for each subscriber. Who does not read loses messages, which are counted, and costs
+//! Workers never wait for it. Digests lie in rings that a thread of its own empties, and that thread looks at entries
+//! with timeouts, as long as anybody listens; what it finds goes into a bounded queue for each subscriber. Who does not read loses messages, which are counted, and costs
 //! nobody else any.
 
 use crate::forward::{Event, Listener};
 use crate::switch::Switch;
 use p4jet_externs::{Digest, DigestCounts};
+use p4jet_ir::TableId;
 use p4jet_ports::LinkStatus;
+use p4jet_tables::{Entry, EntryHandle, Life, Table};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -25,6 +28,9 @@ const LOOK_BUSY: Duration = Duration::from_millis(1);
 const LOOK_IDLE: Duration = Duration::from_millis(5);
 /// Digests of a worker that are taken at once: others wait behind them.
 const TAKEN_MAX: usize = 4096;
+/// How often entries with timeouts are looked at, and how many at once: commands wait meanwhile.
+const SWEEP: Duration = Duration::from_millis(20);
+const SWEPT_MAX: usize = 1024;
 /// Messages of workers about ports that may wait.
 const PORTS_WAITING_MAX: usize = 256;
 
@@ -33,6 +39,8 @@ const PORTS_WAITING_MAX: usize = 256;
 pub struct Topics {
     /// Digests.
     pub digests: bool,
+    /// Entries that nothing has hit for as long as their timeouts say.
+    pub ageing: bool,
     /// Ports added and removed, links that go down and come up.
     pub ports: bool,
 }
@@ -45,6 +53,20 @@ pub enum Notice {
         switch: Arc<Switch>,
         /// The message.
         digest: Digest,
+    },
+    /// Nothing has hit an entry for as long as its timeout says. This is told once, until something hits it again; a
+    /// new subscriber is told of those that are idle already.
+    Aged {
+        /// The switch whose entry it is.
+        switch: Arc<Switch>,
+        /// Its table.
+        table: TableId,
+        /// Its handle.
+        handle: EntryHandle,
+        /// What it is.
+        entry: Entry,
+        /// How long it has been idle.
+        life: Life,
     },
     /// Something is new with a port.
     Port {
@@ -74,6 +96,7 @@ impl Notice {
     fn is_of(&self, topics: Topics) -> bool {
         match self {
             Notice::Digest { .. } => topics.digests,
+            Notice::Aged { .. } => topics.ageing,
             Notice::Port { .. } => topics.ports,
         }
     }
@@ -82,6 +105,7 @@ impl Notice {
     fn bytes(&self) -> usize {
         let more = match self {
             Notice::Digest { digest, .. } => 8 * digest.limbs.len(),
+            Notice::Aged { entry, .. } => 64 * (entry.key.len() + entry.action.data.len()),
             Notice::Port { change, .. } => match change {
                 PortChange::Added(text) | PortChange::Down(text) | PortChange::Failed(text) => text.len(),
                 PortChange::Removed | PortChange::Up => 0,
@@ -140,6 +164,8 @@ impl Drop for Subscription {
 /// What waits for a subscriber.
 struct Queue {
     topics: Topics,
+    /// Whether it has been told of the entries that were idle before.
+    knows_idle: AtomicBool,
     waiting: Mutex<Waiting>,
     more: Condvar,
 }
@@ -158,10 +184,10 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts in what the subscriber wants of these and has room for; `lost` more were lost before they came here.
+    /// Puts in what the subscriber wants of these and has room for; `lost` more, after them, were lost before they came
+    /// here.
     fn put(&self, notices: &[Arc<Notice>], lost: u64) {
         let mut waiting = self.lock();
-        waiting.lost += lost;
         for notice in notices.iter().filter(|notice| notice.is_of(self.topics)) {
             let bytes = notice.bytes();
             // Once something is lost what follows waits for the subscriber to hear of it.
@@ -175,6 +201,7 @@ impl Queue {
             waiting.bytes += bytes;
             waiting.notices.push_back(Arc::clone(notice));
         }
+        waiting.lost += lost;
         if !waiting.notices.is_empty() || waiting.lost > 0 {
             self.more.notify_one();
         }
@@ -243,11 +270,51 @@ impl State {
         }
     }
 
-    /// Gives subscribers the digests that there are, so many of each worker at most. False if there were none.
-    fn take_digests(&mut self, max: usize) -> bool {
+    /// Gives subscribers the digests that there are, so many of each worker at most. How many that were.
+    fn take_digests(&mut self, max: usize) -> usize {
         let found: Vec<Found> = self.switches.iter_mut().map(|sending| sending.take(max)).collect();
         found.iter().for_each(|found| self.give(found));
-        found.iter().any(|found| !found.notices.is_empty())
+        found.iter().map(|found| found.notices.len()).sum()
+    }
+
+    /// Tells of entries that are idle now.
+    fn sweep(&self) {
+        let Some(Sending { switch, .. }) = self.switches.last() else { return };
+        let queues: Vec<_> = self.subscribers.iter().filter(|queue| queue.topics.ageing).collect();
+        if queues.is_empty() {
+            return;
+        }
+        let (new, old): (Vec<_>, Vec<_>) =
+            queues.into_iter().partition(|queue| !queue.knows_idle.swap(true, Ordering::Relaxed));
+        let now_us = switch.now_us();
+        let timed = switch.program().tables.iter().zip(0..).filter(|(table, _)| table.idle_timeout);
+        for id in timed.map(|(_, id)| TableId(id)) {
+            let notice = |table: &Table, handle: EntryHandle| {
+                let (entry, life) = (table.get(handle)?, table.life(handle, now_us)?);
+                let switch = Arc::clone(switch);
+                Some(Arc::new(Notice::Aged { switch, table: id, handle, entry, life }))
+            };
+            if !new.is_empty() {
+                let table = switch.table(id);
+                let idle = table.idle(now_us);
+                let lost = idle.len().saturating_sub(WAITING_MAX) as u64;
+                let first = idle.into_iter().take(WAITING_MAX);
+                let first: Vec<_> = first.filter_map(|handle| notice(&table, handle)).collect();
+                drop(table);
+                new.iter().for_each(|queue| queue.put(&first, lost));
+            }
+            let mut more = true;
+            while more {
+                let mut table = switch.table(id);
+                let idle = table.sweep(now_us, SWEPT_MAX);
+                let found: Vec<_> = idle.handles.into_iter().filter_map(|h| notice(&table, h)).collect();
+                drop(table);
+                more = idle.more;
+                if !found.is_empty() {
+                    old.iter().for_each(|queue| queue.put(&found, 0));
+                }
+            }
+        }
     }
 }
 
@@ -311,7 +378,9 @@ impl Hub {
     }
 
     pub fn subscribe(self: &Arc<Hub>, topics: Topics) -> Result<Subscription, String> {
-        let queue = Arc::new(Queue { topics, waiting: Mutex::default(), more: Condvar::new() });
+        let knows_idle = AtomicBool::new(!topics.ageing);
+        let queue = Queue { topics, knows_idle, waiting: Mutex::default(), more: Condvar::new() };
+        let queue = Arc::new(queue);
         let mut state = self.lock();
         if state.ended {
             return Err("the switch has been stopped".to_string());
@@ -380,7 +449,7 @@ impl Hub {
         let ports = self.to_hand_out.lock().unwrap_or_else(PoisonError::into_inner);
         // From before anybody listened.
         while ports.try_recv().is_ok() {}
-        let mut look = LOOK_BUSY;
+        let (mut look, mut swept) = (LOOK_BUSY, None::<Instant>);
         loop {
             let port = match ports.recv_timeout(look) {
                 Ok(notice) => Some(Arc::new(notice)),
@@ -399,10 +468,41 @@ impl Hub {
                     queue.put(&port, lost);
                 }
             }
-            look = if state.take_digests(TAKEN_MAX) { LOOK_BUSY } else { LOOK_IDLE };
+            if swept.is_none_or(|swept| swept.elapsed() >= SWEEP) {
+                state.sweep();
+                swept = Some(Instant::now());
+            }
+            look = match state.take_digests(TAKEN_MAX) {
+                0 => LOOK_IDLE,
+                1..TAKEN_MAX => LOOK_BUSY,
+                // There are more.
+                _ => Duration::ZERO,
+            };
             if state.switches.len() > 1 {
                 self.collect_from(&mut state);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lost_comes_after_what_is_not() {
+        let topics = Topics { ports: true, ..Topics::default() };
+        let queue = Queue {
+            topics,
+            knows_idle: AtomicBool::new(true),
+            waiting: Mutex::default(),
+            more: Condvar::new(),
+        };
+        let notice = |number| Arc::new(Notice::Port { number, change: PortChange::Up });
+        queue.put(&[notice(1), notice(2)], 3);
+        // In order: not before the subscriber has heard of the loss.
+        queue.put(&[notice(6)], 0);
+        let waiting = queue.lock();
+        assert_eq!((waiting.notices.len(), waiting.lost), (2, 4));
     }
 }
