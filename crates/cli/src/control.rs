@@ -7,7 +7,7 @@ use crate::observe::Observation;
 use crate::simple_switch;
 use p4jet_control::server::{self, Limits, Server};
 use p4jet_control::{Host, Observed, PortInfo, SharedControl, Swap, Swapped};
-use p4jet_dataplane::{Carried, NewPort, Running};
+use p4jet_dataplane::{Carried, NewPort, Running, Subscription, Topics};
 use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -142,6 +142,10 @@ impl Host for Process {
 
     fn observe(&self, words: &[&str]) -> Result<Observed, String> {
         self.observation.command(words)
+    }
+
+    fn subscribe(&self, topics: Topics) -> Result<Subscription, String> {
+        self.running.subscribe(topics).map_err(|e| e.to_string())
     }
 
     fn ports(&self) -> Vec<PortInfo> {

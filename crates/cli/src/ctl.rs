@@ -4,9 +4,10 @@ use crate::failure::Failure;
 use crate::output::{self, say};
 use p4jet_control::client::Client;
 use p4jet_control::wire::{Answer, Request};
-use p4jet_control::{prompt, server};
+use p4jet_control::{Topics, parse_topics, prompt, server};
 use std::io::{self, BufRead, IsTerminal};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// Which switch is spoken to.
 #[derive(clap::Args)]
@@ -30,7 +31,8 @@ pub struct Args {
     /// Carry out a file of commands, all of it or nothing.
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     file: Option<PathBuf>,
-    /// The command; without one, commands come from standard input.
+    /// The command; without one, commands come from standard input. `subscribe [digests] [ports] [--count N]
+    /// [--seconds S]` prints what happens, one message a line.
     #[arg(trailing_var_arg = true)]
     command: Vec<String>,
 }
@@ -50,6 +52,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             eprintln!("{note}");
         }
         return output::write(format_args!("{}", summary.output));
+    }
+    if args.command.first().is_some_and(|name| name == "subscribe") {
+        return Subscribe::parse(&args.command[1..], args.json).and_then(|wanted| wanted.listen(client));
     }
     if !args.command.is_empty() {
         return one(&mut client, &args.command.join(" "), args.json);
@@ -121,6 +126,72 @@ fn one(client: &mut Client, line: &str, json: bool) -> Result<(), Failure> {
             say!("{}", error.text)?;
             Err(Failure::Reported)
         }
+    }
+}
+
+/// Bytes of messages that are printed at once.
+const LINES_BYTES: usize = 64 << 10;
+
+/// `subscribe [TOPIC…] [--json] [--count N] [--seconds S]`
+struct Subscribe {
+    topics: Topics,
+    json: bool,
+    /// Messages after which it has heard enough.
+    count: u64,
+    /// When it has.
+    until: Option<Instant>,
+}
+
+impl Subscribe {
+    fn parse(words: &[String], json: bool) -> Result<Subscribe, Failure> {
+        let mut wanted = Subscribe { topics: Topics::default(), json, count: u64::MAX, until: None };
+        let mut topics = Vec::new();
+        let mut words = words.iter().map(String::as_str);
+        let wrong = |what: &str| Failure::Usage(format!("subscribe: {what}"));
+        while let Some(word) = words.next() {
+            match word {
+                "--json" => wanted.json = true,
+                "--count" => {
+                    let count = words.next().and_then(|n| n.parse().ok());
+                    wanted.count =
+                        count.ok_or_else(|| wrong("expected a number of messages after --count"))?;
+                }
+                "--seconds" => {
+                    let seconds = words.next().and_then(|n| n.parse().ok());
+                    let time = seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
+                    let until = time.and_then(|time| Instant::now().checked_add(time));
+                    wanted.until = Some(until.ok_or_else(|| wrong("expected seconds after --seconds"))?);
+                }
+                _ => topics.push(word),
+            }
+        }
+        wanted.topics = parse_topics(topics).map_err(|why| wrong(&why))?;
+        Ok(wanted)
+    }
+
+    /// Prints messages, one a line.
+    fn listen(&self, client: Client) -> Result<(), Failure> {
+        let mut messages = client.subscribe(self.topics).map_err(gone)?;
+        let mut lines = String::new();
+        for number in 1..=self.count {
+            let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                break;
+            }
+            if self.json {
+                let Some(line) = messages.next_line(left).map_err(gone)? else { break };
+                lines += &String::from_utf8_lossy(&line);
+            } else {
+                let Some(message) = messages.next(left).map_err(gone)? else { break };
+                lines += &format!("{message}\n");
+            }
+            // Many may come at once.
+            if number == self.count || lines.len() > LINES_BYTES || !messages.has_more() {
+                output::write(format_args!("{lines}"))?;
+                lines.clear();
+            }
+        }
+        output::write(format_args!("{lines}"))
     }
 }
 

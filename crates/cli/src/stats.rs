@@ -1,6 +1,8 @@
 //! What a running switch has done, in numbers: for Prometheus, for `p4jet top` and other tools.
 
-use p4jet_dataplane::{ForwardStats, PortInfo, ProgramStats, QUEUES_MAX, QueueStats, Running, ticks};
+use p4jet_dataplane::{
+    DigestCounts, ForwardStats, PortInfo, ProgramStats, QUEUES_MAX, QueueStats, Running, ticks,
+};
 use p4jet_ir::TableId;
 use p4jet_ports::LinkStatus;
 use serde_json::{Value, json};
@@ -24,6 +26,7 @@ pub struct Stats {
     workers: Vec<ForwardStats>,
     total: ForwardStats,
     of_program: ProgramStats,
+    digests: DigestCounts,
     /// Name, entries, most entries.
     tables: Vec<(String, usize, u32)>,
     queues: BTreeMap<u32, [QueueStats; QUEUES_MAX]>,
@@ -62,6 +65,7 @@ impl Meter {
             total,
             workers,
             of_program: running.program_stats(),
+            digests: running.digest_counts(),
             ticks_per_second: (ticks().wrapping_sub(start_ticks) as f64 / elapsed).max(1.0),
             memory_bytes: memory_bytes(),
         }
@@ -190,6 +194,9 @@ impl Stats {
             "sent": total.sent.values().sum::<u64>(), "not_sent": total.not_sent,
             "ports": ports.collect::<Vec<_>>(), "tables": tables.collect::<Vec<_>>(),
             "queues": queues.collect::<Vec<_>>(), "drops": drops.collect::<Vec<_>>(), "no_port": no_port.collect::<Vec<_>>(),
+            "digests": {
+                "sent": self.digests.sent, "unheard": self.digests.unheard, "dropped": self.digests.dropped,
+            },
             "workers": workers.collect::<Vec<_>>(),
         })
     }
@@ -214,6 +221,9 @@ impl Stats {
             ),
             ("p4jet_done_packets_total", "Packets that ended with their copies in their place.", total.done),
             ("p4jet_not_sent_packets_total", "Packets that a port could not send.", total.not_sent),
+            ("p4jet_digests_total", "Digests that programs sent.", self.digests.sent),
+            ("p4jet_digests_unheard_total", "Digests sent while nobody listened.", self.digests.unheard),
+            ("p4jet_digests_dropped_total", "Digests lost: they came too fast.", self.digests.dropped),
         ] {
             out.family(name, "counter", help);
             out.sample(name, &none, n as f64);

@@ -3,31 +3,42 @@
 use crate::commands::{LoadSummary, Reply};
 use crate::error::{CommandError, LoadError};
 use crate::files::{self, FileCommand};
+use crate::messages::Message;
 use crate::prompt::Commander;
 use crate::wire::{Answer, Request};
+use p4jet_dataplane::Topics;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// A connection to a running switch.
 pub struct Client {
     input: BufReader<Box<dyn Read + Send>>,
     output: Box<dyn Write + Send>,
+    /// Says how long reading may take.
+    set_wait: SetWait,
 }
+
+type SetWait = Box<dyn Fn(Option<Duration>) -> io::Result<()> + Send>;
 
 impl Client {
     /// Connects to a Unix socket.
     pub fn unix(path: &Path) -> io::Result<Client> {
         let stream = UnixStream::connect(path)?;
-        Ok(Client { input: BufReader::new(Box::new(stream.try_clone()?)), output: Box::new(stream) })
+        let (input, wait) = (stream.try_clone()?, stream.try_clone()?);
+        let set_wait: SetWait = Box::new(move |time| wait.set_read_timeout(time));
+        Ok(Client { input: BufReader::new(Box::new(input)), output: Box::new(stream), set_wait })
     }
 
     /// Connects to a TCP socket.
     pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Client> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        Ok(Client { input: BufReader::new(Box::new(stream.try_clone()?)), output: Box::new(stream) })
+        let (input, wait) = (stream.try_clone()?, stream.try_clone()?);
+        let set_wait: SetWait = Box::new(move |time| wait.set_read_timeout(time));
+        Ok(Client { input: BufReader::new(Box::new(input)), output: Box::new(stream), set_wait })
     }
 
     /// Sends a request and waits for the answer.
@@ -72,6 +83,15 @@ impl Client {
         }
     }
 
+    /// Lets the connection be one of messages: all that happens from now on.
+    pub fn subscribe(mut self, topics: Topics) -> io::Result<Messages> {
+        let answer = self.ask(&Request::Subscribe { topics })?;
+        match answer.error {
+            Some(error) => Err(io::Error::new(ErrorKind::Unsupported, error.text)),
+            None => Ok(Messages { client: self, line: Vec::new() }),
+        }
+    }
+
     /// Has a file of commands carried out, all of it or nothing.
     pub fn load(&mut self, name: &str, text: &str) -> io::Result<Result<LoadSummary, LoadError>> {
         let answer = self.ask(&Request::Load { text: text.into(), name: name.into() })?;
@@ -92,6 +112,53 @@ impl Client {
                 })
             }
         })
+    }
+}
+
+/// Messages of a running switch. Dropped, it listens no more.
+pub struct Messages {
+    client: Client,
+    /// What has come of the next one.
+    line: Vec<u8>,
+}
+
+impl Messages {
+    /// Whether the next message is there already.
+    pub fn has_more(&self) -> bool {
+        self.client.input.buffer().contains(&b'\n')
+    }
+
+    /// The next message, if one comes within that time; without a time it waits for ever. The end of the switch is an
+    /// error of the kind [`ErrorKind::UnexpectedEof`].
+    pub fn next(&mut self, wait: Option<Duration>) -> io::Result<Option<Message>> {
+        let Some(line) = self.next_line(wait)? else { return Ok(None) };
+        let wrong = |e| io::Error::new(ErrorKind::InvalidData, format!("it is no p4jet that tells: {e}"));
+        serde_json::from_slice(&line).map(Some).map_err(wrong)
+    }
+
+    /// The same as it comes: a line of JSON, with its end.
+    pub fn next_line(&mut self, wait: Option<Duration>) -> io::Result<Option<Vec<u8>>> {
+        let until = wait.map(|wait| Instant::now() + wait);
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if !self.has_more() {
+                // There is no time of 0 to wait.
+                (self.client.set_wait)(left.map(|left| left.max(Duration::from_millis(1))))?;
+            }
+            match self.client.input.read_until(b'\n', &mut self.line) {
+                Ok(_) if self.line.ends_with(b"\n") => {
+                    return Ok(Some(std::mem::take(&mut self.line)));
+                }
+                Ok(_) => return Err(io::Error::new(ErrorKind::UnexpectedEof, "the switch has ended")),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    if left.is_some_and(|left| left.is_zero()) {
+                        return Ok(None);
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
     }
 }
 

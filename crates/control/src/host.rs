@@ -1,6 +1,6 @@
 //! What a running switch can be asked for besides its tables and state: its ports, another program, its end.
 
-use p4jet_dataplane::Switch;
+use p4jet_dataplane::{Subscription, Switch, Topics};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,6 +15,9 @@ pub trait Host: Send + Sync {
 
     /// Carries out a command about what the switch does with packets : `stats`, `trace`, `capture`. These are its words.
     fn observe(&self, words: &[&str]) -> Result<Observed, String>;
+
+    /// Listens to what happens from now on.
+    fn subscribe(&self, topics: Topics) -> Result<Subscription, String>;
 
     /// All ports, in the order of their numbers.
     fn ports(&self) -> Vec<PortInfo>;

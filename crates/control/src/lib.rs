@@ -3,6 +3,8 @@
 //! * [`Control`]: carries out commands on a switch, one line or one file at a time.
 //! * [`SharedControl`]: the same for several clients of a running switch; [`Host`] is what else they may ask of it.
 //! * [`server`], [`client`]: the two ends of a control connection; [`wire`] is what goes over it.
+//! * [`Message`]: what a switch tells those who have subscribed, over a connection
+//!   ([`client::Client::subscribe`]) or in the same process ([`SharedControl::subscribe`]).
 //! * [`prompt`]: the interactive prompt.
 //! * [`stf`]: packet tests.
 //!
@@ -15,6 +17,7 @@ mod error;
 mod files;
 mod host;
 mod journal;
+mod messages;
 mod names;
 mod program;
 pub mod prompt;
@@ -27,5 +30,7 @@ pub mod wire;
 pub use commands::{Control, LoadSummary, Reply};
 pub use error::{CommandError, ErrorKind, LoadError};
 pub use host::{Host, Observed, PortInfo, Swap, Swapped};
+pub use messages::{Message, Subscription, TOPICS, parse_topics};
+pub use p4jet_dataplane::Topics;
 pub use shared::SharedControl;
 pub use value::parse_value;

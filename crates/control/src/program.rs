@@ -96,12 +96,10 @@ fn custom_crcs(program: &Program) -> BTreeMap<String, u32> {
     crcs
 }
 
-fn shape(program: &Program, id: TableId, table: &p4jet_ir::Table) -> Shape {
-    let name = |a: &p4jet_ir::TableAction| program.actions[a.action.index()].control_name.clone();
-    let actions = table.actions.iter().zip(0..).map(|(a, i)| (name(a), i));
+/// The kind of a table in bmv2's words, in the order in which p4c decides it.
+fn match_kind(table: &p4jet_ir::Table) -> &'static str {
     let has = |kinds: &[MatchKind]| table.keys.iter().any(|k| kinds.contains(&k.kind));
-    // The order in which p4c decides it for bmv2.
-    let match_kind = if has(&[MatchKind::Range]) {
+    if has(&[MatchKind::Range]) {
         "range"
     } else if has(&[MatchKind::Ternary, MatchKind::Optional]) {
         "ternary"
@@ -109,8 +107,17 @@ fn shape(program: &Program, id: TableId, table: &p4jet_ir::Table) -> Shape {
         "lpm"
     } else {
         "exact"
-    };
-    let needs_priority = matches!(match_kind, "range" | "ternary");
+    }
+}
+
+/// Whether the entries of a table have priorities.
+pub(crate) fn needs_priority(table: &p4jet_ir::Table) -> bool {
+    matches!(match_kind(table), "range" | "ternary")
+}
+
+fn shape(program: &Program, id: TableId, table: &p4jet_ir::Table) -> Shape {
+    let name = |a: &p4jet_ir::TableAction| program.actions[a.action.index()].control_name.clone();
+    let actions = table.actions.iter().zip(0..).map(|(a, i)| (name(a), i));
     let instances = |wanted: &dyn Fn(&InstanceKind) -> bool| {
         let all = program.instances.iter().zip(0..).filter(|(i, _)| wanted(&i.kind));
         all.map(|(_, id)| InstanceId(id)).collect::<Vec<_>>()
@@ -120,8 +127,8 @@ fn shape(program: &Program, id: TableId, table: &p4jet_ir::Table) -> Shape {
     let direct_meters = instances(&|k| matches!(k, InstanceKind::DirectMeter { table, .. } if *table == id));
     Shape {
         actions: NameIndex::new("action", actions),
-        needs_priority,
-        match_kind,
+        needs_priority: needs_priority(table),
+        match_kind: match_kind(table),
         direct_counters,
         direct_meters,
     }

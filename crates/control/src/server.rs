@@ -4,6 +4,7 @@
 //! its requests, the time that half a request or an unread answer may take.
 
 use crate::SharedControl;
+use crate::messages::Subscription;
 use crate::wire::{Answer, Request, WireError};
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
@@ -271,6 +272,14 @@ fn serve(mut stream: Stream, state: &State) {
                 {
                     (Answer::refused(WireError::request(too_long(state.limits.line))), true)
                 }
+                Ok(Request::Subscribe { topics }) => match state.control.subscribe(topics) {
+                    Ok(subscription) => {
+                        let answer = Answer { ok: true, ..Answer::default() };
+                        answers.extend_from_slice(answer.to_line().as_bytes());
+                        return stream_out(&mut stream, subscription, answers);
+                    }
+                    Err(error) => (Answer::refused(error.into()), false),
+                },
                 Ok(request) => {
                     requests.understood = true;
                     (state.control.answer(request), false)
@@ -284,6 +293,41 @@ fn serve(mut stream: Stream, state: &State) {
         if last {
             let _ = each!(&mut stream, s => s.write_all(&answers));
             return;
+        }
+    }
+}
+
+/// How often a subscriber's connection is looked at while there is nothing to tell.
+const LOOK: Duration = Duration::from_millis(200);
+/// Bytes of messages that are sent at once.
+const MESSAGES_BYTES: usize = 64 << 10;
+
+/// Sends messages, after `text`, until the subscriber leaves, says anything, or does not read.
+fn stream_out(stream: &mut Stream, mut subscription: Subscription, mut text: Vec<u8>) {
+    // Whether it left is seen by reading, which must not keep it waiting for messages.
+    if each!(&*stream, s => s.set_read_timeout(Some(Duration::from_millis(1)))).is_err() {
+        return;
+    }
+    let mut looked = Instant::now();
+    loop {
+        let mut wait = if text.is_empty() { LOOK } else { Duration::ZERO };
+        while text.len() < MESSAGES_BYTES
+            && let Some(message) = subscription.next(wait)
+        {
+            text.extend_from_slice(message.to_line().as_bytes());
+            wait = Duration::ZERO;
+        }
+        if each!(&mut *stream, s => s.write_all(&text)).is_err() || subscription.has_ended() {
+            return;
+        }
+        text.clear();
+        if looked.elapsed() >= LOOK {
+            match each!(&mut *stream, s => s.read(&mut [0])) {
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => return,
+            }
+            looked = Instant::now();
         }
     }
 }

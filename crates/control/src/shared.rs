@@ -4,7 +4,9 @@ use crate::commands::{Control, HostCommand, LoadSummary, Prepared, Reply};
 use crate::error::{CommandError, LoadError};
 use crate::host::{Host, PortInfo, Swap};
 use crate::journal::Journal;
-use crate::wire::{Answer, Request};
+use crate::messages::Subscription;
+use crate::wire::{Answer, Request, WireError};
+use p4jet_dataplane::Topics;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -149,7 +151,17 @@ impl SharedControl {
         lock(&self.0.kept).control.complete(line, position)
     }
 
-    /// Answers a request from outside.
+    /// Listens to what happens from now on, while this process lives.
+    pub fn subscribe(&self, topics: Topics) -> Result<Subscription, CommandError> {
+        let Some(host) = &self.0.host else {
+            return Err(CommandError::unsupported(
+                "not supported here: this switch is set up once".to_string(),
+            ));
+        };
+        host.subscribe(topics).map(Subscription::new).map_err(CommandError::new)
+    }
+
+    /// Answers a request from outside. A connection that subscribes is its own matter.
     pub fn answer(&self, request: Request) -> Answer {
         match request {
             Request::Command { line, data } => self.reply(&line, data).into(),
@@ -158,6 +170,9 @@ impl SharedControl {
             Request::Complete { line, position } => {
                 let (start, choices) = self.complete(&line, position);
                 Answer { ok: true, start: Some(start), choices, ..Answer::default() }
+            }
+            Request::Subscribe { .. } => {
+                Answer::refused(WireError::request("nobody is there whom messages could be sent to"))
             }
         }
     }

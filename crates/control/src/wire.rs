@@ -5,11 +5,14 @@
 //! {"commands":["table_add …","table_add …"]}               {"ok":true,"output":"","commands":2,"entries_added":2}
 //! {"restore":["{\"state\":…}","…"]}                         {"ok":true,"output":""}
 //! {"complete":"table_add ipv","position":13}               {"ok":true,"output":"","start":10,"choices":["ingress.ipv4_lpm"]}
+//! {"subscribe":["digests"]}                                {"ok":true,"output":""} and then a message a line
 //! {"command":"table_delete ipv4_lpm 7"}                    {"ok":false,"output":"…","error":{"kind":"wrong","text":"…",…}}
 //! ```
 
 use crate::commands::{LoadSummary, Reply};
 use crate::error::{CommandError, ErrorKind, LoadError};
+use crate::messages::{parse_topics, topic_names};
+use p4jet_dataplane::Topics;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{SerializeSeq, Serializer};
 use serde::{Deserialize, Serialize};
@@ -45,10 +48,15 @@ pub enum Request {
         /// The place, in bytes.
         position: usize,
     },
+    /// From now on, what happens: one [`crate::Message`] a line, and no more requests.
+    Subscribe {
+        /// Of what.
+        topics: Topics,
+    },
 }
 
 /// A request as it goes over the wire.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Fields {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,18 +75,29 @@ struct Fields {
     complete: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subscribe: Option<Vec<String>>,
 }
 
 impl Request {
     /// Reads a request. The error is for whoever sent it.
     pub fn parse(line: &[u8]) -> Result<Request, String> {
-        let fields: Fields = serde_json::from_slice(line).map_err(|e| format!("not a request: {e}"))?;
+        let mut fields: Fields = serde_json::from_slice(line).map_err(|e| format!("not a request: {e}"))?;
+        if let Some(names) = fields.subscribe.take() {
+            if fields != Fields::default() {
+                return Err("not a request: `subscribe` stands alone".into());
+            }
+            let topics = parse_topics(names.iter().map(String::as_str));
+            return topics
+                .map(|topics| Request::Subscribe { topics })
+                .map_err(|e| format!("not a request: {e}"));
+        }
         match fields {
-            Fields { command: None, data: false, commands: None, restore: Some(Lines(text)), name: None, atomic: None, complete: None, position: None } => {
+            Fields { command: None, data: false, commands: None, restore: Some(Lines(text)), name: None, atomic: None, complete: None, position: None, .. } => {
                 Ok(Request::Restore { text })
             }
             Fields { restore: Some(_), .. } => Err("not a request: `restore` stands alone".into()),
-            Fields { command: Some(line), data, commands: None, restore: None, name: None, atomic: None, complete: None, position: None } => {
+            Fields { command: Some(line), data, commands: None, restore: None, name: None, atomic: None, complete: None, position: None, .. } => {
                 Ok(Request::Command { line, data })
             }
             Fields { atomic: Some(false), .. } => {
@@ -87,12 +106,12 @@ impl Request {
             Fields { command: None, data: false, commands: Some(Lines(text)), name, complete: None, position: None, .. } => {
                 Ok(Request::Load { text, name: name.unwrap_or_else(|| "commands".into()) })
             }
-            Fields { command: None, data: false, commands: None, restore: None, name: None, atomic: None, complete: Some(line), position } => {
+            Fields { command: None, data: false, commands: None, restore: None, name: None, atomic: None, complete: Some(line), position, .. } => {
                 let position = position.unwrap_or(line.len());
                 Ok(Request::Complete { line, position })
             }
-            _ => Err("not a request: expected `command` (and `data`), `commands` (and `name`, `atomic`), `restore` or \
-                      `complete` (and `position`)"
+            _ => Err("not a request: expected `command` (and `data`), `commands` (and `name`, `atomic`), `restore`, \
+                      `complete` (and `position`) or `subscribe`"
                 .into()),
         }
     }
@@ -113,6 +132,9 @@ impl Request {
             Request::Complete { line, position } => {
                 Fields { complete: Some(line.clone()), position: Some(*position), ..Fields::default() }
             }
+            Request::Subscribe { topics } => {
+                Fields { subscribe: Some(topic_names(*topics)), ..Fields::default() }
+            }
         };
         // Texts and numbers always have a JSON form.
         serde_json::to_string(&fields).unwrap_or_default()
@@ -120,6 +142,7 @@ impl Request {
 }
 
 /// Lines of text: on the wire an array, here one text, as millions of short texts would take many times their length.
+#[derive(PartialEq)]
 struct Lines(String);
 
 impl Serialize for Lines {
@@ -315,6 +338,8 @@ mod tests {
             (br#"{"commands":["a"],"atomic":false}"#, "send one request for each"),
             (br#"{"commands":["a\nb"]}"#, "a line has no line end"),
             (br#"{"shell":"ls"}"#, "unknown field `shell`"),
+            (br#"{"subscribe":["weather"]}"#, "`weather` is nothing to subscribe to"),
+            (br#"{"subscribe":[],"data":true}"#, "stands alone"),
             (b"{\"command\":\"\xff\"}", "unicode"),
         ] {
             let error = Request::parse(line).unwrap_err();
@@ -332,7 +357,7 @@ mod tests {
         }
 
         #[test]
-        fn no_json_panics(text in r#"\{("(command|commands|data|atomic|complete|position|name)":(true|1|"a"|\["a"\]|null),?){0,4}\}"#) {
+        fn no_json_panics(text in r#"\{("(command|commands|data|atomic|complete|position|name|subscribe)":(true|1|"a"|\["a"\]|null),?){0,4}\}"#) {
             let _ = Request::parse(text.as_bytes());
         }
 
@@ -343,6 +368,7 @@ mod tests {
                 Request::Load { text: lines.clone(), name: line.clone() },
                 Request::Restore { text: lines.clone() },
                 Request::Complete { line: line.clone(), position },
+                Request::Subscribe { topics: Topics { digests: data, ageing: true, ports: !data } },
             ] {
                 prop_assert!(!request.to_line().contains('\n'));
                 prop_assert_eq!(Request::parse(request.to_line().as_bytes()), Ok(request));

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{control, session};
-use p4jet_control::{ErrorKind, prompt};
+use p4jet_control::{Control, ErrorKind, prompt};
 
 /// What one line prints on a fresh switch.
 fn one(line: &str) -> String {
@@ -523,4 +523,33 @@ fn const_entries_stay_among_others() {
     assert!(!session(&mut control, "table_dump_entry fixed 0").contains("0800"), "{out}");
     // What comes after has another handle than the entry that was deleted, and is not const.
     assert!(session(&mut control, "table_add fixed out 0x0800 => 1").contains("has been added"));
+}
+
+#[test]
+fn timeouts_of_entries() {
+    let mut control = control();
+    control.execute("table_add l2 deny 5 =>").unwrap();
+    assert!(!control.execute("table_dump l2").unwrap().contains("Life"));
+    let said = control.execute("table_set_timeout l2 0 5000").unwrap();
+    assert_eq!(said, "Setting a 5000 ms timeout for entry 0\n");
+    let life = |control: &mut Control| {
+        let text = control.execute("table_dump_entry l2 0").unwrap();
+        text.lines().last().unwrap().to_string()
+    };
+    assert!(life(&mut control).ends_with("ms since hit, timeout is 5000ms"), "{}", life(&mut control));
+    let entry = control.reply("table_dump_entry l2 0", true).data.unwrap();
+    assert_eq!(entry["timeout_ms"], 5000);
+    assert!(entry["since_hit_ms"].as_u64().is_some_and(|ms| ms < 60_000));
+    let refused = |control: &mut Control, line: &str| control.execute(line).unwrap_err().to_string();
+    assert!(refused(&mut control, "table_set_timeout l2 7 5000").contains("INVALID_HANDLE"));
+    let other = refused(&mut control, "table_set_timeout ipv4_lpm 0 5000");
+    assert!(other.contains("does not support entry timeouts"), "{other}");
+    // A file that fails has changed nothing.
+    for lines in ["table_set_timeout l2 0 9", "table_delete l2 0", "table_clear l2"] {
+        control.load("file", &format!("{lines}\nnonsense_of_a_table_add l2")).unwrap_err();
+        control.load("file", &format!("{lines}\ntable_delete l2 3")).unwrap_err();
+        assert!(life(&mut control).ends_with("timeout is 5000ms"), "{lines}");
+    }
+    control.execute("table_set_timeout l2 0 0").unwrap();
+    assert!(!life(&mut control).contains("Life"));
 }

@@ -10,7 +10,7 @@ use p4jet_control::prompt::{self, Commander};
 use p4jet_control::server::{self, Limits, Server};
 use p4jet_control::wire::{Answer, Request};
 use p4jet_control::{Host, Observed, PortInfo, SharedControl, Swap, Swapped};
-use p4jet_dataplane::Switch;
+use p4jet_dataplane::{Subscription, Switch, Topics};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -388,6 +388,10 @@ impl Host for Stub {
 
     fn prepare_queues(&self) -> Result<Swap, String> {
         Err("this one has none".to_string())
+    }
+
+    fn subscribe(&self, _: Topics) -> Result<Subscription, String> {
+        Err("nothing happens here".to_string())
     }
 
     fn ports(&self) -> Vec<PortInfo> {

@@ -47,6 +47,7 @@ table_add l2 deny 0x0c =>
 table_delete l2 1
 table_add l2 out 0x0d => 5
 table_delete l2 0
+table_set_timeout l2 2 5000
 table_add ipv4_lpm forward 198.51.100.0/24 => 00:11:22:33:44:55 3
 table_add ipv4_lpm deny 0.0.0.0/0 =>
 table_add acl deny 1&&&1 1->2 0&&&0 ::1 => 9

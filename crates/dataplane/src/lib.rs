@@ -3,11 +3,13 @@
 //! * [`Switch`]: program, tables, extern state; shared by the control plane and all workers.
 //! * [`Worker`]: runs batches on one core, by machine code or by the reference interpreter.
 //! * [`Queues`]: output queues between ingress and egress.
-//! * [`Running`]: the workers on their threads with the ports, for as long as packets flow.
+//! * [`Running`]: the workers on their threads with the ports, for as long as packets flow; a [`Subscription`] tells of
+//!   digests, entries and ports.
 
 mod counted;
 mod forward;
 mod mailbox;
+mod notices;
 mod observer;
 mod places;
 mod queues;
@@ -19,13 +21,15 @@ mod worker;
 
 pub use counted::{ProgramStats, TableStats};
 pub use forward::{Event, ForwardStats, Forwarder, Listener};
+pub use notices::{Notice, PortChange, Received, SUBSCRIBERS_MAX, Subscription, Topics, WAITING_MAX};
 pub use observer::{
     CAPTURES_MAX, CaptureInfo, CaptureSpec, FieldPattern, Observer, Refused, TRACED_MAX, TRACES_MAX,
     TraceInfo, TraceSpec, Traced,
 };
-pub use p4jet_interp::{Matched, Trace, TraceEvent};
+pub use p4jet_externs::{Digest, DigestCounts};
+pub use p4jet_interp::{Matched, Trace, TraceEvent, value_text};
 pub use p4jet_jit::{StageTime, ticks};
-pub use p4jet_tables::EntryHandle;
+pub use p4jet_tables::{EntryHandle, Life};
 pub use queues::{
     DEPTH_WITH_RATE, DEPTH_WITHOUT_RATE, PortSettings, QUEUED_PORTS_MAX, QUEUES_MAX, QueueConfig,
     QueueSettings, QueueStats, Queues, Rate,

@@ -253,9 +253,9 @@ impl Switch {
                 continue;
             };
             match to.restore(handle, Entry { action, ..entry }) {
-                Ok(new_handle) if new_handle == handle => copied.push(handle),
+                Ok(new_handle) if new_handle == handle => copied.push((handle, handle)),
                 Ok(new_handle) => {
-                    copied.push(new_handle);
+                    copied.push((handle, new_handle));
                     lose(format!("entry {:#x} has the handle {:#x} now", handle.0, new_handle.0));
                 }
                 Err(error) => lose(format!("entry {:#x}: {error}", handle.0)),
@@ -277,14 +277,21 @@ impl Switch {
                 )),
             }
         }
+        let now_us = self.now_us();
+        for (handle, new_handle) in &copied {
+            if let Some(life) = from.life(*handle, now_us) {
+                let hit_us = now_us.saturating_sub(1000 * life.since_hit_ms);
+                let _ = to.set_timeout(*new_handle, life.timeout_ms, hit_us);
+            }
+        }
         to.publish();
         // Counts that workers add until they change over are lost.
         for (old_instance, o) in old.direct(old_id) {
             let Some((new_instance, _)) = new.direct(new_id).find(|(_, n)| n.name == o.name) else {
                 continue;
             };
-            for handle in &copied {
-                let (from_row, to_row) = (from.row_of(*handle), to.row_of(*handle));
+            for (handle, new_handle) in &copied {
+                let (from_row, to_row) = (from.row_of(*handle), to.row_of(*new_handle));
                 let (from, to) = (self.state(), switch.state());
                 if let Ok(count) = from.counter_read(old_instance.0, from_row) {
                     let _ = to.counter_write(new_instance.0, to_row, count);

@@ -3,10 +3,12 @@
 use crate::counted::ProgramStats;
 use crate::forward::{ForwardStats, Forwarder, Listener};
 use crate::mailbox::Mailbox;
+use crate::notices::{Hub, Notice, PortChange, Subscription, Topics};
 use crate::queues::Inbox;
 use crate::reload::Carried;
 use crate::switch::{EngineKind, Switch};
 use crate::worker::Worker;
+use p4jet_externs::DigestCounts;
 use p4jet_packet::Pool;
 use p4jet_ports::{LinkStatus, Port, PortError, PortStats};
 use std::fmt;
@@ -85,6 +87,7 @@ pub struct PortInfo {
 pub struct Running {
     inner: Mutex<Inner>,
     switch: Mutex<Arc<Switch>>,
+    hub: Arc<Hub>,
     engine: EngineKind,
     frame_max: usize,
     stop: Arc<AtomicBool>,
@@ -119,6 +122,8 @@ impl Running {
     pub fn start(switch: &Arc<Switch>, options: RunOptions) -> Result<Running, RunError> {
         let RunOptions { engine, frame_max, listener } = options;
         let stop = Arc::new(AtomicBool::new(false));
+        let hub = Hub::new(switch);
+        let listener = hub.listener(listener);
         let system =
             |e: std::io::Error| RunError::System(format!("no memory or descriptor for a worker: {e}"));
         let mut forwarders = Vec::new();
@@ -133,6 +138,7 @@ impl Running {
         let mut running = Running {
             inner: Mutex::new(Inner { threads: Vec::new(), ports: Vec::new(), last: None }),
             switch: Mutex::new(Arc::clone(switch)),
+            hub,
             engine,
             frame_max,
             stop,
@@ -156,6 +162,16 @@ impl Running {
     /// The switch as it is now: [`Self::reload`] puts another in its place.
     pub fn switch(&self) -> Arc<Switch> {
         Arc::clone(&lock(&self.switch))
+    }
+
+    /// Listens to what happens from now on.
+    pub fn subscribe(&self, topics: Topics) -> Result<Subscription, RunError> {
+        self.hub.subscribe(topics).map_err(RunError::System)
+    }
+
+    /// What became of the digests that programs sent.
+    pub fn digest_counts(&self) -> DigestCounts {
+        self.hub.digest_counts()
     }
 
     /// How many workers it has.
@@ -205,10 +221,12 @@ impl Running {
     pub fn add_ports(&self, ports: Vec<NewPort>) -> Result<(), RunError> {
         let mut by_worker: Vec<Vec<(u32, Box<dyn Port>)>> =
             self.mailboxes.iter().map(|_| Vec::new()).collect();
+        let mut added = Vec::new();
         {
             let mut inner = lock(&self.inner);
             let mut there = inner.ports.clone();
             for NewPort { number, spec, handles } in ports {
+                added.push((number, spec.clone()));
                 assert_eq!(handles.len(), by_worker.len(), "one handle per worker");
                 if there.iter().any(|(n, _)| *n == number) {
                     return Err(RunError::PortExists(number));
@@ -224,7 +242,11 @@ impl Running {
         let acts = by_worker.into_iter().map(|ports| {
             move |f: &mut Forwarder| ports.into_iter().for_each(|(number, port)| f.attach(number, port))
         });
-        self.hand_out(acts).map(drop)
+        self.hand_out(acts)?;
+        for (number, spec) in added {
+            self.hub.tell(Notice::Port { number, change: PortChange::Added(spec) });
+        }
+        Ok(())
     }
 
     /// Takes a port away and closes it; what it has carried, and whether closing it failed.
@@ -238,6 +260,7 @@ impl Running {
             }
         }
         let handles = self.ask(move |f| f.detach(number))?;
+        self.hub.tell(Notice::Port { number, change: PortChange::Removed });
         let (mut stats, mut failed) = (PortStats::default(), None);
         for mut handle in handles.into_iter().flatten() {
             let closed = handle.finish();
@@ -328,10 +351,13 @@ impl Running {
                 .map_err(|e| RunError::System(format!("no memory for packets: {e}")))?;
             acts.push(move |f: &mut Forwarder| f.change_over(worker, pool));
         }
+        self.hub.follow(&new);
         let replaced: Vec<Option<(Worker, Pool)>> = self.hand_out(acts.into_iter())?;
         *lock(&self.switch) = Arc::clone(&new);
         // Here, not in the workers: it takes a while.
         drop(replaced);
+        drop(old);
+        self.hub.collect();
         Ok((new, carried))
     }
 
@@ -362,6 +388,7 @@ impl Running {
             result = result.and(done);
             stats += forwarder.stats();
         }
+        self.hub.end();
         if inner.last.is_none() {
             let ports = inner.ports.iter().map(|(number, spec)| {
                 merged(*number, spec.clone(), forwarders.iter_mut().filter_map(|f| f.port(*number)))

@@ -222,6 +222,11 @@ impl Switch {
         self.taken.len()
     }
 
+    /// Whether any worker of it is left.
+    pub(crate) fn has_workers(&self) -> bool {
+        self.taken.iter().any(|taken| taken.load(Ordering::Acquire))
+    }
+
     /// Worker `index`, which nobody has now: it can be had again once it is dropped.
     pub fn worker(self: &Arc<Self>, engine: EngineKind, index: usize) -> Result<Worker, String> {
         Worker::new(self, engine, index)

@@ -105,7 +105,7 @@ impl<'a> Env<'a> {
     }
 
     /// Whether nothing may change.
-    pub(crate) fn is_dry(&self) -> bool {
+    pub fn is_dry(&self) -> bool {
         self.dry.is_some()
     }
 

@@ -1,7 +1,7 @@
 //! Extern functions that are no hashes.
 
 use crate::bits::{self, arguments, saturate};
-use crate::{CallSite, Digest, Env, ExternDef, GREEN};
+use crate::{CallSite, Env, ExternDef, GREEN};
 use num_bigint::BigUint;
 use std::fmt::Write;
 
@@ -147,11 +147,10 @@ fn meter(env: &mut Env<'_>, site: &CallSite, args: &[u64], outs: &mut [u64]) {
 }
 
 fn send_digest(env: &mut Env<'_>, site: &CallSite, args: &[u64], _: &mut [u64]) {
-    let values = arguments(site, args).map(|(value, _)| big(value)).collect();
     if let Some(instance) = site.instance
         && !env.is_dry()
     {
-        env.state().send_digest(Digest { instance, values });
+        env.state().send_digest(env.worker(), instance, env.now_us(), args);
     }
 }
 

@@ -31,6 +31,7 @@
 mod apart;
 mod bits;
 mod crc;
+mod digests;
 mod env;
 mod functions;
 mod hash;
@@ -41,12 +42,13 @@ mod state;
 
 pub use apart::{Apart, Zeroed};
 pub use crc::CrcParams;
+pub use digests::{Digest, DigestCounts};
 pub use env::Env;
 pub use hash::{ByteParts, byte_parts};
 pub use meter::{GREEN, RED, Rate, Rates, YELLOW};
 pub use multicast::{Multicast, MulticastError, Node};
 pub use replication::{Destinations, Replica, Session, Targets};
-pub use state::{CounterValue, DIRECT_BANKS, Digest, InstanceKind, InstanceSpec, State, StateError, Unit};
+pub use state::{CounterValue, DIRECT_BANKS, InstanceKind, InstanceSpec, State, StateError, Unit};
 
 /// One place that calls an extern function.
 #[derive(Clone, Debug)]

@@ -7,14 +7,15 @@
 use crate::apart::Apart;
 use crate::bits::{limbs, mask_low};
 use crate::crc::Crc;
+use crate::digests::Digests;
 use crate::meter::{Meters, Rates};
 use crate::multicast::Multicast;
 use crate::replication::Replication;
-use crate::{CrcParams, Destinations, Env};
+use crate::{CrcParams, Destinations, Digest, DigestCounts, Env};
 use num_bigint::BigUint;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Most cells of all instances together.
@@ -90,25 +91,6 @@ pub enum InstanceKind {
     Digest,
     /// Members and groups; the tables have them.
     ActionProfile,
-}
-
-/// A message to the control plane.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Digest {
-    /// The instance that sent it.
-    pub instance: u32,
-    /// The values of its fields.
-    pub values: Vec<BigUint>,
-}
-
-/// Messages kept until someone takes them.
-const DIGESTS_MAX: usize = 4096;
-
-/// Messages that wait.
-#[derive(Default)]
-struct Digests {
-    waiting: VecDeque<Digest>,
-    dropped: u64,
 }
 
 /// A counter's value.
@@ -275,7 +257,7 @@ pub struct State {
     specs: Vec<InstanceSpec>,
     /// Shared with the state of the program that this one takes the place of, where that has the same instance.
     cells: Vec<Arc<Cells>>,
-    digests: Mutex<Digests>,
+    digests: Digests,
     shared: Arc<Shared>,
 }
 
@@ -290,6 +272,8 @@ struct Shared {
     custom_version: AtomicU64,
     replication: Replication,
     multicast: Mutex<Multicast>,
+    /// Whether anybody takes digests.
+    heard: AtomicBool,
 }
 
 /// A panic while a lock was held leaves nothing half done that anyone would notice.
@@ -308,6 +292,7 @@ impl State {
             custom_version: AtomicU64::new(0),
             replication: Replication::default(),
             multicast: Mutex::default(),
+            heard: AtomicBool::new(true),
         };
         let state = State::with_cells(instances, Arc::new(shared), |_| None)?;
         state.set_random_seed(0);
@@ -378,7 +363,9 @@ impl State {
                 InstanceKind::Digest | InstanceKind::ActionProfile => Cells::None,
             }));
         }
-        Ok(State { specs: instances.to_vec(), cells, digests: Mutex::default(), shared })
+        let sends = instances.iter().any(|instance| instance.kind == InstanceKind::Digest);
+        let digests = Digests::new(if sends { workers } else { 0 });
+        Ok(State { specs: instances.to_vec(), cells, digests, shared })
     }
 
     /// The instances.
@@ -674,21 +661,25 @@ impl State {
 
     // ---- digests ----
 
-    pub(crate) fn send_digest(&self, digest: Digest) {
-        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        // A program that sends one for every packet must not fill memory when nobody reads.
-        if digests.waiting.len() < DIGESTS_MAX {
-            digests.waiting.push_back(digest);
-        } else {
-            digests.dropped += 1;
-        }
+    pub(crate) fn send_digest(&self, worker: usize, instance: u32, now_us: u64, limbs: &[u64]) {
+        let heard = self.shared.heard.load(Ordering::Relaxed);
+        self.digests.send(worker, heard, instance, now_us, limbs);
     }
 
-    /// Messages sent since the last call of this, oldest first, and how many more were dropped because too many waited.
-    pub fn take_digests(&self) -> (Vec<Digest>, u64) {
-        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        let dropped = std::mem::take(&mut digests.dropped);
-        (digests.waiting.drain(..).collect(), dropped)
+    /// Says whether somebody takes digests, of this program and of those that come after it; until it is called somebody
+    /// does. What is sent while nobody does is only counted.
+    pub fn hear_digests(&self, heard: bool) {
+        self.shared.heard.store(heard, Ordering::Relaxed);
+    }
+
+    /// Takes at most so many digests of each worker, the oldest of each first.
+    pub fn take_digests(&self, max: usize, to: impl FnMut(Digest)) {
+        self.digests.take(max, to);
+    }
+
+    /// What has become of the digests of this program.
+    pub fn digest_counts(&self) -> DigestCounts {
+        self.digests.counts()
     }
 
     // ---- destinations of copies ----

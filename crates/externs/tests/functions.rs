@@ -518,14 +518,54 @@ fn digests_wait_until_they_are_taken() {
         let args = vec![(BigUint::from(value), 48), (BigUint::from(3u32), 9)];
         call(&mut env, Call { name: "digest.send", instance: Some(1), args, outs: vec![], text: vec![] });
     };
+    let taken = |max: usize| {
+        let mut taken = Vec::new();
+        state.take_digests(max, |digest| taken.push(digest));
+        taken
+    };
     send(0xffff_0000_0001);
-    let values = vec![BigUint::from(0xffff_0000_0001u64), BigUint::from(3u32)];
-    assert_eq!(state.take_digests(), (vec![Digest { instance: 1, values }], 0));
-    assert_eq!(state.take_digests(), (vec![], 0));
-    for value in 0..5000 {
+    let digest = Digest { instance: 1, now_us: 0, limbs: [0xffff_0000_0001, 3].into() };
+    assert_eq!(taken(10), [digest]);
+    assert_eq!(taken(10), []);
+    for value in 0..9000 {
         send(value);
     }
-    let (digests, dropped) = state.take_digests();
-    assert_eq!((digests.len(), dropped), (4096, 904));
-    assert_eq!(digests[4095].values[0], 4095u32.into(), "the oldest stay");
+    // Each takes four words of 32768.
+    let counts = DigestCounts { sent: 9001, unheard: 0, dropped: 808 };
+    assert_eq!(state.digest_counts(), counts);
+    assert_eq!(taken(1000).len(), 1000);
+    let rest = taken(usize::MAX);
+    assert_eq!((rest.len(), &*rest[7191].limbs), (7192, &[8191, 3][..]), "the oldest stay");
+    state.hear_digests(false);
+    send(1);
+    assert_eq!(taken(10), []);
+    assert_eq!(state.digest_counts(), DigestCounts { sent: 9002, unheard: 1, dropped: 808 });
+    state.hear_digests(true);
+    send(2);
+    assert_eq!(taken(10).len(), 1);
+}
+
+#[test]
+fn digests_are_taken_while_they_are_sent() {
+    let state = state(&[("d", InstanceKind::Digest)]);
+    let mut got = Vec::new();
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut env = state.env(0);
+            for value in 0..100_000u32 {
+                // Of all lengths, so that they cross the end of the ring everywhere.
+                let args = vec![(BigUint::from(value), 32 + 64 * (value % 5))];
+                let call_it =
+                    Call { name: "digest.send", instance: Some(0), args, outs: vec![], text: vec![] };
+                call(&mut env, call_it);
+            }
+        });
+        while !sender.is_finished() {
+            state.take_digests(usize::MAX, |digest| got.push(digest));
+        }
+    });
+    state.take_digests(usize::MAX, |digest| got.push(digest));
+    assert_eq!(got.len() as u64 + state.digest_counts().dropped, 100_000);
+    assert!(got.iter().all(|digest| digest.limbs.len() as u64 == 1 + digest.limbs[0] % 5));
+    assert!(got.is_sorted_by_key(|digest| digest.limbs[0]));
 }

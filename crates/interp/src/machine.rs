@@ -443,6 +443,10 @@ impl Run<'_, '_, '_> {
         let index = call.as_ref().map_or(p4jet_tables::Action::NONE, |call| call.action);
         self.applied.push((id, index, row.is_some()));
         if let Some(row) = row {
+            if table.idle_timeout && !self.env.is_dry() {
+                let now_us = self.env.now_us();
+                (self.tables)(id, &mut |table| table.hit(row, now_us));
+            }
             for instance in &table.direct {
                 let bytes = self.frame.bytes.len();
                 self.env.count(instance.0, row, bytes);

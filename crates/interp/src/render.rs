@@ -42,7 +42,7 @@ fn shortened(text: String, lines_max: usize) -> String {
 }
 
 /// A value as people read it: addresses as such, small numbers in decimal.
-fn value_text(value: &BigUint, width: u32) -> String {
+pub fn value_text(value: &BigUint, width: u32) -> String {
     let bytes = |count: usize| {
         let digits = value.to_bytes_be();
         let mut bytes = vec![0; count.saturating_sub(digits.len())];

@@ -116,6 +116,7 @@ fn build_table(
         actions: actions.collect(),
         size: table.size,
         row_per_entry: has_direct_state(program, id),
+        idle_timeout: table.idle_timeout,
         default: action(&table.default),
     };
     let mut built = match table.profile {

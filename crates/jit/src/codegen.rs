@@ -2104,6 +2104,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         if let Some(slot) = self.flow.row_slot(place) {
             self.set(slot, &[found]);
         }
+        // As the table has it: the words of the longest action, or of a member or group.
         let words = t
             .actions
             .iter()
@@ -2114,7 +2115,15 @@ impl<'a, 'f> Codegen<'a, 'f> {
             .max()
             .unwrap_or(0)
             + 1;
+        let words = words.max(if t.profile.is_some() { 3 } else { 1 });
+        let has_data = words > 1;
+        // And the time of the last hit.
+        let words = words + usize::from(t.idle_timeout);
         let (row, which) = if t.profile.is_some() {
+            if t.idle_timeout {
+                let (row, _) = self.row(table, found, words);
+                self.note_hit(row, words);
+            }
             let view = self.view(table);
             let call = self.b.ins().call(self.helpers.select, &[view, found, selector]);
             let row = self.b.inst_results(call)[0];
@@ -2124,7 +2133,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.row(table, default, words)
         } else {
             let (row, which) = self.row(table, found, words);
-            if words == 1 { (row, which) } else { self.or_default(table, row, which, words) }
+            if t.idle_timeout {
+                self.note_hit(row, words);
+            }
+            if has_data { self.or_default(table, row, which, words) } else { (row, which) }
         };
         if let Some(tallies) = self.tallies {
             let mut action = self.b.ins().uextend(types::I64, which);
@@ -2274,6 +2286,24 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let length = self.b.ins().uload32(plain(), self.packet, offset_of!(Packet, len) as i32);
         let bytes = self.b.ins().iadd(bytes, length);
         self.b.ins().store(plain(), bytes, at, 8);
+    }
+
+    /// Notes in a row of so many words that it was hit now, unless that stands there. Of row 0, a miss, nobody reads it.
+    fn note_hit(&mut self, row: Value, words: usize) {
+        let last = 8 * (words as i32 - 1);
+        let now = self.once(Once::Ctx(offset_of!(Ctx, now_us)));
+        let now = self.b.ins().ushr_imm_u(now, i64::from(p4jet_tables::HIT_SHIFT));
+        let before = self.b.ins().load(types::I64, plain(), row, last);
+        // Workers that share an entry would take its memory from each other with every packet.
+        let same = self.b.ins().icmp(IntCC::Equal, now, before);
+        let write = self.b.create_block();
+        let go_on = self.b.create_block();
+        self.b.set_cold_block(write);
+        self.b.ins().brif(same, go_on, &[], write, &[]);
+        self.b.switch_to_block(write);
+        self.b.ins().store(plain(), now, row, last);
+        self.b.ins().jump(go_on, &[]);
+        self.b.switch_to_block(go_on);
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -247,7 +247,8 @@ impl Compiled {
                 unsafe { std::mem::transmute::<*const u8, Stage>(code) }
             })
             .collect();
-        let reads_time = !sites.calls.is_empty() || !sites.copies.is_empty() || flow.reads_time();
+        let ages = program.tables.iter().any(|table| table.idle_timeout);
+        let reads_time = ages || !sites.calls.is_empty() || !sites.copies.is_empty() || flow.reads_time();
         let egress = if entries.last() == Some(&Entry::Egress) { stages.pop() } else { None };
         Ok(Compiled {
             module: ManuallyDrop::new(module),

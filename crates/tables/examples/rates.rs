@@ -29,6 +29,7 @@ fn spec(keys: &[(u32, MatchKind)], size: u32) -> TableSpec {
         actions: vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![48, 9] }],
         size,
         row_per_entry: false,
+        idle_timeout: false,
         default: Action { action: 0, data: vec![] },
     }
 }

@@ -29,12 +29,14 @@ mod quotient;
 mod routes;
 mod rows;
 mod table;
+mod timeouts;
 mod view;
 
 pub use error::TableError;
 pub use explain::{Difference, Explanation, Hit, HitReason, Near};
 pub use profile::ActionProfile;
 pub use table::Table;
+pub use timeouts::{HIT_SHIFT, Idle, Life};
 pub use view::{Guard, Structure, View, ViewHandle, lookup_fast, pin, select, structure_of};
 
 use num_bigint::BigUint;
@@ -82,6 +84,9 @@ pub struct TableSpec {
     /// Every entry gets a row of its own, whose index is then the index of its direct counter and meter.
     /// Otherwise entries with equal action and data share a row.
     pub row_per_entry: bool,
+    /// Entries can have a timeout ([`Table::set_timeout`]). Then each has a row of its own, too, whose last word says when
+    /// it was last hit; whoever looks up writes it.
+    pub idle_timeout: bool,
     /// The default action as the program gives it.
     pub default: Action,
 }

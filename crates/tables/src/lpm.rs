@@ -752,6 +752,7 @@ mod tests {
             actions: vec![ActionSpec { param_widths: vec![] }],
             size: 4096,
             row_per_entry: false,
+            idle_timeout: false,
             default: Action { action: 0, data: vec![] },
         };
         let layout = KeyLayout::new(&spec);

@@ -26,7 +26,7 @@ const COUNT_MAX: u32 = 1 << 20;
 /// let default = Action { action: 0, data: vec![] };
 /// let keys = vec![KeySpec { width: 16, kind: MatchKind::Exact }];
 /// let profile = ActionProfile::new(actions.clone(), 0, true);
-/// let spec = TableSpec { keys, actions, size: 8, row_per_entry: false, default };
+/// let spec = TableSpec { keys, actions, size: 8, row_per_entry: false, idle_timeout: false, default };
 /// let mut table = Table::with_profile(spec, &profile);
 ///
 /// let to_port = |port: u32| Action { action: 1, data: vec![port.into()] };

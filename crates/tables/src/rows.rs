@@ -187,6 +187,11 @@ impl Rows {
         self.content(0)[0].store(u64::from(action), Ordering::Release);
     }
 
+    /// The last word of a row: in tables with timeouts when the entry was last hit.
+    pub fn last_word(&self, row: u32) -> &AtomicU64 {
+        &self.content(row)[self.row_words - 1]
+    }
+
     /// Whether nobody uses a row but who is about to release it.
     pub fn has_one_user(&self, row: u32) -> bool {
         match &self.kind {

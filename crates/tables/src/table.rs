@@ -12,6 +12,7 @@ use crate::lpm32::Lpm32;
 use crate::profile::ActionProfile;
 use crate::routes::Route;
 use crate::rows::{Rows, SLOTS_MAX, decode, encode, row_words};
+use crate::timeouts::{HIT_SHIFT, Idle, Life, Timeouts, hit_word};
 use crate::view::{Parts, Structure, View, ViewHandle, structure_of};
 use crate::{Action, ActionSpec, Entry, EntryHandle, KeyMatch, Resolved, TableError, TableSpec};
 use num_bigint::BigUint;
@@ -29,6 +30,7 @@ use std::sync::atomic::Ordering;
 ///     actions: vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![9] }],
 ///     size: 1024,
 ///     row_per_entry: false,
+///     idle_timeout: false,
 ///     default: Action { action: 0, data: vec![] },
 /// });
 /// let route = KeyMatch::Lpm { value: 0x0a00_0000u32.into(), prefix_len: 8 };
@@ -57,6 +59,7 @@ pub struct Table {
     free_slots: BTreeSet<u32>,
     len: usize,
     rows: Rows,
+    timeouts: Timeouts,
     default: Action,
     default_row: u32,
     finder: Finder,
@@ -238,8 +241,9 @@ impl Table {
         }
         let layout = KeyLayout::new(&spec);
         // A member or group: where it is, and its handle.
-        let row_words = row_words(&spec.actions).max(if profile.is_some() { 3 } else { 1 });
-        let mut rows = Rows::new(row_words, spec.size, spec.row_per_entry);
+        let action_words = row_words(&spec.actions).max(if profile.is_some() { 3 } else { 1 });
+        let row_words = action_words + usize::from(spec.idle_timeout);
+        let mut rows = Rows::new(row_words, spec.size, spec.row_per_entry || spec.idle_timeout);
         let default_row =
             rows.take(encode(&spec.actions, &spec.default), None, None).expect("no row is taken yet");
         rows.set_miss(miss(&spec, &spec.default));
@@ -261,6 +265,7 @@ impl Table {
             free_slots: BTreeSet::new(),
             len: 0,
             rows,
+            timeouts: Timeouts::default(),
             default: spec.default.clone(),
             default_row,
             finder,
@@ -519,6 +524,10 @@ impl Table {
         let now = self.row_in(slot).expect("checked by slot_of");
         let old = self.action_of(now);
         let row = self.take_row(&action, Some(slot), Some(now), false)?;
+        if self.spec.idle_timeout {
+            let hit = self.rows.last_word(now).load(Ordering::Relaxed);
+            self.rows.last_word(row).store(hit, Ordering::Relaxed);
+        }
         let stale = match &mut self.finder {
             Finder::Keyless => unreachable!("a table without key has no entries"),
             Finder::Exact(exact) => exact.set_row(slot, row),
@@ -569,6 +578,7 @@ impl Table {
         self.release(&entry.action, row);
         self.set_generation(slot, ((handle.0 >> 24) as u8).wrapping_add(1));
         self.free_slots.insert(slot);
+        self.timeouts.remove(slot);
         self.len -= 1;
         Ok(entry)
     }
@@ -641,6 +651,7 @@ impl Table {
         self.generations = BySlot::new();
         self.slots_used = 0;
         self.free_slots.clear();
+        self.timeouts.clear();
         self.len = 0;
     }
 
@@ -697,6 +708,53 @@ impl Table {
     /// direct counters adds those together, so any row of the entry names its counter.
     pub fn row_of(&self, handle: EntryHandle) -> u32 {
         self.slot_of(handle).ok().and_then(|slot| self.row_in(slot)).unwrap_or(0)
+    }
+
+    /// Lets an entry be idle after so many milliseconds without a hit, beginning now; 0 lets it never be.
+    pub fn set_timeout(&mut self, handle: EntryHandle, ms: u32, now_us: u64) -> Result<(), TableError> {
+        let slot = self.slot_of(handle)?;
+        if self.spec.idle_timeout {
+            let row = self.row_in(slot).expect("checked by slot_of");
+            self.hit(row, now_us);
+            self.timeouts.set(slot, ms, now_us);
+        }
+        Ok(())
+    }
+
+    /// How an entry stands that has a timeout.
+    pub fn life(&self, handle: EntryHandle, now_us: u64) -> Option<Life> {
+        let slot = self.slot_of(handle).ok()?;
+        let timeout_ms = self.timeouts.get(slot);
+        let since_us = now_us.saturating_sub(self.hit_in(slot) << HIT_SHIFT);
+        (timeout_ms > 0).then_some(Life { timeout_ms, since_hit_ms: since_us / 1000 })
+    }
+
+    /// Notes that a packet hit the entry with this row. Machine code does so by itself.
+    pub fn hit(&self, row: u32, now_us: u64) {
+        if self.spec.idle_timeout {
+            self.rows.last_word(row).store(hit_word(now_us), Ordering::Relaxed);
+        }
+    }
+
+    /// When the entry in a slot was last hit.
+    fn hit_in(&self, slot: u32) -> u64 {
+        self.row_in(slot).map_or(0, |row| self.rows.last_word(row).load(Ordering::Relaxed))
+    }
+
+    /// The entries that have become idle since the last call, each once until something hits it again. Looks at no more
+    /// than `max` entries.
+    pub fn sweep(&mut self, now_us: u64, max: usize) -> Idle {
+        let mut timeouts = std::mem::take(&mut self.timeouts);
+        let mut slots = Vec::new();
+        let more = timeouts.sweep(now_us, max, |slot| self.hit_in(slot), &mut slots);
+        self.timeouts = timeouts;
+        Idle { handles: slots.into_iter().map(|slot| self.handle(slot)).collect(), more }
+    }
+
+    /// All entries that are idle now, whether or not [`Self::sweep`] has told of them.
+    pub fn idle(&self, now_us: u64) -> Vec<EntryHandle> {
+        let slots = self.timeouts.idle(now_us, |slot| self.hit_in(slot));
+        slots.into_iter().map(|slot| self.handle(slot)).collect()
     }
 
     /// Where readers find the table.

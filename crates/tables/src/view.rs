@@ -60,9 +60,10 @@ pub fn structure_of(spec: &TableSpec) -> Structure {
 ///
 /// **Rows.** Row `r` is at `rows + r * row_words` (in words). Word 0: the index of the action in the low 32 bits; above it
 /// the slot of the entry, if the table has a row per entry. Then each parameter of the action in `ceil(width / 64)` limbs.
-/// `row_words` is 1 + the most words that the data of any action of the table takes. Row 0 means "miss". Its word is the
-/// index of the default action, if that has no data; else it is [`Action::DEFAULT`], and `default_row` is the row to run
-/// (`default_row` always is, but takes another load). Both may change at any time.
+/// `row_words` is 1 + the most words that the data of any action of the table takes, and 1 more if entries can have
+/// timeouts: the last word is when the entry was last hit, in units of 2^[`HIT_SHIFT`](crate::HIT_SHIFT) µs. Row 0 means
+/// "miss". Its first word is the index of the default action, if that has no data; else it is [`Action::DEFAULT`], and
+/// `default_row` is the row to run (`default_row` always is, but takes another load). Both may change at any time.
 ///
 /// **Tables with an action profile.** The action of a row, the default row too, may be [`Action::MEMBER`] or
 /// [`Action::GROUP`]: then the words of the action to run, laid out as those of a row, are elsewhere. [`select`] finds them

@@ -12,6 +12,7 @@ fn spec(size: u32) -> TableSpec {
         actions: vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![9, 48] }],
         size,
         row_per_entry: false,
+        idle_timeout: false,
         default: Action { action: 0, data: vec![] },
     }
 }

@@ -13,6 +13,7 @@ fn a_long_reader_makes_the_writer_give_up_in_time() {
         actions: vec![ActionSpec { param_widths: vec![64] }],
         size: 600,
         row_per_entry: true,
+        idle_timeout: false,
         default: action(0),
     });
     let key = vec![KeyMatch::Exact(1u32.into())];

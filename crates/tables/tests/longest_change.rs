@@ -65,6 +65,7 @@ fn grow(name: &str, keys: &[(u32, MatchKind)], count: u64, rows: u64, key: impl 
             actions: vec![ActionSpec { param_widths: vec![32] }],
             size: count as u32,
             row_per_entry: false,
+            idle_timeout: false,
             default: Action { action: 0, data: vec![0u32.into()] },
         });
         let (mut growing, mut there) = (Times::new(), Times::new());

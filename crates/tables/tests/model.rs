@@ -129,6 +129,7 @@ impl Rng {
             ],
             size: self.pick(&[1, 5, 40, 400]),
             row_per_entry: self.below(3) == 0,
+            idle_timeout: false,
             default: Action { action: 0, data: vec![] },
         }
     }
@@ -375,6 +376,7 @@ fn run_prefixes(seed: u64) {
         actions: vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![16] }],
         size: 400,
         row_per_entry: rng.below(2) == 0,
+        idle_timeout: false,
         default: Action { action: 0, data: vec![] },
     };
     // The bytes that differ are next to each other, at a byte of the key as a whole or nearly.
@@ -471,6 +473,7 @@ fn large_tables_agree() {
             actions: vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![9] }],
             size: 30_000,
             row_per_entry: seed % 2 == 1,
+            idle_timeout: false,
             default: Action { action: 0, data: vec![] },
         };
         let mut table = Table::new(spec.clone());
@@ -521,6 +524,7 @@ fn check_rules(
         actions: vec![ActionSpec { param_widths: vec![16] }],
         size: 10_000,
         row_per_entry: true,
+        idle_timeout: false,
         default: Action { action: 0, data: vec![0u32.into()] },
     };
     let mut table = Table::new(spec.clone());
@@ -590,6 +594,7 @@ fn large_access_lists_agree() {
         actions: vec![ActionSpec { param_widths: vec![] }],
         size: 110_000,
         row_per_entry: true,
+        idle_timeout: false,
         default: Action { action: 0, data: vec![] },
     };
     let mut table = Table::new(spec.clone());

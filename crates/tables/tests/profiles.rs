@@ -17,6 +17,7 @@ fn spec(row_per_entry: bool) -> TableSpec {
         actions: actions(),
         size: 16,
         row_per_entry,
+        idle_timeout: false,
         default: Action { action: 0, data: vec![] },
     }
 }

@@ -10,6 +10,7 @@ fn table(keys: &[(u32, MatchKind)], row_per_entry: bool) -> Table {
         actions: vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![64, 64] }],
         size: 600,
         row_per_entry,
+        idle_timeout: false,
         default: Action { action: 0, data: vec![] },
     })
 }
@@ -220,6 +221,7 @@ fn grow_and_shrink(count: u64, specs: &[(u32, MatchKind)], key: impl Fn(u64) -> 
         actions: vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![64, 64] }],
         size: count as u32,
         row_per_entry: false,
+        idle_timeout: false,
         default: Action { action: 0, data: vec![] },
     });
     // The packed key that an entry is for: keys here have fields of 64 bits, or one field.

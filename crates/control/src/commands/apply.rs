@@ -10,7 +10,7 @@ use num_bigint::BigUint;
 use p4jet_dataplane::QueueConfig;
 use p4jet_externs::{CounterValue, CrcParams, Rates, StateError};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
-use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch, TableError};
+use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch, Life, TableError};
 
 /// What a change gave.
 #[derive(Default)]
@@ -45,6 +45,8 @@ pub(super) enum UndoOther {
     Queues(Box<QueueConfig>),
     /// By index; for a direct meter that is an entry's handle.
     Meters(InstanceId, Vec<(u32, Option<Rates>)>),
+    /// Milliseconds, 0 for none.
+    Timeout(TableId, EntryHandle, u32),
     /// Of a value set.
     SetMembers(TableId, Vec<Entry>),
 }
@@ -55,6 +57,7 @@ pub(super) struct Removed {
     entry: Entry,
     counts: Vec<(InstanceId, CounterValue)>,
     rates: Vec<(InstanceId, Option<Rates>)>,
+    life: Option<Life>,
 }
 
 pub(super) type Result<T> = std::result::Result<T, CommandError>;
@@ -92,6 +95,7 @@ impl Control {
             Command::TableDelete { table, handle } => {
                 let (counts, rates) =
                     (self.direct_counts(table.id, handle), self.direct_rates(table.id, handle));
+                let life = self.life(table.id, handle);
                 let entry = self.switch.table(table.id).delete(handle).map_err(refused)?;
                 note(&|| {
                     UndoOther::Delete(
@@ -101,6 +105,7 @@ impl Control {
                             entry: entry.clone(),
                             counts: counts.clone(),
                             rates: rates.clone(),
+                            life,
                         }],
                     )
                 });
@@ -124,6 +129,7 @@ impl Control {
                         entry,
                         counts: self.direct_counts(id, handle),
                         rates: self.direct_rates(id, handle),
+                        life: self.life(id, handle),
                     })
                     .collect();
                 if keeps_some {
@@ -200,10 +206,11 @@ impl Control {
             Command::Replication(command) => return self.change_replication(command, log),
             Command::Meter(command) => return self.change_meter(command, log),
             Command::ValueSet(command) => return self.change_value_set(command, log),
-            Command::SetTimeout { table, handle, .. } => {
-                if self.switch.table(table).get(handle).is_none() {
-                    return Err(refused(TableError::InvalidHandle(handle)));
-                }
+            Command::SetTimeout { table, handle, milliseconds } => {
+                let old = self.life(table, handle).map_or(0, |life| life.timeout_ms);
+                let now_us = self.switch.now_us();
+                self.switch.table(table).set_timeout(handle, milliseconds, now_us).map_err(refused)?;
+                note(&|| UndoOther::Timeout(table, handle, old));
             }
             Command::Queue(command) => return self.change_queues(command, log),
             Command::ResetState => self.reset_state(log)?,
@@ -225,6 +232,10 @@ impl Control {
             | Command::RegisterRead { .. } => unreachable!("not a change"),
         }
         Ok(done)
+    }
+
+    fn life(&self, table: TableId, handle: EntryHandle) -> Option<Life> {
+        self.switch.table(table).life(handle, self.switch.now_us())
     }
 
     /// What a custom CRC is until it is set.
@@ -263,9 +274,14 @@ impl Control {
                     let _ = self.switch.table(table).modify(handle, action);
                 }
                 UndoOther::Delete(table, removed) => {
-                    for Removed { handle, entry, counts, rates } in removed {
+                    for Removed { handle, entry, counts, rates, life } in removed {
                         let restored = self.switch.table(table).restore(handle, entry);
                         if let Ok(handle) = restored {
+                            if let Some(life) = life {
+                                let hit_us = self.switch.now_us().saturating_sub(1000 * life.since_hit_ms);
+                                let mut table = self.switch.table(table);
+                                let _ = table.set_timeout(handle, life.timeout_ms, hit_us);
+                            }
                             for (counter, value) in counts {
                                 let _ = self.write_counter(counter, handle.0, value);
                             }
@@ -274,6 +290,9 @@ impl Control {
                             }
                         }
                     }
+                }
+                UndoOther::Timeout(table, handle, ms) => {
+                    let _ = self.switch.table(table).set_timeout(handle, ms, self.switch.now_us());
                 }
                 UndoOther::Default(table, action) => {
                     let _ = self.switch.table(table).set_default(action);
@@ -311,10 +330,11 @@ impl Control {
     pub(super) fn dump_entry(&self, id: TableId, handle: EntryHandle, data: bool) -> Result<Reply> {
         let table = self.switch.table(id);
         let entry = table.get(handle).ok_or_else(|| refused(TableError::InvalidHandle(handle)))?;
+        let life = table.life(handle, self.switch.now_us());
         let (program, names) = (self.program(), &self.names);
         Ok(Reply::new(
-            show::entry(program, names, id, handle, &entry),
-            data.then(|| data::entry(program, names, id, handle, &entry)),
+            show::entry(program, names, id, handle, &entry, life),
+            data.then(|| data::entry(program, id, handle, &entry, life).into()),
         ))
     }
 

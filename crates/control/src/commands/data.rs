@@ -4,12 +4,12 @@
 //! the values of registers of up to 64 bits are numbers.
 
 use super::show;
-use crate::program::{Names, param_names};
+use crate::program::{Names, needs_priority, param_names};
 use crate::value::hex;
 use num_bigint::BigUint;
 use p4jet_externs::{CounterValue, Multicast, Rates, Session};
 use p4jet_ir::{ActionId, Key, Program, Table, TableId};
-use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch};
+use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch, Life};
 use serde_json::{Map, Value, json};
 
 fn value(value: &BigUint, width: u32) -> Value {
@@ -110,24 +110,28 @@ fn call(program: &Program, table: &Table, call: &Action) -> Value {
     json!({"action": program.actions[id.index()].control_name, "params": params})
 }
 
-pub(super) fn entry(
+pub(crate) fn entry(
     program: &Program,
-    names: &Names,
     id: TableId,
     handle: EntryHandle,
     entry: &Entry,
-) -> Value {
+    life: Option<Life>,
+) -> Map<String, Value> {
     let table = &program.tables[id.index()];
     let mut object = Map::new();
     object.insert("handle".into(), handle.0.into());
     object.insert("key".into(), key(&table.keys, &entry.key));
-    if names.shapes[id.index()].needs_priority {
+    if needs_priority(table) {
         object.insert("priority".into(), entry.priority.into());
     }
     if let Value::Object(mut action) = call(program, table, &entry.action) {
         object.append(&mut action);
     }
-    object.into()
+    if let Some(Life { timeout_ms, since_hit_ms }) = life {
+        object.insert("timeout_ms".into(), timeout_ms.into());
+        object.insert("since_hit_ms".into(), since_hit_ms.into());
+    }
+    object
 }
 
 pub(super) fn member(program: &Program, table: &Table, handle: u32, action: &Action) -> Value {
@@ -155,10 +159,12 @@ pub(super) fn profile(program: &Program, table: &Table, profile: &ActionProfile)
     object
 }
 
-pub(super) fn dump(program: &Program, names: &Names, id: TableId, table: &p4jet_tables::Table) -> Value {
+pub(super) fn dump(program: &Program, id: TableId, table: &p4jet_tables::Table, now_us: u64) -> Value {
     let declared = &program.tables[id.index()];
     let mut object = Map::new();
-    let entries = table.entries().map(|(handle, e)| entry(program, names, id, handle, &e));
+    let entries = table.entries();
+    let entries =
+        entries.map(|(handle, e)| Value::Object(entry(program, id, handle, &e, table.life(handle, now_us))));
     object.insert("entries".into(), entries.collect());
     if let Some(members) = table.profile() {
         object.append(&mut profile(program, declared, members));

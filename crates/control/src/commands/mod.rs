@@ -18,6 +18,7 @@ mod show;
 mod state;
 mod value_sets;
 
+pub(crate) use data::entry as entry_data;
 pub(crate) use host::HostCommand;
 pub(crate) use list::{command_names, is_command};
 pub use load::LoadSummary;
@@ -165,10 +166,10 @@ impl Control {
             ),
             Command::TableNumEntries(id) => Reply::number(self.switch.table(id).len() as u64, data),
             Command::TableDump(id) => {
-                let table = self.switch.table(id);
+                let (table, now_us) = (self.switch.table(id), self.switch.now_us());
                 Reply::new(
-                    show::dump(program, names, id, &table),
-                    data.then(|| data::dump(program, names, id, &table)),
+                    show::dump(program, names, id, &table, now_us),
+                    data.then(|| data::dump(program, id, &table, now_us)),
                 )
             }
             Command::TableDumpEntry(id, handle) => self.dump_entry(id, handle, data)?,
@@ -227,7 +228,6 @@ impl Control {
             change => {
                 let mut text = self.announce(&change);
                 let note = match change {
-                    Command::SetTimeout { .. } => Some("no entry ages yet: the timeout has no effect"),
                     Command::Queue(_) => self.queues_note(),
                     _ => None,
                 };

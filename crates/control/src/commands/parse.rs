@@ -106,7 +106,7 @@ pub(crate) enum Command<'a> {
     SetTimeout {
         table: TableId,
         handle: EntryHandle,
-        milliseconds: u64,
+        milliseconds: u32,
     },
     Queue(QueueCommand),
     ResetState,
@@ -489,7 +489,8 @@ impl<'p, 'a> LineParser<'p, 'a> {
             return Err(CommandError::new(message).at(line.tokens[1].span()));
         }
         let handle = entry_handle(line.get(2, "an entry handle")?)?;
-        let milliseconds = number(line.get(3, "a timeout in ms")?, "a timeout", u64::from(u32::MAX))?;
+        // The check makes the cast exact.
+        let milliseconds = number(line.get(3, "a timeout in ms")?, "a timeout", u64::from(u32::MAX))? as u32;
         line.ends_after(4)?;
         Ok(Command::SetTimeout { table: table.id, handle, milliseconds })
     }

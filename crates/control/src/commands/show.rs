@@ -4,7 +4,7 @@ use crate::program::{Names, param_names};
 use crate::value::{hex, hex_bytes};
 use num_bigint::BigUint;
 use p4jet_ir::{ActionId, Key, Program, Table, TableId};
-use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch};
+use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch, Life};
 
 /// One line per table: name, implementation, key.
 pub(super) fn tables(program: &Program, names: &Names) -> String {
@@ -135,6 +135,7 @@ pub(super) fn entry(
     id: TableId,
     handle: EntryHandle,
     entry: &Entry,
+    life: Option<Life>,
 ) -> String {
     let table = &program.tables[id.index()];
     let pad = table.keys.iter().map(|k| k.name.chars().count()).max().unwrap_or(0).max(20);
@@ -147,6 +148,9 @@ pub(super) fn entry(
         out += &format!("Priority: {}\n", entry.priority);
     }
     out += &action_entry(program, table, &entry.action);
+    if let Some(Life { timeout_ms, since_hit_ms }) = life {
+        out += &format!("Life: {since_hit_ms}ms since hit, timeout is {timeout_ms}ms\n");
+    }
     out
 }
 
@@ -209,11 +213,17 @@ pub(super) fn set_member(keys: &[Key], member: &[KeyMatch]) -> String {
 }
 
 /// A whole table.
-pub(super) fn dump(program: &Program, names: &Names, id: TableId, table: &p4jet_tables::Table) -> String {
+pub(super) fn dump(
+    program: &Program,
+    names: &Names,
+    id: TableId,
+    table: &p4jet_tables::Table,
+    now_us: u64,
+) -> String {
     let mut out = "==========\nTABLE ENTRIES\n".to_string();
     for (handle, e) in table.entries() {
         out += "**********\n";
-        out += &entry(program, names, id, handle, &e);
+        out += &entry(program, names, id, handle, &e, table.life(handle, now_us));
     }
     let declared = &program.tables[id.index()];
     if let Some(members) = table.profile() {

@@ -138,6 +138,8 @@ pub(crate) struct TableEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     priority: Option<u32>,
     r#do: Call,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timeout_ms: Option<u32>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -462,6 +464,7 @@ impl Control {
                         key,
                         priority,
                         r#do: call,
+                        timeout_ms: table.life(handle, 0).map(|life| life.timeout_ms),
                     }))?;
                 }
             }
@@ -869,7 +872,7 @@ impl<'c> Restoring<'c, '_> {
     }
 
     fn entry(&mut self, entry: &TableEntry) -> Result<()> {
-        let TableEntry { table: name, handle, key, priority, r#do: call } = entry;
+        let TableEntry { table: name, handle, key, priority, r#do: call, timeout_ms } = entry;
         let id = self.table(name)?;
         let table = &self.control.program().tables[id.index()];
         check_entries_open(table)?;
@@ -895,7 +898,13 @@ impl<'c> Restoring<'c, '_> {
             return Err(CommandError::new(format!("entry {handle}: expected {what}")));
         }
         let entry = Entry { key, priority, action };
-        self.control.add_at(id, *handle, entry, self.log.as_deref_mut())
+        self.control.add_at(id, *handle, entry, self.log.as_deref_mut())?;
+        if let Some(milliseconds) = *timeout_ms {
+            // It begins anew.
+            let timeout = Command::SetTimeout { table: id, handle: EntryHandle(*handle), milliseconds };
+            self.control.change(timeout, None)?;
+        }
+        Ok(())
     }
 
     fn default(&mut self, Default_ { table: name, r#do: call }: &Default_) -> Result<()> {

@@ -1,0 +1,155 @@
+//! Messages to the control plane on their way from the workers.
+//!
+//! Each worker has a ring of its own. Sending takes no lock that anybody waits for and allocates nothing; what does not
+//! fit is counted.
+
+use crate::apart::Apart;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A message to the control plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digest {
+    /// The instance that sent it.
+    pub instance: u32,
+    /// When: microseconds since the switch began.
+    pub now_us: u64,
+    /// The limbs of its values, one value after the other.
+    pub limbs: Box<[u64]>,
+}
+
+/// What became of messages that nobody got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DigestCounts {
+    /// Sent, whoever got them.
+    pub sent: u64,
+    /// Of these, sent while nobody listened.
+    pub unheard: u64,
+    /// Of these, lost because those before them had not been taken yet.
+    pub dropped: u64,
+}
+
+/// Words of a ring: some thousands of messages.
+const RING_WORDS: usize = 1 << 15;
+/// Words before the limbs: instance and number of limbs, time.
+const HEAD_WORDS: usize = 2;
+
+/// Looks at a ring that another sender has before a message is given up.
+const LOOKS: u32 = 1000;
+
+/// The messages of one worker.
+struct Ring {
+    words: Apart<AtomicU64>,
+    /// What senders write: words ever put in, messages kept, unheard, dropped.
+    sender: Apart<AtomicU64>,
+    /// Words ever taken out.
+    taken: Apart<AtomicU64>,
+    /// Whether a sender is at it. Normally there is only one, so that nobody waits.
+    busy: AtomicBool,
+}
+
+const PUT: usize = 0;
+const KEPT: usize = 1;
+const UNHEARD: usize = 2;
+const DROPPED: usize = 3;
+
+impl Ring {
+    fn new() -> Ring {
+        Ring {
+            words: Apart::zeroed(RING_WORDS),
+            sender: Apart::zeroed(4),
+            taken: Apart::zeroed(1),
+            busy: AtomicBool::new(false),
+        }
+    }
+
+    fn word(&self, at: u64) -> &AtomicU64 {
+        &self.words[at as usize % RING_WORDS]
+    }
+
+    fn count(&self, what: usize) {
+        self.sender[what].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Puts a message in if there is room.
+    fn put(&self, instance: u32, now_us: u64, limbs: &[u64]) {
+        let mut looks = 0;
+        while self.busy.swap(true, Ordering::Acquire) {
+            looks += 1;
+            if looks == LOOKS {
+                return self.count(DROPPED);
+            }
+            std::hint::spin_loop();
+        }
+        let put = self.sender[PUT].load(Ordering::Relaxed);
+        let used = put - self.taken[0].load(Ordering::Acquire);
+        let words = (HEAD_WORDS + limbs.len()) as u64;
+        if used + words > RING_WORDS as u64 {
+            self.count(DROPPED);
+        } else {
+            self.word(put).store(u64::from(instance) | (limbs.len() as u64) << 32, Ordering::Relaxed);
+            self.word(put + 1).store(now_us, Ordering::Relaxed);
+            for (at, limb) in (put + HEAD_WORDS as u64..).zip(limbs) {
+                self.word(at).store(*limb, Ordering::Relaxed);
+            }
+            self.sender[PUT].store(put + words, Ordering::Release);
+            // Only who is at it writes this.
+            let kept = self.sender[KEPT].load(Ordering::Relaxed);
+            self.sender[KEPT].store(kept + 1, Ordering::Relaxed);
+        }
+        self.busy.store(false, Ordering::Release);
+    }
+
+    /// The oldest message. One taker at a time.
+    fn take(&self) -> Option<Digest> {
+        let taken = self.taken[0].load(Ordering::Relaxed);
+        if taken == self.sender[PUT].load(Ordering::Acquire) {
+            return None;
+        }
+        let head = self.word(taken).load(Ordering::Relaxed);
+        let now_us = self.word(taken + 1).load(Ordering::Relaxed);
+        let begin = taken + HEAD_WORDS as u64;
+        let end = begin + (head >> 32);
+        let limbs = (begin..end).map(|at| self.word(at).load(Ordering::Relaxed)).collect();
+        self.taken[0].store(end, Ordering::Release);
+        Some(Digest { instance: head as u32, now_us, limbs })
+    }
+}
+
+/// The messages of all workers of a program.
+pub(crate) struct Digests {
+    /// None if the program has no digests.
+    rings: Vec<Ring>,
+    /// Held by whoever takes messages.
+    taking: Mutex<()>,
+}
+
+impl Digests {
+    pub fn new(workers: usize) -> Digests {
+        Digests { rings: (0..workers).map(|_| Ring::new()).collect(), taking: Mutex::new(()) }
+    }
+
+    /// To be called by the worker, with whether anybody listens.
+    pub fn send(&self, worker: usize, heard: bool, instance: u32, now_us: u64, limbs: &[u64]) {
+        let Some(ring) = self.rings.get(worker) else { return };
+        if heard { ring.put(instance, now_us, limbs) } else { ring.count(UNHEARD) }
+    }
+
+    fn taking(&self) -> MutexGuard<'_, ()> {
+        self.taking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes at most so many messages of each worker, the oldest of each first.
+    pub fn take(&self, max: usize, mut to: impl FnMut(Digest)) {
+        let _one = self.taking();
+        for ring in &self.rings {
+            std::iter::from_fn(|| ring.take()).take(max).for_each(&mut to);
+        }
+    }
+
+    pub fn counts(&self) -> DigestCounts {
+        let sum = |what: usize| self.rings.iter().map(|ring| ring.sender[what].load(Ordering::Relaxed)).sum();
+        let (unheard, dropped): (u64, u64) = (sum(UNHEARD), sum(DROPPED));
+        DigestCounts { sent: sum(KEPT) + unheard + dropped, unheard, dropped }
+    }
+}
