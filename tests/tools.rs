@@ -267,7 +267,11 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
         seen.write(0, 1);
     }
     action drop() { mark_to_drop(s); }
-    table in_ { key = { h.ethernet.dst : exact; s.ingress_port : exact; } actions = { push; drop; } default_action = drop(); }
+    table in_ {
+        key = { h.ethernet.dst : exact; s.ingress_port : exact; }
+        actions = { push; drop; }
+        default_action = drop();
+    }
     table out_ { key = { h.tunnel.vni : ternary; } actions = { pop; drop; } default_action = drop(); }
     apply {
         if (h.tunnel.isValid()) { out_.apply(); } else { in_.apply(); }
@@ -339,4 +343,25 @@ fn every_language_test_has_a_complexity() {
             assert!(std::fs::read_to_string(picture).unwrap().ends_with("</svg>\n"), "{}", path.display());
         }
     }
+}
+
+#[test]
+fn load_balance_is_studied() {
+    let dir = TempDir::new("lb");
+    let svg = dir.file("heat.svg");
+    let done = run(&["lb", "--hosts", "1024", "--repetitions", "10", "--svg", &svg]).expect_status(0);
+    done.prints(&[
+        "Mean error with 1024 hosts",
+        "| crc32c | ",
+        "| random | ",
+        "| root mean square of an ideal hash | 1.60 | ",
+    ]);
+    assert!(std::fs::read_to_string(svg).unwrap().contains("0xd175, 95th percentile"));
+    let arguments = ["lb", "--hosts", "256", "--hash", "crc32,random", "--servers", "2,512", "--json"];
+    let report: serde_json::Value = serde_json::from_str(&run(&arguments).expect_status(0).stdout).unwrap();
+    let cells = report["hashes"]["crc32"].as_array().unwrap();
+    assert_eq!(cells.len(), 8);
+    assert!(cells[7][0]["mean"].as_f64() > Some(0.0) && cells[7][1].is_null(), "{report}");
+    run(&["lb", "--hosts", "1000"]).expect_status(2).says(&["1000 hosts: expected a power of two"]);
+    run(&["lb", "--hash", "md5"]).expect_status(2).says(&["unknown hash `md5`", "crc32c"]);
 }

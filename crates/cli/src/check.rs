@@ -41,8 +41,8 @@ pub struct Args {
     dot: Option<PathBuf>,
 }
 
-/// Compiles down to machine code, so that what `run` would refuse is refused here; except that a program which is no
-/// switch, being a library or for another architecture, is fine here if it is right.
+/// Compiles down to machine code, so that what `run` would refuse is refused here; except that a program
+/// which is no switch, being a library or for another architecture, is fine here if it is right.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let typed = compile::front_end(&args.program)?;
     if let Some(why) = typed.no_switch(&args.program.arch) {

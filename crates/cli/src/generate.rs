@@ -66,13 +66,14 @@ pub struct Args {
 /// Options of traffic that is derived from a program.
 #[derive(clap::Args)]
 struct DeriveArgs {
-    /// Derives packets from this program instead: for every way through its parser and every decision behind it, with
-    /// the entries that this takes.
+    /// Derives packets from this program instead: for every way through its parser and every decision behind
+    /// it, with the entries that this takes.
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with_all = [
-            "protocol", "transport", "entries", "sizes", "perf", "random", "vni", "payload", "ports", "entries_for"
+            "protocol", "transport", "entries", "sizes", "perf", "random", "vni", "payload", "ports",
+            "entries_for"
         ]
     )]
     program: Option<PathBuf>,
@@ -215,8 +216,11 @@ fn run_derived(args: &Args, program: &Path) -> Result<(), Failure> {
     }
     if derive_args.json {
         let mut document = derived.to_json();
-        let file = |(pcap, cmd, packets): &(PathBuf, PathBuf, usize)| serde_json::json!({ "capture": pcap, "commands": cmd, "packets": packets });
-        document["files"] = files.iter().map(file).collect();
+        let mut listed = Vec::new();
+        for (pcap, cmd, packets) in &files {
+            listed.push(serde_json::json!({ "capture": pcap, "commands": cmd, "packets": packets }));
+        }
+        document["files"] = listed.into();
         return say!("{document}");
     }
     for (pcap, cmd, packets) in &files {

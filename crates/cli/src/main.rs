@@ -11,6 +11,7 @@ mod demo;
 mod failure;
 mod generate;
 mod lanes;
+mod lb;
 mod log;
 mod metrics;
 mod observe;
@@ -66,6 +67,8 @@ enum Command {
     Traffic(traffic::Args),
     /// Make traffic, and table entries that go with it.
     Gen(generate::Args),
+    /// Study how evenly hashes spread hosts over servers.
+    Lb(lb::Args),
     /// Show what p4jet does; needs no file, no root, no interface.
     Demo(demo::Args),
 }
@@ -117,6 +120,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Traffic(args) => traffic::run(&args),
         Command::Gen(args) => generate::run(&args),
+        Command::Lb(args) => lb::run(&args),
         Command::Demo(args) => demo::run(&args),
     })
 }

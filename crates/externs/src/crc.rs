@@ -33,13 +33,14 @@ impl CrcParams {
 }
 
 /// A CRC ready to compute.
-pub(crate) struct Crc {
+pub struct Crc {
     params: CrcParams,
     /// Remainder of each byte with so many bytes of zeros behind it, in the high bits of the word.
     tables: [[u64; 256]; 8],
 }
 
 impl Crc {
+    /// Prepares it. The width is from 8 to 64, and no other parameter is wider.
     pub const fn new(params: CrcParams) -> Crc {
         let poly = params.poly << (64 - params.width);
         let mut tables = [[0; 256]; 8];
@@ -63,6 +64,7 @@ impl Crc {
         Crc { params, tables }
     }
 
+    /// The CRC of some bytes.
     pub fn checksum(&self, bytes: &[u8]) -> u64 {
         self.run(self.params.init << (64 - self.params.width), bytes)
     }

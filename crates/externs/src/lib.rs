@@ -41,7 +41,7 @@ mod replication;
 mod state;
 
 pub use apart::{Apart, Zeroed};
-pub use crc::CrcParams;
+pub use crc::{Crc, CrcParams};
 pub use digests::{Digest, DigestCounts};
 pub use env::Env;
 pub use hash::{ByteParts, byte_parts};

@@ -22,8 +22,8 @@ pub(crate) fn mix(x: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// A bijection of the numbers of `2 * half` bits that looks random: a Feistel network. So that as many distinct random
-/// numbers as are wanted can be had one by one, in no memory.
+/// A bijection of the numbers of `2 * half` bits that looks random: a Feistel network. So that as many
+/// distinct random numbers as are wanted can be had one by one, in no memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Permutation {
     keys: [u64; 4],

@@ -8,8 +8,8 @@ use std::fmt::Write;
 /// Longer texts are cut.
 const LABEL_CHARS_MAX: usize = 60;
 
-/// A Graphviz text: block after block, parser states, decisions and tables with their actions. Nodes that only lead on
-/// are left out.
+/// A Graphviz text: block after block, parser states, decisions and tables with their actions. Nodes that
+/// only lead on are left out.
 pub fn dot(program: &Program) -> String {
     let drawing = Drawing::new(program);
     let mut dot = "digraph program {\n  node [shape=box, style=filled];\n".to_string();

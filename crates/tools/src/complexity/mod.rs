@@ -1,7 +1,7 @@
 //! How complex a program is: for the whole of it and for each way that a packet takes through it.
 //!
-//! What is counted is the pipeline IR as lowering made it: parsers, controls, deparsers, and what the architecture adds
-//! between them.
+//! What is counted is the pipeline IR as lowering made it: parsers, controls, deparsers, and what the
+//! architecture adds between them.
 
 mod count;
 mod graph;
@@ -37,8 +37,8 @@ pub struct Path {
     pub counts: Counts,
 }
 
-/// Counts. The ways are those of packets that [`derive::derive`] finds: one at least for each way through the parser, and
-/// one for each decision behind it.
+/// Counts. The ways are those of packets that [`derive::derive`] finds: one at least for each way through the
+/// parser, and one for each decision behind it.
 pub fn complexity(program: &Program, options: &derive::Options) -> Result<Complexity, Error> {
     let mut paths = Vec::new();
     for path in derive::paths(program, options)? {

@@ -1,8 +1,8 @@
 //! Drawing a directed graph in rows: every edge that is not part of a loop leads downwards.
 //!
-//! The steps are Sugiyama's: rows by the longest way from the top; a long edge gets a place in every row that it passes;
-//! rows are put in order by where their neighbours are; places are shifted towards these. Time grows with the size of
-//! the graph only, whatever its shape.
+//! The steps are Sugiyama's: rows by the longest way from the top; a long edge gets a place in every row that
+//! it passes; rows are put in order by where their neighbours are; places are shifted towards these. Time
+//! grows with the size of the graph only, whatever its shape.
 
 use std::fmt::Write;
 
@@ -142,10 +142,12 @@ impl<'a> Picture<'a> {
         }
         let right = items.iter().map(|item| item.x + item.width).fold(0.0, f64::max) + GAP_X;
         let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{right:.0}\" height=\"{y:.0}\" viewBox=\"0 0 {right:.0} \
-             {y:.0}\" font-family=\"monospace\" font-size=\"11\">\n<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"8\" \
-             refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\"/></marker></defs>\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{right:.0}" height="{y:.0}"
+ viewBox="0 0 {right:.0} {y:.0}" font-family="monospace" font-size="11">
+<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">
+<path d="M0 0L8 4L0 8z"/></marker></defs>
+<rect width="100%" height="100%" fill="white"/>
+"#
         );
         let centre = |i: usize| items[i].x + items[i].width / 2.0;
         let bottom_of = |i: usize| match self.nodes.get(i) {
@@ -238,7 +240,8 @@ fn place(items: &mut [Item], rows: &mut [Vec<usize>]) {
     items.iter_mut().for_each(|item| item.x += GAP_X - left);
 }
 
-/// Puts a row's items next to each other, each as near to where it wants its middle as those before leave room.
+/// Puts a row's items next to each other, each as near to where it wants its middle as those before leave
+/// room.
 fn pack(items: &mut [Item], row: &[usize], wish: impl Fn(usize, f64) -> f64) {
     let mut x = f64::NEG_INFINITY;
     let mut shift = 0.0;

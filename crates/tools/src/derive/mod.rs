@@ -1,10 +1,10 @@
-//! Packets for a program: for every way through its parser one that goes it, and for every decision behind the parser one
-//! that makes it, with the table entries that this takes.
+//! Packets for a program: for every way through its parser one that goes it, and for every decision behind
+//! the parser one that makes it, with the table entries that this takes.
 //!
-//! A packet begins as bits that are all open. It walks through the program; at each decision it splits, and what the decision
-//! asks is noted. Parsers are walked on all ways, up to a number; behind them a way is followed if it has a decision that no
-//! packet has made so far. At the end the notes are solved, lookups become entries, and the interpreter runs the
-//! packet: what counts as covered is what its trace tells.
+//! A packet begins as bits that are all open. It walks through the program; at each decision it splits, and
+//! what the decision asks is noted. Parsers are walked on all ways, up to a number; behind them a way is
+//! followed if it has a decision that no packet has made so far. At the end the notes are solved, lookups
+//! become entries, and the interpreter runs the packet: what counts as covered is what its trace tells.
 
 mod report;
 mod set;
@@ -220,7 +220,8 @@ impl<'a> Search<'a> {
         for attempt in 0..TRIES_MAX {
             let number = self.packets << 8 | attempt;
             let seed = mix(self.options.seed) ^ mix(number);
-            // At first the action data that others have: they may share entries then. If these are in the way, others.
+            // At first the action data that others have: they may share entries then. If these are in the
+            // way, others.
             let flavour = if attempt == 0 { 0 } else { number + 1 };
             let state = self.map.switch.state();
             let Some(solution) = way.solve(self.map.program, state, seed, flavour) else { continue };

@@ -24,7 +24,8 @@ pub struct Derived {
     pub paths_taken: usize,
     /// Whether the parser has more ways than were asked for.
     pub paths_more: bool,
-    /// Ways into the parser that were not followed, and why. Most are impossible: another case was taken before.
+    /// Ways into the parser that were not followed, and why. Most are impossible: another case was taken
+    /// before.
     pub paths_lost: Vec<(Vec<String>, String)>,
     /// Parser states, and those that packets come to.
     pub states: (usize, usize),

@@ -1,9 +1,10 @@
 //! Finding values for which conditions hold.
 //!
-//! Conditions are IR expressions over variables. What they ask is carried inwards: that `concat(a, b) & 0xf == 3` asks
-//! something of four bits of `b`, and at a variable bits become fixed. Where there is a choice (`a` or `b`, less than, not
-//! equal) some values are tried, first those that the bits have anyway. So equalities, masks and ranges of packet fields
-//! are solved, and arithmetic with constants; products of unknowns are not.
+//! Conditions are IR expressions over variables. What they ask is carried inwards: that `concat(a, b) & 0xf
+//! == 3` asks something of four bits of `b`, and at a variable bits become fixed. Where there is a choice
+//! (`a` or `b`, less than, not equal) some values are tried, first those that the bits have anyway. So
+//! equalities, masks and ranges of packet fields are solved, and arithmetic with constants; products of
+//! unknowns are not.
 
 use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive, Zero};

@@ -78,7 +78,8 @@ pub(super) struct Way {
     fields: HashMap<FieldId, Expr>,
     pub goals: Vec<Goal>,
     calls: Vec<Call>,
-    /// Of variables that stand for action data: what their values follow from, so that they are the same for all packets.
+    /// Of variables that stand for action data: what their values follow from, so that they are the same for
+    /// all packets.
     data: HashMap<FieldId, u64>,
     pub lookups: Vec<Lookup>,
     pub events: Vec<Event>,
@@ -286,7 +287,8 @@ impl Way {
         defaults
     }
 
-    /// A packet that goes this way. `seed` decides the bits that nothing asks anything of, `flavour` those of action data.
+    /// A packet that goes this way. `seed` decides the bits that nothing asks anything of, `flavour` those of
+    /// action data.
     pub fn solve(&self, program: &Program, state: &State, seed: u64, flavour: u64) -> Option<Solution> {
         let (mut defaults, mut fixed) = self.solve_with(program, state, (seed, flavour), None)?;
         let asked = values(&defaults, &fixed)[LENGTH.index()].to_u32()?;

@@ -79,7 +79,8 @@ impl Layer {
         (x >> 40) << 42 | 0x0200_0000_0000 | x & 0xff_ffff_ffff
     }
 
-    /// Distinct ones. Random: any unicast address that is not reserved (RFC 6890); else from 10.0.0.0/8 and 100.64.0.0/10.
+    /// Distinct ones. Random: any unicast address that is not reserved (RFC 6890); else from 10.0.0.0/8 and
+    /// 100.64.0.0/10.
     fn ipv4(&self, i: u64, end: usize) -> Ipv4Addr {
         if !self.random_ip {
             return Ipv4Addr::from([0x0a00_0001, 0x6440_0001][end] + (self.base + i) as u32);

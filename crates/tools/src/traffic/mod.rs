@@ -1,7 +1,7 @@
 //! Captures of the usual protocols, and what makes shipped programs carry them.
 //!
-//! Everything follows from the seed. Packet number `i` of a capture belongs to flow number `i`, whatever its size, and no
-//! two flows are equal. Nothing is kept: a capture may be larger than memory.
+//! Everything follows from the seed. Packet number `i` of a capture belongs to flow number `i`, whatever its
+//! size, and no two flows are equal. Nothing is kept: a capture may be larger than memory.
 
 mod entries;
 mod flow;
@@ -279,8 +279,8 @@ fn header(options: &Options) -> &'static str {
     match options.protocol {
         Protocol::L2 | Protocol::Ipv4 | Protocol::Ipv6 => "src_mac dst_mac src_ip dst_ip src_port dst_port",
         Protocol::Vxlan | Protocol::Gre => {
-            "src_mac dst_mac src_ip dst_ip inner_src_mac inner_dst_mac inner_src_ip inner_dst_ip inner_src_port \
-             inner_dst_port"
+            "src_mac dst_mac src_ip dst_ip inner_src_mac inner_dst_mac inner_src_ip inner_dst_ip \
+             inner_src_port inner_dst_port"
         }
     }
 }
