@@ -348,7 +348,7 @@ fn every_option_is_documented() {
     let text = fs::read_to_string(root().join("docs/commands.md")).unwrap();
     let mut known = BTreeSet::from(["--help".to_string(), "--version".to_string()]);
     for command in
-        ["check", "test", "run", "ctl", "top", "trace", "bench", "gen", "lb", "traffic", "demo"]
+        ["check", "test", "run", "ctl", "top", "trace", "bench", "gen", "lb", "gateway", "traffic", "demo"]
     {
         assert!(
             text.contains(&format!("## `p4jet {command}")),

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Which switch is spoken to.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone, Debug)]
 pub struct Address {
     /// The socket of the switch; without it, the one switch of this user that runs.
     #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
@@ -18,6 +18,13 @@ pub struct Address {
     /// The TCP address of the switch, or a port of this machine.
     #[arg(long, value_name = "ADDR:PORT")]
     tcp: Option<String>,
+}
+
+impl Address {
+    /// Whether one was named.
+    pub fn is_given(&self) -> bool {
+        self.socket.is_some() || self.tcp.is_some()
+    }
 }
 
 /// Options of `ctl`.

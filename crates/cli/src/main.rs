@@ -9,6 +9,7 @@ mod cores;
 mod ctl;
 mod demo;
 mod failure;
+mod gateway;
 mod generate;
 mod lanes;
 mod lb;
@@ -69,6 +70,8 @@ enum Command {
     Gen(generate::Args),
     /// Study how evenly hashes spread hosts over servers.
     Lb(lb::Args),
+    /// Control a VXLAN gateway: keep its tables as a configuration says, look after its back ends.
+    Gateway(gateway::Args),
     /// Show what p4jet does; needs no file, no root, no interface.
     Demo(demo::Args),
 }
@@ -121,6 +124,7 @@ fn main() -> ExitCode {
         Command::Traffic(args) => traffic::run(&args),
         Command::Gen(args) => generate::run(&args),
         Command::Lb(args) => lb::run(&args),
+        Command::Gateway(args) => gateway::run(&args),
         Command::Demo(args) => demo::run(&args),
     })
 }

@@ -1,0 +1,141 @@
+//! `p4jet gateway`: the controller of programs/vxlan_gateway.
+#![allow(unsafe_code)]
+
+use crate::ctl::{self, Address};
+use crate::failure::Failure;
+use crate::log::{self, Form, Log, Voice};
+use crate::output::{self, say};
+use p4jet_gateway::controller::{self, Level, Options};
+use p4jet_gateway::{Actual, Config, check_all, commands, diff, plan, render, summary};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Options of `gateway`.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// The configuration.
+    #[arg(required = true)]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    address: Address,
+    /// Write events as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Show what would change; changes nothing.
+    Plan(PlanArgs),
+}
+
+#[derive(clap::Args)]
+struct PlanArgs {
+    /// The configuration.
+    config: PathBuf,
+    #[command(flatten)]
+    address: Address,
+    /// Compare with a switch's dump instead of with a running switch.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "tcp"])]
+    state: Option<PathBuf>,
+    /// One JSON document instead of commands.
+    #[arg(long)]
+    json: bool,
+}
+
+static STOP: AtomicBool = AtomicBool::new(false);
+static RELOAD: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn on_signal(signal: libc::c_int) {
+    let flag = if signal == libc::SIGHUP { &RELOAD } else { &STOP };
+    flag.store(true, Ordering::Relaxed);
+}
+
+/// Runs the controller, or shows what it would do.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    match (&args.command, &args.config) {
+        (Some(Command::Plan(args)), _) => show_plan(args),
+        (None, Some(config)) => control(args, config),
+        // The command line's parser does not let it through.
+        (None, None) => Err(Failure::Usage("expected a configuration".into())),
+    }
+}
+
+fn read(path: &Path) -> Result<(String, Config), Failure> {
+    let text = output::read_text(path)?;
+    match Config::parse(&text) {
+        Ok(config) => Ok((text, config)),
+        Err(complaints) => {
+            let color = std::io::stderr().is_terminal();
+            Err(Failure::Diagnosed(render(&complaints, &path.display().to_string(), &text, color)))
+        }
+    }
+}
+
+fn show_plan(args: &PlanArgs) -> Result<(), Failure> {
+    let (_, config) = read(&args.config)?;
+    let mut alive = vec![true; config.back_ends.len()];
+    let actual = if let Some(path) = &args.state {
+        let wrong = |why| Failure::Input(format!("{}: {why}", path.display()));
+        Actual::from_dump(&output::read_text(path)?).map_err(wrong)?
+    } else if args.address.is_given() {
+        let answer = ctl::connect(&args.address)?.command("dump", false).map_err(ctl::gone)?;
+        // What its controller has taken out is not to be put in.
+        alive = check_all(&config);
+        Actual::from_dump(&answer.output).map_err(Failure::Input)?
+    } else {
+        Actual::default()
+    };
+    let wanted = plan(&config, &|at| alive[at], &actual).map_err(Failure::Input)?;
+    let changes = diff(&wanted, &actual);
+    if args.json {
+        let changes: Vec<_> = changes
+            .iter()
+            .map(|change| {
+                serde_json::json!({
+                    "act": change.act.name(), "command": change.command, "about": change.about,
+                })
+            })
+            .collect();
+        return say!("{}", serde_json::json!({ "changes": changes }));
+    }
+    output::write(format_args!("{}# {}\n", commands(&changes), summary(&changes)))
+}
+
+fn control(args: &Args, path: &Path) -> Result<(), Failure> {
+    let (text, config) = read(path)?;
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler only stores to an atomic, which is safe in a signal handler.
+        unsafe { libc::signal(signal, on_signal as *const () as libc::sighandler_t) };
+    }
+    let form = if args.json { Form::Json } else { Form::Text };
+    let voice = Voice(Some(Arc::new(Log::start(form, log::Level::Info, None)?)));
+    let address = args.address.clone();
+    let teller = voice.clone();
+    controller::run(
+        Options {
+            path: path.to_path_buf(),
+            connect: Box::new(move || {
+                ctl::connect(&address).map_err(|failure| std::io::Error::other(failure.text()))
+            }),
+            tell: Box::new(move |level, event, text| {
+                let level = match level {
+                    Level::Info => log::Level::Info,
+                    Level::Warn => log::Level::Warn,
+                };
+                teller.tell(level, event, None, text);
+            }),
+            stop: &STOP,
+            reload: &RELOAD,
+        },
+        text,
+        config,
+    );
+    voice.finish();
+    Ok(())
+}

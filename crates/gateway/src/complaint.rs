@@ -1,0 +1,85 @@
+//! What is wrong with a configuration, and where.
+
+use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
+use std::ops::Range;
+
+/// A mistake in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// What was found, and what was expected.
+    pub message: String,
+    /// Its bytes in the file.
+    pub span: Range<usize>,
+    /// Another place involved, and its role.
+    pub other: Option<(Range<usize>, String)>,
+    /// Valid choices, what to do.
+    pub notes: Vec<String>,
+}
+
+impl Complaint {
+    pub(crate) fn new(span: Range<usize>, message: impl Into<String>) -> Complaint {
+        Complaint { message: message.into(), span, other: None, notes: Vec::new() }
+    }
+
+    pub(crate) fn and(mut self, span: Range<usize>, label: impl Into<String>) -> Complaint {
+        self.other = Some((span, label.into()));
+        self
+    }
+
+    pub(crate) fn note(mut self, note: impl Into<String>) -> Complaint {
+        self.notes.push(note.into());
+        self
+    }
+}
+
+impl Complaint {
+    /// As one line: file, line and column, what is wrong, notes.
+    pub fn line(&self, name: &str, text: &str) -> String {
+        let start = first_line(&self.span, text).start;
+        let line = text[..start].matches('\n').count() + 1;
+        let column = text[..start].rsplit('\n').next().unwrap_or("").chars().count() + 1;
+        let notes: String = self.notes.iter().map(|note| format!("; {note}")).collect();
+        format!("{name}:{line}:{column}: {}{notes}", self.message)
+    }
+}
+
+/// Complaints about a file as text for people.
+pub fn render(complaints: &[Complaint], name: &str, text: &str, color: bool) -> String {
+    let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+    let mut rendered = String::new();
+    for complaint in complaints {
+        let here: Annotation = AnnotationKind::Primary.span(first_line(&complaint.span, text));
+        let other = complaint.other.iter().map(|(span, label)| {
+            let other: Annotation = AnnotationKind::Context.span(first_line(span, text));
+            other.label(label.as_str())
+        });
+        let snippet = Snippet::source(text).path(name).fold(true).annotation(here).annotations(other);
+        let mut group = Level::ERROR.primary_title(complaint.message.as_str()).element(snippet);
+        for note in &complaint.notes {
+            group = group.element(Level::NOTE.no_name().message(note.as_str()));
+        }
+        rendered += &renderer.render(&[group]);
+        rendered += "\n\n";
+    }
+    let count = complaints.len();
+    rendered + &format!("{count} error{}\n", if count == 1 { "" } else { "s" })
+}
+
+/// The part of a span on its first line.
+fn first_line(span: &Range<usize>, text: &str) -> Range<usize> {
+    let mut start = span.start.min(text.len());
+    while !text.is_char_boundary(start) {
+        start -= 1;
+    }
+    let mut end = span.end.clamp(start, text.len());
+    while !text.is_char_boundary(end) {
+        end += 1;
+    }
+    start..text[start..end].find('\n').map_or(end, |at| start + at)
+}
+
+/// The choice that was probably meant.
+pub(crate) fn similar<'a>(found: &str, choices: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let near = |choice: &&str| strsim::damerau_levenshtein(found, choice);
+    choices.min_by_key(near).filter(|choice| near(choice) <= (found.chars().count() / 3).max(1))
+}

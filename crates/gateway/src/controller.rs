@@ -1,0 +1,398 @@
+//! The running controller.
+
+use crate::config::{Config, Health};
+use crate::diff::{Change, commands, diff, summary};
+use crate::health::{Verdict, Watch};
+use crate::plan::{Plan, plan};
+use crate::state::Actual;
+use p4jet_control::client::Client;
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How grave something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// As it should be.
+    Info,
+    /// Something is wrong that may pass.
+    Warn,
+}
+
+/// Takes what the controller tells: a level, a word for the event, a text.
+pub type Tell = Box<dyn Fn(Level, &'static str, String) + Send>;
+/// Connects to the switch.
+pub type Connect = Box<dyn Fn() -> io::Result<Client> + Send>;
+
+/// What a controller works with.
+pub struct Options {
+    /// The configuration.
+    pub path: PathBuf,
+    /// Connects to the switch.
+    pub connect: Connect,
+    /// Takes what it tells.
+    pub tell: Tell,
+    /// Set when it shall end. What it set on the switch stays there.
+    pub stop: &'static AtomicBool,
+    /// Set when it shall read the file and the switch anew.
+    pub reload: &'static AtomicBool,
+}
+
+/// How often it looks around when nothing happens.
+const TURN: Duration = Duration::from_millis(50);
+/// How often it looks at the file, and tries to connect.
+const LOOK: Duration = Duration::from_millis(250);
+/// How often it makes sure that the switch is there.
+const PING: Duration = Duration::from_secs(1);
+/// Bytes of commands in a request: the switch takes 64 MiB.
+const REQUEST_BYTES_MAX: usize = 32 << 20;
+/// How often a switch that differs from what was just set is set again before someone else is suspected.
+const ROUNDS_MAX: usize = 3;
+/// How long to wait after that.
+const QUARREL: Duration = Duration::from_secs(5);
+
+/// Runs until it is told to stop.
+pub fn run(options: Options, text: String, config: Config) {
+    let (to, verdicts) = channel();
+    let mut controller = Controller {
+        stamp: stamp(&options.path),
+        options,
+        text,
+        config,
+        watches: HashMap::new(),
+        watches_made: 0,
+        to,
+        verdicts,
+        link: None,
+        complaint: String::new(),
+        dirty: true,
+        settled: None,
+        looked: Instant::now(),
+        pinged: Instant::now(),
+        not_before: Instant::now(),
+    };
+    controller.watch();
+    controller.connect();
+    while !controller.options.stop.load(Ordering::Relaxed) {
+        controller.turn();
+    }
+}
+
+/// When the file was changed, and its size: a cheap sign of another content.
+fn stamp(path: &std::path::Path) -> Option<(SystemTime, u64)> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+/// A back end that is looked after.
+struct Watched {
+    number: u64,
+    health: Health,
+    _watch: Watch,
+    /// None until the first check has ended.
+    alive: Option<bool>,
+}
+
+/// A switch that is spoken to, and what it has.
+struct Link {
+    client: Client,
+    actual: Actual,
+}
+
+struct Controller {
+    options: Options,
+    stamp: Option<(SystemTime, u64)>,
+    text: String,
+    config: Config,
+    watches: HashMap<String, Watched>,
+    watches_made: u64,
+    to: Sender<Verdict>,
+    verdicts: Receiver<Verdict>,
+    link: Option<Link>,
+    /// Why there is no link, or the switch refused: told once.
+    complaint: String,
+    /// Whether the switch may have to be changed.
+    dirty: bool,
+    /// The configuration that the switch took last.
+    settled: Option<Config>,
+    looked: Instant,
+    pinged: Instant,
+    not_before: Instant,
+}
+
+/// Why changes were not made.
+enum Failed {
+    /// The connection failed.
+    Gone(io::Error),
+    /// The switch does not want them.
+    Refused(String),
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Failed {
+        Failed::Gone(error)
+    }
+}
+
+impl Controller {
+    fn tell(&self, level: Level, event: &'static str, text: impl Into<String>) {
+        (self.options.tell)(level, event, text.into());
+    }
+
+    /// Tells what is wrong, unless that was the last complaint already.
+    fn complain(&mut self, event: &'static str, text: String) {
+        if self.complaint != text {
+            self.tell(Level::Warn, event, text.clone());
+            self.complaint = text;
+        }
+    }
+
+    fn turn(&mut self) {
+        if let Ok(verdict) = self.verdicts.recv_timeout(TURN) {
+            self.judge(verdict);
+            while let Ok(verdict) = self.verdicts.try_recv() {
+                self.judge(verdict);
+            }
+        }
+        let again = self.options.reload.swap(false, Ordering::Relaxed);
+        if again || self.looked.elapsed() >= LOOK {
+            self.looked = Instant::now();
+            self.look(again);
+            if self.link.is_none() {
+                self.connect();
+            }
+        }
+        if again {
+            self.read_switch_again();
+        }
+        if self.pinged.elapsed() >= PING {
+            self.pinged = Instant::now();
+            self.ping();
+        }
+        if self.dirty && Instant::now() >= self.not_before {
+            self.settle();
+        }
+    }
+
+    // ---- back ends ----
+
+    fn judge(&mut self, Verdict { watch, alive, why }: Verdict) {
+        let found = self.watches.iter_mut().find(|(_, watched)| watched.number == watch);
+        // It may be of a watch that has ended.
+        let Some((name, watched)) = found else { return };
+        let first = watched.alive.is_none();
+        watched.alive = Some(alive);
+        self.dirty = true;
+        let name = name.clone();
+        match (alive, first) {
+            (true, true) => self.tell(Level::Info, "back_end", format!("{name}: alive")),
+            (true, false) => self.tell(Level::Info, "back_end", format!("{name}: alive again")),
+            (false, _) => self.tell(Level::Warn, "back_end", format!("{name}: dead: {why}")),
+        }
+    }
+
+    /// Looks after those back ends that the configuration has.
+    fn watch(&mut self) {
+        let mut old = std::mem::take(&mut self.watches);
+        for back_end in &self.config.back_ends {
+            let Some(health) = &back_end.health else { continue };
+            let same = old.remove(&back_end.name).filter(|watched| watched.health == *health);
+            if let Some(watched) = same {
+                self.watches.insert(back_end.name.clone(), watched);
+                continue;
+            }
+            self.watches_made += 1;
+            let number = self.watches_made;
+            match Watch::start(number, health.clone(), self.config.health, self.to.clone()) {
+                Ok(watch) => {
+                    let watched = Watched { number, health: health.clone(), _watch: watch, alive: None };
+                    self.watches.insert(back_end.name.clone(), watched);
+                }
+                Err(e) => self.tell(Level::Warn, "back_end", format!("{}: no thread: {e}", back_end.name)),
+            }
+        }
+    }
+
+    // ---- the file ----
+
+    fn look(&mut self, again: bool) {
+        let stamp = stamp(&self.options.path);
+        if !again && stamp == self.stamp {
+            return;
+        }
+        self.stamp = stamp;
+        let path = self.options.path.display().to_string();
+        let text = match std::fs::read_to_string(&self.options.path) {
+            Ok(text) => text,
+            // Some editors take the old file away before they write the new one.
+            Err(e) if !again && e.kind() == io::ErrorKind::NotFound => return,
+            Err(e) => {
+                let text = format!("cannot read {path}: {e}; what it said before stays in effect");
+                return self.tell(Level::Warn, "config", text);
+            }
+        };
+        if text == self.text {
+            return;
+        }
+        match Config::parse(&text) {
+            Ok(config) => {
+                self.tell(Level::Info, "config", format!("{path} has changed"));
+                if config.health != self.config.health {
+                    self.watches.clear();
+                }
+                (self.text, self.config, self.dirty) = (text, config, true);
+                self.complaint.clear();
+                self.watch();
+            }
+            Err(complaints) => {
+                for complaint in &complaints {
+                    self.tell(Level::Warn, "config", complaint.line(&path, &text));
+                }
+                self.tell(Level::Warn, "config", "what it said before stays in effect");
+            }
+        }
+    }
+
+    // ---- the switch ----
+
+    fn connect(&mut self) {
+        match (self.options.connect)() {
+            Ok(client) => self.read_switch(client),
+            Err(e) => self.complain("switch", format!("no switch: {e}")),
+        }
+    }
+
+    /// Reads what the switch has.
+    fn read_switch(&mut self, mut client: Client) {
+        let read = client.command("dump", false);
+        let read = read.map_err(|e| e.to_string()).and_then(|answer| match answer.error {
+            Some(error) => Err(error.text),
+            None => Actual::from_dump(&answer.output),
+        });
+        match read {
+            Ok(actual) => {
+                self.link = Some(Link { client, actual });
+                self.dirty = true;
+            }
+            Err(why) => self.complain("switch", format!("no gateway: {why}")),
+        }
+    }
+
+    /// Whether the switch is still there.
+    fn ping(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        if let Err(e) = link.client.command("get_time_elapsed", false) {
+            self.lost(&e);
+        }
+    }
+
+    fn lost(&mut self, error: &io::Error) {
+        self.link = None;
+        self.complain("switch", format!("the switch is gone: {error}"));
+    }
+
+    /// Makes the switch what it is to be.
+    fn settle(&mut self) {
+        // What nobody has looked at yet is not known to be dead, and not given to clients: a check takes no longer
+        // than its timeout.
+        if self.watches.values().any(|watched| watched.alive.is_none()) {
+            return;
+        }
+        for _ in 0..ROUNDS_MAX {
+            let Some(link) = &mut self.link else { return };
+            let alive: Vec<bool> = self
+                .config
+                .back_ends
+                .iter()
+                .map(|back_end| {
+                    self.watches.get(&back_end.name).is_none_or(|watched| watched.alive == Some(true))
+                })
+                .collect();
+            let made = plan(&self.config, &|at| alive[at], &link.actual).map_err(Failed::Refused);
+            let made = made.and_then(|wanted| {
+                let changes = diff(&wanted, &link.actual);
+                let known = link.apply(&wanted, &changes)?;
+                Ok((changes, known))
+            });
+            match made {
+                Ok((changes, _)) if changes.is_empty() => {
+                    self.dirty = false;
+                    self.complaint.clear();
+                    if self.settled.as_ref() != Some(&self.config) {
+                        self.settled = Some(self.config.clone());
+                    }
+                    return;
+                }
+                Ok((changes, known)) => {
+                    self.tell(Level::Info, "switch", format!("changed: {}", summary(&changes)));
+                    if !known {
+                        self.read_switch_again();
+                    }
+                }
+                Err(Failed::Gone(e)) => return self.lost(&e),
+                Err(Failed::Refused(why)) => return self.refused(&why),
+            }
+        }
+        self.not_before = Instant::now() + QUARREL;
+        let text = "the switch has something else than was set: does someone else change it?";
+        self.complain("switch", text.to_string());
+    }
+}
+
+impl Controller {
+    /// The switch cannot be made what the configuration says.
+    fn refused(&mut self, why: &str) {
+        self.complain("switch", format!("the switch refuses: {why}"));
+        self.read_switch_again();
+        // Dead back ends must still go: the switch took the configuration before.
+        match self.settled.take().filter(|settled| *settled != self.config) {
+            Some(settled) => {
+                self.tell(Level::Warn, "config", "what it said before stays in effect");
+                self.config = settled;
+                self.watches.clear();
+                self.watch();
+            }
+            None => self.not_before = Instant::now() + QUARREL,
+        }
+    }
+
+    fn read_switch_again(&mut self) {
+        if let Some(Link { client, .. }) = self.link.take() {
+            self.read_switch(client);
+        }
+    }
+}
+
+impl Link {
+    /// Makes changes; whether it is known what the switch has then.
+    fn apply(&mut self, wanted: &Plan, changes: &[Change]) -> Result<bool, Failed> {
+        let mut rest = changes;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |change: &&Change| {
+                bytes += change.command.len() + change.about.len() + 8;
+                bytes <= REQUEST_BYTES_MAX
+            };
+            let (now, later) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+            self.client.load("gateway", &commands(now))?.map_err(|e| Failed::Refused(e.to_string()))?;
+            rest = later;
+        }
+        // What changes when a back end dies has no new handles, so that nothing has to be read.
+        let mut known = true;
+        for change in changes {
+            match &change.slot {
+                Some((pool, slot, call)) => {
+                    if let Some(slots) = self.actual.state.pools.get_mut(pool) {
+                        slots[*slot] = call.clone();
+                    }
+                }
+                None => known = false,
+            }
+        }
+        debug_assert!(!known || self.actual.state == wanted.state);
+        Ok(known)
+    }
+}

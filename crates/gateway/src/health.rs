@@ -1,0 +1,220 @@
+//! Looking after back ends: a thread for each.
+
+use crate::config::{Config, Health, HealthTimes};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Verdict {
+    /// Number of the watch.
+    pub watch: u64,
+    /// Whether the back end lives.
+    pub alive: bool,
+    /// What the last check said.
+    pub why: String,
+}
+
+/// A back end that is looked after as long as this lives.
+pub(crate) struct Watch {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Watching takes little stack, and there may be many.
+const STACK_BYTES: usize = 256 << 10;
+/// How soon a watch that is no longer wanted ends, if it is between two checks.
+const NAP: Duration = Duration::from_millis(50);
+/// The longest status line of HTTP that is read.
+const STATUS_LINE_MAX: usize = 1024;
+
+impl Watch {
+    /// Begins. The first check decides; from then on only changes are told.
+    pub fn start(
+        number: u64,
+        health: Health,
+        times: HealthTimes,
+        verdicts: Sender<Verdict>,
+    ) -> std::io::Result<Watch> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let work = move || watch(number, &health, times, &stopped, &verdicts);
+        let thread = std::thread::Builder::new().name("health".into()).stack_size(STACK_BYTES).spawn(work)?;
+        Ok(Watch { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // It ends by itself, after the check that it may be at.
+        drop(self.thread.take());
+    }
+}
+
+fn watch(number: u64, health: &Health, times: HealthTimes, stop: &AtomicBool, verdicts: &Sender<Verdict>) {
+    let mut alive: Option<bool> = None;
+    let mut other_way = 0;
+    let mut next = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        let left = next.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            std::thread::sleep(left.min(NAP));
+            continue;
+        }
+        // Checks that were late, on a machine that slept, are not made up for.
+        next = (next + times.interval).max(Instant::now());
+        let found = check(health, times.timeout);
+        let is = found.is_ok();
+        other_way = if alive == Some(is) { 0 } else { other_way + 1 };
+        let enough = if is { times.rise } else { times.fall };
+        if alive.is_none() || other_way >= enough {
+            (alive, other_way) = (Some(is), 0);
+            let why = found.err().unwrap_or_default();
+            if verdicts.send(Verdict { watch: number, alive: is, why }).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Which back ends live, by one check each. Those that nobody looks after do.
+pub fn check_all(config: &Config) -> Vec<bool> {
+    let timeout = config.health.timeout;
+    std::thread::scope(|scope| {
+        let checks: Vec<_> = config
+            .back_ends
+            .iter()
+            .map(|back_end| {
+                let health = back_end.health.as_ref();
+                health.map(|health| scope.spawn(move || check(health, timeout).is_ok()))
+            })
+            .collect();
+        checks.into_iter().map(|check| check.is_none_or(|check| check.join().unwrap_or(false))).collect()
+    })
+}
+
+/// One check, which takes no longer than the timeout. The error says what was wrong.
+fn check(health: &Health, timeout: Duration) -> Result<(), String> {
+    let end = Instant::now() + timeout;
+    match health {
+        Health::Tcp(address) => connect(address, timeout).map(drop),
+        Health::Http { address, path } => {
+            let mut stream = connect(address, timeout)?;
+            let left = || Some(end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
+            let failed = |e: std::io::Error| match e.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => "no answer in time".to_string(),
+                _ => format!("no answer: {e}"),
+            };
+            stream.set_write_timeout(left()).map_err(failed)?;
+            let request = format!(
+                "GET {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: p4jet\r\nConnection: close\r\n\r\n"
+            );
+            stream.write_all(request.as_bytes()).map_err(failed)?;
+            let mut line = Vec::new();
+            let mut bytes = [0; 256];
+            while !line.contains(&b'\n') && line.len() < STATUS_LINE_MAX {
+                if Instant::now() >= end {
+                    return Err("no answer in time".to_string());
+                }
+                stream.set_read_timeout(left()).map_err(failed)?;
+                match stream.read(&mut bytes).map_err(failed)? {
+                    0 => break,
+                    n => line.extend(&bytes[..n]),
+                }
+            }
+            status(&line)
+        }
+    }
+}
+
+fn connect(address: &SocketAddr, timeout: Duration) -> Result<TcpStream, String> {
+    TcpStream::connect_timeout(address, timeout).map_err(|e| format!("no connection: {e}"))
+}
+
+/// Whether the first line of an answer says that all is well.
+fn status(answer: &[u8]) -> Result<(), String> {
+    let line = String::from_utf8_lossy(answer.split(|b| *b == b'\n').next().unwrap_or_default());
+    let mut words = line.trim_end().split(' ');
+    let (version, code) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    match code.parse::<u16>() {
+        Ok(200..=399) if version.starts_with("HTTP/1.") => Ok(()),
+        Ok(code) if version.starts_with("HTTP/1.") => Err(format!("HTTP status {code}")),
+        _ => Err("the answer is not HTTP".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::sync::mpsc::channel;
+
+    const SHORT: Duration = Duration::from_millis(200);
+
+    /// Listens, and gives one answer to each who asks.
+    fn answering(answer: &'static str) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().take(8) {
+                let mut stream = stream.unwrap();
+                let _ = stream.read(&mut [0; 512]);
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+        address
+    }
+
+    fn http(answer: &'static str) -> Result<(), String> {
+        check(&Health::Http { address: answering(answer), path: "/".to_string() }, SHORT)
+    }
+
+    #[test]
+    fn answers_are_judged() {
+        assert_eq!(http("HTTP/1.1 200 OK\r\n\r\n"), Ok(()));
+        assert_eq!(http("HTTP/1.0 301 Moved\r\n\r\n"), Ok(()));
+        assert_eq!(http("HTTP/1.1 503 Sorry\r\n\r\n"), Err("HTTP status 503".into()));
+        assert_eq!(http("HTTP/1.1 100 Continue\r\n\r\n"), Err("HTTP status 100".into()));
+        assert_eq!(http("SSH-2.0-x\r\n"), Err("the answer is not HTTP".into()));
+        assert_eq!(http(""), Err("the answer is not HTTP".into()));
+    }
+
+    #[test]
+    fn silence_ends() {
+        // It listens and never accepts: the kernel connects, nobody answers.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let begin = Instant::now();
+        let found = check(&Health::Http { address, path: "/".into() }, SHORT);
+        assert_eq!(found, Err("no answer in time".into()));
+        assert!(begin.elapsed() < SHORT * 10);
+        assert_eq!(check(&Health::Tcp(address), SHORT), Ok(()));
+        drop(listener);
+        assert!(check(&Health::Tcp(address), SHORT).unwrap_err().starts_with("no connection"));
+    }
+
+    #[test]
+    fn falls_and_rises() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (interval, timeout) = (Duration::from_millis(30), Duration::from_millis(30));
+        let times = HealthTimes { interval, timeout, fall: 3, rise: 2 };
+        let (to, verdicts) = channel();
+        let _watch = Watch::start(7, Health::Tcp(address), times, to).unwrap();
+        let next = || verdicts.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert!(next().alive);
+        let begin = Instant::now();
+        drop(listener);
+        let dead = next();
+        assert!(!dead.alive && dead.watch == 7 && dead.why.starts_with("no connection"), "{dead:?}");
+        assert!(begin.elapsed() >= interval * 2, "three failures in a row");
+        let _listener = TcpListener::bind(address).unwrap();
+        assert!(next().alive);
+    }
+}

@@ -1,0 +1,442 @@
+//! What a configuration makes of a switch.
+
+use crate::config::{Algorithm, Balance, Behind, Config, Network, NextHop, Service};
+use crate::schema::{Call, Field, Key, Table};
+use crate::slots;
+use crate::state::{Actual, OwnVtep, State};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
+use std::net::IpAddr;
+
+/// What a switch is to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// All of it.
+    pub state: State,
+    /// Names of next hops that are back ends, for people.
+    pub names: BTreeMap<u128, String>,
+    /// The numbers of networks that learn, and where their stations may be.
+    pub learning: BTreeMap<u16, BTreeSet<Location>>,
+}
+
+/// Where a station is, as the program has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Location {
+    /// A port and VLAN.
+    Port(u16, u16),
+    /// A VTEP.
+    Vtep(u16),
+}
+
+/// Outer Ethernet does not count: IP, UDP, VXLAN and the inner Ethernet header do.
+const OVERHEAD_V4: u16 = 20 + 8 + 8 + 14;
+const OVERHEAD_V6: u16 = 40 + 8 + 8 + 14;
+/// RFC 7348, section 5: source ports from 49152 on.
+const PORT_BASE: u128 = 49152;
+const PORT_MASK: u128 = 16383;
+/// A station behind a VTEP has this bit in its location.
+const BEHIND_VTEP: u128 = 0x10000;
+/// Networks' numbers are indices of counters, which the program makes for so many.
+const NETWORKS_MAX: u16 = 2000;
+
+/// Numbers that the switch knows things by: what has one keeps it, and what is new gets one that nothing has.
+struct Numbers<K> {
+    known: BTreeMap<K, u16>,
+    used: BTreeSet<u16>,
+    next: u16,
+    max: u16,
+}
+
+impl<K: Ord + Clone> Numbers<K> {
+    /// `found` on the switch; other numbers that may still be named there are `used`. 0 is none.
+    fn new(found: impl IntoIterator<Item = (K, u128)>, used: impl IntoIterator<Item = u128>) -> Numbers<K> {
+        let mut numbers = Numbers { known: BTreeMap::new(), used: BTreeSet::new(), next: 1, max: u16::MAX };
+        for (key, number) in found {
+            let Ok(number) = u16::try_from(number) else { continue };
+            // Two things with one number could not be told apart: the second one gets a new one.
+            if number != 0 && numbers.used.insert(number) {
+                numbers.known.insert(key, number);
+            }
+        }
+        numbers.used.extend(used.into_iter().filter_map(|number| u16::try_from(number).ok()));
+        numbers
+    }
+
+    fn of(&mut self, key: &K) -> Result<u128, String> {
+        if let Some(number) = self.known.get(key) {
+            return Ok(u128::from(*number));
+        }
+        while self.used.contains(&self.next) {
+            self.next += 1;
+            if self.next >= self.max {
+                return Err(format!("more than {} of a kind: the program has no numbers left", self.max));
+            }
+        }
+        self.used.insert(self.next);
+        self.known.insert(key.clone(), self.next);
+        Ok(u128::from(self.next))
+    }
+}
+
+/// Who a virtual address's packets are balanced for: the address, or one of its services.
+type PoolUser = (Table, Key);
+
+struct Planning<'a> {
+    config: &'a Config,
+    plan: Plan,
+    vteps: Vec<u128>,
+    networks: Vec<u128>,
+    next_hops: Numbers<Call>,
+}
+
+/// What the switch is to be, where the back ends of which `alive` says so live. Numbers that things have on the
+/// switch stay; so do stations that it learned, where they still may be.
+pub fn plan(config: &Config, alive: &dyn Fn(usize) -> bool, actual: &Actual) -> Result<Plan, String> {
+    let now = &actual.state;
+    let of =
+        |table: Table| now.entries.range((table, Vec::new())..).take_while(move |((t, _), _)| *t == table);
+    let param = |call: &Call, at: usize| call.params.get(at).copied().unwrap_or(0);
+    let ends = |table| of(table).map(move |((_, key), call)| (ends_of(table, key), param(call, 0)));
+    let mut vteps = Numbers::new(
+        ends(Table::TunnelsV4).chain(ends(Table::TunnelsV6)),
+        of(Table::Vteps).chain(of(Table::Encapsulations)).map(|((_, key), _)| key[0].value),
+    );
+    let mut networks = Numbers::new(
+        of(Table::Vnis).map(|((_, key), call)| (key[0].value as u32, param(call, 0))),
+        of(Table::Attachments)
+            .map(|(_, call)| param(call, 0))
+            .chain(now.floods.keys().map(|g| u128::from(*g))),
+    );
+    networks.max = NETWORKS_MAX;
+    let next_hops =
+        Numbers::new(of(Table::NextHops).map(|((_, key), call)| (call.clone(), key[0].value)), []);
+
+    let mut planning =
+        Planning { config, plan: Plan::default(), vteps: Vec::new(), networks: Vec::new(), next_hops };
+    for vtep in &config.vteps {
+        planning.vteps.push(vteps.of(&(vtep.local, vtep.remote))?);
+    }
+    for network in &config.networks {
+        planning.networks.push(networks.of(&network.vni)?);
+    }
+    planning.tunnels();
+    planning.ports();
+    planning.networks(actual)?;
+    planning.routes()?;
+    planning.vips(alive, actual)?;
+    planning.learned(now);
+    Ok(planning.plan)
+}
+
+fn ends_of(table: Table, key: &Key) -> (IpAddr, IpAddr) {
+    let address = |field: &Field| match table {
+        Table::TunnelsV4 => IpAddr::V4((field.value as u32).into()),
+        _ => IpAddr::V6(field.value.into()),
+    };
+    (address(&key[0]), address(&key[1]))
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u32::from(v4).into(),
+        IpAddr::V6(v6) => v6.into(),
+    }
+}
+
+fn by_family(address: IpAddr, four: Table, six: Table) -> Table {
+    if address.is_ipv4() { four } else { six }
+}
+
+fn key(words: impl IntoIterator<Item = u128>) -> Key {
+    words.into_iter().map(Field::from).collect()
+}
+
+fn n(value: impl Into<u128>) -> u128 {
+    value.into()
+}
+
+impl Planning<'_> {
+    fn put(&mut self, table: Table, key: Key, action: &str, params: impl IntoIterator<Item = u128>) {
+        self.plan.state.entries.insert((table, key), Call::new(action, params));
+    }
+
+    fn host(&mut self, vrf: u16, address: IpAddr, action: &str, params: impl IntoIterator<Item = u128>) {
+        let table = by_family(address, Table::HostsV4, Table::HostsV6);
+        self.put(table, key([n(vrf), bits(address)]), action, params);
+    }
+
+    fn own_addresses(&mut self, vrf: u16, addresses: &[IpAddr]) {
+        for address in addresses {
+            self.host(vrf, *address, "own_address", []);
+        }
+    }
+
+    /// The longest IP packet in a VTEP's tunnel.
+    fn tunnel_mtu(&self, vtep: usize) -> u128 {
+        let vtep = &self.config.vteps[vtep];
+        let overhead = if vtep.remote.is_ipv4() { OVERHEAD_V4 } else { OVERHEAD_V6 };
+        n(self.config.underlays[vtep.underlay].mtu - overhead)
+    }
+
+    fn tunnels(&mut self) {
+        for (at, vtep) in self.config.vteps.iter().enumerate() {
+            let (id, underlay) = (self.vteps[at], &self.config.underlays[vtep.underlay]);
+            let (local, remote, place) = (bits(vtep.local), bits(vtep.remote), underlay.place);
+            let action = if vtep.remote.is_ipv4() { "encapsulate_v4" } else { "encapsulate_v6" };
+            let macs = [n(underlay.mac), n(vtep.next_hop), n(place.vlan)];
+            let rest = [local, remote, n(vtep.ttl), PORT_BASE, PORT_MASK];
+            self.put(Table::Encapsulations, key([id]), action, macs.into_iter().chain(rest));
+            self.put(Table::Vteps, key([id]), "via", [n(place.port), self.tunnel_mtu(at)]);
+            let table = by_family(vtep.remote, Table::TunnelsV4, Table::TunnelsV6);
+            self.put(table, key([local, remote]), "from_vtep", [id]);
+        }
+    }
+
+    fn ports(&mut self) {
+        let config = self.config;
+        for external in &config.externals {
+            let place = key([n(external.place.port), n(external.place.vlan)]);
+            self.put(Table::Attachments, place, "external", [n(external.vrf), n(external.mac)]);
+            self.own_addresses(external.vrf, &external.addresses);
+        }
+        for underlay in &config.underlays {
+            let place = key([n(underlay.place.port), n(underlay.place.vlan)]);
+            self.put(Table::Attachments, place, "underlay", [0, n(underlay.mac)]);
+            self.own_addresses(0, &underlay.addresses);
+            self.plan.state.own_vteps.extend(underlay.addresses.iter().map(|address| match *address {
+                IpAddr::V4(v4) => OwnVtep::V4(v4.into()),
+                IpAddr::V6(v6) => OwnVtep::V6(v6.into()),
+            }));
+        }
+    }
+
+    fn networks(&mut self, actual: &Actual) -> Result<(), String> {
+        let config = self.config;
+        let replicas = actual.state.entries.iter().filter(|((table, _), _)| *table == Table::Replicas);
+        let mut replicas = Numbers::new(
+            replicas.map(|((_, key), call)| (call.clone(), key[0].value)),
+            actual.state.floods.values().flatten().map(|(rid, _)| n(*rid)),
+        );
+        for (at, network) in config.networks.iter().enumerate() {
+            let id = self.networks[at];
+            let (vrf, mac, vni) = (n(network.vrf), n(network.mac), n(network.vni));
+            // A flood group has its network's number.
+            let group = if network.flood { id } else { 0 };
+            let learns = n(network.learn);
+            self.put(Table::Vnis, key([vni]), "into", [id, vrf, mac, group, learns]);
+            for place in &network.places {
+                let place = key([n(place.port), n(place.vlan)]);
+                self.put(Table::Attachments, place, "tenant", [id, vrf, mac, vni, group, learns]);
+            }
+            if network.flood {
+                let mut copies = BTreeSet::new();
+                for place in &network.places {
+                    copies.insert((
+                        self.replica(&mut replicas, Call::new("to_vlan", [n(place.vlan)]))?,
+                        place.port,
+                    ));
+                }
+                for vtep in &network.vteps {
+                    let port = config.underlays[config.vteps[*vtep].underlay].place.port;
+                    let call = Call::new("to_vtep", [self.vteps[*vtep], self.tunnel_mtu(*vtep)]);
+                    copies.insert((self.replica(&mut replicas, call)?, port));
+                }
+                self.plan.state.floods.insert(id as u16, copies);
+            }
+            self.own_addresses(network.vrf, &network.addresses);
+            for address in &network.addresses {
+                self.arp_answer(id, *address, network.mac);
+            }
+            self.stations(at, network)?;
+            if network.learn {
+                let mut may_be: BTreeSet<Location> =
+                    network.places.iter().map(|place| Location::Port(place.port, place.vlan)).collect();
+                // Any VTEP may send into any network.
+                may_be.extend(self.vteps.iter().map(|vtep| Location::Vtep(*vtep as u16)));
+                self.plan.learning.insert(id as u16, may_be);
+            }
+        }
+        Ok(())
+    }
+
+    fn replica(&mut self, replicas: &mut Numbers<Call>, call: Call) -> Result<u16, String> {
+        let rid = replicas.of(&call)?;
+        self.plan.state.entries.insert((Table::Replicas, key([rid])), call);
+        Ok(rid as u16)
+    }
+
+    fn arp_answer(&mut self, network: u128, address: IpAddr, mac: u64) {
+        if address.is_ipv4() {
+            self.put(Table::ArpAnswers, key([network, bits(address)]), "answer", [n(mac)]);
+        }
+    }
+
+    fn stations(&mut self, at: usize, network: &Network) -> Result<(), String> {
+        let id = self.networks[at] as u16;
+        for station in &network.stations {
+            let location = match station.behind {
+                Behind::Vtep(vtep) => Location::Vtep(self.vteps[vtep] as u16),
+                Behind::Port(place) => Location::Port(place.port, place.vlan),
+            };
+            self.plan.state.entries.extend(station_entries(id, station.mac, location));
+            if let Some(address) = station.address {
+                self.arp_answer(n(id), address, station.mac);
+                let next_hop = self.next_hop(NextHop::Station(at, station.behind, station.mac))?;
+                self.host(network.vrf, address, "to_next_hop", [next_hop]);
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of a next hop, which is there then.
+    fn next_hop(&mut self, next_hop: NextHop) -> Result<u128, String> {
+        let call = match next_hop {
+            NextHop::External(external, dmac) => {
+                let external = &self.config.externals[external];
+                let (port, vlan) = (n(external.place.port), n(external.place.vlan));
+                Call::new("local", [port, vlan, n(external.mac), n(dmac), n(external.mtu)])
+            }
+            NextHop::Station(at, behind, dmac) => {
+                let network = &self.config.networks[at];
+                let (smac, dmac) = (n(network.mac), n(dmac));
+                match behind {
+                    Behind::Vtep(vtep) => {
+                        let (vtep, vni) = (self.vteps[vtep], n(network.vni));
+                        Call::new("tunnel", [vtep, vni, self.networks[at], smac, dmac])
+                    }
+                    Behind::Port(place) => {
+                        Call::new("local", [n(place.port), n(place.vlan), smac, dmac, n(network.mtu)])
+                    }
+                }
+            }
+        };
+        let id = self.next_hops.of(&call)?;
+        self.plan.state.entries.insert((Table::NextHops, key([id])), call);
+        Ok(id)
+    }
+
+    fn routes(&mut self) -> Result<(), String> {
+        for route in &self.config.routes {
+            let id = self.next_hop(route.next_hop)?;
+            let max = if route.address.is_ipv4() { 32 } else { 128 };
+            if route.prefix_len == max {
+                self.host(route.vrf, route.address, "to_next_hop", [id]);
+                continue;
+            }
+            let table = by_family(route.address, Table::RoutesV4, Table::RoutesV6);
+            let prefix = Field { value: bits(route.address), prefix_len: Some(route.prefix_len) };
+            self.put(table, vec![n(route.vrf).into(), prefix], "to_next_hop", [id]);
+        }
+        Ok(())
+    }
+
+    fn vips(&mut self, alive: &dyn Fn(usize) -> bool, actual: &Actual) -> Result<(), String> {
+        let config = self.config;
+        let now = &actual.state.entries;
+        let host = |vrf: u16, address: IpAddr| {
+            (by_family(address, Table::HostsV4, Table::HostsV6), key([n(vrf), bits(address)]))
+        };
+        let of_action = |table: Table, at: &Key, action: &str| {
+            now.get(&(table, at.clone())).filter(|call| call.action == action).map(|call| call.params[0])
+        };
+        let known: Vec<_> = config.vips.iter().map(|vip| host(vip.vrf, vip.address)).collect();
+        let mut services = Numbers::new(
+            known
+                .iter()
+                .filter_map(|(table, at)| Some(((*table, at.clone()), of_action(*table, at, "by_service")?))),
+            now.keys().filter(|(table, _)| *table == Table::Services).map(|(_, key)| key[0].value),
+        );
+        // Who uses which pool: entries of virtual addresses and of their services.
+        let mut users: Vec<(PoolUser, Balance)> = Vec::new();
+        for (vip, (table, at)) in config.vips.iter().zip(known) {
+            match &vip.service {
+                Service::All(balance) => users.push(((table, at), *balance)),
+                Service::Some(some) => {
+                    let service = services.of(&(table, at.clone()))?;
+                    self.put(table, at, "by_service", [service]);
+                    for ((protocol, port), balance) in some {
+                        let at = key([service, n(*protocol), n(*port)]);
+                        users.push(((Table::Services, at), *balance));
+                    }
+                }
+            }
+        }
+        // A pool keeps the number by which those who use it know it, unless it has another size now.
+        let known = users.iter().filter_map(|((table, at), balance)| {
+            let number = of_action(*table, at, "balance")?;
+            let slots = actual.state.pools.get(&u16::try_from(number).ok()?)?.len();
+            (slots == config.pools[balance.pool].slots as usize).then_some((balance.pool, number))
+        });
+        let mut first = BTreeMap::new();
+        for (pool, number) in known {
+            first.entry(pool).or_insert(number);
+        }
+        let taken = actual.state.pools.keys().chain(actual.strays.pools.keys()).map(|pool| n(*pool));
+        let mut pools = Numbers::new(first, taken);
+        for ((table, at), Balance { pool, algorithm }) in users {
+            let id = pools.of(&pool)?;
+            self.put(table, at, "balance", [id, algorithm as u128]);
+            self.plan.state.crc32c |= algorithm == Algorithm::Crc32c;
+            if !self.plan.state.pools.contains_key(&(id as u16)) {
+                let slots = self.pool(pool, alive)?;
+                self.plan.state.pools.insert(id as u16, slots);
+            }
+        }
+        // Whoever set it otherwise has no other use for it.
+        self.plan.state.crc32c |= actual.state.crc32c;
+        Ok(())
+    }
+
+    /// What the slots of a pool do.
+    fn pool(&mut self, at: usize, alive: &dyn Fn(usize) -> bool) -> Result<Vec<Call>, String> {
+        let (config, pool) = (self.config, &self.config.pools[at]);
+        let mut next_hops = Vec::new();
+        let mut weights = Vec::new();
+        for &at in &pool.back_ends {
+            let back_end = &config.back_ends[at];
+            let id = self.next_hop(NextHop::Station(back_end.network, back_end.behind, back_end.mac))?;
+            self.plan.names.insert(id, back_end.name.clone());
+            next_hops.push(id);
+            weights.push((back_end.name.as_str(), if alive(at) { back_end.weight } else { 0 }));
+        }
+        let slots = slots::assign(pool.slots, &weights).into_iter();
+        Ok(slots
+            .map(|winner| match winner {
+                Some(winner) => Call::new("to_next_hop", [next_hops[winner]]),
+                None => Call::new("no_back_end", []),
+            })
+            .collect())
+    }
+
+    /// Keeps what was learned.
+    fn learned(&mut self, now: &State) {
+        let both = [Table::Macs, Table::Stations];
+        for ((table, at), call) in now.entries.iter().filter(|((table, _), _)| both.contains(table)) {
+            let may_be = u16::try_from(at[0].value).ok().and_then(|id| self.plan.learning.get(&id));
+            let is = may_be.is_some_and(|may_be| match (call.action.as_str(), call.params.as_slice()) {
+                ("local", &[port, vlan]) => may_be.contains(&Location::Port(port as u16, vlan as u16)),
+                ("remote", &[vtep]) => may_be.contains(&Location::Vtep(vtep as u16)),
+                ("at", &[place]) if place & BEHIND_VTEP != 0 => {
+                    may_be.contains(&Location::Vtep((place & 0xffff) as u16))
+                }
+                ("at", &[place]) => {
+                    may_be.iter().any(|l| matches!(l, Location::Port(port, _) if n(*port) == place))
+                }
+                _ => false,
+            });
+            if is {
+                self.plan.state.entries.entry((*table, at.clone())).or_insert_with(|| call.clone());
+            }
+        }
+    }
+}
+
+/// The entries of a station.
+pub fn station_entries(network: u16, mac: u64, location: Location) -> [((Table, Key), Call); 2] {
+    let at = key([n(network), n(mac)]);
+    let (call, place) = match location {
+        Location::Port(port, vlan) => (Call::new("local", [n(port), n(vlan)]), n(port)),
+        Location::Vtep(vtep) => (Call::new("remote", [n(vtep)]), BEHIND_VTEP | n(vtep)),
+    };
+    [((Table::Macs, at.clone()), call), ((Table::Stations, at), Call::new("at", [place]))]
+}

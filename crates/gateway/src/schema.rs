@@ -1,0 +1,252 @@
+//! The tables of programs/vxlan_gateway, as far as a controller has to know them.
+
+use std::fmt::{self, Write};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A table. The order is that of dependence: what an entry names is in a table before its own, or in a pool or
+/// flood group, which come behind [`Table::Replicas`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// Headers of the tunnel to a VTEP.
+    Encapsulations,
+    /// Ways to VTEPs.
+    Vteps,
+    /// Where routed packets leave.
+    NextHops,
+    /// What copies of floods are.
+    Replicas,
+    /// Virtual addresses' protocols and ports.
+    Services,
+    /// Single addresses.
+    HostsV4,
+    /// Single addresses.
+    HostsV6,
+    /// Prefixes.
+    RoutesV4,
+    /// Prefixes.
+    RoutesV6,
+    /// Known addresses of a network.
+    ArpAnswers,
+    /// Where frames to a station go.
+    Macs,
+    /// Where frames of a station come from.
+    Stations,
+    /// Networks that may come out of tunnels.
+    Vnis,
+    /// Known ends of tunnels.
+    TunnelsV4,
+    /// Known ends of tunnels.
+    TunnelsV6,
+    /// What is at ports and VLANs.
+    Attachments,
+}
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// In decimal.
+    Number,
+    /// In hexadecimal: a station's location.
+    Location,
+    /// A MAC address.
+    Mac,
+    /// An IPv4 address.
+    V4,
+    /// An IPv6 address.
+    V6,
+}
+
+/// An action with its parameters.
+type ActionShape = (&'static str, &'static [Kind]);
+
+use Kind::{Location, Mac, Number, V4, V6};
+
+impl Table {
+    /// All of them.
+    pub const ALL: [Table; 16] = [
+        Table::Encapsulations,
+        Table::Vteps,
+        Table::NextHops,
+        Table::Replicas,
+        Table::Services,
+        Table::HostsV4,
+        Table::HostsV6,
+        Table::RoutesV4,
+        Table::RoutesV6,
+        Table::ArpAnswers,
+        Table::Macs,
+        Table::Stations,
+        Table::Vnis,
+        Table::TunnelsV4,
+        Table::TunnelsV6,
+        Table::Attachments,
+    ];
+
+    /// Its name: the last word of the full one.
+    pub fn name(self) -> &'static str {
+        self.shape().0
+    }
+
+    /// The kinds of its key.
+    pub fn key(self) -> &'static [Kind] {
+        self.shape().1
+    }
+
+    /// Its name, key and actions.
+    fn shape(self) -> (&'static str, &'static [Kind], &'static [ActionShape]) {
+        const HOST: &[ActionShape] = &[
+            ("to_next_hop", &[Number]),
+            ("balance", &[Number, Number]),
+            ("by_service", &[Number]),
+            ("own_address", &[]),
+        ];
+        const ENDS: &[ActionShape] = &[("from_vtep", &[Number])];
+        match self {
+            Table::Encapsulations => (
+                "encapsulations",
+                &[Number],
+                &[
+                    ("encapsulate_v4", &[Mac, Mac, Number, V4, V4, Number, Number, Number]),
+                    ("encapsulate_v6", &[Mac, Mac, Number, V6, V6, Number, Number, Number]),
+                ],
+            ),
+            Table::Vteps => ("vteps", &[Number], &[("via", &[Number, Number])]),
+            Table::NextHops => (
+                "next_hops",
+                &[Number],
+                &[
+                    ("tunnel", &[Number, Number, Number, Mac, Mac]),
+                    ("local", &[Number, Number, Mac, Mac, Number]),
+                ],
+            ),
+            Table::Replicas => {
+                ("replicas", &[Number], &[("to_vlan", &[Number]), ("to_vtep", &[Number, Number])])
+            }
+            Table::Services => ("services", &[Number, Number, Number], HOST),
+            Table::HostsV4 => ("hosts_v4", &[Number, V4], HOST),
+            Table::HostsV6 => ("hosts_v6", &[Number, V6], HOST),
+            Table::RoutesV4 => ("routes_v4", &[Number, V4], HOST),
+            Table::RoutesV6 => ("routes_v6", &[Number, V6], HOST),
+            Table::ArpAnswers => ("arp_answers", &[Number, V4], &[("answer", &[Mac])]),
+            Table::Macs => ("macs", &[Number, Mac], &[("local", &[Number, Number]), ("remote", &[Number])]),
+            Table::Stations => ("stations", &[Number, Mac], &[("at", &[Location])]),
+            Table::Vnis => ("vnis", &[Number], &[("into", &[Number, Number, Mac, Number, Number])]),
+            Table::TunnelsV4 => ("tunnels_v4", &[V4, V4], ENDS),
+            Table::TunnelsV6 => ("tunnels_v6", &[V6, V6], ENDS),
+            Table::Attachments => (
+                "attachments",
+                &[Number, Number],
+                &[
+                    ("external", &[Number, Mac]),
+                    ("underlay", &[Number, Mac]),
+                    ("tenant", &[Number, Number, Mac, Number, Number, Number]),
+                ],
+            ),
+        }
+    }
+
+    fn params(self, action: &str) -> &'static [Kind] {
+        self.shape().2.iter().find(|(name, _)| *name == action).map_or(&[], |(_, kinds)| kinds)
+    }
+}
+
+/// A word of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Field {
+    /// Its value.
+    pub value: u128,
+    /// Of a prefix, how long it is.
+    pub prefix_len: Option<u8>,
+}
+
+impl From<u128> for Field {
+    fn from(value: u128) -> Field {
+        Field { value, prefix_len: None }
+    }
+}
+
+/// The key of an entry.
+pub type Key = Vec<Field>;
+
+/// What an entry or a pool's slot does.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Call {
+    /// The action's name: the last word of the full one.
+    pub action: String,
+    /// Its parameters.
+    pub params: Vec<u128>,
+}
+
+impl Call {
+    /// An action with parameters.
+    pub fn new(action: &str, params: impl IntoIterator<Item = u128>) -> Call {
+        Call { action: action.to_string(), params: params.into_iter().collect() }
+    }
+}
+
+/// An entry's key, as commands have it.
+pub fn key_text(table: Table, key: &[Field]) -> String {
+    let mut text = String::new();
+    for (i, field) in key.iter().enumerate() {
+        let kind = table.key().get(i).copied().unwrap_or(Number);
+        let space = if i == 0 { "" } else { " " };
+        write!(text, "{space}{}", Word(kind, field.value)).expect("a String takes everything");
+        if let Some(len) = field.prefix_len {
+            write!(text, "/{len}").expect("a String takes everything");
+        }
+    }
+    text
+}
+
+/// The parameters of an entry's action, as commands have them.
+pub fn params_text(table: Table, call: &Call) -> String {
+    let kinds = table.params(&call.action);
+    let mut text = String::new();
+    for (i, value) in call.params.iter().enumerate() {
+        let kind = kinds.get(i).copied().unwrap_or(Number);
+        write!(text, " {}", Word(kind, *value)).expect("a String takes everything");
+    }
+    text
+}
+
+/// A value as a word of a command.
+pub struct Word(pub Kind, pub u128);
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Word(kind, value) = *self;
+        match kind {
+            Number => write!(f, "{value}"),
+            Location => write!(f, "{value:#x}"),
+            Mac => {
+                let b = value.to_be_bytes();
+                write!(
+                    f,
+                    "{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}",
+                    b[10], b[11], b[12], b[13], b[14], b[15]
+                )
+            }
+            // Both come from values of that width, or from a switch that checked it.
+            V4 => write!(f, "{}", Ipv4Addr::from(value as u32)),
+            V6 => write!(f, "{}", Ipv6Addr::from(value)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words() {
+        assert_eq!(Word(Mac, 0x0200_0000_0a01).to_string(), "02:00:00:00:0a:01");
+        assert_eq!(Word(V4, 0xc633_6401).to_string(), "198.51.100.1");
+        assert_eq!(Word(V6, 0x2001_0db8 << 96 | 1).to_string(), "2001:db8::1");
+        assert_eq!(Word(Location, 0x10001).to_string(), "0x10001");
+    }
+
+    #[test]
+    fn tables_are_in_order() {
+        assert!(Table::ALL.is_sorted());
+    }
+}

@@ -1,0 +1,286 @@
+//! What is on a switch, as far as the gateway sets it.
+
+use crate::schema::{Call, Field, Key, Table};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// All that the gateway sets, without the handles that the switch gave. The same for what is wanted and what is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Entries.
+    pub entries: BTreeMap<(Table, Key), Call>,
+    /// What the slots of pools do.
+    pub pools: BTreeMap<u16, Vec<Call>>,
+    /// Flood groups: replication ids and the ports to which their copies go.
+    pub floods: BTreeMap<u16, BTreeSet<(u16, u16)>>,
+    /// The gateway's own addresses as tunnels' ends.
+    pub own_vteps: BTreeSet<OwnVtep>,
+    /// Whether the custom CRC is CRC-32C.
+    pub crc32c: bool,
+}
+
+/// An address in a value set of the parser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OwnVtep {
+    /// IPv4.
+    V4(u32),
+    /// IPv6.
+    V6(u128),
+}
+
+/// What a switch has, with its handles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Actual {
+    /// What of it the gateway could have set.
+    pub state: State,
+    /// Handles of the entries.
+    pub handles: HashMap<(Table, Key), u32>,
+    /// Of each pool the handle of its entry, that of its group, and those of its members by slot.
+    pub pools: BTreeMap<u16, PoolHandles>,
+    /// Handles of the nodes of flood groups: by group, replication id and port.
+    pub nodes: BTreeMap<(u16, u16, u16), u32>,
+    /// What the gateway would not set.
+    pub strays: Strays,
+    /// Handles of members, groups and nodes that are used.
+    pub used: Used,
+}
+
+/// Handles of a pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolHandles {
+    /// Of the entry.
+    pub entry: u32,
+    /// Of the group.
+    pub group: u32,
+    /// Of the members, by slot.
+    pub members: Vec<u32>,
+}
+
+/// Handles in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Members of the action profile.
+    pub members: BTreeSet<u32>,
+    /// Groups of the action profile.
+    pub groups: BTreeSet<u32>,
+    /// Multicast nodes.
+    pub nodes: BTreeSet<u32>,
+}
+
+/// What the gateway would not set, and so takes away.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Strays {
+    /// Pools by number, with their entries: they name a member, or share a group with another.
+    pub pools: BTreeMap<u16, u32>,
+    /// Groups, with their members.
+    pub groups: BTreeMap<u32, Vec<u32>>,
+    /// Members.
+    pub members: BTreeSet<u32>,
+    /// Multicast nodes, with the group that each is in.
+    pub nodes: BTreeMap<u32, Option<u16>>,
+    /// Tables whose default action is not the program's.
+    pub defaults: BTreeSet<String>,
+}
+
+const PROFILE: &str = "members";
+const POOLS: &str = "pools";
+/// The calculations whose parameters make CRC-32C: IPv4 clients' and IPv6 clients'.
+pub(crate) const CRC_CUSTOM: [&str; 2] = ["calc_2", "calc_6"];
+const CRC32C: [u64; 3] = [0x1edc_6f41, 0xffff_ffff, 0xffff_ffff];
+
+/// The last word of a name.
+fn last(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+fn table_named(name: &str) -> Option<Table> {
+    Table::ALL.into_iter().find(|table| table.name() == last(name))
+}
+
+fn number(text: &str) -> Option<u128> {
+    u128::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+fn field(text: &str) -> Option<Field> {
+    match text.split_once('/') {
+        None => Some(Field { value: number(text)?, prefix_len: None }),
+        Some((value, len)) => Some(Field { value: number(value)?, prefix_len: Some(len.parse().ok()?) }),
+    }
+}
+
+fn numbers(value: &Value) -> Vec<u32> {
+    value.as_array().into_iter().flatten().filter_map(handle).collect()
+}
+
+fn handle(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|n| u32::try_from(n).ok())
+}
+
+impl Actual {
+    /// From what `dump` prints. The error says why it is not that of a gateway.
+    pub fn from_dump(text: &str) -> Result<Actual, String> {
+        let mut reading = Reading::default();
+        for (line, at) in text.lines().zip(1..) {
+            let record: Value =
+                serde_json::from_str(line).map_err(|e| format!("line {at} is no record of a dump: {e}"))?;
+            let record = record.as_object().and_then(|object| object.iter().next());
+            let (kind, record) = record.ok_or_else(|| format!("line {at} is no record of a dump"))?;
+            reading.record(kind, record).map_err(|why| format!("line {at}: {why}"))?;
+        }
+        reading.finish()
+    }
+}
+
+#[derive(Default)]
+struct Reading {
+    program: String,
+    tables: BTreeMap<Table, usize>,
+    found: Actual,
+    /// By handle.
+    members: BTreeMap<u32, Call>,
+    groups: BTreeMap<u32, Vec<u32>>,
+    /// Entries of pools: pool, entry, group.
+    pool_entries: Vec<(u16, u32, Option<u32>)>,
+    crcs: usize,
+}
+
+impl Reading {
+    fn record(&mut self, kind: &str, record: &Value) -> Result<(), String> {
+        let text = |name: &str| record[name].as_str().unwrap_or("");
+        let call = || {
+            let call = &record["do"];
+            let params = call["params"].as_array().into_iter().flatten();
+            let params: Option<Vec<u128>> = params.map(|p| p.as_str().and_then(number)).collect();
+            Some(Call { action: last(call["action"].as_str()?).to_string(), params: params? })
+        };
+        let strange = || format!("a record `{kind}` that this p4jet does not know");
+        match kind {
+            "state" => self.program = text("program").to_string(),
+            "table" => {
+                if let Some(table) = table_named(text("name")) {
+                    self.tables.insert(table, record["key"].as_array().map_or(0, Vec::len));
+                }
+            }
+            "member" if last(text("profile")) == PROFILE => {
+                let handle = handle(&record["handle"]).ok_or_else(strange)?;
+                self.members.insert(handle, call().ok_or_else(strange)?);
+            }
+            "group" if last(text("profile")) == PROFILE => {
+                let handle = handle(&record["handle"]).ok_or_else(strange)?;
+                self.groups.insert(handle, numbers(&record["members"]));
+            }
+            "entry" => {
+                let handle = handle(&record["handle"]).ok_or_else(strange)?;
+                let words = record["key"].as_array().into_iter().flatten();
+                let key: Option<Key> = words.map(|word| word.as_str().and_then(field)).collect();
+                let key = key.ok_or_else(strange)?;
+                if last(text("table")) == POOLS {
+                    let pool = key.first().map_or(0, |field| field.value);
+                    let pool = u16::try_from(pool).map_err(|_| strange())?;
+                    let group = record["do"]["group"].as_u64().and_then(|n| u32::try_from(n).ok());
+                    self.pool_entries.push((pool, handle, group));
+                } else if let Some(table) = table_named(text("table")) {
+                    let place = (table, key);
+                    self.found.handles.insert(place.clone(), handle);
+                    self.found.state.entries.insert(place, call().ok_or_else(strange)?);
+                }
+            }
+            "default" => {
+                let name = last(text("table"));
+                if table_named(name).is_some() || name == POOLS {
+                    self.found.strays.defaults.insert(name.to_string());
+                }
+            }
+            "value_set" => {
+                let four = last(text("name")) == "own_vteps_v4";
+                for value in record["values"].as_array().into_iter().flatten() {
+                    let value = value[0].as_str().and_then(number).ok_or_else(strange)?;
+                    let own = if four { OwnVtep::V4(value as u32) } else { OwnVtep::V6(value) };
+                    self.found.state.own_vteps.insert(own);
+                }
+            }
+            "crc" if CRC_CUSTOM.contains(&text("name")) => {
+                let params = ["polynomial", "initial", "xor"].map(|name| record[name].as_u64());
+                let reflected = record["reflect_in"] == true && record["reflect_out"] == true;
+                self.crcs += usize::from(params == CRC32C.map(Some) && reflected);
+            }
+            "multicast" => self.multicast(record).ok_or_else(strange)?,
+            "did" => return Err("changes behind a dump: expected the output of `p4jet ctl dump`".into()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn multicast(&mut self, record: &Value) -> Option<()> {
+        let mut of = HashMap::new();
+        for (group, nodes) in record["groups"].as_object()? {
+            let group: u16 = group.parse().ok()?;
+            self.found.state.floods.entry(group).or_default();
+            of.extend(numbers(nodes).into_iter().map(|node| (node, group)));
+        }
+        for (handle, node) in record["nodes"].as_object()? {
+            let handle: u32 = handle.parse().ok()?;
+            self.found.used.nodes.insert(handle);
+            let group = of.get(&handle).copied();
+            let ports = numbers(&node["ports"]);
+            let rid = node["rid"].as_u64().and_then(|rid| u16::try_from(rid).ok());
+            let port = match (ports.as_slice(), numbers(&node["lags"]).as_slice()) {
+                (&[port], []) => u16::try_from(port).ok(),
+                _ => None,
+            };
+            match (group, rid, port) {
+                (Some(group), Some(rid), Some(port))
+                    if !self.found.nodes.contains_key(&(group, rid, port)) =>
+                {
+                    self.found.nodes.insert((group, rid, port), handle);
+                    self.found.state.floods.entry(group).or_default().insert((rid, port));
+                }
+                _ => {
+                    self.found.strays.nodes.insert(handle, group);
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn finish(self) -> Result<Actual, String> {
+        let Reading { program, tables, mut found, members, mut groups, pool_entries, crcs } = self;
+        for table in Table::ALL {
+            if tables.get(&table) != Some(&table.key().len()) {
+                return Err(format!(
+                    "the switch runs `{program}`, which has no table `{}` with a key of {} fields: expected \
+                     programs/vxlan_gateway",
+                    table.name(),
+                    table.key().len()
+                ));
+            }
+        }
+        found.used.members = members.keys().copied().collect();
+        found.used.groups = groups.keys().copied().collect();
+        found.state.crc32c = crcs == CRC_CUSTOM.len();
+        // A member of several groups is nobody's slot.
+        let mut uses: HashMap<u32, u32> = HashMap::new();
+        groups.values().flatten().for_each(|member| *uses.entry(*member).or_default() += 1);
+        let mut stray_members: BTreeSet<u32> = found.used.members.clone();
+        for (pool, entry, group) in pool_entries {
+            let own = |group: &u32| groups[group].iter().all(|member| uses.get(member) == Some(&1));
+            match group.filter(|group| groups.contains_key(group)).filter(own) {
+                Some(group) => {
+                    let slots = groups.remove(&group).unwrap_or_default();
+                    let calls = slots.iter().filter_map(|member| members.get(member).cloned()).collect();
+                    for member in &slots {
+                        stray_members.remove(member);
+                    }
+                    found.state.pools.insert(pool, calls);
+                    found.pools.insert(pool, PoolHandles { entry, group, members: slots });
+                }
+                None => {
+                    found.strays.pools.insert(pool, entry);
+                }
+            }
+        }
+        found.strays.groups = groups;
+        found.strays.members = stray_members;
+        Ok(found)
+    }
+}

@@ -1,0 +1,622 @@
+//! The gateway's controller and a switch, as processes: what the plan makes of a switch, dead back ends, changes of the
+//! file, restarts of either.
+//!
+//! Blind spot: packets; tests/gateway_namespaces.rs has those.
+
+mod common;
+
+use common::{TempDir, p4jet, program, root, run_command};
+use p4jet_control::client::Client;
+use p4jet_gateway::{Actual, Call, Config, Key, Plan, State, Table, commands, diff, plan};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+const DEADLINE: Duration = common::DEADLINE;
+
+/// A process that ends with the test, and the lines of its standard error.
+struct Process {
+    child: Child,
+    lines: Receiver<String>,
+    said: Vec<String>,
+}
+
+impl Process {
+    fn start(command: &mut Command) -> Process {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (line, lines) = mpsc::channel();
+        std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|text| line.send(text)));
+        Process { child, lines, said: Vec::new() }
+    }
+
+    /// Waits for a line that has `what`.
+    #[track_caller]
+    fn wait_for(&mut self, what: &str) -> String {
+        let end = Instant::now() + DEADLINE;
+        loop {
+            match self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    self.said.push(line.clone());
+                    if line.contains(what) {
+                        return line;
+                    }
+                }
+                Err(e) => panic!("waiting for `{what}`: {e}; it said:\n{}", self.said.join("\n")),
+            }
+        }
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A gateway without ports.
+fn switch(socket: &str, more: &[&str]) -> Process {
+    let mut command = p4jet();
+    command.arg("run").arg(program("vxlan_gateway")).args(["--stay", "--control", socket]).args(more);
+    let mut process = Process::start(&mut command);
+    process.wait_for(": forwarding between ");
+    process
+}
+
+fn controller(config: &str, socket: &str) -> Process {
+    Process::start(p4jet().args(["gateway", config, "--socket", socket]))
+}
+
+fn connected(socket: &str) -> Client {
+    Client::unix(Path::new(socket)).unwrap()
+}
+
+fn actual(client: &mut Client) -> Actual {
+    Actual::from_dump(&client.command("dump", false).unwrap().output).unwrap()
+}
+
+fn apply(client: &mut Client, plan: &Plan) {
+    let changes = diff(plan, &actual(client));
+    let text = commands(&changes);
+    client.load("test", &text).unwrap().unwrap_or_else(|e| panic!("{e}\n{text}"));
+}
+
+/// Waits until the switch is so; how long that took.
+#[track_caller]
+fn wait_until(client: &mut Client, what: &str, is: impl Fn(&Actual) -> bool) -> Duration {
+    let begin = Instant::now();
+    loop {
+        let now = actual(client);
+        if is(&now) {
+            return begin.elapsed();
+        }
+        assert!(begin.elapsed() < DEADLINE, "waiting: {what}\n{now:#?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The MAC addresses of the back ends that have the slots of the only pool.
+fn owners(actual: &Actual) -> Vec<Option<u128>> {
+    let slots = actual.state.pools.values().next().map_or(&[][..], Vec::as_slice);
+    slots.iter().map(|call| owner(&actual.state, call)).collect()
+}
+
+fn owner(state: &State, slot: &Call) -> Option<u128> {
+    let next_hop = *slot.params.first()?;
+    let call = &state.entries[&(Table::NextHops, vec![next_hop.into()])];
+    Some(call.params[if call.action == "tunnel" { 4 } else { 3 }])
+}
+
+// ---- what the plan makes of a switch ----
+
+/// What is named and is not there.
+fn missing(state: &State) -> Vec<String> {
+    let mut missing = Vec::new();
+    let has = |table: Table, number: u128| state.entries.contains_key(&(table, vec![number.into()]));
+    let mut expect = |there: bool, what: String| {
+        if !there {
+            missing.push(what);
+        }
+    };
+    for ((table, key), call) in &state.entries {
+        let what = |missing: &str| format!("{missing} of {table:?} {key:?} => {call:?}");
+        match (call.action.as_str(), call.params.as_slice()) {
+            ("to_next_hop", [next_hop]) => expect(has(Table::NextHops, *next_hop), what("next hop")),
+            ("balance", [pool, _]) => {
+                expect(state.pools.get(&(*pool as u16)).is_some_and(|slots| !slots.is_empty()), what("pool"));
+            }
+            ("by_service", [service]) => {
+                let is = |((table, key), _): (&(Table, Key), _)| {
+                    *table == Table::Services && key[0].value == *service
+                };
+                expect(state.entries.iter().any(is), what("service"));
+            }
+            ("tunnel" | "to_vtep" | "remote" | "from_vtep", [vtep, ..]) => {
+                expect(has(Table::Vteps, *vtep) && has(Table::Encapsulations, *vtep), what("VTEP"));
+            }
+            ("into", [.., group, _]) | ("tenant", [.., group, _]) => {
+                expect(*group == 0 || state.floods.contains_key(&(*group as u16)), what("flood group"));
+            }
+            _ => {}
+        }
+    }
+    for slot in state.pools.values().flatten().filter(|slot| slot.action == "to_next_hop") {
+        expect(has(Table::NextHops, slot.params[0]), format!("next hop of {slot:?}"));
+    }
+    for (rid, port) in state.floods.values().flatten() {
+        expect(has(Table::Replicas, u128::from(*rid)), format!("replica {rid} to port {port}"));
+    }
+    missing
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % n
+    }
+
+    fn chance(&mut self) -> bool {
+        self.below(3) > 0
+    }
+}
+
+/// A configuration out of a small world, so that two of them have much in common.
+fn some_config(random: &mut Random) -> String {
+    let mut text = String::new();
+    let mut put = |line: &str| {
+        text += line;
+        text.push('\n');
+    };
+    put("[[tenant]]\nname = \"red\"\nvrf = 7");
+    put("[[external]]\nname = \"internet\"\nport = 0\nmac = \"02:00:00:00:00:01\"");
+    let addresses = ["\"10.0.0.1\", \"2001:db8::a\"", "\"10.0.0.1\", \"2001:db8::a\", \"10.0.0.2\""];
+    let which = addresses[random.below(2) as usize];
+    put(&format!(
+        "[[underlay]]\nname = \"fabric\"\nport = 1\nmac = \"02:00:00:00:00:02\"\naddresses = [{which}]"
+    ));
+    let mut vteps = Vec::new();
+    for at in 1..=4 {
+        if at == 1 || random.chance() {
+            let address = if at == 3 { "2001:db8::b".to_string() } else { format!("10.0.1.{at}") };
+            let next_hop = random.below(2);
+            put(&format!(
+                "[[vtep]]\nname = \"rack{at}\"\naddress = \"{address}\"\nnext_hop = \"02:00:00:00:01:0{next_hop}\""
+            ));
+            vteps.push(format!("rack{at}"));
+        }
+    }
+    let mut networks = Vec::new();
+    for at in 1..=3u64 {
+        if at == 1 || random.chance() {
+            let (learn, flood, vlan) = (random.chance(), random.chance(), 10 * (random.below(2) + 1));
+            put(&format!("[[network]]\nname = \"net{at}\"\nvni = {}\nmac = \"02:00:00:00:00:03\"", 100 * at));
+            put(&format!(
+                "ports = [{{ port = 2, vlan = {} }}, {{ port = {}, vlan = {vlan} }}]",
+                100 + at,
+                2 + at
+            ));
+            put(&format!("learn = {learn}\nflood = {flood}\naddresses = [\"10.{at}.0.1\"]"));
+            let some: Vec<String> =
+                vteps.iter().filter(|_| random.chance()).map(|name| format!("\"{name}\"")).collect();
+            put(&format!("vteps = [{}]", some.join(", ")));
+            if random.chance() {
+                let address = random.below(3) + 5;
+                put(&format!(
+                    "[[network.station]]\nmac = \"02:00:00:00:03:01\"\naddress = \"10.{at}.0.{address}\""
+                ));
+                put(&format!("port = 2\nvlan = {}", 100 + at));
+            }
+            networks.push(at);
+        }
+    }
+    for at in 1..=4 {
+        if random.chance() {
+            put(&format!("[[route]]\nprefix = \"203.0.{at}.0/24\""));
+            match random.below(2) {
+                0 => put(&format!("external = \"internet\"\nmac = \"02:00:00:00:05:0{}\"", random.below(2))),
+                _ => put("network = \"net1\"\nvtep = \"rack1\"\nmac = \"02:00:00:00:05:07\""),
+            }
+        }
+    }
+    let mut back_ends = Vec::new();
+    for at in 1..=5 {
+        if random.chance() {
+            let (network, weight) = (networks[at as usize % networks.len()], random.below(4));
+            put(&format!(
+                "[[back_end]]\nname = \"web{at}\"\nnetwork = \"net{network}\"\nmac = \"02:00:00:00:02:0{at}\""
+            ));
+            put(&format!("weight = {weight}"));
+            match random.chance() {
+                true => put(&format!("vtep = \"{}\"", vteps[at as usize % vteps.len()])),
+                false => put(&format!("port = 2\nvlan = {}", 100 + network)),
+            }
+            back_ends.push(format!("\"web{at}\""));
+        }
+    }
+    let slots = 16 << random.below(2);
+    put(&format!("[[pool]]\nname = \"all\"\nslots = {slots}\nback_ends = [{}]", back_ends.join(", ")));
+    back_ends.reverse();
+    put(&format!("[[pool]]\nname = \"other\"\nslots = 8\nback_ends = [{}]", back_ends.join(", ")));
+    for at in 1..=4 {
+        if random.chance() {
+            let tenant = if random.chance() { "tenant = \"red\"" } else { "" };
+            put(&format!("[[vip]]\naddress = \"198.51.100.{at}\"\n{tenant}"));
+            let pool = ["all", "other"][random.below(2) as usize];
+            match random.chance() {
+                true => put(&format!(
+                    "pool = \"{pool}\"\nalgorithm = \"{}\"",
+                    ["crc32", "crc32c"][random.below(2) as usize]
+                )),
+                false => put(&format!(
+                    "services = [{{ protocol = \"tcp\", port = {}, pool = \"{pool}\" }}]",
+                    80 + random.below(2)
+                )),
+            }
+        }
+    }
+    text
+}
+
+/// From any configuration to any other: what the switch has then is what was planned, nothing is ever named that is not
+/// there, and what planned for the new state finds nothing to do.
+#[test]
+fn any_configuration_follows_any_other() {
+    let dir = TempDir::new("plan");
+    let socket = dir.file("switch.sock");
+    let _switch = switch(&socket, &[]);
+    let mut client = connected(&socket);
+    let mut random = Random(6);
+    let mut changes_made = 0;
+    for round in 0..40 {
+        let text = some_config(&mut random);
+        let config = Config::parse(&text).unwrap_or_else(|e| panic!("{e:#?}\n{text}"));
+        let dead = random.below(8) as usize;
+        let alive = |at: usize| at != dead;
+        let before = actual(&mut client);
+        let planned = plan(&config, &alive, &before).unwrap();
+        let changes = diff(&planned, &before);
+        if round % 4 == 0 {
+            // One by one, looking at each state on the way.
+            for change in &changes {
+                let answer = client.command(&change.command, false).unwrap();
+                assert!(answer.ok, "{}: {answer:?}\n{text}", change.command);
+                let gaps = missing(&actual(&mut client).state);
+                assert!(gaps.is_empty(), "after `{}`: {gaps:#?}\n{}", change.command, commands(&changes));
+            }
+        } else {
+            apply(&mut client, &planned);
+        }
+        changes_made += changes.len();
+        let after = actual(&mut client);
+        assert_eq!(after.state, planned.state, "{text}");
+        assert_eq!(after.strays, Default::default());
+        let again = plan(&config, &alive, &after).unwrap();
+        assert_eq!(diff(&again, &after), [], "{text}");
+        stay_where_they_are(&config, &planned, &after, &mut client, &mut random);
+    }
+    assert!(changes_made > 1000, "{changes_made}");
+    let nothing = plan(&Config::parse("").unwrap(), &|_| true, &actual(&mut client)).unwrap();
+    apply(&mut client, &nothing);
+    assert_eq!(actual(&mut client).state, State { crc32c: true, ..State::default() });
+}
+
+/// When one of the back ends dies and is back, only its own slots change hands.
+fn stay_where_they_are(
+    config: &Config,
+    planned: &Plan,
+    after: &Actual,
+    client: &mut Client,
+    random: &mut Random,
+) {
+    let dead = random.below(6) as usize;
+    let without = plan(config, &|at| at != dead, after).unwrap();
+    let changes = diff(&without, after);
+    assert!(changes.iter().all(|change| change.slot.is_some()), "{changes:#?}");
+    apply(client, &without);
+    let died = actual(client);
+    let all = plan(config, &|_| true, &died).unwrap();
+    apply(client, &all);
+    let back = actual(client);
+    let mac = config.back_ends.get(dead).map(|back_end| u128::from(back_end.mac));
+    for (pool, slots) in &died.state.pools {
+        for (slot, then) in slots.iter().zip(&back.state.pools[pool]) {
+            let (then, now) = (owner(&back.state, then), owner(&died.state, slot));
+            assert!(then == now || then == mac, "{then:x?} {now:x?} {mac:x?}");
+        }
+    }
+    apply(client, planned);
+}
+
+/// The shipped example: its plan is a file of commands, after which there is nothing to do.
+#[test]
+fn a_plan_is_a_file_of_commands() {
+    let dir = TempDir::new("plan-commands");
+    let example = root().join("programs/vxlan_gateway/gateway.toml");
+    let example = example.to_str().unwrap();
+    let output = run_command(p4jet().args(["gateway", "plan", example])).expect_status(0);
+    output
+        .stdout
+        .lines()
+        .last()
+        .unwrap()
+        .contains(" to add, 2 to change, 0 to remove")
+        .then_some(())
+        .unwrap();
+    let file = dir.write("plan.cmd", &output.stdout);
+    let socket = dir.file("switch.sock");
+    let _switch = switch(&socket, &["--commands", &file]);
+    let dump = dir.file("dump");
+    run_command(p4jet().args(["ctl", "--socket", &socket, "serialize_state", &dump])).expect_status(0);
+    let plan = |more: &[&str]| run_command(p4jet().args(["gateway", "plan", example]).args(more));
+    let same = plan(&["--state", &dump]).expect_status(0);
+    assert_eq!(same.stdout, "# nothing to change\n");
+    assert_eq!(plan(&["--state", &dump, "--json"]).expect_status(0).stdout, "{\"changes\":[]}\n");
+
+    // Those that are not a gateway.
+    let other = dir.write("other", "{\"state\":{\"version\":1,\"program\":\"router\"}}\n");
+    plan(&["--state", &other]).expect_status(1).says(&["runs `router`, which has no table"]);
+    plan(&["--state", example]).expect_status(1).says(&["line 1 is no record of a dump"]);
+    plan(&["--socket", &dir.file("nothing")]).expect_status(3).says(&["no switch listens"]);
+    let wrong = dir.write("wrong.toml", "[[vip]]\nadress = 1\n");
+    run_command(p4jet().args(["gateway", "plan", &wrong])).expect_status(1).says(&[
+        "unknown field `adress`",
+        "wrong.toml:2:1",
+        "did you mean `address`?",
+    ]);
+    run_command(p4jet().args(["gateway", "/nowhere"])).expect_status(1).says(&["cannot read /nowhere"]);
+    run_command(p4jet().args(["gateway"])).expect_status(2);
+}
+
+/// entries.cmd was written by hand: what a gateway finds there that it would not set goes, after what it sets is there.
+#[test]
+fn a_switch_set_by_hand_is_taken_over() {
+    let dir = TempDir::new("by-hand");
+    let socket = dir.file("switch.sock");
+    let by_hand = root().join("programs/vxlan_gateway/entries.cmd");
+    let _switch = switch(&socket, &["--commands", by_hand.to_str().unwrap()]);
+    let mut client = connected(&socket);
+    let text = fs::read_to_string(root().join("programs/vxlan_gateway/gateway.toml")).unwrap();
+    let config = Config::parse(&text).unwrap();
+    let before = actual(&mut client);
+    let planned = plan(&config, &|_| true, &before).unwrap();
+    // The same VTEPs, network and next hops keep their numbers.
+    for (table, number) in
+        [(Table::Vteps, 3), (Table::Encapsulations, 1), (Table::NextHops, 1), (Table::NextHops, 13)]
+    {
+        let place = (table, vec![u128::from(number as u8).into()]);
+        assert_eq!(before.state.entries[&place], planned.state.entries[&place]);
+    }
+    for change in diff(&planned, &before) {
+        assert!(client.command(&change.command, false).unwrap().ok, "{change:?}");
+    }
+    let after = actual(&mut client);
+    assert_eq!(after.state, planned.state);
+    assert_eq!(after.strays, Default::default());
+}
+
+// ---- the running controller ----
+
+fn config_of(back_ends: &[SocketAddr], more: &str) -> String {
+    let mut text = String::from(
+        r#"
+[[external]]
+name = "internet"
+port = 0
+mac = "02:00:00:00:00:01"
+
+[[underlay]]
+name = "fabric"
+port = 1
+mac = "02:00:00:00:00:02"
+addresses = ["10.0.0.1"]
+
+[[vtep]]
+name = "rack"
+address = "10.0.0.11"
+next_hop = "02:00:00:00:01:02"
+
+[[network]]
+name = "blue"
+vni = 100
+mac = "02:00:00:00:00:03"
+vteps = ["rack"]
+ports = [{ port = 2 }]
+
+[[vip]]
+address = "198.51.100.1"
+pool = "web"
+"#,
+    );
+    let mut names = Vec::new();
+    for (i, address) in back_ends.iter().enumerate() {
+        let mac = format!("02:00:00:00:02:{:02x}", i + 1);
+        write!(
+            text,
+            "\n[[back_end]]\nname = \"web{i}\"\nnetwork = \"blue\"\nvtep = \"rack\"\nmac = \"{mac}\"\n"
+        )
+        .unwrap();
+        writeln!(text, "health = {{ tcp = \"{address}\" }}").unwrap();
+        names.push(format!("\"web{i}\""));
+    }
+    writeln!(text, "\n[[pool]]\nname = \"web\"\nslots = 128\nback_ends = [{}]\n{more}", names.join(", "))
+        .unwrap();
+    text
+}
+
+fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+fn mac(i: u128) -> Option<u128> {
+    Some(0x0200_0000_0200 + i)
+}
+
+/// How many slots each has.
+fn shares(owners: &[Option<u128>]) -> BTreeMap<Option<u128>, usize> {
+    owners.iter().fold(BTreeMap::new(), |mut shares, owner| {
+        *shares.entry(*owner).or_default() += 1;
+        shares
+    })
+}
+
+#[test]
+fn dead_back_ends_go_within_two_seconds_and_nobody_else_moves() {
+    let dir = TempDir::new("health");
+    let socket = dir.file("switch.sock");
+    let _switch = switch(&socket, &[]);
+    let mut listeners: Vec<_> = (0..3).map(|_| Some(listener())).collect();
+    let addresses: Vec<_> = listeners.iter().map(|l| l.as_ref().unwrap().1).collect();
+    let config = dir.write("gateway.toml", config_of(&addresses, ""));
+    let mut controller = controller(&config, &socket);
+    controller.wait_for("to add");
+    let mut client = connected(&socket);
+    wait_until(&mut client, "it is set up", |now| owners(now).len() == 128);
+    let all = owners(&actual(&mut client));
+    assert_eq!(shares(&all).keys().copied().collect::<Vec<_>>(), [mac(1), mac(2), mac(3)]);
+    let mut slowest = Duration::ZERO;
+    for gone in 0..3 {
+        let (listener, address) = listeners[gone].take().unwrap();
+        let dead = mac(gone as u128 + 1);
+        drop(listener);
+        let is_out = |now: &Actual| !owners(now).contains(&dead);
+        slowest = slowest.max(wait_until(&mut client, "the dead one is out", is_out));
+        for (before, now) in all.iter().zip(owners(&actual(&mut client))) {
+            assert!(*before == now || *before == dead, "{before:x?} {now:x?}");
+        }
+        controller.wait_for(&format!("web{gone}: dead: no connection"));
+        listeners[gone] = Some((TcpListener::bind(address).unwrap(), address));
+        wait_until(&mut client, "all have again what they had", |now| owners(now) == all);
+    }
+    // Worst: it dies right after a check; two more fail, 500 ms apart.
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    // Without any there is nobody, and that is what packets find.
+    listeners.clear();
+    let nobody = |now: &Actual| shares(&owners(now)).keys().eq([&None]);
+    wait_until(&mut client, "nobody is left", nobody);
+    assert!(actual(&mut client).state.pools.values().flatten().all(|slot| slot.action == "no_back_end"));
+}
+
+#[test]
+fn changes_of_the_file_take_effect_and_mistakes_do_not() {
+    let dir = TempDir::new("file");
+    let socket = dir.file("switch.sock");
+    let _switch = switch(&socket, &[]);
+    let (_a, a) = listener();
+    let (_b, b) = listener();
+    let path = dir.write("gateway.toml", config_of(&[a, b], ""));
+    let mut controller = controller(&path, &socket);
+    let mut client = connected(&socket);
+    wait_until(&mut client, "it is set up", |now| owners(now).len() == 128);
+    let two = owners(&actual(&mut client));
+
+    // A third one takes from the others, and they take nothing from each other. Nobody was told.
+    let (_c, c) = listener();
+    dir.write("gateway.toml", config_of(&[a, b, c], ""));
+    wait_until(&mut client, "the third one has a share", |now| owners(now).contains(&mac(3)));
+    let three = owners(&actual(&mut client));
+    for (before, now) in two.iter().zip(&three) {
+        assert!(before == now || *now == mac(3), "{before:x?} {now:x?}");
+    }
+
+    // A mistake changes nothing, and is told with its place.
+    let before = actual(&mut client);
+    dir.write("gateway.toml", config_of(&[a, b], "[[vip]]\naddress = \"198.51.100.2\"\npool = \"wbe\"\n"));
+    let line = controller.wait_for("unknown pool `wbe`");
+    assert!(line.contains("gateway.toml:") && line.contains("did you mean `web`?"), "{line}");
+    controller.wait_for("stays in effect");
+    assert_eq!(actual(&mut client), before);
+
+    // More than the switch has room for is refused as a whole; health goes on.
+    let mut many = config_of(&[a, b, c], "");
+    for i in 0..2100 {
+        write!(many, "[[network]]\nname = \"n{i}\"\nvni = {}\nmac = \"02:00:00:00:00:03\"\n", 1000 + i)
+            .unwrap();
+    }
+    dir.write("gateway.toml", &many);
+    controller.wait_for("what it said before stays in effect");
+    assert_eq!(actual(&mut client), before);
+    drop(_c);
+    wait_until(&mut client, "the third one is out", |now| owners(now) == two);
+
+    // Somebody else's change is found on SIGHUP.
+    assert!(client.command("table_clear vteps", false).unwrap().ok);
+    controller.signal("-HUP");
+    wait_until(&mut client, "the table is filled again", |now| now.state == expected(&before.state, now));
+    controller.signal("-TERM");
+    assert!(common::wait(&mut controller.child, "the controller").success());
+    assert_eq!(owners(&actual(&mut client)), two, "what it set stays");
+}
+
+/// The state before, with the pools of now.
+fn expected(before: &State, now: &Actual) -> State {
+    State { pools: now.state.pools.clone(), ..before.clone() }
+}
+
+#[test]
+fn restarts_of_both() {
+    let dir = TempDir::new("restarts");
+    let socket = dir.file("switch.sock");
+    let (_a, a) = listener();
+    let (gone, b) = listener();
+    let path = dir.write("gateway.toml", config_of(&[a, b], ""));
+    // The controller may come first.
+    let mut first = controller(&path, &socket);
+    first.wait_for("no switch");
+    let mut running = switch(&socket, &[]);
+    let mut client = connected(&socket);
+    wait_until(&mut client, "it is set up", |now| owners(now).len() == 128);
+    let all = actual(&mut client);
+
+    // A new switch gets everything again.
+    running.signal("-KILL");
+    let _ = common::wait(&mut running.child, "the switch");
+    first.wait_for("the switch is gone");
+    let _second = switch(&socket, &[]);
+    let mut client = connected(&socket);
+    wait_until(&mut client, "it is set up again", |now| now.state == all.state);
+
+    // A new controller finds that all is well, and what died meanwhile.
+    drop(first);
+    let mut second = controller(&path, &socket);
+    second.wait_for("web1: alive");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(actual(&mut client), all);
+    drop(second);
+    drop(gone);
+    let mut third = controller(&path, &socket);
+    wait_until(&mut client, "the dead one is out", |now| !owners(now).contains(&mac(2)));
+    third.wait_for("web1: dead");
+    assert!(third.said.iter().all(|line| !line.contains("to add")), "{:?}", third.said);
+    let changed = third.wait_for("changed: 0 to add, ");
+    assert!(changed.ends_with(" to change, 0 to remove"), "{changed}");
+}
+
+#[test]
+fn events_as_json() {
+    let dir = TempDir::new("json");
+    let socket = dir.file("switch.sock");
+    let _switch = switch(&socket, &[]);
+    let path = dir.write("gateway.toml", config_of(&[], ""));
+    let mut command = p4jet();
+    command.args(["gateway", &path, "--socket", &socket, "--json"]);
+    let mut controller = Process::start(&mut command);
+    let line = controller.wait_for("to add");
+    let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((event["level"].as_str(), event["event"].as_str()), (Some("info"), Some("switch")));
+}
