@@ -490,8 +490,8 @@ fn dead_back_ends_go_within_two_seconds_and_nobody_else_moves() {
     let all = owners(&actual(&mut client));
     assert_eq!(shares(&all).keys().copied().collect::<Vec<_>>(), [mac(1), mac(2), mac(3)]);
     let mut slowest = Duration::ZERO;
-    for gone in 0..3 {
-        let (listener, address) = listeners[gone].take().unwrap();
+    for (gone, slot) in listeners.iter_mut().enumerate() {
+        let (listener, address) = slot.take().unwrap();
         let dead = mac(gone as u128 + 1);
         drop(listener);
         let is_out = |now: &Actual| !owners(now).contains(&dead);
@@ -500,7 +500,7 @@ fn dead_back_ends_go_within_two_seconds_and_nobody_else_moves() {
             assert!(*before == now || *before == dead, "{before:x?} {now:x?}");
         }
         controller.wait_for(&format!("web{gone}: dead: no connection"));
-        listeners[gone] = Some((TcpListener::bind(address).unwrap(), address));
+        *slot = Some((TcpListener::bind(address).unwrap(), address));
         wait_until(&mut client, "all have again what they had", |now| owners(now) == all);
     }
     // Worst: it dies right after a check; two more fail, 500 ms apart.

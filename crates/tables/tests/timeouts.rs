@@ -17,7 +17,9 @@ fn table(key: KeySpec) -> Table {
     })
 }
 
-fn keys() -> Vec<(KeySpec, fn(u32) -> KeyMatch)> {
+type KeyOf = fn(u32) -> KeyMatch;
+
+fn keys() -> Vec<(KeySpec, KeyOf)> {
     vec![
         (KeySpec { width: 48, kind: MatchKind::Exact }, |n| KeyMatch::Exact(n.into())),
         (KeySpec { width: 8, kind: MatchKind::Exact }, |n| KeyMatch::Exact(n.into())),
