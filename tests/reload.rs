@@ -127,8 +127,9 @@ fn reload_under_load(engine: EngineKind, programs: &[Arc<Switch>]) -> (Arc<Switc
     let options = RunOptions { engine, frame_max: 1518, listener: Arc::new(|_| ()) };
     let running = Running::start(&programs[0], options).unwrap();
     let seen = Arc::new(Seen::default());
-    let traffic = Box::new(Traffic(Arc::clone(&seen)));
-    let port = NewPort { number: 0, spec: "traffic".to_string(), handles: vec![traffic] };
+    let handle = |_| -> Box<dyn Port> { Box::new(Traffic(Arc::clone(&seen))) };
+    let handles = (0..running.handles()).map(handle).collect();
+    let port = NewPort { number: 0, spec: "traffic".to_string(), handles };
     running.add_ports(vec![port]).unwrap();
     let wait = |version: u8| {
         let start = Instant::now();
@@ -185,6 +186,21 @@ fn no_packet_is_lost_and_what_is_unchanged_stays() {
             })
             .sum();
         assert_eq!(hits, all);
+    }
+}
+
+#[test]
+fn no_packet_is_lost_between_threads() {
+    for threads in 2..=4 {
+        let programs: Vec<_> = (1..=4)
+            .map(|version| {
+                let options = Options { threads: Some(threads), ..Options::default() };
+                let one = switch(version, &[]);
+                Switch::with_options(one.program().clone(), options, threads).unwrap()
+            })
+            .collect();
+        let (_, carried) = reload_under_load(EngineKind::Jit, &programs);
+        assert!(carried.iter().all(|carried| carried.lost.is_empty()), "{carried:?}");
     }
 }
 

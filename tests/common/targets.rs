@@ -97,6 +97,7 @@ fn some_options(rng: &mut Rng) -> p4jet_jit::Options {
         listing: false,
         measured: rng.once_in(4),
         counted: rng.once_in(4),
+        threads: None,
     }
 }
 

@@ -10,7 +10,7 @@ use p4jet_dataplane::{
 use p4jet_externs::{Replica, Session};
 use p4jet_ir::Program;
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Pool};
-use p4jet_ports::{Port, PortError, PortStats, Received, Sent};
+use p4jet_ports::{MemoryPort, Port, PortError, PortStats, Received, Sent, share};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -443,6 +443,61 @@ fn a_reload_loses_nothing_that_waits() {
         }
         let stats = running.stats();
         assert_eq!((stats.received, stats.copies, stats.done), (400, 400, 400));
+        running.finish().unwrap();
+    }
+}
+
+/// What comes after another program has been loaded waits behind what came before for the same port.
+#[test]
+fn a_reload_keeps_the_order() {
+    const EACH: u8 = 120;
+    let program = lower_queued(&v1model("", ""));
+    for workers in [1, 2] {
+        let slow = |config: &mut QueueConfig| {
+            config.change(None, |port| {
+                port.rate = Some(Rate::Packets(100));
+                port.queues[0].depth = Some(1000);
+            });
+        };
+        let switch = switch(&program, EngineKind::Jit, slow, workers);
+        let options = RunOptions { engine: EngineKind::Jit, frame_max: 2048, listener: Arc::new(|_| ()) };
+        let running = Running::start(&switch, options).unwrap();
+        let (ports, handles): (Vec<_>, Vec<_>) = (1..=2)
+            .map(|number| {
+                let (port, handle) = MemoryPort::new();
+                let handles = share(Box::new(port), workers);
+                (NewPort { number, spec: "memory".to_string(), handles }, handle)
+            })
+            .unzip();
+        running.add_ports(ports).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let wait = |what: &dyn Fn() -> bool| {
+            while !what() {
+                assert!(Instant::now() < deadline, "in time");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let put = |numbers: std::ops::Range<u8>| {
+            numbers.for_each(|n| (1..=2).for_each(|port| handles[0].put(&frame(port, 0, n))));
+        };
+        let enqueued = || -> u64 { switch.queues().stats().values().map(|queues| queues[0].enqueued).sum() };
+        put(0..EACH / 2);
+        wait(&|| enqueued() == u64::from(EACH));
+        let mut other = program.clone();
+        p4jet_ir::passes::run(&mut other);
+        running.reload(other).unwrap();
+        put(EACH / 2..EACH);
+        let mut sent = [Vec::new(), Vec::new()];
+        while sent.iter().any(|sent| sent.len() < EACH.into()) {
+            assert!(Instant::now() < deadline, "{sent:?}");
+            std::thread::sleep(Duration::from_millis(1));
+            for (sent, handle) in sent.iter_mut().zip(&handles) {
+                sent.extend(handle.take().iter().map(|frame| frame[3]));
+            }
+        }
+        for sent in sent {
+            assert!(sent.is_sorted(), "{workers} workers: {sent:?}");
+        }
         running.finish().unwrap();
     }
 }

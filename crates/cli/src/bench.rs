@@ -6,8 +6,9 @@ use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
 use crate::lanes::{self, Lane};
 use crate::output::say;
+use crate::pipelined;
 use crate::stages::{self, Stages};
-use p4jet_dataplane::{EngineKind, Switch, WORKERS_MAX, Worker};
+use p4jet_dataplane::{EngineKind, RING_MAX, Switch, THREADS_MAX, WORKERS_MAX, Worker};
 use p4jet_ir::TableId;
 use p4jet_packet::{Batch, PORT_DROP, Pool, REASON_DONE};
 use p4jet_ports::{LoopPort, Port};
@@ -50,6 +51,13 @@ pub struct Args {
     /// Count what tables, actions and drops do meanwhile, as with `run --metrics`.
     #[arg(long)]
     counted: bool,
+    /// Also measure the pipeline on so many threads, 2 to 4, with rings between them.
+    #[arg(long, value_name = "THREADS", num_args = 0..=1, require_equals = true, default_missing_value = "4",
+          value_parser = clap::value_parser!(u8).range(2..=THREADS_MAX as i64))]
+    pipelined: Option<u8>,
+    /// With --pipelined: the sizes of the rings, in packets.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "pipelined")]
+    rings: Option<Vec<usize>>,
     /// One line of JSON instead of text.
     #[arg(long)]
     json: bool,
@@ -104,6 +112,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.stages && engine != EngineKind::Jit {
         return Err(Failure::Usage("--stages: only machine code has stages (--engine jit)".to_string()));
     }
+    if args.pipelined.is_some() && engine != EngineKind::Jit {
+        return Err(Failure::Usage(
+            "--pipelined: only machine code is cut into parts (--engine jit)".to_string(),
+        ));
+    }
+    let rings = args.rings.as_deref().unwrap_or(&pipelined::RINGS);
+    if let Some(ring) = rings.iter().find(|ring| !(1..=RING_MAX).contains(*ring)) {
+        return Err(Failure::Usage(format!("--rings {ring}: expected rings of 1 to {RING_MAX} packets")));
+    }
     let start = Instant::now();
     let compiled = compile::compile(&args.program)?;
     // One more for `measured_worker`.
@@ -156,6 +173,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         None => None,
     };
+    let pipelined = match args.pipelined {
+        Some(threads) => {
+            // They have workers and entries of their own.
+            let threads = usize::from(threads);
+            let options = p4jet_jit::Options { threads: Some(threads), ..options };
+            let commands = args.commands.as_deref();
+            let (other, _) = compile::switch_with(&compiled, engine, options, threads, None, commands)?;
+            Some(pipelined::measure(&other, &mut lanes[0], rings, args.seconds, &digest)?)
+        }
+        None => None,
+    };
     let entries = entries(&switch);
     let memory_bytes: usize = tables(&switch).map(|id| switch.table(id).memory_bytes()).sum();
     let engine_name = if engine == EngineKind::Jit { "jit" } else { "interp" };
@@ -178,6 +206,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         if let Some(churn) = churn {
             line["churn"] = churn.json();
+        }
+        if let Some(pipelined) = pipelined {
+            line["pipelined"] = pipelined.json();
         }
         say!("{line}")?;
     } else {
@@ -203,6 +234,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         if let Some(churn) = churn {
             churn.print()?;
+        }
+        if let Some(pipelined) = pipelined {
+            pipelined.print()?;
         }
     }
     Ok(())
@@ -234,15 +268,40 @@ pub fn tables(switch: &Switch) -> impl Iterator<Item = TableId> {
     (0..switch.program().tables.len() as u32).map(TableId)
 }
 
-/// A hash (64-bit FNV-1a) over port, length and bytes of all packets of one pass, in order; after those of a batch their
-/// copies.
-pub fn digest(worker: &mut Worker, source: &mut LoopPort, pool: &mut Pool) -> Result<String, Failure> {
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    let mut add = |bytes: &[u8]| {
+/// A hash (64-bit FNV-1a) over port, length and bytes of packets that leave.
+pub struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Digest {
+        Digest(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Digest {
+    fn bytes(&mut self, bytes: &[u8]) {
         for &b in bytes {
-            hash = (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3);
+            self.0 = (self.0 ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3);
         }
-    };
+    }
+
+    /// Adds a batch that has been processed.
+    pub fn add(&mut self, pool: &Pool, batch: &Batch) {
+        for packet in batch.packets().iter().filter(|p| p.egress_port != PORT_DROP) {
+            self.bytes(&packet.egress_port.to_le_bytes());
+            self.bytes(&packet.len.to_le_bytes());
+            self.bytes(pool.frame(packet));
+        }
+    }
+
+    /// As it is printed.
+    pub fn text(&self) -> String {
+        format!("{:016x}", self.0)
+    }
+}
+
+/// The digest of all packets of one pass, in order; after those of a batch their copies.
+pub fn digest(worker: &mut Worker, source: &mut LoopPort, pool: &mut Pool) -> Result<String, Failure> {
+    let mut digest = Digest::default();
     source.rewind();
     let mut batch = Batch::new();
     let mut left = source.frames();
@@ -253,18 +312,14 @@ pub fn digest(worker: &mut Worker, source: &mut LoopPort, pool: &mut Pool) -> Re
         left -= batch.len();
         worker.process(pool, &mut batch);
         loop {
-            for packet in batch.packets().iter().filter(|p| p.egress_port != PORT_DROP) {
-                add(&packet.egress_port.to_le_bytes());
-                add(&packet.len.to_le_bytes());
-                add(pool.frame(packet));
-            }
+            digest.add(pool, &batch);
             if !worker.process_copies(pool, &mut batch) {
                 break;
             }
         }
     }
     source.rewind();
-    Ok(format!("{hash:016x}"))
+    Ok(digest.text())
 }
 
 /// Ports that have a number of their own in [`Tally`].
@@ -295,11 +350,12 @@ impl Tally {
         }
     }
 
-    fn sent(self) -> BTreeMap<u32, u64> {
-        let mut sent = self.other;
+    /// Puts what was counted into a measurement.
+    pub fn put(self, measured: &mut Measured) {
+        measured.drops = self.drops;
+        measured.per_port = self.other;
         let used = self.per_port.into_iter().enumerate().filter(|(_, n)| *n > 0);
-        sent.extend(used.map(|(port, n)| (port as u32, n)));
-        sent
+        measured.per_port.extend(used.map(|(port, n)| (port as u32, n)));
     }
 }
 
@@ -334,5 +390,7 @@ pub fn measure(
             break elapsed;
         }
     };
-    Ok(Measured { seconds: elapsed.as_secs_f64(), packets, drops: tally.drops, per_port: tally.sent() })
+    let mut measured = Measured { seconds: elapsed.as_secs_f64(), packets, ..Measured::default() };
+    tally.put(&mut measured);
+    Ok(measured)
 }

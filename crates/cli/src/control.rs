@@ -118,9 +118,11 @@ impl Process {
         };
         let made = queued.as_ref().unwrap_or(&compiled);
         let (program, lowered) = (made.for_engine(self.engine.into()), Arc::new(made.lowered.clone()));
+        // Machine code, too, is made while other commands are carried out.
+        let next = self.running.prepare(program).map_err(|e| e.to_string())?;
         let (running, now) = (Arc::clone(&self.running), Arc::clone(&self.compiled));
         Ok(Box::new(move || {
-            let (switch, carried) = running.reload(program).map_err(|e| e.to_string())?;
+            let (switch, carried) = running.reload_prepared(next).map_err(|e| e.to_string())?;
             switch.tell_by(lowered);
             *lock(&now) = compiled;
             Ok(Swapped { switch, told: told(&carried) })

@@ -17,6 +17,7 @@ mod log;
 mod metrics;
 mod observe;
 mod output;
+mod pipelined;
 mod run;
 mod simple_switch;
 mod simple_switch_cli;

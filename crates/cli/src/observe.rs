@@ -1,7 +1,7 @@
 //! Commands about what a running switch does: `stats`, `trace …`, `capture …`.
 
 use crate::stats::Meter;
-use p4jet_control::Observed;
+use p4jet_control::{Observed, Swap, Swapped};
 use p4jet_dataplane::{
     BytePattern, CaptureInfo, CaptureSpec, Did, FieldPattern, Observer, Running, TraceInfo, TraceSpec, Traced,
 };
@@ -88,12 +88,19 @@ impl Observation {
     fn stats(&self) -> Result<Observed, String> {
         let data = self.meter.read(&self.running).json();
         let text = serde_json::to_string_pretty(&data).map_err(|e| e.to_string())?;
-        Ok(Observed { text: text + "\n", data, switch: None })
+        Ok(Observed { text: text + "\n", data, swap: None })
     }
 
     fn count(&self, counted: bool) -> Result<Observed, String> {
-        let switch = self.running.set_counted(counted).map_err(|e| e.to_string())?;
-        Ok(Observed { switch: Some(switch), data: json!({"counted": counted}), ..Observed::default() })
+        let next = self.running.prepare_counted(counted).map_err(|e| e.to_string())?;
+        let swap = next.map(|next| -> Swap {
+            let running = Arc::clone(&self.running);
+            Box::new(move || {
+                let switch = running.replace_same(next).map_err(|e| e.to_string())?;
+                Ok(Swapped { switch, told: String::new() })
+            })
+        });
+        Ok(Observed { swap, data: json!({"counted": counted}), ..Observed::default() })
     }
 
     fn trace_add(&self, wanted: &[&str]) -> Result<Observed, String> {
@@ -117,7 +124,7 @@ impl Observation {
             self.check_port(port)?;
         }
         let id = self.observer.add_trace(spec)?;
-        Ok(Observed { text: format!("trace {id}\n"), data: json!({"id": id}), switch: None })
+        Ok(Observed { text: format!("trace {id}\n"), data: json!({"id": id}), swap: None })
     }
 
     fn field_pattern(&self, field: &str, value: &str) -> Result<FieldPattern, String> {
@@ -149,7 +156,7 @@ impl Observation {
             let wanted = wanted_text(&t.spec).trim().to_string();
             json!({"id": t.id, "wanted": wanted, "count": t.spec.count, "taken": t.taken, "missed": t.missed})
         });
-        Observed { text, data: data.collect(), switch: None }
+        Observed { text, data: data.collect(), swap: None }
     }
 
     fn trace_show(&self, ids: &[u32]) -> Result<Observed, String> {
@@ -174,7 +181,7 @@ impl Observation {
         if text.is_empty() {
             text = "no packet yet\n".to_string();
         }
-        Ok(Observed { text, data: Value::Array(data), switch: None })
+        Ok(Observed { text, data: Value::Array(data), swap: None })
     }
 }
 
@@ -290,5 +297,5 @@ pub fn captures(captures: &[CaptureInfo]) -> Observed {
             "failed": c.failed.as_ref().map(ToString::to_string),
         })
     });
-    Observed { text, data: data.collect(), switch: None }
+    Observed { text, data: data.collect(), swap: None }
 }

@@ -9,7 +9,10 @@ use crate::metrics;
 use crate::observe::{self, Observation};
 use crate::output;
 use p4jet_control::{Control, Host, SharedControl};
-use p4jet_dataplane::{CaptureSpec, EngineKind, Event, Listener, QUEUES_MAX, RunError, RunOptions, Running};
+use p4jet_dataplane::{
+    CaptureSpec, EngineKind, Event, Listener, QUEUES_MAX, RING_DEFAULT, RING_MAX, RunError, RunOptions,
+    Running, THREADS_MAX,
+};
 use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -50,6 +53,13 @@ pub struct Args {
     /// Workers, each on a thread of its own; the receive queues or flows of the ports are spread over them.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = cores)]
     cores: usize,
+    /// Instead of whole packets, each of so many threads, 2 to 4, carries its part of the pipeline: to be compared.
+    #[arg(long, value_name = "THREADS", num_args = 0..=1, require_equals = true, default_missing_value = "4",
+          value_parser = clap::value_parser!(u8).range(2..=THREADS_MAX as i64), conflicts_with = "cores")]
+    pipelined: Option<u8>,
+    /// With --pipelined: packets in the ring between two threads, in whole batches of 64.
+    #[arg(long, value_name = "PACKETS", default_value_t = RING_DEFAULT, requires = "pipelined", value_parser = ring)]
+    ring: usize,
     /// Tell Prometheus at this address what happens; tables, actions and places of drops are counted then.
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<std::net::SocketAddr>,
@@ -137,6 +147,13 @@ fn cores(text: &str) -> Result<usize, String> {
     }
 }
 
+fn ring(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if (1..=RING_MAX).contains(&n) => Ok(n),
+        _ => Err(format!("expected a number of packets from 1 to {RING_MAX}")),
+    }
+}
+
 static STOP: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn on_signal(_: libc::c_int) {
@@ -165,22 +182,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         false => compile::compile(&args.program)?,
     };
     let kept = args.state.as_ref().is_some_and(|path| path.exists());
-    let options = p4jet_jit::Options { counted: args.metrics.is_some(), ..p4jet_jit::Options::default() };
+    let threads = args.pipelined.map(usize::from);
+    let counted = args.metrics.is_some();
+    let options = p4jet_jit::Options { counted, threads, ..p4jet_jit::Options::default() };
     let (switch, said) = compile::switch_with(
         &compiled,
         engine,
         options,
-        args.cores,
+        threads.unwrap_or(args.cores),
         args.queues.map(usize::from),
         args.commands.as_deref().filter(|_| !kept),
     )?;
     output::write(format_args!("{said}"))?;
-    if let Some(path) = &args.emulation.restore {
-        let restored = SharedControl::new(Control::new(Arc::clone(&switch)), None);
-        if let Some(error) = restored.restore(&output::read_text(path)?).refused {
-            return Err(Failure::Input(format!("{}: {}", path.display(), error.message)));
-        }
-    }
     let voice = match args.log {
         None => Voice::default(),
         Some(form) => {
@@ -194,8 +207,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         frame_max: args.frame_max as usize,
         listener: listener(Arc::clone(&failed), log_to(&args.emulation.log)?, voice.clone()),
     };
-    let running = Arc::new(Running::start(&switch, options).map_err(run_failure)?);
-    let options = PortOptions { frame_max: args.frame_max as usize, wall_clock: false, workers: args.cores };
+    let running = Running::start_with_ring(&switch, options, args.ring);
+    let running = Arc::new(running.map_err(run_failure)?);
+    let (frame_max, workers) = (args.frame_max as usize, running.handles());
+    let options = PortOptions { frame_max, wall_clock: false, workers, split: threads.is_some() };
     let ports: Vec<_> =
         specs.iter().map(|spec| control::open(&running, spec, &options, &voice)).collect::<Result<_, _>>()?;
     let host = Arc::new(Process {
@@ -217,6 +232,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let control =
         SharedControl::new(Control::new(Arc::clone(&switch)), Some(Arc::clone(&host) as Arc<dyn Host>));
+    if let Some(path) = &args.emulation.restore {
+        let restored = control.restore(&output::read_text(path)?);
+        if let Some(error) = restored.refused {
+            return Err(Failure::Input(format!("{}: {}", path.display(), error.message)));
+        }
+        if let Some(note) = restored.note {
+            voice.tell(Level::Warn, "state", None, format!("{}: {note}", path.display()));
+        }
+    }
     if let Some(path) = &args.state {
         let lost = control.keep(path).map_err(|e| Failure::Environment(format!("no state is kept: {e}")))?;
         for line in lost {

@@ -107,7 +107,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1e9)) {
         return Err(Failure::Usage("--rate: expected more than 0, at most 1e9 frames a second".to_string()));
     }
-    let options = PortOptions { frame_max: 9216, wall_clock: false, workers: 1 };
+    let options = PortOptions { frame_max: 9216, wall_clock: false, workers: 1, split: false };
     let open = |spec: &str| -> Result<Box<dyn Port>, Failure> {
         let spec: PortSpec = format!("0@{spec}").parse().map_err(|e| Failure::port(&e))?;
         let mut handles = p4jet_ports::open(&spec, &options).map_err(|e| Failure::port(&e))?;

@@ -50,8 +50,8 @@ pub struct Observed {
     pub text: String,
     /// For tools.
     pub data: serde_json::Value,
-    /// The switch that runs now, if it is another one.
-    pub switch: Option<Arc<Switch>>,
+    /// What puts another switch, with the same entries, in the place of the one that runs, if it is to be done.
+    pub swap: Option<Swap>,
 }
 
 /// A port, as `show_ports` tells of it.

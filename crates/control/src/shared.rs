@@ -65,8 +65,10 @@ impl SharedControl {
     /// is.
     pub fn keep(&self, path: &Path) -> io::Result<Vec<String>> {
         let mut kept = lock(&self.0.kept);
-        let (journal, lost) = Journal::open(&kept.control, path)?;
+        let (journal, mut lost) = Journal::open(&kept.control, path)?;
         kept.journal = Some(journal);
+        drop(kept);
+        lost.extend(self.make_queues().and_then(Result::err));
         Ok(lost)
     }
 
@@ -79,10 +81,13 @@ impl SharedControl {
     /// Puts what `dump` said in place of all that is set: all of it or nothing.
     pub fn restore(&self, text: &str) -> Reply {
         let mut kept = lock(&self.0.kept);
-        match kept.control.restore(text) {
-            Ok(()) => Reply { note: kept.replace(), ..Reply::default() },
-            Err(error) => error.into(),
+        if let Err(error) = kept.control.restore(text) {
+            return error.into();
         }
+        let note = kept.replace();
+        drop(kept);
+        let made = self.make_queues().and_then(Result::err);
+        Reply { note: note.or(made), ..Reply::default() }
     }
 
     /// Carries one command out. With `data`, what a command that reads found comes as JSON, too.
@@ -227,11 +232,12 @@ impl SharedControl {
                 reply
             }
             HostCommand::Observe(words) => {
-                // Another switch may take the place of the one that is controlled.
-                let mut kept = matches!(words[..], ["stats", _]).then(|| lock(&self.0.kept));
+                // Another switch may take the place of the one that is controlled: one at a time.
+                let _next = matches!(words[..], ["stats", _]).then(|| lock(&self.0.next));
                 let observed = host.observe(words).map_err(CommandError::new)?;
-                if let (Some(kept), Some(switch)) = (&mut kept, observed.switch) {
-                    kept.control = Control::new(switch);
+                if let Some(swap) = observed.swap {
+                    let mut kept = lock(&self.0.kept);
+                    kept.control = Control::new(swap().map_err(CommandError::new)?.switch);
                 }
                 Reply { data: data.then_some(observed.data), ..observed.text.into() }
             }

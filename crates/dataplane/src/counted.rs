@@ -33,14 +33,14 @@ pub struct TableStats {
 pub(crate) struct Counted {
     /// With programs that it runs no more.
     pub past: ProgramStats,
-    /// With the program that it runs.
-    pub now: Option<(Arc<Switch>, Tallies)>,
+    /// With the programs that it runs.
+    pub now: Vec<(Arc<Switch>, Tallies)>,
 }
 
 impl ProgramStats {
     pub(crate) fn add(&mut self, counted: Counted) {
         *self += counted.past;
-        if let Some((switch, tallies)) = &counted.now {
+        for (switch, tallies) in &counted.now {
             self.add_tallies(switch.program(), tallies);
         }
     }

@@ -1,9 +1,11 @@
-//! The packet loop of one worker: from ports, through the pipeline, to ports.
+//! The packet loop of one worker: from ports, through the pipeline, to ports; or through its part of the pipeline, from
+//! ports or the thread before, to ports or the next thread.
 #![allow(unsafe_code)]
 
 use crate::counted::{Counted, ProgramStats};
 use crate::mailbox::Mailbox;
-use crate::watch::Watch;
+use crate::pipelined::{LOOKS, Segment, YIELDS};
+use crate::watch::{self, Sighted, Watch};
 use crate::worker::Worker;
 use p4jet_jit::ticks;
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Pool, REASON_DONE};
@@ -102,8 +104,9 @@ pub struct Forwarder {
     ports: Vec<Attached>,
     /// By port number: place in `ports` and 1 more, or 0.
     places: Vec<u16>,
-    pool: Pool,
-    batch: Batch,
+    buffers: Box<Buffers>,
+    /// Its place among those that share the pipeline.
+    segment: Option<Segment>,
     counts: Counts,
     /// For those who look at live packets.
     watch: Option<Box<Watch>>,
@@ -115,6 +118,20 @@ pub struct Forwarder {
     looked: Instant,
     /// Whether all its ports have come to their end.
     pub(crate) ended: Arc<AtomicBool>,
+}
+
+/// Packets, and where they lie.
+pub(crate) struct Buffers {
+    pub pool: Pool,
+    pub batch: Batch,
+    /// Those that traces look for.
+    pub sighted: Vec<Sighted>,
+}
+
+impl Buffers {
+    pub fn new(pool: Pool) -> Buffers {
+        Buffers { pool, batch: Batch::new(), sighted: Vec::new() }
+    }
 }
 
 /// A worker of an earlier program, with its buffers.
@@ -176,8 +193,8 @@ impl Forwarder {
             retiring: Vec::new(),
             ports: Vec::new(),
             places: Vec::new(),
-            pool,
-            batch: Batch::new(),
+            buffers: Box::new(Buffers::new(pool)),
+            segment: None,
             counts: Counts {
                 stats: ForwardStats::default(),
                 dropped: Box::new([0; REASONS_INDEXED]),
@@ -190,6 +207,11 @@ impl Forwarder {
             looked: Instant::now(),
             ended,
         })
+    }
+
+    /// Its place among those that share the pipeline.
+    pub(crate) fn segment(&mut self) -> &mut Option<Segment> {
+        &mut self.segment
     }
 
     /// What it has done so far.
@@ -212,9 +234,9 @@ impl Forwarder {
 
     /// What it has counted of what the program does.
     pub(crate) fn counted(&self) -> Counted {
-        let tallies = self.worker.tallies().cloned();
-        let now = tallies.map(|tallies| (Arc::clone(self.worker.switch()), tallies));
-        Counted { past: self.past.clone(), now }
+        let workers = self.retiring.iter().map(|retiring| &retiring.worker).chain([&self.worker]);
+        let counts = |worker: &Worker| Some((Arc::clone(worker.switch()), worker.tallies()?.clone()));
+        Counted { past: self.past.clone(), now: workers.filter_map(counts).collect() }
     }
 
     /// The worker.
@@ -262,40 +284,53 @@ impl Forwarder {
     /// it has output queues, where packets may wait. Other packets on their way through it get to their end first.
     pub(crate) fn change_over(&mut self, worker: Worker, pool: Pool) -> Option<(Worker, Pool)> {
         self.run_copies();
-        let queued = self.worker.switch().program().is_queued();
-        let (worker, pool) = self.replace(worker, pool);
-        if !queued {
+        self.keep_drops();
+        let worker = std::mem::replace(&mut self.worker, worker);
+        let pool = std::mem::replace(&mut self.buffers.pool, pool);
+        if !worker.switch().program().is_queued() {
+            Self::keep_tallies(&mut self.past, &worker);
             return Some((worker, pool));
         }
         self.retiring.push(Retiring { worker, pool, since: Instant::now() });
         None
     }
 
-    /// Puts another worker in the place of the one that there is.
-    fn replace(&mut self, worker: Worker, pool: Pool) -> (Worker, Pool) {
+    /// Puts drops into words, before another program's worker runs.
+    fn keep_drops(&mut self) {
         self.counts.stats.dropped = self.counts.drops(&self.worker);
-        if let Some(tallies) = self.worker.tallies() {
-            self.past.add_tallies(self.worker.switch().program(), tallies);
-        }
         self.counts.dropped.fill(0);
         self.counts.dropped_rare.clear();
-        (std::mem::replace(&mut self.worker, worker), std::mem::replace(&mut self.pool, pool))
+    }
+
+    /// Keeps what a worker counted that runs no more.
+    fn keep_tallies(past: &mut ProgramStats, worker: &Worker) {
+        if let Some(tallies) = worker.tallies() {
+            past.add_tallies(worker.switch().program(), tallies);
+        }
     }
 
     /// Forwards until `stop` is set.
     pub(crate) fn run(&mut self, stop: &AtomicBool) {
         let mut empty_rounds = 0;
         let mut rounds = 0u32;
+        let mut idle_since = Instant::now();
         let mut ended = false;
-        while !stop.load(Ordering::Relaxed) {
+        while self.goes_on(stop) {
             for letter in self.mailbox.clone().take() {
                 letter(self);
                 ended = false;
             }
             let before = self.counts.stats.received;
             let mut due: Option<Duration> = None;
+            let relays = self.segment.as_ref().is_some_and(|segment| !segment.is_first());
+            let relayed = relays && self.relay();
+            if relayed && ended {
+                ended = false;
+            }
             for i in 0..self.ports.len() {
-                self.serve(i);
+                if !relays {
+                    self.serve(i);
+                }
                 if let Some(next) = self.ports[i].port.due() {
                     due = Some(due.map_or(next, |due| due.min(next)));
                 }
@@ -304,13 +339,13 @@ impl Forwarder {
                 ended = false;
                 self.ended.store(false, Ordering::SeqCst);
             }
-            self.run_copies();
             self.run_retiring();
+            self.run_copies();
             for line in self.worker.take_log() {
                 (self.listener)(Event::Log(&line));
             }
             rounds = rounds.wrapping_add(1);
-            if self.counts.stats.received != before {
+            if self.counts.stats.received != before || relayed {
                 empty_rounds = 0;
                 if rounds.is_multiple_of(LOOK_ROUNDS) {
                     self.look_at_links();
@@ -318,11 +353,21 @@ impl Forwarder {
                 continue;
             }
             empty_rounds += 1;
-            if empty_rounds > SPINS {
+            let mut patient = empty_rounds <= SPINS;
+            if self.segment.is_some() && empty_rounds >= LOOKS {
+                if empty_rounds == LOOKS {
+                    idle_since = Instant::now();
+                }
+                patient = idle_since.elapsed() < YIELDS;
+                if patient {
+                    std::thread::yield_now();
+                }
+            }
+            if !patient {
                 if let Some(next) = self.next_due() {
                     due = Some(due.map_or(next, |due| due.min(next)));
                 }
-                if !ended && due.is_none() && !self.ports.is_empty() && self.ports.iter().all(|p| p.ended) {
+                if !ended && due.is_none() && self.has_all_received() {
                     ended = true;
                     self.ended.store(true, Ordering::Release);
                 }
@@ -332,23 +377,76 @@ impl Forwarder {
         }
     }
 
+    fn goes_on(&self, stop: &AtomicBool) -> bool {
+        match &self.segment {
+            None => !stop.load(Ordering::Relaxed),
+            Some(segment) if segment.is_first() => !stop.load(Ordering::Relaxed) && segment.goes_on(),
+            // It stops when the one before has.
+            Some(segment) => segment.goes_on(),
+        }
+    }
+
+    /// Whether nothing more comes, unless ports do; what others hand over is theirs to know.
+    fn has_all_received(&self) -> bool {
+        let at_end = || !self.ports.is_empty() && self.ports.iter().all(|p| p.ended);
+        match &self.segment {
+            None => at_end(),
+            Some(segment) if segment.is_first() => segment.is_idle() && at_end(),
+            Some(_) => true,
+        }
+    }
+
     /// When output queues have something to do next.
     fn next_due(&self) -> Option<Duration> {
         let retiring = self.retiring.iter().map(|retiring| &retiring.worker);
         retiring.chain([&self.worker]).filter_map(Worker::next_due).min()
     }
 
-    /// Goes on with what waits in the output queues of programs that are no more.
+    /// Goes on with what waits in the output queues of programs that are no more, in the order of the programs.
     fn run_retiring(&mut self) {
-        for _ in 0..self.retiring.len() {
-            let Retiring { worker, pool, since } = self.retiring.remove(0);
-            let (worker, pool) = self.replace(worker, pool);
+        if self.retiring.is_empty() {
+            return;
+        }
+        self.worker.take_incoming();
+        self.retiring.iter_mut().rev().for_each(|retiring| retiring.worker.take_incoming());
+        for at in 0..self.retiring.len() {
+            let (earlier, now) = self.retiring.split_at_mut(at);
+            now[0].worker.follow(earlier.iter().map(|retiring| &retiring.worker));
+            self.swap_with_retiring(at);
             self.run_copies();
-            let waits = self.worker.waiting() > 0;
-            let (worker, pool) = self.replace(worker, pool);
-            if waits || since.elapsed() < HANDED_OVER {
-                self.retiring.push(Retiring { worker, pool, since });
+            self.swap_with_retiring(at);
+        }
+        let rests =
+            |retiring: &Retiring| retiring.worker.waiting() > 0 || retiring.since.elapsed() < HANDED_OVER;
+        self.worker.follow(self.retiring.iter().map(|retiring| &retiring.worker));
+        if !self.retiring.iter().all(rests) {
+            let past = &mut self.past;
+            self.retiring.retain(|retiring| {
+                let rests = rests(retiring);
+                if !rests {
+                    Self::keep_tallies(past, &retiring.worker);
+                }
+                rests
+            });
+            self.worker.follow(self.retiring.iter().map(|retiring| &retiring.worker));
+        }
+    }
+
+    /// Lets an earlier program run, or the present one again.
+    fn swap_with_retiring(&mut self, at: usize) {
+        self.keep_drops();
+        let Retiring { worker, pool, .. } = &mut self.retiring[at];
+        std::mem::swap(&mut self.worker, worker);
+        std::mem::swap(&mut self.buffers.pool, pool);
+    }
+
+    /// Lets packets on their way to other threads get to their end, and those threads end.
+    pub(crate) fn finish_segment(&mut self) {
+        if let Some(mut segment) = self.segment.take() {
+            if segment.is_first() {
+                segment.drain();
             }
+            segment.close();
         }
     }
 
@@ -364,14 +462,25 @@ impl Forwarder {
         result
     }
 
-    /// One batch from one port.
+    /// One batch from one port: all its way, or to the next thread.
     fn serve(&mut self, i: usize) {
         if self.ports[i].ended {
             return;
         }
-        self.batch.clear();
+        let mut load = match &mut self.segment {
+            None => None,
+            Some(segment) => match segment.take() {
+                None => return,
+                load => load,
+            },
+        };
+        if let Some(load) = &mut load {
+            std::mem::swap(&mut self.buffers, &mut load.buffers);
+        }
+        let Buffers { pool, batch, .. } = &mut *self.buffers;
+        batch.clear();
         let Attached { number, port, ended, .. } = &mut self.ports[i];
-        match port.receive(*number, &mut self.pool, &mut self.batch) {
+        match port.receive(*number, pool, batch) {
             Ok(Received::Packets(_) | Received::Empty) => {}
             Ok(Received::End) => *ended = true,
             Err(error) => {
@@ -379,31 +488,67 @@ impl Forwarder {
                 *ended = true;
             }
         }
-        if self.batch.is_empty() {
-            return;
+        let received = !batch.is_empty();
+        if received {
+            if let Some(watch) = &mut self.watch {
+                watch.received(*number, &mut self.buffers);
+            }
+            let start = ticks();
+            let Buffers { pool, batch, .. } = &mut *self.buffers;
+            let stats = &mut self.counts.stats;
+            stats.received += batch.len() as u64;
+            stats.batches += 1;
+            stats.batch_sizes[batch.len().next_power_of_two().ilog2() as usize] += 1;
+            match &mut load {
+                Some(load) => self.worker.process_part(batch, &mut load.flight),
+                None => {
+                    self.worker.process(pool, batch);
+                    self.send_processed();
+                    self.run_copies();
+                }
+            }
+            self.counts.stats.busy_ticks += ticks().wrapping_sub(start);
         }
-        let number = *number;
-        if let Some(watch) = &mut self.watch {
-            watch.received(number, &self.pool, &self.batch);
+        if let (Some(mut load), Some(segment)) = (load, &mut self.segment) {
+            std::mem::swap(&mut self.buffers, &mut load.buffers);
+            if received { segment.pass(load) } else { segment.keep(load) }
         }
+    }
+
+    /// One batch from the thread before: to the next, or to the ports.
+    fn relay(&mut self) -> bool {
+        let Some(segment) = &mut self.segment else { return false };
+        let (last, Some(mut load)) = (segment.is_last(), segment.take()) else { return false };
         let start = ticks();
-        let stats = &mut self.counts.stats;
-        stats.received += self.batch.len() as u64;
-        stats.batches += 1;
-        stats.batch_sizes[self.batch.len().next_power_of_two().ilog2() as usize] += 1;
-        self.worker.process(&mut self.pool, &mut self.batch);
-        if let Some(watch) = &mut self.watch {
-            watch.processed(number, &self.pool, &self.batch, &self.worker);
+        std::mem::swap(&mut self.buffers, &mut load.buffers);
+        self.worker.process_part(&mut self.buffers.batch, &mut load.flight);
+        if last {
+            self.send_processed();
+        }
+        std::mem::swap(&mut self.buffers, &mut load.buffers);
+        self.counts.stats.busy_ticks += ticks().wrapping_sub(start);
+        // What the ports do with it is not done yet; and the first thread may be, once it has this back.
+        if self.ended.load(Ordering::Relaxed) {
+            self.ended.store(false, Ordering::SeqCst);
+        }
+        if let Some(segment) = &mut self.segment {
+            segment.pass(load);
+        }
+        true
+    }
+
+    /// Sends a batch that arrived and has been processed.
+    fn send_processed(&mut self) {
+        if !self.buffers.sighted.is_empty() {
+            watch::processed(&mut self.buffers, &self.worker);
         }
         self.send();
-        self.run_copies();
-        self.counts.stats.busy_ticks += ticks().wrapping_sub(start);
     }
 
     /// Runs the copies that wait, also in output queues, as far as they may leave these.
     fn run_copies(&mut self) {
-        while self.worker.process_copies(&mut self.pool, &mut self.batch) {
-            self.counts.stats.copies += self.batch.len() as u64;
+        while self.worker.process_copies(&mut self.buffers.pool, &mut self.buffers.batch) {
+            self.counts.stats.copies += self.buffers.batch.len() as u64;
             self.send();
         }
         for (reason, refused) in self.worker.take_refused() {
@@ -425,7 +570,7 @@ impl Forwarder {
     /// Sends the batch, one call per port that something goes to.
     fn send(&mut self) {
         const SENT: u32 = PORT_DROP;
-        let packets = self.batch.packets();
+        let packets = self.buffers.batch.packets();
         // Where each packet goes: a port's number, or `SENT` when it is dealt with.
         let mut to = [SENT; BATCH_MAX];
         for (to, packet) in to.iter_mut().zip(packets) {
@@ -446,7 +591,7 @@ impl Forwarder {
             let mut n = 0;
             for i in first..packets.len() {
                 if to[i] == number {
-                    frames[n] = self.pool.frame(&packets[i]);
+                    frames[n] = self.buffers.pool.frame(&packets[i]);
                     n += 1;
                     to[i] = SENT;
                 }
@@ -481,7 +626,14 @@ impl Forwarder {
             return;
         }
         self.looked = Instant::now();
+        let only_sends = self.segment.as_ref().is_some_and(Segment::is_last);
         for attached in &mut self.ports {
+            // It brings nothing, but looks for its interface, should that be gone.
+            if only_sends && !attached.ended {
+                let Buffers { pool, batch, .. } = &mut *self.buffers;
+                batch.clear();
+                let _ = attached.port.receive(attached.number, pool, batch);
+            }
             let status = attached.port.status();
             if status != attached.status {
                 // One worker's word is enough.
@@ -499,7 +651,9 @@ impl Forwarder {
         let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         fds.push(poll(self.mailbox.bell()));
         let mut longest = due.map_or(IDLE, |due| due.min(IDLE));
-        for attached in self.ports.iter().filter(|p| !p.ended) {
+        // Who waits for a load has nothing to do with what ports bring.
+        let is_ready = self.segment.as_ref().is_none_or(Segment::is_ready);
+        for attached in self.ports.iter().filter(|p| !p.ended && is_ready) {
             match attached.port.poll_fd() {
                 Some(fd) => fds.push(poll(fd)),
                 // Nothing tells when it has something.
@@ -510,7 +664,9 @@ impl Forwarder {
             return;
         }
         fds.extend(self.worker.wake_fd().map(poll));
-        if !self.mailbox.set_asleep(true) || !self.worker.prepare_sleep() {
+        let asleep = self.mailbox.set_asleep(true);
+        let loaded = || !is_ready && self.segment.as_ref().is_some_and(|s| s.is_ready() || !s.goes_on());
+        if !asleep || !self.worker.prepare_sleep() || loaded() {
             self.mailbox.set_asleep(false);
             return;
         }

@@ -2,6 +2,7 @@
 //!
 //! * [`Switch`]: program, tables, extern state; shared by the control plane and all workers.
 //! * [`Worker`]: runs batches on one core, by machine code or by the reference interpreter.
+//! * [`Pipelined`]: the same on several threads, each with a part of the pipeline.
 //! * [`Queues`]: output queues between ingress and egress.
 //! * [`Running`]: the workers on their threads with the ports, for as long as packets flow; a [`Subscription`] tells of
 //!   digests, entries and ports.
@@ -11,6 +12,7 @@ mod forward;
 mod mailbox;
 mod notices;
 mod observer;
+mod pipelined;
 mod places;
 mod queues;
 mod reload;
@@ -28,13 +30,14 @@ pub use observer::{
 };
 pub use p4jet_externs::{Digest, DigestCounts};
 pub use p4jet_interp::{Matched, Trace, TraceEvent, value_text};
-pub use p4jet_jit::{StageTime, ticks};
+pub use p4jet_jit::{StageTime, THREADS_MAX, ticks};
 pub use p4jet_tables::{EntryHandle, Life};
+pub use pipelined::{Pipelined, RING_DEFAULT, RING_MAX};
 pub use queues::{
     DEPTH_WITH_RATE, DEPTH_WITHOUT_RATE, PortSettings, QUEUED_PORTS_MAX, QUEUES_MAX, QueueConfig,
     QueueSettings, QueueStats, Queues, Rate,
 };
-pub use reload::Carried;
+pub use reload::{Carried, Successor};
 pub use running::{NewPort, PortInfo, RunError, RunOptions, Running};
 pub use switch::{EngineKind, Switch, WORKERS_MAX};
 pub use watch::{BytePattern, Did};

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// What a worker is asked to do.
 pub(crate) type Letter = Box<dyn FnOnce(&mut Forwarder) + Send>;
@@ -84,6 +85,16 @@ impl Mailbox {
             unsafe { libc::read(self.bell.as_raw_fd(), (&raw mut count).cast(), 8) };
         }
         !self.full.load(Ordering::SeqCst)
+    }
+
+    /// Sleeps until [`Self::wake`] ends it, or for so long, unless it is `ready`.
+    pub(crate) fn sleep(&self, longest: Duration, ready: impl FnOnce() -> bool) {
+        if self.set_asleep(true) && !ready() {
+            let mut fd = libc::pollfd { fd: self.bell(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one valid pollfd, whose descriptor is open as long as `self`.
+            unsafe { libc::poll(&raw mut fd, 1, longest.as_millis() as libc::c_int) };
+        }
+        self.set_asleep(false);
     }
 
     /// To be polled for readability while asleep.

@@ -389,6 +389,8 @@ pub(crate) struct Serving<C> {
     many: HashMap<u32, usize>,
     /// Ports that have packets.
     waiting: Vec<usize>,
+    /// Numbers of ports that serve nobody yet: packets of an earlier program wait there.
+    held: Vec<u32>,
     /// How many packets.
     packets: usize,
     /// Picoseconds: none may leave before.
@@ -407,6 +409,7 @@ impl<C> Serving<C> {
             few: vec![0; Self::FEW].into(),
             many: HashMap::new(),
             waiting: Vec::new(),
+            held: Vec::new(),
             packets: 0,
             earliest: 0,
         };
@@ -417,6 +420,31 @@ impl<C> Serving<C> {
     /// Packets that wait.
     pub fn packets(&self) -> usize {
         self.packets
+    }
+
+    /// Lets packets wait for those that wait for the same ports in queues of earlier programs, and for the rates that these
+    /// have used.
+    pub fn follow<'s>(&mut self, earlier: impl Iterator<Item = &'s Serving<C>>)
+    where
+        C: 's,
+    {
+        self.held.clear();
+        self.earliest = 0;
+        for earlier in earlier {
+            self.held.extend(earlier.waiting.iter().map(|index| earlier.ports[*index].number));
+            for before in &earlier.ports {
+                let Some(index) = self.port(before.number) else { continue };
+                let port = &mut self.ports[index];
+                port.free_at = port.free_at.max(before.free_at);
+                for (queue, before) in port.queues.iter_mut().zip(&before.queues) {
+                    queue.free_at = queue.free_at.max(before.free_at);
+                }
+            }
+        }
+    }
+
+    fn is_held(&self, port: usize) -> bool {
+        !self.held.is_empty() && self.held.contains(&self.ports[port].number)
     }
 
     /// Reads the configuration if it has changed.
@@ -492,7 +520,11 @@ impl<C> Serving<C> {
             return None;
         }
         for place in 0..self.waiting.len() {
-            let port = &mut self.ports[self.waiting[place]];
+            let index = self.waiting[place];
+            if self.is_held(index) {
+                continue;
+            }
+            let port = &mut self.ports[index];
             if let Some(found) = port.next(now) {
                 self.packets -= 1;
                 if port.waiting == 0 {
@@ -506,13 +538,15 @@ impl<C> Serving<C> {
     }
 
     fn due(&self) -> u128 {
-        self.waiting.iter().map(|index| self.ports[*index].due()).min().unwrap_or(u128::MAX)
+        let waiting = self.waiting.iter().filter(|index| !self.is_held(**index));
+        waiting.map(|index| self.ports[*index].due()).min().unwrap_or(u128::MAX)
     }
 
     /// When the next packet may leave, rounded up; `None` if none waits.
     pub fn next_due_ns(&self) -> Option<u64> {
-        let due = self.due().div_ceil(1000);
-        (self.packets > 0).then(|| u64::try_from(due).unwrap_or(u64::MAX))
+        let due = self.due();
+        // Nobody knows when ports will be free that earlier programs hold.
+        (self.packets > 0 && due < u128::MAX).then(|| u64::try_from(due.div_ceil(1000)).unwrap_or(u64::MAX))
     }
 
     /// How long until then.

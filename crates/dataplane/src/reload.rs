@@ -5,7 +5,7 @@
 //! entries that the program gives or the size changed gets its entries again; everything else begins anew, and
 //! [`Carried`] says so.
 
-use crate::switch::Switch;
+use crate::switch::{Code, Switch};
 use p4jet_ir as ir;
 use p4jet_tables::{Action, Entry, EntryHandle, Table};
 use std::collections::{HashMap, HashSet};
@@ -20,6 +20,34 @@ pub struct Carried {
     pub entries_copied: usize,
     /// What was not carried over, with the reason, one a line.
     pub lost: Vec<String>,
+}
+
+/// A program that is to take a switch's place, with its machine code if that is made already.
+pub struct Successor {
+    program: ir::Program,
+    counted: bool,
+    code: Option<Code>,
+}
+
+impl Successor {
+    /// `counted`: whether it counts what it does.
+    pub(crate) fn new(
+        switch: &Switch,
+        program: ir::Program,
+        counted: bool,
+        with_code: bool,
+    ) -> Result<Successor, String> {
+        let code = if with_code { Some(switch.code_for(&program, counted)?) } else { None };
+        Ok(Successor { program, counted, code })
+    }
+
+    pub(crate) fn is_counted(&self) -> bool {
+        self.counted
+    }
+
+    pub(crate) fn into_program(self) -> ir::Program {
+        self.program
+    }
 }
 
 /// One program's side of a comparison.
@@ -106,15 +134,11 @@ impl Switch {
     /// run either program until the last has changed over. The control plane must not change this switch from
     /// the call on.
     pub fn succeed(&self, program: ir::Program) -> Result<(Arc<Switch>, Carried), String> {
-        self.succeed_counted(program, self.is_counted())
+        self.succeed_by(Successor::new(self, program, self.is_counted(), false)?)
     }
 
-    /// The same, with a say in whether what the program does is counted.
-    pub(crate) fn succeed_counted(
-        &self,
-        program: ir::Program,
-        counted: bool,
-    ) -> Result<(Arc<Switch>, Carried), String> {
+    pub(crate) fn succeed_by(&self, next: Successor) -> Result<(Arc<Switch>, Carried), String> {
+        let Successor { program, counted, code } = next;
         let (old, new) = (Side(self.program()), Side(&program));
         let same = same_tables(old, new);
         let mut carried = Carried::default();
@@ -132,7 +156,7 @@ impl Switch {
             same_instance[i as usize].map(|id| id.0)
         })
         .map_err(|e| e.to_string())?;
-        let switch = self.successor(program, counted, tables, state)?;
+        let switch = self.successor(program, counted, code, tables, state)?;
         for (o, i) in self.program().tables.iter().zip(0..) {
             let old_id = ir::TableId(i);
             if same.contains(&Some(old_id)) {

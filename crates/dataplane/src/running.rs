@@ -4,8 +4,9 @@ use crate::counted::ProgramStats;
 use crate::forward::{ForwardStats, Forwarder, Listener};
 use crate::mailbox::Mailbox;
 use crate::notices::{Hub, Notice, PortChange, Subscription, Topics};
+use crate::pipelined::{self, RING_DEFAULT};
 use crate::queues::Inbox;
-use crate::reload::Carried;
+use crate::reload::{Carried, Successor};
 use crate::switch::{EngineKind, Switch};
 use crate::worker::Worker;
 use p4jet_externs::DigestCounts;
@@ -93,6 +94,8 @@ pub struct Running {
     stop: Arc<AtomicBool>,
     ended: Vec<Arc<AtomicBool>>,
     mailboxes: Vec<Arc<Mailbox>>,
+    /// Batches between two workers, if these share the pipeline.
+    slots: Option<usize>,
     reloads: AtomicU64,
 }
 
@@ -120,6 +123,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Running {
     /// Starts the workers, without ports.
     pub fn start(switch: &Arc<Switch>, options: RunOptions) -> Result<Running, RunError> {
+        Running::start_with_ring(switch, options, RING_DEFAULT)
+    }
+
+    /// The same, with so many packets between two workers if these share the pipeline.
+    pub fn start_with_ring(
+        switch: &Arc<Switch>,
+        options: RunOptions,
+        ring_packets: usize,
+    ) -> Result<Running, RunError> {
         let RunOptions { engine, frame_max, listener } = options;
         let stop = Arc::new(AtomicBool::new(false));
         let hub = Hub::new(switch);
@@ -134,7 +146,21 @@ impl Running {
             forwarders.push(Forwarder::new(worker, frame_max, listener, ended).map_err(system)?);
         }
         let ended = forwarders.iter().map(|f| Arc::clone(&f.ended)).collect();
-        let mailboxes = forwarders.iter().map(|f| Arc::clone(&f.mailbox)).collect();
+        let mailboxes: Vec<_> = forwarders.iter().map(|f| Arc::clone(&f.mailbox)).collect();
+        let mut slots = None;
+        if switch.threads().is_some() {
+            if engine != EngineKind::Jit {
+                let why = "only machine code runs on several threads one after the other".to_string();
+                return Err(RunError::Program(why));
+            }
+            let of_ring = pipelined::slots(ring_packets).map_err(RunError::Program)?;
+            let loads = pipelined::loads(switch, of_ring, frame_max).map_err(RunError::System)?;
+            let segments = pipelined::segments(loads, of_ring, &mailboxes);
+            for (forwarder, segment) in forwarders.iter_mut().zip(segments) {
+                *forwarder.segment() = Some(segment);
+            }
+            slots = Some(of_ring);
+        }
         let mut running = Running {
             inner: Mutex::new(Inner { threads: Vec::new(), ports: Vec::new(), last: None }),
             switch: Mutex::new(Arc::clone(switch)),
@@ -144,6 +170,7 @@ impl Running {
             stop,
             ended,
             mailboxes,
+            slots,
             reloads: AtomicU64::new(0),
         };
         for (mut forwarder, index) in forwarders.into_iter().zip(0..) {
@@ -151,6 +178,7 @@ impl Running {
             let thread = std::thread::Builder::new().name(format!("worker {index}")).spawn(move || {
                 let _closed = Closed(Arc::clone(&forwarder.mailbox));
                 forwarder.run(&stop);
+                forwarder.finish_segment();
                 forwarder
             });
             let inner = running.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -177,6 +205,11 @@ impl Running {
     /// How many workers it has.
     pub fn workers(&self) -> usize {
         self.mailboxes.len()
+    }
+
+    /// How many handles a port has: one for each worker; where these share the pipeline, one to receive and one to send.
+    pub fn handles(&self) -> usize {
+        if self.slots.is_some() { 2 } else { self.workers() }
     }
 
     /// Bytes of the longest frame.
@@ -227,13 +260,18 @@ impl Running {
             let mut there = inner.ports.clone();
             for NewPort { number, spec, handles } in ports {
                 added.push((number, spec.clone()));
-                assert_eq!(handles.len(), by_worker.len(), "one handle per worker");
+                assert_eq!(handles.len(), self.handles(), "as many handles as a port has");
                 if there.iter().any(|(n, _)| *n == number) {
                     return Err(RunError::PortExists(number));
                 }
                 there.push((number, spec));
-                for (handles_of, handle) in by_worker.iter_mut().zip(handles) {
-                    handles_of.push((number, handle));
+                let workers = by_worker.len();
+                let with_handle = match self.slots {
+                    None => (0..workers).collect(),
+                    Some(_) => vec![0, workers - 1],
+                };
+                for (worker, handle) in with_handle.into_iter().zip(handles) {
+                    by_worker[worker].push((number, handle));
                 }
             }
             there.sort();
@@ -309,12 +347,31 @@ impl Running {
         stats
     }
 
-    /// Puts another program in the running one's place: compiles it, carries over what is unchanged
-    /// ([`Switch::succeed`]), and lets every worker change over between two batches. If it fails the old one goes on.
-    /// The control plane must not change anything meanwhile.
+    /// Puts another program in the running one's place: [`Self::prepare`] and [`Self::reload_prepared`].
     pub fn reload(&self, program: p4jet_ir::Program) -> Result<(Arc<Switch>, Carried), RunError> {
+        self.reload_prepared(self.prepare(program)?)
+    }
+
+    /// Makes what takes longest of another program, its machine code.
+    pub fn prepare(&self, program: p4jet_ir::Program) -> Result<Successor, RunError> {
+        let switch = self.switch();
+        self.successor(program, switch.is_counted())
+    }
+
+    fn successor(&self, program: p4jet_ir::Program, counted: bool) -> Result<Successor, RunError> {
+        let with_code = self.engine == EngineKind::Jit;
+        Successor::new(&self.switch(), program, counted, with_code).map_err(RunError::Program)
+    }
+
+    /// Puts another program in the running one's place: carries over what is unchanged ([`Switch::succeed`]), and lets
+    /// every worker change over between two batches. If it fails the old one goes on. The control plane must not change
+    /// anything meanwhile.
+    pub fn reload_prepared(&self, next: Successor) -> Result<(Arc<Switch>, Carried), RunError> {
+        // Somebody may have changed his mind meanwhile.
         let counted = self.switch().is_counted();
-        let reloaded = self.reload_counted(program, counted)?;
+        let next =
+            if next.is_counted() == counted { next } else { self.successor(next.into_program(), counted)? };
+        let reloaded = self.change_over(next)?;
         self.reloads.fetch_add(1, Ordering::Relaxed);
         Ok(reloaded)
     }
@@ -327,22 +384,32 @@ impl Running {
     /// Begins, or ends, to count what the program does ([`Self::program_stats`]): the workers change over to code that
     /// does, as [`Self::reload`] lets them to another program. That code is a little slower.
     pub fn set_counted(&self, counted: bool) -> Result<Arc<Switch>, RunError> {
+        match self.prepare_counted(counted)? {
+            Some(next) => self.replace_same(next),
+            None => Ok(self.switch()),
+        }
+    }
+
+    /// Makes the machine code for [`Self::replace_same`]; `None` if there is nothing to do.
+    pub fn prepare_counted(&self, counted: bool) -> Result<Option<Successor>, RunError> {
         let switch = self.switch();
         if switch.is_counted() == counted {
-            return Ok(switch);
+            return Ok(None);
         }
-        let (new, _) = self.reload_counted(switch.program().clone(), counted)?;
+        self.successor(switch.program().clone(), counted).map(Some)
+    }
+
+    /// Lets the workers change over to other code of the same program.
+    pub fn replace_same(&self, next: Successor) -> Result<Arc<Switch>, RunError> {
+        let switch = self.switch();
+        let (new, _) = self.change_over(next)?;
         new.tell_as(&switch);
         Ok(new)
     }
 
-    fn reload_counted(
-        &self,
-        program: p4jet_ir::Program,
-        counted: bool,
-    ) -> Result<(Arc<Switch>, Carried), RunError> {
+    fn change_over(&self, next: Successor) -> Result<(Arc<Switch>, Carried), RunError> {
         let old = self.switch();
-        let (new, carried) = old.succeed_counted(program, counted).map_err(RunError::Program)?;
+        let (new, carried) = old.succeed_by(next).map_err(RunError::Program)?;
         let mut acts = Vec::new();
         for index in 0..self.workers() {
             let worker = new.worker(self.engine, index).map_err(RunError::Program)?;
@@ -351,8 +418,31 @@ impl Running {
                 .map_err(|e| RunError::System(format!("no memory for packets: {e}")))?;
             acts.push(move |f: &mut Forwarder| f.change_over(worker, pool));
         }
+        let loads = match self.slots {
+            None => None,
+            Some(slots) => {
+                let loads = pipelined::loads(&new, slots, self.frame_max).map_err(RunError::System)?;
+                // What is on its way gets to its end by the old program; nothing comes until all have changed over.
+                let drain = |f: &mut Forwarder| {
+                    if let Some(segment) = f.segment() {
+                        segment.drain();
+                        segment.replace(Vec::new());
+                    }
+                };
+                self.hand_out(std::iter::once(drain))?;
+                Some(loads)
+            }
+        };
         self.hub.follow(&new);
         let replaced: Vec<Option<(Worker, Pool)>> = self.hand_out(acts.into_iter())?;
+        if let Some(loads) = loads {
+            let go_on = |f: &mut Forwarder| {
+                if let Some(segment) = f.segment() {
+                    segment.replace(loads);
+                }
+            };
+            self.hand_out(std::iter::once(go_on))?;
+        }
         *lock(&self.switch) = Arc::clone(&new);
         // Here, not in the workers: it takes a while.
         drop(replaced);

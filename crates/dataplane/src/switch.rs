@@ -49,17 +49,54 @@ impl Drop for Place {
     }
 }
 
-/// Lets several workers have the same registers; one needs no locks. Drops are counted by place only in programs that
-/// keep it.
-fn suit(program: &mut ir::Program, workers: usize, counted: bool) {
-    match counted {
+/// Lets several workers have the same registers; one needs no locks, nor do those that share the pipeline: only one of
+/// them comes to a register that changes. Drops are counted by place only in programs that keep it.
+fn suit(program: &mut ir::Program, workers: usize, options: &p4jet_jit::Options) -> Result<(), String> {
+    match options.counted {
         true => ir::passes::place_drops(program),
         false => ir::passes::forget_drop_places(program),
     }
-    if workers > 1 {
+    if let Some(threads) = options.threads {
+        if threads != workers || !(2..=p4jet_jit::THREADS_MAX).contains(&threads) {
+            let max = p4jet_jit::THREADS_MAX;
+            return Err(format!(
+                "a pipeline on {threads} threads with {workers} workers: expected 2 to {max} of both"
+            ));
+        }
+        let actions = program.actions.iter().map(|action| &action.body);
+        let mut nodes =
+            program.blocks.iter().map(|block| &block.body).chain(actions).flat_map(|body| &body.nodes);
+        if nodes.any(|node| node.stmts.iter().any(|stmt| matches!(stmt.op, ir::Op::Copy(_)))) {
+            return Err(
+                "not supported yet: a pipeline on several threads for a program that clones, replicates, \
+                        resubmits, recirculates or queues packets (run it to completion, on several cores)"
+                    .to_string(),
+            );
+        }
+    } else if workers > 1 {
         ir::atomic::add_locks(program);
         debug_assert_eq!(ir::verify::verify(program), Ok(()));
     }
+    Ok(())
+}
+
+/// Machine code for a program with such tables.
+pub(crate) struct Code {
+    specs: Vec<TableSpec>,
+    compiled: Arc<Compiled>,
+}
+
+fn described(program: &ir::Program, error: &p4jet_jit::Error) -> String {
+    let loc = &program.locs[error.loc.index()];
+    match loc.line {
+        0 => error.message.clone(),
+        _ => format!("{}\n  --> {}:{}:{}", error.message, loc.file, loc.line, loc.column),
+    }
+}
+
+fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+    // A poisoned lock means that a control operation panicked: a bug, but tables stay consistent between steps.
+    table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A program with its tables and extern state.
@@ -95,7 +132,7 @@ impl Switch {
         if !(1..=WORKERS_MAX).contains(&workers) {
             return Err(format!("{workers} workers: expected 1 to {WORKERS_MAX}"));
         }
-        suit(&mut program, workers, options.counted);
+        suit(&mut program, workers, &options)?;
         let tables = p4jet_interp::build_tables(&program)?;
         let tables = tables.into_iter().map(|table| Arc::new(Mutex::new(table))).collect();
         let state = p4jet_interp::build_state(&program, workers).map_err(|e| e.to_string())?;
@@ -112,16 +149,32 @@ impl Switch {
         &self,
         mut program: ir::Program,
         counted: bool,
+        code: Option<Code>,
         tables: Vec<Arc<Mutex<Table>>>,
         state: State,
     ) -> Result<Arc<Switch>, String> {
-        suit(&mut program, self.workers(), counted);
-        let taken = (0..self.workers()).map(|_| AtomicBool::new(false)).collect();
         let options = p4jet_jit::Options { counted, ..self.options };
-        let (code, start) = (OnceLock::new(), self.start);
+        suit(&mut program, self.workers(), &options)?;
+        let taken = (0..self.workers()).map(|_| AtomicBool::new(false)).collect();
+        let start = self.start;
+        // Code for other tables is no use.
+        let fits =
+            |code: &Code| code.specs.iter().zip(&tables).all(|(spec, table)| spec == lock(table).spec());
+        let code = code.filter(fits).map_or_else(OnceLock::new, |code| Ok(code.compiled).into());
         let (queues, inboxes) = (Arc::clone(&self.queues), inboxes(self.workers(), &program)?);
         let told = OnceLock::new();
         Ok(Arc::new(Switch { program, told, tables, state, code, options, start, queues, inboxes, taken }))
+    }
+
+    /// Machine code for a successor of this switch.
+    pub(crate) fn code_for(&self, program: &ir::Program, counted: bool) -> Result<Code, String> {
+        let options = p4jet_jit::Options { counted, ..self.options };
+        let mut program = program.clone();
+        suit(&mut program, self.workers(), &options)?;
+        let specs: Vec<TableSpec> =
+            p4jet_interp::build_tables(&program)?.iter().map(|table| table.spec().clone()).collect();
+        let compiled = Compiled::new(&program, &specs, options).map_err(|e| described(&program, &e))?;
+        Ok(Code { specs, compiled: Arc::new(compiled) })
     }
 
     /// Whether its workers count what the program does ([`Worker::tallies`]).
@@ -156,8 +209,7 @@ impl Switch {
 
     /// A table, locked for the control plane. Workers running machine code are not stopped by it.
     pub fn table(&self, id: ir::TableId) -> MutexGuard<'_, Table> {
-        // A poisoned lock means that a control operation panicked: a bug, but tables stay consistent between steps.
-        self.tables[id.index()].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tables[id.index()])
     }
 
     /// Registers and counters.
@@ -207,14 +259,14 @@ impl Switch {
         Compiled::new(&self.program, &specs, options)
     }
 
+    /// On how many threads each packet's way is, if the workers share the pipeline ([`p4jet_jit::Options::threads`]).
+    pub fn threads(&self) -> Option<usize> {
+        self.options.threads
+    }
+
     /// Says where a code generation error is.
     pub fn describe(&self, error: &p4jet_jit::Error) -> String {
-        let loc = &self.program.locs[error.loc.index()];
-        if loc.line == 0 {
-            error.message.clone()
-        } else {
-            format!("{}\n  --> {}:{}:{}", error.message, loc.file, loc.line, loc.column)
-        }
+        described(&self.program, error)
     }
 
     /// How many workers there may be at a time.

@@ -2,8 +2,9 @@
 //!
 //! Nothing here waits: what finds its queue full is counted and left.
 
+use crate::forward::Buffers;
 use crate::worker::Worker;
-use p4jet_packet::{Batch, PORT_DROP, Pool, REASON_DONE};
+use p4jet_packet::{PORT_DROP, REASON_DONE};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, SyncSender};
@@ -141,17 +142,26 @@ impl Capturing {
 pub(crate) struct Watch {
     pub traces: Vec<Arc<Sought>>,
     pub captures: Vec<Arc<Capturing>>,
-    /// Of the batch under way: number in the batch, trace, frame as it came.
-    found: Vec<(usize, Arc<Sought>, Vec<u8>)>,
+}
+
+/// A packet of a batch under way that a trace looks for.
+pub(crate) struct Sighted {
+    trace: Arc<Sought>,
+    port: u32,
+    /// In the batch.
+    number: usize,
+    /// As it came.
+    frame: Vec<u8>,
 }
 
 impl Watch {
     pub fn new(traces: Vec<Arc<Sought>>, captures: Vec<Arc<Capturing>>) -> Watch {
-        Watch { traces, captures, found: Vec::new() }
+        Watch { traces, captures }
     }
 
     /// Looks at a batch that came by a port.
-    pub fn received(&mut self, port: u32, pool: &Pool, batch: &Batch) {
+    pub fn received(&self, port: u32, buffers: &mut Buffers) {
+        let Buffers { pool, batch, sighted } = buffers;
         for capture in self.captures.iter().filter(|c| c.received && c.port == port) {
             capture.take(batch.packets().iter().map(|packet| pool.frame(packet)));
         }
@@ -168,24 +178,9 @@ impl Watch {
                     trace.waiting.fetch_sub(1, Ordering::Relaxed);
                     trace.missed.fetch_add(1, Ordering::Relaxed);
                 } else {
-                    self.found.push((number, Arc::clone(trace), frame.to_vec()));
+                    sighted.push(Sighted { trace: Arc::clone(trace), port, number, frame: frame.to_vec() });
                 }
             }
-        }
-    }
-
-    /// Looks at the same batch once it has been processed.
-    pub fn processed(&mut self, port: u32, pool: &Pool, batch: &Batch, worker: &Worker) {
-        for (number, trace, frame) in self.found.drain(..) {
-            let packet = &batch.packets()[number];
-            let did = match (packet.egress_port, packet.drop_reason) {
-                (PORT_DROP, REASON_DONE) => Did::Done,
-                (PORT_DROP, reason) => Did::Dropped(worker.drop_reason(reason)),
-                (port, _) => Did::Sent { port, frame: pool.frame(packet).to_vec() },
-            };
-            let now_us = worker.switch().now_us();
-            // Nobody reads any more: nobody wants it.
-            let _ = trace.inbox.send(Found { trace: trace.id, port, frame, now_us, did });
         }
     }
 
@@ -194,5 +189,21 @@ impl Watch {
         for capture in self.captures.iter().filter(|c| c.sent && c.port == port) {
             capture.take(frames.iter().copied());
         }
+    }
+}
+
+/// Tells what became of the packets of a batch that were found, once it has been processed.
+pub(crate) fn processed(buffers: &mut Buffers, worker: &Worker) {
+    let Buffers { pool, batch, sighted } = buffers;
+    for Sighted { trace, port, number, frame } in sighted.drain(..) {
+        let packet = &batch.packets()[number];
+        let did = match (packet.egress_port, packet.drop_reason) {
+            (PORT_DROP, REASON_DONE) => Did::Done,
+            (PORT_DROP, reason) => Did::Dropped(worker.drop_reason(reason)),
+            (port, _) => Did::Sent { port, frame: pool.frame(packet).to_vec() },
+        };
+        let now_us = worker.switch().now_us();
+        // Nobody reads any more: nobody wants it.
+        let _ = trace.inbox.send(Found { trace: trace.id, port, frame, now_us, did });
     }
 }

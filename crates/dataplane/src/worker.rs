@@ -7,7 +7,7 @@ use p4jet_externs::{Apart, Env};
 use p4jet_interp::{Arrival, Machine, Outcome, REASON_EMITS_TOO_MUCH, REASON_OUT_OF_FUEL, Ran};
 use p4jet_ir::tallies::Tallies;
 use p4jet_ir::{Begin, Queued};
-use p4jet_jit::{Compiled, DROP_ASSERTION, Engine, StageTime};
+use p4jet_jit::{Compiled, DROP_ASSERTION, Engine, Flight, StageTime};
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Packet, Pool, PushError, REASON_DONE};
 use p4jet_tables::{View, ViewHandle};
 use std::collections::VecDeque;
@@ -321,6 +321,8 @@ struct Queueing {
     outgoing: Vec<Vec<Handed>>,
     /// What other workers have handed over.
     incoming: Vec<Handed>,
+    /// Whether packets of earlier programs may wait for the same ports.
+    follows: bool,
     /// Packets that [`Worker::process_one`] has taken.
     arrived: u64,
 }
@@ -427,7 +429,7 @@ impl Worker {
         let queueing = switch.program().is_queued().then(|| {
             let outgoing = switch.inboxes.iter().map(|_| Vec::new()).collect();
             let serving = Serving::new(Arc::clone(switch.queues()));
-            Box::new(Queueing { serving, outgoing, incoming: Vec::new(), arrived: 0 })
+            Box::new(Queueing { serving, outgoing, incoming: Vec::new(), follows: false, arrived: 0 })
         });
         let views: Vec<ViewHandle> = (0..switch.tables.len())
             .map(|t| switch.table(p4jet_ir::TableId(t as u32)).view_handle())
@@ -494,12 +496,36 @@ impl Worker {
         self.wait(&[0; BATCH_MAX]);
     }
 
+    /// Runs the part of the pipeline that is this worker's, where several share it ([`Switch::threads`]): the packets have
+    /// been through the parts before, all on the same `flight`, and are of a pool as [`Self::process`] needs it.
+    pub(crate) fn process_part(&mut self, batch: &mut Batch, flight: &mut Flight) {
+        let Runner::Jit(engine) = &mut self.engine else {
+            unreachable!("`Running` and `Pipelined` see to that")
+        };
+        let thread = self.place.index();
+        // A packet takes its time along.
+        let now = flight.now_us();
+        if thread == 0 && self.reads_time {
+            *now = self.time.unwrap_or_else(|| self.place.switch().now_us());
+        }
+        self.env.set_now(*now);
+        let guard = p4jet_tables::pin();
+        for (pinned, view) in self.pinned.iter_mut().zip(&self.views) {
+            *pinned = view.load(&guard);
+        }
+        // SAFETY: as in `run`; the flight is of the switch's code, which has no copies.
+        unsafe { engine.run_part(thread, flight, batch.packets_mut(), &self.pinned, &mut self.env) };
+        self.env.release();
+    }
+
     /// Runs the oldest copies that wait, or those that may leave their output queues now, as [`Self::process`] does with
     /// packets: they are the batch afterwards. False if there are none.
     pub fn process_copies(&mut self, pool: &mut Pool, batch: &mut Batch) -> bool {
         batch.clear();
         let mut generations = [0; BATCH_MAX];
-        self.take_incoming();
+        if !self.queueing.as_ref().is_some_and(|queueing| queueing.follows) {
+            self.take_incoming();
+        }
         while batch.len() < BATCH_MAX
             && let Some(Waiting { generation, copy }) = self.waiting.pop_front()
         {
@@ -678,8 +704,19 @@ impl Worker {
         }
     }
 
+    /// Lets packets in output queues wait until those of earlier programs, whose workers these are, have left the same
+    /// ports: within a flow they came before. While there are any, somebody calls [`Self::take_incoming`] before, of this
+    /// worker first: another one has handed over what it did by an earlier program before what it did by this one.
+    pub(crate) fn follow<'w>(&mut self, earlier: impl ExactSizeIterator<Item = &'w Worker>) {
+        if let Some(queueing) = &mut self.queueing {
+            queueing.follows = earlier.len() > 0;
+            let serving = |worker: &'w Worker| worker.queueing.as_ref().map(|queueing| &queueing.serving);
+            queueing.serving.follow(earlier.filter_map(serving));
+        }
+    }
+
     /// Queues what other workers have handed over.
-    fn take_incoming(&mut self) {
+    pub(crate) fn take_incoming(&mut self) {
         let Some(queueing) = &mut self.queueing else { return };
         let Some(inbox) = self.place.switch().inboxes.get(self.place.index()) else { return };
         if !inbox.is_filled() {

@@ -4,11 +4,11 @@
 //! Blind spots: what the generator never makes (see `p4jet_ir::random`), and what both engines take from one place
 //! (tables' entries, extern functions).
 
-use p4jet_dataplane::{EngineKind, Processed, Switch, Worker};
+use p4jet_dataplane::{EngineKind, Pipelined, Processed, Switch, Worker};
 use p4jet_externs::{Replica, Session};
 use p4jet_ir::{InstanceKind, Program, random};
 use p4jet_jit::Options;
-use p4jet_packet::{Batch, PORT_DROP};
+use p4jet_packet::{Batch, PORT_DROP, Packet, Pool};
 
 /// Programs per test; `P4JET_PROGRAMS=20000 cargo test -p p4jet-dataplane` runs more.
 fn programs() -> u64 {
@@ -45,6 +45,15 @@ fn state(switch: &Switch) -> Vec<String> {
     out
 }
 
+/// What became of a batch.
+fn outcomes(pool: &Pool, batch: &Batch) -> Vec<String> {
+    let outcome = |p: &Packet| match p.egress_port {
+        PORT_DROP => format!("reason {}", p.drop_reason),
+        port => format!("port {port}: {:02x?}", pool.frame(p)),
+    };
+    batch.packets().iter().map(outcome).collect()
+}
+
 /// What becomes of packets, and their copies, that go through together.
 fn in_batches(worker: &mut Worker, frames: &[Vec<u8>]) -> Vec<String> {
     let mut pool = worker.pool(256, 4096).expect("memory for packets");
@@ -55,10 +64,7 @@ fn in_batches(worker: &mut Worker, frames: &[Vec<u8>]) -> Vec<String> {
     let mut out = Vec::new();
     worker.process(&mut pool, &mut batch);
     loop {
-        out.extend(batch.packets().iter().map(|p| match p.egress_port {
-            PORT_DROP => format!("reason {}", p.drop_reason),
-            port => format!("port {port}: {:02x?}", pool.frame(p)),
-        }));
+        out.extend(outcomes(&pool, &batch));
         if !worker.process_copies(&mut pool, &mut batch) {
             break;
         }
@@ -74,6 +80,7 @@ const CUT_EVERYWHERE: Options = Options {
     listing: false,
     measured: false,
     counted: false,
+    threads: None,
 };
 /// As if each stage was to be measured: also cut between blocks, and between lookup and action.
 const MEASURED: Options = Options { measured: true, ..CUT_EVERYWHERE };
@@ -178,6 +185,64 @@ fn random_programs_agree_when_counted() {
     assert!(counted > 0);
 }
 
+/// Runs a program on several threads, each of which has a part of it; false if that is refused.
+fn compare_on_threads(seed: u64, program: &Program) -> bool {
+    let threads = 2 + seed as usize % 3;
+    let options = [Options::default(), CUT_EVERYWHERE][seed as usize / 3 % 2];
+    let options = Options { threads: Some(threads), ..options };
+    let mut optimised = program.clone();
+    p4jet_ir::passes::run(&mut optimised);
+    let fast = Switch::with_options(optimised, options, threads);
+    let made = fast.and_then(|fast| Ok((Pipelined::new(&fast, 64, 4096)?, fast)));
+    let (mut pipelined, fast) = match made {
+        Ok(made) => made,
+        Err(why) => {
+            assert!(why.contains("not supported yet"), "seed {seed}: {why}");
+            return false;
+        }
+    };
+    let reference = Switch::new(program.clone()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let mut interp = reference.worker(EngineKind::Interp, 0).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    // In larger batches packets meet registers in another order.
+    let has_registers = program.instances.iter().any(|i| matches!(i.kind, InstanceKind::Register { .. }));
+    let together = if has_registers { 1 } else { 5 };
+    let frames: Vec<Vec<u8>> = (0..PACKETS).map(|k| random::packet(seed * PACKETS + k, program)).collect();
+    let push = |pool: &mut Pool, batch: &mut Batch, frames: &[Vec<u8>]| {
+        frames.iter().zip(0..).for_each(|(frame, port)| batch.push(pool, port, frame).expect("it has room"));
+    };
+    let mut pool = interp.pool(64, 4096).expect("memory for packets");
+    let mut batch = Batch::new();
+    let mut want = Vec::new();
+    interp.set_time(Some(77));
+    for frames in frames.chunks(together) {
+        batch.clear();
+        push(&mut pool, &mut batch, frames);
+        interp.process(&mut pool, &mut batch);
+        want.extend(outcomes(&pool, &batch));
+    }
+    let mut got = Vec::new();
+    let mut chunks = frames.chunks(together).peekable();
+    pipelined.set_time(Some(77));
+    pipelined.run(
+        &|_| {},
+        &mut |pool, batch| {
+            push(pool, batch, chunks.next().unwrap_or_default());
+            chunks.peek().is_some()
+        },
+        &mut |pool, batch, _| got.extend(outcomes(pool, batch)),
+    );
+    assert_eq!(got, want, "seed {seed}: {threads} threads (left) and interpreter (right) differ");
+    assert_eq!(state(&fast), state(&reference), "seed {seed}: extern state differs");
+    true
+}
+
+#[test]
+fn random_programs_agree_on_threads() {
+    let seeds = 5 * programs()..6 * programs();
+    let ran = seeds.filter(|seed| compare_on_threads(*seed, &random::program(*seed))).count();
+    assert!(ran as u64 > programs() / 10, "{ran} programs ran");
+}
+
 /// One program again, as `P4JET_SEED=n cargo test -p p4jet-dataplane one_seed`.
 #[test]
 fn one_seed() {
@@ -189,6 +254,7 @@ fn one_seed() {
     compare(seed, &program, Options::default());
     compare(seed, &program, CUT_EVERYWHERE);
     compare(seed, &program, MEASURED);
+    compare_on_threads(seed, &program);
     COUNTED.into_iter().for_each(|options| compare(seed, &program, options));
     IN_MEMORY.into_iter().for_each(|options| compare(seed, &program, options));
 }

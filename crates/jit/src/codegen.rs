@@ -99,9 +99,9 @@ pub struct Layout {
 
 impl Layout {
     /// Cuts at every table of `entries_min` entries or more whose lookup touches memory that prefetching helps, and at
-    /// those where looking up the keys of all packets at once helps; after the lookup of large tables of routes; if
-    /// `everywhere`, also where blocks begin, and before and after every lookup. Keeps in registers what is live in nodes as long as that is at most
-    /// `live_limbs_max` limbs, summed over the nodes.
+    /// those where looking up the keys of all packets at once helps; after the lookup of large tables of routes; where
+    /// the flow stops ([`Flow::stops_at`]); if `everywhere`, before and after every lookup. Keeps in registers what is
+    /// live in nodes as long as that is at most `live_limbs_max` limbs, summed over the nodes.
     pub fn new(
         flow: &Flow,
         structures: &[Structure],
@@ -115,7 +115,7 @@ impl Layout {
         places.sort_by_key(|&place| flow.order[place]);
         let mut cuts = Vec::new();
         for place in places {
-            if everywhere && flow.begins_block(place) {
+            if flow.stops_at(place) {
                 cuts.push(Cut { place, begins: Begins::Place });
             }
             if let Terminator::Apply { table, .. } = flow.node(place).terminator {

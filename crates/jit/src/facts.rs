@@ -222,8 +222,7 @@ impl<'a> Flow<'a> {
         let mut place = to?;
         for _ in 0..SKIPS_MAX {
             let node = self.node(place);
-            let is_stop = self.stops_at_blocks && self.begins_block(place);
-            if is_stop || !node.stmts.is_empty() {
+            if self.stops_at(place) || !node.stmts.is_empty() {
                 break;
             }
             place = match &node.terminator {
@@ -455,6 +454,7 @@ impl Knowledge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::Stops;
     use p4jet_ir::{BlockKind, NodeId};
 
     const TWO_HEADERS: &str = r#"
@@ -511,7 +511,7 @@ egress_port meta.port
     #[test]
     fn a_parser_path_leads_past_questions_that_it_answers() {
         let program = p4jet_ir::text::parse(TWO_HEADERS).unwrap();
-        let flow = Flow::new(&program, false, &[]);
+        let flow = Flow::new(&program, Stops::Nowhere, &[]);
         let parse = places(&flow, BlockKind::Parser, &[0, 1, 2]);
         let ask = places(&flow, BlockKind::Control, &[0, 1, 2, 3, 4]);
         // Too short for `a`: neither is valid. Else as the switch says, which jumps past an empty node.
@@ -528,7 +528,7 @@ egress_port meta.port
     fn validity_that_a_statement_takes_away_is_not_implied() {
         let text = TWO_HEADERS.replace("    meta.port = 0x1:9\n", "    a.$valid$ = b.y[0:0]\n");
         let program = p4jet_ir::text::parse(&text).unwrap();
-        let flow = Flow::new(&program, false, &[]);
+        let flow = Flow::new(&program, Stops::Nowhere, &[]);
         let ask = places(&flow, BlockKind::Control, &[0, 1, 2, 3]);
         assert_eq!(flow.ways(ask[1]), [ask[2], ask[3]]);
     }

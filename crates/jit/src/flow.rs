@@ -149,8 +149,8 @@ pub struct Flow<'a> {
     pub knowledge: Knowledge,
     /// Lookups that are remembered by row.
     pub memos: Vec<Memo>,
-    /// Jumps go past no place where a block begins.
-    pub stops_at_blocks: bool,
+    /// Where stages begin besides.
+    stops: Stops,
     /// Slots that copies may bring along, by where they begin.
     brought: [SlotSet; 2],
     /// What each place reads.
@@ -202,6 +202,17 @@ pub struct InFrame {
     pub is_fixed: bool,
 }
 
+/// Where stages begin whatever the tables are: jumps go past no such place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stops {
+    /// Nowhere.
+    Nowhere,
+    /// With every block.
+    Blocks,
+    /// Where a part of the pipeline begins that is on a thread of its own, of so many.
+    Threads(usize),
+}
+
 /// What a checksum adds up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Summand {
@@ -215,9 +226,8 @@ pub enum Summand {
 pub const READABLE_BYTES: u32 = 1024;
 
 impl<'a> Flow<'a> {
-    /// Analyses a program; `stops_at_blocks` if a stage is to begin with every block, `memoized` are the tables whose lookups
-    /// are remembered by row where that is possible.
-    pub fn new(program: &'a Program, stops_at_blocks: bool, memoized: &[bool]) -> Flow<'a> {
+    /// Analyses a program; `memoized` are the tables whose lookups are remembered by row where that is possible.
+    pub fn new(program: &'a Program, stops: Stops, memoized: &[bool]) -> Flow<'a> {
         let sequence: Vec<usize> = program.ingress.iter().chain(&program.egress).map(|b| b.index()).collect();
         let mut places = Vec::new();
         let mut first = Vec::new();
@@ -250,7 +260,7 @@ impl<'a> Flow<'a> {
             set_before: vec![SlotSet::new(slots); count],
             knowledge: Knowledge::default(),
             memos: Vec::new(),
-            stops_at_blocks,
+            stops,
             brought: [SlotSet::new(slots), SlotSet::new(slots)],
             reads: Vec::new(),
             applied: HashMap::new(),
@@ -261,7 +271,9 @@ impl<'a> Flow<'a> {
         flow.find_brought();
         flow.find_cycles();
         flow.find_uncut();
-        flow.memos = memos::find(&flow, memoized);
+        let memos = memos::find(&flow, memoized).into_iter();
+        // A row that came with the packet from another thread may mean something else by now.
+        flow.memos = memos.filter(|memo| flow.thread(memo.row_place) == flow.thread(memo.place)).collect();
         flow.find_cursor();
         flow.find_writes();
         flow.find_deparse();
@@ -295,6 +307,39 @@ impl<'a> Flow<'a> {
     pub fn begins_block(&self, place: Place) -> bool {
         let position = self.places[place];
         position.node == NodeId(0) && position.step > 0
+    }
+
+    /// Whether a stage begins there whatever the tables are.
+    pub fn stops_at(&self, place: Place) -> bool {
+        self.begins_block(place)
+            && match self.stops {
+                Stops::Nowhere => false,
+                Stops::Blocks => true,
+                Stops::Threads(_) => {
+                    let before = self.first[self.places[place].step - 1];
+                    self.thread(before) < self.thread(place)
+                }
+            }
+    }
+
+    /// The thread that a place belongs to: parsers before ingress, ingress, egress, and the last deparser with what
+    /// follows have one each if there are four; the first two parts and the last two share one if there are two, the
+    /// middle ones if there are three.
+    pub fn thread(&self, place: Place) -> usize {
+        let Stops::Threads(threads) = self.stops else { return 0 };
+        let kind = |step: usize| self.program.blocks[self.sequence[step]].kind;
+        let step = self.places[place].step;
+        let egress = self.program.ingress.len();
+        let deparser = (egress..self.sequence.len()).rev().find(|step| kind(*step) == BlockKind::Deparser);
+        let part = match step < egress {
+            true => usize::from((0..=step).any(|before| kind(before) != BlockKind::Parser)),
+            false => 2 + usize::from(deparser.is_some_and(|deparser| step >= deparser)),
+        };
+        match threads {
+            2 => part / 2,
+            3 => part.div_ceil(2),
+            _ => part,
+        }
     }
 
     /// The slot of a field.

@@ -29,15 +29,17 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, ModuleReloc};
-use flow::Flow;
+use flow::{Flow, Stops};
 use memos::{Memo, Memory};
 use p4jet_externs::{Apart, CallSite, Env, State};
 use p4jet_ir::tallies::Tallies;
-use p4jet_ir::{Begin, InstanceKind, Loc, Program, TableId, Terminator};
+use p4jet_ir::{Begin, InstanceId, InstanceKind, Loc, Op, Program, TableId, Terminator};
 use p4jet_packet::{BATCH_MAX, Packet};
 use p4jet_tables::{Structure, TableSpec, View};
 use runtime::Ctx;
+use std::collections::HashMap;
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// [`Packet::drop_reason`] of a packet whose `assert` or `assume` failed.
@@ -76,6 +78,8 @@ pub struct Compiled {
     instances: usize,
     reads_time: bool,
     listing: Option<String>,
+    /// The stages of each thread; of one unless they are cut for several.
+    threads: Vec<Range<usize>>,
     /// Of the stages and of the start of copies; empty if they are not measured.
     names: Vec<String>,
     counted: bool,
@@ -107,7 +111,13 @@ pub struct Options {
     pub measured: bool,
     /// Count what tables and drops do ([`Engine::tallies`]).
     pub counted: bool,
+    /// Cut the pipeline for so many threads, 2 to [`THREADS_MAX`], that each run a part of it
+    /// ([`Engine::run_part`]).
+    pub threads: Option<usize>,
 }
+
+/// Most threads for which a pipeline is cut.
+pub const THREADS_MAX: usize = 4;
 
 fn internal(error: impl std::fmt::Display) -> Error {
     Error { message: format!("internal error in code generation (please report): {error}"), loc: Loc(0) }
@@ -131,7 +141,15 @@ impl Compiled {
         let memoized: Vec<bool> = (0..tables.len() as u32)
             .map(|table| codegen::is_memoized(program, &structures, entries_min, TableId(table)))
             .collect();
-        let mut flow = Flow::new(program, options.measured, &memoized);
+        let stops = match options.threads {
+            Some(threads) => Stops::Threads(threads),
+            None if options.measured => Stops::Blocks,
+            None => Stops::Nowhere,
+        };
+        let mut flow = Flow::new(program, stops, &memoized);
+        if options.threads.is_some() {
+            refuse_shared_registers(&flow)?;
+        }
         let layout = Layout::new(
             &flow,
             &structures,
@@ -273,6 +291,7 @@ impl Compiled {
             instances: program.instances.len(),
             reads_time,
             listing,
+            threads: threads(&flow, &layout, options.threads.unwrap_or(1)),
             names: if options.measured { stages::names(&flow, &layout) } else { Vec::new() },
             counted: options.counted,
         })
@@ -297,6 +316,45 @@ impl Compiled {
     pub fn stages(&self) -> usize {
         self.stages.len()
     }
+}
+
+/// On threads the next packet comes to a register in one part while the last one is still on its way to another.
+fn refuse_shared_registers(flow: &Flow) -> Result<(), Error> {
+    let program = flow.program;
+    // By register: a bit for each thread, and whether anything writes it.
+    let mut accesses: HashMap<InstanceId, (u32, bool)> = HashMap::new();
+    for place in (0..flow.places.len()).filter(|&place| flow.order[place] != usize::MAX) {
+        let node = flow.node(place);
+        let applied = match node.terminator {
+            Terminator::Apply { table, .. } => program.tables[table.index()].actions.as_slice(),
+            _ => &[],
+        };
+        let actions = applied.iter().flat_map(|action| &program.actions[action.action.index()].body.nodes);
+        for stmt in actions.chain([node]).flat_map(|node| &node.stmts) {
+            let (Op::Extern { function, .. }, Some(register)) = (&stmt.op, stmt.op.register()) else {
+                continue;
+            };
+            let (threads, written) = accesses.entry(register).or_default();
+            *threads |= 1 << flow.thread(place);
+            *written |= function != "register.read";
+            if *written && threads.count_ones() > 1 {
+                return Err(Error {
+                    message: "not supported yet: a pipeline on several threads for a program that writes a register \
+                              in one part of it and uses it in another"
+                        .to_string(),
+                    loc: stmt.loc,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The stages of each of so many threads.
+fn threads(flow: &Flow, layout: &Layout, count: usize) -> Vec<Range<usize>> {
+    let of =
+        |thread: usize| layout.cuts.iter().take_while(|cut| flow.thread(cut.place) <= thread).count() + 1;
+    (0..count).map(|thread| if thread == 0 { 0..of(0) } else { of(thread - 1)..of(thread) }).collect()
 }
 
 /// Makes machine code of all functions, on as many processors as there are.
@@ -347,14 +405,11 @@ fn declare_prefetch(module: &mut JITModule) -> Result<Option<FuncId>, Error> {
 #[repr(align(128))]
 pub struct Engine {
     compiled: Arc<Compiled>,
-    queues: Apart<[u32; BATCH_MAX]>,
-    queue_bases: Vec<*mut u32>,
-    counts: Apart<u64>,
+    flight: Flight,
     rows: Apart<u32>,
     memos: Vec<Memory>,
     memo_bases: Vec<*mut u64>,
     ages: Apart<u64>,
-    phv: Apart<u64>,
     scratch: Apart<u8>,
     registers: Vec<*mut u64>,
     counters: Vec<*mut u64>,
@@ -365,16 +420,46 @@ pub struct Engine {
     tallies: Option<Tallies>,
 }
 
+/// What is known of a batch on its way from stage to stage.
+pub struct Flight {
+    queues: Apart<[u32; BATCH_MAX]>,
+    queue_bases: Vec<*mut u32>,
+    counts: Apart<u64>,
+    phv: Apart<u64>,
+    /// When it set out.
+    now_us: u64,
+}
+
+// SAFETY: the raw pointers lead into `queues`, whose memory does not move.
+unsafe impl Send for Flight {}
+
+impl Flight {
+    /// For batches that run this code.
+    pub fn new(compiled: &Compiled) -> Flight {
+        let stages = compiled.stages.len();
+        let mut queues = Apart::<[u32; BATCH_MAX]>::zeroed(stages);
+        Flight {
+            queue_bases: queues.iter_mut().map(|q| q.as_mut_ptr()).collect(),
+            queues,
+            counts: Apart::zeroed(stages),
+            phv: Apart::zeroed(compiled.phv_stride * BATCH_MAX / 8),
+            now_us: 0,
+        }
+    }
+
+    /// The time at which the batch set out, in microseconds.
+    pub fn now_us(&mut self) -> &mut u64 {
+        &mut self.now_us
+    }
+}
+
 // SAFETY: the raw pointers lead into memory that the engine owns or that `State`, shared and atomic, keeps; see `new`.
 unsafe impl Send for Engine {}
 
 impl Engine {
     /// An engine for worker `worker` of `state`, which must be the state of the compiled program and outlive the engine.
     pub fn new(compiled: Arc<Compiled>, program: &Program, state: &State, worker: usize) -> Engine {
-        let stages = compiled.stages.len();
-        let mut queues = Apart::<[u32; BATCH_MAX]>::zeroed(stages);
         let mut memos: Vec<Memory> = compiled.memos.iter().map(|_| Memory::new()).collect();
-        let queue_bases = queues.iter_mut().map(|q| q.as_mut_ptr()).collect();
         let mut registers = vec![std::ptr::null_mut(); compiled.instances];
         let mut counters = vec![std::ptr::null_mut(); compiled.instances];
         for (i, instance) in program.instances.iter().enumerate() {
@@ -387,14 +472,11 @@ impl Engine {
             }
         }
         Engine {
-            queues,
-            queue_bases,
-            counts: Apart::zeroed(stages),
+            flight: Flight::new(&compiled),
             rows: Apart::zeroed(BATCH_MAX),
             ages: Apart::zeroed(memos.len()),
             memo_bases: memos.iter_mut().map(Memory::cells).collect(),
             memos,
-            phv: Apart::zeroed(compiled.phv_stride * BATCH_MAX / 8),
             scratch: Apart::zeroed(compiled.scratch_bytes),
             registers,
             counters,
@@ -445,7 +527,7 @@ impl Engine {
         now_us: u64,
     ) {
         let mut begin = Begin::Ingress;
-        for (phv, copied) in self.phv.chunks_mut(self.compiled.phv_stride / 8).zip(copies.clone()) {
+        for (phv, copied) in self.flight.phv.chunks_mut(self.compiled.phv_stride / 8).zip(copies.clone()) {
             begin = copied.begin();
             // SAFETY: a PHV begins with room for the image.
             unsafe { copies::enter(&self.compiled.copies, copied, phv.as_mut_ptr(), now_us) };
@@ -493,6 +575,33 @@ impl Engine {
         self.copies.recycle(copied);
     }
 
+    /// Runs a thread's part of the pipeline, as [`Self::run`] does with all of it: the packets of `flight` have gone through
+    /// the parts before.
+    ///
+    /// # Safety
+    /// As for [`Self::run`]; `flight` is of the same code, which makes no copies.
+    pub unsafe fn run_part(
+        &mut self,
+        thread: usize,
+        flight: &mut Flight,
+        packets: &mut [Packet],
+        views: &[*const View],
+        env: &mut Env<'_>,
+    ) {
+        std::mem::swap(&mut self.flight, flight);
+        let now_us = self.flight.now_us;
+        let (stages, first) = (self.compiled.threads[thread].clone(), self.compiled.stages[0]);
+        // SAFETY: as the caller promises; the context is of these packets.
+        unsafe {
+            let mut ctx = self.begin(packets, thread == 0, false, views, env, now_us);
+            if thread == 0 {
+                first(&mut ctx, packets.as_mut_ptr(), packets.len() as u64);
+            }
+            self.stages(&mut ctx, stages, packets, views);
+        }
+        std::mem::swap(&mut self.flight, flight);
+    }
+
     /// # Safety
     /// As for [`Self::run`]; the PHVs are those of copies if `of_copies`.
     unsafe fn go(
@@ -504,19 +613,53 @@ impl Engine {
         env: &mut Env<'_>,
         now_us: u64,
     ) {
+        let (number, first) = match begin {
+            Begin::Ingress => (0, self.compiled.stages[0]),
+            Begin::Egress => {
+                let code = self.compiled.egress.expect("the engine made copies that begin there");
+                (self.compiled.stages.len(), code)
+            }
+        };
+        // SAFETY: the caller's promises, and memory sized by the layout the code was made with.
+        unsafe {
+            let mut ctx = self.begin(packets, true, of_copies, views, env, now_us);
+            let start = if self.times.is_empty() { 0 } else { ticks() };
+            first(&mut ctx, packets.as_mut_ptr(), packets.len() as u64);
+            if !self.times.is_empty() {
+                self.times[number].add(start, packets.len() as u64);
+            }
+            self.stages(&mut ctx, 0..self.compiled.stages.len(), packets, views);
+        }
+    }
+
+    /// What code is called with, valid as long as what is given here; `fresh` if no stage has run yet.
+    ///
+    /// # Safety
+    /// The views are valid.
+    unsafe fn begin(
+        &mut self,
+        packets: &[Packet],
+        fresh: bool,
+        of_copies: bool,
+        views: &[*const View],
+        env: &mut Env<'_>,
+        now_us: u64,
+    ) -> Ctx {
         assert!(packets.len() <= BATCH_MAX);
-        self.counts.fill(0);
+        if fresh {
+            self.flight.counts.fill(0);
+        }
         for ((memo, memory), age) in self.compiled.memos.iter().zip(&mut self.memos).zip(self.ages.iter_mut())
         {
             // SAFETY: the views are valid for the call.
             *age = unsafe { memory.age(&*views[memo.row_table.index()], &*views[memo.table.index()]) };
         }
-        let mut ctx = Ctx {
+        Ctx {
             views: views.as_ptr(),
-            phv: self.phv.as_mut_ptr().cast(),
+            phv: self.flight.phv.as_mut_ptr().cast(),
             now_us,
-            queues: self.queue_bases.as_ptr(),
-            counts: self.counts.as_mut_ptr(),
+            queues: self.flight.queue_bases.as_ptr(),
+            counts: self.flight.counts.as_mut_ptr(),
             rows: self.rows.as_mut_ptr(),
             memos: self.memo_bases.as_ptr(),
             ages: self.ages.as_ptr(),
@@ -530,45 +673,48 @@ impl Engine {
             of_copies: of_copies.into(),
             copy_layout: &self.compiled.copies,
             copies: &mut self.copies,
-        };
-        debug_assert_eq!(self.queues.len(), self.compiled.stages.len());
-        let (number, first) = match begin {
-            Begin::Ingress => (0, self.compiled.stages[0]),
-            Begin::Egress => {
-                let code = self.compiled.egress.expect("the engine made copies that begin there");
-                (self.compiled.stages.len(), code)
-            }
-        };
+        }
+    }
+
+    /// Runs these stages but the first of all.
+    ///
+    /// # Safety
+    /// As for [`Self::run`]; the context is of these packets and views.
+    #[inline(always)]
+    unsafe fn stages(
+        &mut self,
+        ctx: &mut Ctx,
+        stages: Range<usize>,
+        packets: &mut [Packet],
+        views: &[*const View],
+    ) {
+        debug_assert_eq!(self.flight.queues.len(), self.compiled.stages.len());
         let measured = !self.times.is_empty();
         let mut start = if measured { ticks() } else { 0 };
-        // SAFETY: the caller's promises, and memory sized by the layout the code was made with.
-        unsafe { first(&mut ctx, packets.as_mut_ptr(), packets.len() as u64) };
-        if measured {
-            start = self.times[number].add(start, packets.len() as u64);
-        }
-        for (stage, code) in self.compiled.stages.iter().enumerate().skip(1) {
-            // SAFETY: generated code writes counts through the pointer taken above.
+        for stage in stages.start.max(1)..stages.end {
+            // SAFETY: generated code writes counts through the pointer that the context has.
             let count = unsafe { *ctx.counts.add(stage) };
-            if count > 0 {
-                if let Some(table) = self.compiled.batch_lookups[stage] {
-                    let mut keys = [std::ptr::null::<u64>(); BATCH_MAX];
-                    let (queue, stride) = (self.queue_bases[stage], self.compiled.phv_stride / 8);
-                    for (i, key) in keys.iter_mut().enumerate().take(count as usize) {
-                        // SAFETY: stage code has put so many numbers of packets into the queue; each has a PHV.
-                        *key = unsafe {
-                            let number = *queue.add(i) as usize;
-                            ctx.phv.cast::<u64>().cast_const().add(number * stride + self.compiled.key_limb)
-                        };
-                    }
-                    let view = views[table.index()];
-                    // SAFETY: the view is valid for the call; stage code has put a whole key into each PHV.
-                    unsafe { ((*view).lookup_batch)(view, keys.as_ptr(), ctx.rows, count as usize) };
+            if count == 0 {
+                continue;
+            }
+            if let Some(table) = self.compiled.batch_lookups[stage] {
+                let mut keys = [std::ptr::null::<u64>(); BATCH_MAX];
+                let (queue, stride) = (self.flight.queue_bases[stage], self.compiled.phv_stride / 8);
+                for (i, key) in keys.iter_mut().enumerate().take(count as usize) {
+                    // SAFETY: stage code has put so many numbers of packets into the queue; each has a PHV.
+                    *key = unsafe {
+                        let number = *queue.add(i) as usize;
+                        ctx.phv.cast::<u64>().cast_const().add(number * stride + self.compiled.key_limb)
+                    };
                 }
-                // SAFETY: the caller's promises, and memory sized by the layout the code was made with.
-                unsafe { code(&mut ctx, packets.as_mut_ptr(), count) };
-                if measured {
-                    start = self.times[stage].add(start, count);
-                }
+                let view = views[table.index()];
+                // SAFETY: the view is valid for the call; stage code has put a whole key into each PHV.
+                unsafe { ((*view).lookup_batch)(view, keys.as_ptr(), ctx.rows, count as usize) };
+            }
+            // SAFETY: the caller's promises, and memory sized by the layout the code was made with.
+            unsafe { self.compiled.stages[stage](ctx, packets.as_mut_ptr(), count) };
+            if measured {
+                start = self.times[stage].add(start, count);
             }
         }
     }

@@ -84,7 +84,8 @@ struct Common {
     name: String,
     /// Most bytes of a frame to expect.
     frame_max: usize,
-    workers: usize,
+    /// How many handles receive: the first ones.
+    receivers: usize,
     /// The kernel's number of the fanout group, and the interface that it is of.
     group: Mutex<Option<(u32, u16)>>,
 }
@@ -93,6 +94,7 @@ struct Common {
 #[derive(Debug)]
 struct Sockets {
     index: u32,
+    receives: bool,
     ring: RxRing,
     rx: OwnedFd,
     tx: OwnedFd,
@@ -106,8 +108,9 @@ struct Tag {
 }
 
 impl Common {
-    /// Opens sockets on the interface and, with several workers, joins the group. Frames come after [`Sockets::start`].
-    fn open(&self) -> Result<Sockets, PortError> {
+    /// Opens sockets on the interface and, with several receivers, joins the group. Frames come after [`Sockets::start`],
+    /// if it receives.
+    fn open(&self, receives: bool) -> Result<Sockets, PortError> {
         let name = &*self.name;
         let index = interface::index(name).ok_or_else(|| interface::missing(name))?;
         if !interface::is_ethernet(name) {
@@ -142,14 +145,15 @@ impl Common {
         let frame_max =
             interface::mtu(name).map_or(self.frame_max, |mtu| self.frame_max.min(mtu + FRAME_OVERHEAD));
         let slot_bytes = (frame_max + SLOT_OVERHEAD).next_power_of_two().clamp(2048, 64 << 10);
-        let slots = (RING_BYTES / slot_bytes).max(RING_SLOTS_MIN);
+        let slots = if receives { (RING_BYTES / slot_bytes).max(RING_SLOTS_MIN) } else { RING_SLOTS_MIN };
         let ring = RxRing::new(&rx, slots, slot_bytes).map_err(fail("map a receive ring"))?;
-        if self.workers > 1 {
+        let in_group = receives && self.receivers > 1;
+        if in_group {
             interface::refuse_all(&rx).map_err(fail("set a filter"))?;
         }
-        bind(&rx, index, libc::ETH_P_ALL as u16).map_err(fail("bind to it"))?;
+        bind(&rx, index, if receives { libc::ETH_P_ALL as u16 } else { 0 }).map_err(fail("bind to it"))?;
         bind(&tx, index, 0).map_err(fail("bind to it"))?;
-        if self.workers > 1 {
+        if in_group {
             self.join(&rx, index).map_err(fail("share it between workers (PACKET_FANOUT)"))?;
         }
         let promiscuous = libc::packet_mreq {
@@ -160,7 +164,7 @@ impl Common {
         };
         set_option(&rx, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &promiscuous)
             .map_err(fail("set promiscuous mode"))?;
-        Ok(Sockets { index, ring, rx, tx })
+        Ok(Sockets { index, receives, ring, rx, tx })
     }
 
     /// Joins the group of the interface, or makes one.
@@ -194,10 +198,10 @@ impl Common {
 }
 
 impl Sockets {
-    /// Lets frames come. With several workers, not before each of them has joined the group: a flow would change from
+    /// Lets frames come. With several receivers, not before each of them has joined the group: a flow would change from
     /// one to another in the middle, and come twice before that.
     fn start(&self, common: &Common) -> Result<(), PortError> {
-        if common.workers > 1 {
+        if self.receives && common.receivers > 1 {
             interface::accept_all(&self.rx)
                 .map_err(|error| refused(&common.name, "take off a filter", &error))?;
         }
@@ -220,13 +224,24 @@ impl AfPacketPort {
     ///
     /// There is no such interface, or no permission.
     pub fn open(name: &str, frame_max: usize, workers: usize) -> Result<Vec<AfPacketPort>, PortError> {
+        AfPacketPort::open_for(name, frame_max, workers, workers)
+    }
+
+    /// The same, where only the first `receivers` handles receive.
+    pub(crate) fn open_for(
+        name: &str,
+        frame_max: usize,
+        workers: usize,
+        receivers: usize,
+    ) -> Result<Vec<AfPacketPort>, PortError> {
         let common = Arc::new(Common {
             name: name.to_owned(),
             frame_max,
-            workers: workers.max(1),
+            receivers: receivers.max(1),
             group: Mutex::default(),
         });
-        let sockets = (0..common.workers).map(|_| common.open()).collect::<Result<Vec<_>, _>>()?;
+        let open = |worker| common.open(worker < common.receivers);
+        let sockets = (0..workers.max(1)).map(open).collect::<Result<Vec<_>, _>>()?;
         sockets.iter().try_for_each(|sockets| sockets.start(&common))?;
         let port = |sockets: Sockets| AfPacketPort {
             was_down: interface::state_at(&sockets.rx, sockets.index) != LinkState::Up,
@@ -375,8 +390,9 @@ impl AfPacketPort {
         }
         self.look_at = now + LOOK_EVERY;
         if interface::index(&self.common.name).is_some() {
-            let common = self.common.clone();
-            let open = move || common.open().and_then(|sockets| sockets.start(&common).map(|()| sockets));
+            let (common, receives) = (self.common.clone(), self.sockets.receives);
+            let open =
+                move || common.open(receives).and_then(|sockets| sockets.start(&common).map(|()| sockets));
             self.opening = thread::Builder::new().spawn(open).ok();
         }
     }

@@ -67,12 +67,14 @@ pub struct PortOptions {
     pub wall_clock: bool,
     /// How many workers use each port.
     pub workers: usize,
+    /// Whether only the first of them receives, and the others send.
+    pub split: bool,
 }
 
 impl Default for PortOptions {
     /// Ethernet frames of 1500 bytes of payload and two VLAN tags, for one worker.
     fn default() -> Self {
-        PortOptions { frame_max: 1522, wall_clock: false, workers: 1 }
+        PortOptions { frame_max: 1522, wall_clock: false, workers: 1, split: false }
     }
 }
 
@@ -262,12 +264,15 @@ pub fn open(spec: &PortSpec, options: &PortOptions) -> Result<Vec<Box<dyn Port>>
 
 fn open_kind(spec: &PortSpec, options: &PortOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
     let workers = options.workers;
+    let receivers = if options.split { 1 } else { workers };
     match &spec.kind {
-        PortKind::Packet(name) => Ok(boxed(AfPacketPort::open(name, options.frame_max, workers)?)),
-        PortKind::Xdp { interface, queue } => {
-            Ok(boxed(XdpPort::open(interface, *queue, options.frame_max, workers)?))
+        PortKind::Packet(name) => {
+            Ok(boxed(AfPacketPort::open_for(name, options.frame_max, workers, receivers)?))
         }
-        PortKind::Tap(name) => Ok(boxed(TapPort::open(name, workers)?)),
+        PortKind::Xdp { interface, queue } => {
+            Ok(boxed(XdpPort::open_for(interface, *queue, options.frame_max, workers, receivers)?))
+        }
+        PortKind::Tap(name) => Ok(boxed(TapPort::open_for(name, workers, receivers)?)),
         PortKind::Descriptor(number) => Ok(share(Box::new(TapPort::inherit(*number)?), workers)),
         PortKind::Pcap { input, output } => {
             if let (Some(input), Some(output)) = (input, output)

@@ -32,6 +32,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 pub struct TapPort {
     name: Arc<str>,
     workers: usize,
+    receives: bool,
     device: File,
     /// What is sent goes here; absent with one worker, where it is `device`.
     writer: Option<File>,
@@ -50,13 +51,21 @@ impl TapPort {
     ///
     /// The kernel has no TAP, the name is taken, or no permission.
     pub fn open(name: &str, workers: usize) -> Result<Vec<TapPort>, PortError> {
+        TapPort::open_for(name, workers, workers)
+    }
+
+    /// The same, where only the first `receivers` handles receive.
+    pub(crate) fn open_for(name: &str, workers: usize, receivers: usize) -> Result<Vec<TapPort>, PortError> {
         let workers = workers.max(1);
-        let devices = (0..workers).map(|_| attach_both(name, workers)).collect::<Result<Vec<_>, _>>()?;
+        let receives = |worker| worker < receivers.max(1);
+        let open = |worker| attach_both(name, workers, receives(worker)).map(|files| (worker, files));
+        let devices = (0..workers).map(open).collect::<Result<Vec<_>, _>>()?;
         set_up(name)?;
         let name = Arc::<str>::from(name);
-        let port = |(device, writer)| TapPort {
+        let port = |(worker, (device, writer))| TapPort {
             name: name.clone(),
             workers,
+            receives: receives(worker),
             device,
             writer,
             gone: None,
@@ -109,6 +118,7 @@ impl TapPort {
         Ok(TapPort {
             name: Arc::from(interface::name(&request)),
             workers: 1,
+            receives: true,
             device: File::from(copy),
             writer: None,
             gone: None,
@@ -138,7 +148,7 @@ impl TapPort {
         if interface::index(&self.name).is_none() {
             return;
         }
-        let attached = attach_both(&self.name, self.workers);
+        let attached = attach_both(&self.name, self.workers, self.receives);
         match attached.and_then(|both| set_up(&self.name).map(|()| both)) {
             Ok(both) => {
                 (self.device, self.writer) = both;
@@ -149,12 +159,14 @@ impl TapPort {
     }
 }
 
-/// A queue of the TAP interface `name` to receive from, and with several workers a detached one to send by.
-fn attach_both(name: &str, workers: usize) -> Result<(File, Option<File>), PortError> {
-    let device = attach(name, workers)?;
-    if workers == 1 {
-        return Ok((device, None));
-    }
+/// A queue of the TAP interface `name` to receive from, and with several workers a detached one to send by; the latter
+/// alone for who does not receive.
+fn attach_both(name: &str, workers: usize, receives: bool) -> Result<(File, Option<File>), PortError> {
+    let device = if receives { Some(attach(name, workers)?) } else { None };
+    let device = match device {
+        Some(device) if workers == 1 => return Ok((device, None)),
+        device => device,
+    };
     let writer = attach(name, workers)?;
     let mut request = interface::request("");
     request.ifr_ifru.ifru_flags = libc::IFF_DETACH_QUEUE as libc::c_short;
@@ -162,7 +174,10 @@ fn attach_both(name: &str, workers: usize) -> Result<(File, Option<File>), PortE
     let status =
         unsafe { libc::ioctl(writer.as_raw_fd(), libc::TUNSETQUEUE, std::ptr::from_mut(&mut request)) };
     interface::result(status as isize).map_err(|error| refused(name, workers, &error))?;
-    Ok((device, Some(writer)))
+    Ok(match device {
+        Some(device) => (device, Some(writer)),
+        None => (writer, None),
+    })
 }
 
 /// A queue of the TAP interface `name`, which is made when there is none.

@@ -57,7 +57,7 @@ pub enum MatchKind {
 }
 
 /// A key field.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySpec {
     /// Width in bits.
     pub width: u32,
@@ -66,14 +66,14 @@ pub struct KeySpec {
 }
 
 /// An action as a table sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionSpec {
     /// Width in bits of each action data parameter.
     pub param_widths: Vec<u32>,
 }
 
 /// The shape of a table; fixed for its life.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSpec {
     /// Key fields in order.
     pub keys: Vec<KeySpec>,

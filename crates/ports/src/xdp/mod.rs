@@ -2,7 +2,7 @@
 //! its own of them.
 //!
 //! A small program (bpf.rs) on the interface hands what arrives on a queue to the socket of that queue
-//! (socket.rs). Each queue has a socket and memory of its own; queue `q` is received by handle `q % workers`.
+//! (socket.rs). Each queue has a socket and memory of its own; queue `q` is received by handle `q % receivers`.
 //! The kernel sees none of the frames of these queues any more, neither its stack nor tcpdump.
 //!
 //! Program and sockets belong to descriptors, so that all is as before when the process ends, however it
@@ -74,6 +74,8 @@ struct Interface {
     queue: Option<u32>,
     frame_max: usize,
     workers: usize,
+    /// How many of them receive: the first ones.
+    receivers: usize,
     /// Counts up each time there are new parts to take.
     generation: AtomicU32,
     is_up: AtomicBool,
@@ -122,6 +124,17 @@ impl XdpPort {
         frame_max: usize,
         workers: usize,
     ) -> Result<Vec<XdpPort>, PortError> {
+        XdpPort::open_for(name, queue, frame_max, workers, workers)
+    }
+
+    /// The same, where only the first `receivers` handles receive.
+    pub(crate) fn open_for(
+        name: &str,
+        queue: Option<u32>,
+        frame_max: usize,
+        workers: usize,
+        receivers: usize,
+    ) -> Result<Vec<XdpPort>, PortError> {
         let index = interface::index(name).ok_or_else(|| interface::missing(name))?;
         let workers = workers.max(1);
         let interface = Arc::new(Interface {
@@ -129,6 +142,7 @@ impl XdpPort {
             queue,
             frame_max,
             workers,
+            receivers: receivers.clamp(1, workers),
             generation: AtomicU32::new(0),
             is_up: AtomicBool::new(false),
             completes: AtomicBool::new(false),
@@ -327,9 +341,9 @@ impl Interface {
         for (at, queue) in queues.clone().enumerate() {
             // A worker sends on its first queue. Where there are fewer queues to send than to receive, on
             // another's.
-            let (rx, tx) = open(queue, at < self.workers && queue < sending)?;
+            let (rx, tx) = open(queue, at < self.receivers && queue < sending)?;
             program.add(queue, rx.fd()).map_err(fail("hand its frames to a socket"))?;
-            let part = &mut parts[at % self.workers];
+            let part = &mut parts[at % self.receivers];
             part.rx.push(rx);
             if let Some(tx) = tx {
                 part.tx = Some(tx.clone());

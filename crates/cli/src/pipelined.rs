@@ -1,0 +1,238 @@
+//! The pipeline on several threads beside one worker that runs each batch to completion: throughput and latency by the
+//! size of the rings between the threads. `p4jet bench --pipelined`.
+
+use crate::bench::{self, Digest, Measured, Tally, round};
+use crate::cores::Cores;
+use crate::failure::Failure;
+use crate::lanes::{self, Lane};
+use crate::output::say;
+use hdrhistogram::Histogram;
+use p4jet_dataplane::{Pipelined, Switch};
+use p4jet_packet::{Batch, Pool};
+use p4jet_ports::{LoopPort, Port, PortError};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Ring sizes in packets, where none are given.
+pub const RINGS: [usize; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
+/// Latencies are told apart up to this, in nanoseconds.
+const LATENCY_MAX_NS: u64 = 60_000_000_000;
+/// Measurements of one worker, and of the threads, in turns.
+const ROUNDS: usize = 5;
+
+/// One line of the table.
+struct Line {
+    /// Packets; 0 for the worker.
+    ring: usize,
+    /// All rounds.
+    measured: Measured,
+    /// The middle round, and that of the ratios to the worker.
+    mpps: f64,
+    ratio: f64,
+    latency_ns: Histogram<u64>,
+    /// Of one pass of the capture.
+    digest: String,
+}
+
+/// What was measured.
+pub struct Comparison {
+    lines: Vec<Line>,
+    threads: usize,
+    processors: usize,
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_max(LATENCY_MAX_NS, 3).expect("the bounds are right")
+}
+
+impl Line {
+    fn new(ring: usize, digest: String) -> Line {
+        let (measured, latency_ns) = (Measured::default(), histogram());
+        Line { ring, measured, mpps: 0.0, ratio: 1.0, latency_ns, digest }
+    }
+
+    /// Adds a round; its rate.
+    fn add(&mut self, (round, latency_ns): (Measured, Histogram<u64>)) -> f64 {
+        let mpps = round.mpps();
+        self.measured.seconds += round.seconds;
+        self.measured.add(round);
+        let _ = self.latency_ns.add(&latency_ns);
+        mpps
+    }
+}
+
+/// Measures each ring size for `seconds`, in turns with the lane's worker, as long. `digest` is the worker's.
+pub fn measure(
+    switch: &Arc<Switch>,
+    lane: &mut Lane,
+    rings: &[usize],
+    seconds: f64,
+    digest: &str,
+) -> Result<Comparison, Failure> {
+    let processors = lanes::processors();
+    let threads = switch.workers();
+    let slice = seconds / ROUNDS as f64;
+    let mut worker = Line::new(0, digest.to_string());
+    let (mut lines, mut alone) = (Vec::new(), Vec::new());
+    for &ring in rings {
+        let frame_max = lane.source.frame_max().max(1518);
+        let mut pipelined = Pipelined::new(switch, ring, frame_max).map_err(Failure::Input)?;
+        let mut line = Line::new(ring, one_pass(&mut pipelined, &mut lane.source)?);
+        on_threads(&mut pipelined, &mut lane.source, threads, &processors, slice.min(0.2))?;
+        let (mut rates, mut ratios) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            let one = worker.add(to_completion(lane, &processors, slice)?);
+            let round = on_threads(&mut pipelined, &mut lane.source, threads, &processors, slice)?;
+            let all = line.add(round);
+            alone.push(one);
+            rates.push(all);
+            ratios.push(all / one);
+        }
+        (line.mpps, line.ratio) = (bench::median(rates), bench::median(ratios));
+        lines.push(line);
+    }
+    worker.mpps = bench::median(alone);
+    lines.insert(0, worker);
+    Ok(Comparison { lines, threads, processors: processors.len() })
+}
+
+/// A worker alone, with the clock read for each batch as the pipeline does.
+fn to_completion(
+    lane: &mut Lane,
+    processors: &[usize],
+    seconds: f64,
+) -> Result<(Measured, Histogram<u64>), Failure> {
+    let run = || {
+        if let Some(first) = processors.first() {
+            Cores::keep_to(&[*first]);
+        }
+        let (mut tally, mut latency_ns) = (Tally::default(), histogram());
+        let (mut measured, mut batch) = (Measured::default(), Batch::new());
+        let limit = Duration::from_secs_f64(seconds);
+        let start = Instant::now();
+        let mut received = start;
+        while received - start < limit {
+            batch.clear();
+            lane.source.receive(0, &mut lane.pool, &mut batch).map_err(|e| Failure::port(&e))?;
+            measured.packets += batch.len() as u64;
+            lane.worker.process(&mut lane.pool, &mut batch);
+            tally.count(&batch);
+            let sent = Instant::now();
+            let _ = latency_ns.record_n((sent - received).as_nanos() as u64, batch.len() as u64);
+            received = sent;
+        }
+        measured.seconds = start.elapsed().as_secs_f64();
+        tally.put(&mut measured);
+        Ok((measured, latency_ns))
+    };
+    std::thread::scope(|scope| scope.spawn(run).join().expect("measuring does not panic"))
+}
+
+/// The digest of the outputs of one pass of the capture.
+fn one_pass(pipelined: &mut Pipelined, source: &mut LoopPort) -> Result<String, Failure> {
+    source.rewind();
+    let (mut left, mut digest) = (source.frames(), Digest::default());
+    let mut failed = None;
+    pipelined.run(
+        &|_| {},
+        &mut |pool: &mut Pool, batch: &mut Batch| {
+            failed = source.receive(0, pool, batch).err();
+            batch.truncate(left);
+            left -= batch.len();
+            failed.is_none() && left > 0
+        },
+        &mut |pool, batch, _| digest.add(pool, batch),
+    );
+    source.rewind();
+    refused(failed)?;
+    Ok(digest.text())
+}
+
+fn on_threads(
+    pipelined: &mut Pipelined,
+    source: &mut LoopPort,
+    threads: usize,
+    processors: &[usize],
+    seconds: f64,
+) -> Result<(Measured, Histogram<u64>), Failure> {
+    let (mut tally, mut latency_ns) = (Tally::default(), histogram());
+    let mut measured = Measured::default();
+    let mut failed = None;
+    let limit = Duration::from_secs_f64(seconds);
+    let start = Instant::now();
+    let mut packets = 0;
+    pipelined.run(
+        &|thread| {
+            // Neighbours in the pipeline share a processor where there are fewer than threads.
+            if !processors.is_empty() {
+                let at = thread * processors.len().min(threads) / threads;
+                Cores::keep_to(&processors[at..=at]);
+            }
+        },
+        &mut |pool, batch| {
+            failed = source.receive(0, pool, batch).err();
+            packets += batch.len() as u64;
+            failed.is_none() && start.elapsed() < limit
+        },
+        &mut |_, batch, since| {
+            tally.count(batch);
+            let _ = latency_ns.record_n(since.as_nanos() as u64, batch.len() as u64);
+        },
+    );
+    measured.seconds = start.elapsed().as_secs_f64();
+    measured.packets = packets;
+    tally.put(&mut measured);
+    refused(failed)?;
+    Ok((measured, latency_ns))
+}
+
+fn refused(error: Option<PortError>) -> Result<(), Failure> {
+    error.map_or(Ok(()), |e| Err(Failure::port(&e)))
+}
+
+impl Comparison {
+    /// The table, in Markdown.
+    pub fn print(&self) -> Result<(), Failure> {
+        say!(
+            "\npipelined: {} threads on {} processors, batches of up to 64 packets; latency from receiving to sending, µs\n",
+            self.threads,
+            self.processors.min(self.threads)
+        )?;
+        say!("| ring, packets | Mpps | of one worker | p50 | p99 | p99.9 | longest |")?;
+        say!("|---|---|---|---|---|---|---|")?;
+        for line in &self.lines {
+            let us = |ns: u64| ns as f64 / 1e3;
+            let at = |quantile| us(line.latency_ns.value_at_quantile(quantile));
+            let ring = if line.ring == 0 { "one worker".to_string() } else { line.ring.to_string() };
+            say!(
+                "| {ring} | {:.2} | {:.2} | {:.1} | {:.1} | {:.1} | {:.1} |",
+                line.mpps,
+                line.ratio,
+                at(0.5),
+                at(0.99),
+                at(0.999),
+                us(line.latency_ns.max())
+            )?;
+        }
+        if self.lines.iter().any(|line| line.digest != self.lines[0].digest) {
+            say!("\noutputs differ: does the program ask for the time, or for random numbers?")?;
+        }
+        Ok(())
+    }
+
+    /// The same as JSON.
+    pub fn json(&self) -> Value {
+        let lines = self.lines.iter().map(|line| {
+            let us = |ns: u64| round(ns as f64 / 1e3);
+            let at = |quantile| us(line.latency_ns.value_at_quantile(quantile));
+            json!({
+                "ring": line.ring, "mpps": round(line.mpps), "ratio": round(line.ratio),
+                "packets": line.measured.packets, "drops": line.measured.drops,
+                "latency_us_p50": at(0.5), "latency_us_p99": at(0.99), "latency_us_p99_9": at(0.999),
+                "latency_us_max": us(line.latency_ns.max()), "digest": line.digest,
+            })
+        });
+        json!({ "threads": self.threads, "rings": lines.collect::<Value>() })
+    }
+}

@@ -1,0 +1,278 @@
+//! The pipeline on two to four threads, to be compared with workers that run each batch to completion: receiving and
+//! parsing, ingress, egress, deparsing and sending, with a ring between each and the next.
+//!
+//! A batch travels as one object, a [`Load`], with its packets, their buffers and all that generated code knows of them.
+//! The one that has been sent goes back to the first thread. There are only so many, so nothing grows.
+
+use crate::forward::Buffers;
+use crate::mailbox::Mailbox;
+use crate::switch::Switch;
+use crate::worker::Worker;
+use p4jet_jit::Flight;
+use p4jet_packet::{BATCH_MAX, Batch, Pool};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+
+/// Packets in a ring unless asked otherwise: the best size that the literature found, and more change little.
+pub const RING_DEFAULT: usize = 512;
+/// Most packets in a ring.
+pub const RING_MAX: usize = 1 << 18;
+/// Looks for a load before other threads may have the processor.
+pub(crate) const LOOKS: u32 = 20;
+/// For so long others may have it; then the thread sleeps, because who wakes it gets it back sooner.
+pub(crate) const YIELDS: Duration = Duration::from_micros(50);
+/// Longest sleep.
+const SLEEP: Duration = Duration::from_millis(10);
+
+/// A batch on its way.
+pub(crate) struct Load {
+    pub buffers: Box<Buffers>,
+    pub flight: Flight,
+    /// For who measures.
+    received: Instant,
+}
+
+/// A thread's place in the pipeline: the rings before and behind it.
+pub(crate) struct Segment {
+    thread: usize,
+    threads: usize,
+    from: rtrb::Consumer<Load>,
+    to: rtrb::Producer<Load>,
+    /// Who puts loads into `from`, and who takes them out of `to`: they may sleep.
+    before: Arc<Mailbox>,
+    after: Arc<Mailbox>,
+    /// By which it sleeps itself.
+    own_mailbox: Arc<Mailbox>,
+    /// Loads of the pipeline, if it is the first thread.
+    loads: usize,
+    /// Loads that it has itself.
+    own: Vec<Load>,
+}
+
+/// Batches between two threads.
+pub(crate) fn slots(ring_packets: usize) -> Result<usize, String> {
+    if !(1..=RING_MAX).contains(&ring_packets) {
+        return Err(format!("a ring of {ring_packets} packets: expected 1 to {RING_MAX}"));
+    }
+    Ok(ring_packets.div_ceil(BATCH_MAX))
+}
+
+/// Loads for the pipeline of a switch, as many as fill the rings while each thread has one.
+pub(crate) fn loads(switch: &Switch, slots: usize, frame_max: usize) -> Result<Vec<Load>, String> {
+    let threads = switch.workers();
+    let code = switch.code().map_err(|e| switch.describe(&e))?;
+    let load = || -> std::io::Result<Load> {
+        let frame_max = frame_max.max(p4jet_jit::FRAME_READABLE_BYTES);
+        let pool = Pool::new(BATCH_MAX, frame_max, switch.program().emitted_bytes_max() as usize)?;
+        let flight = Flight::new(&code);
+        Ok(Load { buffers: Box::new(Buffers::new(pool)), flight, received: Instant::now() })
+    };
+    let loads = (0..(threads - 1) * slots + threads).map(|_| load()).collect::<Result<Vec<_>, _>>();
+    loads.map_err(|e| format!("no memory for packets: {e}"))
+}
+
+/// The places of all threads, of which the first has `loads`; they sleep by their mailboxes.
+pub(crate) fn segments(loads: Vec<Load>, slots: usize, mailboxes: &[Arc<Mailbox>]) -> Vec<Segment> {
+    let (threads, count) = (mailboxes.len(), loads.len());
+    // Ring `t` leads to thread `t`. All loads may be on the way back at once.
+    let rings = (0..threads).map(|thread| rtrb::RingBuffer::new(if thread == 0 { count } else { slots }));
+    let (mut producers, consumers): (Vec<_>, Vec<_>) = rings.unzip();
+    producers.rotate_left(1);
+    let ends = consumers.into_iter().zip(producers).enumerate();
+    let mut segments: Vec<Segment> = ends
+        .map(|(thread, (from, to))| Segment {
+            thread,
+            threads,
+            from,
+            to,
+            before: Arc::clone(&mailboxes[(thread + threads - 1) % threads]),
+            after: Arc::clone(&mailboxes[(thread + 1) % threads]),
+            own_mailbox: Arc::clone(&mailboxes[thread]),
+            loads: count,
+            own: Vec::new(),
+        })
+        .collect();
+    segments[0].own = loads;
+    segments
+}
+
+impl Segment {
+    pub fn is_first(&self) -> bool {
+        self.thread == 0
+    }
+
+    pub fn is_last(&self) -> bool {
+        self.thread + 1 == self.threads
+    }
+
+    /// Whether there is a load to work on, and room behind.
+    pub fn is_ready(&self) -> bool {
+        !(self.to.is_full() || self.own.is_empty() && self.from.is_empty())
+    }
+
+    /// A load to work on, if there is room behind.
+    pub fn take(&mut self) -> Option<Load> {
+        if self.to.is_full() {
+            return None;
+        }
+        self.own.pop().or_else(|| {
+            let load = self.from.pop().ok()?;
+            wake(&self.before);
+            Some(load)
+        })
+    }
+
+    /// Gives a load that [`Self::take`] gave to the next thread.
+    pub fn pass(&mut self, load: Load) {
+        // Room was looked for, and nobody else fills the ring.
+        let refused = self.to.push(load);
+        debug_assert!(refused.is_ok() || self.to.is_abandoned());
+        wake(&self.after);
+    }
+
+    /// Takes a load back that was not needed.
+    pub fn keep(&mut self, load: Load) {
+        self.own.push(load);
+    }
+
+    /// Whether there may be more to do: not if the thread before has ended and all that it gave is done, or the next has.
+    pub fn goes_on(&self) -> bool {
+        // Asked first: what was given before the end is still there.
+        let last = self.from.is_abandoned();
+        !(self.to.is_abandoned() || last && self.from.is_empty())
+    }
+
+    /// Whether no packets are on their way, asked by the first thread.
+    pub fn is_idle(&self) -> bool {
+        self.own.len() + self.from.slots() == self.loads
+    }
+
+    /// Waits until no packets are on their way: for the first thread.
+    pub fn drain(&mut self) {
+        while !self.is_idle() && self.goes_on() {
+            std::thread::yield_now();
+        }
+        self.own.extend(std::iter::from_fn(|| self.from.pop().ok()));
+    }
+
+    /// Puts other loads in the place of those that there are, all of which are at home.
+    pub fn replace(&mut self, loads: Vec<Load>) {
+        (self.loads, self.own) = (loads.len(), loads);
+    }
+
+    /// Tells the threads beside that there will be nothing more.
+    pub fn close(self) {
+        let Segment { from, to, before, after, .. } = self;
+        drop((from, to));
+        wake(&before);
+        wake(&after);
+    }
+}
+
+fn wake(mailbox: &Mailbox) {
+    // The change of the ring before the look whether somebody sleeps; who goes to sleep does it the other way round.
+    fence(Ordering::SeqCst);
+    mailbox.wake();
+}
+
+/// The pipeline of a switch on threads, between a function that receives and one that sends.
+pub struct Pipelined {
+    threads: Vec<(Worker, Segment)>,
+}
+
+impl Pipelined {
+    /// With rings of so many packets, for frames of at most `frame_max` bytes. None of the switch's workers runs.
+    pub fn new(switch: &Arc<Switch>, ring_packets: usize, frame_max: usize) -> Result<Pipelined, String> {
+        let slots = slots(ring_packets)?;
+        if switch.threads().is_none() {
+            return Err("the switch is not made for a pipeline on several threads".to_string());
+        }
+        let mailboxes =
+            (0..switch.workers()).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<Vec<_>, _>>();
+        let mailboxes = mailboxes.map_err(|e| format!("no descriptors: {e}"))?;
+        let segments = segments(loads(switch, slots, frame_max)?, slots, &mailboxes);
+        let threads = segments
+            .into_iter()
+            .enumerate()
+            .map(|(thread, segment)| Ok((switch.worker(crate::EngineKind::Jit, thread)?, segment)));
+        Ok(Pipelined { threads: threads.collect::<Result<_, String>>()? })
+    }
+
+    /// Lets time stand still at `now_us`, so that runs can be repeated; `None` lets it go on.
+    pub fn set_time(&mut self, now_us: Option<u64>) {
+        self.threads.iter_mut().for_each(|(worker, _)| worker.set_time(now_us));
+    }
+
+    /// Runs packets until `receive`, which fills an empty batch, says that these were the last by `false`. `send` gets them
+    /// in the order in which they came, with the time since they were received. Each thread calls `started` with its
+    /// number first.
+    pub fn run(
+        &mut self,
+        started: &(dyn Fn(usize) + Sync),
+        receive: &mut (dyn FnMut(&mut Pool, &mut Batch) -> bool + Send),
+        send: &mut (dyn FnMut(&Pool, &Batch, Duration) + Send),
+    ) {
+        let last = self.threads.len() - 1;
+        let [(first_worker, first), others @ ..] = self.threads.as_mut_slice() else { return };
+        let (mut receive, mut send) = (Some(receive), Some(send));
+        // Set once all is sent: rings stay open for the next run.
+        let done = &std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for (thread, (worker, segment)) in others.iter_mut().enumerate() {
+                let send = if thread + 1 == last { send.take() } else { None };
+                scope.spawn(move || {
+                    started(thread + 1);
+                    let mut send = send;
+                    while let Some(mut load) = wait(segment, done) {
+                        worker.process_part(&mut load.buffers.batch, &mut load.flight);
+                        if let Some(send) = &mut send {
+                            send(&load.buffers.pool, &load.buffers.batch, load.received.elapsed());
+                        }
+                        segment.pass(load);
+                    }
+                });
+            }
+            let receive = receive.take();
+            scope.spawn(move || {
+                started(0);
+                let Some(receive) = receive else { return };
+                let mut more = true;
+                while more && let Some(mut load) = wait(first, done) {
+                    let Buffers { pool, batch, .. } = &mut *load.buffers;
+                    batch.clear();
+                    load.received = Instant::now();
+                    more = receive(pool, batch);
+                    first_worker.process_part(batch, &mut load.flight);
+                    first.pass(load);
+                }
+                first.drain();
+                done.store(true, Ordering::Relaxed);
+            });
+        });
+    }
+}
+
+/// The next load, unless there will be none.
+fn wait(segment: &mut Segment, done: &std::sync::atomic::AtomicBool) -> Option<Load> {
+    let mut looks = 0;
+    let mut since: Option<Instant> = None;
+    loop {
+        if let Some(load) = segment.take() {
+            return Some(load);
+        }
+        if done.load(Ordering::Relaxed) {
+            return None;
+        }
+        looks += 1;
+        match since {
+            _ if looks < LOOKS => std::hint::spin_loop(),
+            None => since = Some(Instant::now()),
+            Some(since) if since.elapsed() < YIELDS => std::thread::yield_now(),
+            Some(_) => segment.own_mailbox.sleep(SLEEP, || {
+                fence(Ordering::SeqCst);
+                segment.is_ready()
+            }),
+        }
+    }
+}
