@@ -1,6 +1,6 @@
-//! The gateway between kernels: a client, an edge gateway, a router as IP underlay, and behind it either a server-side
-//! gateway with two servers, or the Linux kernel's own VXLAN device. Both gateways are `p4jet run` with
-//! programs/vxlan_gateway, filled by `p4jet gateway`.
+//! The gateway between kernels: a client, an edge gateway, a router as IP underlay, and behind it either a
+//! server-side gateway with two servers, or the Linux kernel's own VXLAN device. Both gateways are `p4jet
+//! run` with programs/vxlan_gateway, filled by `p4jet gateway`.
 //!
 //! Needs root and `ip`; says so and passes otherwise. Nothing outside the namespaces made here is touched.
 
@@ -13,6 +13,8 @@ mod netns;
 
 use common::TempDir;
 use netns::{DEADLINE, Namespace};
+use p4jet_control::client::Client;
+use p4jet_gateway::{Actual, Call, Table};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -96,7 +98,8 @@ impl Gateway {
 
 /// client c0 -- e0 edge e1 -- a0 underlay b0 -- r0 rack
 ///
-/// The underlay is a router. Its ARP requests nobody answers: gateways' neighbours are told to each other by hand.
+/// The underlay is a router. Its ARP requests nobody answers: gateways' neighbours are told to each other by
+/// hand.
 struct Network {
     client: Namespace,
     edge: Namespace,
@@ -235,7 +238,8 @@ impl Drop for Server {
     }
 }
 
-/// Answers a request with its name, and with as many bytes as its path says; reads as many as the request has.
+/// Answers a request with its name, and with as many bytes as its path says; reads as many as the request
+/// has.
 fn serve(stream: TcpStream, name: &str) {
     let work = || -> std::io::Result<()> {
         stream.set_nonblocking(false)?;
@@ -376,6 +380,11 @@ fn addresses(i: usize) -> [SocketAddr; 2] {
     [SocketAddr::new(VIP.into(), 80), format!("10.9.{}.2:80", i + 1).parse().unwrap()]
 }
 
+fn run_dump(socket: &str) -> Actual {
+    let mut client = Client::unix(std::path::Path::new(socket)).unwrap();
+    Actual::from_dump(&client.command("dump", false).unwrap().output).unwrap()
+}
+
 /// Two gateways, two servers with the same address; one of them dies and comes back under load.
 #[test]
 fn two_gateways_and_two_servers() {
@@ -462,6 +471,14 @@ mac = "02:00:00:00:00:03"
         }
         assert!(seen.len() > 20, "client {i}: {}", seen.len());
     }
+    // The servers were learned, the edge through the tunnel.
+    let dump = run_dump(&network.files.file("rack.sock"));
+    let places: Vec<_> = dump.state.entries.iter().filter(|((table, _), _)| *table == Table::Macs).collect();
+    for (i, mac) in [0x0200_0000_0201u128, 0x0200_0000_0202].into_iter().enumerate() {
+        let at = places.iter().find(|((_, key), _)| key[1].value == mac).map(|(_, call)| (*call).clone());
+        assert_eq!(at, Some(Call::new("local", [i as u128 + 1, 0])), "{places:?}");
+    }
+    assert!(places.iter().any(|(_, call)| call.action == "remote"), "{places:?}");
     eprintln!("{requests} requests of {CLIENTS} clients; {shares:?}");
     assert_eq!(servers_of_clients(&network.client), before, "all are where they were");
 }

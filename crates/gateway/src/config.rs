@@ -14,6 +14,8 @@ use std::time::Duration;
 pub struct Config {
     /// Learned stations that are silent for so long are forgotten.
     pub age: Duration,
+    /// Most stations that are learned in a network.
+    pub stations_max: usize,
     /// How back ends are looked after.
     pub health: HealthTimes,
     /// Ports with IP only.
@@ -261,6 +263,9 @@ const WEIGHT_MAX: i64 = 100;
 impl Config {
     /// Reads a configuration; or all that is wrong with it.
     pub fn parse(text: &str) -> Result<Config, Vec<Complaint>> {
+        if text.trim().is_empty() {
+            return Err(vec![Complaint::new(0..0, "the file is empty: expected a configuration")]);
+        }
         let file: File = toml::from_str(text).map_err(|error| vec![of_toml(&error)])?;
         let mut check = Check { complaints: Vec::new() };
         let config = check.config(&file);
@@ -491,6 +496,7 @@ impl Check {
                 1..=1_000_000,
                 300,
             )),
+            stations_max: self.number_or(&file.learning.max_stations, "max_stations", 0..=500_000, 65_536),
             health: self.health_times(&file.health),
             externals: Vec::new(),
             underlays: Vec::new(),

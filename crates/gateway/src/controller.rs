@@ -3,14 +3,16 @@
 use crate::config::{Config, Health};
 use crate::diff::{Change, commands, diff, summary};
 use crate::health::{Verdict, Watch};
-use crate::plan::{Plan, plan};
+use crate::learn::{Learned, Listener, Stations};
+use crate::plan::{Plan, plan, station_entries};
+use crate::schema::{Call, Key, Kind, Table, Word, key_text, params_text};
 use crate::state::Actual;
 use p4jet_control::client::Client;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How grave something is.
@@ -47,8 +49,14 @@ const TURN: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(250);
 /// How often it makes sure that the switch is there.
 const PING: Duration = Duration::from_secs(1);
+/// How often it looks for silent stations.
+const AGEING: Duration = Duration::from_millis(500);
 /// Bytes of commands in a request: the switch takes 64 MiB.
 const REQUEST_BYTES_MAX: usize = 32 << 20;
+/// What may wait to be looked at.
+const EVENTS_MAX: usize = 65_536;
+/// How much is looked at before anything else is done.
+const EVENTS_A_TURN_MAX: usize = 1024;
 /// How often a switch that differs from what was just set is set again before someone else is suspected.
 const ROUNDS_MAX: usize = 3;
 /// How long to wait after that.
@@ -56,16 +64,20 @@ const QUARREL: Duration = Duration::from_secs(5);
 
 /// Runs until it is told to stop.
 pub fn run(options: Options, text: String, config: Config) {
-    let (to, verdicts) = channel();
+    let (to, events) = sync_channel(EVENTS_MAX);
     let mut controller = Controller {
         stamp: stamp(&options.path),
+        seen: None,
         options,
         text,
         config,
         watches: HashMap::new(),
         watches_made: 0,
         to,
-        verdicts,
+        events,
+        stations: Stations::default(),
+        planned: Plan::default(),
+        aged: Instant::now(),
         link: None,
         complaint: String::new(),
         dirty: true,
@@ -100,17 +112,32 @@ struct Watched {
 struct Link {
     client: Client,
     actual: Actual,
+    listener: Option<Listener>,
+}
+
+/// Something to look at.
+pub(crate) enum Event {
+    /// A back end died or lives again.
+    Verdict(Verdict),
+    /// A station is new or has moved.
+    Learned(Learned),
 }
 
 struct Controller {
     options: Options,
+    /// Of the file that was read, and of the one that was seen last.
     stamp: Option<(SystemTime, u64)>,
+    seen: Option<(SystemTime, u64)>,
     text: String,
     config: Config,
     watches: HashMap<String, Watched>,
     watches_made: u64,
-    to: Sender<Verdict>,
-    verdicts: Receiver<Verdict>,
+    to: SyncSender<Event>,
+    events: Receiver<Event>,
+    stations: Stations,
+    /// What the switch has, as it was planned.
+    planned: Plan,
+    aged: Instant,
     link: Option<Link>,
     /// Why there is no link, or the switch refused: told once.
     complaint: String,
@@ -151,10 +178,12 @@ impl Controller {
     }
 
     fn turn(&mut self) {
-        if let Ok(verdict) = self.verdicts.recv_timeout(TURN) {
-            self.judge(verdict);
-            while let Ok(verdict) = self.verdicts.try_recv() {
-                self.judge(verdict);
+        let mut first = self.events.recv_timeout(TURN).ok();
+        for _ in 0..EVENTS_A_TURN_MAX {
+            match first.take().or_else(|| self.events.try_recv().ok()) {
+                Some(Event::Verdict(verdict)) => self.judge(verdict),
+                Some(Event::Learned(learned)) => self.learn(learned),
+                None => break,
             }
         }
         let again = self.options.reload.swap(false, Ordering::Relaxed);
@@ -171,6 +200,10 @@ impl Controller {
         if self.pinged.elapsed() >= PING {
             self.pinged = Instant::now();
             self.ping();
+        }
+        if self.aged.elapsed() >= AGEING {
+            self.aged = Instant::now();
+            self.age();
         }
         if self.dirty && Instant::now() >= self.not_before {
             self.settle();
@@ -220,7 +253,9 @@ impl Controller {
 
     fn look(&mut self, again: bool) {
         let stamp = stamp(&self.options.path);
-        if !again && stamp == self.stamp {
+        // Who writes a file may not be done: it is read when it has been the same twice.
+        let before = std::mem::replace(&mut self.seen, stamp);
+        if !again && (stamp == self.stamp || stamp != before) {
             return;
         }
         self.stamp = stamp;
@@ -260,13 +295,24 @@ impl Controller {
 
     fn connect(&mut self) {
         match (self.options.connect)() {
-            Ok(client) => self.read_switch(client),
+            Ok(client) => {
+                // What happens while the switch is read is heard, too.
+                let listener = (self.options.connect)().and_then(|own| Listener::start(own, self.to.clone()));
+                let listener = match listener {
+                    Ok(listener) => Some(listener),
+                    Err(e) => {
+                        self.complain("switch", format!("nothing is learned: {e}"));
+                        None
+                    }
+                };
+                self.read_switch(client, listener);
+            }
             Err(e) => self.complain("switch", format!("no switch: {e}")),
         }
     }
 
     /// Reads what the switch has.
-    fn read_switch(&mut self, mut client: Client) {
+    fn read_switch(&mut self, mut client: Client, listener: Option<Listener>) {
         let read = client.command("dump", false);
         let read = read.map_err(|e| e.to_string()).and_then(|answer| match answer.error {
             Some(error) => Err(error.text),
@@ -274,7 +320,7 @@ impl Controller {
         });
         match read {
             Ok(actual) => {
-                self.link = Some(Link { client, actual });
+                self.link = Some(Link { client, actual, listener });
                 self.dirty = true;
             }
             Err(why) => self.complain("switch", format!("no gateway: {why}")),
@@ -285,7 +331,12 @@ impl Controller {
     fn ping(&mut self) {
         let Some(link) = &mut self.link else { return };
         if let Err(e) = link.client.command("get_time_elapsed", false) {
-            self.lost(&e);
+            return self.lost(&e);
+        }
+        if link.listener.as_ref().is_some_and(Listener::has_ended) {
+            self.tell(Level::Warn, "switch", "it tells of stations no more: asked again");
+            self.link = None;
+            self.connect();
         }
     }
 
@@ -296,8 +347,8 @@ impl Controller {
 
     /// Makes the switch what it is to be.
     fn settle(&mut self) {
-        // What nobody has looked at yet is not known to be dead, and not given to clients: a check takes no longer
-        // than its timeout.
+        // What nobody has looked at yet is not known to be dead, and not given to clients: a check takes no
+        // longer than its timeout.
         if self.watches.values().any(|watched| watched.alive.is_none()) {
             return;
         }
@@ -315,18 +366,20 @@ impl Controller {
             let made = made.and_then(|wanted| {
                 let changes = diff(&wanted, &link.actual);
                 let known = link.apply(&wanted, &changes)?;
-                Ok((changes, known))
+                Ok((wanted, changes, known))
             });
             match made {
-                Ok((changes, _)) if changes.is_empty() => {
+                Ok((wanted, changes, _)) if changes.is_empty() => {
                     self.dirty = false;
+                    self.planned = wanted;
+                    self.adopt();
                     self.complaint.clear();
                     if self.settled.as_ref() != Some(&self.config) {
                         self.settled = Some(self.config.clone());
                     }
                     return;
                 }
-                Ok((changes, known)) => {
+                Ok((_, changes, known)) => {
                     self.tell(Level::Info, "switch", format!("changed: {}", summary(&changes)));
                     if !known {
                         self.read_switch_again();
@@ -360,13 +413,141 @@ impl Controller {
     }
 
     fn read_switch_again(&mut self) {
-        if let Some(Link { client, .. }) = self.link.take() {
-            self.read_switch(client);
+        if let Some(Link { client, listener, .. }) = self.link.take() {
+            self.read_switch(client, listener);
         }
     }
 }
 
+// ---- stations ----
+
+impl Controller {
+    /// Knows those stations that the switch has.
+    fn adopt(&mut self) {
+        let Some(Link { actual, .. }) = &self.link else { return };
+        let now = Instant::now();
+        let learned = |(table, key): &(Table, Key)| match key.as_slice() {
+            [network, mac] if *table == Table::Macs => {
+                let station = (network.value as u16, mac.value as u64);
+                (!self.planned.fixed.contains(&station)).then_some(station)
+            }
+            _ => None,
+        };
+        let has: BTreeSet<_> = actual.state.entries.keys().filter_map(learned).collect();
+        self.stations.retain(|station| has.contains(station));
+        for station in has {
+            let known = actual.state.entries.contains_key(&place(Table::Stations, station));
+            self.stations.found(station, !known, now);
+        }
+    }
+
+    fn learn(&mut self, Learned { network, mac, location }: Learned) {
+        let Some(link) = &mut self.link else { return };
+        let station = (network, mac);
+        let is_unicast = mac != 0 && mac >> 40 & 1 == 0;
+        let may_be = self.planned.learning.get(&network).is_some_and(|may_be| may_be.contains(&location));
+        if !is_unicast || !may_be || self.planned.fixed.contains(&station) {
+            return;
+        }
+        if !self.stations.has(station) && self.stations.of(network) >= self.config.stations_max {
+            let text =
+                format!("network {network} has {} stations: no more are learned", self.config.stations_max);
+            return self.complain("station", text);
+        }
+        let [macs, stations] = station_entries(network, mac, location);
+        // Where frames to it go comes first: once it is known by source, the switch does not tell of it
+        // again.
+        let done = link.put(macs).and_then(|news| link.put(stations).map(|_| news));
+        match done {
+            Ok(news) => {
+                self.stations.seen(station, Instant::now());
+                if news {
+                    let mac = Word(Kind::Mac, mac.into());
+                    self.tell(Level::Info, "station", format!("{mac} of network {network} is at {location}"));
+                }
+            }
+            Err(error) => self.disturbed(error),
+        }
+    }
+
+    fn age(&mut self) {
+        let aged = self.stations.aged(self.config.age, Instant::now());
+        let mut done = Ok(());
+        let Some(link) = &mut self.link else { return };
+        for station in &aged.ask {
+            done = done.and_then(|()| link.take(place(Table::Stations, *station)));
+        }
+        for station in &aged.forget {
+            done = done.and_then(|()| link.take(place(Table::Stations, *station)));
+            done = done.and_then(|()| link.take(place(Table::Macs, *station)));
+        }
+        for (network, mac) in aged.forget {
+            let mac = Word(Kind::Mac, mac.into());
+            self.tell(Level::Info, "station", format!("{mac} of network {network} is silent"));
+        }
+        if let Err(error) = done {
+            self.disturbed(error);
+        }
+    }
+
+    /// The switch did not do what is simple to do.
+    fn disturbed(&mut self, error: Failed) {
+        match error {
+            Failed::Gone(e) => self.lost(&e),
+            Failed::Refused(why) => {
+                self.complain("switch", format!("the switch refuses: {why}"));
+                self.read_switch_again();
+            }
+        }
+    }
+}
+
+fn place(table: Table, (network, mac): (u16, u64)) -> (Table, Key) {
+    (table, vec![u128::from(network).into(), u128::from(mac).into()])
+}
+
 impl Link {
+    /// Has one command carried out; the handle that it gave.
+    fn carry_out(&mut self, command: &str) -> Result<Option<u32>, Failed> {
+        let answer = self.client.command(command, true)?;
+        match answer.error {
+            Some(error) => Err(Failed::Refused(error.text)),
+            None => {
+                Ok(answer.data.and_then(|data| data["handle"].as_u64()).and_then(|n| u32::try_from(n).ok()))
+            }
+        }
+    }
+
+    /// Puts an entry; whether it was not so before.
+    fn put(&mut self, (place, call): ((Table, Key), Call)) -> Result<bool, Failed> {
+        let (table, key) = (place.0, &place.1);
+        let (name, action, params) = (table.name(), &call.action, params_text(table, &call));
+        match self.actual.state.entries.get(&place) {
+            Some(before) if *before == call => return Ok(false),
+            Some(_) => {
+                let handle = self.actual.handles[&place];
+                self.carry_out(&format!("table_modify {name} {action} {handle} =>{params}"))?;
+            }
+            None => {
+                let command = format!("table_add {name} {action} {} =>{params}", key_text(table, key));
+                let handle = self.carry_out(&command)?;
+                let handle = handle.ok_or_else(|| Failed::Refused(format!("`{command}` gave no handle")))?;
+                self.actual.handles.insert(place.clone(), handle);
+            }
+        }
+        self.actual.state.entries.insert(place, call);
+        Ok(true)
+    }
+
+    /// Takes an entry away, if it is there.
+    fn take(&mut self, place: (Table, Key)) -> Result<(), Failed> {
+        let Some(handle) = self.actual.handles.get(&place) else { return Ok(()) };
+        self.carry_out(&format!("table_delete {} {handle}", place.0.name()))?;
+        self.actual.handles.remove(&place);
+        self.actual.state.entries.remove(&place);
+        Ok(())
+    }
+
     /// Makes changes; whether it is known what the switch has then.
     fn apply(&mut self, wanted: &Plan, changes: &[Change]) -> Result<bool, Failed> {
         let mut rest = changes;

@@ -41,9 +41,9 @@ pub struct Change {
     pub slot: Option<(u16, usize, Call)>,
 }
 
-/// Changes in an order in which every packet, at any time, goes the old way or the new way: first what is named by
-/// others is added, then what names it; what entries with equal keys do is changed in place; last what nothing names any
-/// more is removed.
+/// Changes in an order in which every packet, at any time, goes the old way or the new way: first what is
+/// named by others is added, then what names it; what entries with equal keys do is changed in place; last
+/// what nothing names any more is removed.
 pub fn diff(plan: &Plan, actual: &Actual) -> Vec<Change> {
     let mut diff = Diff { plan, actual, changes: Vec::new() };
     diff.defaults();

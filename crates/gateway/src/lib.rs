@@ -1,8 +1,8 @@
 //! The controller of programs/vxlan_gateway.
 //!
 //! * [`Config`]: what the gateway is to do, read from a file and checked ([`Complaint`]).
-//! * [`plan()`]: what a switch must have for that, as a [`State`]. A pure function of the configuration, of which back
-//!   ends live, and of the numbers that things already have on the switch.
+//! * [`plan()`]: what a switch must have for that, as a [`State`]. A pure function of the configuration, of
+//!   which back ends live, and of the numbers that things already have on the switch.
 //! * [`Actual`]: what a switch has, from its `dump`; [`diff()`]: the commands from one to the other.
 //! * [`controller`]: does that again and again, looking after back ends and the file.
 //! * [`slots`]: which back end has which share of a pool.
@@ -15,6 +15,7 @@ pub mod controller;
 mod diff;
 mod file;
 mod health;
+mod learn;
 mod plan;
 mod schema;
 pub mod slots;

@@ -5,6 +5,7 @@ use crate::schema::{Call, Field, Key, Table};
 use crate::slots;
 use crate::state::{Actual, OwnVtep, State};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::hash::Hash;
 use std::net::IpAddr;
 
@@ -17,6 +18,8 @@ pub struct Plan {
     pub names: BTreeMap<u128, String>,
     /// The numbers of networks that learn, and where their stations may be.
     pub learning: BTreeMap<u16, BTreeSet<Location>>,
+    /// Stations that are not learned: networks' numbers, and MAC addresses.
+    pub fixed: BTreeSet<(u16, u64)>,
 }
 
 /// Where a station is, as the program has it.
@@ -26,6 +29,26 @@ pub enum Location {
     Port(u16, u16),
     /// A VTEP.
     Vtep(u16),
+}
+
+impl Location {
+    /// From a digest.
+    pub(crate) fn new(location: u128, vlan: u128) -> Location {
+        match location & BEHIND_VTEP {
+            0 => Location::Port(location as u16, vlan as u16),
+            _ => Location::Vtep(location as u16),
+        }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Location::Port(port, 0) => write!(f, "port {port}"),
+            Location::Port(port, vlan) => write!(f, "port {port}, VLAN {vlan}"),
+            Location::Vtep(vtep) => write!(f, "VTEP {vtep}"),
+        }
+    }
 }
 
 /// Outer Ethernet does not count: IP, UDP, VXLAN and the inner Ethernet header do.
@@ -89,8 +112,8 @@ struct Planning<'a> {
     next_hops: Numbers<Call>,
 }
 
-/// What the switch is to be, where the back ends of which `alive` says so live. Numbers that things have on the
-/// switch stay; so do stations that it learned, where they still may be.
+/// What the switch is to be, where the back ends of which `alive` says so live. Numbers that things have on
+/// the switch stay; so do stations that it learned, where they still may be.
 pub fn plan(config: &Config, alive: &dyn Fn(usize) -> bool, actual: &Actual) -> Result<Plan, String> {
     let now = &actual.state;
     let of =
@@ -278,6 +301,7 @@ impl Planning<'_> {
                 Behind::Vtep(vtep) => Location::Vtep(self.vteps[vtep] as u16),
                 Behind::Port(place) => Location::Port(place.port, place.vlan),
             };
+            self.plan.fixed.insert((id, station.mac));
             self.plan.state.entries.extend(station_entries(id, station.mac, location));
             if let Some(address) = station.address {
                 self.arp_answer(n(id), address, station.mac);

@@ -3,8 +3,8 @@
 use std::fmt::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A table. The order is that of dependence: what an entry names is in a table before its own, or in a pool or
-/// flood group, which come behind [`Table::Replicas`].
+/// A table. The order is that of dependence: what an entry names is in a table before its own, or in a pool
+/// or flood group, which come behind [`Table::Replicas`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
     /// Headers of the tunnel to a VTEP.

@@ -1,9 +1,9 @@
 //! Which back end has which slots of a pool.
 //!
-//! Rendezvous hashing: for each slot every back end draws as many numbers as its weight is, and the largest wins. The
-//! draws follow from the slot and the back end's name alone. So two gateways with the same back ends agree; a back end
-//! that goes loses its slots to the others, and no other slot changes hands; when it is back it has exactly those again; and
-//! more weight only takes slots from others.
+//! Rendezvous hashing: for each slot every back end draws as many numbers as its weight is, and the largest
+//! wins. The draws follow from the slot and the back end's name alone. So two gateways with the same back
+//! ends agree; a back end that goes loses its slots to the others, and no other slot changes hands; when it
+//! is back it has exactly those again; and more weight only takes slots from others.
 
 /// The winner of each slot, as an index of `back_ends`: names and weights. None where all weights are 0.
 pub fn assign(slots: u32, back_ends: &[(&str, u32)]) -> Vec<Option<usize>> {

@@ -4,7 +4,8 @@ use crate::schema::{Call, Field, Key, Table};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// All that the gateway sets, without the handles that the switch gave. The same for what is wanted and what is there.
+/// All that the gateway sets, without the handles that the switch gave. The same for what is wanted and what
+/// is there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// Entries.

@@ -1,5 +1,5 @@
-//! What configurations are refused for, and with which words: tests/errors.txt. Each case is a line of `#` with its
-//! name, the configuration, a line `----` and what is said. UPDATE=1 writes what is said now.
+//! What configurations are refused for, and with which words: tests/errors.txt. Each case is a line of `#`
+//! with its name, the configuration, a line `----` and what is said. UPDATE=1 writes what is said now.
 
 use p4jet_gateway::{Config, render};
 

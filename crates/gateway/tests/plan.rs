@@ -132,7 +132,7 @@ fn a_small_configuration() {
 /// Without anything there is nothing to do.
 #[test]
 fn an_empty_configuration() {
-    let config = Config::parse("").unwrap();
+    let config = Config::parse("[health]").unwrap();
     let nothing = Actual::default();
     assert_eq!(diff(&plan(&config, &|_| true, &nothing).unwrap(), &nothing), []);
 }

@@ -1,0 +1,193 @@
+//! Learned stations, and how long they have been silent.
+//!
+//! The switch tells of a station that it does not know, and of no other. So a station that may have become
+//! silent is taken out of what the switch knows by source, and stays where frames to it find it: if it says
+//! anything, the switch tells of it again; if it does not, it is forgotten.
+
+use crate::controller::Event;
+use crate::plan::Location;
+use p4jet_control::client::Client;
+use p4jet_control::{Message, Topics};
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What the switch told of a station.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Learned {
+    /// Its network.
+    pub network: u16,
+    /// Its MAC address.
+    pub mac: u64,
+    /// Where it is.
+    pub location: Location,
+}
+
+impl Learned {
+    /// From a digest `learned_t`.
+    fn new(message: &Message) -> Option<Learned> {
+        let field = |name| u64::try_from(message.field(name)?).ok();
+        Some(Learned {
+            network: u16::try_from(field("network")?).ok()?,
+            mac: field("mac")?,
+            location: Location::new(field("location")?.into(), field("vid")?.into()),
+        })
+    }
+}
+
+/// Listens to digests as long as it lives.
+pub(crate) struct Listener {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+/// How soon a listener that is no longer wanted ends.
+const NAP: Duration = Duration::from_secs(1);
+
+impl Listener {
+    /// Begins. When the switch is gone it ends by itself.
+    pub fn start(client: Client, to: SyncSender<Event>) -> io::Result<Listener> {
+        let mut messages = client.subscribe(Topics { digests: true, ports: false })?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let work = move || {
+            while !stopped.load(Ordering::Relaxed) {
+                match messages.next(Some(NAP)) {
+                    Ok(None) => {}
+                    Ok(Some(message)) => {
+                        // If there are too many, its next frame tells of it again.
+                        if let Some(learned) = Learned::new(&message) {
+                            let _ = to.try_send(Event::Learned(learned));
+                        }
+                    }
+                    Err(_) => return,
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("digests".into()).spawn(work)?;
+        Ok(Listener { stop, thread })
+    }
+
+    /// Whether the switch tells no more.
+    pub fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A station of a network: the network's number, and a MAC address.
+pub(crate) type Station = (u16, u64);
+
+/// Those that were learned.
+#[derive(Default)]
+pub(crate) struct Stations {
+    seen: HashMap<Station, Seen>,
+    /// How many there are of each network.
+    count: HashMap<u16, usize>,
+}
+
+#[derive(Clone, Copy)]
+struct Seen {
+    at: Instant,
+    /// The switch will tell if it is there.
+    asked: bool,
+}
+
+/// What has become of stations.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Aged {
+    /// The switch is to tell of these.
+    pub ask: Vec<Station>,
+    /// These are to be forgotten.
+    pub forget: Vec<Station>,
+}
+
+impl Stations {
+    /// It was heard of.
+    pub fn seen(&mut self, station: Station, now: Instant) {
+        self.enter(station, Seen { at: now, asked: false });
+    }
+
+    /// The switch had it when we came.
+    pub fn found(&mut self, station: Station, asked: bool, now: Instant) {
+        if !self.has(station) {
+            self.enter(station, Seen { at: now, asked });
+        }
+    }
+
+    fn enter(&mut self, station: Station, seen: Seen) {
+        if self.seen.insert(station, seen).is_none() {
+            *self.count.entry(station.0).or_default() += 1;
+        }
+    }
+
+    /// Keeps those that the switch still has.
+    pub fn retain(&mut self, has: impl Fn(&Station) -> bool) {
+        self.seen.retain(|station, _| has(station));
+        self.count.clear();
+        self.seen.keys().for_each(|(network, _)| *self.count.entry(*network).or_default() += 1);
+    }
+
+    /// How many there are of a network.
+    pub fn of(&self, network: u16) -> usize {
+        self.count.get(&network).copied().unwrap_or(0)
+    }
+
+    /// Whether it is one of them.
+    pub fn has(&self, station: Station) -> bool {
+        self.seen.contains_key(&station)
+    }
+
+    /// Who has been silent for half of the age, and for all of it.
+    pub fn aged(&mut self, age: Duration, now: Instant) -> Aged {
+        let mut aged = Aged::default();
+        self.seen.retain(|station, seen| {
+            let silent = now.saturating_duration_since(seen.at);
+            if silent >= age {
+                aged.forget.push(*station);
+                self.count.entry(station.0).and_modify(|n| *n -= 1);
+                return false;
+            }
+            if silent >= age / 2 && !seen.asked {
+                seen.asked = true;
+                aged.ask.push(*station);
+            }
+            true
+        });
+        aged.ask.sort_unstable();
+        aged.forget.sort_unstable();
+        aged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_silent_are_asked_for_and_then_forgotten() {
+        let (age, begin) = (Duration::from_secs(100), Instant::now());
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut stations = Stations::default();
+        stations.seen((1, 7), at(0));
+        stations.seen((1, 8), at(10));
+        stations.found((1, 8), true, at(11));
+        assert_eq!(stations.aged(age, at(49)), Aged::default());
+        assert_eq!(stations.aged(age, at(50)), Aged { ask: vec![(1, 7)], forget: vec![] });
+        assert_eq!(stations.aged(age, at(60)), Aged { ask: vec![(1, 8)], forget: vec![] });
+        stations.seen((1, 8), at(61));
+        assert_eq!(stations.aged(age, at(99)), Aged::default());
+        assert_eq!(stations.aged(age, at(100)), Aged { ask: vec![], forget: vec![(1, 7)] });
+        assert_eq!(stations.aged(age, at(111)), Aged { ask: vec![(1, 8)], forget: vec![] });
+        assert_eq!((stations.of(1), stations.of(2)), (1, 0));
+    }
+}
