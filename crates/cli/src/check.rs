@@ -102,7 +102,7 @@ fn complexity(args: &Args, program: &Program) -> Result<(), Failure> {
         write(path, complexity::svg(program))?;
     }
     let options =
-        derive::Options { port: 0, paths_max: PATHS_MAX, visits_max: VISITS_MAX, seed: 1, commands: None };
+        derive::Options { port: None, paths_max: PATHS_MAX, visits_max: VISITS_MAX, seed: 1, commands: None };
     let found = complexity::complexity(program, &options)?;
     if args.json {
         say!("{}", found.to_json())

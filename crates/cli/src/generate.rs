@@ -80,9 +80,9 @@ struct DeriveArgs {
     /// Of derived packets: runtime commands to begin with.
     #[arg(long, value_name = "FILE", requires = "program")]
     commands: Option<PathBuf>,
-    /// Of derived packets: the port the packets come in by.
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "program")]
-    port: u32,
+    /// Of derived packets: the port that all of them come in by; if not given, port 0 and those that the program asks for.
+    #[arg(long, value_name = "N", requires = "program")]
+    port: Option<u32>,
     /// Of derived packets: most ways through the parser.
     #[arg(long, value_name = "N", default_value_t = 256, requires = "program")]
     paths: usize,
@@ -184,7 +184,9 @@ fn run_derived(args: &Args, program: &Path) -> Result<(), Failure> {
         arch: derive_args.arch.clone(),
         warnings: derive_args.warnings.clone(),
     })?;
-    compile::check_port(&*compile::switch(compiled.lowered.clone(), 1)?, derive_args.port)?;
+    if let Some(port) = derive_args.port {
+        compile::check_port(&*compile::switch(compiled.lowered.clone(), 1)?, port)?;
+    }
     let commands = match &derive_args.commands {
         Some(path) => Some((path.display().to_string(), output::read_text(path)?)),
         None => None,
@@ -199,32 +201,36 @@ fn run_derived(args: &Args, program: &Path) -> Result<(), Failure> {
     let derived = derive::derive(&compiled.lowered, &options)?;
     std::fs::create_dir_all(&args.out).map_err(|e| unwritable(&args.out, &e))?;
     let name = args.name.clone().unwrap_or_else(|| compile::stem(program));
+    let usual = derive_args.port.unwrap_or(0);
     let mut files = Vec::new();
-    for (i, (commands, frames)) in derived.sets.iter().enumerate() {
-        let path = |what: &str| {
-            let name = if i == 0 { format!("{name}.{what}") } else { format!("{name}.{}.{what}", i + 1) };
-            args.out.join(name)
-        };
-        let (pcap, cmd) = (path("pcap"), path("cmd"));
-        let mut capture = CaptureWriter::create(&pcap).map_err(|e| Failure::port(&e))?;
-        for (i, frame) in (0..).zip(frames) {
-            capture.write(Duration::from_micros(i), frame).map_err(|e| Failure::port(&e))?;
-        }
-        capture.finish().map_err(|e| Failure::port(&e))?;
+    for (i, (commands, captures)) in derived.sets.iter().enumerate() {
+        let name = if i == 0 { name.clone() } else { format!("{name}.{}", i + 1) };
+        let cmd = args.out.join(format!("{name}.cmd"));
         std::fs::write(&cmd, commands).map_err(|e| unwritable(&cmd, &e))?;
-        files.push((pcap, cmd, frames.len()));
+        for (port, frames) in captures {
+            let at = if *port == usual { String::new() } else { format!(".port{port}") };
+            let pcap = args.out.join(format!("{name}{at}.pcap"));
+            let mut capture = CaptureWriter::create(&pcap).map_err(|e| Failure::port(&e))?;
+            for (i, frame) in (0..).zip(frames) {
+                capture.write(Duration::from_micros(i), frame).map_err(|e| Failure::port(&e))?;
+            }
+            capture.finish().map_err(|e| Failure::port(&e))?;
+            files.push((pcap, cmd.clone(), *port, frames.len()));
+        }
     }
     if derive_args.json {
         let mut document = derived.to_json();
         let mut listed = Vec::new();
-        for (pcap, cmd, packets) in &files {
-            listed.push(serde_json::json!({ "capture": pcap, "commands": cmd, "packets": packets }));
+        for (pcap, cmd, port, packets) in &files {
+            listed.push(serde_json::json!({
+                "capture": pcap, "commands": cmd, "port": port, "packets": packets
+            }));
         }
         document["files"] = listed.into();
         return say!("{document}");
     }
-    for (pcap, cmd, packets) in &files {
-        say!("{}: {packets} packets, for {}", pcap.display(), cmd.display())?;
+    for (pcap, cmd, port, packets) in &files {
+        say!("{}: {packets} packets for port {port}, with {}", pcap.display(), cmd.display())?;
     }
     output::write(format_args!("{}", derived.text()))
 }

@@ -1,21 +1,21 @@
 //! What was derived, run once more from the beginning, and told.
 
-use super::set::{Set, events};
-use super::way::{Edge, Event, Graph, THERE};
-use super::{Search, switch};
+use super::set::{Set, events, goes};
+use super::way::{Edge, Event, Graph};
+use super::{Search, plain, switch};
 use crate::Error;
 use p4jet_control::Control;
 use p4jet_dataplane::{Processed, Trace, TraceEvent};
 use p4jet_ir::{BlockKind, NodeId, Program, SourceLoc, Terminator};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
 /// Packets, entries, and what they cover.
 pub struct Derived {
-    /// Captures with the runtime commands that belong to them; most programs need one.
-    pub sets: Vec<(String, Vec<Vec<u8>>)>,
+    /// Runtime commands with the captures that belong to them, by the ports they come in by; most programs need one.
+    pub sets: Vec<(String, BTreeMap<u32, Vec<Vec<u8>>>)>,
     /// Every packet, set by set.
     pub packets: Vec<Packet>,
     /// Ways through the parser that packets were looked for.
@@ -24,12 +24,13 @@ pub struct Derived {
     pub paths_taken: usize,
     /// Whether the parser has more ways than were asked for.
     pub paths_more: bool,
-    /// Ways into the parser that were not followed, and why. Most are impossible: another case was taken
-    /// before.
+    /// Branches of the parser that were not entered because another case was taken before.
+    pub paths_impossible: usize,
+    /// Ways through the parser that were not followed, and why.
     pub paths_lost: Vec<(Vec<String>, String)>,
     /// Parser states, and those that packets come to.
     pub states: (usize, usize),
-    /// Ways for which no packet was found: the last decision, and why.
+    /// Ways through the parser that no packet goes: the last decision, and why.
     pub not_taken: Vec<(String, String)>,
     /// Every decision of the pipeline.
     pub decisions: Vec<Decision>,
@@ -41,8 +42,10 @@ pub struct Derived {
 
 /// A packet.
 pub struct Packet {
-    /// Its capture.
+    /// Its entries.
     pub set: usize,
+    /// By which it comes in.
+    pub port: u32,
     /// The parser's states.
     pub states: Vec<String>,
     /// Tables that it came to, with what ran there.
@@ -59,6 +62,8 @@ pub struct Decision {
     pub what: String,
     /// Whether a packet went it.
     pub taken: bool,
+    /// Why none did.
+    pub why: Option<String>,
 }
 
 /// An event for people.
@@ -71,6 +76,7 @@ pub(super) fn words(program: &Program, event: &Event) -> String {
             format!("{found} {}", program.tables[table.index()].name)
         }
         Event::Action(id) => format!("action {}", program.actions[id.index()].name),
+        Event::Copy => "a copy".to_string(),
     }
 }
 
@@ -83,6 +89,7 @@ pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
         paths,
         paths_taken: 0,
         paths_more: search.paths_more,
+        paths_impossible: search.paths_impossible,
         paths_lost: search
             .paths_lost
             .iter()
@@ -109,29 +116,36 @@ pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
         let fresh = switch(program, &super::Options { commands: None, ..search.options.clone() })?;
         let mut control = Control::new(Arc::clone(&fresh));
         control.load("the derived commands", &text).map_err(|e| Error::Input(e.to_string()))?;
-        for (place, frame) in set.frames.iter().enumerate() {
-            let (trace, processed) = fresh.trace(search.options.port, frame).map_err(Error::Input)?;
+        let mut captures: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
+        for (place, (port, frame)) in set.frames.iter().enumerate() {
+            captures.entry(*port).or_default().push(frame.clone());
+            let (trace, processed) = fresh.trace(*port, frame).map_err(Error::Input)?;
             let found = events(&trace);
             let way = search.ways.iter().find(|(s, p, _)| (*s, *p) == (index, place)).map(|(.., way)| way);
-            let taken = way.is_some_and(|way| way.events == found);
+            let taken = way.is_some_and(|way| goes(way, &found));
             if let Some(way) = way.filter(|_| taken) {
                 covered.extend(way.edges.iter().map(plain));
                 let blocks = program.ingress.iter().take(after_parser);
                 let blocks: Vec<Graph> = blocks.map(|id| Graph::Block(*id)).collect();
-                let in_parser = |edge: &&Edge| blocks.contains(&edge.0);
-                paths_taken.insert(way.edges.iter().filter(in_parser).copied().collect());
+                let own = way.before_copies.map_or(way.edges.len(), |(edges, _)| edges);
+                let own = way.edges[..own].iter().filter(|edge| blocks.contains(&edge.0));
+                let own: Vec<Edge> = own.copied().collect();
+                if !own.iter().any(super::is_short) {
+                    paths_taken.insert(own);
+                }
             }
             let states = states(program, &found);
             states_taken.extend(states.iter().cloned());
             derived.packets.push(Packet {
                 set: index,
+                port: *port,
                 states,
                 lookups: count(program, &trace, &mut derived.tables, &mut derived.actions),
                 outcome: outcome(&processed),
                 taken,
             });
         }
-        derived.sets.push((text, set.frames.clone()));
+        derived.sets.push((text, captures));
     }
     derived.paths_taken = paths_taken.len();
     let parsers = program.blocks.iter().filter(|block| block.kind == BlockKind::Parser);
@@ -141,26 +155,33 @@ pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
         .filter(|l| !l.is_empty())
         .collect();
     derived.states = (labels.len(), labels.iter().filter(|label| states_taken.contains(**label)).count());
-    for (edge, what) in decisions(program) {
-        derived.decisions.push(Decision { what, taken: covered.contains(&edge) });
+    let decisions = decisions(program);
+    let visited: HashSet<_> = search.ways.iter().flat_map(|(.., way)| &way.nodes).copied().collect();
+    let failed: HashMap<Edge, &str> =
+        search.failed.iter().map(|(edge, (why, _))| (plain(edge), why.as_str())).collect();
+    for (edge, what) in &decisions {
+        let taken = covered.contains(edge);
+        let why = || match failed.get(edge) {
+            Some(why) => *why,
+            None if visited.contains(&(edge.0, edge.1)) => SETTLED,
+            None => "no packet comes there",
+        };
+        derived.decisions.push(Decision {
+            what: what.clone(),
+            taken,
+            why: (!taken).then(|| why().to_string()),
+        });
     }
-    let names: BTreeMap<Edge, String> = decisions(program).into_iter().collect();
-    for (way, why) in &search.not_taken {
-        let last = way.edges.iter().rev().map(plain).find(|edge| !covered.contains(edge));
-        let last = last
-            .or(way.edges.last().map(plain))
-            .and_then(|edge| names.get(&edge))
-            .cloned()
-            .unwrap_or_default();
-        derived.not_taken.push((last, why.clone()));
+    let names: HashMap<Edge, String> = decisions.into_iter().collect();
+    for (edges, why) in &search.not_taken {
+        let last = edges.last().and_then(|edge| names.get(&plain(edge)));
+        derived.not_taken.push((last.cloned().unwrap_or_default(), why.clone()));
     }
     Ok(derived)
 }
 
-/// Whether an entry was there or made makes no difference here.
-fn plain(edge: &Edge) -> Edge {
-    (edge.0, edge.1, edge.2 & !THERE)
-}
+/// Why a way of a decision is not gone if nobody could ask for it.
+const SETTLED: &str = "what came before decides it";
 
 fn commands(before: Option<&str>, set: &Set) -> String {
     let mut text = String::new();
@@ -180,13 +201,13 @@ fn action_name(program: &Program, id: p4jet_ir::ActionId) -> &str {
 }
 
 /// The labels of the parsers' nodes.
-pub(super) fn states(program: &Program, events: &[Event]) -> Vec<String> {
+pub(super) fn states<'a>(program: &Program, events: impl IntoIterator<Item = &'a Event>) -> Vec<String> {
     let mut states = Vec::new();
     let mut parser = false;
     for event in events {
         match event {
             Event::Block(id) => parser = program.blocks[id.index()].kind == BlockKind::Parser,
-            Event::Node(label) if parser => states.push(label.clone()),
+            Event::Node(label) if parser => states.push(label.to_string()),
             _ => {}
         }
     }
@@ -220,7 +241,7 @@ fn count(
                     lookups.push(format!("{table}: {short}{}", if hit { "" } else { " (miss)" }));
                 }
             }
-            Event::Block(_) | Event::Node(_) => {}
+            Event::Block(_) | Event::Node(_) | Event::Copy => {}
         }
     }
     let copies = trace.events.iter().filter(|e| matches!(e, TraceEvent::CopyBegins { .. })).count();
@@ -242,7 +263,7 @@ fn place(loc: &SourceLoc) -> String {
 }
 
 /// Every way of every decision of the pipeline, with words for it.
-fn decisions(program: &Program) -> Vec<(Edge, String)> {
+pub(super) fn decisions(program: &Program) -> Vec<(Edge, String)> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
     let blocks = program.ingress.iter().chain(&program.egress).filter(|id| seen.insert(**id));
@@ -320,11 +341,8 @@ impl Derived {
         if astray > 0 {
             line("packets gone astray", astray.to_string());
         }
-        let not_made: Vec<&str> =
-            self.decisions.iter().filter(|d| !d.taken).map(|d| d.what.as_str()).collect();
-        let impossible = self.paths_lost.iter().filter(|(_, why)| why == super::IMPOSSIBLE).count();
-        if impossible > 0 {
-            line("branches not entered", format!("{impossible}: {}", super::IMPOSSIBLE));
+        if self.paths_impossible > 0 {
+            line("branches not entered", format!("{}: impossible", self.paths_impossible));
         }
         let mut list = |title: &str, items: Vec<String>| {
             if !items.is_empty() {
@@ -332,15 +350,15 @@ impl Derived {
                 items.iter().for_each(|item| text.push_str(&format!("  {item}\n")));
             }
         };
-        let lost = self.paths_lost.iter().filter(|(_, why)| why != super::IMPOSSIBLE);
         list(
             "Paths through the parser that were not followed:",
-            lost.map(|(states, why)| format!("{}: {why}", states.join(" "))).collect(),
+            self.paths_lost.iter().map(|(states, why)| format!("{}: {why}", states.join(" "))).collect(),
         );
-        list("Not made:", not_made.into_iter().map(str::to_string).collect());
+        let not_made = self.decisions.iter().filter_map(|d| Some(format!("{}: {}", d.what, d.why.as_ref()?)));
+        list("Not made:", not_made.collect());
         let not_taken: BTreeSet<String> =
             self.not_taken.iter().map(|(what, why)| format!("{what}: {why}")).collect();
-        list("No packet found:", not_taken.into_iter().collect());
+        list("Paths through the parser that no packet goes:", not_taken.into_iter().collect());
         let packets = self.packets.iter().enumerate().map(|(i, packet)| {
             let lookups =
                 if packet.lookups.is_empty() { String::new() } else { packet.lookups.join(", ") + "; " };
@@ -362,12 +380,13 @@ impl Derived {
             "paths": self.paths,
             "paths_taken": self.paths_taken,
             "paths_more": self.paths_more,
+            "paths_impossible": self.paths_impossible,
             "paths_not_followed": self.paths_lost.iter()
                 .map(|(states, why)| json!({ "states": states, "why": why })).collect::<Vec<_>>(),
             "states": self.states.0,
             "states_taken": self.states.1,
             "decisions": self.decisions.iter()
-                .map(|d| json!({ "what": d.what, "taken": d.taken })).collect::<Vec<_>>(),
+                .map(|d| json!({ "what": d.what, "taken": d.taken, "why": d.why })).collect::<Vec<_>>(),
             "not_taken": self.not_taken.iter()
                 .map(|(what, why)| json!({ "decision": what, "why": why })).collect::<Vec<_>>(),
             "tables": self.tables.iter()
@@ -376,7 +395,7 @@ impl Derived {
             "actions": self.actions.iter()
                 .map(|(name, count)| (name.clone(), json!(count))).collect::<serde_json::Map<_, _>>(),
             "packets": self.packets.iter().map(|packet| json!({
-                "set": packet.set + 1, "states": packet.states, "lookups": packet.lookups,
+                "set": packet.set + 1, "port": packet.port, "states": packet.states, "lookups": packet.lookups,
                 "outcome": packet.outcome, "taken": packet.taken,
             })).collect::<Vec<_>>(),
         })

@@ -4,7 +4,7 @@ use super::way::{Event, Found, Solution, Way};
 use num_bigint::BigUint;
 use p4jet_control::Control;
 use p4jet_dataplane::{Matched, Switch, Trace, TraceEvent};
-use p4jet_ir::{Key, MatchKind, Program, TableId};
+use p4jet_ir::{Key, MatchKind, Program, ReplicaList, TableId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -17,12 +17,22 @@ pub(super) struct Set {
     control: Control,
     /// The runtime commands so far.
     pub commands: Vec<String>,
-    pub frames: Vec<Vec<u8>>,
+    /// With the ports by which they come in.
+    pub frames: Vec<(u32, Vec<u8>)>,
     entries: HashMap<Keyed, Call>,
     /// Keys that no new entry may have.
     without: HashSet<Keyed>,
     defaults: HashMap<TableId, Call>,
     default_kept: HashSet<TableId>,
+    /// Port and instance that groups and sessions send to.
+    copies: HashMap<(ReplicaList, u32), (u32, u32)>,
+}
+
+/// Why a packet does not go with a set: a lookup or a copy of its way, the switch.
+pub(super) enum Conflict {
+    Lookup(usize),
+    Copies(usize),
+    Refused,
 }
 
 impl Set {
@@ -36,15 +46,17 @@ impl Set {
             without: HashSet::new(),
             defaults: HashMap::new(),
             default_kept: HashSet::new(),
+            copies: HashMap::new(),
         }
     }
 
     /// Adds what the packet needs, if it goes with what is there.
-    pub fn add(&mut self, program: &Program, way: &Way, solution: &Solution) -> bool {
+    pub fn add(&mut self, program: &Program, way: &Way, solution: &Solution) -> Result<(), Conflict> {
         let (mut entries, mut without) = (HashMap::new(), HashSet::new());
         let mut defaults = HashMap::new();
         let mut lines = Vec::new();
-        for (lookup, (keys, data)) in way.lookups.iter().zip(&solution.lookups) {
+        for (index, (lookup, (keys, data))) in way.lookups.iter().zip(&solution.lookups).enumerate() {
+            let conflict = Err(Conflict::Lookup(index));
             let keyed = (lookup.table, keys.clone());
             let there = entries.get(&keyed).or_else(|| self.entries.get(&keyed));
             let default = defaults.get(&lookup.table).or_else(|| self.defaults.get(&lookup.table));
@@ -52,11 +64,11 @@ impl Set {
                 Found::New(action, _) => {
                     let call = (*action, data.clone());
                     if without.contains(&keyed) || self.without.contains(&keyed) {
-                        return false;
+                        return conflict;
                     }
                     match there {
                         Some(there) if *there == call => {}
-                        Some(_) => return false,
+                        Some(_) => return conflict,
                         None => {
                             lines.push((lookup.table, Some(keys.clone()), call.clone()));
                             entries.insert(keyed, call);
@@ -67,8 +79,8 @@ impl Set {
                     let call = (*action, data.clone());
                     match default {
                         Some(there) if *there == call => {}
-                        Some(_) => return false,
-                        None if self.default_kept.contains(&lookup.table) => return false,
+                        Some(_) => return conflict,
+                        None if self.default_kept.contains(&lookup.table) => return conflict,
                         None => {
                             lines.push((lookup.table, None, call.clone()));
                             defaults.insert(lookup.table, call);
@@ -77,22 +89,63 @@ impl Set {
                 }
                 Found::Old | Found::Miss => {
                     if there.is_some() || default.is_some() {
-                        return false;
+                        return conflict;
                     }
                     without.insert(keyed);
                 }
             }
         }
-        for (table, keys, call) in lines {
-            if !self.command(program, table, keys.as_deref(), &call) {
-                return false;
+        let mut copies = HashMap::new();
+        for (index, (copy, [id, port, instance])) in way.copies.iter().zip(&solution.copies).enumerate() {
+            let (list, to) = ((copy.list, *id), (*port, *instance));
+            match copies.get(&list).or_else(|| self.copies.get(&list)) {
+                Some(there) if *there == to => {}
+                Some(_) => return Err(Conflict::Copies(index)),
+                None if self.is_configured(list) => return Err(Conflict::Copies(index)),
+                None => _ = copies.insert(list, to),
             }
         }
+        // A command that is refused leaves those before it carried out.
+        for (table, keys, call) in lines {
+            if !self.command(program, table, keys.as_deref(), &call) {
+                return Err(Conflict::Refused);
+            }
+            match keys {
+                Some(keys) => _ = self.entries.insert((table, keys), call),
+                None => _ = self.defaults.insert(table, call),
+            }
+        }
+        let mut copies: Vec<_> = copies.into_iter().collect();
+        copies.sort_unstable_by_key(|(list, _)| (list.0 == ReplicaList::Session, list.1));
+        for (list, to) in copies {
+            if self.copy_to(list, to).is_none() {
+                return Err(Conflict::Refused);
+            }
+            self.copies.insert(list, to);
+        }
         self.default_kept.extend(without.iter().map(|(table, _)| *table));
-        self.entries.extend(entries);
         self.without.extend(without);
-        self.defaults.extend(defaults);
-        true
+        Ok(())
+    }
+
+    /// Whether there is such a group or session without a packet that needs it.
+    fn is_configured(&self, (list, id): (ReplicaList, u32)) -> bool {
+        let destinations = self.switch.state().destinations();
+        match list {
+            ReplicaList::Group => destinations.groups.contains_key(&id),
+            ReplicaList::Session => destinations.sessions.contains_key(&id),
+        }
+    }
+
+    /// Makes a group or session that sends to one port.
+    fn copy_to(&mut self, (list, id): (ReplicaList, u32), (port, instance): (u32, u32)) -> Option<()> {
+        if list == ReplicaList::Session {
+            return self.execute(format!("mirroring_add {id} {port}")).map(drop);
+        }
+        self.execute(format!("mc_mgrp_create {id}"))?;
+        let said = self.execute(format!("mc_node_create {instance} {port}"))?;
+        let node: u32 = said.split_whitespace().last()?.parse().ok()?;
+        self.execute(format!("mc_node_associate {id} {node}")).map(drop)
     }
 
     /// Carries out what makes an entry, or sets a default.
@@ -148,17 +201,26 @@ fn word(key: &Key, value: &BigUint) -> String {
     }
 }
 
-/// What a trace tells of the packet itself, without its copies, in the words of a way.
+/// What a trace tells, in the words of a way.
 pub(super) fn events(trace: &Trace) -> Vec<Event> {
-    let own = trace.events.iter().take_while(|event| !matches!(event, TraceEvent::CopyBegins { .. }));
-    own.filter_map(|event| match event {
+    let events = trace.events.iter().filter_map(|event| match event {
         TraceEvent::Block { block } => Some(Event::Block(*block)),
-        TraceEvent::Node { label } => Some(Event::Node(label.clone())),
+        TraceEvent::Node { label } => Some(Event::Node(label.as_str().into())),
         TraceEvent::Apply { table, matched, .. } => {
             Some(Event::Apply { table: *table, hit: matches!(matched, Matched::Hit { .. }) })
         }
         TraceEvent::Action { action, .. } => Some(Event::Action(*action)),
+        TraceEvent::CopyBegins { .. } => Some(Event::Copy),
         _ => None,
-    })
-    .collect()
+    });
+    events.collect()
+}
+
+/// Whether a trace tells of this way. What comes after the copies that the way has may be anything.
+pub(super) fn goes(way: &Way, found: &[Event]) -> bool {
+    let own = way.events.len();
+    match found.get(own) {
+        None => way.events == found,
+        Some(next) => way.goes_on && *next == Event::Copy && way.events == found[..own],
+    }
 }

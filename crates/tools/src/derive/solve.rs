@@ -1,15 +1,15 @@
 //! Finding values for which conditions hold.
 //!
-//! Conditions are IR expressions over variables. What they ask is carried inwards: that `concat(a, b) & 0xf
-//! == 3` asks something of four bits of `b`, and at a variable bits become fixed. Where there is a choice
-//! (`a` or `b`, less than, not equal) some values are tried, first those that the bits have anyway. So
-//! equalities, masks and ranges of packet fields are solved, and arithmetic with constants; products of
-//! unknowns are not.
+//! Conditions are IR expressions over variables. What they ask is carried inwards: that `concat(a, b) & 0xf == 3`
+//! asks something of four bits of `b`, and at a variable bits become fixed. Where there is a choice (`a` or `b`, less
+//! than, not equal) some values are tried, first those that the bits have anyway; of few bits all are. So equalities,
+//! masks and ranges of packet fields are solved, and arithmetic with constants; of two unknowns one stays as it is.
 
 use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive, Zero};
 use p4jet_ir::eval::{eval, ones, wrap};
 use p4jet_ir::{BinaryOp, Expr, FieldId, Program, UnaryOp};
+use std::rc::Rc;
 
 /// What is asked of an expression.
 #[derive(Clone, Debug)]
@@ -25,6 +25,14 @@ impl Goal {
         Goal::Bits { expr: cond, mask: BigUint::one(), value: BigUint::from(u32::from(held)) }
     }
 
+    /// Whether it does if the expression has this value.
+    pub fn holds_for(&self, found: &BigUint) -> bool {
+        match self {
+            Goal::Bits { mask, value, .. } => ((found ^ value) & mask).is_zero(),
+            Goal::NotIn { values, .. } => !values.contains(found),
+        }
+    }
+
     pub fn expr(&self) -> &Expr {
         let (Goal::Bits { expr, .. } | Goal::NotIn { expr, .. }) = self;
         expr
@@ -34,7 +42,7 @@ impl Goal {
     fn rank(&self) -> u32 {
         use BinaryOp::*;
         match self {
-            Goal::NotIn { .. } => 3,
+            Goal::NotIn { .. } => 6,
             Goal::Bits { expr, value, .. } => match expr {
                 // Between unknowns: others may make one of them known.
                 Expr::Binary(op, a, b) if op.is_comparison() && !is_constant(a) && !is_constant(b) => 4,
@@ -51,18 +59,68 @@ impl Goal {
     }
 }
 
-/// The bits of each variable that are fixed: which, and what they are.
-pub(super) type Fixed = Vec<(BigUint, BigUint)>;
+/// What variables are: values, and the bits of them that are fixed.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub fixed: Vec<BigUint>,
+    pub values: Vec<BigUint>,
+}
+
+impl Known {
+    /// Nothing is fixed.
+    pub fn new(values: Vec<BigUint>) -> Known {
+        Known { fixed: vec![BigUint::zero(); values.len()], values }
+    }
+
+    /// Fixes bits; false if they are fixed already and others.
+    pub fn fix(&mut self, var: FieldId, mask: &BigUint, value: &BigUint) -> bool {
+        let (fixed, now) = (&mut self.fixed[var.index()], &mut self.values[var.index()]);
+        let change = (&*now ^ value) & mask;
+        if !(&change & &*fixed).is_zero() {
+            return false;
+        }
+        *now ^= change;
+        *fixed |= mask;
+        true
+    }
+}
 
 /// How many goals a search may look at.
 const STEPS_MAX: u32 = 4000;
+/// Of so many open bits all values are tried, of more some.
+const ENUMERATED_BITS_MAX: usize = 8;
+const FLIPS_MAX: usize = 32;
 
 pub(super) struct Solver<'a> {
     /// Only its fields count: the variables.
     pub vars: &'a Program,
-    /// What bits are that nothing fixes.
-    pub defaults: &'a [BigUint],
+    /// How little each variable is to be fixed if another one would do.
+    pub costs: &'a [u8],
+    pub known: Known,
+    /// What was changed: to take it back.
+    trail: Vec<(FieldId, BigUint, BigUint)>,
     steps: u32,
+    /// Whether something was given up that has solutions, perhaps.
+    pub gave_up: bool,
+}
+
+type Goals = Vec<Rc<Goal>>;
+
+/// Bits of variables.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bits(Vec<(FieldId, BigUint)>);
+
+impl Bits {
+    pub fn meet(&self, other: &Bits) -> bool {
+        self.0.iter().any(|(var, mask)| other.0.iter().any(|(v, m)| v == var && !(mask & m).is_zero()))
+    }
+
+    pub fn add(&mut self, var: FieldId, mask: BigUint) {
+        match self.0.iter_mut().find(|(v, _)| *v == var) {
+            Some((_, all)) => *all |= mask,
+            None => self.0.push((var, mask)),
+        }
+    }
 }
 
 /// What came of a goal.
@@ -70,175 +128,268 @@ enum Step {
     Fail,
     /// These goals in its place.
     Goals(Vec<Goal>),
-    /// One of these lists of goals.
-    Choice(Vec<Vec<Goal>>),
+    /// One of these lists of goals; whether there are no others.
+    Choice(Vec<Vec<Goal>>, bool),
     Fix(FieldId, BigUint, BigUint),
 }
 
 impl<'a> Solver<'a> {
-    pub fn new(vars: &'a Program, defaults: &'a [BigUint]) -> Solver<'a> {
-        Solver { vars, defaults, steps: 0 }
+    pub fn new(vars: &'a Program, costs: &'a [u8], known: Known) -> Solver<'a> {
+        Solver { vars, costs, known, trail: Vec::new(), steps: 0, gave_up: false }
     }
 
-    /// Fixes what has to be for all goals to hold.
-    pub fn solve(&mut self, goals: Vec<Goal>, fixed: Fixed) -> Option<Fixed> {
+    /// Fixes what has to be for all goals to hold; nothing if that is not found.
+    pub fn solve(&mut self, goals: Goals) -> bool {
         self.steps = 0;
-        self.search(goals, fixed)
+        let found = self.search(goals);
+        self.trail.clear();
+        found.is_ok()
     }
 
-    fn search(&mut self, mut goals: Vec<Goal>, mut fixed: Fixed) -> Option<Fixed> {
+    fn take_back(&mut self, to: usize) {
+        for (var, fixed, value) in self.trail.drain(to..).rev() {
+            self.known.fixed[var.index()] = fixed;
+            self.known.values[var.index()] = value;
+        }
+    }
+
+    /// What it fails for are the bits that goals want to be different.
+    fn search(&mut self, goals: Goals) -> Result<(), Bits> {
+        let begin = self.trail.len();
+        let result = self.search_on(goals);
+        if result.is_err() {
+            self.take_back(begin);
+        }
+        result
+    }
+
+    fn search_on(&mut self, mut goals: Goals) -> Result<(), Bits> {
         loop {
             self.steps += 1;
             if self.steps > STEPS_MAX {
-                return None;
+                self.gave_up = true;
+                return Err(Bits::default());
             }
-            let Some(next) = (0..goals.len()).min_by_key(|g| goals[*g].rank()) else { return Some(fixed) };
+            let Some(next) = (0..goals.len()).min_by_key(|g| goals[*g].rank()) else { return Ok(()) };
             let goal = goals.swap_remove(next);
-            match self.step(goal, &fixed) {
-                Step::Fail => return None,
-                Step::Goals(more) => goals.extend(more),
+            match self.step(&goal) {
+                Step::Fail => return Err(self.bits_of(&goal)),
+                Step::Goals(more) => goals.extend(more.into_iter().map(Rc::new)),
                 Step::Fix(var, mask, value) => {
-                    let (old_mask, old_value) = &mut fixed[var.index()];
-                    if !((&*old_value ^ &value) & &*old_mask & &mask).is_zero() {
-                        return None;
+                    let (fixed, now) = (&self.known.fixed[var.index()], &self.known.values[var.index()]);
+                    self.trail.push((var, fixed.clone(), now.clone()));
+                    if !self.known.fix(var, &mask, &value) {
+                        return Err(self.bits_of(&goal));
                     }
-                    *old_value |= value & &mask;
-                    *old_mask |= mask;
                 }
-                Step::Choice(mut choices) => {
-                    let last = choices.pop()?;
+                Step::Choice(choices, complete) => {
+                    let own = self.bits_of(&goal);
+                    let mut conflict = own.clone();
                     for choice in choices {
                         let mut goals = goals.clone();
-                        goals.extend(choice);
-                        if let Some(found) = self.search(goals, fixed.clone()) {
-                            return Some(found);
+                        goals.extend(choice.into_iter().map(Rc::new));
+                        let Err(why) = self.search(goals) else { return Ok(()) };
+                        if self.steps > STEPS_MAX {
+                            return Err(why);
                         }
+                        // Nothing of what this goal is about was in the way: no other choice helps. (A choice that is wrong
+                        // whatever the bits are is about none.)
+                        if !why.0.is_empty() && !why.meet(&own) {
+                            return Err(why);
+                        }
+                        why.0.into_iter().for_each(|(var, mask)| conflict.add(var, mask));
                     }
-                    goals.extend(last);
+                    self.gave_up |= !complete;
+                    return Err(conflict);
                 }
             }
         }
     }
 
-    /// The variables' values: what is fixed, the defaults elsewhere.
-    pub fn values(&self, fixed: &Fixed) -> Vec<BigUint> {
-        values(self.defaults, fixed)
+    /// The bits that a goal is about: if it fails, goals want them to be different.
+    fn bits_of(&self, goal: &Goal) -> Bits {
+        let mut bits = Bits::default();
+        support(self.vars, goal.expr(), &mut |var, mask| bits.add(var, mask));
+        bits
     }
 
-    fn now(&self, expr: &Expr, fixed: &Fixed) -> BigUint {
-        eval(self.vars, &self.values(fixed), expr)
+    fn now(&self, expr: &Expr) -> BigUint {
+        eval(self.vars, &self.known.values, expr)
     }
 
     /// The value if no variable in it can change it any more.
-    fn known(&self, expr: &Expr, fixed: &Fixed) -> Option<BigUint> {
+    fn known(&self, expr: &Expr) -> Option<BigUint> {
         if let Expr::Const { value, .. } = expr {
             return Some(value.clone());
         }
         let mut all_fixed = true;
         support(self.vars, expr, &mut |var, mask| {
-            all_fixed &= &mask & &fixed[var.index()].0 == mask;
+            all_fixed = all_fixed && &mask & &self.known.fixed[var.index()] == mask;
         });
-        all_fixed.then(|| self.now(expr, fixed))
+        all_fixed.then(|| self.now(expr))
+    }
+
+    /// What it costs to fix an expression: what its dearest variable does that is not fixed yet.
+    fn cost(&self, expr: &Expr) -> u8 {
+        let mut cost = 0;
+        support(self.vars, expr, &mut |var, mask| {
+            if &mask & &self.known.fixed[var.index()] != mask {
+                cost = cost.max(self.costs[var.index()]);
+            }
+        });
+        cost
     }
 
     /// Goals that keep an expression as it is now.
-    pub fn freeze(&self, expr: &Expr, fixed: &Fixed) -> Vec<Goal> {
-        let values = self.values(fixed);
+    pub fn freeze(&self, expr: &Expr) -> Vec<Goal> {
         let mut goals = Vec::new();
         support(self.vars, expr, &mut |var, mask| {
-            let value = &values[var.index()] & &mask;
+            let value = &self.known.values[var.index()] & &mask;
             goals.push(Goal::Bits { expr: Expr::Field(var), mask, value });
         });
         goals
     }
 
-    /// Keeps it if it is as wanted; nothing else can be done.
-    fn as_it_is(&self, expr: &Expr, fixed: &Fixed, wanted: impl Fn(&BigUint) -> bool) -> Step {
-        if wanted(&self.now(expr, fixed)) { Step::Goals(self.freeze(expr, fixed)) } else { Step::Fail }
+    /// Where nothing is known of an operator: values that are tried, all of them if these are few.
+    fn try_values(&mut self, goal: &Goal) -> Step {
+        let mut choices = Vec::new();
+        let complete = self.other_values(goal, &mut choices);
+        Step::Choice(choices, complete)
+    }
+
+    /// Adds what makes a goal true: leaving the open bits as they are, changing one of them, or, if these are few, any;
+    /// says whether this is all that there is.
+    fn other_values(&mut self, goal: &Goal, choices: &mut Vec<Vec<Goal>>) -> bool {
+        let mut open: Vec<(FieldId, u64)> = Vec::new();
+        support(self.vars, goal.expr(), &mut |var, mask| {
+            let all = (&self.known.fixed[var.index()] & &mask) ^ mask;
+            open.extend((0..all.bits()).filter(|bit| all.bit(*bit)).map(|bit| (var, bit)));
+        });
+        open.sort_unstable();
+        open.dedup();
+        if goal.holds_for(&self.now(goal.expr())) {
+            choices.push(self.freeze(goal.expr()));
+        }
+        let complete = open.len() <= ENUMERATED_BITS_MAX;
+        let flips: Vec<u64> = match complete {
+            true => (1..1 << open.len()).collect(),
+            false => {
+                // Of wide ones some from each end.
+                let step = open.len().div_ceil(FLIPS_MAX);
+                open = open.into_iter().step_by(step).collect();
+                (0..open.len()).map(|at| 1 << at).collect()
+            }
+        };
+        for flip in flips {
+            let flipped = |known: &mut Known| {
+                for (_, (var, bit)) in open.iter().enumerate().filter(|(at, _)| flip >> at & 1 == 1) {
+                    let value = &mut known.values[var.index()];
+                    value.set_bit(*bit, !value.bit(*bit));
+                }
+            };
+            flipped(&mut self.known);
+            if goal.holds_for(&self.now(goal.expr())) {
+                choices.push(self.freeze(goal.expr()));
+            }
+            flipped(&mut self.known);
+        }
+        complete
+    }
+
+    /// Between two unknowns: one of them stays as it is, if possible the dearer one.
+    fn either(&self, whole: &Goal, a: &Expr, b: &Expr) -> Step {
+        let with = |kept: &Expr| {
+            let mut goals = self.freeze(kept);
+            goals.push(whole.clone());
+            goals
+        };
+        let (dear, cheap) = if self.cost(a) > self.cost(b) { (a, b) } else { (b, a) };
+        Step::Choice(vec![with(dear), with(cheap)], false)
     }
 
     fn is(&self, expr: &Expr, value: BigUint) -> Goal {
         Goal::Bits { expr: expr.clone(), mask: ones(expr.width(self.vars)), value }
     }
 
-    fn step(&self, goal: Goal, fixed: &Fixed) -> Step {
-        match goal {
-            Goal::NotIn { expr, values } => self.not_in(&expr, &values, fixed),
-            Goal::Bits { mask, .. } if mask.is_zero() => Step::Goals(Vec::new()),
-            Goal::Bits { expr, mask, value } => match self.known(&expr, fixed) {
-                Some(found) if (&found ^ &value) & &mask == BigUint::zero() => Step::Goals(Vec::new()),
-                Some(_) => Step::Fail,
-                None => self.bits(expr, mask, value, fixed),
-            },
+    fn step(&mut self, goal: &Goal) -> Step {
+        let Goal::Bits { expr, mask, value } = goal else { return self.not_in(goal) };
+        if mask.is_zero() {
+            return Step::Goals(Vec::new());
+        }
+        match self.known(expr) {
+            Some(found) if goal.holds_for(&found) => Step::Goals(Vec::new()),
+            Some(_) => Step::Fail,
+            None => self.bits(goal, expr, mask, value),
         }
     }
 
-    fn bits(&self, expr: Expr, mask: BigUint, value: BigUint, fixed: &Fixed) -> Step {
+    fn bits(&mut self, whole: &Goal, expr: &Expr, mask: &BigUint, value: &BigUint) -> Step {
         let width = expr.width(self.vars);
-        let full = mask == ones(width);
-        let goal = |expr: Expr, mask: BigUint, value: BigUint| {
+        let full = *mask == ones(width);
+        let goal = |expr: &Expr, mask: BigUint, value: BigUint| {
             let value = value & &mask;
-            Step::Goals(vec![Goal::Bits { expr, mask, value }])
+            Step::Goals(vec![Goal::Bits { expr: expr.clone(), mask, value }])
         };
         match expr {
-            Expr::Const { .. } => unreachable!("constants are known"),
-            Expr::Field(var) => Step::Fix(var, mask.clone(), value & mask),
-            Expr::Slice { value: inner, lo, .. } => goal(*inner, mask << lo, value << lo),
+            Expr::Const { .. } => Step::Fail,
+            Expr::Field(var) => Step::Fix(*var, mask.clone(), value & mask),
+            Expr::Slice { value: inner, lo, .. } => goal(inner, mask << *lo, value << *lo),
             Expr::Concat(high, low) => {
                 let low_width = low.width(self.vars);
-                let low_mask = wrap(mask.clone(), low_width);
-                let low_goal = Goal::Bits { value: &value & &low_mask, mask: low_mask, expr: *low };
-                let high = Goal::Bits { expr: *high, mask: mask >> low_width, value: value >> low_width };
+                let bits = ones(low_width);
+                let (low_mask, low_value) = (mask & &bits, value & &bits);
+                let low_goal = Goal::Bits { expr: (**low).clone(), mask: low_mask, value: low_value };
+                let (high_mask, high_value) = (mask >> low_width, value >> low_width);
+                let high = Goal::Bits { expr: (**high).clone(), mask: high_mask, value: high_value };
                 Step::Goals(vec![low_goal, high])
             }
             Expr::ZeroExtend(inner, _) => {
                 let inner_width = inner.width(self.vars);
-                if !((&value & &mask) >> inner_width).is_zero() {
+                if !((value & mask) >> inner_width).is_zero() {
                     return Step::Fail;
                 }
-                goal(*inner, wrap(mask, inner_width), wrap(value, inner_width))
+                goal(inner, wrap(mask.clone(), inner_width), wrap(value.clone(), inner_width))
             }
-            Expr::SignExtend(ref inner, _) if full => {
+            Expr::SignExtend(inner, _) if full => {
                 let inner_width = inner.width(self.vars);
                 let low = wrap(value.clone(), inner_width);
                 let constant = Expr::Const { value: low.clone(), width: inner_width };
                 let back = eval(self.vars, &[], &Expr::SignExtend(Box::new(constant), width));
-                if back != value {
+                if back != *value {
                     return Step::Fail;
                 }
-                goal((**inner).clone(), ones(inner_width), low)
+                goal(inner, ones(inner_width), low)
             }
-            Expr::Unary(UnaryOp::Not, inner) => goal(*inner, mask.clone(), &value ^ mask),
-            Expr::Unary(UnaryOp::Neg, ref inner) if full => {
-                goal((**inner).clone(), mask, wrap((BigUint::one() << width) - value, width))
+            Expr::Unary(UnaryOp::Not, inner) => goal(inner, mask.clone(), value ^ mask),
+            Expr::Unary(UnaryOp::Neg, inner) if full => {
+                goal(inner, mask.clone(), wrap((BigUint::one() << width) - value, width))
             }
-            Expr::Binary(op, ref a, ref b) => self.binary(op, a, b, &expr, mask, value, fixed),
+            Expr::Binary(op, a, b) => self.binary(whole, (*op, a, b), mask, value),
             Expr::Select(cond, a, b) => {
-                let way = |held: bool, expr: Expr| {
-                    let then = Goal::Bits { expr, mask: mask.clone(), value: value.clone() };
-                    vec![Goal::holds((*cond).clone(), held), then]
+                let way = |held: bool, expr: &Expr| {
+                    let (expr, mask, value) = (expr.clone(), mask.clone(), value.clone());
+                    vec![Goal::holds((**cond).clone(), held), Goal::Bits { expr, mask, value }]
                 };
-                Step::Choice(vec![way(true, *a), way(false, *b)])
+                // As it is now, first.
+                let (now, other) = (way(true, a), way(false, b));
+                let ways = if self.now(cond).is_zero() { vec![other, now] } else { vec![now, other] };
+                Step::Choice(ways, true)
             }
-            other => self.as_it_is(&other, fixed, |found| ((found ^ &value) & &mask).is_zero()),
+            _ => self.try_values(whole),
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the parts of a goal")]
     fn binary(
-        &self,
-        op: BinaryOp,
-        a: &Expr,
-        b: &Expr,
-        whole: &Expr,
-        mask: BigUint,
-        value: BigUint,
-        fixed: &Fixed,
+        &mut self,
+        whole: &Goal,
+        (op, a, b): (BinaryOp, &Expr, &Expr),
+        mask: &BigUint,
+        value: &BigUint,
     ) -> Step {
         use BinaryOp::*;
-        let width = whole.width(self.vars);
-        let (known_a, known_b) = (self.known(a, fixed), self.known(b, fixed));
-        let as_it_is = || self.as_it_is(whole, fixed, |found| ((found ^ &value) & &mask).is_zero());
+        let width = whole.expr().width(self.vars);
+        let full = *mask == ones(width);
+        let (known_a, known_b) = (self.known(a), self.known(b));
         let one = |expr: &Expr, mask: BigUint, value: BigUint| {
             let value = value & &mask;
             Step::Goals(vec![Goal::Bits { expr: expr.clone(), mask, value }])
@@ -246,148 +397,215 @@ impl<'a> Solver<'a> {
         match op {
             Eq | Ne => {
                 let equal = (op == Eq) != value.is_zero();
-                let (left, right, known) = match (known_a, known_b) {
-                    (_, Some(known)) => (a, b, known),
-                    (Some(known), None) => (b, a, known),
-                    (None, None) => (a, b, self.now(b, fixed)),
-                };
-                let asked = match equal {
-                    true => self.is(left, known),
-                    false => Goal::NotIn { expr: left.clone(), values: vec![known] },
-                };
-                let mut goals = self.freeze(right, fixed);
-                goals.push(asked);
-                if equal {
-                    // The other way round: `left` may be more constrained than `right`.
-                    let mut other = self.freeze(left, fixed);
-                    other.push(self.is(right, self.now(left, fixed)));
-                    return Step::Choice(vec![goals, other]);
+                match (known_a, known_b, equal) {
+                    (_, Some(known), true) => Step::Goals(vec![self.is(a, known)]),
+                    (Some(known), None, true) => Step::Goals(vec![self.is(b, known)]),
+                    (_, Some(known), false) => not_this(a, known),
+                    (Some(known), None, false) => not_this(b, known),
+                    (None, None, _) => self.either(whole, a, b),
                 }
-                Step::Goals(goals)
             }
-            LtU | LeU | LtS | LeS => {
-                let wanted = !value.is_zero();
-                let holds = |x: &BigUint, y: &BigUint| {
-                    let operand = a.width(self.vars);
-                    let constant = |v: &BigUint| Box::new(Expr::Const { value: v.clone(), width: operand });
-                    let found = eval(self.vars, &[], &Expr::Binary(op, constant(x), constant(y)));
-                    found.is_zero() != wanted
-                };
-                let (now_a, now_b) = (self.now(a, fixed), self.now(b, fixed));
-                let mut choices = Vec::new();
-                if holds(&now_a, &now_b) {
-                    choices.push(self.freeze(a, fixed).into_iter().chain(self.freeze(b, fixed)).collect());
-                }
-                for candidate in around(&now_b, a.width(self.vars)) {
-                    if holds(&candidate, &now_b) {
-                        let mut goals = self.freeze(b, fixed);
-                        goals.push(self.is(a, candidate));
-                        choices.push(goals);
-                    }
-                }
-                for candidate in around(&now_a, a.width(self.vars)) {
-                    if holds(&now_a, &candidate) {
-                        let mut goals = self.freeze(a, fixed);
-                        goals.push(self.is(b, candidate));
-                        choices.push(goals);
-                    }
-                }
-                Step::Choice(choices)
-            }
+            LtU | LeU | LtS | LeS => self.compare(whole, (op, a, b), !value.is_zero()),
             And | Or if width == 1 => {
                 // Both are forced, or one of them is enough.
                 let both = (op == And) != value.is_zero();
                 let held = !value.is_zero();
-                let (a, b) = (Goal::holds(a.clone(), held), Goal::holds(b.clone(), held));
-                if both { Step::Goals(vec![a, b]) } else { Step::Choice(vec![vec![a], vec![b]]) }
+                let goals = [a, b].map(|side| Goal::holds(side.clone(), held));
+                if both {
+                    return Step::Goals(goals.into());
+                }
+                // One that holds anyway, first.
+                let [a, b] = goals;
+                let swap = b.holds_for(&self.now(b.expr())) && !a.holds_for(&self.now(a.expr()));
+                Step::Choice(if swap { vec![vec![b], vec![a]] } else { vec![vec![a], vec![b]] }, true)
             }
             And | Or => {
                 let (inner, known) = match (known_a, known_b) {
                     (Some(known), _) => (b, known),
                     (_, Some(known)) => (a, known),
-                    (None, None) => return as_it_is(),
+                    (None, None) => return self.either(whole, a, b),
                 };
                 // The bits that the known operand leaves open, and what it makes of the others.
                 let open = if op == And { known.clone() } else { ones(width) ^ &known };
-                let others = &mask & (ones(width) ^ &open);
+                let others = mask & (ones(width) ^ &open);
                 let forced = if op == And { BigUint::zero() } else { others.clone() };
-                if &value & &others != forced {
+                if value & &others != forced {
                     return Step::Fail;
                 }
-                one(inner, mask & open, value)
+                one(inner, mask & open, value.clone())
             }
             Xor => match (known_a, known_b) {
-                (Some(known), _) => one(b, mask, value ^ known),
-                (_, Some(known)) => one(a, mask, value ^ known),
-                _ => as_it_is(),
+                (Some(known), _) => one(b, mask.clone(), value ^ known),
+                (_, Some(known)) => one(a, mask.clone(), value ^ known),
+                _ => self.either(whole, a, b),
             },
             // Low bits of sums depend on low bits only.
-            Add | Sub if (&mask & (&mask + 1u32)).is_zero() => {
+            Add | Sub if (mask & (mask + 1u32)).is_zero() => {
                 let modulus = BigUint::one() << width;
+                let mask = mask.clone();
                 match (known_a, known_b) {
                     (_, Some(known)) if op == Add => one(a, mask, value + modulus - known),
                     (_, Some(known)) => one(a, mask, value + known),
                     (Some(known), _) if op == Add => one(b, mask, value + modulus - known),
                     (Some(known), _) => one(b, mask, known + modulus - value),
-                    _ => as_it_is(),
+                    _ => self.either(whole, a, b),
+                }
+            }
+            SatAddU | SatSubU if full => {
+                let Some(known) = known_b else { return self.either_if_open(whole, a, b) };
+                match op {
+                    // At the end anything from there on would do.
+                    SatAddU if *value == ones(width) => self.try_values_and(whole, a, &[value - known]),
+                    SatAddU if *value >= known => one(a, mask.clone(), value - known),
+                    SatSubU if value.is_zero() => self.try_values_and(whole, a, &[known, BigUint::zero()]),
+                    SatSubU if value + &known <= ones(width) => one(a, mask.clone(), value + known),
+                    _ => Step::Fail,
                 }
             }
             Mul => {
                 let (inner, factor) = match (known_a, known_b) {
                     (Some(known), _) => (b, known),
                     (_, Some(known)) => (a, known),
-                    (None, None) => return as_it_is(),
+                    (None, None) => return self.either(whole, a, b),
                 };
-                match factor.trailing_zeros() {
-                    Some(count) if factor.bits() == count + 1 => {
-                        let count = Expr::constant(count, 64);
-                        let shifted = Expr::Binary(Shl, Box::new(inner.clone()), Box::new(count));
-                        Step::Goals(vec![Goal::Bits { expr: shifted, mask, value }])
+                let Some(shift) = factor.trailing_zeros().filter(|_| full) else {
+                    return self.try_values(whole);
+                };
+                // An odd factor has an inverse modulo 2^n; the zeros below shift.
+                let shift = shift as u32;
+                if shift >= width || !(value & ones(shift)).is_zero() {
+                    return Step::Fail;
+                }
+                let modulus = BigUint::one() << (width - shift);
+                match (factor >> shift).modinv(&modulus) {
+                    Some(inverse) => {
+                        one(inner, ones(width - shift), wrap((value >> shift) * inverse, width - shift))
                     }
-                    Some(_) if mask == ones(width) && (&value % &factor).is_zero() => {
-                        one(inner, mask, value / factor)
-                    }
-                    _ => as_it_is(),
+                    None => one(inner, ones(width - shift), value >> shift),
                 }
             }
-            Shl | ShrU => match known_b.as_ref().and_then(BigUint::to_u32) {
-                Some(count) if count < width => {
+            DivU | RemU if known_b.as_ref().is_some_and(|b| b.count_ones() == 1) => {
+                // By a power of two: the high bits, and the low ones.
+                let low = known_b.unwrap_or_default() - 1u32;
+                let (there, moved) = match op {
+                    RemU => (low, 0),
+                    _ => (ones(width) >> low.bits(), low.bits()),
+                };
+                if !(value & mask & (ones(width) ^ &there)).is_zero() {
+                    return Step::Fail;
+                }
+                one(a, (mask & there) << moved, value << moved)
+            }
+            DivU if full => match known_b {
+                Some(divisor) if !divisor.is_zero() => {
+                    let (first, rest) = (value * &divisor, divisor - 1u32);
+                    self.try_values_and(whole, a, &[first.clone(), first + rest])
+                }
+                _ => self.either_if_open(whole, a, b),
+            },
+            RemU if full => match known_b {
+                Some(divisor) if !divisor.is_zero() => {
+                    let now = self.now(a);
+                    let near = &now - &now % &divisor + value;
+                    self.try_values_and(whole, a, &[near, value.clone()])
+                }
+                _ => self.either_if_open(whole, a, b),
+            },
+            Shl | ShrU => match known_b.map(|count| count.to_u32()) {
+                Some(Some(count)) if count < width => {
                     let all = ones(width);
                     let moved = |x: &BigUint| if op == Shl { x >> count } else { (x << count) & &all };
                     let empty = if op == Shl { ones(count) } else { &all ^ (&all >> count) };
-                    if !(&value & &mask & empty).is_zero() {
+                    if !(value & mask & empty).is_zero() {
                         return Step::Fail;
                     }
-                    one(a, moved(&mask), moved(&value))
+                    one(a, moved(mask), moved(value))
                 }
-                _ => as_it_is(),
+                Some(_) => self.try_values(whole),
+                None => self.either_if_open(whole, a, b),
             },
-            _ => as_it_is(),
+            _ => self.either_if_open(whole, a, b),
         }
     }
 
-    fn not_in(&self, expr: &Expr, values: &[BigUint], fixed: &Fixed) -> Step {
-        let now = self.now(expr, fixed);
-        let mut choices = Vec::new();
-        if !values.contains(&now) {
-            choices.push(self.freeze(expr, fixed));
+    /// As [`Self::either`], if both are open; else some values are tried.
+    fn either_if_open(&mut self, whole: &Goal, a: &Expr, b: &Expr) -> Step {
+        if self.known(a).is_none() && self.known(b).is_none() {
+            return self.either(whole, a, b);
         }
-        let width = expr.width(self.vars);
-        let candidates = values.iter().flat_map(|value| around(value, width));
-        for candidate in candidates.filter(|c| !values.contains(c)).take(16) {
-            choices.push(vec![self.is(expr, candidate)]);
-        }
-        Step::Choice(choices)
+        self.try_values(whole)
     }
+
+    /// Tries these values of an operand, then others.
+    fn try_values_and(&mut self, whole: &Goal, operand: &Expr, values: &[BigUint]) -> Step {
+        let all = ones(operand.width(self.vars));
+        let fitting = values.iter().filter(|value| **value <= all);
+        let mut choices: Vec<Vec<Goal>> = Vec::new();
+        if whole.holds_for(&self.now(whole.expr())) {
+            choices.push(self.freeze(whole.expr()));
+        }
+        // Whether these are right is seen once they are known.
+        choices.extend(fitting.map(|value| vec![self.is(operand, value.clone()), whole.clone()]));
+        let complete = self.other_values(whole, &mut choices);
+        Step::Choice(choices, complete)
+    }
+
+    fn compare(&mut self, whole: &Goal, (op, a, b): (BinaryOp, &Expr, &Expr), wanted: bool) -> Step {
+        let operand = a.width(self.vars);
+        let holds = |x: &BigUint, y: &BigUint| {
+            let constant = |v: &BigUint| Box::new(Expr::Const { value: v.clone(), width: operand });
+            let found = eval(self.vars, &[], &Expr::Binary(op, constant(x), constant(y)));
+            found.is_zero() != wanted
+        };
+        let (now_a, now_b) = (self.now(a), self.now(b));
+        let mut choices = Vec::new();
+        if holds(&now_a, &now_b) {
+            choices.push(self.freeze(whole.expr()));
+        }
+        let mut move_a = Vec::new();
+        let candidates = |open: bool, now: &BigUint| if open { around(now, operand) } else { Vec::new() };
+        let (open_a, open_b) = (self.known(a).is_none(), self.known(b).is_none());
+        for candidate in candidates(open_a, &now_b).into_iter().filter(|x| holds(x, &now_b)) {
+            let mut goals = self.freeze(b);
+            goals.push(self.is(a, candidate));
+            move_a.push(goals);
+        }
+        let mut move_b = Vec::new();
+        for candidate in candidates(open_b, &now_a).into_iter().filter(|x| holds(&now_a, x)) {
+            let mut goals = self.freeze(a);
+            goals.push(self.is(b, candidate));
+            move_b.push(goals);
+        }
+        let (first, second) = if self.cost(a) > self.cost(b) { (move_b, move_a) } else { (move_a, move_b) };
+        choices.extend(first);
+        choices.extend(second);
+        // Some bits may be fixed, so that none of these is possible.
+        let complete = self.other_values(whole, &mut choices);
+        Step::Choice(choices, complete)
+    }
+
+    fn not_in(&mut self, goal: &Goal) -> Step {
+        let Goal::NotIn { expr, values } = goal else { return Step::Fail };
+        let mut choices = Vec::new();
+        let complete = self.other_values(goal, &mut choices);
+        if choices.is_empty() && !complete {
+            let width = expr.width(self.vars);
+            let candidates = values.iter().flat_map(|value| around(value, width));
+            for candidate in candidates.filter(|c| !values.contains(c)).take(16) {
+                choices.push(vec![self.is(expr, candidate)]);
+            }
+        }
+        Step::Choice(choices, complete)
+    }
+}
+
+/// The goal that an expression is anything but this.
+fn not_this(expr: &Expr, value: BigUint) -> Step {
+    Step::Goals(vec![Goal::NotIn { expr: expr.clone(), values: vec![value] }])
 }
 
 fn is_constant(expr: &Expr) -> bool {
     matches!(expr, Expr::Const { .. })
-}
-
-pub(super) fn values(defaults: &[BigUint], fixed: &Fixed) -> Vec<BigUint> {
-    let both = defaults.iter().zip(fixed);
-    both.map(|(default, (mask, value))| (default ^ (default & mask)) | value).collect()
 }
 
 /// Values worth a try where this one decides: its neighbours and the ends.
@@ -451,19 +669,16 @@ mod tests {
     /// Solves, and sees to it that what was found is a solution; gives x and y.
     fn solve(goals: &[Goal]) -> Option<(u32, u32)> {
         let vars = vars();
-        let defaults = vec![BigUint::from(0x1234u32); 2];
-        let nothing = vec![(BigUint::zero(), BigUint::zero()); 2];
-        let fixed = Solver::new(&vars, &defaults).solve(goals.to_vec(), nothing)?;
-        let found = values(&defaults, &fixed);
+        let known = Known::new(vec![BigUint::from(0x1234u32); 2]);
+        let mut solver = Solver::new(&vars, &[0, 0], known);
+        if !solver.solve(goals.iter().cloned().map(Rc::new).collect()) {
+            assert!(solver.known.fixed.iter().all(BigUint::is_zero), "what was tried is taken back");
+            return None;
+        }
+        let found = solver.known.values;
         for goal in goals {
             let now = eval(&vars, &found, goal.expr());
-            assert!(
-                match goal {
-                    Goal::Bits { mask, value, .. } => (now ^ value) & mask == BigUint::zero(),
-                    Goal::NotIn { values, .. } => !values.contains(&now),
-                },
-                "{goal:?} with {found:?}"
-            );
+            assert!(goal.holds_for(&now), "{goal:?} with {found:?}");
         }
         Some((found[0].to_u32().unwrap(), found[1].to_u32().unwrap()))
     }

@@ -1,7 +1,7 @@
 //! Walking through the program with a packet that is still open.
 
 use super::solve::Goal;
-use super::way::{Event, Found, Graph, Lookup, THERE, Way};
+use super::way::{Base, Copies, Edge, Event, Found, Graph, Lookup, Pending, SHORT, THERE, Way};
 use crate::random::mix;
 use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive, Zero};
@@ -9,16 +9,20 @@ use p4jet_dataplane::Switch;
 use p4jet_externs::CallSite;
 use p4jet_ir::eval::ones;
 use p4jet_ir::{
-    ActionId, BinaryOp, BlockId, BlockKind, Cfg, Expr, FieldId, HeaderId, InstanceKind, Intrinsic, Node,
-    NodeId, Op, Program, TableId, Terminator,
+    ActionId, Begin, BinaryOp, BlockId, BlockKind, Cfg, CopyFrame, Expr, FieldId, HeaderField, HeaderId,
+    InstanceKind, Intrinsic, Keep, Node, NodeId, Op, PacketCopy, Program, ReplicaList, TableId, Terminator,
 };
 use p4jet_tables::KeyMatch;
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// Nodes that one packet may come to.
 const NODES_MAX: u32 = 100_000;
-/// Expressions that are nested deeper are no longer followed.
-const DEPTH_MAX: u32 = 200;
+/// Expressions that are larger are not repeated wherever their value is used.
+const SIZE_MAX: usize = 200;
+/// Copies that are followed.
+const COPIES_MAX: u32 = 4;
 /// Entries of a table that are looked at.
 const ENTRIES_MAX: usize = 1000;
 /// Entries of a table, for each action, that packets are made for.
@@ -32,11 +36,14 @@ pub(super) struct Walker {
     pub score: usize,
     /// Index of the block among those of ingress and egress.
     block: usize,
-    node: NodeId,
+    pub node: NodeId,
     /// The action that runs, where the block goes on after it, and where if it exits.
-    action: Option<(ActionId, NodeId, NodeId)>,
-    visits: HashMap<(Graph, NodeId), u32>,
+    pub action: Option<(ActionId, NodeId, NodeId)>,
+    visits: Rc<HashMap<(Graph, NodeId), u32>>,
     nodes: u32,
+    copies: u32,
+    /// The way without the copy that is followed now.
+    pub without_copy: Option<Rc<Way>>,
 }
 
 /// How a walk ends.
@@ -54,10 +61,16 @@ pub(super) struct Map<'a> {
     pub program: &'a Program,
     /// With the entries that there are.
     pub switch: &'a Switch,
-    /// By which packets come in.
-    pub port: u32,
+    pub base: Base<'a>,
+    /// By which packets come in, if they all do by one.
+    pub port: Option<u32>,
     /// How often a packet may come to the same decision.
     pub visits_max: u32,
+    /// Packets that end where the parser wants more, one for each place.
+    pub short: RefCell<Vec<Walker>>,
+    pub short_seen: RefCell<HashSet<Edge>>,
+    /// Fields that are set by nodes of a graph behind one and not behind another.
+    pub sets: RefCell<HashMap<(Graph, NodeId, NodeId), Rc<HashSet<FieldId>>>>,
 }
 
 type Result<T> = std::result::Result<T, String>;
@@ -75,40 +88,137 @@ impl<'a> Map<'a> {
     }
 
     pub fn start(&self) -> Walker {
-        let mut way = Way::new();
-        for (intrinsic, field) in &self.program.intrinsics {
-            let width = self.program.width(*field);
-            match intrinsic {
-                Intrinsic::IngressPort => way.set(*field, Expr::constant(self.port, width)),
-                Intrinsic::PacketLength => {
-                    let length = match width {
-                        32 => way.length(),
-                        33.. => Expr::ZeroExtend(Box::new(way.length()), width),
-                        _ => Expr::Slice { value: Box::new(way.length()), hi: width - 1, lo: 0 },
-                    };
-                    way.set(*field, length);
-                }
-                // Traces begin at time 0, with empty queues.
-                Intrinsic::IngressTimestamp
-                | Intrinsic::EgressTimestamp
-                | Intrinsic::EnqueueTimestamp
-                | Intrinsic::EnqueueDepth
-                | Intrinsic::QueueTime
-                | Intrinsic::DequeueDepth
-                | Intrinsic::QueueNumber => {}
-            }
-        }
+        let port = self.program.intrinsics.iter().find(|(i, _)| *i == Intrinsic::IngressPort);
         let mut walker = Walker {
-            way,
+            way: Way::new(port.map_or(32, |(_, field)| self.program.width(*field))),
             score: 0,
             block: 0,
             node: NodeId(0),
             action: None,
-            visits: HashMap::new(),
+            visits: Rc::default(),
             nodes: 0,
+            copies: 0,
+            without_copy: None,
         };
-        self.enter(&mut walker, 0);
+        self.arrive(&mut walker, &[]);
         walker
+    }
+
+    /// Begins ingress. What is in `set` stays.
+    fn arrive(&self, walker: &mut Walker, set: &[FieldId]) {
+        let way = &mut walker.way;
+        way.arrived = way.frame.clone();
+        way.cursor = 0;
+        for (intrinsic, field) in self.program.intrinsics.iter().filter(|(_, field)| !set.contains(field)) {
+            let width = self.program.width(*field);
+            let value = match (intrinsic, self.port) {
+                (Intrinsic::IngressPort, Some(port)) => Expr::constant(port, width),
+                (Intrinsic::IngressPort, None) => way.port(),
+                (Intrinsic::PacketLength, _) => match width {
+                    32 => way.length(),
+                    33.. => Expr::ZeroExtend(Box::new(way.length()), width),
+                    _ => Expr::Slice { value: Box::new(way.length()), hi: width - 1, lo: 0 },
+                },
+                // Traces begin at time 0, with empty queues.
+                _ => continue,
+            };
+            way.set(*field, value);
+        }
+        self.enter(walker, 0);
+    }
+
+    /// Begins the next copy, if there is one.
+    fn begin_copy(&self, walker: &mut Walker) -> bool {
+        let Some(copy) = walker.way.pending.front().cloned() else { return false };
+        let mut without = walker.way.clone();
+        without.goes_on = true;
+        if walker.copies == COPIES_MAX {
+            walker.way = without;
+            walker.way.pending.clear();
+            return false;
+        }
+        without.pending.clear();
+        walker.without_copy = Some(Rc::new(without));
+        walker.copies += 1;
+        let way = &mut walker.way;
+        way.pending.pop_front();
+        way.before_copies.get_or_insert((way.edges.len(), way.nodes.len()));
+        way.events.push(Event::Copy);
+        (way.frame, way.cursor, way.fields) = (copy.frame.clone(), copy.cursor, Rc::clone(&copy.fields));
+        let mut set = copy.set.clone();
+        if let Some((replicas, id)) = &copy.replicas {
+            set.extend([replicas.port, replicas.instance, replicas.class_of_service].into_iter().flatten());
+            self.replicate(way, replicas, id);
+        }
+        match copy.begin {
+            Begin::Ingress => self.arrive(walker, &set),
+            Begin::Egress => self.depart(walker, &set),
+        }
+        true
+    }
+
+    /// The group or session sends one copy to some port.
+    fn replicate(&self, way: &mut Way, replicas: &p4jet_ir::Replicas, id: &Expr) {
+        let width = id.width(&way.vars);
+        let number_max = match replicas.list {
+            ReplicaList::Group => GROUP_MAX,
+            ReplicaList::Session => SESSION_MAX,
+        };
+        let constant = |value: u32| Box::new(Expr::constant(value, width));
+        if BigUint::from(number_max) < ones(width) {
+            let at_most = Expr::Binary(BinaryOp::LeU, Box::new(id.clone()), constant(number_max));
+            way.ask(Goal::holds(at_most, true));
+        }
+        if replicas.list == ReplicaList::Group {
+            let none = Expr::Binary(BinaryOp::Eq, Box::new(id.clone()), constant(0));
+            way.ask(Goal::holds(none, false));
+        }
+        let from = |what: u64| mix(u64::from(number_max) << 8 | what);
+        let port_width = replicas.port.map_or(9, |field| self.program.width(field)).min(9);
+        let port = way.data_var(port_width, from(0));
+        let instance_width = replicas.instance.map_or(1, |field| self.program.width(field)).min(16);
+        let instance = match replicas.list {
+            ReplicaList::Group => way.data_var(instance_width, from(1)),
+            ReplicaList::Session => Expr::constant(0u32, instance_width),
+        };
+        let class = Expr::constant(0u32, 1);
+        let values = [&port, &instance, &class];
+        for (field, value) in
+            [replicas.port, replicas.instance, replicas.class_of_service].into_iter().zip(values)
+        {
+            let Some(field) = field else { continue };
+            let (from, to) = (value.width(&way.vars), self.program.width(field));
+            let value = value.clone();
+            way.set(field, if from == to { value } else { Expr::ZeroExtend(Box::new(value), to) });
+        }
+        way.copies.push(Rc::new(Copies { list: replicas.list, id: id.clone(), port, instance }));
+    }
+
+    /// Notes a copy that will begin when the packet has ended.
+    fn copy(&self, way: &mut Way, copy: &PacketCopy) {
+        let mut fields = match &copy.keep {
+            Keep::All => (*way.fields).clone(),
+            Keep::Fields(kept) => {
+                let value = |field: &FieldId| Some((*field, Rc::clone(way.fields.get(field)?)));
+                kept.iter().filter_map(value).collect()
+            }
+        };
+        for (field, value) in &copy.set {
+            fields.insert(*field, Rc::new(way.value(self.program, value)));
+        }
+        let (frame, cursor) = match copy.frame {
+            CopyFrame::Arrived => (way.arrived.clone(), 0),
+            CopyFrame::Current => (way.frame.clone(), way.cursor),
+        };
+        let replicas = copy.replicas.as_ref();
+        way.pending.push_back(Rc::new(Pending {
+            begin: copy.begin,
+            frame,
+            cursor,
+            fields: Rc::new(fields),
+            set: copy.set.iter().map(|(field, _)| *field).collect(),
+            replicas: replicas.map(|r| (r.clone(), way.value(self.program, &r.id))),
+        }));
     }
 
     fn enter(&self, walker: &mut Walker, block: usize) {
@@ -119,16 +229,30 @@ impl<'a> Map<'a> {
         }
     }
 
+    /// Begins egress. What is in `set` stays.
+    fn depart(&self, walker: &mut Walker, set: &[FieldId]) {
+        // Nobody waited in a queue.
+        for (intrinsic, field) in &self.program.intrinsics {
+            if intrinsic.begin() == Begin::Egress && !set.contains(field) {
+                walker.way.set(*field, Expr::constant(0u32, self.program.width(*field)));
+            }
+        }
+        self.enter(walker, self.program.ingress.len());
+    }
+
     fn leave(&self, walker: &mut Walker) {
         if let Some(id) = self.order(walker.block)
             && self.program.blocks[id.index()].kind == BlockKind::Deparser
         {
             walker.way.deparsed();
         }
-        self.enter(walker, walker.block + 1);
+        match walker.block + 1 {
+            next if next == self.program.ingress.len() => self.depart(walker, &[]),
+            next => self.enter(walker, next),
+        }
     }
 
-    fn graph(&self, walker: &Walker) -> Option<(Graph, &'a Cfg)> {
+    pub fn graph(&self, walker: &Walker) -> Option<(Graph, &'a Cfg)> {
         if let Some((action, ..)) = walker.action {
             return Some((Graph::Action(action), &self.program.actions[action.index()].body));
         }
@@ -138,8 +262,14 @@ impl<'a> Map<'a> {
 
     /// Walks to the next decision, or until the block number `until` begins.
     pub fn walk(&self, walker: &mut Walker, until: usize) -> Next {
-        while walker.block < until {
-            let Some((graph, body)) = self.graph(walker) else { return Next::End };
+        loop {
+            let graph = if walker.block < until { self.graph(walker) } else { None };
+            let Some((graph, body)) = graph else {
+                if until == usize::MAX && self.begin_copy(walker) {
+                    continue;
+                }
+                return Next::End;
+            };
             walker.nodes += 1;
             if walker.nodes > NODES_MAX {
                 return Next::Lost("it loops".to_string());
@@ -147,7 +277,7 @@ impl<'a> Map<'a> {
             let node = &body.nodes[walker.node.index()];
             walker.way.nodes.push((graph, walker.node));
             if !node.label.is_empty() {
-                walker.way.events.push(Event::Node(node.label.clone()));
+                walker.way.events.push(Event::Node(node.label.as_str().into()));
             }
             match self.node(walker, graph, body, node) {
                 Ok(None) => {}
@@ -155,11 +285,11 @@ impl<'a> Map<'a> {
                 Err(why) => return Next::Lost(why),
             }
         }
-        Next::End
     }
 
     fn node(&self, walker: &mut Walker, graph: Graph, body: &Cfg, node: &'a Node) -> Result<Option<Next>> {
-        for stmt in &node.stmts {
+        for (index, stmt) in (0..).zip(&node.stmts) {
+            self.end_here(walker, (graph, walker.node, SHORT | index), &stmt.op);
             self.stmt(&mut walker.way, &stmt.op)?;
         }
         let at = walker.node;
@@ -168,8 +298,11 @@ impl<'a> Map<'a> {
             Terminator::Goto(next) => walker.node = *next,
             Terminator::If { cond, then, otherwise } => {
                 let cond = value(&walker.way, cond);
-                if let Expr::Const { value, .. } = &cond {
-                    let held = !value.is_zero();
+                let settled = match &cond {
+                    Expr::Const { value, .. } => Some(!value.is_zero()),
+                    open => walker.way.decided(open),
+                };
+                if let Some(held) = settled {
                     walker.way.edges.push((graph, at, u32::from(!held)));
                     walker.node = if held { *then } else { *otherwise };
                     return Ok(None);
@@ -179,7 +312,7 @@ impl<'a> Map<'a> {
                     let mut next = walker.clone();
                     (next.node, next.score) = (node, lookups_after(body, node));
                     next.way.edges.push((graph, at, u32::from(!held)));
-                    next.way.goals.push(Goal::holds(cond.clone(), held));
+                    next.way.ask(Goal::holds(cond.clone(), held));
                     next
                 };
                 // Most conditions without `else` are about something unusual.
@@ -199,7 +332,7 @@ impl<'a> Map<'a> {
                     let mut next = walker.clone();
                     (next.node, next.score) = (node, lookups_after(body, node));
                     next.way.edges.push((graph, at, index as u32));
-                    next.way.goals.push(goal);
+                    next.way.ask(goal);
                     next
                 };
                 let mut ways = Vec::new();
@@ -228,20 +361,51 @@ impl<'a> Map<'a> {
             },
             Terminator::Reject(code) => {
                 let code = value(&walker.way, code);
-                let block = self.order(walker.block).map(|id| &self.program.blocks[id.index()]);
-                if let Some(field) = block.and_then(|b| b.error_field) {
-                    walker.way.set(field, code);
-                }
-                self.leave(walker);
+                self.reject(walker, code);
             }
             Terminator::Drop(_) | Terminator::Done => walker.block = usize::MAX,
-            Terminator::Egress => self.enter(walker, self.program.ingress.len()),
+            Terminator::Egress => self.depart(walker, &[]),
         }
         Ok(None)
     }
 
+    /// Makes a packet that ends where the parser wants more: one for each place.
+    fn end_here(&self, walker: &Walker, edge: Edge, op: &Op) {
+        let bits = match op {
+            Op::Extract { header, .. } => {
+                let fixed = |field: &&HeaderField| field.varbit_length.is_none();
+                let fields = self.program.headers[header.index()].fields.iter().filter(fixed);
+                fields.map(|field| self.program.width(field.field)).sum()
+            }
+            Op::Lookahead { dest } => self.program.width(*dest),
+            _ => return,
+        };
+        let in_first_pass = walker.copies == 0 && walker.block < self.after_parser();
+        if bits == 0 || !in_first_pass || self.short_seen.borrow().contains(&edge) {
+            return;
+        }
+        let mut walker = walker.clone();
+        walker.way.ask_short(bits);
+        if walker.way.check(&self.base).is_err() {
+            return;
+        }
+        self.short_seen.borrow_mut().insert(edge);
+        walker.way.edges.push(edge);
+        let code = Expr::constant(self.program.error_packet_too_short, 32);
+        self.reject(&mut walker, code);
+        self.short.borrow_mut().push(walker);
+    }
+
+    fn reject(&self, walker: &mut Walker, code: Expr) {
+        let block = self.order(walker.block).map(|id| &self.program.blocks[id.index()]);
+        if let Some(field) = block.and_then(|b| b.error_field) {
+            walker.way.set(field, code);
+        }
+        self.leave(walker);
+    }
+
     fn visit(&self, walker: &mut Walker, graph: Graph) -> Result<()> {
-        let visits = walker.visits.entry((graph, walker.node)).or_default();
+        let visits = Rc::make_mut(&mut walker.visits).entry((graph, walker.node)).or_default();
         *visits += 1;
         if *visits > self.visits_max {
             return Err(format!("it comes to the same decision more than {} times", self.visits_max));
@@ -255,9 +419,9 @@ impl<'a> Map<'a> {
         if let Expr::Const { value, .. } = expr {
             return Ok(value);
         }
-        let value = way.example(self.program, &expr).ok_or("its conditions are not solved")?;
+        let value = way.example(&self.base, &expr).map_err(|why| why.to_string())?;
         let mask = ones(expr.width(&way.vars));
-        way.goals.push(Goal::Bits { expr, mask, value: value.clone() });
+        way.ask(Goal::Bits { expr, mask, value: value.clone() });
         Ok(value)
     }
 
@@ -267,11 +431,11 @@ impl<'a> Map<'a> {
         let width = bits.width(&way.vars);
         if !matches!(bits, Expr::Const { .. }) {
             let mask = ones(width.min(3));
-            way.goals.push(Goal::Bits { expr: bits.clone(), mask, value: BigUint::zero() });
+            way.ask(Goal::Bits { expr: bits.clone(), mask, value: BigUint::zero() });
             if BigUint::from(bits_max) < ones(width) {
                 let at_most =
                     Expr::Binary(BinaryOp::LeU, Box::new(bits), Box::new(Expr::constant(bits_max, width)));
-                way.goals.push(Goal::holds(at_most, true));
+                way.ask(Goal::holds(at_most, true));
             }
         }
         self.settle(way, expr)?.to_u32().ok_or_else(|| TOO_LONG.to_string())
@@ -281,8 +445,8 @@ impl<'a> Map<'a> {
         match op {
             Op::Set { dest, value } => {
                 let mut value = way.value(self.program, value);
-                if value.depth() > DEPTH_MAX {
-                    value = Expr::Field(way.var(self.program.width(*dest)));
+                if size(&value) > SIZE_MAX {
+                    value = way.computed(value);
                 }
                 way.set(*dest, value);
             }
@@ -334,8 +498,9 @@ impl<'a> Map<'a> {
                     way.set(*out, value);
                 }
             }
-            // Copies go their own way; the packet itself goes on.
-            Op::Copy(_) | Op::Truncate { .. } => {}
+            Op::Copy(copy) => self.copy(way, copy),
+            // The end of a frame is read by nobody but a parser that the packet comes back to.
+            Op::Truncate { .. } => {}
         }
         Ok(())
     }
@@ -411,7 +576,7 @@ impl<'a> Map<'a> {
             let mut walker = walker.clone();
             let way = &mut walker.way;
             way.edges.push((graph, at, edge));
-            way.goals.extend(goals);
+            goals.into_iter().for_each(|goal| way.ask(goal));
             let Some(listed) = table.actions.get(action as usize) else { return };
             let code = &self.program.actions[listed.action.index()];
             let data: Vec<Expr> = match data {
@@ -419,6 +584,7 @@ impl<'a> Map<'a> {
                     let pairs = values.iter().zip(&code.params);
                     pairs.map(|(v, p)| Expr::constant(v.clone(), self.program.width(*p))).collect()
                 }
+                Data::Same(values) => values,
                 Data::Open => (0..)
                     .zip(&code.params)
                     .map(|(i, p)| {
@@ -435,7 +601,7 @@ impl<'a> Map<'a> {
                     way.set(field, Expr::constant(value, self.program.width(field)));
                 }
             }
-            way.lookups.push(Lookup { table: id, keys: keys.to_vec(), found: found(data) });
+            way.lookups.push(Rc::new(Lookup { table: id, keys: keys.to_vec(), found: found(data) }));
             way.events.push(Event::Apply { table: id, hit: is_hit });
             way.events.push(Event::Action(listed.action));
             walker.action = Some((listed.action, next, exit));
@@ -444,6 +610,18 @@ impl<'a> Map<'a> {
             walker.score =
                 if is_hit { (2 * (count - action) - u32::from(edge == action)) as usize } else { 0 };
             ways.push(walker);
+        };
+        // The same keys find the same.
+        let before = walker.way.lookups.iter().find(|lookup| lookup.table == id && lookup.keys == keys);
+        let before = before.map(|lookup| lookup.found.clone());
+        let may_be_old = matches!(before, None | Some(Found::Old));
+        let data_of = |index: u32, as_default: bool| match &before {
+            None => Some(Data::Open),
+            Some(Found::New(same, data)) if !as_default && *same == index => Some(Data::Same(data.clone())),
+            Some(Found::Default(same, data)) if as_default && *same == index => {
+                Some(Data::Same(data.clone()))
+            }
+            Some(_) => None,
         };
         let mut made = vec![0; table.actions.len()];
         let mut single_values = Vec::new();
@@ -456,19 +634,24 @@ impl<'a> Map<'a> {
                 continue;
             };
             *made += 1;
+            if !may_be_old {
+                continue;
+            }
             let goals = entry.key.iter().zip(keys).flat_map(|(m, key)| matching(m, key, &walker.way));
             let data = Data::Known(action.data);
             way(action.action | THERE, true, action.action, data, &|_| Found::Old, goals.collect());
         }
         if !table.const_entries && !keys.is_empty() {
             for (index, listed) in (0..).zip(&table.actions) {
-                if !listed.default_only {
-                    way(index, true, index, Data::Open, &|data| Found::New(index, data), Vec::new());
+                if let Some(data) = data_of(index, false).filter(|_| !listed.default_only) {
+                    way(index, true, index, data, &|data| Found::New(index, data), Vec::new());
                 }
             }
         }
         let default = there.default_action();
-        if let Some(default) = there.resolve(default, 0).action {
+        if let Some(default) = there.resolve(default, 0).action
+            && matches!(before, None | Some(Found::Miss))
+        {
             let goals = match keys {
                 [key] if !single_values.is_empty() => {
                     vec![Goal::NotIn { expr: key.clone(), values: single_values }]
@@ -479,14 +662,35 @@ impl<'a> Map<'a> {
         }
         if keys.is_empty() && !table.const_default && table.profile.is_none() {
             for (index, listed) in (0..).zip(&table.actions) {
-                if !listed.table_only {
+                if let Some(data) = data_of(index, true).filter(|_| !listed.table_only) {
                     let found = |data| Found::Default(index, data);
-                    way(count + 1 + index, false, index, Data::Open, &found, Vec::new());
+                    way(count + 1 + index, false, index, data, &found, Vec::new());
                 }
             }
         }
         ways
     }
+}
+
+/// How many expressions it is made of; somewhat more than [`SIZE_MAX`] if that is more.
+fn size(expr: &Expr) -> usize {
+    let mut found = 0;
+    let mut open = vec![expr];
+    while let Some(expr) = open.pop()
+        && found <= SIZE_MAX
+    {
+        found += 1;
+        match expr {
+            Expr::Const { .. } | Expr::Field(_) => {}
+            Expr::Unary(_, a)
+            | Expr::Slice { value: a, .. }
+            | Expr::ZeroExtend(a, _)
+            | Expr::SignExtend(a, _) => open.push(a),
+            Expr::Binary(_, a, b) | Expr::Concat(a, b) => open.extend([&**a, b]),
+            Expr::Select(c, a, b) => open.extend([&**c, a, b]),
+        }
+    }
+    found
 }
 
 /// Lookups that may come after a node, in its graph.
@@ -508,11 +712,17 @@ fn lookups_after(body: &Cfg, node: NodeId) -> usize {
 /// Data of an action that is to run.
 enum Data {
     Known(Vec<BigUint>),
+    /// As of a lookup before.
+    Same(Vec<Expr>),
     Open,
 }
 
 /// Packets are not skipped through further.
 const ADVANCE_BITS_MAX: u32 = 2048;
+
+/// Numbers of multicast groups and clone sessions, as runtime commands take them.
+const GROUP_MAX: u32 = 65_535;
+const SESSION_MAX: u32 = 32_767;
 
 const TOO_LONG: &str = "the packet would be too long";
 

@@ -1,31 +1,52 @@
 //! A way through the program: what is known of a packet that takes it.
 
-use super::solve::{Fixed, Goal, Solver, support, values};
+use super::solve::{Bits, Goal, Known, Solver, support};
 use num_bigint::BigUint;
-use num_traits::{ToPrimitive, Zero};
+use num_traits::{One, ToPrimitive, Zero};
 use p4jet_externs::{CallSite, State, limb_count};
 use p4jet_ir::eval::{eval, ones, wrap};
-use p4jet_ir::{ActionId, BlockId, Expr, Field, FieldId, FieldKind, HeaderId, NodeId, Program, TableId};
-use std::collections::HashMap;
+use p4jet_ir::passes::fold_expr;
+use p4jet_ir::{
+    ActionId, Begin, BinaryOp, BlockId, Expr, Field, FieldId, FieldKind, HeaderId, NodeId, Program,
+    ReplicaList, Replicas, TableId,
+};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::rc::Rc;
 
 use crate::random::{Random, mix};
 
 /// Bytes of the longest packet that is made.
 pub(super) const FRAME_BYTES_MAX: u32 = 2048;
-/// All bits of the frame as it arrives: the first bit is the highest.
-const FRAME: FieldId = FieldId(0);
+/// The frame as it arrives is a row of variables.
+const WORD_BITS: u32 = 256;
+const WORDS: u32 = FRAME_BYTES_MAX * 8 / WORD_BITS;
 /// Its length in bytes.
-const LENGTH: FieldId = FieldId(1);
+const LENGTH: FieldId = FieldId(WORDS);
+/// The port that it comes in by.
+const PORT: FieldId = FieldId(WORDS + 1);
 /// Bytes behind what the parser takes, if the frame is not shorter than Ethernet's shortest then.
 const PAYLOAD_BYTES: u32 = 18;
+
+/// What it costs to fix variables: other bits of the frame are there in plenty, other ports are other captures.
+mod cost {
+    pub(super) const FRAME: u8 = 0;
+    pub(super) const LENGTH: u8 = 1;
+    pub(super) const DATA: u8 = 2;
+    pub(super) const PORT: u8 = 3;
+}
 
 /// A step that a trace tells, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Block(BlockId),
-    Node(String),
-    Apply { table: TableId, hit: bool },
+    Node(Rc<str>),
+    Apply {
+        table: TableId,
+        hit: bool,
+    },
     Action(ActionId),
+    /// A copy begins.
+    Copy,
 }
 
 /// A decision: the graph, the node, which of its ways. Of lookups the ways are the actions, then a miss.
@@ -33,6 +54,9 @@ pub(super) type Edge = (Graph, NodeId, u32);
 
 /// Part of an edge that says that the action is that of an entry which is there.
 pub(super) const THERE: u32 = 1 << 16;
+
+/// Part of an edge that says that the packet ends before the statement has what it wants.
+pub(super) const SHORT: u32 = 1 << 17;
 
 /// A control-flow graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -61,109 +85,257 @@ pub(super) enum Found {
     Default(u32, Vec<Expr>),
 }
 
-/// A call of a pure function.
-#[derive(Clone)]
-struct Call {
-    site: CallSite,
-    args: Vec<Expr>,
+/// Where copies of the packet have to go: to one port.
+#[derive(Clone, Debug)]
+pub(super) struct Copies {
+    pub list: ReplicaList,
+    pub id: Expr,
+    pub port: Expr,
+    pub instance: Expr,
+}
+
+/// Variables whose values follow from others'.
+struct Computed {
+    how: How,
     outs: Vec<FieldId>,
 }
+
+enum How {
+    /// A call of a pure function.
+    Call(CallSite, Vec<Expr>),
+    /// An expression that is too large to be repeated wherever it is used.
+    Value(Expr),
+}
+
+/// The bytes of a packet: those that deparsers put there, and where the rest begins in the frame as it arrived.
+#[derive(Clone, Default)]
+pub(super) struct Frame {
+    prefix: Vec<Expr>,
+    rest: u64,
+}
+
+/// A copy that has not begun.
+pub(super) struct Pending {
+    pub begin: Begin,
+    pub frame: Frame,
+    pub cursor: u64,
+    pub fields: Rc<Fields>,
+    /// Fields that were set for it.
+    pub set: Vec<FieldId>,
+    /// The number of the group or session that says where it goes.
+    pub replicas: Option<(Replicas, Expr)>,
+}
+
+pub(super) type Fields = HashMap<FieldId, Rc<Expr>>;
 
 /// A packet that is on its way, with variables for what is open.
 #[derive(Clone)]
 pub(super) struct Way {
     /// Only its fields count: the variables.
-    pub vars: Program,
+    pub vars: Rc<Program>,
+    costs: Vec<u8>,
     /// What packet fields hold; 0 if not here.
-    fields: HashMap<FieldId, Expr>,
-    pub goals: Vec<Goal>,
-    calls: Vec<Call>,
-    /// Of variables that stand for action data: what their values follow from, so that they are the same for
-    /// all packets.
-    data: HashMap<FieldId, u64>,
-    pub lookups: Vec<Lookup>,
+    pub fields: Rc<Fields>,
+    goals: Vec<Rc<Goal>>,
+    computed: Vec<Rc<Computed>>,
+    /// Of variables that stand for action data: what their values follow from, so that they are the same for all packets.
+    data: Rc<HashMap<FieldId, u64>>,
+    pub lookups: Vec<Rc<Lookup>>,
+    pub copies: Vec<Rc<Copies>>,
     pub events: Vec<Event>,
     pub edges: Vec<Edge>,
     /// Where it was, in order.
     pub nodes: Vec<(Graph, NodeId)>,
-    /// Bits before the frame's rest, put there by deparsers.
-    prefix: Vec<Expr>,
-    /// Where the rest begins in the frame as it arrived.
-    rest: u64,
+    /// How many edges and nodes were the packet's before its first copy began.
+    pub before_copies: Option<(usize, usize)>,
+    /// Whether more copies follow, of which nothing is known.
+    pub goes_on: bool,
+    /// Copies, in the order in which they will begin.
+    pub pending: VecDeque<Rc<Pending>>,
+    pub frame: Frame,
+    /// As it was when ingress began.
+    pub arrived: Frame,
     pub cursor: u64,
     pub output: Vec<Expr>,
     /// Bits of the frame as it arrived that were read.
     needed: u64,
     /// Headers that were taken off the frame as it arrived, and where.
     pub headers: Vec<(HeaderId, u64)>,
+    /// A packet that goes this way as far as `checked` says.
+    witness: Rc<Vec<BigUint>>,
+    /// Goals and computed variables that the witness was made for.
+    checked: (usize, usize),
 }
 
 /// A packet, and what it is to find.
 pub(super) struct Solution {
+    pub port: u32,
     pub frame: Vec<u8>,
     /// By [`Way::lookups`]: the keys' values, and the action's data if the entry or default is to be made.
     pub lookups: Vec<(Vec<BigUint>, Vec<BigUint>)>,
+    /// By [`Way::copies`]: the number of the group or session, the port, the instance.
+    pub copies: Vec<[u32; 3]>,
+}
+
+/// Why there is no packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unsolved {
+    /// There is none.
+    Impossible,
+    /// None was found.
+    GaveUp,
+}
+
+impl std::fmt::Display for Unsolved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Unsolved::Impossible => "its conditions contradict each other",
+            Unsolved::GaveUp => "its conditions are not solved",
+        })
+    }
 }
 
 impl Way {
-    pub fn new() -> Way {
+    /// The port that the packet comes in by has so many bits.
+    pub fn new(port_width: u32) -> Way {
         let mut way = Way {
-            vars: Program::default(),
-            fields: HashMap::new(),
+            vars: Rc::default(),
+            costs: Vec::new(),
+            fields: Rc::default(),
             goals: Vec::new(),
-            calls: Vec::new(),
-            data: HashMap::new(),
+            computed: Vec::new(),
+            data: Rc::default(),
             lookups: Vec::new(),
+            copies: Vec::new(),
             events: Vec::new(),
             edges: Vec::new(),
             nodes: Vec::new(),
-            prefix: Vec::new(),
-            rest: 0,
+            before_copies: None,
+            goes_on: false,
+            pending: VecDeque::new(),
+            frame: Frame::default(),
+            arrived: Frame::default(),
             cursor: 0,
             output: Vec::new(),
             needed: 0,
             headers: Vec::new(),
+            witness: Rc::default(),
+            checked: (0, 0),
         };
-        way.var(FRAME_BYTES_MAX * 8);
-        way.var(32);
+        (0..WORDS).for_each(|_| _ = way.new_var(WORD_BITS, cost::FRAME));
+        way.new_var(32, cost::LENGTH);
+        way.new_var(port_width, cost::PORT);
         way
     }
 
     /// A new variable.
     pub fn var(&mut self, width: u32) -> FieldId {
-        let field = Field { name: String::new(), width, kind: FieldKind::Temporary };
-        self.vars.fields.push(field);
-        FieldId(self.vars.fields.len() as u32 - 1)
+        self.new_var(width, cost::FRAME)
+    }
+
+    fn new_var(&mut self, width: u32, cost: u8) -> FieldId {
+        let fields = &mut Rc::make_mut(&mut self.vars).fields;
+        fields.push(Field { name: String::new(), width, kind: FieldKind::Temporary });
+        self.costs.push(cost);
+        FieldId(self.costs.len() as u32 - 1)
     }
 
     /// A new variable for action data.
     pub fn data_var(&mut self, width: u32, from: u64) -> Expr {
-        let var = self.var(width);
-        self.data.insert(var, from);
+        let var = self.new_var(width, cost::DATA);
+        Rc::make_mut(&mut self.data).insert(var, from);
         Expr::Field(var)
     }
 
+    /// The length in bytes of the packet as it begins a pass through ingress.
     pub fn length(&self) -> Expr {
-        Expr::Field(LENGTH)
+        let prefix: u64 = self.frame.prefix.iter().map(|p| u64::from(p.width(&self.vars))).sum();
+        let more = wrap((BigUint::one() << 32) + prefix / 8 - self.frame.rest / 8, 32);
+        self.folded(Expr::Binary(
+            BinaryOp::Add,
+            Box::new(Expr::Field(LENGTH)),
+            Box::new(Expr::Const { value: more, width: 32 }),
+        ))
+    }
+
+    /// Asks that the frame as it arrived ends after what was read of it, before so many bits behind the cursor.
+    pub fn ask_short(&mut self, bits: u32) {
+        let end = (self.cursor + u64::from(bits)).div_ceil(8);
+        let compared =
+            |a: Expr, b: Expr| Goal::holds(Expr::Binary(BinaryOp::LeU, Box::new(a), Box::new(b)), true);
+        self.ask(compared(Expr::Field(LENGTH), Expr::constant(end - 1, 32)));
+    }
+
+    pub fn port(&self) -> Expr {
+        Expr::Field(PORT)
     }
 
     pub fn set(&mut self, field: FieldId, value: Expr) {
-        self.fields.insert(field, value);
+        Rc::make_mut(&mut self.fields).insert(field, Rc::new(value));
     }
 
     pub fn field(&self, program: &Program, field: FieldId) -> Expr {
-        self.fields.get(&field).cloned().unwrap_or_else(|| Expr::constant(0u32, program.width(field)))
+        let value = self.fields.get(&field).map(|value| (**value).clone());
+        value.unwrap_or_else(|| Expr::constant(0u32, program.width(field)))
+    }
+
+    fn folded(&self, mut expr: Expr) -> Expr {
+        fold_expr(&self.vars, &mut expr);
+        expr
     }
 
     /// What an expression of the program is over the variables.
     pub fn value(&self, program: &Program, expr: &Expr) -> Expr {
         let mut value = expr.clone();
-        value.rewrite(&mut |e| match e {
-            Expr::Field(field) => *e = self.field(program, *field),
-            Expr::Const { .. } => {}
-            other => fold(&self.vars, other),
+        value.rewrite(&mut |e| {
+            if let Expr::Field(field) = e {
+                *e = self.field(program, *field);
+            }
         });
-        value
+        self.folded(value)
+    }
+
+    /// A variable for an expression.
+    pub fn computed(&mut self, value: Expr) -> Expr {
+        let out = self.var(value.width(&self.vars));
+        self.computed.push(Rc::new(Computed { how: How::Value(value), outs: vec![out] }));
+        Expr::Field(out)
+    }
+
+    /// What a condition is if it, or its opposite, was asked for before.
+    pub fn decided(&self, cond: &Expr) -> Option<bool> {
+        let opposite = |a: &Expr, b: &Expr| match (a, b) {
+            (Expr::Binary(BinaryOp::Eq, a1, a2), Expr::Binary(BinaryOp::Ne, b1, b2))
+            | (Expr::Binary(BinaryOp::Ne, a1, a2), Expr::Binary(BinaryOp::Eq, b1, b2)) => {
+                a1 == b1 && a2 == b2
+            }
+            _ => false,
+        };
+        self.goals.iter().find_map(|goal| match &**goal {
+            Goal::Bits { expr, mask, value } if mask.is_one() => match expr {
+                expr if expr == cond => Some(value.is_one()),
+                expr if opposite(expr, cond) => Some(value.is_zero()),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+
+    pub fn goals(&self) -> usize {
+        self.goals.len()
+    }
+
+    /// The bits that goals are about, from one on.
+    pub fn bits_asked(&self, from: usize) -> Bits {
+        let mut bits = Bits::default();
+        for goal in &self.goals[from..] {
+            support(&self.vars, goal.expr(), &mut |var, mask| bits.add(var, mask));
+        }
+        bits
+    }
+
+    pub fn ask(&mut self, goal: Goal) {
+        self.goals.push(Rc::new(goal));
     }
 
     /// `width` bits of the packet as it is now, from the `at`-th. `None` if it would become too long.
@@ -177,45 +349,45 @@ impl Way {
                 None => piece,
             });
         };
-        for piece in &self.prefix {
+        for piece in &self.frame.prefix {
             let piece_width = u64::from(piece.width(&self.vars));
             let (from, to) = (at.max(start), end.min(start + piece_width));
             if from < to {
                 let (hi, lo) = ((start + piece_width - from - 1) as u32, (start + piece_width - to) as u32);
-                let mut part = Expr::Slice { value: Box::new(piece.clone()), hi, lo };
-                fold(&self.vars, &mut part);
-                take(part);
+                take(self.folded(Expr::Slice { value: Box::new(piece.clone()), hi, lo }));
             }
             start += piece_width;
         }
         if end > start {
-            let from = at.max(start) - start + self.rest;
-            let to = end - start + self.rest;
+            let mut from = at.max(start) - start + self.frame.rest;
+            let to = end - start + self.frame.rest;
             if to > u64::from(FRAME_BYTES_MAX) * 8 {
                 return None;
             }
             self.needed = self.needed.max(to);
-            let hi = FRAME_BYTES_MAX * 8 - 1 - from as u32;
-            take(Expr::Slice {
-                value: Box::new(Expr::Field(FRAME)),
-                hi,
-                lo: FRAME_BYTES_MAX * 8 - to as u32,
-            });
+            while from < to {
+                let word = from / u64::from(WORD_BITS);
+                let word_end = (word + 1) * u64::from(WORD_BITS);
+                let (hi, lo) = ((word_end - from - 1) as u32, word_end.saturating_sub(to) as u32);
+                let value = Box::new(Expr::Field(FieldId(word as u32)));
+                take(Expr::Slice { value, hi, lo });
+                from = word_end;
+            }
         }
         found
     }
 
     /// Where the cursor is in the frame as it arrived, if it is there.
     pub fn cursor_in_frame(&self) -> Option<u64> {
-        let prefix: u64 = self.prefix.iter().map(|p| u64::from(p.width(&self.vars))).sum();
-        self.cursor.checked_sub(prefix).map(|at| at + self.rest)
+        let prefix: u64 = self.frame.prefix.iter().map(|p| u64::from(p.width(&self.vars))).sum();
+        self.cursor.checked_sub(prefix).map(|at| at + self.frame.rest)
     }
 
     /// What a deparser wrote stands before the payload.
     pub fn deparsed(&mut self) {
         let mut skip = self.cursor;
         let mut rest = Vec::new();
-        for piece in std::mem::take(&mut self.prefix) {
+        for piece in std::mem::take(&mut self.frame.prefix) {
             let width = u64::from(piece.width(&self.vars));
             if skip == 0 {
                 rest.push(piece);
@@ -227,85 +399,167 @@ impl Way {
                 skip -= width;
             }
         }
-        self.rest += skip;
-        self.prefix = std::mem::take(&mut self.output);
-        self.prefix.extend(rest);
+        self.frame.rest += skip;
+        self.frame.prefix = std::mem::take(&mut self.output);
+        self.frame.prefix.extend(rest);
         self.cursor = 0;
     }
 
     /// A call of a pure function: its results become variables.
     pub fn call(&mut self, site: CallSite, args: Vec<Expr>) -> Vec<Expr> {
         let outs: Vec<FieldId> = site.out_widths.clone().into_iter().map(|w| self.var(w)).collect();
-        self.calls.push(Call { site, args, outs: outs.clone() });
+        let how = How::Call(site, args);
+        self.computed.push(Rc::new(Computed { how, outs: outs.clone() }));
         outs.into_iter().map(Expr::Field).collect()
     }
 
-    /// Whether a packet that comes this far seems to exist.
-    pub fn feasible(&self, program: &Program) -> bool {
-        let defaults = self.defaults(program, 0, 0, None);
-        Solver::new(&self.vars, &defaults).solve(self.goals.clone(), self.nothing()).is_some()
+    /// Sees to it that the witness comes this far.
+    pub fn check(&mut self, base: &Base) -> Result<(), Unsolved> {
+        let (goals, computed) = self.checked;
+        self.witness(base);
+        let holds = |goal: &Rc<Goal>| goal.holds_for(&eval(&self.vars, &self.witness, goal.expr()));
+        if !self.goals[goals..].iter().chain([&self.long_enough()]).all(holds) {
+            // As like the last one as possible; or quite another one.
+            let fresh = |seed| self.defaults(base, seed, &HashSet::new(), None);
+            let mut found = self.solve_from(base, (*self.witness).clone());
+            if found.is_err() && computed < self.computed.len() {
+                found = found.or_else(|_| self.solve_from(base, fresh(1)));
+            }
+            self.witness = Rc::new(found?.values);
+        }
+        self.checked = (self.goals.len(), self.computed.len());
+        Ok(())
+    }
+
+    /// The witness with values for all variables.
+    fn witness(&mut self, base: &Base) {
+        let (from, computed) = (self.witness.len(), self.checked.1);
+        if from == self.costs.len() && computed == self.computed.len() {
+            return;
+        }
+        let more = self.defaults_from(base, from, self.costs.len() as u64, &HashSet::new());
+        let witness = Rc::make_mut(&mut self.witness);
+        witness.extend(more);
+        for computed in &self.computed[computed..] {
+            let found = computed.run(&self.vars, witness, base.state);
+            for (out, value) in computed.outs.iter().zip(found) {
+                witness[out.index()] = value;
+            }
+        }
+        self.checked.1 = self.computed.len();
     }
 
     /// The value of an expression in some packet that comes this far.
-    pub fn example(&self, program: &Program, expr: &Expr) -> Option<BigUint> {
-        let defaults = self.defaults(program, 0, 0, None);
-        let fixed = Solver::new(&self.vars, &defaults).solve(self.goals.clone(), self.nothing())?;
-        Some(eval(&self.vars, &values(&defaults, &fixed), expr))
+    pub fn example(&mut self, base: &Base, expr: &Expr) -> Result<BigUint, Unsolved> {
+        self.check(base)?;
+        Ok(eval(&self.vars, &self.witness, expr))
     }
 
-    fn nothing(&self) -> Fixed {
-        vec![(BigUint::zero(), BigUint::zero()); self.vars.fields.len()]
+    /// The goal that the frame has all that is read of it.
+    fn long_enough(&self) -> Rc<Goal> {
+        let (needed, length) = (Expr::constant(self.bytes_needed(), 32), Expr::Field(LENGTH));
+        Rc::new(Goal::holds(Expr::Binary(BinaryOp::LeU, Box::new(needed), Box::new(length)), true))
     }
 
     fn bytes_needed(&self) -> u32 {
         (self.needed.div_ceil(8)) as u32
     }
 
-    /// What variables are that nothing asks anything of: random, and what the headers look like wants.
-    fn defaults(&self, program: &Program, seed: u64, flavour: u64, length: Option<u32>) -> Vec<BigUint> {
+    /// What variables are that nothing asks anything of: random, and what the headers look like wants. Action data is
+    /// that of other packets, but for those variables that are to have `fresh` values.
+    fn defaults(
+        &self,
+        base: &Base,
+        seed: u64,
+        fresh: &HashSet<FieldId>,
+        length: Option<u32>,
+    ) -> Vec<BigUint> {
         let mut random = Random::new(mix(seed));
         let length = length.unwrap_or((self.bytes_needed() + PAYLOAD_BYTES).clamp(60, FRAME_BYTES_MAX));
-        let mut frame: Vec<u8> = (0..FRAME_BYTES_MAX).map(|_| random.next() as u8).collect();
+        let mut frame: Vec<u8> = Vec::with_capacity(FRAME_BYTES_MAX as usize);
+        (0..FRAME_BYTES_MAX / 8).for_each(|_| frame.extend(random.next().to_be_bytes()));
         for (header, at) in &self.headers {
-            dress(program, *header, *at, length, &mut frame);
+            dress(base.program, *header, *at, length, &mut frame);
         }
-        let mut defaults = vec![BigUint::from_bytes_be(&frame), length.into()];
-        for (var, field) in (0..).zip(&self.vars.fields).skip(2) {
-            let mut random = match self.data.get(&FieldId(var)) {
-                Some(from) => Random::new(mix(*from ^ flavour)),
-                None => Random::new(random.next()),
-            };
-            let digits = (0..field.width.div_ceil(32)).map(|_| random.next() as u32).collect();
-            let mut value = wrap(BigUint::new(digits), field.width);
-            // Ports, mostly.
-            if self.data.contains_key(&FieldId(var)) && field.width <= 9 {
-                let ports = if flavour == 0 { 4u32 } else { 250 };
-                value = wrap(1u32 + value % ports, field.width);
-            }
-            defaults.push(value);
-        }
+        let words = frame.chunks((WORD_BITS / 8) as usize).map(BigUint::from_bytes_be);
+        let mut defaults: Vec<BigUint> = words.collect();
+        defaults.extend([length.into(), base.port.into()]);
+        defaults.extend(self.defaults_from(base, defaults.len(), random.next(), fresh));
         defaults
     }
 
-    /// A packet that goes this way. `seed` decides the bits that nothing asks anything of, `flavour` those of
-    /// action data.
-    pub fn solve(&self, program: &Program, state: &State, seed: u64, flavour: u64) -> Option<Solution> {
-        let (mut defaults, mut fixed) = self.solve_with(program, state, (seed, flavour), None)?;
-        let asked = values(&defaults, &fixed)[LENGTH.index()].to_u32()?;
-        if defaults[LENGTH.index()] != asked.into() {
+    /// The defaults of the variables from one on; of those of the frame too, for a witness.
+    fn defaults_from(&self, base: &Base, from: usize, seed: u64, fresh: &HashSet<FieldId>) -> Vec<BigUint> {
+        if from == 0 {
+            return self.defaults(base, seed, fresh, None);
+        }
+        let mut random = Random::new(mix(seed));
+        let vars = (0..).map(FieldId).zip(&self.vars.fields).skip(from);
+        let value = |(var, field): (FieldId, &Field)| {
+            let data = self.data.get(&var);
+            let shared = data.filter(|_| !fresh.contains(&var));
+            let mut random = Random::new(shared.map_or_else(|| random.next(), |from| mix(*from)));
+            let digits = (0..field.width.div_ceil(32)).map(|_| random.next() as u32).collect();
+            let value = wrap(BigUint::new(digits), field.width);
+            match data {
+                // Ports, mostly.
+                Some(_) if field.width <= 9 => {
+                    let ports = if shared.is_some() { 4u32 } else { 250 };
+                    wrap(1u32 + value % ports, field.width)
+                }
+                _ => value,
+            }
+        };
+        vars.map(value).collect()
+    }
+
+    /// Variables that stand for action data in an expression.
+    pub fn data_in(&self, expr: &Expr) -> Vec<FieldId> {
+        let mut found = Vec::new();
+        support(&self.vars, expr, &mut |var, _| {
+            if self.data.contains_key(&var) {
+                found.push(var);
+            }
+        });
+        found
+    }
+
+    /// All variables that stand for action data.
+    pub fn data(&self) -> impl Iterator<Item = FieldId> {
+        self.data.keys().copied()
+    }
+
+    /// A packet that goes this way. `seed` decides the bits that nothing asks anything of; the variables of action data
+    /// in `fresh` have values of their own.
+    pub fn solve(&self, base: &Base, seed: u64, fresh: &HashSet<FieldId>) -> Result<Solution, Unsolved> {
+        let default = self.defaults(base, seed, fresh, None);
+        let default_length = default[LENGTH.index()].clone();
+        let mut known = self.solve_from(base, default)?;
+        if known.values[LENGTH.index()] != default_length {
             // Some goal is about the length: once more with headers that fit it.
-            (defaults, fixed) = self.solve_with(program, state, (seed, flavour), Some(asked))?;
+            let length = known.values[LENGTH.index()].to_u32().filter(|length| *length <= FRAME_BYTES_MAX);
+            known = self.solve_from(base, self.defaults(base, seed, fresh, length))?;
         }
-        let found = values(&defaults, &fixed);
-        let length = found[LENGTH.index()].to_u32()?;
+        self.solution(base, &known)
+    }
+
+    /// The packet that was seen to go this way, if that is what it does.
+    pub fn solve_as_seen(&mut self, base: &Base) -> Result<Solution, Unsolved> {
+        self.check(base)?;
+        let mut known = Known::new((*self.witness).clone());
+        // Nothing of it is to change any more.
+        known.fixed.iter_mut().zip(&self.vars.fields).for_each(|(fixed, field)| *fixed = ones(field.width));
+        self.solution(base, &known)
+    }
+
+    fn solution(&self, base: &Base, known: &Known) -> Result<Solution, Unsolved> {
+        let length = known.values[LENGTH.index()].to_u32().ok_or(Unsolved::GaveUp)?;
         if length < self.bytes_needed() || length > FRAME_BYTES_MAX {
-            return None;
+            return Err(Unsolved::GaveUp);
         }
-        let mut bytes = found[FRAME.index()].to_bytes_be();
-        let missing = FRAME_BYTES_MAX as usize - bytes.len();
-        bytes.splice(0..0, std::iter::repeat_n(0, missing));
-        bytes.truncate(length as usize);
-        let value = |expr: &Expr| eval(&self.vars, &found, expr);
+        let mut frame = bytes(&known.values);
+        frame.truncate(length as usize);
+        let value = |expr: &Expr| eval(&self.vars, &known.values, expr);
         let lookups = self.lookups.iter().map(|lookup| {
             let data = match &lookup.found {
                 Found::New(_, data) | Found::Default(_, data) => data.iter().map(value).collect(),
@@ -314,67 +568,170 @@ impl Way {
             (lookup.keys.iter().map(value).collect(), data)
         });
         let lookups = lookups.collect();
+        let number = |expr: &Expr| value(expr).to_u32().ok_or(Unsolved::GaveUp);
+        let copies = self.copies.iter().map(|c| Ok([number(&c.id)?, number(&c.port)?, number(&c.instance)?]));
+        let copies = copies.collect::<Result<_, _>>()?;
+        let port = known.values[PORT.index()].to_u32().ok_or(Unsolved::GaveUp)?;
         // A checksum that the program does not look at is right, too.
-        let checked = &fixed[FRAME.index()].0;
+        let checked = bytes(&known.fixed);
         for (header, at) in &self.headers {
-            if looks_like_ipv4(program, *header) {
-                let at = (at / 8) as usize;
-                let word = FRAME_BYTES_MAX as usize * 8 - (at + 12) * 8;
-                if (checked & (ones(16) << word)).is_zero() {
-                    put_checksum(&mut bytes, at);
-                }
+            let at = (at / 8) as usize;
+            if looks_like_ipv4(base.program, *header) && checked[at + 10..at + 12] == [0, 0] {
+                put_checksum(&mut frame, at);
             }
         }
-        Some(Solution { frame: bytes, lookups })
+        Ok(Solution { port, frame, lookups, copies })
     }
 
-    fn solve_with(
-        &self,
-        program: &Program,
-        state: &State,
-        (seed, flavour): (u64, u64),
-        length: Option<u32>,
-    ) -> Option<(Vec<BigUint>, Fixed)> {
-        let defaults = self.defaults(program, seed, flavour, length);
-        let mut solver = Solver::new(&self.vars, &defaults);
-        let called = |expr: &Expr| {
-            let mut called = false;
-            support(&self.vars, expr, &mut |var, _| {
-                called |= self.calls.iter().any(|call| call.outs.contains(&var));
+    fn solve_from(&self, base: &Base, values: Vec<BigUint>) -> Result<Known, Unsolved> {
+        let mut solver = Solver::new(&self.vars, &self.costs, Known::new(values));
+        let solved = self.solve_with(base, &mut solver);
+        match solved {
+            true => Ok(solver.known),
+            false if solver.gave_up => Err(Unsolved::GaveUp),
+            false => Err(Unsolved::Impossible),
+        }
+    }
+
+    fn solve_with(&self, base: &Base, solver: &mut Solver) -> bool {
+        // For each goal the last of the computed variables in it.
+        let computer: HashMap<FieldId, usize> = (0..)
+            .zip(&self.computed)
+            .flat_map(|(index, computed)| computed.outs.iter().map(move |out| (*out, index)))
+            .collect();
+        let mut goals: Vec<Vec<Rc<Goal>>> = vec![Vec::new(); self.computed.len() + 1];
+        for goal in self.goals.iter().chain([&self.long_enough()]) {
+            let mut last = 0;
+            support(&self.vars, goal.expr(), &mut |var, _| {
+                last = last.max(computer.get(&var).map_or(0, |index| index + 1));
             });
-            called
-        };
-        let (later, now): (Vec<Goal>, Vec<Goal>) = self.goals.iter().cloned().partition(|g| called(g.expr()));
-        let mut fixed = solver.solve(now, self.nothing())?;
-        // What functions are given is settled, so that their results are known.
-        for call in &self.calls {
-            let freeze = call.args.iter().flat_map(|arg| solver.freeze(arg, &fixed)).collect();
-            fixed = solver.solve(freeze, fixed)?;
-            let found = solver.values(&fixed);
-            let args: Vec<BigUint> = call.args.iter().map(|arg| eval(&self.vars, &found, arg)).collect();
-            for (out, value) in call.outs.iter().zip(run(&call.site, &args, state)) {
-                fixed[out.index()] = (ones(self.vars.width(*out)), value);
+            goals[last].push(Rc::clone(goal));
+        }
+        if !solver.solve(std::mem::take(&mut goals[0])) {
+            return false;
+        }
+        for (computed, goals) in self.computed.iter().zip(&goals[1..]) {
+            if !goals.is_empty() {
+                computed.suit(solver, goals, base.state);
+            }
+            // What functions are given is settled, so that their results are known.
+            let freeze = computed.args().iter().flat_map(|arg| solver.freeze(arg)).map(Rc::new).collect();
+            if !solver.solve(freeze) {
+                return false;
+            }
+            let found = computed.run(&self.vars, &solver.known.values, base.state);
+            for (out, value) in computed.outs.iter().zip(found) {
+                solver.known.values[out.index()] = value;
+                solver.known.fixed[out.index()] = ones(self.vars.width(*out));
+            }
+            if !solver.solve(goals.clone()) {
+                // Another argument may do.
+                solver.gave_up = true;
+                return false;
             }
         }
-        let fixed = solver.solve(later, fixed)?;
-        Some((defaults, fixed))
+        true
     }
 }
 
-/// Folds an expression of constants into one.
-fn fold(vars: &Program, expr: &mut Expr) {
-    let constant = |e: &Expr| matches!(e, Expr::Const { .. });
-    let folds = match &*expr {
-        Expr::Const { .. } | Expr::Field(_) => false,
-        Expr::Unary(_, a) | Expr::Slice { value: a, .. } => constant(a),
-        Expr::ZeroExtend(a, _) | Expr::SignExtend(a, _) => constant(a),
-        Expr::Binary(_, a, b) | Expr::Concat(a, b) => constant(a) && constant(b),
-        Expr::Select(c, a, b) => constant(c) && constant(a) && constant(b),
-    };
-    if folds {
-        let width = expr.width(vars);
-        *expr = Expr::Const { value: eval(vars, &[], expr), width };
+/// What there is before any packet.
+pub(super) struct Base<'a> {
+    pub program: &'a Program,
+    /// Functions may depend on it.
+    pub state: &'a State,
+    /// By which packets come in if the program does not ask.
+    pub port: u32,
+}
+
+impl Computed {
+    fn args(&self) -> &[Expr] {
+        match &self.how {
+            How::Call(_, args) => args,
+            How::Value(value) => std::slice::from_ref(value),
+        }
     }
+
+    fn run(&self, vars: &Program, values: &[BigUint], state: &State) -> Vec<BigUint> {
+        let mut args: Vec<BigUint> = self.args().iter().map(|arg| eval(vars, values, arg)).collect();
+        match &self.how {
+            How::Call(site, _) => {
+                args = run(site, &args, state);
+                args
+            }
+            How::Value(_) => args,
+        }
+    }
+
+    /// Changes what the results are computed of so that they suit goals, if that is possible. What else the goals are about
+    /// stays free.
+    fn suit(&self, solver: &mut Solver, goals: &[Rc<Goal>], state: &State) {
+        let vars = solver.vars;
+        let before = solver.known.clone();
+        let mut wanted = |results: Option<Vec<BigUint>>| {
+            let known = &mut solver.known;
+            for (out, value) in self.outs.iter().zip(results.iter().flatten()) {
+                known.values[out.index()] = value.clone();
+                known.fixed[out.index()] = ones(vars.width(*out));
+            }
+            let solved = solver.solve(goals.to_vec());
+            let found = std::mem::replace(&mut solver.known, before.clone());
+            solved.then(|| self.outs.iter().map(|out| found.values[out.index()].clone()).collect::<Vec<_>>())
+        };
+        if wanted(Some(self.run(vars, &before.values, state))).is_some() {
+            return;
+        }
+        let Some(wanted) = wanted(None) else { return };
+        match &self.how {
+            How::Value(value) => {
+                let mask = ones(value.width(vars));
+                let goal = Goal::Bits { expr: value.clone(), mask, value: wanted[0].clone() };
+                solver.solve(vec![Rc::new(goal)]);
+            }
+            // Any 16 bits that are open make any Internet checksum. The last, as a rule, are the checksum themselves.
+            How::Call(_, args) => {
+                let [wanted] = wanted.as_slice() else { return };
+                if *wanted > ones(16) {
+                    return;
+                }
+                let words = args.iter().rev().filter(|arg| arg.width(vars) == 16);
+                for word in words {
+                    let Some(rest) = self.with(solver, word, BigUint::zero(), state) else { continue };
+                    // The sum of what is wanted, inverted, and what is there: modulo 2^16 - 1.
+                    let sum = ones(16) - wanted + rest;
+                    let sum = if sum > ones(16) { sum - ones(16) } else { sum };
+                    // There are two zeros.
+                    let other = if sum.is_zero() { ones(16) } else { &sum % ones(16) };
+                    for sum in [sum, other] {
+                        if self.with(solver, word, sum.clone(), state).as_ref() == Some(wanted) {
+                            let goal = Goal::Bits { expr: word.clone(), mask: ones(16), value: sum };
+                            solver.solve(vec![Rc::new(goal)]);
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The result if an argument were this, which it may be.
+    fn with(&self, solver: &mut Solver, arg: &Expr, value: BigUint, state: &State) -> Option<BigUint> {
+        let before = solver.known.clone();
+        let goal = Goal::Bits { expr: arg.clone(), mask: ones(arg.width(solver.vars)), value };
+        let solved = solver.solve(vec![Rc::new(goal)]);
+        let found = std::mem::replace(&mut solver.known, before);
+        solved.then(|| self.run(solver.vars, &found.values, state).swap_remove(0))
+    }
+}
+
+/// The words of a frame in a row.
+fn bytes(words: &[BigUint]) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(FRAME_BYTES_MAX as usize);
+    for word in &words[..WORDS as usize] {
+        let bytes = word.to_bytes_be();
+        frame.resize(frame.len() + (WORD_BITS / 8) as usize - bytes.len(), 0);
+        frame.extend(bytes);
+    }
+    frame
 }
 
 fn run(site: &CallSite, args: &[BigUint], state: &State) -> Vec<BigUint> {

@@ -1,0 +1,297 @@
+//! What the decisions of a packet followed from: those before them, because of which fields were set or were not.
+
+use super::solve::Bits;
+use super::walk::{Map, Next, Walker};
+use super::way::{Edge, Graph};
+use p4jet_ir::{ActionId, Cfg, Expr, FieldId, Node, NodeId, Op, Program, Terminator};
+use std::collections::HashSet;
+use std::rc::Rc;
+
+/// Fields that code sets.
+type Sets = Rc<HashSet<FieldId>>;
+
+/// A packet's way once more, with the turns that it did not take.
+pub(super) struct Replay {
+    edges: Vec<Edge>,
+    /// Where it was, with how many decisions were made before.
+    nodes: Vec<(Graph, NodeId, usize)>,
+    others: Vec<Other>,
+    /// Decisions that were settled by those before them, with the fields that are set only on their other ways.
+    settled: Vec<(usize, Sets)>,
+}
+
+/// Another way from a decision.
+struct Other {
+    /// The number of the decision.
+    number: usize,
+    walker: Walker,
+    /// What is set only there.
+    sets: Sets,
+    /// The bits that it takes.
+    bits: Bits,
+}
+
+impl Map<'_> {
+    /// Walks a way again.
+    pub fn replay(&self, edges: &[Edge]) -> Option<Replay> {
+        let mut walker = self.start();
+        let mut replay =
+            Replay { edges: edges.to_vec(), nodes: Vec::new(), others: Vec::new(), settled: Vec::new() };
+        loop {
+            let (nodes, made) = (walker.way.nodes.len(), walker.way.edges.len());
+            let next = self.walk(&mut walker, usize::MAX);
+            // Decisions that are settled are made on the way from one fork to the next.
+            let mut at = made;
+            for (graph, node) in &walker.way.nodes[nodes..] {
+                replay.nodes.push((*graph, *node, at));
+                let Some(edge) = walker.way.edges.get(at) else { continue };
+                if (edge.0, edge.1) == (*graph, *node) {
+                    replay.settled.push((at, self.set_elsewhere(*edge)));
+                    at += 1;
+                }
+            }
+            let Next::Fork(ways) = next else { return Some(replay) };
+            let (number, goals) = (walker.way.edges.len(), walker.way.goals());
+            let wanted = edges.get(number)?;
+            let taken = ways.iter().position(|way| way.way.edges.get(number) == Some(wanted))?;
+            for (index, other) in ways.iter().enumerate() {
+                if index != taken {
+                    let (sets, bits) = (self.set_only(other, &ways[taken]), other.way.bits_asked(goals));
+                    replay.others.push(Other { number, walker: other.clone(), sets, bits });
+                }
+            }
+            walker = ways.into_iter().nth(taken)?;
+        }
+    }
+
+    /// Fields that are set on the other ways from a decision, and not on the one that was taken.
+    fn set_elsewhere(&self, edge: Edge) -> Sets {
+        let body = body(self.program, edge.0);
+        let mut targets = Vec::new();
+        body.nodes[edge.1.index()].terminator.for_each_target(&mut |target| targets.push(target));
+        let mut elsewhere = HashSet::new();
+        if let Some(taken) = targets.get(edge.2 as usize).copied() {
+            for other in targets.iter().filter(|other| **other != taken) {
+                elsewhere.extend(self.set_between(edge.0, *other, taken).iter());
+            }
+        }
+        Rc::new(elsewhere)
+    }
+
+    /// Fields that are set by nodes behind one and not behind another.
+    fn set_between(&self, graph: Graph, from: NodeId, not: NodeId) -> Sets {
+        if let Some(known) = self.sets.borrow().get(&(graph, from, not)) {
+            return Rc::clone(known);
+        }
+        let body = body(self.program, graph);
+        let mut sets = HashSet::new();
+        let only = reachable(body, from).into_iter().zip(reachable(body, not));
+        for (node, _) in body.nodes.iter().zip(only).filter(|(_, (here, there))| *here && !there) {
+            set_by(self.program, node, &mut sets);
+        }
+        let sets = Rc::new(sets);
+        self.sets.borrow_mut().insert((graph, from, not), Rc::clone(&sets));
+        sets
+    }
+
+    /// Fields that are set behind a turn, and not behind the one that was taken.
+    fn set_only(&self, other: &Walker, taken: &Walker) -> Sets {
+        let Some((graph, body)) = self.graph(other) else { return Sets::default() };
+        match graph {
+            Graph::Action(id) if other.node == NodeId(0) => {
+                let mut sets: HashSet<FieldId> =
+                    self.program.actions[id.index()].params.iter().copied().collect();
+                body.nodes.iter().for_each(|node| set_by(self.program, node, &mut sets));
+                Rc::new(sets)
+            }
+            _ => self.set_between(graph, other.node, taken.node),
+        }
+    }
+}
+
+/// Whether a way comes to a decision.
+pub(super) fn comes_to(way: &[Edge], decision: &Edge) -> bool {
+    way.iter().any(|made| (made.0, made.1) == (decision.0, decision.1))
+}
+
+impl Replay {
+    /// The decision that is to be made to come to a wanted one: it, or the last one that leads away from it.
+    pub fn on_the_way_to(&self, map: &Map, wanted: Edge) -> Option<Edge> {
+        if comes_to(&self.edges, &wanted) {
+            return Some(wanted);
+        }
+        self.edges.iter().rev().find_map(|edge| {
+            let body = body(map.program, edge.0);
+            let mut targets = Vec::new();
+            match &body.nodes[edge.1.index()].terminator {
+                Terminator::Apply { .. } => return None,
+                other => other.for_each_target(&mut |target| targets.push(target)),
+            }
+            let leads = |from: &NodeId| {
+                let here = reachable(body, *from);
+                match edge.0 == wanted.0 {
+                    true => here[wanted.1.index()],
+                    // To the next block.
+                    false => body.nodes.iter().zip(here).any(|(node, here)| {
+                        let ends = matches!(node.terminator, Terminator::Drop(_) | Terminator::Done);
+                        let mut goes_on = false;
+                        node.terminator.for_each_target(&mut |_| goes_on = true);
+                        here && !ends && !goes_on
+                    }),
+                }
+            };
+            let taken = targets.get(edge.2 as usize)?;
+            if leads(taken) {
+                return None;
+            }
+            let other = targets.iter().position(leads)?;
+            Some((edge.0, edge.1, other as u32))
+        })
+    }
+
+    /// Other ways that may come to this decision and make it, those that turn last first.
+    pub fn others_for(&self, map: &Map, wanted: Edge) -> Vec<Walker> {
+        let Some(at) = self.edges.iter().position(|edge| (edge.0, edge.1) == (wanted.0, wanted.1)) else {
+            return Vec::new();
+        };
+        // Fields that matter, at the time before so many decisions were made.
+        let mut open: Vec<(FieldId, usize)> = Vec::new();
+        let (mut turns, mut matter, mut asked) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let mut ask = |number: usize, open: &mut Vec<(FieldId, usize)>| {
+            if asked.insert(number) {
+                let edge = self.edges[number];
+                let node = &body(map.program, edge.0).nodes[edge.1.index()];
+                fields_of_decision(&node.terminator, &mut |field| open.push((field, number)));
+            }
+        };
+        ask(at, &mut open);
+        while let Some((field, before)) = open.pop() {
+            if !matter.insert(field) {
+                continue;
+            }
+            // Where it would have got another one.
+            let settled =
+                self.settled.iter().filter(|(number, sets)| *number < before && sets.contains(&field));
+            settled.for_each(|(number, _)| ask(*number, &mut open));
+            // Where it got its value; a decision led there.
+            for (graph, node, made) in self.nodes.iter().rev().filter(|(.., made)| *made <= before) {
+                let node = &body(map.program, *graph).nodes[node.index()];
+                if *made < before && set_by_lookup(map.program, node, field) {
+                    turns.insert(*made);
+                    ask(*made, &mut open);
+                    break;
+                }
+                let mut sets = HashSet::new();
+                set_here(node, map.program, &mut sets);
+                if sets.contains(&field) {
+                    for stmt in &node.stmts {
+                        stmt.op
+                            .for_each_expr(&mut |expr| fields(expr, &mut |field| open.push((field, *made))));
+                    }
+                    if let Some(number) = made.checked_sub(1) {
+                        turns.insert(number);
+                        ask(number, &mut open);
+                    }
+                    break;
+                }
+            }
+        }
+        // If it is a matter of bits: others that are about the same.
+        let wanted = self.others.iter().find(|other| {
+            let last = other.walker.way.edges.last();
+            other.number == at && last.is_some_and(|edge| super::plain(edge) == wanted)
+        });
+        let good = |other: &&Other| {
+            other.number < at
+                && (turns.contains(&other.number)
+                    || other.sets.iter().any(|field| matter.contains(field))
+                    || wanted.is_some_and(|wanted| wanted.bits.meet(&other.bits)))
+        };
+        self.others.iter().rev().filter(good).map(|other| other.walker.clone()).collect()
+    }
+}
+
+fn body(program: &Program, graph: Graph) -> &Cfg {
+    match graph {
+        Graph::Block(id) => &program.blocks[id.index()].body,
+        Graph::Action(id) => &program.actions[id.index()].body,
+    }
+}
+
+fn fields(expr: &Expr, f: &mut dyn FnMut(FieldId)) {
+    match expr {
+        Expr::Const { .. } => {}
+        Expr::Field(field) => f(*field),
+        Expr::Unary(_, a)
+        | Expr::Slice { value: a, .. }
+        | Expr::ZeroExtend(a, _)
+        | Expr::SignExtend(a, _) => fields(a, f),
+        Expr::Binary(_, a, b) | Expr::Concat(a, b) => {
+            fields(a, f);
+            fields(b, f);
+        }
+        Expr::Select(c, a, b) => {
+            fields(c, f);
+            fields(a, f);
+            fields(b, f);
+        }
+    }
+}
+
+fn fields_of_decision(terminator: &Terminator, f: &mut dyn FnMut(FieldId)) {
+    match terminator {
+        Terminator::If { cond, .. } => fields(cond, f),
+        Terminator::Switch { value, .. } => fields(value, f),
+        Terminator::Apply { keys, .. } => keys.iter().for_each(|key| fields(key, f)),
+        _ => {}
+    }
+}
+
+/// Whether the node's lookup sets this field, or what it finds does.
+fn set_by_lookup(program: &Program, node: &Node, field: FieldId) -> bool {
+    let Terminator::Apply { table, hit, action_run, .. } = &node.terminator else { return false };
+    let actions = &program.tables[table.index()].actions;
+    let params = |action: ActionId| program.actions[action.index()].params.contains(&field);
+    [*hit, *action_run].contains(&Some(field)) || actions.iter().any(|listed| params(listed.action))
+}
+
+/// Fields that the node's statements set.
+fn set_here(node: &Node, program: &Program, sets: &mut HashSet<FieldId>) {
+    for stmt in &node.stmts {
+        match &stmt.op {
+            Op::Set { dest, .. } | Op::Lookahead { dest } => _ = sets.insert(*dest),
+            Op::Extract { header, .. } => {
+                let header = &program.headers[header.index()];
+                sets.insert(header.valid);
+                sets.extend(header.fields.iter().map(|field| field.field));
+            }
+            Op::Extern { outs, .. } => sets.extend(outs),
+            _ => {}
+        }
+    }
+}
+
+/// Fields that the node sets, its lookup and the actions of its table.
+fn set_by(program: &Program, node: &Node, sets: &mut HashSet<FieldId>) {
+    set_here(node, program, sets);
+    if let Terminator::Apply { table, hit, action_run, .. } = &node.terminator {
+        sets.extend([hit, action_run].into_iter().flatten());
+        for listed in &program.tables[table.index()].actions {
+            let action = &program.actions[listed.action.index()];
+            sets.extend(&action.params);
+            action.body.nodes.iter().for_each(|node| set_here(node, program, sets));
+        }
+    }
+}
+
+/// Nodes of a graph that may come after one, with it.
+fn reachable(body: &Cfg, from: NodeId) -> Vec<bool> {
+    let mut seen = vec![false; body.nodes.len()];
+    let mut work = vec![from];
+    while let Some(at) = work.pop() {
+        if !std::mem::replace(&mut seen[at.index()], true) {
+            body.nodes[at.index()].terminator.for_each_target(&mut |next| work.push(next));
+        }
+    }
+    seen
+}
