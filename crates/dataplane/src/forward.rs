@@ -261,7 +261,7 @@ impl Forwarder {
     /// Goes on with another program's worker; gives back the old one, and its buffers, to be dropped elsewhere, unless
     /// it has output queues, where packets may wait. Other packets on their way through it get to their end first.
     pub(crate) fn change_over(&mut self, worker: Worker, pool: Pool) -> Option<(Worker, Pool)> {
-        self.run_copies();
+        self.run_copies(usize::MAX);
         let queued = self.worker.switch().program().is_queued();
         let (worker, pool) = self.replace(worker, pool);
         if !queued {
@@ -304,7 +304,7 @@ impl Forwarder {
                 ended = false;
                 self.ended.store(false, Ordering::SeqCst);
             }
-            self.run_copies();
+            self.run_copies(self.worker.copies_per_round());
             self.run_retiring();
             for line in self.worker.take_log() {
                 (self.listener)(Event::Log(&line));
@@ -343,8 +343,8 @@ impl Forwarder {
         for _ in 0..self.retiring.len() {
             let Retiring { worker, pool, since } = self.retiring.remove(0);
             let (worker, pool) = self.replace(worker, pool);
-            self.run_copies();
-            let waits = self.worker.waiting() > 0;
+            self.run_copies(self.worker.copies_per_round());
+            let waits = self.worker.next_due().is_some();
             let (worker, pool) = self.replace(worker, pool);
             if waits || since.elapsed() < HANDED_OVER {
                 self.retiring.push(Retiring { worker, pool, since });
@@ -396,16 +396,18 @@ impl Forwarder {
             watch.processed(number, &self.pool, &self.batch, &self.worker);
         }
         self.send();
-        self.run_copies();
+        self.run_copies(self.worker.copies_per_round());
         self.counts.stats.busy_ticks += ticks().wrapping_sub(start);
     }
 
-    /// Runs the copies that wait, also in output queues, as far as they may leave these.
-    fn run_copies(&mut self) {
-        while self.worker.process_copies(&mut self.pool, &mut self.batch) {
-            self.counts.stats.copies += self.batch.len() as u64;
+    /// Runs the copies that wait, also in output queues, as far as they may leave these; about `most`.
+    fn run_copies(&mut self, most: usize) {
+        let mut ran = 0;
+        while ran < most && self.worker.process_copies(&mut self.pool, &mut self.batch) {
+            ran += self.batch.len();
             self.send();
         }
+        self.counts.stats.copies += ran as u64;
         for (reason, refused) in self.worker.take_refused() {
             if refused > 0 {
                 self.counts.stats.copies += refused;

@@ -5,6 +5,7 @@
 //! * [`Queues`]: output queues between ingress and egress.
 //! * [`Running`]: the workers on their threads with the ports, for as long as packets flow.
 
+mod budgets;
 mod counted;
 mod forward;
 mod mailbox;
