@@ -118,8 +118,8 @@ fn derived_packets_cover_the_shipped_programs() {
         let name = common::stem(&folder);
         let program = program(&name);
         let dir = TempDir::new("derive");
-        let report = derive(&program, &dir, &[]);
-        check_ways(&program, &report);
+        let report = derive(program.as_ref(), &dir, &[]);
+        check_ways(program.as_ref(), &report);
         assert_eq!(report["states"], report["states_taken"], "{name}");
         for (table, counts) in report["tables"].as_object().unwrap() {
             assert!(
@@ -168,8 +168,8 @@ fn derived_packets_fit_entries_that_are_there() {
     let program = program("acl_router");
     let dir = TempDir::new("derive");
     let commands = program.with_file_name("entries.cmd");
-    let report = derive(&program, &dir, &["--commands", commands.to_str().unwrap(), "--seed", "5"]);
-    check_ways(&program, &report);
+    let report = derive(program.as_ref(), &dir, &["--commands", commands.to_str().unwrap(), "--seed", "5"]);
+    check_ways(program.as_ref(), &report);
     let made = report["files"][0]["commands"].as_str().unwrap();
     let (made, given) = (std::fs::read_to_string(made).unwrap(), std::fs::read_to_string(commands).unwrap());
     assert!(made.starts_with(given.trim_end()), "{made}");
@@ -194,8 +194,8 @@ fn derived_packets_go_their_ways_in_every_language_test() {
     programs.sort();
     for program in programs {
         let dir = TempDir::new("derive");
-        let report = derive(&program, &dir, &[]);
-        check_ways(&program, &report);
+        let report = derive(program.as_ref(), &dir, &[]);
+        check_ways(program.as_ref(), &report);
         packets += report["packets"].as_array().unwrap().len();
     }
     assert!(packets > 300, "{packets}");
@@ -243,8 +243,8 @@ control D(packet_out p, in headers_t h) { apply { p.emit(h); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 "#,
     );
-    let report = derive(&program, &dir, &[]);
-    check_ways(&program, &report);
+    let report = derive(program.as_ref(), &dir, &[]);
+    check_ways(program.as_ref(), &report);
     assert_eq!(report["states"], report["states_taken"], "{report}");
     for (table, counts) in report["tables"].as_object().unwrap() {
         assert!(
@@ -265,8 +265,8 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
         "{ports:?}"
     );
     // All by one.
-    let report = derive(&program, &dir, &["--port", "7"]);
-    check_ways(&program, &report);
+    let report = derive(program.as_ref(), &dir, &["--port", "7"]);
+    check_ways(program.as_ref(), &report);
     assert_eq!(report["paths"], 1, "{report}");
     assert!(report["packets"].as_array().unwrap().iter().all(|packet| packet["port"] == 7), "{report}");
 }

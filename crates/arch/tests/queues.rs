@@ -247,6 +247,42 @@ fn a_packet_that_goes_round_for_ever_ends() {
     }
 }
 
+/// Three replicas, each of which goes round and makes three: 3, 9, 27 … copies of one packet.
+#[test]
+fn a_packet_that_multiplies_ends() {
+    let text = v1model("s.mcast_grp = 7;", "recirculate_preserving_field_list(1);");
+    for engine in [EngineKind::Interp, EngineKind::Jit] {
+        for (program, workers) in [(lower(&text), 1), (lower_queued(&text), 1), (lower_queued(&text), 2)] {
+            let switch = switch(&program, engine, |_| {}, workers);
+            let mut workers: Vec<Worker> = (0..workers).map(|i| switch.worker(engine, i).unwrap()).collect();
+            let mut pools: Vec<_> = workers.iter().map(|w| w.pool(BATCH_MAX, 2048).unwrap()).collect();
+            let mut batch = Batch::new();
+            // Each packet may make as many.
+            for _ in 0..2 {
+                batch.clear();
+                batch.push(&mut pools[0], 0, &frame(1, 0, 0)).unwrap();
+                workers[0].process(&mut pools[0], &mut batch);
+                let (mut copies, mut goes_on) = (0, true);
+                while goes_on {
+                    goes_on = false;
+                    for (worker, pool) in workers.iter_mut().zip(&mut pools) {
+                        while worker.process_copies(pool, &mut batch) {
+                            copies += batch.len();
+                            goes_on = true;
+                            assert!(copies <= COPIES_MAX);
+                        }
+                    }
+                }
+                // What changes workers takes only a part of the budget along.
+                assert!(copies == COPIES_MAX || (workers.len() > 1 && copies > 500), "{copies}");
+                let refused: u64 = workers.iter_mut().map(|worker| worker.take_refused()[0].1).sum();
+                assert!(refused > 0);
+                assert!(workers.iter().all(|worker| worker.next_due().is_none()));
+            }
+        }
+    }
+}
+
 #[test]
 fn psa_queues_by_class_of_service() {
     let text = r#"

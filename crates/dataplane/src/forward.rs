@@ -283,7 +283,7 @@ impl Forwarder {
     /// Goes on with another program's worker; gives back the old one, and its buffers, to be dropped elsewhere, unless
     /// it has output queues, where packets may wait. Other packets on their way through it get to their end first.
     pub(crate) fn change_over(&mut self, worker: Worker, pool: Pool) -> Option<(Worker, Pool)> {
-        self.run_copies();
+        self.run_copies(usize::MAX);
         self.keep_drops();
         let worker = std::mem::replace(&mut self.worker, worker);
         let pool = std::mem::replace(&mut self.buffers.pool, pool);
@@ -340,7 +340,7 @@ impl Forwarder {
                 self.ended.store(false, Ordering::SeqCst);
             }
             self.run_retiring();
-            self.run_copies();
+            self.run_copies(self.worker.copies_per_round());
             for line in self.worker.take_log() {
                 (self.listener)(Event::Log(&line));
             }
@@ -413,11 +413,12 @@ impl Forwarder {
             let (earlier, now) = self.retiring.split_at_mut(at);
             now[0].worker.follow(earlier.iter().map(|retiring| &retiring.worker));
             self.swap_with_retiring(at);
-            self.run_copies();
+            self.run_copies(self.worker.copies_per_round());
             self.swap_with_retiring(at);
         }
-        let rests =
-            |retiring: &Retiring| retiring.worker.waiting() > 0 || retiring.since.elapsed() < HANDED_OVER;
+        let rests = |retiring: &Retiring| {
+            retiring.worker.next_due().is_some() || retiring.since.elapsed() < HANDED_OVER
+        };
         self.worker.follow(self.retiring.iter().map(|retiring| &retiring.worker));
         if !self.retiring.iter().all(rests) {
             let past = &mut self.past;
@@ -504,7 +505,7 @@ impl Forwarder {
                 None => {
                     self.worker.process(pool, batch);
                     self.send_processed();
-                    self.run_copies();
+                    self.run_copies(self.worker.copies_per_round());
                 }
             }
             self.counts.stats.busy_ticks += ticks().wrapping_sub(start);
@@ -545,12 +546,14 @@ impl Forwarder {
         self.send();
     }
 
-    /// Runs the copies that wait, also in output queues, as far as they may leave these.
-    fn run_copies(&mut self) {
-        while self.worker.process_copies(&mut self.buffers.pool, &mut self.buffers.batch) {
-            self.counts.stats.copies += self.buffers.batch.len() as u64;
+    /// Runs the copies that wait, also in output queues, as far as they may leave these; about `most`.
+    fn run_copies(&mut self, most: usize) {
+        let mut ran = 0;
+        while ran < most && self.worker.process_copies(&mut self.buffers.pool, &mut self.buffers.batch) {
+            ran += self.buffers.batch.len();
             self.send();
         }
+        self.counts.stats.copies += ran as u64;
         for (reason, refused) in self.worker.take_refused() {
             if refused > 0 {
                 self.counts.stats.copies += refused;

@@ -7,6 +7,7 @@
 //! * [`Running`]: the workers on their threads with the ports, for as long as packets flow; a [`Subscription`] tells of
 //!   digests, entries and ports.
 
+mod budgets;
 mod counted;
 mod forward;
 mod mailbox;

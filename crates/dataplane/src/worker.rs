@@ -1,6 +1,7 @@
 //! One core's packets.
 #![allow(unsafe_code)]
 
+use crate::budgets::{Budgets, NO_BUDGET};
 use crate::queues::{Inbox, Refusal, Serving};
 use crate::switch::{EngineKind, Place, Switch};
 use p4jet_externs::{Apart, Env};
@@ -20,6 +21,8 @@ use std::time::Duration;
 pub const GENERATIONS_MAX: u32 = 1024;
 /// Most copies that come of one packet, or wait at one time.
 pub const COPIES_MAX: usize = 1 << 12;
+/// See [`Worker::copies_per_round`].
+const COPIES_PER_ROUND: usize = 512;
 /// Longest frame that [`Worker::process_one`] takes.
 const FRAME_MAX: usize = 65_535;
 const TOO_LONG: &str = "the packet cannot be taken in: it has more than 65,535 bytes";
@@ -136,7 +139,8 @@ pub(crate) fn run_out<C>(first: Step<C>, mut run: impl FnMut(C) -> Step<C>) -> P
     all
 }
 
-/// A packet on its way through the queues: how many copies it is away from the one that arrived, and the number of that.
+/// A packet on its way through the queues: how many copies it is away from the one that arrived, and the number of that (in
+/// batches: of its budget).
 type Travelling<C> = (u32, u64, C);
 
 /// What carries packets to and from queues.
@@ -304,6 +308,7 @@ impl Copied {
 /// A copy that waits for its turn.
 struct Waiting {
     generation: u32,
+    budget: u32,
     copy: Copied,
 }
 
@@ -311,8 +316,20 @@ struct Waiting {
 pub(crate) struct Handed {
     queue: (u32, u32),
     enqueued_ns: u64,
+    /// How many copies may come of it.
+    copies_left: u32,
     travelling: Travelling<Copied>,
 }
+
+/// A packet of a batch, as one that makes copies.
+#[derive(Clone, Copy)]
+struct Maker {
+    generation: u32,
+    budget: u32,
+}
+
+/// Packets that have arrived.
+const ARRIVED: [Maker; BATCH_MAX] = [Maker { generation: 0, budget: NO_BUDGET }; BATCH_MAX];
 
 /// The part of a worker that only queued programs have.
 struct Queueing {
@@ -356,6 +373,7 @@ pub struct Worker {
     made: Vec<(usize, Copied)>,
     /// Copies that wait in no output queue, oldest first.
     waiting: VecDeque<Waiting>,
+    budgets: Budgets,
     queueing: Option<Box<Queueing>>,
     refused: Refused,
     /// For [`Self::process_one`].
@@ -446,6 +464,7 @@ impl Worker {
             running: Vec::new(),
             made: Vec::new(),
             waiting: VecDeque::new(),
+            budgets: Budgets::default(),
             queueing,
             refused: Refused::default(),
             own: None,
@@ -493,7 +512,7 @@ impl Worker {
     /// `pool`, which [`Self::pool`] made. Copies that they make wait for [`Self::process_copies`].
     pub fn process(&mut self, pool: &mut Pool, batch: &mut Batch) {
         self.run(pool, batch);
-        self.wait(&[0; BATCH_MAX]);
+        self.wait(ARRIVED);
     }
 
     /// Runs the part of the pipeline that is this worker's, where several share it ([`Switch::threads`]): the packets have
@@ -522,25 +541,26 @@ impl Worker {
     /// packets: they are the batch afterwards. False if there are none.
     pub fn process_copies(&mut self, pool: &mut Pool, batch: &mut Batch) -> bool {
         batch.clear();
-        let mut generations = [0; BATCH_MAX];
+        let mut makers = ARRIVED;
         if !self.queueing.as_ref().is_some_and(|queueing| queueing.follows) {
             self.take_incoming();
         }
         while batch.len() < BATCH_MAX
-            && let Some(Waiting { generation, copy }) = self.waiting.pop_front()
+            && let Some(Waiting { generation, budget, copy }) = self.waiting.pop_front()
         {
             // A batch begins at one place.
             if self.running.first().is_some_and(|first| first.begin() != copy.begin()) {
-                self.waiting.push_front(Waiting { generation, copy });
+                self.waiting.push_front(Waiting { generation, budget, copy });
                 break;
             }
             let number = batch.len();
             if copy.push(pool, batch).is_err() {
                 // It grew, pass by pass, beyond what buffers hold.
                 self.refused.too_many += 1;
+                self.budgets.release(budget);
                 continue;
             }
-            generations[number] = generation;
+            makers[number] = Maker { generation, budget };
             self.running.push(copy);
         }
         if batch.is_empty() && self.queueing.as_ref().is_some_and(|q| q.serving.packets() > 0) {
@@ -548,21 +568,22 @@ impl Worker {
             let Some(queueing) = &mut self.queueing else { return false };
             queueing.serving.refresh();
             while batch.len() < BATCH_MAX
-                && let Some(((generation, _, mut copy), queued)) = queueing.serving.next(now)
+                && let Some(((generation, budget, mut copy), queued)) = queueing.serving.next(now)
             {
                 let number = batch.len();
                 if copy.push(pool, batch).is_err() {
                     self.refused.too_many += 1;
+                    self.budgets.release(budget as u32);
                     continue;
                 }
                 copy.set_queued(queued);
-                generations[number] = generation;
+                makers[number] = Maker { generation, budget: budget as u32 };
                 self.running.push(copy);
             }
         }
         if !batch.is_empty() {
             self.run(pool, batch);
-            self.wait(&generations);
+            self.wait(makers);
         }
         !batch.is_empty()
     }
@@ -634,23 +655,29 @@ impl Worker {
         }
     }
 
-    /// Queues what a batch of packets of these generations has made.
-    fn wait(&mut self, generations: &[u32; BATCH_MAX]) {
+    /// Queues what a batch of packets has made.
+    fn wait(&mut self, mut makers: [Maker; BATCH_MAX]) {
         if self.queueing.is_some() {
-            return self.enqueue(generations);
-        }
-        for (maker, copy) in self.made.drain(..) {
-            let generation = generations[maker];
-            if generation < GENERATIONS_MAX && self.waiting.len() < COPIES_MAX {
-                self.waiting.push_back(Waiting { generation: generation + 1, copy });
-            } else {
-                self.refused.too_many += 1;
+            self.enqueue(&mut makers);
+        } else {
+            for (maker, copy) in self.made.drain(..) {
+                let Maker { generation, budget } = &mut makers[maker];
+                if *generation < GENERATIONS_MAX
+                    && self.waiting.len() < COPIES_MAX
+                    && self.budgets.charge(budget)
+                {
+                    self.waiting.push_back(Waiting { generation: *generation + 1, budget: *budget, copy });
+                } else {
+                    self.refused.too_many += 1;
+                    self.engine.recycle(copy);
+                }
             }
         }
+        makers.iter().for_each(|maker| self.budgets.release(maker.budget));
     }
 
     /// The same in a program with output queues.
-    fn enqueue(&mut self, before: &[u32; BATCH_MAX]) {
+    fn enqueue(&mut self, makers: &mut [Maker; BATCH_MAX]) {
         if self.made.is_empty() {
             return;
         }
@@ -660,28 +687,34 @@ impl Worker {
         queueing.serving.refresh();
         let mut made = std::mem::take(&mut self.made);
         for (maker, copy) in made.drain(..) {
-            let generation = before[maker] + generations(copy.made_in(), copy.begin());
-            let Some(queue) = copy.queue() else {
-                if generation <= GENERATIONS_MAX && self.waiting.len() < COPIES_MAX {
-                    self.waiting.push_back(Waiting { generation, copy });
-                } else {
-                    self.refused.too_many += 1;
-                }
-                continue;
-            };
-            if generation > GENERATIONS_MAX {
+            let Maker { generation, budget } = &mut makers[maker];
+            let generation = *generation + generations(copy.made_in(), copy.begin());
+            let queue = copy.queue();
+            if generation > GENERATIONS_MAX
+                || (queue.is_none() && self.waiting.len() >= COPIES_MAX)
+                || !self.budgets.charge(budget)
+            {
                 self.refused.too_many += 1;
+                self.engine.recycle(copy);
                 continue;
             }
-            let travelling = (generation, 0, copy);
+            let budget = *budget;
+            let Some(queue) = queue else {
+                self.waiting.push_back(Waiting { generation, budget, copy });
+                continue;
+            };
             if workers > 1 && queue.0 as usize % workers != own {
-                let handed = Handed { queue, enqueued_ns: now, travelling };
+                let copies_left = self.budgets.take_along(budget);
+                let travelling = (generation, 0, copy);
+                let handed = Handed { queue, enqueued_ns: now, copies_left, travelling };
                 queueing.outgoing[queue.0 as usize % workers].push(handed);
                 continue;
             }
-            let bytes = travelling.2.bytes();
+            let bytes = copy.bytes();
+            let travelling = (generation, u64::from(budget), copy);
             if let Err((back, why)) = queueing.serving.enqueue(queue, travelling, bytes, now) {
                 self.refused.count(why);
+                self.budgets.release(budget);
                 self.engine.recycle(back.2);
             }
         }
@@ -727,10 +760,13 @@ impl Worker {
             Runner::Interp(_) => None,
         });
         queueing.serving.refresh();
-        for Handed { queue, enqueued_ns, travelling } in queueing.incoming.drain(..) {
+        for Handed { queue, enqueued_ns, copies_left, mut travelling } in queueing.incoming.drain(..) {
             let bytes = travelling.2.bytes();
+            let budget = self.budgets.open(copies_left);
+            travelling.1 = u64::from(budget);
             if let Err((back, why)) = queueing.serving.enqueue(queue, travelling, bytes, enqueued_ns) {
                 self.refused.count(why);
+                self.budgets.release(budget);
                 self.engine.recycle(back.2);
             }
         }
@@ -738,16 +774,22 @@ impl Worker {
 
     /// How long until [`Self::process_copies`] has something to do, without new packets; `None` if nothing waits.
     pub fn next_due(&self) -> Option<Duration> {
-        let queueing = self.queueing.as_ref()?;
         if !self.waiting.is_empty() || self.inbox().is_some_and(Inbox::is_filled) {
             return Some(Duration::ZERO);
         }
+        let queueing = self.queueing.as_ref()?;
         queueing.serving.next_due(self.now_ns())
     }
 
     /// Packets that wait in output queues that this worker serves.
     pub fn waiting(&self) -> usize {
         self.queueing.as_ref().map_or(0, |q| q.serving.packets())
+    }
+
+    /// Most copies that a loop runs before it looks at its ports again: as many as wait, so that they do not become more and
+    /// more while packets make no copies of copies; at most about 2 ms of them.
+    pub(crate) fn copies_per_round(&self) -> usize {
+        (self.waiting.len() + self.waiting()).clamp(COPIES_PER_ROUND, COPIES_MAX)
     }
 
     /// To be called before the loop sleeps. False: another worker has handed packets over, and there is something to do.

@@ -12,10 +12,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
+/// Frames by the port where they come in.
+pub type Frames = BTreeMap<u32, Vec<Vec<u8>>>;
+
 /// Packets, entries, and what they cover.
 pub struct Derived {
     /// Runtime commands with the captures that belong to them, by the ports they come in by; most programs need one.
-    pub sets: Vec<(String, BTreeMap<u32, Vec<Vec<u8>>>)>,
+    pub sets: Vec<(String, Frames)>,
     /// Every packet, set by set.
     pub packets: Vec<Packet>,
     /// Ways through the parser that packets were looked for.

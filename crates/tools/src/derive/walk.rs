@@ -17,6 +17,9 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+/// From one node of a graph to another.
+type Stretch = (Graph, NodeId, NodeId);
+
 /// Nodes that one packet may come to.
 const NODES_MAX: u32 = 100_000;
 /// Expressions that are larger are not repeated wherever their value is used.
@@ -70,7 +73,7 @@ pub(super) struct Map<'a> {
     pub short: RefCell<Vec<Walker>>,
     pub short_seen: RefCell<HashSet<Edge>>,
     /// Fields that are set by nodes of a graph behind one and not behind another.
-    pub sets: RefCell<HashMap<(Graph, NodeId, NodeId), Rc<HashSet<FieldId>>>>,
+    pub sets: RefCell<HashMap<Stretch, Rc<HashSet<FieldId>>>>,
 }
 
 type Result<T> = std::result::Result<T, String>;

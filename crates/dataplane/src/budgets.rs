@@ -1,0 +1,99 @@
+//! How many copies may still come of a packet: one number for the packet, its copies and theirs.
+
+use crate::worker::COPIES_MAX;
+
+/// A packet that has made no copy yet has no budget.
+pub(crate) const NO_BUDGET: u32 = u32::MAX;
+/// Part of a budget that a copy takes along to another worker while others still live on it: each worker counts for itself.
+const TAKEN_ALONG: u32 = 32;
+
+struct Budget {
+    left: u32,
+    /// Packets and copies that live on it.
+    holders: u32,
+}
+
+/// The budgets of one worker's packets.
+#[derive(Default)]
+pub(crate) struct Budgets {
+    all: Vec<Budget>,
+    unused: Vec<u32>,
+}
+
+impl Budgets {
+    /// A budget with one holder.
+    pub fn open(&mut self, left: u32) -> u32 {
+        let budget = Budget { left, holders: 1 };
+        match self.unused.pop() {
+            Some(index) => {
+                self.all[index as usize] = budget;
+                index
+            }
+            None => {
+                self.all.push(budget);
+                self.all.len() as u32 - 1
+            }
+        }
+    }
+
+    /// A holder makes a copy, which holds the budget, too; false: it is used up.
+    pub fn charge(&mut self, budget: &mut u32) -> bool {
+        if *budget == NO_BUDGET {
+            *budget = self.open(COPIES_MAX as u32);
+        }
+        let budget = &mut self.all[*budget as usize];
+        let Some(left) = budget.left.checked_sub(1) else { return false };
+        budget.left = left;
+        budget.holders += 1;
+        true
+    }
+
+    /// A holder has come to its end.
+    pub fn release(&mut self, budget: u32) {
+        let Some(found) = self.all.get_mut(budget as usize) else { return };
+        found.holders -= 1;
+        if found.holders == 0 {
+            self.unused.push(budget);
+        }
+    }
+
+    /// A holder goes to another worker: what it takes along.
+    pub fn take_along(&mut self, budget: u32) -> u32 {
+        let Budget { left, holders } = &mut self.all[budget as usize];
+        let taken = if *holders == 1 { *left } else { *left / TAKEN_ALONG };
+        *left -= taken;
+        self.release(budget);
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packet_and_copies_share_one_budget() {
+        let mut budgets = Budgets::default();
+        let mut first = NO_BUDGET;
+        for _ in 0..COPIES_MAX {
+            assert!(budgets.charge(&mut first));
+        }
+        let mut copy = first;
+        assert!(!budgets.charge(&mut first) && !budgets.charge(&mut copy));
+        (0..=COPIES_MAX).for_each(|_| budgets.release(first));
+        budgets.release(NO_BUDGET);
+        let mut next = NO_BUDGET;
+        assert!(budgets.charge(&mut next));
+        assert_eq!((next, budgets.all.len()), (first, 1), "it is used again");
+    }
+
+    #[test]
+    fn what_goes_to_another_worker_is_no_more_here() {
+        let mut budgets = Budgets::default();
+        let budget = budgets.open(100);
+        assert!(budgets.charge(&mut { budget }));
+        assert_eq!(budgets.take_along(budget), 99 / TAKEN_ALONG);
+        assert_eq!(budgets.take_along(budget), 99 - 99 / TAKEN_ALONG, "the last takes the rest");
+        assert_eq!(budgets.unused, [budget]);
+    }
+}
