@@ -378,3 +378,30 @@ fn killed_while_entries_change() {
     }
     assert!(answered > 3, "nothing was added");
 }
+
+/// Output queues that a file configures are there at once, like those of a command.
+#[test]
+fn restored_queues_take_effect() {
+    let dir = TempDir::new("restored-queues");
+    let (state, dump, socket) = (dir.file("state"), dir.file("dump"), dir.file("switch.sock"));
+    let program = program("basic_l2");
+    let start =
+        |arguments: &[&str]| Switch::start(p4jet_run(&program).args(["--control", &socket]).args(arguments));
+    let are_there = || {
+        let shown = asked(&socket, "show_queues");
+        !shown.is_empty() && !shown.contains("no effect") && !shown.contains("There are no")
+    };
+    let switch = start(&["--state", &state]);
+    assert!(!are_there());
+    asked(&socket, "set_queue_depth 9");
+    assert!(are_there());
+    asked(&socket, &format!("serialize_state {dump}"));
+    drop(switch);
+    let switch = start(&["--state", &state]);
+    assert!(are_there(), "with --state");
+    drop(switch);
+    let _switch = start(&[]);
+    assert!(!are_there());
+    asked(&socket, &format!("restore {dump}"));
+    assert!(are_there(), "after restore");
+}

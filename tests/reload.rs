@@ -80,11 +80,12 @@ struct Checked {
     wrong: Vec<String>,
 }
 
-struct Traffic(Arc<Seen>);
+/// A handle, and whether it receives.
+struct Traffic(Arc<Seen>, bool);
 
 impl Port for Traffic {
     fn receive(&mut self, number: u32, pool: &mut Pool, batch: &mut Batch) -> Result<Received, PortError> {
-        if self.0.stop.load(Ordering::Relaxed) {
+        if !self.1 || self.0.stop.load(Ordering::Relaxed) {
             return Ok(Received::Empty);
         }
         while !batch.is_full() {
@@ -127,7 +128,7 @@ fn reload_under_load(engine: EngineKind, programs: &[Arc<Switch>]) -> (Arc<Switc
     let options = RunOptions { engine, frame_max: 1518, listener: Arc::new(|_| ()) };
     let running = Running::start(&programs[0], options).unwrap();
     let seen = Arc::new(Seen::default());
-    let handle = |_| -> Box<dyn Port> { Box::new(Traffic(Arc::clone(&seen))) };
+    let handle = |n| -> Box<dyn Port> { Box::new(Traffic(Arc::clone(&seen), n == 0)) };
     let handles = (0..running.handles()).map(handle).collect();
     let port = NewPort { number: 0, spec: "traffic".to_string(), handles };
     running.add_ports(vec![port]).unwrap();
@@ -239,4 +240,24 @@ fn a_program_that_does_not_fit_leaves_the_old_one_running() {
     });
     assert!(running.reload(program).is_err());
     assert!(Arc::ptr_eq(&running.switch(), &before));
+}
+
+/// Machine code is made before the moment at which nothing else can be done.
+#[test]
+fn what_was_prepared_is_not_compiled_again() {
+    let options = RunOptions { engine: EngineKind::Jit, frame_max: 1518, listener: Arc::new(|_| ()) };
+    let running = Running::start(&switch(1, &[]), options).unwrap();
+    Control::new(running.switch()).execute("table_add t to 1 => 0 11").unwrap();
+    for changed in [[("SIZE", "64")], [("SIZE", "128")]] {
+        let next = running.prepare(switch(2, &changed).program().clone()).unwrap();
+        let code = Arc::clone(next.code().unwrap());
+        let (new, _) = running.reload_prepared(next).unwrap();
+        assert!(Arc::ptr_eq(&new.code().ok().unwrap(), &code), "{changed:?}");
+    }
+    // Code that does not count is no use to a switch that does by now.
+    let next = running.prepare(switch(3, &[]).program().clone()).unwrap();
+    running.set_counted(true).unwrap();
+    let (new, _) = running.reload_prepared(next).unwrap();
+    assert!(new.is_counted());
+    assert_eq!(Control::new(new).execute("table_num_entries t").unwrap(), "1\n");
 }

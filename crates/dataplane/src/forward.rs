@@ -655,8 +655,8 @@ impl Forwarder {
         fds.push(poll(self.mailbox.bell()));
         let mut longest = due.map_or(IDLE, |due| due.min(IDLE));
         // Who waits for a load has nothing to do with what ports bring.
-        let is_ready = self.segment.as_ref().is_none_or(Segment::is_ready);
-        for attached in self.ports.iter().filter(|p| !p.ended && is_ready) {
+        let waits = self.segment.as_ref().is_some_and(|segment| !segment.is_first() || !segment.is_ready());
+        for attached in self.ports.iter().filter(|p| !p.ended && !waits) {
             match attached.port.poll_fd() {
                 Some(fd) => fds.push(poll(fd)),
                 // Nothing tells when it has something.
@@ -668,7 +668,7 @@ impl Forwarder {
         }
         fds.extend(self.worker.wake_fd().map(poll));
         let asleep = self.mailbox.set_asleep(true);
-        let loaded = || !is_ready && self.segment.as_ref().is_some_and(|s| s.is_ready() || !s.goes_on());
+        let loaded = || waits && self.segment.as_ref().is_some_and(|s| s.is_ready() || !s.goes_on());
         if !asleep || !self.worker.prepare_sleep() || loaded() {
             self.mailbox.set_asleep(false);
             return;

@@ -11,7 +11,7 @@ use crate::worker::Worker;
 use p4jet_jit::Flight;
 use p4jet_packet::{BATCH_MAX, Batch, Pool};
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Packets in a ring unless asked otherwise: the best size that the literature found, and more change little.
@@ -106,8 +106,10 @@ impl Segment {
         self.thread + 1 == self.threads
     }
 
-    /// Whether there is a load to work on, and room behind.
+    /// Whether there is a load to work on, and room behind: for who is about to sleep, and has said so.
     pub fn is_ready(&self) -> bool {
+        // As in `wake`.
+        fence(Ordering::SeqCst);
         !(self.to.is_full() || self.own.is_empty() && self.from.is_empty())
     }
 
@@ -215,15 +217,14 @@ impl Pipelined {
     ) {
         let last = self.threads.len() - 1;
         let [(first_worker, first), others @ ..] = self.threads.as_mut_slice() else { return };
-        let (mut receive, mut send) = (Some(receive), Some(send));
+        let mut send = Some(send);
         // Set once all is sent: rings stay open for the next run.
-        let done = &std::sync::atomic::AtomicBool::new(false);
+        let done = &AtomicBool::new(false);
         std::thread::scope(|scope| {
             for (thread, (worker, segment)) in others.iter_mut().enumerate() {
-                let send = if thread + 1 == last { send.take() } else { None };
+                let mut send = if thread + 1 == last { send.take() } else { None };
                 scope.spawn(move || {
                     started(thread + 1);
-                    let mut send = send;
                     while let Some(mut load) = wait(segment, done) {
                         worker.process_part(&mut load.buffers.batch, &mut load.flight);
                         if let Some(send) = &mut send {
@@ -233,10 +234,8 @@ impl Pipelined {
                     }
                 });
             }
-            let receive = receive.take();
             scope.spawn(move || {
                 started(0);
-                let Some(receive) = receive else { return };
                 let mut more = true;
                 while more && let Some(mut load) = wait(first, done) {
                     let Buffers { pool, batch, .. } = &mut *load.buffers;
@@ -254,7 +253,7 @@ impl Pipelined {
 }
 
 /// The next load, unless there will be none.
-fn wait(segment: &mut Segment, done: &std::sync::atomic::AtomicBool) -> Option<Load> {
+fn wait(segment: &mut Segment, done: &AtomicBool) -> Option<Load> {
     let mut looks = 0;
     let mut since: Option<Instant> = None;
     loop {
@@ -269,10 +268,7 @@ fn wait(segment: &mut Segment, done: &std::sync::atomic::AtomicBool) -> Option<L
             _ if looks < LOOKS => std::hint::spin_loop(),
             None => since = Some(Instant::now()),
             Some(since) if since.elapsed() < YIELDS => std::thread::yield_now(),
-            Some(_) => segment.own_mailbox.sleep(SLEEP, || {
-                fence(Ordering::SeqCst);
-                segment.is_ready()
-            }),
+            Some(_) => segment.own_mailbox.sleep(SLEEP, || segment.is_ready()),
         }
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::switch::{Code, Switch};
 use p4jet_ir as ir;
+use p4jet_jit::Compiled;
 use p4jet_tables::{Action, Entry, EntryHandle, Table};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -39,6 +40,11 @@ impl Successor {
     ) -> Result<Successor, String> {
         let code = if with_code { Some(switch.code_for(&program, counted)?) } else { None };
         Ok(Successor { program, counted, code })
+    }
+
+    /// Its machine code, if that is made already.
+    pub fn code(&self) -> Option<&Arc<Compiled>> {
+        self.code.as_ref().map(Code::compiled)
     }
 
     pub(crate) fn is_counted(&self) -> bool {

@@ -86,6 +86,12 @@ pub(crate) struct Code {
     compiled: Arc<Compiled>,
 }
 
+impl Code {
+    pub fn compiled(&self) -> &Arc<Compiled> {
+        &self.compiled
+    }
+}
+
 fn described(program: &ir::Program, error: &p4jet_jit::Error) -> String {
     let loc = &program.locs[error.loc.index()];
     match loc.line {

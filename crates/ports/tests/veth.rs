@@ -11,7 +11,7 @@ mod netns;
 
 use netns::{DEADLINE, Namespace};
 use p4jet_packet::{Batch, Pool};
-use p4jet_ports::{AfPacketPort, LinkStatus, Port, PortStats, Received};
+use p4jet_ports::{AfPacketPort, LinkStatus, Port, PortOptions, PortStats, Received};
 use std::io::{Read, Write};
 use std::mem;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -621,4 +621,38 @@ fn without_permission_the_remedy_is_named() {
     });
     assert!(error.to_string().contains("CAP_NET_RAW"), "{error}");
     assert_eq!(error.exit_status(), 3);
+}
+
+/// Where threads share the pipeline, one of them receives, another sends.
+#[test]
+fn one_handle_receives_all_and_the_other_sends() {
+    need_namespaces!();
+    const FRAMES: u32 = 320;
+    let network = Network::new(1500);
+    let mut handles = network.switch.enter(|| {
+        let options = PortOptions { workers: 2, split: true, ..PortOptions::default() };
+        p4jet_ports::open(&"0@s0".parse().unwrap(), &options).unwrap()
+    });
+    network.left.enter(|| {
+        send_frames("l0", (0..FRAMES).map(|number| udp_frame(number as u8 % 32, number)));
+    });
+    let (mut pool, mut batch) = (Pool::new(64, 1522, 0).unwrap(), Batch::new());
+    let end = Instant::now() + DEADLINE;
+    let (mut next, mut empty) = (0u32, 0);
+    while next < FRAMES || empty < 300 {
+        assert_eq!(handles[1].send(&[&udp_frame(200, 0)]).unwrap().sent, 1);
+        for (handle, receives) in handles.iter_mut().zip([true, false]) {
+            batch.clear();
+            handle.receive(0, &mut pool, &mut batch).unwrap();
+            for frame in batch.packets().iter().map(|packet| pool.frame(packet)) {
+                assert!(receives, "{frame:?}");
+                if frame.len() == 46 && frame[23] == 17 && frame[26..28] == [10, 1] {
+                    assert_eq!(frame[42..], u32::to_be_bytes(next), "in order, once");
+                    (next, empty) = (next + 1, 0);
+                }
+            }
+        }
+        empty += 1;
+        assert!(Instant::now() < end, "{next} of {FRAMES}");
+    }
 }
