@@ -133,8 +133,8 @@ fn derived_packets_cover_the_shipped_programs() {
         let decisions = report["decisions"].as_array().unwrap();
         let missing: Vec<_> = decisions.iter().filter(|d| d["taken"] == false).collect();
         assert!(missing.iter().all(|d| d["why"].is_string()), "{name}: {missing:?}");
-        // What is always computed, and what a drop port does that nothing sets.
-        let missing_max = if decisions.len() > 100 { decisions.len() / 20 } else { 8 };
+        // What is always computed, what a drop port does that nothing sets, what follows where all is dropped.
+        let missing_max = if decisions.len() > 100 { decisions.len() / 20 } else { 16 };
         assert!(missing.len() <= missing_max, "{name}: {missing:#?}");
         // The files are what was reported on: both engines do the same with them.
         for files in report["files"].as_array().unwrap() {
@@ -243,8 +243,9 @@ control D(packet_out p, in headers_t h) { apply { p.emit(h); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 "#,
     );
-    let report = derive(program.as_ref(), &dir, &[]);
-    check_ways(program.as_ref(), &report);
+    let program = Path::new(&program);
+    let report = derive(program, &dir, &[]);
+    check_ways(program, &report);
     assert_eq!(report["states"], report["states_taken"], "{report}");
     for (table, counts) in report["tables"].as_object().unwrap() {
         assert!(
@@ -265,8 +266,8 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
         "{ports:?}"
     );
     // All by one.
-    let report = derive(program.as_ref(), &dir, &["--port", "7"]);
-    check_ways(program.as_ref(), &report);
+    let report = derive(program, &dir, &["--port", "7"]);
+    check_ways(program, &report);
     assert_eq!(report["paths"], 1, "{report}");
     assert!(report["packets"].as_array().unwrap().iter().all(|packet| packet["port"] == 7), "{report}");
 }
