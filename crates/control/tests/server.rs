@@ -471,7 +471,8 @@ fn another_server_is_no_switch() {
     });
     let error = Client::tcp(address).unwrap().command("help", false).unwrap_err();
     assert!(error.to_string().contains("it is no p4jet that answers"), "{error}");
-    assert!(
-        TcpStream::connect(address).is_err() || Client::tcp(address).unwrap().command("help", false).is_err()
-    );
+    // Nobody listens any more, or not for long.
+    if let Ok(mut client) = Client::tcp(address) {
+        assert!(client.command("help", false).is_err());
+    }
 }
