@@ -13,7 +13,7 @@ use p4jet_control::{Host, Observed, PortInfo, SharedControl, Swap, Swapped};
 use p4jet_dataplane::{Subscription, Switch, Topics};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
