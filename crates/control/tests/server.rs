@@ -13,7 +13,7 @@ use p4jet_control::{Host, Observed, PortInfo, SharedControl, Swap, Swapped};
 use p4jet_dataplane::{Subscription, Switch, Topics};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -471,7 +471,8 @@ fn another_server_is_no_switch() {
     });
     let error = Client::tcp(address).unwrap().command("help", false).unwrap_err();
     assert!(error.to_string().contains("it is no p4jet that answers"), "{error}");
-    assert!(
-        TcpStream::connect(address).is_err() || Client::tcp(address).unwrap().command("help", false).is_err()
-    );
+    // Nobody listens any more, or not for long.
+    if let Ok(mut client) = Client::tcp(address) {
+        assert!(client.command("help", false).is_err());
+    }
 }

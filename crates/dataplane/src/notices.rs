@@ -1,9 +1,9 @@
-//! Telling those who listen what happens: digests that the program sends, entries that nothing hits any more, ports that
-//! come and go.
+//! Telling those who listen what happens: digests that the program sends, entries that nothing hits any more, ports
+//! that come and go.
 //!
 //! Workers never wait for it. Digests lie in rings that a thread of its own empties, and that thread looks at entries
-//! with timeouts, as long as anybody listens; what it finds goes into a bounded queue for each subscriber. Who does not read loses messages, which are counted, and costs
-//! nobody else any.
+//! with timeouts, as long as anybody listens; what it finds goes into a bounded queue for each subscriber. Who does not
+//! read loses messages, which are counted, and costs nobody else any.
 
 use crate::forward::{Event, Listener};
 use crate::switch::Switch;
@@ -54,8 +54,8 @@ pub enum Notice {
         /// The message.
         digest: Digest,
     },
-    /// Nothing has hit an entry for as long as its timeout says. This is told once, until something hits it again; a
-    /// new subscriber is told of those that are idle already.
+    /// Nothing has hit an entry for as long as its timeout says. This is told once, until something hits it again;
+    /// a new subscriber is told of those that are idle already.
     Aged {
         /// The switch whose entry it is.
         switch: Arc<Switch>,

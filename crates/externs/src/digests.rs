@@ -1,7 +1,7 @@
 //! Messages to the control plane on their way from the workers.
 //!
-//! Each worker has a ring of its own. Sending takes no lock that anybody waits for and allocates nothing; what does not
-//! fit is counted.
+//! Each worker has a ring of its own. Sending takes no lock that anybody waits for and allocates nothing; what does
+//! not fit is counted.
 
 use crate::apart::Apart;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
