@@ -498,6 +498,9 @@ fn the_kernel_is_the_far_end() {
         return;
     }
     rack.ip(&format!("link set vx0 address {} mtu 1500 up", WEB_MACS[0])).unwrap();
+    // Between veths nothing segments what the kernel leaves to hardware, and a packet socket takes no such frame of a
+    // tunnel: the kernel is to make segments itself.
+    rack.ip("link set vx0 gso_max_segs 1").unwrap();
     rack.ip("addr add 192.0.2.11/24 dev vx0").unwrap();
     rack.ip(&format!("addr add {VIP}/32 dev lo")).unwrap();
     // The gateway is asked for by ARP, through the tunnel, and answers through it.
