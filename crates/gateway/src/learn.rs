@@ -51,7 +51,7 @@ const NAP: Duration = Duration::from_secs(1);
 impl Listener {
     /// Begins. When the switch is gone it ends by itself.
     pub fn start(client: Client, to: SyncSender<Event>) -> io::Result<Listener> {
-        let mut messages = client.subscribe(Topics { digests: true, ports: false, ageing: false })?;
+        let mut messages = client.subscribe(Topics { digests: true, ..Topics::default() })?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let work = move || {
