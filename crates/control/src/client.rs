@@ -180,18 +180,39 @@ impl Commander for Client {
     }
 }
 
-/// The command with the file that it names as the switch finds it, whatever folder that runs in.
+/// The command with the file that it names as the switch finds it, whatever folder that runs in. A path with blanks
+/// cannot be sent, so it stays as it is.
 fn with_absolute_path(line: &str) -> String {
-    let mut words = line.split_ascii_whitespace();
-    if let (Some(command @ ("load" | "load_new_config_file")), Some(path), None) =
-        (words.next(), words.next(), words.next())
-        && let Ok(path) = std::path::absolute(path)
-        && let Some(path) = path.to_str()
-        && !path.contains(|c: char| c.is_ascii_whitespace())
-    {
-        return format!("{command} {path}");
-    }
-    line.to_string()
+    let absolute = |path: &str| {
+        let path = std::path::absolute(path).ok()?.to_str()?.to_string();
+        (!path.contains(|c: char| c.is_ascii_whitespace())).then_some(path)
+    };
+    let files = |spec: &str| match spec.strip_prefix("pcap:") {
+        // Behind the two files are the options of a link.
+        Some(files) => {
+            let files = files.splitn(3, ',').enumerate().map(|(i, file)| match (i, file) {
+                (2, _) | (_, "") => Some(file.to_string()),
+                _ => absolute(file),
+            });
+            Some("pcap:".to_string() + &files.collect::<Option<Vec<_>>>()?.join(","))
+        }
+        None => Some(spec.to_string()),
+    };
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let sent = match words[..] {
+        [command @ ("load" | "load_new_config_file"), path] => {
+            absolute(path).map(|path| format!("{command} {path}"))
+        }
+        ["capture", "start", port, path, ref options @ ..] => {
+            absolute(path).map(|path| [&["capture", "start", port, &path], options].concat().join(" "))
+        }
+        ["port_add", spec, number] => files(spec).map(|spec| format!("port_add {spec} {number}")),
+        ["port_add", spec, number, path] => {
+            files(spec).zip(absolute(path)).map(|(spec, path)| format!("port_add {spec} {number} {path}"))
+        }
+        _ => None,
+    };
+    sent.unwrap_or_else(|| line.to_string())
 }
 
 #[cfg(test)]
@@ -202,9 +223,17 @@ mod tests {
     fn paths_are_of_the_client() {
         let here = std::env::current_dir().unwrap();
         if let Some(here) = here.to_str().filter(|here| !here.contains(' ')) {
-            assert_eq!(with_absolute_path(" load  a.p4 "), format!("load {here}/a.p4"));
+            for (line, sent) in [
+                (" load  a.p4 ", format!("load {here}/a.p4")),
+                ("capture start 0 a.pcap in count=3", format!("capture start 0 {here}/a.pcap in count=3")),
+                ("port_add pcap:a,b,loss=1% 3", format!("port_add pcap:{here}/a,{here}/b,loss=1% 3")),
+                ("port_add pcap:,b 3", format!("port_add pcap:,{here}/b 3")),
+                ("port_add veth0 3 a.pcap", format!("port_add veth0 3 {here}/a.pcap")),
+            ] {
+                assert_eq!(with_absolute_path(line), sent);
+            }
         }
-        for line in ["load /a.p4", "load", "load a b", "table_add a.p4"] {
+        for line in ["load /a.p4", "load", "load a b", "table_add a.p4", "capture list", "port_add veth0 3"] {
             assert_eq!(with_absolute_path(line), line);
         }
     }

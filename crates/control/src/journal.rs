@@ -30,18 +30,29 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// A file, if there is one.
+/// A file, if there is one with something in it.
 fn open(path: &Path) -> io::Result<Option<BufReader<File>>> {
     match File::open(path) {
+        Ok(file) if file.metadata()?.len() == 0 => Ok(None),
         Ok(file) => Ok(Some(BufReader::new(file))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
+/// Keeps a state file and its journal as they are, in files that are new: only what fits the program goes on.
+fn set_aside(path: &Path) -> io::Result<PathBuf> {
+    let names = (1..).map(|n| if n == 1 { ".old".to_string() } else { format!(".old{n}") });
+    let mut free = names.map(|ending| beside(path, &ending)).filter(|old| !old.exists());
+    let old = free.next().unwrap_or_else(|| beside(path, ".old"));
+    fs::copy(path, &old)?;
+    fs::copy(beside(path, ".journal"), beside(&old, ".journal"))?;
+    Ok(old)
+}
+
 impl Journal {
-    /// Opens a state file and puts what it has into effect; what did not fit, one a line. Without a file `control` stays
-    /// as it is.
+    /// Opens a state file and puts what it has into effect; what did not fit, and where it is kept, one a line. Without a
+    /// file `control` stays as it is.
     pub fn open(control: &Control, path: &Path) -> io::Result<(Journal, Vec<String>)> {
         let wrong = |path: &Path| {
             let path = path.display().to_string();
@@ -61,6 +72,7 @@ impl Journal {
             restoring.begin().map_err(|e| io::Error::other(e.to_string()))?;
             let header = restoring.read(snapshot, true).map_err(wrong(path))?;
             // Restored from a dump, the file has no number, and no journal goes on from it.
+            let (program, now) = (header.as_ref().map(|h| h.program.clone()), &control.program().name);
             if let Some(found) = header.and_then(|header| header.serial) {
                 serial = found;
                 let goes_on = header_of(&journal)?.and_then(|header| header.serial) == Some(serial);
@@ -69,7 +81,15 @@ impl Journal {
                     restoring.read(BufReader::new(again), false).map_err(wrong(&journal_path))?;
                 }
             }
-            lost = restoring.finish();
+            let torn = usize::from(restoring.torn);
+            lost = restoring.finish().into_iter().map(|line| format!("left out: {line}")).collect();
+            if lost.len() > torn {
+                let old = set_aside(path).map_err(wrong(path))?;
+                lost.push(format!("the file as it was is kept as {}", old.display()));
+            }
+            if let Some(program) = program.filter(|program| program != now) {
+                lost.insert(0, format!("it is of the program {program}, and {now} runs now"));
+            }
         }
         let path = path.to_path_buf();
         let (journal_bytes, snapshot_bytes, incomplete) = (0, 0, false);

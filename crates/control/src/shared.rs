@@ -61,8 +61,8 @@ impl SharedControl {
     }
 
     /// Puts what a state file has into effect and keeps all changes from now on there, too: what a switch had whose
-    /// process ended, however it ended. What did not fit the program, one a line. Without a file the switch stays as it
-    /// is.
+    /// process ended, however it ended. What is to be told, one a line: that it is of another program, what did not fit,
+    /// where that is kept. Without a file, or with an empty one, the switch stays as it is.
     pub fn keep(&self, path: &Path) -> io::Result<Vec<String>> {
         let mut kept = lock(&self.0.kept);
         let (journal, mut lost) = Journal::open(&kept.control, path)?;
@@ -194,8 +194,15 @@ impl SharedControl {
                 let ports = host.ports();
                 Reply { data: data.then(|| ports_data(&ports)), ..ports_text(&ports).into() }
             }
-            HostCommand::PortAdd { number, spec } => {
+            HostCommand::PortAdd { number, spec, capture } => {
                 host.add_port(*number, spec).map_err(device)?;
+                let port = number.to_string();
+                let begun = capture.map(|file| host.observe(&["capture", "start", &port, file]));
+                if let Some(Err(why)) = begun {
+                    // All of it or nothing.
+                    host.remove_port(*number).map_err(device)?;
+                    return Err(device(why));
+                }
                 Reply::default()
             }
             HostCommand::PortRemove(number) => {
@@ -212,8 +219,17 @@ impl SharedControl {
                 let mut next = lock(&self.0.next);
                 // As bmv2's CLI says it.
                 let mut reply = Reply::from("Loading new Json config\n".to_string());
+                if next.is_some() {
+                    let why = "swap_configs comes first, or load, which forgets the prepared program";
+                    reply.refused = Some(CommandError::refused("swap", "ONGOING_SWAP", why));
+                    return Ok(reply);
+                }
                 match host.prepare(Path::new(path)) {
-                    Ok(swap) => *next = Some(swap),
+                    Ok(swap) => {
+                        *next = Some(swap);
+                        reply.note =
+                            Some("until swap_configs commands go to the program that still runs".into());
+                    }
                     Err(why) => reply.refused = Some(CommandError::new(why)),
                 }
                 reply

@@ -449,7 +449,15 @@ fn ports_and_programs() {
         text("swap_configs").lines().nth(1).unwrap(),
         "! Invalid swap operation (NO_ONGOING_SWAP): load_new_config_file comes first"
     );
-    assert_eq!(text("load_new_config_file good.p4"), "Loading new Json config\n");
+    assert_eq!(
+        text("load_new_config_file good.p4"),
+        "Loading new Json config\nuntil swap_configs commands go to the program that still runs"
+    );
+    assert_eq!(
+        text("load_new_config_file good.p4").lines().nth(1).unwrap(),
+        "! Invalid swap operation (ONGOING_SWAP): swap_configs comes first, or load, which forgets the prepared \
+         program"
+    );
     assert_eq!(text("table_num_entries l2"), "0\n");
     assert_eq!(text("swap_configs"), "Swapping configs\nl2: its entries are gone");
     assert_eq!(text("table_num_entries renamed"), "0\n");

@@ -84,6 +84,7 @@ mc_node_associate 1 0
 mc_node_destroy 1
 mc_set_lag_membership 3 6 7
 mirroring_add 1 4
+mirroring_add 3 4 64
 mirroring_add_mc 2 1
 pvs_add value_set 9
 pvs_add masked 0x80&&&0xf0
@@ -310,12 +311,40 @@ fn another_program_keeps_what_fits() {
         .replace("instance ingress.cells register 16", "instance ingress.cells register 8");
     assert_ne!(program, PROGRAM);
     let program = p4jet_ir::text::parse(&program).unwrap();
+    let changed = program.clone();
     let other = shared(Control::new(Switch::new(program).unwrap()));
+    let before = [folder.file(), folder.journal()].map(|path| fs::read(path).unwrap());
     let lost = other.keep(&folder.file()).unwrap();
-    assert!(lost.iter().any(|line| line == "ingress.l2: its key is another"), "{lost:?}");
+    assert!(lost.iter().any(|line| line == "left out: ingress.l2: its key is another"), "{lost:?}");
     assert!(lost.iter().any(|line| line.contains("ingress.cells: its cells have 8 bits")), "{lost:?}");
     assert_eq!(other.reply("table_num_entries ipv4_lpm", false).text, "3\n");
     assert_eq!(other.reply("table_num_entries route", false).text, "1\n");
+    // What was there is kept, and can be begun with.
+    let old = PathBuf::from(format!("{}.old", folder.file().display()));
+    assert_eq!(lost.last().unwrap(), &format!("the file as it was is kept as {}", old.display()));
+    let old_journal = PathBuf::from(format!("{}.journal", old.display()));
+    assert_eq!([&old, &old_journal].map(|path| fs::read(path).unwrap()), before);
+    assert_eq!(shared(common::control()).keep(&old).unwrap(), [""; 0]);
+    // What is kept is never replaced.
+    drop(other);
+    fs::write(folder.file(), &before[0]).unwrap();
+    fs::write(folder.journal(), &before[1]).unwrap();
+    let lost = shared(Control::new(Switch::new(changed).unwrap())).keep(&folder.file()).unwrap();
+    assert!(lost.last().unwrap().ends_with(".old2"), "{lost:?}");
+}
+
+#[test]
+fn a_state_of_another_program_is_told_and_an_empty_one_is_none() {
+    let folder = Folder::new();
+    fs::write(folder.file(), "").unwrap();
+    let (control, told) = begun(&folder);
+    assert_eq!(told, [""; 0]);
+    control.reply("table_add ipv4_lpm deny 9.0.0.0/8 =>", false);
+    drop(control);
+    let mut program = p4jet_ir::text::parse(PROGRAM).unwrap();
+    let name = std::mem::replace(&mut program.name, "another".into());
+    let told = shared(Control::new(Switch::new(program).unwrap())).keep(&folder.file()).unwrap();
+    assert_eq!(told, [format!("it is of the program {name}, and another runs now")]);
 }
 
 #[test]

@@ -316,10 +316,13 @@ impl Switch {
         }
         to.publish();
         // Counts that workers add until they change over are lost.
+        let mut kept = Vec::new();
         for (old_instance, o) in old.direct(old_id) {
             let Some((new_instance, _)) = new.direct(new_id).find(|(_, n)| n.name == o.name) else {
+                lose(format!("the new program has no `{}` of it", o.name));
                 continue;
             };
+            kept.push(o.name.clone());
             for (handle, new_handle) in &copied {
                 let (from_row, to_row) = (from.row_of(*handle), to.row_of(*new_handle));
                 let (from, to) = (self.state(), switch.state());
@@ -330,6 +333,7 @@ impl Switch {
                 }
             }
         }
+        carried.kept.extend(kept);
     }
 }
 

@@ -64,6 +64,8 @@ pub struct AfPacketPort {
     sockets: Sockets,
     /// The interface was down when last looked at.
     was_down: bool,
+    /// Whether the interface has another name by now.
+    is_renamed: bool,
     /// The sockets are of no more use, for this reason.
     gone: Option<String>,
     /// When to look for the interface again.
@@ -244,6 +246,7 @@ impl AfPacketPort {
         let sockets = (0..workers.max(1)).map(open).collect::<Result<Vec<_>, _>>()?;
         sockets.iter().try_for_each(|sockets| sockets.start(&common))?;
         let port = |sockets: Sockets| AfPacketPort {
+            is_renamed: false,
             was_down: interface::state_at(&sockets.rx, sockets.index) != LinkState::Up,
             common: common.clone(),
             sockets,
@@ -345,9 +348,15 @@ impl AfPacketPort {
     /// Has something happened to the interface? One that is merely down will come back by itself.
     fn look(&mut self) {
         // Reading the error also clears it; poll(2) would report it for ever.
+        self.look_at = Instant::now() + LOOK_EVERY;
         let [error] = get_option(&self.sockets.rx, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or([0]);
-        if error != 0 || self.was_down {
-            if !self.sockets.are_bound() {
+        if error != 0 || self.was_down || self.is_renamed {
+            let Sockets { rx, index, .. } = &self.sockets;
+            self.is_renamed = !interface::is_called(rx, *index, &self.common.name);
+            // Under another name it is the same interface, until there is another one under its name.
+            let replaced =
+                self.is_renamed && interface::index(&self.common.name).is_some_and(|named| named != *index);
+            if !self.sockets.are_bound() || replaced {
                 self.lose();
                 return;
             }
@@ -372,7 +381,7 @@ impl AfPacketPort {
                     // Without a thread it is done here.
                     let _ = thread::Builder::new().spawn(move || drop(old));
                     self.gone = None;
-                    self.was_down = true;
+                    (self.was_down, self.is_renamed) = (true, false);
                 }
                 // Unless it went again meanwhile.
                 Ok(Err(error)) if interface::index(&self.common.name).is_some() => {
@@ -401,7 +410,9 @@ impl AfPacketPort {
 impl Port for AfPacketPort {
     fn receive(&mut self, number: u32, pool: &mut Pool, batch: &mut Batch) -> Result<Received, PortError> {
         let before = batch.len();
-        self.drain(number, pool, batch);
+        if self.gone.is_none() {
+            self.drain(number, pool, batch);
+        }
         let count = batch.len() - before;
         if count > 0 || batch.is_full() {
             return Ok(Received::Packets(count));
@@ -409,7 +420,7 @@ impl Port for AfPacketPort {
         self.empty = self.empty.wrapping_add(1);
         if self.gone.is_some() {
             self.look_for_it();
-        } else if self.empty.is_multiple_of(EMPTY_PER_LOOK) {
+        } else if self.empty.is_multiple_of(EMPTY_PER_LOOK) && Instant::now() >= self.look_at {
             self.look();
         }
         Ok(Received::Empty)

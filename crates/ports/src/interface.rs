@@ -154,6 +154,16 @@ pub(crate) fn state_at(socket: &OwnedFd, index: u32) -> LinkState {
     }
 }
 
+/// Whether the interface of this number, in the namespace of `socket`, is called `name`.
+pub(crate) fn is_called(socket: &OwnedFd, index: u32, name: &str) -> bool {
+    let mut asked = request("");
+    asked.ifr_ifru.ifru_ifindex = index as i32;
+    let code = libc::SIOCGIFNAME as libc::Ioctl;
+    // SAFETY: it reads and writes an `ifreq`.
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), code, std::ptr::from_mut(&mut asked)) };
+    status >= 0 && self::name(&asked) == name
+}
+
 /// Lets a socket receive nothing, until [`accept_all`].
 pub(crate) fn refuse_all(socket: &OwnedFd) -> io::Result<()> {
     // Returns how many bytes of the frame to keep: none.

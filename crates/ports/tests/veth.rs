@@ -487,6 +487,36 @@ fn down_up_gone_and_back() {
     network.switch.ip("link set s0 name other").unwrap();
     network.switch.ip("link set other up").unwrap();
     exchange(&mut port, &sent);
+    // Until there is another one under its name.
+    let peer = network.left.name();
+    network.switch.ip(&format!("link add s0 type veth peer name l1 netns {peer}")).unwrap();
+    network.switch.ip("link set s0 up").unwrap();
+    network.left.ip("link set l1 up").unwrap();
+    port = network.switch.enter(move || {
+        serve_until(&mut port, |port| is_down(port, "gone"));
+        serve_until(&mut port, |port| port.status() == LinkStatus::Up);
+        port
+    });
+    network.left.enter({
+        let sent = sent.clone();
+        move || send_frame("l1", &sent)
+    });
+    assert_eq!(next_frame(&mut port, is_ours), sent);
+    // And back: it is the first one again.
+    network.switch.ip("link del s0").unwrap();
+    network.switch.ip("link set other down").unwrap();
+    network.switch.ip("link set other name s0").unwrap();
+    network.switch.ip("link set s0 up").unwrap();
+    port = network.switch.enter(move || {
+        serve_until(&mut port, |port| is_down(port, "gone"));
+        serve_until(&mut port, |port| port.status() == LinkStatus::Up);
+        port
+    });
+    exchange(&mut port, &sent);
+    network.switch.ip("link set s0 down").unwrap();
+    network.switch.ip("link set s0 name other").unwrap();
+    network.switch.ip("link set other up").unwrap();
+    exchange(&mut port, &sent);
     network.left.ip("link set l0 down").unwrap();
     serve_until(&mut port, |port| is_down(port, "has no carrier"));
     network.left.ip("link set l0 up").unwrap();

@@ -213,5 +213,10 @@ pub(super) fn multicast(multicast: &Multicast) -> Value {
 }
 
 pub(super) fn session(session: &Session) -> Value {
-    json!({"port": session.replicas.first().map(|replica| replica.port), "group": session.group})
+    let port = session.replicas.first().map(|replica| replica.port);
+    let mut value = json!({"port": port, "group": session.group});
+    if let Some(bytes) = session.bytes_max {
+        value["bytes"] = bytes.into();
+    }
+    value
 }

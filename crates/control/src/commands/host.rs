@@ -10,6 +10,8 @@ pub(crate) enum HostCommand<'a> {
     PortAdd {
         number: u32,
         spec: &'a str,
+        /// The file for its frames.
+        capture: Option<&'a str>,
     },
     PortRemove(u32),
     /// Compiles a program and lets it run.
@@ -74,7 +76,8 @@ impl<'a> HostCommand<'a> {
             "show_ports" => (HostCommand::ShowPorts, 1),
             "port_add" => {
                 let spec = line.get(1, "an interface")?.text;
-                (HostCommand::PortAdd { number: port(2)?, spec }, 3)
+                let capture = line.tokens.get(3).map(|token| token.text);
+                (HostCommand::PortAdd { number: port(2)?, spec, capture }, 3 + usize::from(capture.is_some()))
             }
             "port_remove" => (HostCommand::PortRemove(port(1)?), 2),
             "load" => (HostCommand::Load(path()?), 2),
@@ -98,7 +101,7 @@ mod tests {
             let line = match name {
                 // What they say is checked by the host.
                 "capture" | "stats" | "trace" => continue,
-                "port_add" => format!("{name} veth0 3"),
+                "port_add" => format!("{name} veth0 3 a.pcap"),
                 "port_remove" => format!("{name} 3"),
                 name if name.starts_with("load") => format!("{name} a.p4"),
                 name => name.to_string(),

@@ -501,11 +501,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         let action = self.action(line, table.id)?;
         let ir = &self.program.tables[table.id.index()];
         let Some(arrow) = line.tokens.iter().skip(3).position(|t| t.text == "=>").map(|i| i + 3) else {
-            let message = format!(
-                "Error: expected `=>` between the match fields and the action parameters; usage: {}",
-                line.usage()
-            );
-            return Err(CommandError::new(message).at(line.after(line.tokens.len())));
+            return Err(no_arrow(line, "the action parameters"));
         };
         check_entries_open(ir)?;
         check_entry_action(ir, action).map_err(|e| e.at(line.tokens[2].span()))?;
@@ -793,6 +789,18 @@ pub(super) fn named<'a, T>(
         Ok(found) => Ok(Named { typed: token.text, id: id(found) }),
         Err(message) => Err(CommandError::new(message).at(token.span())),
     }
+}
+
+/// There is no `=>` between the match fields and `what`.
+pub(super) fn no_arrow(line: &Line<'_, '_>, what: &str) -> CommandError {
+    // `ctl table_add t a 9 => 1`: the rest has become a file.
+    let hint = match line.tokens.last() {
+        Some(token) if token.text == "=" => ", in a shell quoted: '=>'",
+        _ => "",
+    };
+    let usage = line.usage();
+    let message = format!("Error: expected `=>` between the match fields and {what}{hint}; usage: {usage}");
+    CommandError::new(message).at(line.after(line.tokens.len()))
 }
 
 /// The words of the parameters, which a `=>` may introduce.

@@ -1,7 +1,7 @@
 //! Action profiles: members, groups, and the entries that name them.
 
 use super::apply::{Done, Result, Undo, UndoOther, refused};
-use super::parse::{Command, Line, LineParser, Named, Parsed, Token, check_entries_open, number};
+use super::parse::{Command, Line, LineParser, Named, Parsed, Token, check_entries_open, no_arrow, number};
 use super::{Control, Reply, data, show};
 use crate::error::CommandError;
 use crate::names::unknown;
@@ -203,11 +203,7 @@ impl<'a> LineParser<'_, 'a> {
             _ => {
                 let Some(arrow) = line.tokens.iter().skip(2).position(|t| t.text == "=>").map(|i| i + 2)
                 else {
-                    let message = format!(
-                        "Error: expected `=>` between the match fields and {what}; usage: {}",
-                        line.usage()
-                    );
-                    return Err(CommandError::new(message).at(line.after(line.tokens.len())));
+                    return Err(no_arrow(line, what));
                 };
                 check_entries_open(ir)?;
                 let key = self.match_key(line, table.id, 2..arrow, arrow)?;

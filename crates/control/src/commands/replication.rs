@@ -11,20 +11,44 @@ use std::collections::BTreeSet;
 const NUMBER_MAX: u64 = u16::MAX as u64;
 /// The largest session, as in bmv2.
 const SESSION_MAX: u64 = 32_767;
+/// No frame has more bytes.
+const BYTES_MAX: u64 = 65_535;
 
 /// What a command does with the replication engine.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ReplicationCommand {
     CreateGroup(u32),
     DestroyGroup(u32),
-    CreateNode { instance: u32, ports: BTreeSet<u32>, lags: BTreeSet<u32> },
-    UpdateNode { node: u32, ports: BTreeSet<u32>, lags: BTreeSet<u32> },
-    Associate { group: u32, node: u32 },
-    Dissociate { group: u32, node: u32 },
+    CreateNode {
+        instance: u32,
+        ports: BTreeSet<u32>,
+        lags: BTreeSet<u32>,
+    },
+    UpdateNode {
+        node: u32,
+        ports: BTreeSet<u32>,
+        lags: BTreeSet<u32>,
+    },
+    Associate {
+        group: u32,
+        node: u32,
+    },
+    Dissociate {
+        group: u32,
+        node: u32,
+    },
     DestroyNode(u32),
-    SetLag { lag: u32, ports: BTreeSet<u32> },
+    SetLag {
+        lag: u32,
+        ports: BTreeSet<u32>,
+    },
     Dump,
-    AddSession { session: u32, to: Mirror },
+    /// Its copies keep at most so many bytes.
+    AddSession {
+        session: u32,
+        to: Mirror,
+        bytes_max: Option<u32>,
+    },
     DeleteSession(u32),
     GetSession(u32),
 }
@@ -149,9 +173,17 @@ impl<'a> LineParser<'_, 'a> {
             "mc_dump" => (Dump, 1),
             "mirroring_add" => {
                 let to = Mirror::Port(word(line, 2, "a port", u64::from(u32::MAX))?);
-                (AddSession { session: session()?, to }, 3)
+                // As elsewhere, 0 bytes mean all.
+                let bytes_max = match line.tokens.len() {
+                    ..4 => None,
+                    _ => Some(word(line, 3, "a number of bytes", BYTES_MAX)?).filter(|bytes| *bytes > 0),
+                };
+                (AddSession { session: session()?, to, bytes_max }, line.tokens.len().clamp(3, 4))
             }
-            "mirroring_add_mc" => (AddSession { session: session()?, to: Mirror::Group(group(2)?) }, 3),
+            "mirroring_add_mc" => {
+                let to = Mirror::Group(group(2)?);
+                (AddSession { session: session()?, to, bytes_max: None }, 3)
+            }
             "mirroring_delete" => (DeleteSession(session()?), 2),
             "mirroring_get" => (GetSession(session()?), 2),
             other => unreachable!("command {other} is listed but not parsed"),
@@ -180,7 +212,8 @@ impl Control {
         let found = destinations.sessions.get(session).ok_or_else(|| no_session(*session))?;
         let or_none = |n: Option<u32>| n.map_or("None".to_string(), |n| n.to_string());
         let port = or_none(found.replicas.first().map(|replica| replica.port));
-        let text = format!("MirroringSessionConfig(port={port}, mgid={})\n", or_none(found.group));
+        let bytes = found.bytes_max.map_or(String::new(), |bytes| format!(", bytes={bytes}"));
+        let text = format!("MirroringSessionConfig(port={port}, mgid={}{bytes})\n", or_none(found.group));
         Ok(Reply::new(text, data.then(|| data::session(found))))
     }
 
@@ -196,11 +229,12 @@ impl Control {
             AddSession { session, .. } | DeleteSession(session) => {
                 let old = state.destinations().sessions.get(&session).cloned();
                 let new = match command {
-                    AddSession { to: Mirror::Port(port), .. } => {
-                        Some(Session { replicas: vec![Replica { port, instance: 0 }], ..Session::default() })
+                    AddSession { to: Mirror::Port(port), bytes_max, .. } => {
+                        let replicas = vec![Replica { port, instance: 0 }];
+                        Some(Session { replicas, bytes_max, ..Session::default() })
                     }
-                    AddSession { to: Mirror::Group(group), .. } => {
-                        Some(Session { group: Some(group), ..Session::default() })
+                    AddSession { to: Mirror::Group(group), bytes_max, .. } => {
+                        Some(Session { group: Some(group), bytes_max, ..Session::default() })
                     }
                     _ if old.is_none() => return Err(no_session(session)),
                     _ => None,

@@ -211,6 +211,8 @@ pub(crate) struct Session {
     port: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     group: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bytes: Option<u32>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -432,7 +434,8 @@ impl Control {
         let sessions: BTreeMap<_, _> = destinations.sessions.iter().collect();
         for (number, session) in sessions {
             let port = session.replicas.first().map(|replica| replica.port);
-            out.put(&Record::Session(Session { number: *number, port, group: session.group }))?;
+            let (group, bytes) = (session.group, session.bytes_max);
+            out.put(&Record::Session(Session { number: *number, port, group, bytes }))?;
         }
         let queues = self.switch.queues().config();
         if queues != QueueConfig::default() {
@@ -654,6 +657,8 @@ pub(crate) struct Restoring<'c, 'l> {
     /// Actions with other parameters, with their table.
     other_actions: HashSet<(String, String)>,
     queues: Option<QueueConfig>,
+    /// The last line was not written to its end.
+    pub(crate) torn: bool,
 }
 
 impl<'c> Restoring<'c, '_> {
@@ -666,6 +671,7 @@ impl<'c> Restoring<'c, '_> {
             other_tables: HashSet::new(),
             other_actions: HashSet::new(),
             queues: None,
+            torn: false,
         }
     }
 
@@ -739,6 +745,7 @@ impl<'c> Restoring<'c, '_> {
                 Ok(record) => self.put(record),
                 Err(_) if !line.ends_with(b"\n") => {
                     self.lose(&format!("line {number}"), "torn: it is left out");
+                    self.torn = true;
                 }
                 Err(error) => self.lose(&format!("line {number}"), format!("not a record: {error}")),
             }
@@ -1008,13 +1015,13 @@ impl<'c> Restoring<'c, '_> {
         Ok(())
     }
 
-    fn session(&mut self, Session { number, port, group }: &Session) -> Result<()> {
+    fn session(&mut self, Session { number, port, group, bytes }: &Session) -> Result<()> {
         let to = match (port, group) {
             (Some(port), None) => Mirror::Port(*port),
             (None, Some(group)) => Mirror::Group(*group),
             _ => return Err(CommandError::new("expected a port or a group")),
         };
-        let command = ReplicationCommand::AddSession { session: *number, to };
+        let command = ReplicationCommand::AddSession { session: *number, to, bytes_max: *bytes };
         self.control.change_replication(command, self.log.as_deref_mut()).map(drop)
     }
 

@@ -402,15 +402,19 @@ impl Interface {
         }
         state.looked = Instant::now();
         let send_max = self.send_max.load(Ordering::Relaxed);
-        // Gone, or carrying longer frames since: opened again.
-        let is_old = |device: &mut Device| bound_to(&device.watch).is_none() || device.frame_max < send_max;
+        let named = interface::index(&self.name);
+        // Gone, or there is another one under its name, or carrying longer frames since: opened again.
+        let is_old = |device: &mut Device| {
+            let bound = bound_to(&device.watch);
+            bound.is_none() || (named.is_some() && bound != named) || device.frame_max < send_max
+        };
         let old = state.device.take_if(is_old);
         if old.is_some() {
             // Handles close their sockets when they see that.
             state.parts.clear();
             self.generation.fetch_add(1, Ordering::Relaxed);
         }
-        match interface::index(&self.name) {
+        match named {
             Some(index) if state.device.is_none() => {
                 let interface = self.clone();
                 state.is_opening = aside(move || {

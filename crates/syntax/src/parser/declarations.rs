@@ -98,6 +98,13 @@ impl Parser<'_> {
                 let note = "statements stand in blocks; is a `}` too many before it?";
                 return self.fail(Diagnostic::error("syntax", self.span(), message).note(note));
             }
+            Kind::Ident if self.text(self.token()) == "header_type" && Self::is_name(self.kind_at(1)) => {
+                let error = Diagnostic::error("syntax", self.span(), "this is P4_14; p4jet reads P4_16");
+                let failed = self.fail(error);
+                // All that follows would be wrong, too.
+                self.pos = self.tokens.len() - 1;
+                return failed;
+            }
             Kind::Ident if self.lookup_at(0).is_none() && !self.type_may_end_at(1) => {
                 let diagnostic = self.expected_error(EXPECTED_DECLARATION).note(DECLARATIONS);
                 return self.fail(diagnostic);

@@ -85,8 +85,9 @@ impl Layer {
         if !self.random_ip {
             return Ipv4Addr::from([0x0a00_0001, 0x6440_0001][end] + (self.base + i) as u32);
         }
-        // A permutation's cycle leads to distinct numbers again.
-        let mut x = self.ipv4[end].apply(i);
+        // A permutation's cycle leads to distinct numbers again if it begins at one of those that it is to give: at none
+        // of 0.0.0.0/8.
+        let mut x = self.ipv4[end].apply(i + (1 << 24));
         while !matches!(x >> 24, 1..=9 | 11..=126 | 128..=168 | 170..=171 | 173..=191 | 193..=197 | 199..=223)
         {
             x = self.ipv4[end].apply(x);

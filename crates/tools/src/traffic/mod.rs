@@ -303,6 +303,7 @@ fn write_text(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result
 mod tests {
     use super::*;
     use std::collections::HashSet;
+    use std::net::IpAddr;
 
     fn options(protocol: Protocol, transport: Transport) -> Options {
         Options {
@@ -459,6 +460,18 @@ mod tests {
                     "{protocol:?} {random}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn random_addresses_are_distinct() {
+        let mut options = options(Protocol::Ipv4, Transport::Udp);
+        options.random_ip = true;
+        let flows = FlowMaker::new(&options);
+        let mut found: [HashSet<IpAddr>; 2] = Default::default();
+        for i in 0..ENTRIES_MAX {
+            let flow = flows.flows(i).outer;
+            assert!(found[0].insert(flow.src_ip) && found[1].insert(flow.dst_ip), "flow {i}");
         }
     }
 

@@ -1,0 +1,3 @@
+header_type ethernet_t { fields { dst : 48; } }
+header ethernet_t ethernet;
+parser start { return ingress; }
