@@ -55,6 +55,13 @@ impl Switch {
         tcp.expect("it listens on TCP")
     }
 
+    /// Sends SIGHUP and waits for its end.
+    fn hang_up(self) -> i32 {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
+        self.status()
+    }
+
     /// Waits for its end.
     fn status(mut self) -> i32 {
         wait(&mut self.child, "the switch").code().expect("no signal")
@@ -171,6 +178,45 @@ fn p4jet_run(program: &std::path::Path) -> Command {
     let mut command = p4jet();
     command.arg("run").arg("--stay").arg(program);
     command
+}
+
+#[test]
+fn what_would_wait_or_come_twice_is_refused() {
+    let dir = TempDir::new("refused");
+    let switch = router(&dir);
+    let (socket, fifo, out) = (switch.socket().to_string(), dir.file("fifo"), dir.file("out.pcap"));
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let ctl = |line: &str| run_command(p4jet().args(["ctl", "--socket", &socket]).args([line]));
+    for line in
+        [format!("load {fifo}"), format!("port_add pcap:{fifo}, 1"), format!("port_add pcap:,{fifo} 1")]
+    {
+        ctl(&line).expect_status(1).prints(&["is a FIFO"]);
+    }
+    let captured = dir.file("captured.pcap");
+    ctl(&format!("port_add pcap:,{out} 2 {captured}")).expect_status(0);
+    ctl("capture list").prints(&["port 2: 0 frames in"]);
+    ctl(&format!("capture start 2 {fifo}")).expect_status(1).prints(&["is a FIFO"]);
+    ctl(&format!("port_add pcap:,{out} 3")).expect_status(1).prints(&["which one of them writes"]);
+    // A port whose capture cannot begin is no port.
+    ctl(&format!("port_add pcap:,{out}2 4 {fifo}")).expect_status(1).prints(&["is a FIFO"]);
+    let ports = ctl("show_ports").stdout;
+    assert_eq!(ports.matches("pcap:").count(), 1, "{ports}");
+    ctl("port_add mem 511").expect_status(1).prints(&["means drop"]);
+}
+
+#[test]
+fn a_hangup_ends_the_switch_in_order_and_commands_that_do_not_count_are_told() {
+    let dir = TempDir::new("hangup");
+    let (state, program) = (dir.file("state"), program("basic_l2"));
+    let commands = dir.write("commands", "table_add forward set_dest 00:00:5e:00:53:01 => 1");
+    let start = || {
+        Switch::start(p4jet_run(&program).args(["--no-control", "--state", &state, "--commands", &commands]))
+    };
+    let switch = start();
+    assert!(!switch.told.iter().any(|line| line.contains("is not carried out")));
+    assert_eq!(switch.hang_up(), 0);
+    let switch = start();
+    assert!(switch.told.iter().any(|line| line.contains("is not carried out")), "{:?}", switch.told);
 }
 
 #[test]

@@ -589,7 +589,7 @@ fn restarts_of_both() {
     // A new switch gets everything again.
     running.signal("-KILL");
     let _ = common::wait(&mut running.child, "the switch");
-    first.wait_for("the switch is gone");
+    first.wait_for("Connection refused");
     let _second = switch(&socket, &[]);
     let mut client = connected(&socket);
     wait_until(&mut client, "it is set up again", |now| now.state == all.state);

@@ -422,7 +422,7 @@ fn an_operator_looks_by_ctl() {
     assert_eq!(rates["tables"][0]["actions"].as_array().unwrap().len(), 2);
     let text =
         common::run(&["top", "--once", "--interval", "0.1", "--socket", &socket]).expect_status(0).stdout;
-    for part in ["seeing: up ", "In.unknown", "seeing.p4:28)", "WORKER"] {
+    for part in ["seeing: up ", "In.t  ", "seeing.p4:28)", "WORKER"] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
     let stopped = ctl(&["capture", "stop", "1"]);

@@ -353,13 +353,21 @@ pub fn switch_with(
 
 /// Refuses port numbers that the program could not tell from others.
 pub fn check_port(switch: &Switch, port: u32) -> Result<(), Failure> {
-    if port <= switch.port_max() {
+    let max = switch.port_max();
+    // v1model: all ones in the 9 bits of egress_spec.
+    if port == max && max < u32::MAX - 1 {
+        return Err(Failure::Usage(format!(
+            "port {port}: to {} this number means drop",
+            switch.program().name
+        )));
+    }
+    if port <= max {
         return Ok(());
     }
     Err(Failure::Usage(format!(
         "port {port}: {} has port numbers from 0 to {}",
         switch.program().name,
-        switch.port_max()
+        if max < u32::MAX - 1 { max - 1 } else { max }
     )))
 }
 

@@ -8,8 +8,9 @@ use crate::simple_switch;
 use p4jet_control::server::{self, Limits, Server};
 use p4jet_control::{Host, Observed, PortInfo, SharedControl, Swap, Swapped};
 use p4jet_dataplane::{Carried, NewPort, Running, Subscription, Topics};
-use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
+use p4jet_ports::{LinkStatus, PortKind, PortOptions, PortSpec};
 use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -96,12 +97,22 @@ pub fn open(
 ) -> Result<NewPort, Failure> {
     compile::check_port(&running.switch(), spec.number)?;
     let handles = p4jet_ports::open(spec, options).map_err(|e| Failure::port(&e))?;
+    let mut told = Vec::new();
     for notice in handles.iter().flat_map(|port| port.notices()) {
+        // Handles of one interface say the same.
+        if told.contains(&notice) {
+            continue;
+        }
+        told.push(notice.clone());
         voice.tell(Level::Warn, "notice", Some(spec.number), notice);
     }
+    Ok(NewPort { number: spec.number, spec: spec_text(spec), handles })
+}
+
+/// What stands behind `-i N@`.
+fn spec_text(spec: &PortSpec) -> String {
     let text = spec.to_string();
-    let text = text.split_once('@').map_or("", |(_, spec)| spec).to_string();
-    Ok(NewPort { number: spec.number, spec: text, handles })
+    text.split_once('@').map_or("", |(_, spec)| spec).to_string()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -121,19 +132,38 @@ impl Process {
         // Machine code, too, is made while other commands are carried out.
         let next = self.running.prepare(program).map_err(|e| e.to_string())?;
         let (running, now) = (Arc::clone(&self.running), Arc::clone(&self.compiled));
+        let voice = self.voice.clone();
         Ok(Box::new(move || {
             let (switch, carried) = running.reload_prepared(next).map_err(|e| e.to_string())?;
             switch.tell_by(lowered);
             *lock(&now) = compiled;
-            Ok(Swapped { switch, told: told(&carried) })
+            let (program, told) = (&switch.program().name, told(&carried));
+            voice.tell(
+                Level::Info,
+                "load",
+                None,
+                format!("{program} runs; {}", told.trim_end().replace('\n', "; ")),
+            );
+            Ok(Swapped { switch, told })
         }))
     }
 }
 
 impl Host for Process {
     fn prepare(&self, program: &Path) -> Result<Swap, String> {
+        refuse_fifo(program)?;
         let args = ProgramArgs { program: simple_switch::source_of(program)?, ..self.program.clone() };
-        let compiled = compile::compile(&args).map_err(|failure| plain(&failure.text()))?;
+        let compiled = compile::compile(&args).map_err(|failure| {
+            let text = plain(&failure.text());
+            let first = text.lines().next().unwrap_or_default();
+            self.voice.tell(
+                Level::Warn,
+                "load",
+                None,
+                format!("{} is not loaded: {first}", program.display()),
+            );
+            text
+        })?;
         self.swap_to(compiled)
     }
 
@@ -143,7 +173,18 @@ impl Host for Process {
     }
 
     fn observe(&self, words: &[&str]) -> Result<Observed, String> {
-        self.observation.command(words)
+        if let ["capture", "start", _, file, ..] = words {
+            refuse_fifo(Path::new(file))?;
+        }
+        let observed = self.observation.command(words);
+        if let ["capture", "start", port, file, ..] = words {
+            let port = port.parse().ok();
+            match &observed {
+                Ok(_) => self.voice.tell(Level::Info, "capture", port, format!("begins in {file}")),
+                Err(why) => self.voice.tell(Level::Warn, "capture", port, why.as_str()),
+            }
+        }
+        observed
     }
 
     fn subscribe(&self, topics: Topics) -> Result<Subscription, String> {
@@ -157,19 +198,39 @@ impl Host for Process {
     fn add_port(&self, number: u32, spec: &str) -> Result<(), String> {
         let spec: PortSpec =
             format!("{number}@{spec}").parse().map_err(|e: p4jet_ports::PortError| e.to_string())?;
+        if let PortKind::Pcap { input, output } = &spec.kind {
+            input.iter().chain(output).try_for_each(|file| refuse_fifo(file))?;
+        }
+        let others = self.running.ports().into_iter().filter(|port| port.number != number);
+        let others = others.filter_map(|port| format!("{}@{}", port.number, port.spec).parse().ok());
+        let specs: Vec<PortSpec> = others.chain([spec.clone()]).collect();
+        p4jet_ports::check_specs(&specs).map_err(|e| e.to_string())?;
         self.ports_changed.store(true, Ordering::Relaxed);
         let port = open(&self.running, &spec, &self.ports, &self.voice).map_err(|failure| failure.text())?;
-        self.running.add_ports(vec![port]).map_err(|e| e.to_string())
+        self.running.add_ports(vec![port]).map_err(|e| e.to_string())?;
+        self.voice.tell(Level::Info, "port_added", Some(number), format!("it is {}", spec_text(&spec)));
+        Ok(())
     }
 
     fn remove_port(&self, number: u32) -> Result<(), String> {
         self.ports_changed.store(true, Ordering::Relaxed);
         let (_, failed) = self.running.remove_port(number).map_err(|e| e.to_string())?;
+        self.voice.tell(Level::Info, "port_removed", Some(number), "it is closed");
         failed.map_or(Ok(()), |error| Err(error.to_string()))
     }
 
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whoever opens one waits for its other end, and other commands with him.
+fn refuse_fifo(path: &Path) -> Result<(), String> {
+    match path.metadata() {
+        Ok(file) if file.file_type().is_fifo() => {
+            Err(format!("{} is a FIFO; a regular file is needed here", path.display()))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -188,6 +249,7 @@ fn info(port: p4jet_dataplane::PortInfo) -> PortInfo {
         ("sent", stats.tx_packets),
         ("lost", stats.rx_dropped_oversize + stats.rx_dropped_overrun + stats.rx_dropped_malformed),
         ("not_sent", stats.tx_dropped),
+        ("link_lost", stats.tx_dropped_loss + stats.tx_dropped_queue),
     ] {
         extra.push((name.into(), count.to_string()));
     }

@@ -114,7 +114,7 @@ fn control(args: &Args, path: &Path) -> Result<(), Failure> {
         unsafe { libc::signal(signal, on_signal as *const () as libc::sighandler_t) };
     }
     let form = if args.json { Form::Json } else { Form::Text };
-    let voice = Voice(Some(Arc::new(Log::start(form, log::Level::Info, None)?)));
+    let voice = Voice(Arc::new(Log::start(form, log::Level::Info, None)?));
     let address = args.address.clone();
     let teller = voice.clone();
     controller::run(
@@ -136,6 +136,6 @@ fn control(args: &Args, path: &Path) -> Result<(), Failure> {
         text,
         config,
     );
-    voice.finish();
+    voice.0.finish();
     Ok(())
 }

@@ -284,7 +284,8 @@ pub fn captures(captures: &[CaptureInfo]) -> Observed {
         let _ =
             write!(text, "port {}: {} {frames} in {}", capture.port, capture.written, capture.path.display());
         if capture.dropped > 0 {
-            let _ = write!(text, ", {} not written: they came too fast", capture.dropped);
+            let why = if capture.failed.is_some() { "" } else { ": they came too fast" };
+            let _ = write!(text, ", {} not written{why}", capture.dropped);
         }
         if let Some(error) = &capture.failed {
             let _ = write!(text, "; {error}");

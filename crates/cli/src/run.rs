@@ -14,10 +14,10 @@ use p4jet_dataplane::{
     Running, THREADS_MAX,
 };
 use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -61,7 +61,7 @@ pub struct Args {
     #[arg(long, value_name = "PACKETS", default_value_t = RING_DEFAULT, requires = "pipelined", value_parser = ring)]
     ring: usize,
     /// Tell Prometheus at this address what happens; tables, actions and places of drops are counted then.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = p4jet_control::server::parse_address)]
     metrics: Option<std::net::SocketAddr>,
     /// Write the frames of a port to a pcap file: its number, @, FILE, and after commas in, out, snaplen=BYTES or count=N.
     #[arg(long, value_name = "N@FILE", value_parser = capture)]
@@ -155,15 +155,26 @@ fn ring(text: &str) -> Result<usize, String> {
 }
 
 static STOP: AtomicBool = AtomicBool::new(false);
+/// Log files are to be opened again, or the terminal has gone.
+static HANG_UP: AtomicBool = AtomicBool::new(false);
 
-extern "C" fn on_signal(_: libc::c_int) {
-    STOP.store(true, Ordering::Relaxed);
+extern "C" fn on_signal(signal: libc::c_int) {
+    let flag = if signal == libc::SIGHUP { &HANG_UP } else { &STOP };
+    flag.store(true, Ordering::Relaxed);
 }
 
 fn catch_signals() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // SAFETY: the handler only stores to an atomic, which is safe in a signal handler.
         unsafe { libc::signal(signal, on_signal as *const () as libc::sighandler_t) };
+    }
+    // SAFETY: as above.
+    unsafe {
+        let before = libc::signal(libc::SIGHUP, on_signal as *const () as libc::sighandler_t);
+        // `nohup` wants the switch to outlive its terminal.
+        if before == libc::SIG_IGN {
+            libc::signal(libc::SIGHUP, libc::SIG_IGN);
+        }
     }
 }
 
@@ -181,7 +192,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         true => compile::compile_text("none", NO_PROGRAM)?,
         false => compile::compile(&args.program)?,
     };
-    let kept = args.state.as_ref().is_some_and(|path| path.exists());
+    // An empty file is as good as none.
+    let kept = args.state.as_ref().filter(|path| path.metadata().is_ok_and(|file| file.len() > 0));
     let threads = args.pipelined.map(usize::from);
     let counted = args.metrics.is_some();
     let options = p4jet_jit::Options { counted, threads, ..p4jet_jit::Options::default() };
@@ -191,21 +203,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         options,
         threads.unwrap_or(args.cores),
         args.queues.map(usize::from),
-        args.commands.as_deref().filter(|_| !kept),
+        args.commands.as_deref().filter(|_| kept.is_none()),
     )?;
     output::write(format_args!("{said}"))?;
-    let voice = match args.log {
-        None => Voice::default(),
-        Some(form) => {
-            let log = log::Log::start(form, args.log_level, args.log_file.as_deref())?;
-            Voice(Some(Arc::new(log)))
-        }
-    };
+    let form = args.log.unwrap_or(log::Form::Plain);
+    let voice = Voice(Arc::new(log::Log::start(form, args.log_level, args.log_file.as_deref())?));
+    let lines = log_to(args, &voice)?;
     let failed = Arc::new(OnceLock::new());
     let options = RunOptions {
         engine,
         frame_max: args.frame_max as usize,
-        listener: listener(Arc::clone(&failed), log_to(&args.emulation.log)?, voice.clone()),
+        listener: listener(Arc::clone(&failed), lines.clone(), voice.clone()),
     };
     let running = Running::start_with_ring(&switch, options, args.ring);
     let running = Arc::new(running.map_err(run_failure)?);
@@ -244,7 +252,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.state {
         let lost = control.keep(path).map_err(|e| Failure::Environment(format!("no state is kept: {e}")))?;
         for line in lost {
-            voice.tell(Level::Warn, "state", None, format!("{}: left out: {line}", path.display()));
+            voice.tell(Level::Warn, "state", None, format!("{}: {line}", path.display()));
+        }
+        if let (Some(kept), Some(commands)) = (kept, &args.commands) {
+            let (kept, commands) = (kept.display(), commands.display());
+            let text = format!("{kept} has what was set: {commands} is not carried out");
+            voice.tell(Level::Info, "state", None, text);
         }
     }
     let servers = control::listen(&args.control, &control, &switch.program().name, &voice)?;
@@ -253,7 +266,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     while start.elapsed() < args.emulation.wait && !STOP.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(10));
     }
-    let begins = format!("{}: forwarding between {} ports", switch.program().name, specs.len());
+    if let Ok(processors) = std::thread::available_parallelism()
+        && args.cores > processors.get()
+    {
+        let text =
+            format!("--cores {}: there are {processors} processors, which the workers share", args.cores);
+        voice.tell(Level::Warn, "start", None, text);
+    }
+    let ports_text = if specs.len() == 1 { "port" } else { "ports" };
+    let begins = format!("{}: forwarding between {} {ports_text}", switch.program().name, specs.len());
     voice.tell(Level::Info, "start", None, begins);
     running.add_ports(ports).map_err(run_failure)?;
 
@@ -286,6 +307,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let goes_on = || args.stay || host.ports_changed.load(Ordering::Relaxed) || !running.has_ended();
     while !STOP.load(Ordering::Relaxed) && (goes_on() || script(&prompt)) {
         std::thread::sleep(Duration::from_millis(2));
+        if HANG_UP.swap(false, Ordering::Relaxed) {
+            let logs = lines.iter().chain([&voice.0]);
+            let reopened = logs.filter(|log| log.reopen()).count();
+            STOP.fetch_or(reopened == 0, Ordering::Relaxed);
+        }
     }
     drop(servers);
     if let Err(error) = control.settle() {
@@ -303,7 +329,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for line in observe::captures(&captures).text.lines() {
         voice.tell(Level::Info, "capture", None, line);
     }
-    voice.finish();
+    lines.iter().for_each(|lines| lines.finish());
+    voice.0.finish();
     finished.map_err(|e| Failure::port(&e))?;
     match failed.get() {
         None => Ok(()),
@@ -321,36 +348,28 @@ fn run_failure(error: RunError) -> Failure {
     }
 }
 
-/// What takes log lines, if anything does.
-fn log_to(log: &Log) -> Result<Mutex<Option<Box<dyn Write + Send>>>, Failure> {
-    let to: Option<Box<dyn Write + Send>> = match log {
-        Log::Output => Some(Box::new(std::io::stdout())),
-        Log::Nowhere => None,
-        Log::File(path) => Some(Box::new(
-            std::fs::File::create(path)
-                .map_err(|e| Failure::Environment(format!("cannot write {}: {e}", path.display())))?,
-        )),
+/// What takes the lines of `log_msg`, if anything does.
+fn log_to(args: &Args, voice: &Voice) -> Result<Option<Arc<log::Log>>, Failure> {
+    let log = match &args.emulation.log {
+        Log::Nowhere => return Ok(None),
+        _ if args.log.is_some() => return Ok(Some(Arc::clone(&voice.0))),
+        Log::Output => log::Log::to(log::Form::Plain, Level::Info, Box::new(std::io::stdout()), None)?,
+        Log::File(path) => {
+            let refused = |e| Failure::Environment(format!("cannot write {}: {e}", path.display()));
+            // It is written anew.
+            std::fs::File::create(path).map_err(refused)?;
+            log::Log::start(log::Form::Plain, Level::Info, Some(path))?
+        }
     };
-    Ok(Mutex::new(to))
+    Ok(Some(Arc::new(log)))
 }
 
 /// Writes what happens while packets flow; the exit status of the first port that fails goes to `failed`.
-fn listener(failed: Arc<OnceLock<u8>>, log: Mutex<Option<Box<dyn Write + Send>>>, voice: Voice) -> Listener {
+fn listener(failed: Arc<OnceLock<u8>>, lines: Option<Arc<log::Log>>, voice: Voice) -> Listener {
     Arc::new(move |event| match event {
         Event::Log(line) => {
-            let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(voice) = voice.0.as_ref().filter(|_| log.is_some()) {
-                voice.tell_of_packet(Level::Info, "log_msg", line);
-                return;
-            }
-            // The switch goes on when nobody reads its log any more.
-            if let Some(Err(error)) =
-                log.as_mut().map(|log| writeln!(log, "{line}").and_then(|()| log.flush()))
-            {
-                *log = None;
-                if error.kind() != std::io::ErrorKind::BrokenPipe {
-                    eprintln!("the log ends here: {error}");
-                }
+            if let Some(lines) = &lines {
+                lines.tell_of_packet(Level::Info, "log_msg", line);
             }
         }
         Event::PortFailed(number, error) => {
@@ -368,26 +387,46 @@ fn listener(failed: Arc<OnceLock<u8>>, log: Mutex<Option<Box<dyn Write + Send>>>
 }
 
 fn summarise(running: &Running, voice: &Voice) {
-    let say = |text: String| voice.tell(Level::Info, "stop", None, text);
-    let stats = running.stats();
+    use serde_json::Value;
+    // The port and the reason, if there are such, and the words around a number of packets.
+    let say = |n: u64, port: Option<u32>, reason: Option<&str>, text: String| {
+        let mut fields: Vec<(&str, Value)> = vec![("packets", n.into())];
+        fields.extend(port.map(|port| ("port", port.into())));
+        fields.extend(reason.map(|reason| ("reason", reason.into())));
+        voice.tell_more(Level::Info, "stop", fields, text);
+    };
+    let (stats, ports) = (running.stats(), running.ports());
     let packets = |n: u64| if n == 1 { "1 packet".to_string() } else { format!("{n} packets") };
-    say(format!("{} received", packets(stats.received)));
+    say(stats.received, None, None, format!("{} received", packets(stats.received)));
     if stats.copies > 0 {
-        say(format!("{} copied, {} ended in their copies", packets(stats.copies), packets(stats.done)));
+        let text = format!("{} copied, {} ended in their copies", packets(stats.copies), packets(stats.done));
+        say(stats.copies, None, None, text);
     }
     for (port, &n) in &stats.sent {
-        say(format!("{} sent to port {port}", packets(n)));
+        say(n, Some(*port), None, format!("{} sent to port {port}", packets(n)));
     }
     for (reason, &n) in &stats.dropped {
-        say(format!("{} dropped: {reason}", packets(n)));
+        say(n, None, Some(reason), format!("{} dropped: {reason}", packets(n)));
     }
     for (port, &n) in &stats.no_port {
-        say(format!("{} dropped: the program sent to port {port}, which does not exist", packets(n)));
+        let text = format!("{} dropped: the program sent to port {port}, which does not exist", packets(n));
+        say(n, Some(*port), Some("no_port"), text);
     }
     if stats.not_sent > 0 {
-        say(format!("{} lost: the port could not send", packets(stats.not_sent)));
+        let text = format!("{} lost: the port could not send", packets(stats.not_sent));
+        say(stats.not_sent, None, Some("not_sent"), text);
     }
-    for port in running.ports() {
+    for port in &ports {
+        for (n, why) in [
+            (port.stats.tx_dropped_loss, "lost by the emulated link"),
+            (port.stats.tx_dropped_queue, "dropped: the queue of the emulated link was full"),
+        ] {
+            if n > 0 {
+                say(n, Some(port.number), Some(why), format!("of these {n} at port {}: {why}", port.number));
+            }
+        }
+    }
+    for port in &ports {
         for (n, why) in [
             (port.stats.rx_dropped_oversize, "longer than --frame-max"),
             (
@@ -395,11 +434,10 @@ fn summarise(running: &Running, voice: &Voice) {
                 "lost before p4jet saw them: they came faster than they were read",
             ),
             (port.stats.rx_dropped_malformed, "delivered incomplete by the operating system"),
-            (port.stats.tx_dropped_loss, "lost by the emulated link"),
-            (port.stats.tx_dropped_queue, "dropped: the queue of the emulated link was full"),
         ] {
             if n > 0 {
-                say(format!("{} at port {}: {why}", packets(n), port.number));
+                let text = format!("{} at port {}: {why}", packets(n), port.number);
+                say(n, Some(port.number), Some(why), text);
             }
         }
     }

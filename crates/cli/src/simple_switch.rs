@@ -252,6 +252,9 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
         let Some((number, name)) = interface.split_once('@') else {
             return usage(&format!("found `-i {interface}`: expected port@interface, such as 1@veth0"));
         };
+        if number.parse::<u32>().is_err() {
+            return usage(&format!("found `-i {interface}`: `{number}` is no port number"));
+        }
         line.push("-i".into());
         line.push(match options.use_files {
             Some(_) => format!("{number}@pcap:{name}_in.pcap,{name}_out.pcap").into(),
@@ -326,6 +329,9 @@ pub fn source_of(program: &Path) -> Result<PathBuf, String> {
     }
     if let Some(place) = places.iter().find(|place| place.is_file()) {
         return Ok(place.clone());
+    }
+    if !program.exists() {
+        return Err(format!("{}: there is no such file", program.display()));
     }
     let mut seen = Vec::new();
     for place in places {
@@ -420,6 +426,7 @@ mod tests {
             ("a.p4 --log-console --log-file x", "cannot be used with"),
             ("a.p4 -L loud", "invalid value 'loud'"),
             ("a.p4 -i veth0", "expected port@interface"),
+            ("a.p4 -i x@veth0", "`x` is no port number"),
             ("a.p4 -- --nonsense", "unexpected argument '--nonsense'"),
             ("a.p4 --packet-in x --use-files 1", "exclude each other"),
         ] {

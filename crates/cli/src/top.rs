@@ -169,31 +169,42 @@ fn list<'v>(rates: &'v Value, name: &str) -> &'v [Value] {
     rates[name].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
+/// For a screen of 80 columns; what matters first, as the rest may not fit.
 fn text(rates: &Value) -> String {
     let mut out = String::new();
     let memory = rates["memory_bytes"].as_f64().unwrap_or(0.0) / 1e6;
     let uptime = rates["uptime_seconds"].as_f64().unwrap_or(0.0);
     let pps = short(&rates["pps"]);
-    let _ = writeln!(out, "{}: up {uptime:.0} s, {pps} packets/s, {memory:.0} MB", word(&rates["program"]));
-    let _ = writeln!(
-        out,
-        "\n{:>5} {:<24} {:>9} {:>9} {:>8} {:>9} {:>9} {:>8}",
-        "PORT", "WHAT", "RX p/s", "RX b/s", "RX lost", "TX p/s", "TX b/s", "TX lost"
-    );
+    let _ = writeln!(out, "{}: up {uptime:.0} s, {pps} packets/s, {memory:.0} MB\n", word(&rates["program"]));
+    let mut line = |cells: [&str; 8]| {
+        let [port, what, rest @ ..] = cells;
+        let _ = write!(out, "{port:>5} {:<16}", clipped(what, 16));
+        for cell in rest {
+            let _ = write!(out, " {cell:>8}");
+        }
+        out.push('\n');
+    };
+    line(["PORT", "WHAT", "RX p/s", "RX b/s", "RX lost", "TX p/s", "TX b/s", "TX lost"]);
     for p in list(rates, "ports") {
-        let up = if p["up"] == false { " (down)" } else { "" };
-        let _ = writeln!(
-            out,
-            "{:>5} {:<24} {:>9} {:>9} {:>8} {:>9} {:>9} {:>8}",
-            p["port"],
-            word(&p["spec"]) + up,
-            short(&p["rx_pps"]),
-            short(&p["rx_bps"]),
-            short(&p["rx_dropped_pps"]),
-            short(&p["tx_pps"]),
-            short(&p["tx_bps"]),
-            short(&p["tx_dropped_pps"])
-        );
+        let up = if p["up"] == false { "(down) " } else { "" };
+        let rates = ["rx_pps", "rx_bps", "rx_dropped_pps", "tx_pps", "tx_bps", "tx_dropped_pps"];
+        let [rx, rx_bits, rx_lost, tx, tx_bits, tx_lost] = rates.map(|name| short(&p[name]));
+        let (port, what) = (word(&p["port"]), up.to_string() + &word(&p["spec"]));
+        line([&port, &what, &rx, &rx_bits, &rx_lost, &tx, &tx_bits, &tx_lost]);
+    }
+    let _ = writeln!(out, "\n{:>6} {:>9} {:>6} {:>12}", "WORKER", "p/s", "BUSY", "p/BATCH");
+    for w in list(rates, "workers") {
+        let busy = w["busy"].as_f64().unwrap_or(0.0) * 100.0;
+        let (worker, batch) = (word(&w["worker"]), word(&w["packets_per_batch"]));
+        let _ = writeln!(out, "{worker:>6} {:>9} {busy:>5.0}% {batch:>12}", short(&w["pps"]));
+    }
+    if !list(rates, "drops").is_empty() {
+        let _ = writeln!(out, "\n{:>9} {:>12}  DROPPED", "p/s", "PACKETS");
+    }
+    for d in list(rates, "drops") {
+        let at = d["at"].as_str().map(|at| format!(" ({at})")).unwrap_or_default();
+        let _ =
+            writeln!(out, "{:>9} {:>12}  {}{at}", short(&d["pps"]), word(&d["packets"]), word(&d["reason"]));
     }
     if !list(rates, "queues").is_empty() {
         let _ = writeln!(
@@ -203,16 +214,9 @@ fn text(rates: &Value) -> String {
         );
     }
     for q in list(rates, "queues") {
-        let _ = writeln!(
-            out,
-            "{:>5} {:>5} {:>9} {:>9} {:>9} {:>9}",
-            q["port"],
-            q["queue"],
-            short(&q["pps"]),
-            short(&q["dropped_pps"]),
-            q["depth"],
-            q["depth_max"]
-        );
+        let [port, queue, depth, most] = ["port", "queue", "depth", "depth_max"].map(|name| word(&q[name]));
+        let (pps, lost) = (short(&q["pps"]), short(&q["dropped_pps"]));
+        let _ = writeln!(out, "{port:>5} {queue:>5} {pps:>9} {lost:>9} {depth:>9} {most:>9}");
     }
     if rates["counted"] == true {
         let _ = writeln!(out, "\n{:<38} {:>9} {:>9} {:>9}", "TABLE", "ENTRIES", "HITS/s", "MISSES/s");
@@ -221,36 +225,24 @@ fn text(rates: &Value) -> String {
                 out,
                 "{:<38} {:>9} {:>9} {:>9}",
                 word(&t["table"]),
-                t["entries"],
+                word(&t["entries"]),
                 short(&t["hits_per_second"]),
                 short(&t["misses_per_second"])
             );
-            for a in list(t, "actions") {
+            // Most actions run in none of a second's packets.
+            for a in list(t, "actions").iter().filter(|a| a["runs_per_second"] != 0.0) {
                 let _ = writeln!(out, "  {:<46} {:>9}", word(&a["action"]), short(&a["runs_per_second"]));
             }
         }
     } else {
         let _ = writeln!(out, "\ntables and actions are not counted: `p4jet ctl stats on`");
     }
-    if !list(rates, "drops").is_empty() {
-        let _ = writeln!(out, "\n{:>9} {:>12}  DROPPED", "p/s", "PACKETS");
-    }
-    for d in list(rates, "drops") {
-        let at = d["at"].as_str().map(|at| format!(" ({at})")).unwrap_or_default();
-        let _ = writeln!(out, "{:>9} {:>12}  {}{at}", short(&d["pps"]), d["packets"], word(&d["reason"]));
-    }
-    let _ = writeln!(out, "\n{:>6} {:>9} {:>6} {:>12}", "WORKER", "p/s", "BUSY", "p/BATCH");
-    for w in list(rates, "workers") {
-        let busy = w["busy"].as_f64().unwrap_or(0.0) * 100.0;
-        let _ = writeln!(
-            out,
-            "{:>6} {:>9} {busy:>5.0}% {:>12}",
-            w["worker"],
-            short(&w["pps"]),
-            w["packets_per_batch"]
-        );
-    }
     out
+}
+
+/// At most so many characters of a text.
+fn clipped(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
 }
 
 /// As much of a text as the screen has room for; each line ends what was there before.
@@ -282,7 +274,7 @@ mod tests {
                 "ports": [{"port": 1, "spec": "veth0", "up": true, "rx_packets": packets, "rx_bytes": 100 * packets,
                            "rx_dropped": {"overrun": packets / 2}, "tx_packets": 0}],
                 "tables": [{"table": "t", "entries": 3, "hits": hits,
-                            "actions": [{"action": "a", "runs": hits}]}],
+                            "actions": [{"action": "a", "runs": hits}, {"action": "idle", "runs": 7}]}],
                 "drops": [{"reason": "r", "at": "x.p4:3", "packets": packets}],
                 "workers": [{"worker": 0, "received": packets, "batches": packets / 10, "busy_seconds": 0.25}],
             })
@@ -300,6 +292,17 @@ mod tests {
         for part in ["veth0", "800.00k", "r (x.p4:3)", "a  "] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
+        // Numbers stand under their names, on a screen of 80 columns, and what never runs is not there.
+        assert!(!text.contains("idle"), "{text}");
+        let expected = "\
+ PORT WHAT               RX p/s   RX b/s  RX lost   TX p/s   TX b/s  TX lost
+    1 veth0                1000  800.00k      500        0        0        0
+
+WORKER       p/s   BUSY      p/BATCH
+     0      1000     0%         10.0
+";
+        assert!(text.contains(expected), "{text}");
+        assert!(text.lines().all(|line| line.len() <= 80));
         assert_eq!(fitted("abc\ndef\nghi", 3, 2), "ab\x1b[K\r\nde\x1b[K\r\n");
     }
 }
