@@ -257,7 +257,7 @@ fn programs_are_exchanged() {
     ctl("show_actions").prints(&["ingress.renamed "]);
     ctl("port_add mem 4").expect_status(0);
     ctl("port_add mem 4").expect_status(1).prints(&["Invalid device manager operation (ERROR): "]);
-    ctl("port_add mem 100000").expect_status(1).prints(&["port numbers from 0 to 511"]);
+    ctl("port_add mem 100000").expect_status(1).prints(&["port numbers from 0 to 510"]);
     ctl("show_ports").prints(&["    4             mem             UP    "]);
     ctl("port_remove 4").expect_status(0);
     ctl("port_remove 4").expect_status(1);

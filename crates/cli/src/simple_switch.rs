@@ -330,9 +330,7 @@ pub fn source_of(program: &Path) -> Result<PathBuf, String> {
     if let Some(place) = places.iter().find(|place| place.is_file()) {
         return Ok(place.clone());
     }
-    if !program.exists() {
-        return Err(format!("{}: there is no such file", program.display()));
-    }
+    let this = if program.exists() { "this JSON" } else { "this JSON, which does not exist either" };
     let mut seen = Vec::new();
     for place in places {
         let place = format!("\n  {}", place.display());
@@ -341,7 +339,7 @@ pub fn source_of(program: &Path) -> Result<PathBuf, String> {
         }
     }
     Err(format!(
-        "{}: p4jet compiles the P4 program itself and found none for this JSON; it looked for{}\nname the .p4 file instead",
+        "{}: p4jet compiles the P4 program itself and found none for {this}; it looked for{}\nname the .p4 file instead",
         program.display(),
         seen.concat()
     ))
