@@ -142,7 +142,8 @@ fn run_sends_the_same_packets() {
         [["--pipelined", "--ring=64"], ["--pipelined=2", "--ring=4096"], ["--pipelined=3", "--ring=1"]]
     {
         let (got, also) = run(arguments[0], &arguments);
-        assert!(got == want, "{arguments:?}");
+        let counts = |sent: &[Vec<Vec<u8>>]| sent.iter().map(Vec::len).collect::<Vec<_>>();
+        assert!(got == want, "{arguments:?}: {:?} instead of {:?}; {also:?}", counts(&got), counts(&want));
         assert_eq!(also, told, "{arguments:?}");
     }
 }

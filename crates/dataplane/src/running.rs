@@ -277,10 +277,15 @@ impl Running {
             there.sort();
             inner.ports = there;
         }
-        let acts = by_worker.into_iter().map(|ports| {
+        let attach = |ports: Vec<(u32, Box<dyn Port>)>| {
             move |f: &mut Forwarder| ports.into_iter().for_each(|(number, port)| f.attach(number, port))
-        });
-        self.hand_out(acts)?;
+        };
+        // The thread that receives gets them when the one that sends has them.
+        let receiving = if self.slots.is_some() { std::mem::take(&mut by_worker[0]) } else { Vec::new() };
+        self.hand_out(by_worker.into_iter().map(attach))?;
+        if !receiving.is_empty() {
+            self.hand_out(std::iter::once(attach(receiving)))?;
+        }
         for (number, spec) in added {
             self.hub.tell(Notice::Port { number, change: PortChange::Added(spec) });
         }
