@@ -512,7 +512,10 @@ impl Worker {
     /// `pool`, which [`Self::pool`] made. Copies that they make wait for [`Self::process_copies`].
     pub fn process(&mut self, pool: &mut Pool, batch: &mut Batch) {
         self.run(pool, batch);
-        self.wait(ARRIVED);
+        // Most batches make no copies.
+        if !self.made.is_empty() {
+            self.wait(ARRIVED);
+        }
     }
 
     /// Runs the part of the pipeline that is this worker's, where several share it ([`Switch::threads`]): the packets have
