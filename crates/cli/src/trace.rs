@@ -37,14 +37,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let frame = parse_hex(&args.frame.concat())?;
     let compiled = compile::compile(&args.program)?;
     let commands = args.commands.as_deref();
-    let (switch, _) = compile::switch_with(
-        &compiled,
-        EngineKind::Interp,
-        p4jet_jit::Options::default(),
-        1,
-        None,
-        commands,
-    )?;
+    let switch_on =
+        |engine| compile::switch_with(&compiled, engine, p4jet_jit::Options::default(), 1, None, commands);
+    let (switch, _) = switch_on(EngineKind::Interp)?;
     compile::check_port(&switch, args.port)?;
     let (trace, expected) = switch.trace(args.port, &frame).map_err(Failure::Input)?;
     if args.json {
@@ -53,14 +48,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         output::write(format_args!("{}", trace.render_shortened(switch.program(), LINES_MAX)))?;
     }
     if args.engine == EngineArg::Jit {
-        let (fast, _) = compile::switch_with(
-            &compiled,
-            EngineKind::Jit,
-            p4jet_jit::Options::default(),
-            1,
-            None,
-            commands,
-        )?;
+        let (fast, _) = switch_on(EngineKind::Jit)?;
         let mut worker = fast.worker(EngineKind::Jit, 0).map_err(Failure::Input)?;
         worker.set_time(Some(0));
         let got = worker.process_and_wait(args.port, &frame);

@@ -612,12 +612,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             | Intrinsic::DequeueDepth
             | Intrinsic::QueueNumber => self.iconst(0),
         };
-        let width = self.program().width(field);
-        let mut limbs = vec![self.mask(value, width.min(64))];
-        while limbs.len() < limb_count(width) {
-            limbs.push(self.iconst(0));
-        }
-        self.set_field(field, &limbs);
+        self.set_word(field, value);
     }
 
     /// Takes what a copy brings along from the PHV.
@@ -770,6 +765,16 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     fn set_field(&mut self, field: FieldId, limbs: &[Value]) {
         self.set(self.flow.field_slot(field), limbs);
+    }
+
+    /// Gives a field of any width the low bits of a word.
+    fn set_word(&mut self, field: FieldId, word: Value) {
+        let width = self.program().width(field);
+        let mut limbs = vec![self.mask(word, width.min(64))];
+        while limbs.len() < limb_count(width) {
+            limbs.push(self.iconst(0));
+        }
+        self.set_field(field, &limbs);
     }
 
     fn is_needed(&self, field: FieldId) -> bool {
@@ -1283,13 +1288,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
             match (f.varbit_length, var_bytes) {
                 (Some(length_field), Some(bytes)) => {
                     if self.is_needed(length_field) {
-                        let w = program.width(length_field);
                         let bits = self.b.ins().ishl_imm_u(bytes, 3);
-                        let mut limbs = vec![self.mask(bits, w.min(64))];
-                        while limbs.len() < limb_count(w) {
-                            limbs.push(self.iconst(0));
-                        }
-                        self.set_field(length_field, &limbs);
+                        self.set_word(length_field, bits);
                     }
                     if self.is_needed(f.field) {
                         let n = limb_count(width);
@@ -1678,26 +1678,20 @@ impl<'a, 'f> Codegen<'a, 'f> {
         Ok(self.filled(out))
     }
 
-    /// Where a value is that is loaded once per batch.
-    fn where_once(&mut self, what: Once) -> (Value, i32) {
-        match what {
-            Once::Ctx(offset) => (self.ctx, offset as i32),
-            Once::Indirect(ctx, offset) => (self.once(Once::Ctx(ctx)), offset),
-            Once::View(table, offset) => (self.view(table), offset as i32),
-            Once::Default(table) => (self.view(table), offset_of!(View, default_row) as i32),
-        }
-    }
-
     /// A value that is loaded once per batch.
     fn once(&mut self, what: Once) -> Value {
         if let Some(&value) = self.once.get(&what) {
             return value;
         }
+        let (base, offset) = match what {
+            Once::Ctx(offset) => (self.ctx, offset as i32),
+            Once::Indirect(ctx, offset) => (self.once(Once::Ctx(ctx)), offset),
+            Once::View(table, offset) => (self.view(table), offset as i32),
+            Once::Default(table) => (self.view(table), offset_of!(View, default_row) as i32),
+        };
         if self.in_cold {
-            let (base, offset) = self.where_once(what);
             return load_once(self.b.ins(), what, plain(), base, offset);
         }
-        let (base, offset) = self.where_once(what);
         if self.once.len() >= ONCE_MAX {
             return load_once(self.b.ins(), what, fixed(), base, offset);
         }
@@ -2325,12 +2319,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             ("csum16", _) => {
                 let sum = self.csum16(args, place)?;
                 if let [out] = outs {
-                    let width = program.width(*out);
-                    let mut limbs = vec![self.mask(sum, width.min(64))];
-                    while limbs.len() < limb_count(width) {
-                        limbs.push(self.iconst(0));
-                    }
-                    self.set_field(*out, &limbs);
+                    self.set_word(*out, sum);
                     return Ok(());
                 }
             }
@@ -2342,12 +2331,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                     && bits.is_multiple_of(8)
                 {
                     let value = self.word_hash(function, args, bits / 8)?;
-                    let width = program.width(*out);
-                    let mut limbs = vec![self.mask(value, width.min(64))];
-                    while limbs.len() < limb_count(width) {
-                        limbs.push(self.iconst(0));
-                    }
-                    self.set_field(*out, &limbs);
+                    self.set_word(*out, value);
                     return Ok(());
                 }
             }

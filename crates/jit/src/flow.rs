@@ -288,6 +288,9 @@ impl<'a> Flow<'a> {
 
     /// From now on a slot is live only as long as its stage needs it; `ends` are the stages' ends, and what they need.
     pub fn end_stages(&mut self, ends: HashMap<(Place, Begins), SlotSet>) {
+        if ends.is_empty() {
+            return;
+        }
         self.live_at = Begin::ALL.map(|begin| self.live_at(begin));
         self.ends = ends;
         self.live = vec![self.no_slots(); self.places.len()];

@@ -275,7 +275,8 @@ impl View {
     }
 }
 
-/// The words of the action of a row; of row 0 those of the default row. `selector` picks the member of a group: the one with the number `selector % members`, in the order of their handles.
+/// The words of the action of a row; of row 0 those of the default row. `selector` picks the member of a group: the one
+/// with the number `selector % members`, in the order of their handles.
 ///
 /// # Safety
 /// `view` is guarded, and `row` is a row of it. The result is good as long as the guard is held.
