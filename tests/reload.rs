@@ -5,7 +5,7 @@ mod common;
 
 use common::chain::{Outcome, compile};
 use p4jet_control::Control;
-use p4jet_dataplane::{Carried, EngineKind, NewPort, RunOptions, Running, Switch};
+use p4jet_dataplane::{Adapter, Carried, EngineKind, NewPort, RunOptions, Running, Switch};
 use p4jet_jit::Options;
 use p4jet_packet::{Batch, Pool};
 use p4jet_ports::{Port, PortError, PortStats, Received, Sent};
@@ -118,15 +118,25 @@ impl Port for Traffic {
     }
 }
 
-/// Runs `first`, puts the others in its place one after the other under full load, and checks every packet.
+/// Runs the first program, puts the others in its place one after the other under full load, and checks every packet.
 fn reload_under_load(engine: EngineKind, programs: &[Arc<Switch>]) -> (Arc<Switch>, Vec<Carried>) {
+    reload_and_adapt(engine, programs, false)
+}
+
+/// The same, waiting with each program until its code has been adapted to the packets.
+fn reload_and_adapt(
+    engine: EngineKind,
+    programs: &[Arc<Switch>],
+    adapts: bool,
+) -> (Arc<Switch>, Vec<Carried>) {
     let mut control = Control::new(Arc::clone(&programs[0]));
     for key in 0..3 {
         control.execute(&format!("table_add t to {key} => 0 {}", key + 10)).unwrap();
     }
     control.execute("table_add gone drop 99 =>").unwrap();
     let options = RunOptions { engine, frame_max: 1518, listener: Arc::new(|_| ()) };
-    let running = Running::start(&programs[0], options).unwrap();
+    let running = Arc::new(Running::start(&programs[0], options).unwrap());
+    let adapter = adapts.then(|| Adapter::start(&running, |_| ()).unwrap());
     let seen = Arc::new(Seen::default());
     let handle = |n| -> Box<dyn Port> { Box::new(Traffic(Arc::clone(&seen), n == 0)) };
     let handles = (0..running.handles()).map(handle).collect();
@@ -138,6 +148,11 @@ fn reload_under_load(engine: EngineKind, programs: &[Arc<Switch>]) -> (Arc<Switc
             assert!(start.elapsed() < Duration::from_secs(20), "no packet of version {version}");
             std::thread::sleep(Duration::from_millis(1));
         }
+        let adapted = || !adapts || running.adaptations() >= u64::from(version);
+        while !adapted() {
+            assert!(start.elapsed() < Duration::from_secs(60), "version {version} is not adapted");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     };
     wait(1);
     let mut carried = Vec::new();
@@ -146,6 +161,13 @@ fn reload_under_load(engine: EngineKind, programs: &[Arc<Switch>]) -> (Arc<Switc
         carried.push(kept);
         wait(version);
     }
+    if adapts {
+        // All packets take one way: there is nothing to do a second time.
+        let adaptations = running.adaptations();
+        std::thread::sleep(Duration::from_secs(2));
+        assert_eq!(running.adaptations(), adaptations);
+    }
+    drop(adapter);
     seen.stop.store(true, Ordering::Relaxed);
     running.finish().unwrap();
     let (stats, sent) = (running.stats(), seen.sent.lock().unwrap());
@@ -187,6 +209,20 @@ fn no_packet_is_lost_and_what_is_unchanged_stays() {
             })
             .sum();
         assert_eq!(hits, all);
+    }
+}
+
+#[test]
+fn no_packet_is_lost_when_code_is_adapted() {
+    let workers = |version, counted: bool| {
+        let options = Options { counted, ..Options::default() };
+        Switch::with_options(switch(version, &[]).program().clone(), options, 1).unwrap()
+    };
+    for counted in [false, true] {
+        let programs: Vec<_> = (1..=3).map(|version| workers(version, counted)).collect();
+        let (last, carried) = reload_and_adapt(EngineKind::Jit, &programs, true);
+        assert!(carried.iter().all(|carried| carried.lost.is_empty()), "{carried:?}");
+        assert_eq!(last.is_counted(), counted);
     }
 }
 

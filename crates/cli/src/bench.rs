@@ -16,6 +16,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Options of `bench`.
@@ -58,9 +59,34 @@ pub struct Args {
     /// With --pipelined: the sizes of the rings, in packets.
     #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "pipelined")]
     rings: Option<Vec<usize>>,
+    /// Measure the code as it is made without knowing packets and entries; `run` and `bench` make it anew for those that
+    /// come (with --stages and --pipelined, `bench` does not).
+    #[arg(long)]
+    no_adapt: bool,
     /// One line of JSON instead of text.
     #[arg(long)]
     json: bool,
+}
+
+/// Code made anew for packets and entries.
+struct Adapted {
+    hot_paths: usize,
+    ms: f64,
+}
+
+/// Packets that are looked at to make code for them.
+const ADAPTED_TO: usize = 256;
+
+/// Lets the workers have code for such packets and the entries that there are.
+fn adapt(switch: &Arc<Switch>, lanes: &mut [Lane], frames: &[Vec<u8>]) -> Result<Adapted, Failure> {
+    let start = Instant::now();
+    let some = frames.iter().step_by(frames.len().div_ceil(ADAPTED_TO).max(1));
+    let seen = switch.seen(some.map(|frame| (0, frame.as_slice()))).map_err(Failure::Input)?;
+    let code = switch.code_for_seen(&seen).map_err(|e| Failure::Input(switch.describe(&e)))?;
+    for lane in lanes {
+        lane.worker.change_code(&code);
+    }
+    Ok(Adapted { hot_paths: seen.hot_paths.len(), ms: start.elapsed().as_secs_f64() * 1e3 })
 }
 
 /// What was measured.
@@ -143,6 +169,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut lanes = (0..args.cores)
         .map(|index| Lane::new(&switch, engine, &frames, index, args.cores))
         .collect::<Result<Vec<_>, _>>()?;
+    let adapts = engine == EngineKind::Jit && !args.no_adapt && !args.stages && args.pipelined.is_none();
+    let adapted = match adapts && !switch.program().is_queued() {
+        true => Some(adapt(&switch, &mut lanes, &frames)?),
+        false => None,
+    };
     let Lane { worker, source, pool } = &mut lanes[0];
     let digest = digest(worker, source, pool)?;
     let warm_up = args.seconds.min(0.5);
@@ -201,6 +232,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             line["one_core_mpps"] = json!(round(alone));
             line["speedup"] = json!(round(speedup));
         }
+        if let Some(Adapted { hot_paths, ms }) = adapted {
+            line["adapted"] = json!({ "hot_paths": hot_paths, "ms": round(ms) });
+        }
         for (key, value) in stages.iter().flat_map(Stages::json) {
             line[key] = value;
         }
@@ -228,6 +262,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             say!("port {port}: {n} packets")?;
         }
         say!("compiled in {compile_ms:.2} ms, entries loaded in {load_ms:.1} ms, digest {digest}")?;
+        if let Some(Adapted { hot_paths, ms }) = adapted {
+            let paths = if hot_paths == 1 { "path" } else { "paths" };
+            say!("made anew for these entries and {hot_paths} hot {paths} in {ms:.2} ms")?;
+        }
         say!("tables take {:.1} MB", memory_bytes as f64 / 1e6)?;
         if let Some(stages) = stages {
             stages.print()?;

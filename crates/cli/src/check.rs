@@ -4,7 +4,7 @@ use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
 use crate::output;
 use crate::output::say;
-use p4jet_dataplane::EngineKind;
+use p4jet_dataplane::{EngineKind, Seen};
 use p4jet_ir::Program;
 use p4jet_tools::{complexity, derive};
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.engine == EngineArg::Jit {
         let start = Instant::now();
         let code = switch
-            .compile(p4jet_jit::Options { listing: args.asm, ..Default::default() })
+            .compile(&Seen::default(), p4jet_jit::Options { listing: args.asm, ..Default::default() })
             .map_err(|e| Failure::Input(switch.describe(&e)))?;
         compiled.times.push(("machine code", start.elapsed()));
         if let Some(listing) = code.listing() {

@@ -45,6 +45,8 @@ pub enum Level {
     Warn,
     /// Something happened.
     Info,
+    /// Something that concerns only how fast packets are: code made anew.
+    Debug,
 }
 
 impl Level {
@@ -53,6 +55,7 @@ impl Level {
             Level::Error => "error",
             Level::Warn => "warn",
             Level::Info => "info",
+            Level::Debug => "debug",
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::observe::{self, Observation};
 use crate::output;
 use p4jet_control::{Control, Host, SharedControl};
 use p4jet_dataplane::{
-    CaptureSpec, EngineKind, Event, Listener, QUEUES_MAX, RING_DEFAULT, RING_MAX, RunError, RunOptions,
-    Running, THREADS_MAX,
+    Adaptation, Adapter, CaptureSpec, EngineKind, Event, Listener, QUEUES_MAX, RING_DEFAULT, RING_MAX,
+    RunError, RunOptions, Running, THREADS_MAX,
 };
 use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
 use std::io::IsTerminal;
@@ -60,6 +60,10 @@ pub struct Args {
     /// With --pipelined: packets in the ring between two threads, in whole batches of 64.
     #[arg(long, value_name = "PACKETS", default_value_t = RING_DEFAULT, requires = "pipelined", value_parser = ring)]
     ring: usize,
+    /// Keep the machine code as it is made without knowing packets and entries, instead of making it anew for those that
+    /// come.
+    #[arg(long)]
+    no_adapt: bool,
     /// Tell Prometheus at this address what happens; tables, actions and places of drops are counted then.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = p4jet_control::server::parse_address)]
     metrics: Option<std::net::SocketAddr>,
@@ -277,6 +281,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let begins = format!("{}: forwarding between {} {ports_text}", switch.program().name, specs.len());
     voice.tell(Level::Info, "start", None, begins);
     running.add_ports(ports).map_err(run_failure)?;
+    let adapter = match engine == EngineKind::Jit && threads.is_none() && !args.no_adapt {
+        true => Some(adapter(&running, &voice)?),
+        false => None,
+    };
 
     let metrics = match args.metrics {
         None => None,
@@ -314,6 +322,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     drop(servers);
+    drop(adapter);
     if let Err(error) = control.settle() {
         voice.tell(
             Level::Warn,
@@ -337,6 +346,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Some(1) => Err(Failure::Input("a port failed, see above".into())),
         Some(_) => Err(Failure::Environment("a port failed, see above".into())),
     }
+}
+
+/// Lets the code follow the traffic.
+fn adapter(running: &Arc<Running>, voice: &Voice) -> Result<Adapter, Failure> {
+    let voice = voice.clone();
+    let tell = move |Adaptation { hot_paths, percent, took }: &Adaptation| {
+        let ms = took.as_secs_f64() * 1e3;
+        let paths = if *hot_paths == 1 { "path" } else { "paths" };
+        let text = format!(
+            "code made anew for {hot_paths} hot {paths}, of {percent} % of the packets, in {ms:.0} ms"
+        );
+        voice.tell(Level::Debug, "adapt", None, text);
+    };
+    Adapter::start(running, tell)
+        .map_err(|e| Failure::Environment(format!("no thread to adapt the code: {e}")))
 }
 
 fn run_failure(error: RunError) -> Failure {

@@ -21,6 +21,7 @@ pub struct Stats {
     uptime: Duration,
     program: String,
     reloads: u64,
+    adaptations: u64,
     counted: bool,
     ports: Vec<PortInfo>,
     workers: Vec<ForwardStats>,
@@ -58,6 +59,7 @@ impl Meter {
             uptime: Duration::from_micros(switch.now_us()),
             program: switch.program().name.clone(),
             reloads: running.reloads(),
+            adaptations: running.adaptations(),
             counted: switch.is_counted(),
             ports: running.ports(),
             tables: tables.collect(),
@@ -188,6 +190,7 @@ impl Stats {
         });
         json!({
             "program": self.program, "uptime_seconds": self.uptime.as_secs_f64(), "reloads": self.reloads,
+            "adaptations": self.adaptations,
             "memory_bytes": self.memory_bytes, "counted": self.counted,
             "received": total.received, "copies": total.copies, "done": total.done,
             "waiting": total.waiting,
@@ -213,6 +216,11 @@ impl Stats {
         out.sample("p4jet_uptime_seconds", &none, self.uptime.as_secs_f64());
         for (name, help, n) in [
             ("p4jet_reloads_total", "Programs put in place of the running one.", self.reloads),
+            (
+                "p4jet_adaptations_total",
+                "Times that code was made anew for what packets do.",
+                self.adaptations,
+            ),
             ("p4jet_received_packets_total", "Packets taken in.", total.received),
             (
                 "p4jet_copies_total",

@@ -110,6 +110,10 @@ pub struct Forwarder {
     counts: Counts,
     /// For those who look at live packets.
     watch: Option<Box<Watch>>,
+    /// For [`crate::Adapter`].
+    sample: Option<Box<Sample>>,
+    /// Whether it is not full.
+    samples: bool,
     /// What programs did that it runs no more.
     past: ProgramStats,
     pub(crate) mailbox: Arc<Mailbox>,
@@ -118,6 +122,46 @@ pub struct Forwarder {
     looked: Instant,
     /// Whether all its ports have come to their end.
     pub(crate) ended: Arc<AtomicBool>,
+}
+
+/// Packets that came, for those who want to know what packets are like. Memory for them is there from the beginning.
+pub struct Sample {
+    bytes: Vec<u8>,
+    /// The port by which each came, and where it ends in `bytes`.
+    packets: Vec<(u32, usize)>,
+}
+
+/// Packets of a [`Sample`].
+const SAMPLED_MAX: usize = 256;
+/// Bytes of all packets of a [`Sample`].
+const SAMPLED_BYTES_MAX: usize = 256 << 10;
+
+impl Sample {
+    /// Nothing yet.
+    pub(crate) fn new() -> Box<Sample> {
+        let (bytes, packets) = (Vec::with_capacity(SAMPLED_BYTES_MAX), Vec::with_capacity(SAMPLED_MAX));
+        Box::new(Sample { bytes, packets })
+    }
+
+    /// The packets.
+    pub(crate) fn packets(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        let mut start = 0;
+        self.packets
+            .iter()
+            .map(move |&(port, end)| (port, &self.bytes[std::mem::replace(&mut start, end)..end]))
+    }
+
+    /// Takes one packet of a batch that came. Whether there is room for more.
+    fn take(&mut self, port: u32, buffers: &Buffers) -> bool {
+        let packets = buffers.batch.packets();
+        let frame = buffers.pool.frame(&packets[self.packets.len() % packets.len()]);
+        if self.bytes.len() + frame.len() > SAMPLED_BYTES_MAX {
+            return false;
+        }
+        self.bytes.extend_from_slice(frame);
+        self.packets.push((port, self.bytes.len()));
+        self.packets.len() < SAMPLED_MAX
+    }
 }
 
 /// Packets, and where they lie.
@@ -201,6 +245,8 @@ impl Forwarder {
                 dropped_rare: BTreeMap::new(),
             },
             watch: None,
+            sample: None,
+            samples: false,
             past: ProgramStats::default(),
             mailbox: Arc::new(Mailbox::new()?),
             listener,
@@ -230,6 +276,12 @@ impl Forwarder {
     /// From now on it looks for these packets.
     pub(crate) fn set_watch(&mut self, watch: Option<Box<Watch>>) {
         self.watch = watch;
+    }
+
+    /// Begins with another sample, if any; gives back the one before.
+    pub(crate) fn change_sample(&mut self, sample: Option<Box<Sample>>) -> Option<Box<Sample>> {
+        self.samples = sample.is_some();
+        std::mem::replace(&mut self.sample, sample)
     }
 
     /// What it has counted of what the program does.
@@ -493,6 +545,10 @@ impl Forwarder {
         if received {
             if let Some(watch) = &mut self.watch {
                 watch.received(*number, &mut self.buffers);
+            }
+            if self.samples {
+                let sample = self.sample.as_mut();
+                self.samples = sample.is_some_and(|sample| sample.take(*number, &self.buffers));
             }
             let start = ticks();
             let Buffers { pool, batch, .. } = &mut *self.buffers;

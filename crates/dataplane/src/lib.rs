@@ -7,6 +7,7 @@
 //! * [`Running`]: the workers on their threads with the ports, for as long as packets flow; a [`Subscription`] tells of
 //!   digests, entries and ports.
 
+mod adapt;
 mod budgets;
 mod counted;
 mod forward;
@@ -18,10 +19,12 @@ mod places;
 mod queues;
 mod reload;
 mod running;
+mod seen;
 mod switch;
 mod watch;
 mod worker;
 
+pub use adapt::{Adaptation, Adapter};
 pub use counted::{ProgramStats, TableStats};
 pub use forward::{Event, ForwardStats, Forwarder, Listener};
 pub use notices::{Notice, PortChange, Received, SUBSCRIBERS_MAX, Subscription, Topics, WAITING_MAX};
@@ -31,7 +34,7 @@ pub use observer::{
 };
 pub use p4jet_externs::{Digest, DigestCounts};
 pub use p4jet_interp::{Matched, Trace, TraceEvent, value_text};
-pub use p4jet_jit::{StageTime, THREADS_MAX, ticks};
+pub use p4jet_jit::{Seen, StageTime, THREADS_MAX, ticks};
 pub use p4jet_tables::{EntryHandle, Life};
 pub use pipelined::{Pipelined, RING_DEFAULT, RING_MAX};
 pub use queues::{

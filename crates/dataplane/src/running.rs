@@ -10,6 +10,7 @@ use crate::reload::{Carried, Successor};
 use crate::switch::{EngineKind, Switch};
 use crate::worker::Worker;
 use p4jet_externs::DigestCounts;
+use p4jet_jit::Engine;
 use p4jet_packet::Pool;
 use p4jet_ports::{LinkStatus, Port, PortError, PortStats};
 use std::fmt;
@@ -97,6 +98,7 @@ pub struct Running {
     /// Batches between two workers, if these share the pipeline.
     slots: Option<usize>,
     reloads: AtomicU64,
+    adaptations: AtomicU64,
 }
 
 struct Inner {
@@ -172,6 +174,7 @@ impl Running {
             mailboxes,
             slots,
             reloads: AtomicU64::new(0),
+            adaptations: AtomicU64::new(0),
         };
         for (mut forwarder, index) in forwarders.into_iter().zip(0..) {
             let stop = Arc::clone(&running.stop);
@@ -384,6 +387,33 @@ impl Running {
     /// How often another program was put in place.
     pub fn reloads(&self) -> u64 {
         self.reloads.load(Ordering::Relaxed)
+    }
+
+    /// How often an [`crate::Adapter`] has given the workers other code.
+    pub fn adaptations(&self) -> u64 {
+        self.adaptations.load(Ordering::Relaxed)
+    }
+
+    /// Lets the workers go on with engines for the same switch, by worker, unless another runs by then: those engines,
+    /// or what ran, come back.
+    pub(crate) fn change_engines(
+        &self,
+        switch: &Arc<Switch>,
+        engines: impl Iterator<Item = Box<Engine>>,
+    ) -> Result<(), RunError> {
+        let acts = engines.map(|engine| {
+            let switch = Arc::clone(switch);
+            move |f: &mut Forwarder| match Arc::ptr_eq(f.worker().switch(), &switch) {
+                true => f.worker().change_engine(engine),
+                false => Err(engine),
+            }
+        });
+        // They are dropped here, not in the workers: it takes a while.
+        let back = self.hand_out(acts)?;
+        if back.iter().any(Result::is_ok) {
+            self.adaptations.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Begins, or ends, to count what the program does ([`Self::program_stats`]): the workers change over to code that

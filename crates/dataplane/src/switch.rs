@@ -3,7 +3,7 @@
 use p4jet_externs::{Env, State};
 use p4jet_interp::{Arrival, Machine, Outcome, Trace, TraceEvent};
 use p4jet_ir as ir;
-use p4jet_jit::Compiled;
+use p4jet_jit::{Compiled, Engine, Seen};
 use p4jet_tables::{Table, TableSpec};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -179,7 +179,8 @@ impl Switch {
         suit(&mut program, self.workers(), &options)?;
         let specs: Vec<TableSpec> =
             p4jet_interp::build_tables(&program)?.iter().map(|table| table.spec().clone()).collect();
-        let compiled = Compiled::new(&program, &specs, options).map_err(|e| described(&program, &e))?;
+        let compiled = Compiled::new(&program, &specs, &Seen::default(), options)
+            .map_err(|e| described(&program, &e))?;
         Ok(Code { specs, compiled: Arc::new(compiled) })
     }
 
@@ -255,14 +256,24 @@ impl Switch {
 
     /// The program's machine code, made on first use.
     pub fn code(&self) -> Result<Arc<Compiled>, p4jet_jit::Error> {
-        self.code.get_or_init(|| self.compile(self.options).map(Arc::new)).clone()
+        self.code.get_or_init(|| self.compile(&Seen::default(), self.options).map(Arc::new)).clone()
+    }
+
+    /// Machine code for packets and entries like those that were seen ([`Self::seen`]), for [`Worker::change_code`].
+    pub fn code_for_seen(&self, seen: &Seen) -> Result<Arc<Compiled>, p4jet_jit::Error> {
+        self.compile(seen, self.options).map(Arc::new)
     }
 
     /// The program's machine code, made now.
-    pub fn compile(&self, options: p4jet_jit::Options) -> Result<Compiled, p4jet_jit::Error> {
+    pub fn compile(&self, seen: &Seen, options: p4jet_jit::Options) -> Result<Compiled, p4jet_jit::Error> {
         let specs: Vec<TableSpec> =
             (0..self.tables.len()).map(|t| self.table(ir::TableId(t as u32)).spec().clone()).collect();
-        Compiled::new(&self.program, &specs, options)
+        Compiled::new(&self.program, &specs, seen, options)
+    }
+
+    /// What runs such code for a worker.
+    pub(crate) fn engine(&self, code: &Arc<Compiled>, index: usize) -> Box<Engine> {
+        Box::new(Engine::new(Arc::clone(code), &self.program, &self.state, index))
     }
 
     /// On how many threads each packet's way is, if the workers share the pipeline ([`p4jet_jit::Options::threads`]).
@@ -294,7 +305,7 @@ impl Switch {
     /// ([`Worker::stage_times`]).
     pub fn measured_worker(self: &Arc<Self>, index: usize) -> Result<Worker, String> {
         let options = p4jet_jit::Options { measured: true, ..self.options };
-        let code = self.compile(options).map_err(|e| self.describe(&e))?;
+        let code = self.compile(&Seen::default(), options).map_err(|e| self.describe(&e))?;
         Worker::with_code(self, Arc::new(code), index)
     }
 

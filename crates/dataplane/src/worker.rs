@@ -471,6 +471,26 @@ impl Worker {
         }
     }
 
+    /// Goes on with other code of the same program ([`Switch::code_for_seen`]), unless copies wait, which fit only the code
+    /// that made them, or it is the interpreter. Whether it did.
+    pub fn change_code(&mut self, code: &Arc<Compiled>) -> bool {
+        let engine = self.place.switch().engine(code, self.place.index());
+        self.change_engine(engine).is_ok()
+    }
+
+    /// The same with all that takes a while to make and to drop made and dropped elsewhere: gives back what ran, or `new`.
+    pub(crate) fn change_engine(&mut self, mut new: Box<Engine>) -> Result<Box<Engine>, Box<Engine>> {
+        let idle = self.made.is_empty() && self.waiting.is_empty() && self.queueing.is_none();
+        match &mut self.engine {
+            Runner::Jit(engine) if idle && self.place.switch().threads().is_none() => {
+                self.reads_time = new.code().reads_time();
+                new.go_on_counting(engine);
+                Ok(std::mem::replace(engine, new))
+            }
+            _ => Err(new),
+        }
+    }
+
     /// What the stages have cost so far, by name; nothing unless it comes from [`Switch::measured_worker`].
     pub fn stage_times(&self) -> impl Iterator<Item = (&str, StageTime)> {
         let (names, times) = match &self.engine {

@@ -143,6 +143,28 @@ fn compare(seed: u64, program: &Program, options: Options) {
     }
     assert_eq!(jit.tallies().is_some(), options.counted);
     assert_eq!(jit.tallies(), interp.tallies(), "seed {seed}: what was counted differs");
+
+    // The same again with code for the ways that the packets took.
+    let packets = frames.iter().zip(0..).map(|(frame, k)| (k % 8, frame.as_slice()));
+    let seen = fast.seen(packets).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let code = fast.code_for_seen(&seen).unwrap_or_else(|e| panic!("seed {seed}: {e:?}"));
+    if !jit.change_code(&code) {
+        assert!(program.is_queued(), "seed {seed}: copies wait");
+        return;
+    }
+    for (k, frame) in (0..).zip(&frames) {
+        interp.set_time(Some(1000 * k));
+        jit.set_time(Some(1000 * k));
+        let want = interp.process_one((k % 8) as u32, frame);
+        let got = jit.process_one((k % 8) as u32, frame);
+        assert_eq!(outcome(&got), outcome(&want), "seed {seed}, packet {k}: code for {seen:?}");
+    }
+    assert_eq!(state(&fast), state(&reference), "seed {seed}: extern state differs with code for {seen:?}");
+    assert_eq!(
+        jit.tallies(),
+        interp.tallies(),
+        "seed {seed}: what was counted differs with code for {seen:?}"
+    );
 }
 
 #[test]

@@ -115,6 +115,19 @@ pub struct Ran {
     /// The lookups, in order: the table, the number of the action in its list (none: [`p4jet_tables::Action::NONE`]), and
     /// whether an entry matched.
     pub applied: Vec<(TableId, u32, bool)>,
+    /// The nodes of blocks, in order.
+    pub path: Vec<Visited>,
+}
+
+/// A node of a block that a packet came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visited {
+    /// Which of the blocks, counted from the first of ingress through egress.
+    pub step: usize,
+    /// The node.
+    pub node: NodeId,
+    /// If it applies a table: the action that ran.
+    pub action: Option<ActionId>,
 }
 
 /// A program ready to run packets.
@@ -197,6 +210,8 @@ impl<'a> Machine<'a> {
             half: start.begin,
             copies: Vec::new(),
             applied: Vec::new(),
+            path: Vec::new(),
+            step: 0,
             fuel: NODES_VISITED_MAX,
             teller: trace.map(|trace| Teller::new(trace, program)),
         };
@@ -214,7 +229,7 @@ impl<'a> Machine<'a> {
                     _ => {}
                 }
             }
-            gone = run.blocks(&program.ingress);
+            gone = run.blocks(0, &program.ingress);
             run.half = Begin::Egress;
         }
         let queued = start.queued.unwrap_or(Queued { enqueued_us: now_us, ..Queued::default() });
@@ -225,7 +240,7 @@ impl<'a> Machine<'a> {
                     run.put(*field, queued.value(*intrinsic, now_us).into());
                 }
             }
-            run.blocks(&program.egress)
+            run.blocks(program.ingress.len(), &program.egress)
         });
         let outcome = match gone {
             Some(Gone::Dropped { reason, at }) => {
@@ -247,7 +262,7 @@ impl<'a> Machine<'a> {
                 Outcome::Sent { port, frame: run.frame.bytes }
             }
         };
-        Ran { outcome, copies: run.copies, applied: run.applied }
+        Ran { outcome, copies: run.copies, applied: run.applied, path: run.path }
     }
 }
 
@@ -296,13 +311,17 @@ struct Run<'a, 'e, 't> {
     half: Begin,
     copies: Vec<Copied>,
     applied: Vec<(TableId, u32, bool)>,
+    path: Vec<Visited>,
+    /// The block that runs, as in [`Visited::step`].
+    step: usize,
     fuel: u32,
     teller: Option<Teller<'t>>,
 }
 
 impl Run<'_, '_, '_> {
-    fn blocks(&mut self, blocks: &[BlockId]) -> Option<Gone> {
-        for block in blocks {
+    fn blocks(&mut self, first: usize, blocks: &[BlockId]) -> Option<Gone> {
+        for (number, block) in blocks.iter().enumerate() {
+            self.step = first + number;
             match self.block(*block) {
                 End::Gone(gone) => return Some(gone),
                 End::Egress => break,
@@ -343,6 +362,9 @@ impl Run<'_, '_, '_> {
                 return End::Gone(Gone::Dropped { reason: REASON_OUT_OF_FUEL, at: loc });
             }
             self.fuel -= 1;
+            if block.is_some() {
+                self.path.push(Visited { step: self.step, node: at, action: None });
+            }
             if !node.label.is_empty() {
                 self.tell(|_| TraceEvent::Node { label: node.label.clone() });
             }
@@ -384,7 +406,13 @@ impl Run<'_, '_, '_> {
                 }
                 Terminator::Apply { table, keys, hit, action_run, entry, selector, next, exit } => {
                     let results = [*hit, *action_run, *entry];
-                    match self.apply(*table, keys, results, selector.as_ref(), loc) {
+                    let end = self.apply(*table, keys, results, selector.as_ref(), loc);
+                    let number = self.applied.last().map_or(usize::MAX, |applied| applied.1 as usize);
+                    let action = self.program.tables[table.index()].actions.get(number);
+                    if let (Some(visited), Some(action)) = (self.path.last_mut(), action) {
+                        visited.action = Some(action.action);
+                    }
+                    match end {
                         End::Return => *next,
                         End::Exit => *exit,
                         gone => return gone,

@@ -46,7 +46,6 @@ pub struct Helpers {
     pub call_extern: FuncRef,
     pub make_copies: FuncRef,
     pub make_queued_copies: FuncRef,
-    pub select: FuncRef,
     pub read_bits: FuncRef,
     pub write_bits: FuncRef,
     pub copy: FuncRef,
@@ -73,6 +72,16 @@ pub struct Cut {
     pub place: Place,
     /// What comes after the cut.
     pub begins: Begins,
+}
+
+/// What the tables of a program are like.
+pub struct Shapes {
+    /// How they are searched.
+    pub structures: Vec<Structure>,
+    /// How many entries they may come to have, or had if that was seen.
+    pub sizes: Vec<u32>,
+    /// Whether it was.
+    pub are_seen: bool,
 }
 
 /// Where the pipeline is cut, and what a packet carries across.
@@ -104,7 +113,7 @@ impl Layout {
     /// live in nodes as long as that is at most `live_limbs_max` limbs, summed over the nodes.
     pub fn new(
         flow: &Flow,
-        structures: &[Structure],
+        shapes: &Shapes,
         entries_min: u32,
         live_limbs_max: usize,
         everywhere: bool,
@@ -122,13 +131,13 @@ impl Layout {
                 if flow.uncut[place] {
                     continue;
                 }
-                if everywhere || is_large(flow.program, structures, entries_min, table) {
+                if everywhere || is_large(shapes, entries_min, table) {
                     cuts.push(Cut { place, begins: Begins::Lookup });
                 }
                 // Whether a route is in a group is hard to predict: what depends on it waits for the others' lookups.
-                let is_route = structures[table.index()] == Structure::Lpm32
-                    && is_large(flow.program, structures, entries_min, table);
-                if everywhere || is_route {
+                let is_route = shapes.structures[table.index()] == Structure::Lpm32
+                    && is_large(shapes, entries_min, table);
+                if everywhere || is_route || has_far_rows(flow.program, shapes, entries_min, table) {
                     cuts.push(Cut { place, begins: Begins::Action });
                 }
             }
@@ -161,9 +170,10 @@ impl Layout {
                     place(slot);
                 }
             }
-            if let Terminator::Apply { keys, selector, .. } = &flow.node(cut.place).terminator {
+            if let Terminator::Apply { table, keys, .. } = &flow.node(cut.place).terminator {
                 let bits: u32 = keys.iter().map(|k| k.width(flow.program)).sum();
-                key_limbs = key_limbs.max(limb_count(bits).max(1) + usize::from(selector.is_some()));
+                let selector = usize::from(flow.program.tables[table.index()].profile.is_some());
+                key_limbs = key_limbs.max(limb_count(bits).max(1) + selector);
             }
         }
         let in_memory: HashMap<Slot, i32> = in_memory
@@ -210,33 +220,45 @@ impl Layout {
 }
 
 /// Whether a table is worth a cut: its lookup touches memory that prefetching helps, or is long.
-fn is_large(program: &Program, structures: &[Structure], entries_min: u32, table: TableId) -> bool {
-    let size = program.tables[table.index()].size;
-    match structures[table.index()] {
+fn is_large(shapes: &Shapes, entries_min: u32, table: TableId) -> bool {
+    let size = shapes.sizes[table.index()];
+    match shapes.structures[table.index()] {
         Structure::Quotient | Structure::Hash | Structure::Lpm32 => size >= entries_min,
-        Structure::Generic => size >= generic_entries_min(program, structures, entries_min),
+        Structure::Generic => size >= generic_entries_min(shapes, entries_min),
         Structure::Keyless | Structure::Direct => false,
     }
 }
 
+/// Whether what a lookup leads to is worth a cut: the way to a member of a group is long, and where entries have rows of
+/// their own, many of them do not stay in the caches. Only where it was seen that there are as many.
+fn has_far_rows(program: &Program, shapes: &Shapes, entries_min: u32, table: TableId) -> bool {
+    let t = &program.tables[table.index()];
+    shapes.are_seen
+        && shapes.sizes[table.index()] >= entries_min
+        && (t.profile.is_some() || !t.direct.is_empty())
+}
+
 /// Whether it pays to remember what lookups in a table found, by the row that led there: those are cheaper than a search.
-pub fn is_memoized(program: &Program, structures: &[Structure], entries_min: u32, table: TableId) -> bool {
-    !is_large(program, structures, entries_min, table)
-        && matches!(structures[table.index()], Structure::Quotient | Structure::Hash | Structure::Generic)
+pub fn is_memoized(shapes: &Shapes, entries_min: u32, table: TableId) -> bool {
+    !is_large(shapes, entries_min, table)
+        && matches!(
+            shapes.structures[table.index()],
+            Structure::Quotient | Structure::Hash | Structure::Generic
+        )
 }
 
 /// Tables of [`Structure::Generic`] with so many entries are worth a cut: their lookups are long.
-const GENERIC_ENTRIES_MIN: u32 = 64;
+pub const GENERIC_ENTRIES_MIN: u32 = 64;
 /// But not more of them, the largest first: what lies between cuts is compiled for each way there.
 const GENERIC_CUTS_MAX: usize = 2;
 
-fn generic_entries_min(program: &Program, structures: &[Structure], entries_min: u32) -> u32 {
+fn generic_entries_min(shapes: &Shapes, entries_min: u32) -> u32 {
     if entries_min < GENERIC_ENTRIES_MIN {
         return entries_min;
     }
-    let tables = program.tables.iter().zip(structures);
+    let tables = shapes.sizes.iter().zip(&shapes.structures);
     let mut sizes: Vec<u32> =
-        tables.filter(|(_, s)| **s == Structure::Generic).map(|(table, _)| table.size).collect();
+        tables.filter(|(_, s)| **s == Structure::Generic).map(|(size, _)| *size).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     sizes.get(GENERIC_CUTS_MAX).map_or(0, |next| next.saturating_add(1)).max(GENERIC_ENTRIES_MIN)
 }
@@ -316,7 +338,7 @@ pub struct Codegen<'a, 'f> {
     pub(crate) flow: &'a Flow<'a>,
     pub(crate) helpers: Helpers,
     layout: &'a Layout,
-    structures: &'a [Structure],
+    shapes: &'a Shapes,
     tallies: Option<&'a Tallies>,
     sites: &'a mut Sites,
     homes: Vec<Home>,
@@ -342,6 +364,8 @@ pub struct Codegen<'a, 'f> {
     live_after: Option<SlotSet>,
     /// The place of what is being emitted, and what statements may have set before it; `None` where packets leave.
     so_far: Option<(Place, SlotSet)>,
+    /// While a deparser ends: what [`Flow::changed_at_end`] says.
+    changed: Option<SlotSet>,
     /// The place that the stage begins with, if it begins with a place.
     resumed: Option<Place>,
     ctx: Value,
@@ -401,7 +425,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         mut b: FunctionBuilder<'f>,
         flow: &'a Flow<'a>,
         layout: &'a Layout,
-        structures: &'a [Structure],
+        shapes: &'a Shapes,
         tallies: Option<&'a Tallies>,
         helpers: Helpers,
         sites: &'a mut Sites,
@@ -501,7 +525,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             flow,
             helpers,
             layout,
-            structures,
+            shapes,
             tallies,
             sites,
             homes: vec![Home::Nowhere; flow.slots()],
@@ -520,6 +544,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             live_at: Begin::ALL.map(|begin| flow.live_at(begin)),
             live_after: None,
             so_far: None,
+            changed: None,
             resumed: None,
             ctx,
             packet,
@@ -720,6 +745,12 @@ impl<'a, 'f> Codegen<'a, 'f> {
         if let Some(value) = self.flow.known(&self.facts, slot) {
             return vec![self.iconst(value)];
         }
+        if let Some((_, set)) = &self.so_far
+            && self.flow.is_untouched(slot, set, &self.facts)
+        {
+            let zero = self.iconst(0);
+            return vec![zero; limb_count(slot_width(self.flow, slot))];
+        }
         if let Some((place, set)) = &self.so_far
             && let Some(at) = self.flow.framed(*place, slot, set, &self.facts)
         {
@@ -796,6 +827,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
             return block;
         }
         let block = self.b.create_block();
+        if self.flow.is_cold(place) {
+            self.b.set_cold_block(block);
+        }
         self.places.insert(place, block);
         self.work.push(place);
         block
@@ -836,14 +870,14 @@ impl<'a, 'f> Codegen<'a, 'f> {
     }
 
     /// Where the block of `place` goes when it returns, after what its end demands.
-    fn leave_step(&mut self, place: Place) {
+    fn leave_step(&mut self, place: Place, to: Option<Place>) {
         if let Some(mode) = self.flow.deparse[self.flow.places[place].step] {
             self.finish_deparser(place, mode);
         }
         if self.flow.places[place].step + 1 == self.program().ingress.len() {
             self.load_intrinsics(true);
         }
-        self.go(self.flow.next_step(place));
+        self.go(to);
     }
 
     /// Begins with the first place; without one the packet leaves.
@@ -940,7 +974,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
     }
 
     fn sibling_block(&mut self, place: Place, node: NodeId, facts: &Facts) -> Block {
-        let to = self.flow.sibling(place, node);
+        self.resolved_block(self.flow.sibling(place, node), facts)
+    }
+
+    fn resolved_block(&mut self, to: Place, facts: &Facts) -> Block {
         let to = self.flow.resolve(Some(to), facts).expect("a place leads to a place");
         self.place_block(to)
     }
@@ -992,13 +1029,13 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 }
             }
             Terminator::Return => match scope {
-                Scope::Place(place) => self.leave_step(*place),
+                Scope::Place(place) => self.leave_step(*place, self.flow.after(*place)),
                 Scope::Action { next, .. } => {
                     self.b.ins().jump(*next, &[]);
                 }
             },
             Terminator::Exit => match scope {
-                Scope::Place(place) => self.leave_step(*place),
+                Scope::Place(place) => self.leave_step(*place, self.flow.after(*place)),
                 Scope::Action { exit, .. } => {
                     self.b.ins().jump(*exit, &[]);
                 }
@@ -1010,7 +1047,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                     self.set_field(field, &code);
                     self.flow.forget(&mut self.facts, field);
                 }
-                self.leave_step(place);
+                self.leave_step(place, self.flow.next_step_on_error(place));
             }
             Terminator::Drop(reason) => {
                 let block = self.drop_block(*reason, node.terminator_loc);
@@ -1022,7 +1059,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             }
             Terminator::Egress => {
                 self.load_intrinsics(true);
-                self.go(self.flow.entry(Begin::Egress));
+                self.go(self.flow.after(scope.place()));
             }
         }
         Ok(())
@@ -1233,10 +1270,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
             let mut facts = self.facts.clone();
             self.flow.forget(&mut facts, field);
             let facts = std::mem::replace(&mut self.facts, facts);
-            self.leave_step(place);
+            self.leave_step(place, self.flow.next_step_on_error(place));
             self.facts = facts;
         } else {
-            self.leave_step(place);
+            self.leave_step(place, self.flow.next_step_on_error(place));
         }
         self.b.switch_to_block(go_on);
     }
@@ -1385,8 +1422,19 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let emits: Vec<HeaderId> = self.flow.emits[step].clone();
         // What they write is live, and headers may have moved.
         self.so_far = None;
+        self.changed = self.flow.changed_at_end(place);
         match mode {
             Deparse::InPlace => self.write_back(&emits),
+            Deparse::Checked if let Some((shift, begins)) = self.settled(&emits) => {
+                if shift != 0 {
+                    let shift = self.b.ins().iconst(types::I64, shift);
+                    self.shift_front(shift);
+                }
+                for (header, begin) in begins {
+                    let begin = self.iconst(begin);
+                    self.write_at(header, begin);
+                }
+            }
             Deparse::Checked => {
                 // Where each header begins in the frame that leaves, behind its start.
                 let mut begins = Vec::new();
@@ -1435,16 +1483,43 @@ impl<'a, 'f> Codegen<'a, 'f> {
             }
             Deparse::Scratch => self.replace_front(),
         }
+        self.changed = None;
         let zero = self.iconst(0);
         self.set(self.flow.cursor_slot(), &[zero]);
         for header in 0..self.program().headers.len() {
             self.set(self.flow.offset_slot(HeaderId(header as u32)), &[zero]);
         }
+        self.flow.learn_end(&mut self.facts, place);
         self.b.def_var(self.out_offset, zero);
     }
 
+    /// If it is known that the frame leaves with the headers where they are: by how much later it begins, and where from
+    /// there each of them does.
+    fn settled(&self, emits: &[HeaderId]) -> Option<(i64, Vec<(HeaderId, u64)>)> {
+        let known = |slot: Slot| self.flow.known(&self.facts, slot);
+        let mut begins = Vec::new();
+        let mut total = 0;
+        for &header in emits {
+            if known(self.program().headers[header.index()].valid.index())? == 1 {
+                begins.push((header, total));
+                total += u64::from(self.flow.header_bits(header)?) / 8;
+            }
+        }
+        let shift = known(self.flow.cursor_slot())? as i64 - total as i64;
+        for &(header, begin) in &begins {
+            let plus_one = known(self.flow.offset_slot(header))?;
+            if plus_one != 0 && plus_one as i64 - 1 != shift + begin as i64 {
+                return None;
+            }
+        }
+        Some((shift, begins))
+    }
+
+    /// Whether the field of a header that leaves may not be what the frame has, or any statement may have set it if that
+    /// is not known.
     fn is_written(&self, field: FieldId) -> bool {
-        self.flow.written.contains(&field)
+        let changed = self.changed.as_ref().is_none_or(|changed| changed.contains(field.index()));
+        changed && self.flow.written.contains(&field)
     }
 
     /// Puts the changed fields of valid headers back where they came from.
@@ -1455,7 +1530,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             if !self.flow.extracted.contains(&header) || !h.fields.iter().any(|f| self.is_written(f.field)) {
                 continue;
             }
-            let go_on = self.if_valid(header);
+            let Some(go_on) = self.if_valid(header) else { continue };
             let offset = match self.flow.fixed_offset[header.index()] {
                 Some(bytes) => self.iconst(u64::from(bytes)),
                 None => {
@@ -1478,19 +1553,25 @@ impl<'a, 'f> Codegen<'a, 'f> {
         if is_extracted && !h.fields.iter().any(|f| self.is_written(f.field)) && !self.is_written(h.valid) {
             return;
         }
-        let go_on = self.if_valid(header);
+        let Some(go_on) = self.if_valid(header) else { return };
         let data = self.b.use_var(self.data);
         let to = self.b.ins().iadd(data, begin);
         if is_extracted {
             // A header that was added after all lies there as zeros first.
             let plus_one = self.get(self.flow.offset_slot(header))[0];
-            let zero = self.b.create_block();
-            let patch = self.b.create_block();
-            self.b.ins().brif(plus_one, patch, &[], zero, &[]);
-            self.b.switch_to_block(zero);
-            self.zero_bytes(to, self.fixed_bytes(header));
-            self.b.ins().jump(patch, &[]);
-            self.b.switch_to_block(patch);
+            if self
+                .flow
+                .known(&self.facts, self.flow.offset_slot(header))
+                .is_none_or(|plus_one| plus_one == 0)
+            {
+                let zero = self.b.create_block();
+                let patch = self.b.create_block();
+                self.b.ins().brif(plus_one, patch, &[], zero, &[]);
+                self.b.switch_to_block(zero);
+                self.zero_bytes(to, self.fixed_bytes(header));
+                self.b.ins().jump(patch, &[]);
+                self.b.switch_to_block(patch);
+            }
             self.write_fields(header, to);
         } else {
             self.write_all_fields(header, to);
@@ -1510,17 +1591,19 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.b.def_var(self.length, length);
     }
 
-    /// What follows happens only if the header is valid, until [`Self::end_if`].
-    fn if_valid(&mut self, header: HeaderId) -> Option<Block> {
-        if self.always_valid(header) {
-            return None;
+    /// What follows happens only if the header is valid, until [`Self::end_if`]; `None` if it never is.
+    fn if_valid(&mut self, header: HeaderId) -> Option<Option<Block>> {
+        match self.flow.known(&self.facts, self.program().headers[header.index()].valid.index()) {
+            Some(0) => return None,
+            Some(_) => return Some(None),
+            None => {}
         }
         let valid = self.valid(header);
         let yes = self.b.create_block();
         let go_on = self.b.create_block();
         self.b.ins().brif(valid, yes, &[], go_on, &[]);
         self.b.switch_to_block(yes);
-        Some(go_on)
+        Some(Some(go_on))
     }
 
     fn end_if(&mut self, go_on: Option<Block>) {
@@ -1570,7 +1653,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     fn emit_to_scratch(&mut self, header: HeaderId, bytes_max: Option<u32>) {
         let program = self.program();
         let h = &program.headers[header.index()];
-        let go_on = self.if_valid(header);
+        let Some(go_on) = self.if_valid(header) else { return };
         let scratch = self.b.ins().load(types::I64, fixed(), self.ctx, offset_of!(Ctx, scratch) as i32);
         let at = self.b.use_var(self.out_offset);
         let to = self.b.ins().iadd(scratch, at);
@@ -1743,7 +1826,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     /// The address a lookup will touch first.
     fn first_address(&mut self, table: TableId, key: &[Value]) -> Value {
         let base = self.view_word(table, offset_of!(View, base));
-        match self.structures[table.index()] {
+        match self.shapes.structures[table.index()] {
             Structure::Quotient => self.quotient_home(table, key[0]).0,
             Structure::Hash => {
                 let index = self.hash(table, key);
@@ -1762,8 +1845,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
     /// Ends this stage for the packet: it waits for the next one, with the key of its lookup or what was found.
     fn cut(&mut self, cut: usize, words: &[Value], selector: Value) {
         let Cut { place, begins } = self.layout.cuts[cut];
-        let selected =
-            matches!(self.flow.node(place).terminator, Terminator::Apply { selector: Some(_), .. });
+        let selected = match self.flow.node(place).terminator {
+            Terminator::Apply { table, .. } => self.program().tables[table.index()].profile.is_some(),
+            _ => false,
+        };
         for (i, &limb) in words.iter().chain(selected.then_some(&selector)).enumerate() {
             self.b.ins().store(plain(), limb, self.phv, self.layout.key + 8 * i as i32);
         }
@@ -1777,11 +1862,23 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
         if let (Begins::Lookup, Terminator::Apply { table, .. }, Some(prefetch)) =
             (begins, &self.flow.node(place).terminator, self.helpers.prefetch)
-            && self.structures[table.index()] != Structure::Generic
-            && is_large(self.flow.program, self.structures, self.layout.entries_min, *table)
+            && self.shapes.structures[table.index()] != Structure::Generic
+            && is_large(self.shapes, self.layout.entries_min, *table)
         {
             let address = self.first_address(*table, words);
             self.b.ins().call(prefetch, &[address]);
+        }
+        if let (Begins::Action, Terminator::Apply { table, .. }, Some(prefetch)) =
+            (begins, &self.flow.node(place).terminator, self.helpers.prefetch)
+            && has_far_rows(self.flow.program, self.shapes, self.layout.entries_min, *table)
+            && !selected
+        {
+            let row = self.row_address(*table, words[0], self.row_words(*table).0);
+            self.b.ins().call(prefetch, &[row]);
+            for instance in &self.program().tables[table.index()].direct {
+                let cell = self.counter_cell(instance.index(), words[0]);
+                self.b.ins().call(prefetch, &[cell]);
+            }
         }
         let queue = self.once(Once::Indirect(offset_of!(Ctx, queues), 8 * (cut as i32 + 1)));
         let count = self.b.use_var(self.counts[cut + 1]);
@@ -1837,22 +1934,29 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.go(Some(place));
             return Ok(());
         }
-        let Terminator::Apply { table, keys, selector, .. } = &self.flow.node(place).terminator else {
+        let Terminator::Apply { table, keys, .. } = &self.flow.node(place).terminator else {
             unreachable!("a table is applied there");
         };
+        let has_profile = self.program().tables[table.index()].profile.is_some();
         let limbs = match begins {
             Begins::Lookup => limb_count(keys.iter().map(|k| k.width(self.program())).sum()),
             _ => 1,
         };
         let mut load =
             |i: usize| self.b.ins().load(types::I64, plain(), self.phv, self.layout.key + 8 * i as i32);
-        let selector = selector.as_ref().map(|_| load(limbs));
+        let selector = has_profile.then(|| load(limbs));
         if begins == Begins::Action {
             let found = load(0);
             let selector = selector.unwrap_or_else(|| self.iconst(0));
-            return self.act(place, *table, found, selector);
+            let selected = has_profile.then(|| {
+                let selected = self.once(Once::Ctx(offset_of!(Ctx, selected)));
+                let at = self.b.ins().ishl_imm_u(self.position, 3);
+                let at = self.b.ins().iadd(selected, at);
+                self.b.ins().load(types::I64, plain(), at, 0)
+            });
+            return self.act(place, *table, found, selector, selected);
         }
-        let found = if self.structures[table.index()] == Structure::Generic {
+        let found = if self.shapes.structures[table.index()] == Structure::Generic {
             // The engine has looked all of them up at once.
             let rows = self.once(Once::Ctx(offset_of!(Ctx, rows)));
             let at = self.b.ins().ishl_imm_u(self.position, 2);
@@ -1869,8 +1973,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     /// The row that a lookup finds, or found the last time that the same row led there.
     fn lookup_at(&mut self, place: Place, table: TableId, key: &[Value]) -> Value {
         let Some((number, memo)) = self.flow.memo(place) else { return self.lookup(table, key) };
-        let slot = self.flow.row_slot(memo.row_place).expect("the place of a memo's row has a slot");
-        let row = self.get(slot)[0];
+        let row = self.get(self.flow.row_slot_of(&memo))[0];
         let cells = self.once(Once::Indirect(offset_of!(Ctx, memos), 8 * number as i32));
         let age = self.once(Once::Indirect(offset_of!(Ctx, ages), 8 * number as i32));
         let wanted = self.b.ins().bor(row, age);
@@ -1907,7 +2010,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     /// The row of the entry that matches, 0 if none.
     fn lookup(&mut self, table: TableId, key: &[Value]) -> Value {
-        match self.structures[table.index()] {
+        match self.shapes.structures[table.index()] {
             Structure::Keyless => self.iconst(0),
             Structure::Direct => {
                 let base = self.view_word(table, offset_of!(View, base));
@@ -2065,12 +2168,19 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.cut(cut, &[found], selector);
                 Ok(())
             }
-            None => self.act(place, table, found, selector),
+            None => self.act(place, table, found, selector, None),
         }
     }
 
     /// Does what the row demands that was found, or the default action's if none was.
-    fn act(&mut self, place: Place, table: TableId, found: Value, selector: Value) -> Result<(), Error> {
+    fn act(
+        &mut self,
+        place: Place,
+        table: TableId,
+        found: Value,
+        selector: Value,
+        selected: Option<Value>,
+    ) -> Result<(), Error> {
         let program = self.program();
         let t = &program.tables[table.index()];
         let Terminator::Apply { hit, action_run, entry, next, exit, .. } = &self.flow.node(place).terminator
@@ -2098,31 +2208,18 @@ impl<'a, 'f> Codegen<'a, 'f> {
         if let Some(slot) = self.flow.row_slot(place) {
             self.set(slot, &[found]);
         }
-        // As the table has it: the words of the longest action, or of a member or group.
-        let words = t
-            .actions
-            .iter()
-            .map(|a| {
-                let params = &program.actions[a.action.index()].params;
-                params.iter().map(|p| limb_count(program.width(*p))).sum::<usize>()
-            })
-            .max()
-            .unwrap_or(0)
-            + 1;
-        let words = words.max(if t.profile.is_some() { 3 } else { 1 });
-        let has_data = words > 1;
-        // And the time of the last hit.
-        let words = words + usize::from(t.idle_timeout);
+        let (words, member_words) = self.row_words(table);
+        let has_data = member_words > 1 || t.profile.is_some();
         let (row, which) = if t.profile.is_some() {
             if t.idle_timeout {
                 let (row, _) = self.row(table, found, words);
                 self.note_hit(row, words);
             }
-            let view = self.view(table);
-            let call = self.b.ins().call(self.helpers.select, &[view, found, selector]);
-            let row = self.b.inst_results(call)[0];
-            (row, self.b.ins().load(types::I32, fixed(), row, 0))
-        } else if self.structures[table.index()] == Structure::Keyless {
+            match selected {
+                Some(row) => (row, self.b.ins().load(types::I32, fixed(), row, 0)),
+                None => self.select(place, table, found, selector, words, member_words),
+            }
+        } else if self.shapes.structures[table.index()] == Structure::Keyless {
             let default = self.once(Once::Default(table));
             self.row(table, default, words)
         } else {
@@ -2152,45 +2249,59 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.set_field(*field, &[found]);
         }
         let (next_node, exit_node) = (*next, *exit);
-        let next = self.sibling_block(place, next_node, &self.facts.clone());
-        // Actions that do nothing share the way on.
-        let entries: Vec<Option<Block>> = t
-            .actions
-            .iter()
-            .map(|a| {
-                let body = &program.actions[a.action.index()].body.nodes[0];
-                let idle = body.stmts.is_empty() && body.terminator == Terminator::Return;
-                (!idle).then(|| self.b.create_block())
-            })
-            .collect();
+        // Actions that do nothing have the way on.
+        let mut entries: Vec<(usize, Block, bool)> = Vec::new();
+        for (i, a) in t.actions.iter().enumerate() {
+            let body = &program.actions[a.action.index()].body.nodes[0];
+            let idle = body.stmts.is_empty() && body.terminator == Terminator::Return;
+            let block = match idle {
+                true => {
+                    let next = self.flow.behind_action(place, a.action, next_node);
+                    self.resolved_block(next, &self.facts.clone())
+                }
+                false => self.b.create_block(),
+            };
+            entries.push((i, block, idle));
+        }
+        let mut chain = entries.clone();
+        // What the hot path goes on with is asked first.
+        let first = t.actions.iter().position(|a| self.flow.hot_action(place) == Some(a.action));
+        if let Some(first) = first {
+            chain[..=first].rotate_right(1);
+        }
         // A group without members gives no action at all.
-        if t.actions.len() > 8 || t.profile.is_some() {
-            let mut switch = Switch::new();
-            for (i, block) in entries.iter().enumerate() {
-                switch.set_entry(i as u128, block.unwrap_or(next));
+        let sure = t.profile.is_none();
+        let asked = match chain.len() {
+            0..=8 if sure => chain.len().saturating_sub(1),
+            _ => usize::from(first.is_some()),
+        };
+        for &(i, block, _) in &chain[..asked] {
+            let rest = self.b.create_block();
+            let is_it = self.b.ins().icmp_imm_u(IntCC::Equal, which, i as i64);
+            self.b.ins().brif(is_it, block, &[], rest, &[]);
+            self.b.switch_to_block(rest);
+        }
+        match chain[asked..] {
+            [(_, block, _)] if sure => _ = self.b.ins().jump(block, &[]),
+            ref others => {
+                let none = self.sibling_block(place, next_node, &self.facts.clone());
+                let mut switch = Switch::new();
+                for &(i, block, _) in others {
+                    switch.set_entry(i as u128, block);
+                }
+                switch.emit(&mut self.b, which, none);
             }
-            switch.emit(&mut self.b, which, next);
-        } else if let Some((last, first)) = entries.split_last() {
-            for (i, block) in first.iter().enumerate() {
-                let rest = self.b.create_block();
-                let is_it = self.b.ins().icmp_imm_u(IntCC::Equal, which, i as i64);
-                self.b.ins().brif(is_it, block.unwrap_or(next), &[], rest, &[]);
-                self.b.switch_to_block(rest);
-            }
-            self.b.ins().jump(last.unwrap_or(next), &[]);
-        } else {
-            self.b.ins().jump(next, &[]);
         }
         let before = self.facts.clone();
         let set = self.flow.set_before_actions(place);
-        for (a, block) in t.actions.iter().zip(entries) {
-            if let Some(block) = block {
+        for (a, (_, block, idle)) in t.actions.iter().zip(entries) {
+            if !idle {
                 self.b.switch_to_block(block);
                 self.facts = self.flow.facts_after_action(&before, a.action);
                 let facts = self.facts.clone();
-                let next = self.sibling_block(place, next_node, &facts);
+                let next = self.resolved_block(self.flow.behind_action(place, a.action, next_node), &facts);
                 let exit = match self.flow.may_exit(a.action) {
-                    true => self.sibling_block(place, exit_node, &facts),
+                    true => self.resolved_block(self.flow.behind_action(place, a.action, exit_node), &facts),
                     false => next,
                 };
                 self.facts = self.flow.facts_in_action(&before, a.action);
@@ -2201,11 +2312,103 @@ impl<'a, 'f> Codegen<'a, 'f> {
         Ok(())
     }
 
-    /// The address of a row of so many words, and its action.
-    fn row(&mut self, table: TableId, row: Value, words: usize) -> (Value, Value) {
+    /// The address of the words to run, and their action, of a row of a table with an action profile; see [`View`].
+    fn select(
+        &mut self,
+        place: Place,
+        table: TableId,
+        found: Value,
+        selector: Value,
+        words: usize,
+        member_words: usize,
+    ) -> (Value, Value) {
+        let is_narrow = match &self.flow.node(place).terminator {
+            Terminator::Apply { selector: Some(selector), .. } => selector.width(self.program()) <= 32,
+            _ => true,
+        };
+        let default = self.once(Once::Default(table));
+        let row = self.b.ins().select(found, found, default);
+        let (row, which) = self.row(table, row, words);
+        let [group, listed, other, member, done] = std::array::from_fn(|_| self.b.create_block());
+        self.b.append_block_param(member, types::I64);
+        self.b.append_block_param(done, types::I64);
+        self.b.append_block_param(done, types::I32);
+        let as_args = |row, which| [BlockArg::Value(row), BlockArg::Value(which)];
+        let slot = self.b.ins().uload32(plain(), row, 8);
+        let is =
+            |cg: &mut Self, action: u32| cg.b.ins().icmp_imm_s(IntCC::Equal, which, i64::from(action as i32));
+        let is_group = is(self, TableAction::GROUP);
+        self.b.ins().brif(is_group, group, &[], other, &[]);
+
+        self.b.switch_to_block(other);
+        let is_member = is(self, TableAction::MEMBER);
+        self.b.ins().brif(is_member, member, &[BlockArg::Value(slot)], done, &as_args(row, which));
+
+        self.b.switch_to_block(group);
+        let groups = self.view_word(table, offset_of!(View, profile_groups));
+        let at = self.b.ins().ishl_imm_u(slot, 3);
+        let at = self.b.ins().iadd(groups, at);
+        let list = match cfg!(target_arch = "x86_64") {
+            true => self.b.ins().load(types::I64, plain(), at, 0),
+            false => self.b.ins().atomic_load(types::I64, plain(), at),
+        };
+        let none = self.b.ins().iconst(types::I32, i64::from(TableAction::NONE as i32));
+        self.b.ins().brif(list, listed, &[], done, &as_args(row, none));
+
+        self.b.switch_to_block(listed);
+        let nth = if is_narrow {
+            let count = self.b.ins().load(types::I32, plain(), list, 0);
+            let selector = self.b.ins().ireduce(types::I32, selector);
+            let nth = self.b.ins().urem(selector, count);
+            self.b.ins().uextend(types::I64, nth)
+        } else {
+            let count = self.b.ins().uload32(plain(), list, 0);
+            self.b.ins().urem(selector, count)
+        };
+        let at = self.b.ins().ishl_imm_u(nth, 2);
+        let at = self.b.ins().iadd(list, at);
+        let slot = self.b.ins().uload32(plain(), at, 4);
+        self.b.ins().jump(member, &[BlockArg::Value(slot)]);
+
+        self.b.switch_to_block(member);
+        let slot = self.b.block_params(member)[0];
+        let members = self.view_word(table, offset_of!(View, profile_members));
+        let at = self.b.ins().ishl_imm_u(slot, 2);
+        let at = self.b.ins().iadd(members, at);
+        let row = self.load_row(at);
+        let rows = self.view_word(table, offset_of!(View, profile_rows));
+        let at = self.b.ins().imul_imm_u(row, 8 * member_words as i64);
+        let at = self.b.ins().iadd(rows, at);
+        let which = self.b.ins().load(types::I32, plain(), at, 0);
+        self.b.ins().jump(done, &as_args(at, which));
+
+        self.b.switch_to_block(done);
+        let &[row, which] = self.b.block_params(done) else { unreachable!("it has two") };
+        (row, which)
+    }
+
+    /// As the table has it: the words of a row, which are those of the longest action, or of a member or group, and the time
+    /// of the last hit; and those of a member.
+    fn row_words(&self, table: TableId) -> (usize, usize) {
+        let program = self.program();
+        let t = &program.tables[table.index()];
+        let data = t.actions.iter().map(|a| {
+            let params = &program.actions[a.action.index()].params;
+            params.iter().map(|p| limb_count(program.width(*p))).sum::<usize>()
+        });
+        let action = 1 + data.max().unwrap_or(0);
+        (action.max(if t.profile.is_some() { 3 } else { 1 }) + usize::from(t.idle_timeout), action)
+    }
+
+    fn row_address(&mut self, table: TableId, row: Value, words: usize) -> Value {
         let rows = self.view_word(table, offset_of!(View, rows));
         let at = self.b.ins().imul_imm_u(row, 8 * words as i64);
-        let at = self.b.ins().iadd(rows, at);
+        self.b.ins().iadd(rows, at)
+    }
+
+    /// The address of a row of so many words, and its action.
+    fn row(&mut self, table: TableId, row: Value, words: usize) -> (Value, Value) {
+        let at = self.row_address(table, row, words);
         // Not fixed: row 0 changes with the default action.
         (at, self.b.ins().load(types::I32, plain(), at, 0))
     }
@@ -2268,11 +2471,15 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     // ---- externs ----
 
-    /// Adds this packet to cell `index` of a counter, whose bounds the caller has checked.
-    fn count(&mut self, instance: usize, index: Value) {
+    fn counter_cell(&mut self, instance: usize, index: Value) -> Value {
         let base = self.once(Once::Indirect(offset_of!(Ctx, counters), 8 * instance as i32));
         let at = self.b.ins().ishl_imm_u(index, 4);
-        let at = self.b.ins().iadd(base, at);
+        self.b.ins().iadd(base, at)
+    }
+
+    /// Adds this packet to cell `index` of a counter, whose bounds the caller has checked.
+    fn count(&mut self, instance: usize, index: Value) {
+        let at = self.counter_cell(instance, index);
         let packets = self.b.ins().load(types::I64, plain(), at, 0);
         let packets = self.b.ins().iadd_imm_u(packets, 1);
         self.b.ins().store(plain(), packets, at, 0);

@@ -30,7 +30,7 @@ impl Facts {
 /// What the analysis of a program found.
 #[derive(Default)]
 pub struct Knowledge {
-    /// For each field: its index in [`Facts`], if it is tracked.
+    /// For each slot: its index in [`Facts`], if it is tracked.
     index: Vec<Option<u32>>,
     /// How many are tracked.
     count: usize,
@@ -89,11 +89,11 @@ impl<'a> Flow<'a> {
 
     /// Forgets a field.
     pub fn forget(&self, facts: &mut Facts, field: FieldId) {
-        self.put(facts, field, None);
+        self.put(facts, field.index(), None);
     }
 
-    fn put(&self, facts: &mut Facts, field: FieldId, value: Option<u64>) {
-        if let Some(index) = self.knowledge.index[field.index()] {
+    fn put(&self, facts: &mut Facts, slot: Slot, value: Option<u64>) {
+        if let Some(index) = self.knowledge.index[slot] {
             facts.0[index as usize] = value;
         }
     }
@@ -103,13 +103,39 @@ impl<'a> Flow<'a> {
         match op {
             Op::Set { dest, value } => {
                 let value = self.value(facts, value);
-                self.put(facts, *dest, value);
+                self.put(facts, dest.index(), value);
             }
             op => {
                 op.for_each_write(&self.program.headers, &mut |f| self.forget(facts, f));
-                if let Op::Extract { header, .. } = op {
-                    self.put(facts, self.program.headers[header.index()].valid, Some(1));
+                let cursor = self.known(facts, self.cursor_slot());
+                // What is far behind the longest frame was never reached.
+                let behind =
+                    |bits: Option<u64>| match cursor? + bits?.is_multiple_of(8).then_some(bits? / 8)? {
+                        cursor if cursor < 1 << 16 => Some(cursor),
+                        _ => None,
+                    };
+                match op {
+                    Op::Extract { header, .. } => {
+                        self.put(facts, self.program.headers[header.index()].valid.index(), Some(1));
+                        self.put(facts, self.offset_slot(*header), cursor.map(|bytes| bytes + 1));
+                        let bits = self.header_bits(*header).map(u64::from);
+                        self.put(facts, self.cursor_slot(), behind(bits));
+                    }
+                    Op::Advance { bits } => {
+                        self.put(facts, self.cursor_slot(), behind(self.value(facts, bits)));
+                    }
+                    _ => {}
                 }
+            }
+        }
+    }
+
+    /// What is known behind the end of the block of a place, if it is left there: a deparser leaves no header where it was.
+    pub fn learn_end(&self, facts: &mut Facts, place: Place) {
+        if self.deparse[self.places[place].step].is_some() {
+            self.put(facts, self.cursor_slot(), Some(0));
+            for header in 0..self.program.headers.len() {
+                self.put(facts, self.offset_slot(HeaderId(header as u32)), Some(0));
             }
         }
     }
@@ -187,12 +213,12 @@ impl<'a> Flow<'a> {
     pub fn suppose(&self, facts: &mut Facts, expr: &Expr, value: u64) {
         match (expr, value) {
             (Expr::Field(f), _) => {
-                self.put(facts, *f, Some(value));
+                self.put(facts, f.index(), Some(value));
                 if value == 1
                     && let Some(header) = self.knowledge.validity[f.index()]
                 {
                     for implied in &self.knowledge.implied[header.index()] {
-                        self.put(facts, self.program.headers[implied.index()].valid, Some(1));
+                        self.put(facts, self.program.headers[implied.index()].valid.index(), Some(1));
                     }
                 }
             }
@@ -265,11 +291,12 @@ impl<'a> Flow<'a> {
         let rejected = |facts: &Facts| {
             let mut facts = facts.clone();
             self.block(place).error_field.iter().for_each(|&f| self.forget(&mut facts, f));
+            self.learn_end(&mut facts, place);
             facts
         };
         for stmt in &node.stmts {
             if stmt.op.may_reject() {
-                edge(self.next_step(place), rejected(&facts));
+                edge(self.next_step_on_error(place), rejected(&facts));
             }
             self.learn(&mut facts, &stmt.op);
         }
@@ -297,23 +324,25 @@ impl<'a> Flow<'a> {
             }
             Terminator::Apply { table, next, exit, .. } => {
                 node.terminator.for_each_result(&mut |f| self.forget(&mut facts, f));
-                let (next, exit) = (Some(self.sibling(place, *next)), Some(self.sibling(place, *exit)));
                 let table = &self.program.tables[table.index()];
-                for action in &table.actions {
-                    let facts = self.facts_after_action(&facts, action.action);
-                    if self.may_exit(action.action) {
-                        edge(exit, facts.clone());
+                for action in table.actions.iter().map(|action| action.action) {
+                    let facts = self.facts_after_action(&facts, action);
+                    if self.may_exit(action) {
+                        edge(Some(self.behind_action(place, action, *exit)), facts.clone());
                     }
-                    edge(next, facts);
+                    edge(Some(self.behind_action(place, action, *next)), facts);
                 }
                 // A group without members runs none.
                 if table.profile.is_some() {
-                    edge(next, facts);
+                    edge(Some(self.sibling(place, *next)), facts);
                 }
             }
-            Terminator::Return | Terminator::Exit => edge(self.next_step(place), facts),
-            Terminator::Reject(_) => edge(self.next_step(place), rejected(&facts)),
-            Terminator::Egress => edge(self.entry(Begin::Egress), facts),
+            Terminator::Return | Terminator::Exit => {
+                self.learn_end(&mut facts, place);
+                edge(self.next_step(place), facts)
+            }
+            Terminator::Reject(_) => edge(self.after(place), rejected(&facts)),
+            Terminator::Egress => edge(self.after(place), facts),
             Terminator::Drop(_) | Terminator::Done => {}
         }
         edges
@@ -323,9 +352,9 @@ impl<'a> Flow<'a> {
     fn facts_at(&self, begin: Begin) -> Facts {
         let brought: &SlotSet = self.brought(begin);
         let mut facts = self.no_facts();
-        for (field, index) in self.knowledge.index.iter().enumerate() {
+        for (slot, index) in self.knowledge.index.iter().enumerate() {
             if let Some(index) = index
-                && !(self.has_copies(begin) && brought.contains(field))
+                && !(self.has_copies(begin) && brought.contains(slot))
             {
                 facts.0[*index as usize] = Some(0);
             }
@@ -434,8 +463,12 @@ impl Knowledge {
         // These get their values from outside.
         program.intrinsics.iter().for_each(|(_, f)| tracked[f.index()] = false);
         let mut count = 0;
-        let index = tracked.iter().zip(&program.fields).map(|(&tracked, field)| {
-            (tracked && field.width <= 64).then(|| {
+        let fields =
+            tracked.iter().zip(&program.fields).map(|(&tracked, field)| tracked && field.width <= 64);
+        // The cursor, and where headers begin.
+        let others = std::iter::repeat_n(true, 1 + program.headers.len());
+        let index = fields.chain(others).map(|tracked| {
+            tracked.then(|| {
                 count += 1;
                 count - 1
             })
@@ -511,7 +544,7 @@ egress_port meta.port
     #[test]
     fn a_parser_path_leads_past_questions_that_it_answers() {
         let program = p4jet_ir::text::parse(TWO_HEADERS).unwrap();
-        let flow = Flow::new(&program, Stops::Nowhere, &[]);
+        let flow = Flow::new(&program, Stops::Nowhere, &[], &[]);
         let parse = places(&flow, BlockKind::Parser, &[0, 1, 2]);
         let ask = places(&flow, BlockKind::Control, &[0, 1, 2, 3, 4]);
         // Too short for `a`: neither is valid. Else as the switch says, which jumps past an empty node.
@@ -528,7 +561,7 @@ egress_port meta.port
     fn validity_that_a_statement_takes_away_is_not_implied() {
         let text = TWO_HEADERS.replace("    meta.port = 0x1:9\n", "    a.$valid$ = b.y[0:0]\n");
         let program = p4jet_ir::text::parse(&text).unwrap();
-        let flow = Flow::new(&program, Stops::Nowhere, &[]);
+        let flow = Flow::new(&program, Stops::Nowhere, &[], &[]);
         let ask = places(&flow, BlockKind::Control, &[0, 1, 2, 3]);
         assert_eq!(flow.ways(ask[1]), [ask[2], ask[3]]);
     }

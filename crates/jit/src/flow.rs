@@ -13,13 +13,17 @@ use std::collections::{HashMap, HashSet};
 pub type Place = usize;
 
 /// Where a node stands.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Position {
     /// Index in [`Flow::sequence`].
     pub step: usize,
     /// The node.
     pub node: NodeId,
 }
+
+/// The way that many packets take: the nodes, and for those that apply a table the action that ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HotPath(pub Vec<(Position, Option<ActionId>)>);
 
 /// Something that lives as long as a packet: a field, or one of the machine's own variables.
 ///
@@ -95,6 +99,45 @@ impl Cursor {
     }
 }
 
+/// The place of a position that is on no hot path.
+fn general(first: &[Place], at: Position) -> Place {
+    first[at.step] + at.node.index()
+}
+
+/// Adds the places of the hot_paths, of which those that begin alike share the beginning. Where each of them goes on: see
+/// [`Flow::onward`].
+fn add_hot_paths(
+    places: &mut Vec<Position>,
+    first: &[Place],
+    hot_paths: &[HotPath],
+) -> Vec<Vec<(Option<ActionId>, Place, Place)>> {
+    let count = places.len();
+    let mut onward: Vec<Vec<(Option<ActionId>, Place, Place)>> = Vec::new();
+    for path in hot_paths {
+        let mut at: Option<(Place, Option<ActionId>)> = None;
+        for &(position, action) in &path.0 {
+            let to = general(first, position);
+            let known = match at {
+                None => (!onward.is_empty()).then_some(count),
+                Some((from, after)) => {
+                    let ways = onward[from - count].iter();
+                    ways.copied().find(|way| way.0 == after && way.1 == to).map(|way| way.2)
+                }
+            };
+            let place = known.unwrap_or_else(|| {
+                places.push(position);
+                onward.push(Vec::new());
+                if let Some((from, after)) = at {
+                    onward[from - count].push((after, to, places.len() - 1));
+                }
+                places.len() - 1
+            });
+            at = Some((place, action));
+        }
+    }
+    onward
+}
+
 fn slot_count(program: &Program) -> usize {
     program.fields.len() + 1 + program.headers.len() + program.tables.len()
 }
@@ -117,9 +160,14 @@ pub struct Flow<'a> {
     pub program: &'a Program,
     /// The blocks that run, in order: indices in [`Program::blocks`].
     pub sequence: Vec<usize>,
-    /// All nodes of all steps.
+    /// All nodes of all steps, then those of the hot_paths.
     pub places: Vec<Position>,
     first: Vec<Place>,
+    /// For each place of a hot path: where it goes on. The action that ran there, if a table is applied, and the place where
+    /// others go instead of that of the hot path.
+    onward: Vec<Vec<(Option<ActionId>, Place, Place)>>,
+    /// Where packets arrive.
+    start: Place,
     /// Reverse post-order number of each place; `usize::MAX` if unreachable.
     pub order: Vec<usize>,
     /// Slots live before each place.
@@ -226,8 +274,9 @@ pub enum Summand {
 pub const READABLE_BYTES: u32 = 1024;
 
 impl<'a> Flow<'a> {
-    /// Analyses a program; `memoized` are the tables whose lookups are remembered by row where that is possible.
-    pub fn new(program: &'a Program, stops: Stops, memoized: &[bool]) -> Flow<'a> {
+    /// Analyses a program; `memoized` are the tables whose lookups are remembered by row where that is possible. Packets
+    /// that take one of the `hot_paths` have places to themselves there, so that more is known of them.
+    pub fn new(program: &'a Program, stops: Stops, memoized: &[bool], hot_paths: &[HotPath]) -> Flow<'a> {
         let sequence: Vec<usize> = program.ingress.iter().chain(&program.egress).map(|b| b.index()).collect();
         let mut places = Vec::new();
         let mut first = Vec::new();
@@ -239,6 +288,11 @@ impl<'a> Flow<'a> {
             let nesting = body.nesting().unwrap_or_else(|| vec![1; body.nodes.len()]);
             uncut.extend(nesting.into_iter().map(|n| n > 0));
         }
+        let onward = add_hot_paths(&mut places, &first, hot_paths);
+        let start = if hot_paths.is_empty() { 0 } else { uncut.len() };
+        for place in uncut.len()..places.len() {
+            uncut.push(uncut[general(&first, places[place])]);
+        }
         let slots = slot_count(program);
         let count = places.len();
         let mut flow = Flow {
@@ -246,6 +300,8 @@ impl<'a> Flow<'a> {
             sequence,
             places,
             first,
+            onward,
+            start,
             order: vec![usize::MAX; count],
             live: vec![SlotSet::new(slots); count],
             cursor: vec![Cursor::Unreached; count],
@@ -273,7 +329,8 @@ impl<'a> Flow<'a> {
         flow.find_uncut();
         let memos = memos::find(&flow, memoized).into_iter();
         // A row that came with the packet from another thread may mean something else by now.
-        flow.memos = memos.filter(|memo| flow.thread(memo.row_place) == flow.thread(memo.place)).collect();
+        flow.memos =
+            memos.filter(|memo| flow.thread_of(memo.row_at.step) == flow.thread(memo.place)).collect();
         flow.find_cursor();
         flow.find_writes();
         flow.find_deparse();
@@ -329,9 +386,12 @@ impl<'a> Flow<'a> {
     /// follows have one each if there are four; the first two parts and the last two share one if there are two, the
     /// middle ones if there are three.
     pub fn thread(&self, place: Place) -> usize {
+        self.thread_of(self.places[place].step)
+    }
+
+    fn thread_of(&self, step: usize) -> usize {
         let Stops::Threads(threads) = self.stops else { return 0 };
         let kind = |step: usize| self.program.blocks[self.sequence[step]].kind;
-        let step = self.places[place].step;
         let egress = self.program.ingress.len();
         let deparser = (egress..self.sequence.len()).rev().find(|step| kind(*step) == BlockKind::Deparser);
         let part = match step < egress {
@@ -370,8 +430,13 @@ impl<'a> Flow<'a> {
 
     /// The slot of the row that the lookup of a place gives, if anything asks for it later.
     pub fn row_slot(&self, place: Place) -> Option<Slot> {
-        let memo = self.memos.iter().find(|memo| memo.row_place == place)?;
-        Some(self.program.fields.len() + 1 + self.program.headers.len() + memo.row_table.index())
+        let memo = self.memos.iter().find(|memo| memo.row_at == self.places[place])?;
+        Some(self.row_slot_of(memo))
+    }
+
+    /// The slot of the row by which a lookup is remembered.
+    pub fn row_slot_of(&self, memo: &Memo) -> Slot {
+        self.program.fields.len() + 1 + self.program.headers.len() + memo.row_table.index()
     }
 
     /// Whether anything uses a slot.
@@ -387,7 +452,7 @@ impl<'a> Flow<'a> {
 
     /// The first place, if anything runs at all.
     pub fn start(&self) -> Option<Place> {
-        (!self.places.is_empty()).then_some(0)
+        (!self.places.is_empty()).then_some(self.start)
     }
     /// The first place of egress, if egress has any.
     fn egress_start(&self) -> Option<Place> {
@@ -431,6 +496,14 @@ impl<'a> Flow<'a> {
             return self.live_at[begin as usize].clone();
         }
         match self.entry(begin) {
+            // What a stage takes from the frame again, a copy must say where.
+            Some(place) if self.has_copies(begin) => {
+                let (live, set) = (self.live[place].clone(), &self.set_before[place]);
+                let mut all = self.no_slots();
+                let carried = self.with_origins(place, live, set, &self.facts_before(place));
+                carried.into_iter().for_each(|(slot, _)| all.insert(slot));
+                all
+            }
             Some(place) => self.live[place].clone(),
             None => {
                 let mut live = self.no_slots();
@@ -493,18 +566,44 @@ impl<'a> Flow<'a> {
     }
     /// Another node of the same step.
     pub fn sibling(&self, place: Place, node: NodeId) -> Place {
-        self.first[self.places[place].step] + node.index()
+        self.onward(place, None, self.first[self.places[place].step] + node.index())
+    }
+    /// The same behind an action that the table of `place` ran.
+    pub fn behind_action(&self, place: Place, action: ActionId, node: NodeId) -> Place {
+        self.onward(place, Some(action), self.first[self.places[place].step] + node.index())
     }
     /// Where the step after that of `place` begins; `None` after the last.
     pub fn next_step(&self, place: Place) -> Option<Place> {
+        Some(self.onward(place, None, self.next_step_on_error(place)?))
+    }
+    /// The same where a parser gives up, which is on no hot path.
+    pub fn next_step_on_error(&self, place: Place) -> Option<Place> {
         self.first.get(self.places[place].step + 1).copied()
     }
     /// Where a packet goes whose block ends here, or ingress altogether; `None` if it leaves.
-    fn after(&self, place: Place) -> Option<Place> {
+    pub fn after(&self, place: Place) -> Option<Place> {
         match self.node(place).terminator {
-            Terminator::Egress => self.egress_start(),
+            Terminator::Egress => Some(self.onward(place, None, self.egress_start()?)),
+            Terminator::Reject(_) => self.next_step_on_error(place),
             _ => self.next_step(place),
         }
+    }
+    fn onward(&self, place: Place, action: Option<ActionId>, to: Place) -> Place {
+        let ways = self.onward.get(place.wrapping_sub(self.general_places())).into_iter().flatten();
+        let way = ways.copied().find(|way| way.0 == action && way.1 == to);
+        way.map_or(to, |way| way.2)
+    }
+    /// How many places are not a hot path's: the first ones.
+    fn general_places(&self) -> usize {
+        self.places.len() - self.onward.len()
+    }
+    /// Whether packets rarely come to a place, as far as that is known: there are hot paths, and it is on none.
+    pub fn is_cold(&self, place: Place) -> bool {
+        !self.onward.is_empty() && place < self.general_places()
+    }
+    /// The action after which a hot path goes on from a place.
+    pub fn hot_action(&self, place: Place) -> Option<ActionId> {
+        self.onward.get(place.wrapping_sub(self.general_places()))?.first()?.0
     }
 
     /// The places that may follow.
@@ -516,7 +615,7 @@ impl<'a> Flow<'a> {
             .iter()
             .any(|s| matches!(s.op, Op::Extract { .. } | Op::Advance { .. } | Op::Lookahead { .. }));
         if fallible {
-            out.extend(self.next_step(place));
+            out.extend(self.next_step_on_error(place));
         }
         match &node.terminator {
             Terminator::Goto(n) => out.push(self.sibling(place, *n)),
@@ -528,9 +627,14 @@ impl<'a> Flow<'a> {
                 out.extend(cases.iter().map(|(_, n)| self.sibling(place, *n)));
                 out.push(self.sibling(place, *default));
             }
-            Terminator::Apply { next, exit, .. } => {
+            Terminator::Apply { table, next, exit, .. } => {
+                // A group without members runs none.
                 out.push(self.sibling(place, *next));
                 out.push(self.sibling(place, *exit));
+                for action in &self.program.tables[table.index()].actions {
+                    out.push(self.behind_action(place, action.action, *next));
+                    out.push(self.behind_action(place, action.action, *exit));
+                }
             }
             Terminator::Return | Terminator::Reject(_) | Terminator::Exit | Terminator::Egress => {
                 out.extend(self.after(place))
@@ -744,7 +848,7 @@ impl<'a> Flow<'a> {
                 {
                     cursor = Cursor::Bits(0);
                 }
-                let error_target = self.next_step(place);
+                let error_target = self.next_step_on_error(place);
                 for next in self.successors(place) {
                     let mut value = self.cursor[next].join(cursor);
                     if Some(next) == error_target {
@@ -1063,7 +1167,7 @@ impl<'a> Flow<'a> {
             let (mut set, mut facts) = (self.set_before[place].clone(), self.facts_before(place));
             reads[place] = self.reads(place, node, &mut set, &mut facts);
             if let Some((_, memo)) = self.memo(place) {
-                reads[place].terminator.extend(self.row_slot(memo.row_place));
+                reads[place].terminator.push(self.row_slot_of(&memo));
             }
             if let Terminator::Apply { table, next, exit, .. } = &node.terminator {
                 let set = self.set_before_actions(place);
@@ -1078,7 +1182,8 @@ impl<'a> Flow<'a> {
                     let after = self.facts_after_action(&facts, id);
                     let exits = self.may_exit(id).then_some(*exit);
                     let ways = std::iter::once(*next).chain(exits);
-                    let ways = ways.filter_map(|n| self.resolve(Some(self.sibling(place, n)), &after));
+                    let ways =
+                        ways.filter_map(|n| self.resolve(Some(self.behind_action(place, id, n)), &after));
                     Applied { nodes: nodes.collect(), ways: ways.collect() }
                 };
                 applied.insert(place, actions.map(of_action).collect());
@@ -1121,7 +1226,7 @@ impl<'a> Flow<'a> {
     /// (`Codegen::get`), or it reads a slot that nobody filled.
     fn slots_read(&self, place: Place, field: FieldId, set: &SlotSet, facts: &Facts, slots: &mut Vec<Slot>) {
         let slot = field.index();
-        if self.known(facts, slot).is_some() {
+        if self.known(facts, slot).is_some() || self.is_untouched(slot, set, facts) {
             return;
         }
         match self.framed(place, slot, set, facts) {
@@ -1151,12 +1256,33 @@ impl<'a> Flow<'a> {
         (!at.is_fixed || self.known(facts, valid) == Some(1)).then_some(at)
     }
 
+    /// Whether it is a field of a header that is not there, and was not before, and that no statement has set: it is 0.
+    pub fn is_untouched(&self, slot: Slot, set: &SlotSet, facts: &Facts) -> bool {
+        let Some(FieldKind::Header(header)) = self.program.fields.get(slot).map(|field| &field.kind) else {
+            return false;
+        };
+        let valid = self.program.headers[header.index()].valid.index();
+        !set.contains(slot) && !set.contains(valid) && self.known(facts, valid) == Some(0)
+    }
+
+    /// What statements may have set when the block of a place is left there.
+    pub fn set_at_end(&self, place: Place) -> SlotSet {
+        let mut set = self.set_before[place].clone();
+        self.node(place).stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| set.insert(f.index())));
+        set
+    }
+
+    /// Of the header fields that a deparser emits, those that may differ from what the frame has, where it is left at a
+    /// place; `None` if all that statements set anywhere do.
+    pub fn changed_at_end(&self, place: Place) -> Option<SlotSet> {
+        let is_straight = self.deparse[self.places[place].step] != Some(Deparse::Scratch);
+        (is_straight && !self.deparsed_before(place)).then(|| self.set_at_end(place))
+    }
+
     /// What statements, and the lookup, may have set before the actions of a place's table run.
     pub fn set_before_actions(&self, place: Place) -> SlotSet {
-        let node = self.node(place);
-        let mut set = self.set_before[place].clone();
-        node.stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| set.insert(f.index())));
-        apply_sets(&node.terminator, &mut |f| set.insert(f.index()));
+        let mut set = self.set_at_end(place);
+        apply_sets(&self.node(place).terminator, &mut |f| set.insert(f.index()));
         set
     }
 
@@ -1265,6 +1391,7 @@ impl<'a> Flow<'a> {
         self.union_live(&applied.ways, &mut live);
         let (nodes, reads) = (&action.body.nodes, &applied.nodes);
         if let ([node], [reads]) = (&nodes[..], &reads[..]) {
+            reads.terminator.iter().for_each(|&slot| live.insert(slot));
             for (stmt, reads) in node.stmts.iter().zip(&reads.stmts).rev() {
                 self.live_through(place, &stmt.op, reads, &mut live);
             }
@@ -1350,7 +1477,7 @@ impl<'a> Flow<'a> {
 
     /// The slots that live across a cut before the lookup of `place`, and how each gets its value back.
     pub fn carried_to_lookup(&self, place: Place) -> Vec<(Slot, Origin)> {
-        let row = self.memo(place).and_then(|(_, memo)| self.row_slot(memo.row_place));
+        let row = self.memo(place).map(|(_, memo)| self.row_slot_of(&memo));
         let mut carried = self.carried_to_action(place);
         if let Some(row) = row
             && let Err(at) = carried.binary_search_by_key(&row, |c| c.0)
@@ -1362,9 +1489,7 @@ impl<'a> Flow<'a> {
 
     /// The same where the cut comes after the lookup.
     pub fn carried_to_action(&self, place: Place) -> Vec<(Slot, Origin)> {
-        let mut set = self.set_before[place].clone();
-        self.node(place).stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| set.insert(f.index())));
-        self.with_origins(place, self.live_after(place), &set, &self.facts_at_end(place))
+        self.with_origins(place, self.live_after(place), &self.set_at_end(place), &self.facts_at_end(place))
     }
 
     /// The same where the cut comes before the statements of `place`.
@@ -1382,6 +1507,7 @@ impl<'a> Flow<'a> {
     ) -> Vec<(Slot, Origin)> {
         let origin = |slot| match self.known(facts, slot) {
             Some(value) => Origin::Known(value),
+            None if self.is_untouched(slot, set, facts) => Origin::Zero,
             None => self.origin(place, slot, set),
         };
         let slots: Vec<Slot> = live.iter().collect();
@@ -1574,9 +1700,15 @@ impl<'a> Flow<'a> {
             Op::Copy(copy) => self.live_through_copy(place, copy, live),
             Op::Emit { header } => {
                 let h = &self.program.headers[header.index()];
-                let in_place = self.deparse[self.places[place].step] == Some(Deparse::InPlace);
+                let mode = self.deparse[self.places[place].step];
+                let in_place = mode == Some(Deparse::InPlace);
+                let changed = self.changed_at_end(place);
+                let is_set = |f: &FieldId| {
+                    let changed = changed.as_ref().is_none_or(|changed| changed.contains(f.index()));
+                    changed && self.written.contains(f)
+                };
                 // It stays where it is as it is.
-                if in_place && !h.fields.iter().any(|f| self.written.contains(&f.field)) {
+                if in_place && !h.fields.iter().any(|f| is_set(&f.field)) {
                     return;
                 }
                 live.insert(h.valid.index());
@@ -1584,7 +1716,7 @@ impl<'a> Flow<'a> {
                     live.insert(self.offset_slot(*header));
                 }
                 for f in &h.fields {
-                    if self.written.contains(&f.field) || self.varbit_written(*header) {
+                    if is_set(&f.field) || self.varbit_written(*header) {
                         live.insert(f.field.index());
                     }
                     f.varbit_length.iter().for_each(|l| live.insert(l.index()));

@@ -17,9 +17,10 @@ mod values;
 
 pub use codegen::Error;
 pub use copies::Copied;
+pub use flow::{HotPath, Position};
 pub use stages::{StageTime, ticks};
 
-use codegen::{Begins, Codegen, Entry, Helpers, Layout, Sites};
+use codegen::{Begins, Codegen, Entry, Helpers, Layout, Shapes, Sites};
 use copies::{Copies, CopyLayout};
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
@@ -35,7 +36,7 @@ use p4jet_externs::{Apart, CallSite, Env, State};
 use p4jet_ir::tallies::Tallies;
 use p4jet_ir::{Begin, InstanceId, InstanceKind, Loc, Op, Program, TableId, Terminator};
 use p4jet_packet::{BATCH_MAX, Packet};
-use p4jet_tables::{Structure, TableSpec, View};
+use p4jet_tables::{Structure, TableSpec, View, select_batch};
 use runtime::Ctx;
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
@@ -54,9 +55,15 @@ pub const FRAME_READABLE_BYTES: usize = flow::READABLE_BYTES as usize;
 /// Tables of fewer entries are looked up at once, without a cut: they stay in the first-level caches.
 const CUT_ENTRIES_MIN: u32 = 2048;
 
+/// Numbers of entries of a table from which on its lookup may be made in another way.
+pub const ENTRIES_STEPS: [u32; 2] = [codegen::GENERIC_ENTRIES_MIN, CUT_ENTRIES_MIN];
+
 /// The register allocator's time grows faster than this number. A program of 113 tables and 6,000 lines has 165,000; it
 /// compiled in a seventh of the time when that became this, while programs of ten tables keep all in registers.
 const LIVE_LIMBS_MAX: usize = 20_000;
+
+/// The same for code that is made for what was seen: nobody waits for it.
+const LIVE_LIMBS_MAX_SEEN: usize = 100_000;
 
 type Stage = unsafe extern "C" fn(*mut Ctx, *mut Packet, u64);
 
@@ -68,8 +75,8 @@ pub struct Compiled {
     egress: Option<Stage>,
     sites: Vec<CallSite>,
     copies: CopyLayout,
-    /// For each stage: the table whose keys wait at once for [`View::lookup_batch`].
-    batch_lookups: Vec<Option<TableId>>,
+    /// For each stage: what is done for all packets that wait for it, before.
+    ahead: Vec<Option<Ahead>>,
     memos: Vec<Memo>,
     /// PHV offset of the keys, in limbs.
     key_limb: usize,
@@ -83,6 +90,15 @@ pub struct Compiled {
     /// Of the stages and of the start of copies; empty if they are not measured.
     names: Vec<String>,
     counted: bool,
+}
+
+/// What is cheaper for many packets at once.
+#[derive(Clone, Copy)]
+enum Ahead {
+    /// [`View::lookup_batch`].
+    Lookup(TableId),
+    /// [`select_batch`].
+    Select(TableId),
 }
 
 // SAFETY: after `finalize_definitions` the module is only memory: code that is never written again, freed on drop.
@@ -116,6 +132,15 @@ pub struct Options {
     pub threads: Option<usize>,
 }
 
+/// What code is made for, as far as it was seen when programs ran; with nothing seen, for whatever may come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The ways that most packets take, the most frequent first.
+    pub hot_paths: Vec<HotPath>,
+    /// How many entries each table has; empty for the sizes that the program declares.
+    pub entries: Vec<u32>,
+}
+
 /// Most threads for which a pipeline is cut.
 pub const THREADS_MAX: usize = 4;
 
@@ -127,8 +152,13 @@ fn internal(error: impl std::fmt::Display) -> Error {
 const NODES_MAX: usize = 200_000;
 
 impl Compiled {
-    /// Compiles a program whose tables have the given shapes.
-    pub fn new(program: &Program, tables: &[TableSpec], options: Options) -> Result<Compiled, Error> {
+    /// Compiles a program whose tables have the given shapes, for packets and entries like those that were seen.
+    pub fn new(
+        program: &Program,
+        tables: &[TableSpec],
+        seen: &Seen,
+        options: Options,
+    ) -> Result<Compiled, Error> {
         let nodes: usize = program.blocks.iter().map(|b| b.body.nodes.len()).sum();
         if nodes > NODES_MAX {
             return Err(Error {
@@ -136,25 +166,36 @@ impl Compiled {
                 loc: Loc(0),
             });
         }
-        let structures: Vec<Structure> = tables.iter().map(p4jet_tables::structure_of).collect();
+        let shapes = Shapes {
+            structures: tables.iter().map(p4jet_tables::structure_of).collect(),
+            are_seen: seen.entries.len() == tables.len(),
+            sizes: match &seen.entries {
+                entries if entries.len() == tables.len() => entries.clone(),
+                _ => program.tables.iter().map(|table| table.size).collect(),
+            },
+        };
         let entries_min = options.cut_entries_min.unwrap_or(CUT_ENTRIES_MIN);
         let memoized: Vec<bool> = (0..tables.len() as u32)
-            .map(|table| codegen::is_memoized(program, &structures, entries_min, TableId(table)))
+            .map(|table| codegen::is_memoized(&shapes, entries_min, TableId(table)))
             .collect();
         let stops = match options.threads {
             Some(threads) => Stops::Threads(threads),
             None if options.measured => Stops::Blocks,
             None => Stops::Nowhere,
         };
-        let mut flow = Flow::new(program, stops, &memoized);
+        let hot_paths = if stops == Stops::Nowhere { seen.hot_paths.as_slice() } else { &[] };
+        let mut flow = Flow::new(program, stops, &memoized, hot_paths);
         if options.threads.is_some() {
             refuse_shared_registers(&flow)?;
         }
         let layout = Layout::new(
             &flow,
-            &structures,
+            &shapes,
             entries_min,
-            options.live_limbs_max.unwrap_or(LIVE_LIMBS_MAX),
+            options.live_limbs_max.unwrap_or(match hot_paths {
+                [] => LIVE_LIMBS_MAX,
+                _ => LIVE_LIMBS_MAX_SEEN,
+            }),
             options.measured,
         );
         flow.end_stages(layout.ends(&flow));
@@ -179,7 +220,6 @@ impl Compiled {
         builder.symbol("p4jet_copy", runtime::copy as *const u8);
         builder.symbol("p4jet_replace", runtime::replace as *const u8);
         builder.symbol("p4jet_call_extern", runtime::call_extern as *const u8);
-        builder.symbol("p4jet_select", runtime::select as *const u8);
         builder.symbol("p4jet_make_copies", copies::make_copies as *const u8);
         builder.symbol("p4jet_make_queued_copies", copies::make_queued_copies as *const u8);
         let mut module = JITModule::new(builder);
@@ -200,7 +240,6 @@ impl Compiled {
         let copy = import("p4jet_copy", 3, false)?;
         let replace = import("p4jet_replace", 4, false)?;
         let call_extern = import("p4jet_call_extern", 7, true)?;
-        let select = import("p4jet_select", 3, true)?;
         let make_copies = import("p4jet_make_copies", 6, false)?;
         let make_queued_copies = import("p4jet_make_queued_copies", 8, false)?;
         let prefetch = declare_prefetch(&mut module)?;
@@ -229,7 +268,6 @@ impl Compiled {
                 replace: module.declare_func_in_func(replace, &mut cx.func),
                 call_extern: module.declare_func_in_func(call_extern, &mut cx.func),
                 make_copies: module.declare_func_in_func(make_copies, &mut cx.func),
-                select: module.declare_func_in_func(select, &mut cx.func),
                 prefetch: prefetch.map(|p| module.declare_func_in_func(p, &mut cx.func)),
                 lookup: cx.func.import_signature(lookup.clone()),
                 make_queued_copies: module.declare_func_in_func(make_queued_copies, &mut cx.func),
@@ -237,7 +275,7 @@ impl Compiled {
             let frontend = module.target_config();
             let b = FunctionBuilder::new(&mut cx.func, &mut builder_cx);
             let tallies = tallies.as_ref();
-            Codegen::emit(b, &flow, &layout, &structures, tallies, helpers, &mut sites, entry, frontend)?;
+            Codegen::emit(b, &flow, &layout, &shapes, tallies, helpers, &mut sites, entry, frontend)?;
             cx.set_disasm(options.listing);
             functions.push((id, cx));
         }
@@ -274,12 +312,16 @@ impl Compiled {
             egress,
             sites: sites.calls,
             copies: CopyLayout::new(&flow, &layout, sites.copies),
-            batch_lookups: std::iter::once(None)
+            ahead: std::iter::once(None)
                 .chain(layout.cuts.iter().map(|cut| match flow.node(cut.place).terminator {
                     Terminator::Apply { table, .. } => {
-                        let at_once =
-                            cut.begins == Begins::Lookup && structures[table.index()] == Structure::Generic;
-                        at_once.then_some(table)
+                        let is_generic = shapes.structures[table.index()] == Structure::Generic;
+                        let has_profile = program.tables[table.index()].profile.is_some();
+                        match cut.begins {
+                            Begins::Lookup => is_generic.then_some(Ahead::Lookup(table)),
+                            Begins::Action => has_profile.then_some(Ahead::Select(table)),
+                            Begins::Place => None,
+                        }
                     }
                     _ => None,
                 }))
@@ -407,6 +449,7 @@ pub struct Engine {
     compiled: Arc<Compiled>,
     flight: Flight,
     rows: Apart<u32>,
+    selected: Box<[*const u64; BATCH_MAX]>,
     memos: Vec<Memory>,
     memo_bases: Vec<*mut u64>,
     ages: Apart<u64>,
@@ -474,6 +517,7 @@ impl Engine {
         Engine {
             flight: Flight::new(&compiled),
             rows: Apart::zeroed(BATCH_MAX),
+            selected: Box::new([std::ptr::null(); BATCH_MAX]),
             ages: Apart::zeroed(memos.len()),
             memo_bases: memos.iter_mut().map(Memory::cells).collect(),
             memos,
@@ -484,6 +528,13 @@ impl Engine {
             times: vec![StageTime::default(); compiled.names.len()],
             tallies: compiled.counted.then(|| Tallies::new(program)),
             compiled,
+        }
+    }
+
+    /// Begins with what another engine has counted, whose place it takes.
+    pub fn go_on_counting(&mut self, other: &mut Engine) {
+        if self.tallies.is_some() && other.tallies.is_some() {
+            std::mem::swap(&mut self.tallies, &mut other.tallies);
         }
     }
 
@@ -661,6 +712,7 @@ impl Engine {
             queues: self.flight.queue_bases.as_ptr(),
             counts: self.flight.counts.as_mut_ptr(),
             rows: self.rows.as_mut_ptr(),
+            selected: self.selected.as_ptr(),
             memos: self.memo_bases.as_ptr(),
             ages: self.ages.as_ptr(),
             registers: self.registers.as_ptr(),
@@ -697,19 +749,35 @@ impl Engine {
             if count == 0 {
                 continue;
             }
-            if let Some(table) = self.compiled.batch_lookups[stage] {
+            if let Some(ahead) = self.compiled.ahead[stage] {
                 let mut keys = [std::ptr::null::<u64>(); BATCH_MAX];
+                let count = count as usize;
                 let (queue, stride) = (self.flight.queue_bases[stage], self.compiled.phv_stride / 8);
-                for (i, key) in keys.iter_mut().enumerate().take(count as usize) {
+                for (i, key) in keys.iter_mut().enumerate().take(count) {
                     // SAFETY: stage code has put so many numbers of packets into the queue; each has a PHV.
                     *key = unsafe {
                         let number = *queue.add(i) as usize;
                         ctx.phv.cast::<u64>().cast_const().add(number * stride + self.compiled.key_limb)
                     };
                 }
-                let view = views[table.index()];
-                // SAFETY: the view is valid for the call; stage code has put a whole key into each PHV.
-                unsafe { ((*view).lookup_batch)(view, keys.as_ptr(), ctx.rows, count as usize) };
+                match ahead {
+                    Ahead::Lookup(table) => {
+                        let view = views[table.index()];
+                        // SAFETY: the view is valid for the call; stage code has put a whole key into each PHV.
+                        unsafe { ((*view).lookup_batch)(view, keys.as_ptr(), ctx.rows, count) };
+                    }
+                    Ahead::Select(table) => {
+                        let mut selectors = [0; BATCH_MAX];
+                        let waiting = keys.iter().zip(self.rows.iter_mut()).zip(&mut selectors).take(count);
+                        for ((key, row), selector) in waiting {
+                            // SAFETY: there the row lies, and what selects behind it.
+                            unsafe { (*row, *selector) = (**key as u32, *key.add(1)) };
+                        }
+                        let (rows, found) = (&self.rows[..count], &mut self.selected[..count]);
+                        // SAFETY: the view is valid for the call, and lookups in it gave the rows.
+                        unsafe { select_batch(views[table.index()], rows, &selectors[..count], found) };
+                    }
+                }
             }
             // SAFETY: the caller's promises, and memory sized by the layout the code was made with.
             unsafe { self.compiled.stages[stage](ctx, packets.as_mut_ptr(), count) };

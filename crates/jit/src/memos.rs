@@ -4,7 +4,7 @@
 //! as long as the rows of the first table mean what they meant and the entries of the second stay: see
 //! [`p4jet_tables::View::rows_released`] and [`p4jet_tables::View::entries_changed`].
 
-use crate::flow::{Flow, Place, op_sets};
+use crate::flow::{Flow, Place, Position, op_sets};
 use p4jet_externs::Apart;
 use p4jet_ir::{ActionId, FieldId, FieldKind, Op, Program, TableId, Terminator};
 use p4jet_tables::View;
@@ -17,7 +17,7 @@ pub struct Memo {
     pub place: Place,
     pub table: TableId,
     /// Where the row comes from, and of which table.
-    pub row_place: Place,
+    pub row_at: Position,
     pub row_table: TableId,
 }
 
@@ -32,10 +32,13 @@ pub fn find(flow: &Flow, worth_it: &[bool]) -> Vec<Memo> {
         .collect();
     let memos = applied.iter().filter(|(_, table)| worth_it[table.index()]).filter_map(|&(place, table)| {
         let row_table = table_behind(flow, place)?;
-        let mut places = applied.iter().filter(|(_, table)| *table == row_table);
-        let (Some(&(row_place, _)), None) = (places.next(), places.next()) else { return None };
-        let good = row_table != table && !flow.in_cycle[row_place];
-        good.then_some(Memo { place, table, row_place, row_table })
+        let mut places = applied.iter().filter(|(_, table)| *table == row_table).map(|(place, _)| *place);
+        let row_place = places.next()?;
+        let row_at = flow.places[row_place];
+        // Trails have places of their own for the same lookup, of which a packet comes to one.
+        let is_one = places.all(|place| flow.places[place] == row_at);
+        let good = is_one && row_table != table && !flow.in_cycle[row_place];
+        good.then_some(Memo { place, table, row_at, row_table })
     });
     memos.collect()
 }

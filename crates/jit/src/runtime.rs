@@ -22,6 +22,8 @@ pub struct Ctx {
     pub counts: *mut u64,
     /// The rows that were found for the packets that wait for the stage, if they were looked up at once.
     pub rows: *mut u32,
+    /// The words of the actions that these come to, if they were found at once.
+    pub selected: *const *const u64,
     /// The cells of each memo.
     pub memos: *const *mut u64,
     /// What is above the row in those that are not too old.
@@ -212,15 +214,6 @@ pub unsafe extern "C" fn replace(packet: *mut Packet, scratch: *const u8, length
         packet.data = start;
         packet.len = packet.len - parsed as u32 + length as u32;
     }
-}
-
-/// The words of the action that a row of a table with an action profile comes to.
-///
-/// # Safety
-/// As for [`p4jet_tables::select`].
-pub unsafe extern "C" fn select(view: *const View, row: u64, selector: u64) -> *const u64 {
-    // SAFETY: as the caller promises.
-    unsafe { p4jet_tables::select(view, row as u32, selector) }
 }
 
 /// Calls an extern function. `sizes` is the number of argument limbs, and of result limbs above bit 32. Gives 1 if the

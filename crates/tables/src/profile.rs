@@ -5,13 +5,13 @@
 #![allow(unsafe_code)]
 
 use crate::grace::{Pool, Returns};
-use crate::memory::Region;
+use crate::memory::{Region, prefetch};
 use crate::rows::{Rows, SLOTS_MAX, encode, row_words};
 use crate::table::check_action;
 use crate::{Action, ActionSpec, Resolved, TableError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most members of a profile that sets no limit, and most groups.
@@ -75,8 +75,15 @@ struct Group {
     users: u32,
 }
 
-/// The members of a group, by their slots, in the order of their handles; not empty.
-struct List(Box<[u32]>);
+/// The members of a group: how many there are, which is not 0, then their slots in the order of their handles.
+type List = [u32];
+
+/// # Safety
+/// The pointer came from [`Box::into_raw`] of a list, and nobody else uses it any more.
+unsafe fn list_from_raw(list: *mut u32) -> Box<List> {
+    // SAFETY: as the caller promises; a list begins with its count.
+    unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(list, 1 + *list as usize)) }
+}
 
 /// What readers see.
 pub(crate) struct Shared {
@@ -90,12 +97,44 @@ pub(crate) struct Shared {
     groups_used: AtomicU32,
 }
 
+/// Where readers that follow [`crate::View`]'s layout themselves begin.
+pub(crate) struct ProfileBases {
+    pub groups: *const u8,
+    pub members: *const u8,
+    pub rows: *const u64,
+}
+
+/// Most rows that [`Shared::of_rows`] takes at once.
+pub(crate) const SELECTED_MAX: usize = 64;
+
+/// The place in a list that `selector` picks, as in bmv2.
+///
+/// # Safety
+/// It is a list.
+unsafe fn nth(list: *const u32, selector: u64) -> *const u32 {
+    // SAFETY: as the caller promises; a list has so many slots behind the count.
+    unsafe {
+        let count = *list;
+        // The division of 32 bits takes half the time.
+        let nth = match u32::try_from(selector) {
+            Ok(selector) => selector % count,
+            Err(_) => (selector % u64::from(count)) as u32,
+        };
+        list.add(1 + nth as usize)
+    }
+}
+
 /// What a group without members gives.
 static NONE: [u64; 1] = [Action::NONE as u64];
 
 impl Shared {
     pub fn row_words(&self) -> usize {
         self.row_words
+    }
+
+    pub fn bases(&self) -> ProfileBases {
+        let (groups, members) = (self.groups.start(), self.members.start());
+        ProfileBases { groups, members, rows: self.rows.start().cast() }
     }
 
     /// The words of a member's action.
@@ -110,22 +149,68 @@ impl Shared {
     /// The reader is pinned.
     pub unsafe fn of_group(&self, slot: u32, selector: u64) -> *const u64 {
         // SAFETY: a list is freed only after all readers have passed that were there when it was replaced.
-        match unsafe { self.list(slot).load(Ordering::Acquire).as_ref() } {
-            // As in bmv2.
-            Some(List(members)) => {
-                let count = members.len() as u64;
-                // The division of 32 bits takes half the time.
-                let nth = match (u32::try_from(selector), u32::try_from(count)) {
-                    (Ok(selector), Ok(count)) => u64::from(selector % count),
-                    _ => selector % count,
-                };
-                self.member(members[nth as usize])
+        let list = self.list(slot).load(Ordering::Acquire);
+        if list.is_null() {
+            return NONE.as_ptr();
+        }
+        // SAFETY: a list is freed only after all readers have passed that were there when it was replaced.
+        unsafe { self.member(*nth(list, selector)) }
+    }
+
+    /// [`crate::select_batch`], beyond the rows: each of `found` is the words of a row and comes to be those to run.
+    ///
+    /// # Safety
+    /// The reader is pinned, and rows have as many words as they need.
+    pub unsafe fn of_rows(&self, found: &mut [*const u64], selectors: &[u64]) {
+        let mut next = [ptr::null::<u32>(); SELECTED_MAX];
+        let word = |words: *const u64, i: usize| {
+            // SAFETY: as the caller promises; a row that names a member or group has two words.
+            unsafe { (*words.add(i).cast::<AtomicU64>()).load(Ordering::Relaxed) as u32 }
+        };
+        for (words, next) in found.iter().zip(&mut next) {
+            match word(*words, 0) {
+                Action::GROUP => prefetch(self.list(word(*words, 1))),
+                Action::MEMBER => {
+                    *next = ptr::from_ref(&self.members.halves()[word(*words, 1) as usize]).cast();
+                    prefetch(*next);
+                }
+                _ => {}
             }
-            None => NONE.as_ptr(),
+        }
+        let is_group = |words: *const u64| word(words, 0) == Action::GROUP;
+        for (words, next) in found.iter().zip(&mut next).filter(|(words, _)| is_group(**words)) {
+            *next = self.list(word(*words, 1)).load(Ordering::Acquire);
+            prefetch(*next);
+        }
+        for ((words, next), selector) in found.iter().zip(&mut next).zip(selectors) {
+            if is_group(*words) && !next.is_null() {
+                // SAFETY: lists stay until readers have passed.
+                *next = unsafe { nth(*next, *selector) };
+                prefetch(*next);
+            }
+        }
+        for (words, next) in found.iter().zip(&mut next) {
+            if is_group(*words) && !next.is_null() {
+                // SAFETY: as above, and it is within the list.
+                *next = ptr::from_ref(&self.members.halves()[unsafe { **next } as usize]).cast();
+                prefetch(*next);
+            }
+        }
+        for (words, next) in found.iter_mut().zip(&next) {
+            match word(*words, 0) {
+                Action::GROUP if next.is_null() => *words = NONE.as_ptr(),
+                Action::GROUP | Action::MEMBER => {
+                    // SAFETY: it is one of the members'.
+                    let row = unsafe { (*next.cast::<AtomicU32>()).load(Ordering::Acquire) };
+                    *words = self.rows.words()[row as usize * self.row_words..].as_ptr().cast();
+                    prefetch(*words);
+                }
+                _ => {}
+            }
         }
     }
 
-    fn list(&self, slot: u32) -> &AtomicPtr<List> {
+    fn list(&self, slot: u32) -> &AtomicPtr<u32> {
         &self.groups.pointers()[slot as usize]
     }
 }
@@ -137,18 +222,18 @@ impl Drop for Shared {
             let list = self.list(slot).swap(ptr::null_mut(), Ordering::AcqRel);
             if !list.is_null() {
                 // SAFETY: it came from `Box::into_raw`, and nobody else has it any more.
-                drop(unsafe { Box::from_raw(list) });
+                drop(unsafe { list_from_raw(list) });
             }
         }
     }
 }
 
 fn replace_list(shared: &Shared, old_lists: &Returns<Box<List>>, slot: u32, list: Option<Box<List>>) {
-    let new = list.map_or(ptr::null_mut(), Box::into_raw);
+    let new = list.map_or(ptr::null_mut(), |list| Box::into_raw(list).cast());
     let old = shared.list(slot).swap(new, Ordering::AcqRel);
     if !old.is_null() {
         // SAFETY: it came from `Box::into_raw` and the swap made it ours; it is only carried until readers have passed.
-        old_lists.retire(unsafe { Box::from_raw(old) });
+        old_lists.retire(unsafe { list_from_raw(old) });
     }
 }
 
@@ -446,9 +531,10 @@ impl Profile {
     /// Gives a group these members, which exist.
     fn set_members(&mut self, handle: u32, members: BTreeSet<u32>) {
         drop(self.old_lists.take());
-        let slots: Box<[u32]> = members.iter().map(|member| self.members[member].slot).collect();
+        let slots = members.iter().map(|member| self.members[member].slot);
+        let list =
+            (!members.is_empty()).then(|| std::iter::once(members.len() as u32).chain(slots).collect());
         let group = self.groups.get_mut(&handle).expect("the caller found it");
-        let list = (!slots.is_empty()).then(|| Box::new(List(slots)));
         replace_list(&self.shared, &self.old_lists, group.slot, list);
         let before = std::mem::replace(&mut group.members, members);
         for member in &group.members {

@@ -5,9 +5,9 @@ use crate::classifier::Searcher;
 use crate::grace::Returns;
 use crate::key::{Order, order_of};
 use crate::lpm32::GROUP;
-use crate::memory::Region;
+use crate::memory::{Region, prefetch};
 use crate::probe::{DELETED, EMPTY, hash};
-use crate::profile::Shared;
+use crate::profile::{SELECTED_MAX, Shared};
 use crate::quotient::KEY_BITS_MAX;
 use crate::{Action, MatchKind, TableSpec};
 pub use crossbeam_epoch::Guard;
@@ -66,8 +66,12 @@ pub fn structure_of(spec: &TableSpec) -> Structure {
 /// `default_row` is the row to run (`default_row` always is, but takes another load). Both may change at any time.
 ///
 /// **Tables with an action profile.** The action of a row, the default row too, may be [`Action::MEMBER`] or
-/// [`Action::GROUP`]: then the words of the action to run, laid out as those of a row, are elsewhere. [`select`] finds them
-/// for any row. It gives [`Action::NONE`], and no data, for a group without members: then no action runs.
+/// [`Action::GROUP`], with a slot in word 1: then the words of the action to run are elsewhere. For a group: the acquire
+/// pointer at `profile_groups + 8 * slot` leads to `u32`s, of which the first counts the members; that with the number
+/// `selector % count` behind it is the slot of a member. It is null for a group without members: then no action runs. For a
+/// member: the acquire `u32` at `profile_members + 4 * slot` is a row at `profile_rows`, of 1 word and the most that the data
+/// of any action takes. [`select`] finds the words for any row, and gives [`Action::NONE`] where no action runs;
+/// [`select_batch`] does so for many.
 ///
 /// **Structure**, by [`Self::structure`] (known beforehand: [`structure_of`]). The result of a lookup is a row, 0 on a miss.
 /// Loads marked *acquire* must be (on x86-64 every load is).
@@ -128,7 +132,13 @@ pub struct View {
     entries_changed: AtomicU64,
     /// See [`Self::rows_released`].
     rows_released: AtomicU64,
-    /// The action profile, null if the table has none: for [`select`].
+    /// With an action profile: the groups' lists, by slot.
+    pub profile_groups: *const u8,
+    /// With an action profile: the members' rows, by slot.
+    pub profile_members: *const u8,
+    /// With an action profile: its row 0.
+    pub profile_rows: *const u64,
+    /// The action profile, null if the table has none.
     profile: *const Shared,
     /// What the pointers point into.
     keep: Keep,
@@ -183,6 +193,7 @@ impl View {
             |region: &Option<Arc<Region>>| region.as_ref().map_or(ptr::null(), |region| region.start());
         let searcher = parts.searcher.map(Box::new);
         let structure = structure_of(spec);
+        let bases = profile.map(|profile| profile.bases());
         let (lookup, lookup_batch) = parts.lookups.unwrap_or((lookup_plain, lookup_one_by_one));
         View {
             rows: rows.start().cast(),
@@ -205,6 +216,9 @@ impl View {
             },
             entries_changed: AtomicU64::new(0),
             rows_released: AtomicU64::new(0),
+            profile_groups: bases.as_ref().map_or(ptr::null(), |bases| bases.groups),
+            profile_members: bases.as_ref().map_or(ptr::null(), |bases| bases.members),
+            profile_rows: bases.as_ref().map_or(ptr::null(), |bases| bases.rows),
             profile: profile.map_or(ptr::null(), Arc::as_ptr),
             keep: Keep {
                 rows: Arc::clone(rows),
@@ -280,7 +294,7 @@ impl View {
 ///
 /// # Safety
 /// `view` is guarded, and `row` is a row of it. The result is good as long as the guard is held.
-pub unsafe extern "C" fn select(view: *const View, row: u32, selector: u64) -> *const u64 {
+pub unsafe fn select(view: *const View, row: u32, selector: u64) -> *const u64 {
     // SAFETY: as the caller promises; a row has at least one word, and one that names a member or group two.
     unsafe {
         let view = &*view;
@@ -291,6 +305,25 @@ pub unsafe extern "C" fn select(view: *const View, row: u32, selector: u64) -> *
             (Action::MEMBER, Some(profile)) => profile.member(word(1) as u32),
             (Action::GROUP, Some(profile)) => profile.of_group(word(1) as u32, selector),
             _ => words,
+        }
+    }
+}
+
+/// [`select`] of several rows, so that memory accesses overlap.
+///
+/// # Safety
+/// As for [`select`]; there are as many selectors and places for results as rows.
+pub unsafe fn select_batch(view: *const View, rows: &[u32], selectors: &[u64], found: &mut [*const u64]) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let view = &*view;
+        for (row, found) in rows.iter().zip(&mut *found) {
+            *found = view.rows.add(view.row_to_run(*row) as usize * view.row_words as usize);
+            prefetch(*found);
+        }
+        if let Some(profile) = view.profile.as_ref() {
+            let several = found.chunks_mut(SELECTED_MAX).zip(selectors.chunks(SELECTED_MAX));
+            several.for_each(|(found, selectors)| profile.of_rows(found, selectors));
         }
     }
 }

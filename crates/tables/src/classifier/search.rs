@@ -5,10 +5,10 @@ use super::{
     BLOCK_HEAD, CHILDREN, DEPTH_MAX, DIMS, IDS, LANES, LEAF, LINE_WORDS, LIVE, NODE, REST, ROOTS, ROW, RULE,
     Ref, SEQUENCE, Scale,
 };
-use crate::memory::Region;
+use crate::memory::{Region, prefetch};
 use crate::view::{Lookups, View, lookup_one_by_one};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// What readers search.
 pub(crate) struct Searcher {
@@ -65,17 +65,6 @@ impl Walk<'_> {
     fn child(&self) -> usize {
         (self.values[self.at.dim()] >> self.at.shift() & ((1 << self.at.bits()) - 1)) as usize
     }
-}
-
-#[inline(always)]
-fn prefetch(at: *const AtomicU64) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing; any address will do.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }
 
 impl Searcher {

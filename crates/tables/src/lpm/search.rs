@@ -4,6 +4,7 @@ use super::{
     ABOVE, BEFORE, BITMAP, BLOCK, ENTRIES, LEAF_KEYS, LENS, LEVEL_BITS, ROOT, ROOT_BITS, ROW, ROWS, Shape,
     is_leaf, is_node, start_of,
 };
+use crate::memory::prefetch;
 use crate::view::{Lookups, View};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,17 +14,6 @@ const LANES: usize = 32;
 /// What readers have: the beginning of the memory.
 #[derive(Clone, Copy)]
 struct Trie(*const AtomicU32);
-
-#[inline(always)]
-fn prefetch(at: *const AtomicU32) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing; any address will do.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}
 
 /// Safety, of all functions: the trie is that of a guarded view, and entries come from it.
 impl Trie {

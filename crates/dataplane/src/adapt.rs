@@ -1,0 +1,138 @@
+//! Code that follows the traffic: once in a while some packets of a running switch are looked at, and if they take other
+//! ways than those its machine code is made for, or tables have grown or shrunk, the workers get new code between two
+//! batches.
+
+use crate::forward::{Forwarder, Sample};
+use crate::running::Running;
+use crate::seen::Paths;
+use crate::switch::Switch;
+use p4jet_jit::{ENTRIES_STEPS, Seen};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// From one look to the next, at first.
+const WAIT_MIN: Duration = Duration::from_millis(250);
+/// The same, after nothing was to be done for a while.
+const WAIT_MAX: Duration = Duration::from_secs(4);
+/// Looking, and making code, takes at most one part in so many of a processor.
+const SHARE: u32 = 20;
+/// Of fewer packets nothing is concluded.
+const PACKETS_MIN: usize = 64;
+/// New code must be for so many more packets in a hundred than the code there is.
+const GAIN_PERCENT: usize = 25;
+
+/// Code was made anew.
+#[derive(Clone, Debug)]
+pub struct Adaptation {
+    /// For so many paths,
+    pub hot_paths: usize,
+    /// that so many of a hundred packets took.
+    pub percent: usize,
+    /// How long it took to make.
+    pub took: Duration,
+}
+
+/// Lets a running switch have code that is made for its packets and entries. Dropping it ends that.
+pub struct Adapter {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Adapter {
+    /// Begins; `tell` is told of each change. Programs with output queues, and pipelines on several threads, stay as they
+    /// are.
+    pub fn start(
+        running: &Arc<Running>,
+        tell: impl Fn(&Adaptation) + Send + 'static,
+    ) -> std::io::Result<Adapter> {
+        let (stop, stopped) = channel();
+        let mut follower = Follower { running: Arc::downgrade(running), tell, using: None };
+        let thread = std::thread::Builder::new().name("adapter".to_string()).spawn(move || {
+            give_way();
+            let mut wait = WAIT_MIN;
+            while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                let start = Instant::now();
+                let Some(adapted) = follower.look() else { return };
+                wait = if adapted { WAIT_MIN } else { 2 * wait };
+                wait = wait.min(WAIT_MAX).max(SHARE * start.elapsed());
+            }
+        })?;
+        Ok(Adapter { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Adapter {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The workers come first.
+#[allow(unsafe_code)]
+fn give_way() {
+    // SAFETY: no pointers; it concerns this thread, and where it is refused nothing is lost.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
+}
+
+struct Follower<F> {
+    running: Weak<Running>,
+    tell: F,
+    /// What the code was made for that the workers run, and of which switch.
+    using: Option<(Weak<Switch>, Seen)>,
+}
+
+impl<F: Fn(&Adaptation)> Follower<F> {
+    /// Looks, and changes the code if that pays; whether it did. `None` if there is nothing to look at any more.
+    fn look(&mut self) -> Option<bool> {
+        let running = self.running.upgrade()?;
+        let samples = running.ask(|f: &mut Forwarder| f.change_sample(Some(Sample::new()))).ok()?;
+        let switch = running.switch();
+        if switch.program().is_queued() {
+            return Some(false);
+        }
+        let packets = || samples.iter().flatten().flat_map(|sample| sample.packets());
+        if packets().count() < PACKETS_MIN {
+            return Some(false);
+        }
+        let paths = switch.paths(packets()).ok()?;
+        let using = self.using.take().filter(|(of, _)| of.as_ptr() == Arc::as_ptr(&switch));
+        let using = using.map_or_else(|| unseen(&switch), |(_, seen)| seen);
+        let seen = Seen { hot_paths: paths.hot(), entries: switch.entries() };
+        let adapted = pays(&paths, &using, &seen) && {
+            let start = Instant::now();
+            let before = running.adaptations();
+            let code = switch.code_for_seen(&seen).ok()?;
+            let engines = (0..switch.workers()).map(|index| switch.engine(&code, index));
+            running.change_engines(&switch, engines).ok()?;
+            let done = running.adaptations() > before;
+            if done {
+                let percent = 100 * paths.on(&seen.hot_paths) / paths.packets();
+                (self.tell)(&Adaptation { hot_paths: seen.hot_paths.len(), percent, took: start.elapsed() });
+            }
+            done
+        };
+        self.using = Some((Arc::downgrade(&switch), if adapted { seen } else { using }));
+        Some(adapted)
+    }
+}
+
+/// What code is made for of which nothing was seen.
+fn unseen(switch: &Switch) -> Seen {
+    Seen { hot_paths: Vec::new(), entries: switch.program().tables.iter().map(|table| table.size).collect() }
+}
+
+/// Whether code for what was seen is enough better.
+fn pays(paths: &Paths, using: &Seen, seen: &Seen) -> bool {
+    let more = paths.on(&seen.hot_paths).saturating_sub(paths.on(&using.hot_paths));
+    let other_size = |(before, now): (&u32, &u32)| {
+        // Not to and fro where it is about a step.
+        let far = now.abs_diff(*before) > before / 4;
+        far && ENTRIES_STEPS.iter().any(|step| (before >= step) != (now >= step))
+    };
+    100 * more >= GAIN_PERCENT * paths.packets() || using.entries.iter().zip(&seen.entries).any(other_size)
+}

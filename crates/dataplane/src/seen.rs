@@ -1,0 +1,69 @@
+//! What code is best made for: the ways that packets take, and how many entries tables have.
+
+use crate::switch::Switch;
+use p4jet_interp::{Arrival, Machine, Visited};
+use p4jet_ir::TableId;
+use p4jet_jit::{HotPath, Position, Seen};
+use std::collections::HashMap;
+
+/// Most hot paths that get code of their own.
+const HOT_PATHS_MAX: usize = 4;
+/// A path that fewer of the packets take is not hot: one in so many.
+const HOT_SHARE: usize = 16;
+
+/// The ways that packets took.
+#[derive(Default)]
+pub(crate) struct Paths {
+    counts: HashMap<HotPath, usize>,
+    packets: usize,
+}
+
+impl Paths {
+    /// How many packets there were.
+    pub fn packets(&self) -> usize {
+        self.packets
+    }
+
+    /// Those that many packets took, the most frequent first.
+    pub fn hot(&self) -> Vec<HotPath> {
+        let hot = self.counts.iter().filter(|(_, count)| *count * HOT_SHARE >= self.packets);
+        let mut hot: Vec<(&HotPath, usize)> = hot.map(|(path, count)| (path, *count)).collect();
+        hot.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+        hot.into_iter().take(HOT_PATHS_MAX).map(|(path, _)| path.clone()).collect()
+    }
+
+    /// How many of the packets took one of these.
+    pub fn on(&self, paths: &[HotPath]) -> usize {
+        paths.iter().filter_map(|path| self.counts.get(path)).sum()
+    }
+}
+
+impl Switch {
+    /// The ways of these packets, with the port by which each comes, if they come now one after another; the state does
+    /// not change.
+    pub(crate) fn paths<'f>(&self, packets: impl Iterator<Item = (u32, &'f [u8])>) -> Result<Paths, String> {
+        let machine = Machine::new(self.program())?;
+        let mut env = self.state().env(0);
+        env.keep_dry();
+        let now_us = self.now_us();
+        let mut paths = Paths::default();
+        for (port, frame) in packets {
+            let arrival = Arrival { port, frame, now_us };
+            let ran = machine.run(self.tables.as_slice(), &mut env, &arrival, None);
+            let place = |at: &Visited| (Position { step: at.step, node: at.node }, at.action);
+            *paths.counts.entry(HotPath(ran.path.iter().map(place).collect())).or_default() += 1;
+            paths.packets += 1;
+        }
+        Ok(paths)
+    }
+
+    /// Entries of each table now.
+    pub(crate) fn entries(&self) -> Vec<u32> {
+        (0..self.tables.len()).map(|t| self.table(TableId(t as u32)).len() as u32).collect()
+    }
+
+    /// What is seen of these packets, with the port by which each comes, and of the tables now: to make code for.
+    pub fn seen<'f>(&self, packets: impl Iterator<Item = (u32, &'f [u8])>) -> Result<Seen, String> {
+        Ok(Seen { hot_paths: self.paths(packets)?.hot(), entries: self.entries() })
+    }
+}
