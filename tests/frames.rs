@@ -12,7 +12,7 @@ use common::chain::{Outcome, compile};
 use common::mutate::Random;
 use common::to_hex;
 use p4jet_control::Control;
-use p4jet_dataplane::{EngineKind, Processed, Worker};
+use p4jet_dataplane::{EngineKind, Processed, Switch, Worker};
 use p4jet_ir::{InstanceKind, Program, random};
 use p4jet_jit::Options;
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Pool};
@@ -159,6 +159,14 @@ fn compare_batches(program: &str, [interp, jit]: [&mut Side; 2], frames: &[Vec<u
     assert_eq!(jit.worker.take_log(), interp.worker.take_log(), "{program}");
 }
 
+/// Lets a worker have code for these frames.
+fn adapt(switch: &Arc<Switch>, worker: &mut Worker, frames: &[Vec<u8>]) {
+    let packets = frames.iter().zip(0..).map(|(frame, i)| (i % PORTS as u32, frame.as_slice()));
+    let seen = switch.seen(packets).expect("the program runs");
+    let code = switch.code_for_seen(&seen).unwrap_or_else(|e| panic!("{}", switch.describe(&e)));
+    assert!(worker.change_code(&code), "copies wait");
+}
+
 fn try_program(folder: &Path) {
     let name = common::stem(folder);
     let text = fs::read_to_string(common::program(&name)).unwrap();
@@ -178,11 +186,17 @@ fn try_program(folder: &Path) {
     let batches = !program.instances.iter().any(|i| matches!(i.kind, InstanceKind::Register { .. }));
     let mut batch: Vec<Vec<u8>> = vec![Vec::new(); BATCH_MAX];
     let (mut number, end) = (0, frames());
+    // From there on with code for packets like these, and again when there have been four times as many.
+    let mut adapt_at = 64;
     let (mut forwarded, mut dropped) = (0u64, 0u64);
     while number < end {
         let mut random = Random::from_number(number);
         let n = 1 + random.below(BATCH_MAX.min((end - number) as usize));
         batch[..n].iter_mut().for_each(|to| frame(&mut random, &seeds, &program, to));
+        if number >= adapt_at {
+            adapt_at = 4 * number;
+            adapt(&optimised, &mut jit.worker, &batch[..n]);
+        }
         if batches && random.below(8) > 0 {
             compare_batches(&name, [&mut interp, &mut jit], &batch[..n], number);
         } else {

@@ -4,9 +4,11 @@ use crate::compile::{self, Compiled, ProgramArgs};
 use crate::failure::Failure;
 use crate::output::say;
 use clap::ValueEnum;
+use p4jet_control::stf::Device;
 use p4jet_control::{Control, stf};
-use p4jet_dataplane::{EngineKind, Switch};
+use p4jet_dataplane::{EngineKind, Processed, Switch, Worker};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Which executors run the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -15,7 +17,8 @@ enum Engines {
     Jit,
     /// The reference interpreter.
     Interp,
-    /// One after the other; a test passes if it passes on both.
+    /// One after the other, machine code the second time as it is made for packets that are known; a test passes if it
+    /// passes on all.
     Both,
 }
 
@@ -37,15 +40,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let compiled = compile::compile(&args.program)?;
     // For scripts that configure output queues.
     let queued = compiled.queued()?;
-    let engines: &[EngineKind] = match args.engine {
-        Engines::Jit => &[EngineKind::Jit],
-        Engines::Interp => &[EngineKind::Interp],
-        Engines::Both => &[EngineKind::Interp, EngineKind::Jit],
+    let ways: &[Way] = match args.engine {
+        Engines::Jit => &[Way::Jit],
+        Engines::Interp => &[Way::Interp],
+        Engines::Both => &[Way::Interp, Way::Jit, Way::Adapted],
     };
     let (mut passed, mut failed, mut without) = (0, 0, 0);
     for path in &args.tests {
         let name = compile::stem(path);
-        match run_file(&compiled, &queued, path, engines) {
+        match run_file(&compiled, &queued, path, ways) {
             Ok(Passed { output, expects_something }) => {
                 passed += 1;
                 without += usize::from(!expects_something);
@@ -66,10 +69,63 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if failed == 0 { Ok(()) } else { Err(Failure::Reported) }
 }
 
-fn engine_name(engine: EngineKind) -> &'static str {
-    match engine {
-        EngineKind::Jit => "jit",
-        EngineKind::Interp => "interp",
+/// How packets are run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Interp,
+    Jit,
+    /// Machine code made anew for the packet that comes.
+    Adapted,
+}
+
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Way::Interp => "interp",
+            Way::Jit => "jit",
+            Way::Adapted => "jit, adapted",
+        }
+    }
+
+    fn engine(self) -> EngineKind {
+        if self == Way::Interp { EngineKind::Interp } else { EngineKind::Jit }
+    }
+}
+
+/// A worker that gets code for each packet.
+struct Adapted {
+    switch: Arc<Switch>,
+    worker: Worker,
+    packets: usize,
+}
+
+/// Later packets than these get the code of one before, but for one in so many: code takes a while to make.
+const ADAPTED_ALL: usize = 32;
+const ADAPTED_EVERY: usize = 8;
+
+impl Adapted {
+    fn adapt(&mut self, port: u32, frame: &[u8]) -> Result<(), String> {
+        let seen = self.switch.seen(std::iter::once((port, frame)))?;
+        let code = self.switch.code_for_seen(&seen).map_err(|e| self.switch.describe(&e))?;
+        // Where copies wait in queues it goes on with what it has.
+        self.worker.change_code(&code);
+        Ok(())
+    }
+}
+
+impl Device for Adapted {
+    fn process(&mut self, port: u32, frame: &[u8]) -> Processed {
+        self.packets += 1;
+        if (self.packets <= ADAPTED_ALL || self.packets.is_multiple_of(ADAPTED_EVERY))
+            && let Err(why) = self.adapt(port, frame)
+        {
+            return Processed { sent: Vec::new(), dropped: vec![why] };
+        }
+        self.worker.process_one(port, frame)
+    }
+
+    fn wait(&mut self) -> Vec<(u64, Processed)> {
+        self.worker.run_queues_out()
     }
 }
 
@@ -95,42 +151,37 @@ impl From<String> for Failed {
     }
 }
 
-fn run_file(
-    compiled: &Compiled,
-    queued: &Compiled,
-    path: &Path,
-    engines: &[EngineKind],
-) -> Result<Passed, Failed> {
+fn run_file(compiled: &Compiled, queued: &Compiled, path: &Path, ways: &[Way]) -> Result<Passed, Failed> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
     let script = stf::parse(&text).map_err(|errors| wrong_script(path, &errors))?;
     if script.is_empty() {
         return Err(format!("{}: no statements, so nothing was tested", path.display()).into());
     }
     let (mut passed, mut failed) = (Vec::new(), Vec::<(&str, Failed)>::new());
-    for &engine in engines {
+    for &way in ways {
         let compiled = if stf::configures_queues(&script) { queued } else { compiled };
-        match run_script(compiled, &script, engine) {
+        match run_script(compiled, &script, way) {
             Ok(outcome) => passed.push(outcome),
-            Err(why) => failed.push((engine_name(engine), why)),
+            Err(why) => failed.push((way.name(), why)),
         }
     }
-    let Some((engine, first)) = failed.pop() else {
+    if failed.is_empty() {
         let expects_something = passed.iter().all(|outcome| outcome.checks > 0);
         let output = passed.into_iter().next().map_or(String::new(), |outcome| outcome.output);
         return Ok(Passed { output, expects_something });
-    };
-    Err(match failed.pop() {
-        None if engines.len() == 1 => first,
-        None => Failed { why: format!("({engine}) {}", first.why), details: first.details },
-        // Most often it is the program or the script that is wrong, and the engines agree.
-        Some((other, second)) if second.why == first.why => {
-            Failed { why: format!("({other}, {engine}) {}", first.why), details: second.details }
-        }
-        Some((other, second)) => Failed {
-            why: format!("({other}) {}; ({engine}) {}", second.why, first.why),
-            details: format!("({other})\n{}({engine})\n{}", second.details, first.details),
-        },
-    })
+    }
+    if ways.len() == 1 {
+        return Err(failed.swap_remove(0).1);
+    }
+    // Most often it is the program or the script that is wrong, and the engines agree.
+    if failed.iter().all(|(_, one)| one.why == failed[0].1.why) {
+        let names: Vec<&str> = failed.iter().map(|(name, _)| *name).collect();
+        let why = format!("({}) {}", names.join(", "), failed[0].1.why);
+        return Err(Failed { why, details: failed.swap_remove(0).1.details });
+    }
+    let why: Vec<String> = failed.iter().map(|(name, one)| format!("({name}) {}", one.why)).collect();
+    let details = failed.iter().map(|(name, one)| format!("({name})\n{}", one.details)).collect();
+    Err(Failed { why: why.join("; "), details })
 }
 
 fn wrong_script(path: &Path, errors: &[stf::StfError]) -> Failed {
@@ -143,21 +194,23 @@ fn wrong_script(path: &Path, errors: &[stf::StfError]) -> Failed {
     Failed { why: first + &more, details: errors.iter().map(|error| error.render(&file)).collect() }
 }
 
-fn run_script(
-    compiled: &Compiled,
-    script: &[stf::Statement],
-    engine: EngineKind,
-) -> Result<stf::StfOutcome, Failed> {
-    let switch = Switch::new(compiled.for_engine(engine))?;
+fn run_script(compiled: &Compiled, script: &[stf::Statement], way: Way) -> Result<stf::StfOutcome, Failed> {
+    let switch = Switch::new(compiled.for_engine(way.engine()))?;
     let mut control = Control::new(switch.clone());
-    let mut worker = switch.worker(engine, 0)?;
+    let mut worker = switch.worker(way.engine(), 0)?;
     if switch.program().is_queued() {
         // Rates are of a time that goes on when the script waits.
         worker.set_time(Some(0));
     }
     // The traces are of the interpreter, which knows the program as lowering made it.
     let fresh = || Switch::new(compiled.for_engine(EngineKind::Interp)).map(Control::new);
-    let outcome = stf::run_traced(script, &mut control, &mut worker, &fresh);
+    let outcome = match way {
+        Way::Adapted => {
+            let mut device = Adapted { switch, worker, packets: 0 };
+            stf::run_traced(script, &mut control, &mut device, &fresh)
+        }
+        Way::Interp | Way::Jit => stf::run_traced(script, &mut control, &mut worker, &fresh),
+    };
     if outcome.passed() {
         return Ok(outcome);
     }
