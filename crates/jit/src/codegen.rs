@@ -233,9 +233,8 @@ fn is_large(shapes: &Shapes, entries_min: u32, table: TableId) -> bool {
 /// their own, many of them do not stay in the caches. Only where it was seen that there are as many.
 fn has_far_rows(program: &Program, shapes: &Shapes, entries_min: u32, table: TableId) -> bool {
     let t = &program.tables[table.index()];
-    shapes.are_seen
-        && shapes.sizes[table.index()] >= entries_min
-        && (t.profile.is_some() || !t.direct.is_empty())
+    let is_large = shapes.sizes[table.index()] >= entries_min;
+    shapes.are_seen && (t.profile.is_some() || is_large && !t.direct.is_empty())
 }
 
 /// Whether it pays to remember what lookups in a table found, by the row that led there: those are cheaper than a search.
@@ -348,6 +347,10 @@ pub struct Codegen<'a, 'f> {
     counts: Vec<Variable>,
     places: HashMap<Place, Block>,
     work: Vec<Place>,
+    /// The place whose code is being emitted.
+    here: Option<Place>,
+    /// Blocks where packets leave a hot path, and the places where they go.
+    turnoffs: Vec<(Block, Place)>,
     buffers: HashMap<(usize, usize), StackSlot>,
     /// By reason, and place if that is counted.
     drops: HashMap<(u32, Loc), Block>,
@@ -535,6 +538,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
             counts,
             places: HashMap::new(),
             work: Vec::new(),
+            here: None,
+            turnoffs: Vec::new(),
             buffers: HashMap::new(),
             drops: HashMap::new(),
             facts: flow.no_facts(),
@@ -573,8 +578,16 @@ impl<'a, 'f> Codegen<'a, 'f> {
             }
             Entry::Cut(cut) => cg.resume(cut)?,
         }
-        while let Some(place) = cg.work.pop() {
-            cg.emit_place(place)?;
+        loop {
+            if let Some(place) = cg.work.pop() {
+                cg.emit_place(place)?;
+            } else if let Some((block, place)) = cg.turnoffs.pop() {
+                cg.b.switch_to_block(block);
+                let to = cg.block_of(place);
+                cg.b.ins().jump(to, &[]);
+            } else {
+                break;
+            }
         }
         cg.emit_finish();
         cg.emit_drops();
@@ -822,7 +835,19 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.b.ins().stack_addr(types::I64, slot, 0)
     }
 
+    /// The block of a place, to jump to from where code is emitted now.
     fn place_block(&mut self, place: Place) -> Block {
+        if self.flow.is_cold(place) && self.here.is_some_and(|here| !self.flow.is_cold(here)) {
+            // What only the place needs is done in a block between: not on the hot path.
+            let block = self.b.create_block();
+            self.b.set_cold_block(block);
+            self.turnoffs.push((block, place));
+            return block;
+        }
+        self.block_of(place)
+    }
+
+    fn block_of(&mut self, place: Place) -> Block {
         if let Some(&block) = self.places.get(&place) {
             return block;
         }
@@ -838,6 +863,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     fn emit_place(&mut self, place: Place) -> Result<(), Error> {
         let block = self.places[&place];
         self.b.switch_to_block(block);
+        self.here = Some(place);
         self.facts = self.flow.facts_before(place);
         self.so_far = Some((place, self.flow.set_before[place].clone()));
         if let Some(cut) = self.layout.cut_at(place, Begins::Place)
@@ -1894,6 +1920,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     /// Begins a stage: takes back what [`Self::cut`] put away, then goes on where that stood.
     fn resume(&mut self, cut: usize) -> Result<(), Error> {
         let Cut { place, begins } = self.layout.cuts[cut];
+        self.here = Some(place);
         self.facts = match begins {
             Begins::Place => self.flow.facts_before(place),
             _ => self.flow.facts_at_end(place),
