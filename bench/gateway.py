@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 
+from options import number, numbers
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.path.join(ROOT, "programs", "vxlan_gateway", "vxlan_gateway.p4")
 SMALLEST = {"inbound": 64, "outbound": 114}
@@ -69,16 +71,16 @@ def plot(results, file):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--entries", default="100,1000,10000,100000,1000000")
-    parser.add_argument("--sizes", default="64,128,256,512,1024,1280,1518")
-    parser.add_argument("--cores", default="1,2")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--entries", type=numbers(1, 1000000), default="100,1000,10000,100000,1000000")
+    parser.add_argument("--sizes", type=numbers(64, 1518), default="64,128,256,512,1024,1280,1518")
+    parser.add_argument("--cores", type=numbers(1, 64), default="1,2")
+    parser.add_argument("--rounds", type=number(1), default=5)
+    parser.add_argument("--seconds", type=number(0.01, 3600, float), default=0.5)
     parser.add_argument("--p4jet", default=os.path.join(ROOT, "target/release/p4jet"))
     parser.add_argument("--json", help="file for all figures")
     parser.add_argument("--svg", help="file for a plot of rate by entries")
     args = parser.parse_args()
-    entries, sizes, cores = ([int(n) for n in text.split(",")] for text in (args.entries, args.sizes, args.cores))
+    entries, sizes, cores = args.entries, args.sizes, args.cores
     if not os.path.exists(args.p4jet):
         sys.exit(f"no {args.p4jet}: build it with `cargo build --release`, or give --p4jet FILE")
     cases = []
@@ -116,4 +118,8 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except subprocess.CalledProcessError as error:
+        # It has said why.
+        sys.exit(f"bench/gateway.py: {os.path.basename(error.cmd[0])} failed with status {error.returncode}")

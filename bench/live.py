@@ -25,6 +25,8 @@ import sys
 import tempfile
 import time
 
+from options import number, numbers
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GEN, SW = f"p4jg{os.getpid()}", f"p4js{os.getpid()}"
 DST, SRC = "02:00:00:00:00:02", "02:00:00:00:00:01"
@@ -363,19 +365,19 @@ def table(results, sizes):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--sizes", default="64,128,256,512,1024,1500")
+    parser.add_argument("--rounds", type=number(1), default=5)
+    parser.add_argument("--seconds", type=number(0.01, 3600, float), default=1.0)
+    parser.add_argument("--sizes", type=numbers(64, 1518), default="64,128,256,512,1024,1500")
     parser.add_argument("--peers", default=",".join(PEERS), help=f"of {', '.join(PEERS)}")
     parser.add_argument("--p4jet", default=os.path.join(ROOT, "target/release/p4jet"))
     parser.add_argument("--bmv2-json", help="basic_l2 as p4c compiles it for bmv2")
     parser.add_argument("--generator", default="packet", choices=["packet", "xdp"])
-    parser.add_argument("--latency-rate", type=float, default=20000, help="packets a second")
-    parser.add_argument("--switch-cpu", type=int, default=0)
-    parser.add_argument("--generator-cpu", type=int, default=1)
+    parser.add_argument("--latency-rate", type=number(1, None, float), default=20000, help="packets a second")
+    parser.add_argument("--switch-cpu", type=number(0), default=0)
+    parser.add_argument("--generator-cpu", type=number(0), default=1)
     parser.add_argument("--json", help="file for all figures")
     args = parser.parse_args()
-    sizes = [int(size) for size in args.sizes.split(",")]
+    sizes = args.sizes
     chosen = args.peers.split(",")
     for name in chosen:
         if name not in PEERS:

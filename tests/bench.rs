@@ -44,6 +44,25 @@ fn every_workload_runs() {
     }
 }
 
+#[test]
+fn wrong_options_are_told_in_a_line() {
+    if !has_python() {
+        return;
+    }
+    for (program, option, value, expected) in [
+        ("gateway.py", "--sizes", "64,x", "`x`: expected a whole number from 64 to 1518"),
+        ("gateway.py", "--cores", "0", "`0`: expected a whole number from 1 to 64"),
+        ("gateway.py", "--seconds", "nan", "`nan`: expected a number from 0.01 to 3600"),
+        ("live.py", "--sizes", "", "``: expected a whole number from 64 to 1518"),
+        ("live.py", "--rounds", "0", "`0`: expected a whole number of at least 1"),
+    ] {
+        let mut command = Command::new("python3");
+        command.arg(root().join("bench").join(program)).args([option, value]);
+        let output = run_command(&mut command).expect_status(2);
+        assert!(output.stderr.ends_with(&format!("argument {option}: {expected}\n")), "{}", output.stderr);
+    }
+}
+
 /// The headers that deep_tunnel adds are right: lengths and the checksum of the outer IPv4 header.
 #[test]
 fn tunnels_are_well_formed() {

@@ -610,6 +610,36 @@ fn restarts_of_both() {
     assert!(changed.ends_with(" to change, 0 to remove"), "{changed}");
 }
 
+#[test]
+fn a_switch_that_stands_still_is_waited_for() {
+    let dir = TempDir::new("still");
+    let socket = dir.file("switch.sock");
+    let running = switch(&socket, &[]);
+    let (_a, a) = listener();
+    let (gone, b) = listener();
+    let path = dir.write("gateway.toml", config_of(&[a, b], ""));
+    let mut controller = controller(&path, &socket);
+    let mut client = connected(&socket);
+    wait_until(&mut client, "it is set up", |now| owners(now).len() == 128);
+    let all = actual(&mut client);
+    running.signal("-STOP");
+    controller.wait_for("the switch is silent: no answer within 5s");
+    // It looks after back ends all the same.
+    drop(gone);
+    controller.wait_for("web1: dead");
+    running.signal("-CONT");
+    wait_until(&mut client, "the dead one is out", |now| !owners(now).contains(&mac(2)));
+    let _again = TcpListener::bind(b).unwrap();
+    wait_until(&mut client, "all is as it was", |now| *now == all);
+    controller.wait_for("web1: alive again");
+    assert_eq!(controller.said.iter().filter(|line| line.contains("silent")).count(), 1);
+    // And it ends when it is told to, whatever the switch does.
+    running.signal("-STOP");
+    controller.signal("-TERM");
+    assert!(common::wait(&mut controller.child, "the controller").success());
+    running.signal("-CONT");
+}
+
 /// A frame of a station of the network, and its MAC address; with a tag on port 3.
 fn frame_of(station: u8, tagged: bool) -> (Vec<u8>, u64) {
     let mut frame = vec![0xff; 6];

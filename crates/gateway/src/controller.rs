@@ -49,6 +49,10 @@ const TURN: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(250);
 /// How often it makes sure that the switch is there.
 const PING: Duration = Duration::from_secs(1);
+/// How long the switch may take for a simple request: if it is silent for longer, it is spoken to anew.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long it may take to tell or change all that it has.
+const BIG_ANSWER: Duration = Duration::from_secs(60);
 /// How often it looks for silent stations.
 const AGEING: Duration = Duration::from_millis(500);
 /// Bytes of commands in a request: the switch takes 64 MiB.
@@ -297,9 +301,13 @@ impl Controller {
         match (self.options.connect)() {
             Ok(client) => {
                 // What happens while the switch is read is heard, too.
-                let listener = (self.options.connect)().and_then(|own| Listener::start(own, self.to.clone()));
+                let listener = (self.options.connect)().and_then(|mut own| {
+                    own.set_patience(ANSWER)?;
+                    Listener::start(own, self.to.clone())
+                });
                 let listener = match listener {
                     Ok(listener) => Some(listener),
+                    Err(e) if e.kind() == io::ErrorKind::TimedOut => return self.lost(&e),
                     Err(e) => {
                         self.complain("switch", format!("nothing is learned: {e}"));
                         None
@@ -313,11 +321,18 @@ impl Controller {
 
     /// Reads what the switch has.
     fn read_switch(&mut self, mut client: Client, listener: Option<Listener>) {
-        let read = client.command("dump", false);
-        let read = read.map_err(|e| e.to_string()).and_then(|answer| match answer.error {
-            Some(error) => Err(error.text),
-            None => Actual::from_dump(&answer.output),
+        let read = client.set_patience(BIG_ANSWER).and_then(|()| {
+            let answer = client.command("dump", false)?;
+            client.set_patience(ANSWER)?;
+            Ok(answer)
         });
+        let read = match read {
+            Err(e) if e.kind() == io::ErrorKind::TimedOut => return self.lost(&e),
+            read => read.map_err(|e| e.to_string()).and_then(|answer| match answer.error {
+                Some(error) => Err(error.text),
+                None => Actual::from_dump(&answer.output),
+            }),
+        };
         match read {
             Ok(actual) => {
                 self.link = Some(Link { client, actual, listener });
@@ -342,7 +357,8 @@ impl Controller {
 
     fn lost(&mut self, error: &io::Error) {
         self.link = None;
-        self.complain("switch", format!("the switch is gone: {error}"));
+        let what = if error.kind() == io::ErrorKind::TimedOut { "silent" } else { "gone" };
+        self.complain("switch", format!("the switch is {what}: {error}"));
     }
 
     /// Makes the switch what it is to be.
@@ -352,7 +368,7 @@ impl Controller {
         if self.watches.values().any(|watched| watched.alive.is_none()) {
             return;
         }
-        for _ in 0..ROUNDS_MAX {
+        for round in 0..ROUNDS_MAX {
             let Some(link) = &mut self.link else { return };
             let alive: Vec<bool> = self
                 .config
@@ -373,8 +389,12 @@ impl Controller {
                     self.dirty = false;
                     self.planned = wanted;
                     self.adopt();
+                    let same = self.settled.as_ref() == Some(&self.config);
+                    if round == 0 && !(same && self.complaint.is_empty()) {
+                        self.tell(Level::Info, "switch", summary(&changes));
+                    }
                     self.complaint.clear();
-                    if self.settled.as_ref() != Some(&self.config) {
+                    if !same {
                         self.settled = Some(self.config.clone());
                     }
                     return;
@@ -551,6 +571,7 @@ impl Link {
     /// Makes changes; whether it is known what the switch has then.
     fn apply(&mut self, wanted: &Plan, changes: &[Change]) -> Result<bool, Failed> {
         let mut rest = changes;
+        self.client.set_patience(BIG_ANSWER)?;
         while !rest.is_empty() {
             let mut bytes = 0;
             let fits = |change: &&Change| {
@@ -561,6 +582,7 @@ impl Link {
             self.client.load("gateway", &commands(now))?.map_err(|e| Failed::Refused(e.to_string()))?;
             rest = later;
         }
+        self.client.set_patience(ANSWER)?;
         // What changes when a back end dies has no new handles, so that nothing has to be read.
         let mut known = true;
         for change in changes {
