@@ -270,7 +270,8 @@ impl Diff<'_> {
     fn take_pools(&mut self) {
         let actual = self.actual;
         let take_group = |diff: &mut Self, group: u32, members: &[u32], all: bool| {
-            for member in members {
+            // The last one first, which leaves the others where they are.
+            for member in members.iter().rev() {
                 let command = format!("act_prof_remove_member_from_group members {member} {group}");
                 diff.push(Act::Remove, command, String::new());
             }

@@ -64,6 +64,8 @@ const NETWORKS_MAX: u16 = 2000;
 
 /// Numbers that the switch knows things by: what has one keeps it, and what is new gets one that nothing has.
 struct Numbers<K> {
+    /// What has them, for people.
+    what: &'static str,
     known: BTreeMap<K, u16>,
     used: BTreeSet<u16>,
     next: u16,
@@ -72,8 +74,13 @@ struct Numbers<K> {
 
 impl<K: Ord + Clone> Numbers<K> {
     /// `found` on the switch; other numbers that may still be named there are `used`. 0 is none.
-    fn new(found: impl IntoIterator<Item = (K, u128)>, used: impl IntoIterator<Item = u128>) -> Numbers<K> {
-        let mut numbers = Numbers { known: BTreeMap::new(), used: BTreeSet::new(), next: 1, max: u16::MAX };
+    fn new(
+        what: &'static str,
+        found: impl IntoIterator<Item = (K, u128)>,
+        used: impl IntoIterator<Item = u128>,
+    ) -> Numbers<K> {
+        let (known, used_now) = (BTreeMap::new(), BTreeSet::new());
+        let mut numbers = Numbers { what, known, used: used_now, next: 1, max: u16::MAX };
         for (key, number) in found {
             let Ok(number) = u16::try_from(number) else { continue };
             // Two things with one number could not be told apart: the second one gets a new one.
@@ -92,7 +99,11 @@ impl<K: Ord + Clone> Numbers<K> {
         while self.used.contains(&self.next) {
             self.next += 1;
             if self.next >= self.max {
-                return Err(format!("more than {} of a kind: the program has no numbers left", self.max));
+                return Err(format!(
+                    "more than {} {}: the program has no numbers for them",
+                    self.max - 1,
+                    self.what
+                ));
             }
         }
         self.used.insert(self.next);
@@ -121,18 +132,23 @@ pub fn plan(config: &Config, alive: &dyn Fn(usize) -> bool, actual: &Actual) -> 
     let param = |call: &Call, at: usize| call.params.get(at).copied().unwrap_or(0);
     let ends = |table| of(table).map(move |((_, key), call)| (ends_of(table, key), param(call, 0)));
     let mut vteps = Numbers::new(
+        "VTEPs",
         ends(Table::TunnelsV4).chain(ends(Table::TunnelsV6)),
         of(Table::Vteps).chain(of(Table::Encapsulations)).map(|((_, key), _)| key[0].value),
     );
     let mut networks = Numbers::new(
+        "networks",
         of(Table::Vnis).map(|((_, key), call)| (key[0].value as u32, param(call, 0))),
         of(Table::Attachments)
             .map(|(_, call)| param(call, 0))
             .chain(now.floods.keys().map(|g| u128::from(*g))),
     );
     networks.max = NETWORKS_MAX;
-    let next_hops =
-        Numbers::new(of(Table::NextHops).map(|((_, key), call)| (call.clone(), key[0].value)), []);
+    let next_hops = Numbers::new(
+        "next hops",
+        of(Table::NextHops).map(|((_, key), call)| (call.clone(), key[0].value)),
+        [],
+    );
 
     let mut planning =
         Planning { config, plan: Plan::default(), vteps: Vec::new(), networks: Vec::new(), next_hops };
@@ -237,6 +253,7 @@ impl Planning<'_> {
         let config = self.config;
         let replicas = actual.state.entries.iter().filter(|((table, _), _)| *table == Table::Replicas);
         let mut replicas = Numbers::new(
+            "kinds of copies in floods",
             replicas.map(|((_, key), call)| (call.clone(), key[0].value)),
             actual.state.floods.values().flatten().map(|(rid, _)| n(*rid)),
         );
@@ -365,6 +382,7 @@ impl Planning<'_> {
         };
         let known: Vec<_> = config.vips.iter().map(|vip| host(vip.vrf, vip.address)).collect();
         let mut services = Numbers::new(
+            "virtual addresses with services",
             known
                 .iter()
                 .filter_map(|(table, at)| Some(((*table, at.clone()), of_action(*table, at, "by_service")?))),
@@ -396,7 +414,7 @@ impl Planning<'_> {
             first.entry(pool).or_insert(number);
         }
         let taken = actual.state.pools.keys().chain(actual.strays.pools.keys()).map(|pool| n(*pool));
-        let mut pools = Numbers::new(first, taken);
+        let mut pools = Numbers::new("pools", first, taken);
         for ((table, at), Balance { pool, algorithm }) in users {
             let id = pools.of(&pool)?;
             self.put(table, at, "balance", [id, algorithm as u128]);

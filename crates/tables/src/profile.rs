@@ -75,8 +75,12 @@ struct Group {
     users: u32,
 }
 
-/// The members of a group, by their slots, in the order of their handles; not empty.
-struct List(Box<[u32]>);
+/// The members of a group, by their slots, in the order of their handles: the first `count`, which is never 0. The
+/// others are room for more, so that a group of many can be made of single changes.
+struct List {
+    count: AtomicU32,
+    slots: Box<[AtomicU32]>,
+}
 
 /// What readers see.
 pub(crate) struct Shared {
@@ -112,17 +116,40 @@ impl Shared {
         // SAFETY: a list is freed only after all readers have passed that were there when it was replaced.
         match unsafe { self.list(slot).load(Ordering::Acquire).as_ref() } {
             // As in bmv2.
-            Some(List(members)) => {
-                let count = members.len() as u64;
+            Some(List { count, slots }) => {
+                let count = count.load(Ordering::Acquire);
                 // The division of 32 bits takes half the time.
-                let nth = match (u32::try_from(selector), u32::try_from(count)) {
-                    (Ok(selector), Ok(count)) => u64::from(selector % count),
-                    _ => selector % count,
+                let nth = match u32::try_from(selector) {
+                    Ok(selector) => selector % count,
+                    Err(_) => (selector % u64::from(count)) as u32,
                 };
-                self.member(members[nth as usize])
+                self.member(slots[nth as usize].load(Ordering::Relaxed))
             }
             None => NONE.as_ptr(),
         }
+    }
+
+    /// Puts a member behind the others of a group, if the list has room. Only for who holds the lock.
+    fn push(&self, slot: u32, member: u32) -> bool {
+        // SAFETY: lists are replaced under the lock only, so that this one is not freed meanwhile.
+        let Some(list) = (unsafe { self.list(slot).load(Ordering::Acquire).as_ref() }) else { return false };
+        let count = list.count.load(Ordering::Relaxed);
+        let Some(place) = list.slots.get(count as usize) else { return false };
+        place.store(member, Ordering::Relaxed);
+        list.count.store(count + 1, Ordering::SeqCst);
+        true
+    }
+
+    /// Takes the last of a group's members, unless it is the only one. Only for who holds the lock. Readers that are on the
+    /// way to it may still find it, or one that is put there next.
+    fn pop(&self, slot: u32) -> bool {
+        // SAFETY: as above.
+        let Some(list) = (unsafe { self.list(slot).load(Ordering::Acquire).as_ref() }) else { return false };
+        let count = list.count.load(Ordering::Relaxed);
+        if count > 1 {
+            list.count.store(count - 1, Ordering::SeqCst);
+        }
+        count > 1
     }
 
     fn list(&self, slot: u32) -> &AtomicPtr<List> {
@@ -266,8 +293,14 @@ impl ActionProfile {
         let taken = profile.groups.contains_key(&handle);
         let handle = if taken { first_free(&profile.groups) } else { handle };
         profile.add_group(handle)?;
-        let known = members.iter().copied().filter(|m| profile.members.contains_key(m)).collect();
-        profile.set_members(handle, known);
+        let Profile { members: all, groups, .. } = &mut *profile;
+        let group = groups.get_mut(&handle).expect("it was added");
+        for member in members {
+            if let Some(found) = all.get_mut(member) {
+                found.users += u32::from(group.members.insert(*member));
+            }
+        }
+        profile.publish(handle);
         Ok(handle)
     }
 
@@ -294,32 +327,33 @@ impl ActionProfile {
 
     /// Puts a member into a group.
     pub fn add_to_group(&self, member: u32, group: u32) -> Result<(), TableError> {
-        self.change_group(member, group, |members| {
-            members.insert(member).then_some(()).ok_or(TableError::MemberInGroup { member, group })
-        })
+        let profile = &mut *self.lock();
+        let found = profile.members.get_mut(&member).ok_or(TableError::InvalidMember(member))?;
+        let to = profile.groups.get_mut(&group).ok_or(TableError::InvalidGroup(group))?;
+        let is_last = to.members.last().is_some_and(|last| *last < member);
+        if !to.members.insert(member) {
+            return Err(TableError::MemberInGroup { member, group });
+        }
+        found.users += 1;
+        if !(is_last && profile.shared.push(to.slot, found.slot)) {
+            profile.publish(group);
+        }
+        Ok(())
     }
 
     /// Takes a member out of a group.
     pub fn remove_from_group(&self, member: u32, group: u32) -> Result<(), TableError> {
-        self.change_group(member, group, |members| {
-            members.remove(&member).then_some(()).ok_or(TableError::MemberNotInGroup { member, group })
-        })
-    }
-
-    fn change_group(
-        &self,
-        member: u32,
-        group: u32,
-        change: impl FnOnce(&mut BTreeSet<u32>) -> Result<(), TableError>,
-    ) -> Result<(), TableError> {
-        let mut profile = self.lock();
-        if !profile.members.contains_key(&member) {
-            return Err(TableError::InvalidMember(member));
+        let profile = &mut *self.lock();
+        let found = profile.members.get_mut(&member).ok_or(TableError::InvalidMember(member))?;
+        let from = profile.groups.get_mut(&group).ok_or(TableError::InvalidGroup(group))?;
+        let is_last = from.members.last() == Some(&member);
+        if !from.members.remove(&member) {
+            return Err(TableError::MemberNotInGroup { member, group });
         }
-        let found = profile.groups.get(&group).ok_or(TableError::InvalidGroup(group))?;
-        let mut members = found.members.clone();
-        change(&mut members)?;
-        profile.set_members(group, members);
+        found.users -= 1;
+        if !(is_last && profile.shared.pop(from.slot)) {
+            profile.publish(group);
+        }
         Ok(())
     }
 
@@ -443,19 +477,15 @@ impl Profile {
         group.members.into_iter().collect()
     }
 
-    /// Gives a group these members, which exist.
-    fn set_members(&mut self, handle: u32, members: BTreeSet<u32>) {
+    /// Lets readers see the members of a group.
+    fn publish(&mut self, handle: u32) {
         drop(self.old_lists.take());
-        let slots: Box<[u32]> = members.iter().map(|member| self.members[member].slot).collect();
-        let group = self.groups.get_mut(&handle).expect("the caller found it");
-        let list = (!slots.is_empty()).then(|| Box::new(List(slots)));
-        replace_list(&self.shared, &self.old_lists, group.slot, list);
-        let before = std::mem::replace(&mut group.members, members);
-        for member in &group.members {
-            self.members.get_mut(member).expect("the caller checked it").users += 1;
-        }
-        for member in &before {
-            self.members.get_mut(member).expect("groups have members that exist").users -= 1;
-        }
+        let group = &self.groups[&handle];
+        let mut slots: Vec<AtomicU32> =
+            group.members.iter().map(|member| AtomicU32::new(self.members[member].slot)).collect();
+        let count = slots.len();
+        slots.resize_with(count.next_power_of_two(), AtomicU32::default);
+        let list = List { count: AtomicU32::new(count as u32), slots: slots.into() };
+        replace_list(&self.shared, &self.old_lists, group.slot, (count > 0).then(|| Box::new(list)));
     }
 }
