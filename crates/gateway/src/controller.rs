@@ -1,7 +1,7 @@
 //! The running controller.
 
 use crate::config::{Config, Health};
-use crate::diff::{Change, commands, diff, summary};
+use crate::diff::{Change, commands, diff, diff_shares, summary};
 use crate::health::{Verdict, Watch};
 use crate::learn::{Learned, Listener, Stations};
 use crate::plan::{Plan, plan, station_entries};
@@ -84,7 +84,8 @@ pub fn run(options: Options, text: String, config: Config) {
         aged: Instant::now(),
         link: None,
         complaint: String::new(),
-        dirty: true,
+        dirty: Dirty::Everything,
+        wrong: false,
         settled: None,
         looked: Instant::now(),
         pinged: Instant::now(),
@@ -145,13 +146,24 @@ struct Controller {
     link: Option<Link>,
     /// Why there is no link, or the switch refused: told once.
     complaint: String,
-    /// Whether the switch may have to be changed.
-    dirty: bool,
+    /// What of the switch may have to be changed.
+    dirty: Dirty,
+    /// Whether the file was wrong when it was looked at last.
+    wrong: bool,
     /// The configuration that the switch took last.
     settled: Option<Config>,
     looked: Instant,
     pinged: Instant,
     not_before: Instant,
+}
+
+/// What of the switch may not be as it is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Dirty {
+    Nothing,
+    /// Who shares pools.
+    Shares,
+    Everything,
 }
 
 /// Why changes were not made.
@@ -209,7 +221,7 @@ impl Controller {
             self.aged = Instant::now();
             self.age();
         }
-        if self.dirty && Instant::now() >= self.not_before {
+        if self.dirty > Dirty::Nothing && Instant::now() >= self.not_before {
             self.settle();
         }
     }
@@ -222,7 +234,7 @@ impl Controller {
         let Some((name, watched)) = found else { return };
         let first = watched.alive.is_none();
         watched.alive = Some(alive);
-        self.dirty = true;
+        self.dirty = self.dirty.max(Dirty::Shares);
         let name = name.clone();
         match (alive, first) {
             (true, true) => self.tell(Level::Info, "back_end", format!("{name}: alive")),
@@ -274,6 +286,9 @@ impl Controller {
             }
         };
         if text == self.text {
+            if std::mem::take(&mut self.wrong) {
+                self.tell(Level::Info, "config", format!("{path} says again what is in effect"));
+            }
             return;
         }
         match Config::parse(&text) {
@@ -282,11 +297,13 @@ impl Controller {
                 if config.health != self.config.health {
                     self.watches.clear();
                 }
-                (self.text, self.config, self.dirty) = (text, config, true);
+                (self.text, self.config, self.dirty) = (text, config, Dirty::Everything);
+                self.wrong = false;
                 self.complaint.clear();
                 self.watch();
             }
             Err(complaints) => {
+                self.wrong = true;
                 for complaint in &complaints {
                     self.tell(Level::Warn, "config", complaint.line(&path, &text));
                 }
@@ -336,7 +353,7 @@ impl Controller {
         match read {
             Ok(actual) => {
                 self.link = Some(Link { client, actual, listener });
-                self.dirty = true;
+                self.dirty = Dirty::Everything;
             }
             Err(why) => self.complain("switch", format!("no gateway: {why}")),
         }
@@ -368,25 +385,27 @@ impl Controller {
         if self.watches.values().any(|watched| watched.alive.is_none()) {
             return;
         }
+        let alive: Vec<bool> = self
+            .config
+            .back_ends
+            .iter()
+            .map(|back_end| self.watches.get(&back_end.name).is_none_or(|w| w.alive == Some(true)))
+            .collect();
+        let alive = |at: usize| alive[at];
+        if self.dirty == Dirty::Shares {
+            return self.share(&alive);
+        }
         for round in 0..ROUNDS_MAX {
             let Some(link) = &mut self.link else { return };
-            let alive: Vec<bool> = self
-                .config
-                .back_ends
-                .iter()
-                .map(|back_end| {
-                    self.watches.get(&back_end.name).is_none_or(|watched| watched.alive == Some(true))
-                })
-                .collect();
-            let made = plan(&self.config, &|at| alive[at], &link.actual).map_err(Failed::Refused);
+            let made = plan(&self.config, &alive, &link.actual).map_err(Failed::Refused);
             let made = made.and_then(|wanted| {
                 let changes = diff(&wanted, &link.actual);
-                let known = link.apply(&wanted, &changes)?;
+                let known = link.apply(&changes)?;
                 Ok((wanted, changes, known))
             });
             match made {
                 Ok((wanted, changes, _)) if changes.is_empty() => {
-                    self.dirty = false;
+                    self.dirty = Dirty::Nothing;
                     self.planned = wanted;
                     self.adopt();
                     let same = self.settled.as_ref() == Some(&self.config);
@@ -412,6 +431,28 @@ impl Controller {
         self.not_before = Instant::now() + QUARREL;
         let text = "the switch has something else than was set: does someone else change it?";
         self.complain("switch", text.to_string());
+    }
+
+    /// Gives the slots of pools to those back ends that live. All else is as it was planned: when a back end dies, how
+    /// much else there is shall not count.
+    fn share(&mut self, alive: &dyn Fn(usize) -> bool) {
+        let Some(link) = &mut self.link else { return };
+        self.planned.share(&self.config, alive);
+        let changes = diff_shares(&self.planned, &link.actual);
+        let made = if changes.is_empty() { Ok(true) } else { link.apply(&changes) };
+        match made {
+            Ok(known) => {
+                self.dirty = Dirty::Nothing;
+                if !changes.is_empty() {
+                    self.tell(Level::Info, "switch", format!("changed: {}", summary(&changes)));
+                }
+                if !known {
+                    self.read_switch_again();
+                }
+            }
+            Err(Failed::Gone(e)) => self.lost(&e),
+            Err(Failed::Refused(why)) => self.refused(&why),
+        }
     }
 }
 
@@ -569,7 +610,7 @@ impl Link {
     }
 
     /// Makes changes; whether it is known what the switch has then.
-    fn apply(&mut self, wanted: &Plan, changes: &[Change]) -> Result<bool, Failed> {
+    fn apply(&mut self, changes: &[Change]) -> Result<bool, Failed> {
         let mut rest = changes;
         self.client.set_patience(BIG_ANSWER)?;
         while !rest.is_empty() {
@@ -595,7 +636,6 @@ impl Link {
                 None => known = false,
             }
         }
-        debug_assert!(!known || self.actual.state == wanted.state);
         Ok(known)
     }
 }

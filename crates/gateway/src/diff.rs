@@ -66,6 +66,13 @@ pub fn diff(plan: &Plan, actual: &Actual) -> Vec<Change> {
     diff.changes
 }
 
+/// Those changes that follow from [`Plan::share`].
+pub(crate) fn diff_shares(plan: &Plan, actual: &Actual) -> Vec<Change> {
+    let mut diff = Diff { plan, actual, changes: Vec::new() };
+    diff.put_pools();
+    diff.changes
+}
+
 /// How many changes do what, in words.
 pub fn summary(changes: &[Change]) -> String {
     if changes.is_empty() {

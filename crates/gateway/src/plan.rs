@@ -20,6 +20,52 @@ pub struct Plan {
     pub learning: BTreeMap<u16, BTreeSet<Location>>,
     /// Stations that are not learned: networks' numbers, and MAC addresses.
     pub fixed: BTreeSet<(u16, u64)>,
+    /// By number of a pool, who shares it.
+    shares: BTreeMap<u16, Shares>,
+}
+
+/// Who shares a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Shares {
+    /// Index of the pool.
+    pool: usize,
+    /// The next hops of its back ends.
+    next_hops: Vec<u128>,
+    /// Their weights; 0 of those that are dead.
+    weights: Vec<u32>,
+}
+
+impl Shares {
+    fn slots(&self, config: &Config) -> Vec<Call> {
+        let pool = &config.pools[self.pool];
+        let names = pool.back_ends.iter().map(|at| config.back_ends[*at].name.as_str());
+        let back_ends: Vec<(&str, u32)> = names.zip(self.weights.iter().copied()).collect();
+        let call = |winner: Option<usize>| match winner {
+            Some(winner) => Call::new("to_next_hop", [self.next_hops[winner]]),
+            None => Call::new("no_back_end", []),
+        };
+        slots::assign(pool.slots, &back_ends).into_iter().map(call).collect()
+    }
+}
+
+/// The weights of a pool's back ends, 0 of those that are dead.
+fn weights(config: &Config, pool: usize, alive: &dyn Fn(usize) -> bool) -> Vec<u32> {
+    let weight = |at: &usize| if alive(*at) { config.back_ends[*at].weight } else { 0 };
+    config.pools[pool].back_ends.iter().map(weight).collect()
+}
+
+impl Plan {
+    /// Changes who lives: what [`plan()`] would make of the same configuration, without looking at anything but pools
+    /// whose back ends died or live again.
+    pub fn share(&mut self, config: &Config, alive: &dyn Fn(usize) -> bool) {
+        for (number, shares) in &mut self.shares {
+            let weights = weights(config, shares.pool, alive);
+            if weights != shares.weights {
+                shares.weights = weights;
+                self.state.pools.insert(*number, shares.slots(config));
+            }
+        }
+    }
 }
 
 /// Where a station is, as the program has it.
@@ -420,8 +466,9 @@ impl Planning<'_> {
             self.put(table, at, "balance", [id, algorithm as u128]);
             self.plan.state.crc32c |= algorithm == Algorithm::Crc32c;
             if !self.plan.state.pools.contains_key(&(id as u16)) {
-                let slots = self.pool(pool, alive)?;
-                self.plan.state.pools.insert(id as u16, slots);
+                let shares = self.shares(pool, alive)?;
+                self.plan.state.pools.insert(id as u16, shares.slots(config));
+                self.plan.shares.insert(id as u16, shares);
             }
         }
         // Whoever set it otherwise has no other use for it.
@@ -429,25 +476,17 @@ impl Planning<'_> {
         Ok(())
     }
 
-    /// What the slots of a pool do.
-    fn pool(&mut self, at: usize, alive: &dyn Fn(usize) -> bool) -> Result<Vec<Call>, String> {
-        let (config, pool) = (self.config, &self.config.pools[at]);
+    /// Who shares a pool.
+    fn shares(&mut self, pool: usize, alive: &dyn Fn(usize) -> bool) -> Result<Shares, String> {
+        let config = self.config;
         let mut next_hops = Vec::new();
-        let mut weights = Vec::new();
-        for &at in &pool.back_ends {
-            let back_end = &config.back_ends[at];
+        for at in &config.pools[pool].back_ends {
+            let back_end = &config.back_ends[*at];
             let id = self.next_hop(NextHop::Station(back_end.network, back_end.behind, back_end.mac))?;
             self.plan.names.insert(id, back_end.name.clone());
             next_hops.push(id);
-            weights.push((back_end.name.as_str(), if alive(at) { back_end.weight } else { 0 }));
         }
-        let slots = slots::assign(pool.slots, &weights).into_iter();
-        Ok(slots
-            .map(|winner| match winner {
-                Some(winner) => Call::new("to_next_hop", [next_hops[winner]]),
-                None => Call::new("no_back_end", []),
-            })
-            .collect())
+        Ok(Shares { pool, next_hops, weights: weights(config, pool, alive) })
     }
 
     /// Keeps what was learned.
