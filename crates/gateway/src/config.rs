@@ -89,6 +89,8 @@ pub struct Underlay {
 /// The far end of a tunnel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vtep {
+    /// Its name.
+    pub name: String,
     /// Its address.
     pub remote: IpAddr,
     /// Ours.
@@ -113,6 +115,8 @@ pub enum Behind {
 /// A tenant's network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
+    /// Its name.
+    pub name: String,
     /// Its number in tunnels.
     pub vni: u32,
     /// Its routing table.
@@ -544,6 +548,7 @@ impl Check {
             let vni: u32 = self.number(&network.vni, "VNI", 0..=0xff_ffff);
             vnis.note(self, vni, network.vni.span(), || format!("two networks have VNI {vni}"));
             let mut found = Network {
+                name: network.name.get_ref().clone(),
                 vni,
                 vrf,
                 mac: self.mac(&network.mac),
@@ -699,7 +704,8 @@ impl Check {
         if of.addresses.contains(&remote) {
             self.complain(vtep.address.span(), format!("VTEP {remote} is the gateway itself"));
         }
-        Some(Vtep { remote, local: *local, underlay, next_hop, ttl })
+        let name = vtep.name.get_ref().clone();
+        Some(Vtep { name, remote, local: *local, underlay, next_hop, ttl })
     }
 
     /// Where a station or back end of a network is.

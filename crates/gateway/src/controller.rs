@@ -44,7 +44,7 @@ pub struct Options {
 }
 
 /// How often it looks around when nothing happens.
-const TURN: Duration = Duration::from_millis(50);
+const TURN: Duration = Duration::from_millis(20);
 /// How often it looks at the file, and tries to connect.
 const LOOK: Duration = Duration::from_millis(250);
 /// How often it makes sure that the switch is there.
@@ -57,10 +57,12 @@ const BIG_ANSWER: Duration = Duration::from_secs(60);
 const AGEING: Duration = Duration::from_millis(500);
 /// Bytes of commands in a request: the switch takes 64 MiB.
 const REQUEST_BYTES_MAX: usize = 32 << 20;
-/// What may wait to be looked at.
-const EVENTS_MAX: usize = 65_536;
-/// How much is looked at before anything else is done.
-const EVENTS_A_TURN_MAX: usize = 1024;
+/// What the switch told that may wait to be looked at.
+const LEARNED_MAX: usize = 65_536;
+/// Verdicts that may wait to be looked at; who has one more waits.
+const VERDICTS_MAX: usize = 1024;
+/// How many stations are looked at before anything else is done: each takes a request or two.
+const STATIONS_A_TURN_MAX: usize = 256;
 /// How often a switch that differs from what was just set is set again before someone else is suspected.
 const ROUNDS_MAX: usize = 3;
 /// How long to wait after that.
@@ -68,7 +70,8 @@ const QUARREL: Duration = Duration::from_secs(5);
 
 /// Runs until it is told to stop.
 pub fn run(options: Options, text: String, config: Config) {
-    let (to, events) = sync_channel(EVENTS_MAX);
+    let (to_judge, verdicts) = sync_channel(VERDICTS_MAX);
+    let (to_learn, learned) = sync_channel(LEARNED_MAX);
     let mut controller = Controller {
         stamp: stamp(&options.path),
         seen: None,
@@ -77,8 +80,10 @@ pub fn run(options: Options, text: String, config: Config) {
         config,
         watches: HashMap::new(),
         watches_made: 0,
-        to,
-        events,
+        to_judge,
+        verdicts,
+        to_learn,
+        learned,
         stations: Stations::default(),
         planned: Plan::default(),
         aged: Instant::now(),
@@ -120,14 +125,6 @@ struct Link {
     listener: Option<Listener>,
 }
 
-/// Something to look at.
-pub(crate) enum Event {
-    /// A back end died or lives again.
-    Verdict(Verdict),
-    /// A station is new or has moved.
-    Learned(Learned),
-}
-
 struct Controller {
     options: Options,
     /// Of the file that was read, and of the one that was seen last.
@@ -137,8 +134,10 @@ struct Controller {
     config: Config,
     watches: HashMap<String, Watched>,
     watches_made: u64,
-    to: SyncSender<Event>,
-    events: Receiver<Event>,
+    to_judge: SyncSender<Verdict>,
+    verdicts: Receiver<Verdict>,
+    to_learn: SyncSender<Learned>,
+    learned: Receiver<Learned>,
     stations: Stations,
     /// What the switch has, as it was planned.
     planned: Plan,
@@ -194,14 +193,7 @@ impl Controller {
     }
 
     fn turn(&mut self) {
-        let mut first = self.events.recv_timeout(TURN).ok();
-        for _ in 0..EVENTS_A_TURN_MAX {
-            match first.take().or_else(|| self.events.try_recv().ok()) {
-                Some(Event::Verdict(verdict)) => self.judge(verdict),
-                Some(Event::Learned(learned)) => self.learn(learned),
-                None => break,
-            }
-        }
+        self.hear();
         let again = self.options.reload.swap(false, Ordering::Relaxed);
         if again || self.looked.elapsed() >= LOOK {
             self.looked = Instant::now();
@@ -223,6 +215,26 @@ impl Controller {
         }
         if self.dirty > Dirty::Nothing && Instant::now() >= self.not_before {
             self.settle();
+        }
+    }
+
+    /// Looks at what has happened. Dead back ends come first: however many stations there are to learn, clients are
+    /// not to wait for that.
+    fn hear(&mut self) {
+        let mut first = self.learned.recv_timeout(TURN).ok();
+        for _ in 0..STATIONS_A_TURN_MAX {
+            let mut judged = false;
+            while let Ok(verdict) = self.verdicts.try_recv() {
+                self.judge(verdict);
+                judged = true;
+            }
+            match first.take().or_else(|| self.learned.try_recv().ok()) {
+                Some(learned) => self.learn(learned),
+                None => return,
+            }
+            if judged {
+                return;
+            }
         }
     }
 
@@ -255,7 +267,7 @@ impl Controller {
             }
             self.watches_made += 1;
             let number = self.watches_made;
-            match Watch::start(number, health.clone(), self.config.health, self.to.clone()) {
+            match Watch::start(number, health.clone(), self.config.health, self.to_judge.clone()) {
                 Ok(watch) => {
                     let watched = Watched { number, health: health.clone(), _watch: watch, alive: None };
                     self.watches.insert(back_end.name.clone(), watched);
@@ -320,7 +332,7 @@ impl Controller {
                 // What happens while the switch is read is heard, too.
                 let listener = (self.options.connect)().and_then(|mut own| {
                     own.set_patience(ANSWER)?;
-                    Listener::start(own, self.to.clone())
+                    Listener::start(own, self.to_learn.clone())
                 });
                 let listener = match listener {
                     Ok(listener) => Some(listener),
@@ -511,8 +523,9 @@ impl Controller {
             return;
         }
         if !self.stations.has(station) && self.stations.of(network) >= self.config.stations_max {
+            let name = self.planned.network(network);
             let text =
-                format!("network {network} has {} stations: no more are learned", self.config.stations_max);
+                format!("network {name} has {} stations: no more are learned", self.config.stations_max);
             return self.complain("station", text);
         }
         let [macs, stations] = station_entries(network, mac, location);
@@ -524,7 +537,8 @@ impl Controller {
                 self.stations.seen(station, Instant::now());
                 if news {
                     let mac = Word(Kind::Mac, mac.into());
-                    self.tell(Level::Info, "station", format!("{mac} of network {network} is at {location}"));
+                    let (name, at) = (self.planned.network(network), self.planned.place(location));
+                    self.tell(Level::Info, "station", format!("{mac} of network {name} is at {at}"));
                 }
             }
             Err(error) => self.disturbed(error),
@@ -532,7 +546,11 @@ impl Controller {
     }
 
     fn age(&mut self) {
-        let aged = self.stations.aged(self.config.age, Instant::now());
+        let aged = self.stations.aged(self.config.age, Instant::now(), STATIONS_A_TURN_MAX);
+        if aged.ask.len() + aged.forget.len() == STATIONS_A_TURN_MAX {
+            // There may be more.
+            self.aged = self.aged.checked_sub(AGEING).unwrap_or(self.aged);
+        }
         let mut done = Ok(());
         let Some(link) = &mut self.link else { return };
         for station in &aged.ask {
@@ -544,7 +562,8 @@ impl Controller {
         }
         for (network, mac) in aged.forget {
             let mac = Word(Kind::Mac, mac.into());
-            self.tell(Level::Info, "station", format!("{mac} of network {network} is silent"));
+            let name = self.planned.network(network);
+            self.tell(Level::Info, "station", format!("{mac} of network {name} is silent"));
         }
         if let Err(error) = done {
             self.disturbed(error);

@@ -1,7 +1,6 @@
 //! Looking after back ends: a thread for each.
 
 use crate::config::{Config, Health, HealthTimes};
-use crate::controller::Event;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -40,7 +39,7 @@ impl Watch {
         number: u64,
         health: Health,
         times: HealthTimes,
-        verdicts: SyncSender<Event>,
+        verdicts: SyncSender<Verdict>,
     ) -> std::io::Result<Watch> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -58,7 +57,13 @@ impl Drop for Watch {
     }
 }
 
-fn watch(number: u64, health: &Health, times: HealthTimes, stop: &AtomicBool, verdicts: &SyncSender<Event>) {
+fn watch(
+    number: u64,
+    health: &Health,
+    times: HealthTimes,
+    stop: &AtomicBool,
+    verdicts: &SyncSender<Verdict>,
+) {
     let mut alive: Option<bool> = None;
     let mut other_way = 0;
     let mut next = Instant::now();
@@ -76,7 +81,7 @@ fn watch(number: u64, health: &Health, times: HealthTimes, stop: &AtomicBool, ve
         if alive.is_none() || other_way >= enough {
             (alive, other_way) = (Some(is), 0);
             let why = found.err().unwrap_or_default();
-            if verdicts.send(Event::Verdict(Verdict { watch: number, alive: is, why })).is_err() {
+            if verdicts.send(Verdict { watch: number, alive: is, why }).is_err() {
                 return;
             }
         }
@@ -207,8 +212,8 @@ mod tests {
         let (to, events) = sync_channel(9);
         let _watch = Watch::start(7, Health::Tcp(address), times, to).unwrap();
         let next = || match events.recv_timeout(Duration::from_secs(60)) {
-            Ok(Event::Verdict(verdict)) => verdict,
-            _ => panic!("no verdict"),
+            Ok(verdict) => verdict,
+            Err(e) => panic!("no verdict: {e}"),
         };
         assert!(next().alive);
         let begin = Instant::now();

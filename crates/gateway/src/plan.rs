@@ -5,7 +5,6 @@ use crate::schema::{Call, Field, Key, Table};
 use crate::slots;
 use crate::state::{Actual, OwnVtep, State};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::hash::Hash;
 use std::net::IpAddr;
 
@@ -16,6 +15,10 @@ pub struct Plan {
     pub state: State,
     /// Names of next hops that are back ends, for people.
     pub names: BTreeMap<u128, String>,
+    /// Names of networks by their numbers, for people.
+    networks: BTreeMap<u16, String>,
+    /// Names of VTEPs by their numbers, for people.
+    vteps: BTreeMap<u16, String>,
     /// The numbers of networks that learn, and where their stations may be.
     pub learning: BTreeMap<u16, BTreeSet<Location>>,
     /// Stations that are not learned: networks' numbers, and MAC addresses.
@@ -55,6 +58,22 @@ fn weights(config: &Config, pool: usize, alive: &dyn Fn(usize) -> bool) -> Vec<u
 }
 
 impl Plan {
+    /// A network's name, for people.
+    pub(crate) fn network(&self, number: u16) -> &str {
+        self.networks.get(&number).map_or("?", String::as_str)
+    }
+
+    /// A place in words.
+    pub(crate) fn place(&self, location: Location) -> String {
+        match location {
+            Location::Port(port, 0) => format!("port {port}"),
+            Location::Port(port, vlan) => format!("port {port}, VLAN {vlan}"),
+            Location::Vtep(vtep) => {
+                format!("VTEP {}", self.vteps.get(&vtep).map_or("?", String::as_str))
+            }
+        }
+    }
+
     /// Changes who lives: what [`plan()`] would make of the same configuration, without looking at anything but pools
     /// whose back ends died or live again.
     pub fn share(&mut self, config: &Config, alive: &dyn Fn(usize) -> bool) {
@@ -83,16 +102,6 @@ impl Location {
         match location & BEHIND_VTEP {
             0 => Location::Port(location as u16, vlan as u16),
             _ => Location::Vtep(location as u16),
-        }
-    }
-}
-
-impl fmt::Display for Location {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Location::Port(port, 0) => write!(f, "port {port}"),
-            Location::Port(port, vlan) => write!(f, "port {port}, VLAN {vlan}"),
-            Location::Vtep(vtep) => write!(f, "VTEP {vtep}"),
         }
     }
 }
@@ -199,10 +208,14 @@ pub fn plan(config: &Config, alive: &dyn Fn(usize) -> bool, actual: &Actual) -> 
     let mut planning =
         Planning { config, plan: Plan::default(), vteps: Vec::new(), networks: Vec::new(), next_hops };
     for vtep in &config.vteps {
-        planning.vteps.push(vteps.of(&(vtep.local, vtep.remote))?);
+        let number = vteps.of(&(vtep.local, vtep.remote))?;
+        planning.vteps.push(number);
+        planning.plan.vteps.insert(number as u16, vtep.name.clone());
     }
     for network in &config.networks {
-        planning.networks.push(networks.of(&network.vni)?);
+        let number = networks.of(&network.vni)?;
+        planning.networks.push(number);
+        planning.plan.networks.insert(number as u16, network.name.clone());
     }
     planning.tunnels();
     planning.ports();
