@@ -12,9 +12,6 @@ out are told, and one at a rate that all can carry, for the latency. A star mark
 Switches that are not installed are left out, with a line that says so: the Linux bridge, IPv4 forwarding of the kernel,
 Open vSwitch (openvswitch-switch, user-space datapath), Open vSwitch on DPDK's af_packet devices
 (openvswitch-switch-dpdk; 1 GiB of huge pages) and bmv2's simple_switch with a compiled basic_l2.json (--bmv2-json).
-
-The gateway is programs/vxlan_gateway: inbound a tunnel begins, outbound one ends. Sizes are of the frames that are sent; those
-that with their tunnel do not fit an interface, or cannot hold one, are left out.
 """
 
 import argparse
@@ -88,10 +85,9 @@ def receive_in_threads(cpu):
 
 
 class Peer:
-    """A switch under test: `start` and `stop`; `mac` is where frames are sent to, `more` says of which kind they are, `sizes`
-    from which to which size it takes."""
+    """A switch under test: `start` and `stop`; `mac` is where frames are sent to."""
 
-    mac, more, sizes = DST, (), (64, 1518)
+    mac = DST
 
     def __init__(self, args, folder):
         self.args, self.folder, self.processes = args, folder, []
@@ -163,79 +159,6 @@ class P4jetRouter(P4jet):
 
 class P4jetRouterXdp(P4jetRouter):
     name, kind = "p4jet router, AF_XDP", "xdp"
-
-
-CLIENT, BACK_END, GATEWAY = "02:00:00:00:09:01", "02:00:00:00:02:01", "02:00:00:00:00:02"
-
-
-class P4jetGateway(P4jet):
-    """From clients to a virtual address: a back end is picked, a tunnel begins."""
-
-    name, program, mac = "p4jet gateway inbound, AF_PACKET", "vxlan_gateway", "02:00:00:00:00:01"
-    # With the tunnel it is to fit in an interface's MTU.
-    sizes = (64, 1468)
-    external, underlay = 0, 1
-
-    def start(self):
-        config = os.path.join(self.folder, "gateway.toml")
-        with open(config, "w") as file:
-            file.write(f"""
-                [[external]]
-                name = "clients"
-                port = {self.external}
-                mac = "02:00:00:00:00:01"
-                [[underlay]]
-                name = "fabric"
-                port = {self.underlay}
-                mac = "{GATEWAY}"
-                addresses = ["10.9.0.1"]
-                [[vtep]]
-                name = "rack"
-                address = "10.9.0.2"
-                next_hop = "{DST}"
-                [[network]]
-                name = "servers"
-                vni = 100
-                mac = "02:00:00:00:00:03"
-                learn = false
-                vteps = ["rack"]
-                [[network.station]]
-                mac = "{SRC}"
-                vtep = "rack"
-                [[back_end]]
-                name = "web"
-                network = "servers"
-                vtep = "rack"
-                mac = "{BACK_END}"
-                [[pool]]
-                name = "web"
-                back_ends = ["web"]
-                [[vip]]
-                address = "10.0.1.2"
-                pool = "web"
-                [[route]]
-                prefix = "0.0.0.0/0"
-                external = "clients"
-                mac = "{CLIENT}"
-                """)
-        self.entries = sh(self.args.p4jet, "gateway", "plan", config)
-        super().start()
-
-
-class P4jetGatewayXdp(P4jetGateway):
-    name, kind = "p4jet gateway inbound, AF_XDP", "xdp"
-
-
-class P4jetGatewayOut(P4jetGateway):
-    """From servers to clients: a tunnel ends."""
-
-    name, mac, sizes = "p4jet gateway outbound, AF_PACKET", GATEWAY, (114, 1518)
-    external, underlay = 1, 0
-    more = ("--vxlan", "100,10.9.0.2,10.9.0.1,02:00:00:00:00:03", "--dst-ip", "192.0.2.7")
-
-
-class P4jetGatewayOutXdp(P4jetGatewayOut):
-    name, kind = "p4jet gateway outbound, AF_XDP", "xdp"
 
 
 class Bridge(Peer):
@@ -380,15 +303,13 @@ class Bmv2(Peer):
 PEERS = {
     "packet": P4jetPacket, "xdp": P4jetXdp, "bridge": Bridge, "ovs": Ovs, "ovs-xdp": OvsXdp, "ovs-dpdk": OvsDpdk,
     "bmv2": Bmv2, "router": P4jetRouter, "router-xdp": P4jetRouterXdp, "forwarding": Forwarding,
-    "gateway-in": P4jetGateway, "gateway-in-xdp": P4jetGatewayXdp, "gateway-out": P4jetGatewayOut,
-    "gateway-out-xdp": P4jetGatewayOutXdp,
 }
 
 
 def traffic(args, peer, size, seconds, rate=None):
     command = ["ip", "netns", "exec", GEN, "taskset", "-c", str(args.generator_cpu), args.p4jet, "traffic", "--json",
                "--send", f"{args.generator}:g0", "--receive", "packet:g1", "--size", str(size),
-               "--seconds", str(seconds), "--dst-mac", peer.mac, "--src-mac", SRC, *peer.more]
+               "--seconds", str(seconds), "--dst-mac", peer.mac, "--src-mac", SRC]
     if rate:
         command += ["--rate", str(rate)]
     return json.loads(sh(*command))
@@ -477,7 +398,7 @@ def main():
             with Network(args.switch_cpu, args.generator_cpu):
                 try:
                     peer.start()
-                    for size in (size for size in sizes if peer.sizes[0] <= size <= peer.sizes[1]):
+                    for size in sizes:
                         results.append(measure(args, peer, size))
                         print(f"{peer.name}, {size} bytes: {results[-1]['received_pps'] / 1e3:.0f} kpps", file=sys.stderr)
                 except (RuntimeError, subprocess.CalledProcessError) as error:

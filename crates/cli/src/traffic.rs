@@ -11,8 +11,6 @@ use std::time::{Duration, Instant};
 
 /// Ethernet, IPv4, UDP.
 const HEADERS: usize = 14 + 20 + 8;
-/// The same again and VXLAN.
-const TUNNEL: usize = HEADERS + 8;
 /// What marks a frame as ours, its number, and when it was sent, in nanoseconds: the last bytes of a frame.
 const STAMP: usize = 2 + 8 + 8;
 const MARK: [u8; 2] = [0x50, 0x4a];
@@ -56,9 +54,6 @@ pub struct Args {
     /// Source address of the IPv4 header.
     #[arg(long, value_name = "IP", default_value = "10.0.0.2")]
     src_ip: Ipv4Addr,
-    /// In a VXLAN tunnel: its VNI, the IPv4 addresses of its ends, and the destination address of the frames inside.
-    #[arg(long, value_name = "VNI,SRC,DST,MAC", value_parser = tunnel)]
-    vxlan: Option<Tunnel>,
     /// Share of malformed frames, from 0 to 1, sent besides the others: cut off, noise, headers that do not fit.
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = share)]
     malformed: f64,
@@ -84,30 +79,6 @@ fn mac(text: &str) -> Result<[u8; 6], String> {
     bytes
         .and_then(|bytes| bytes.try_into().ok())
         .ok_or_else(|| "expected six bytes in hex, as in 02:00:00:00:00:01".to_string())
-}
-
-/// Where frames are sent through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tunnel {
-    vni: u32,
-    src: Ipv4Addr,
-    dst: Ipv4Addr,
-    mac: [u8; 6],
-}
-
-fn tunnel(text: &str) -> Result<Tunnel, String> {
-    let parsed = |words: &[&str]| match words {
-        [vni, src, dst, to] => Some(Tunnel {
-            vni: vni.parse().ok().filter(|vni| *vni < 1 << 24)?,
-            src: src.parse().ok()?,
-            dst: dst.parse().ok()?,
-            mac: mac(to).ok()?,
-        }),
-        _ => None,
-    };
-    let expected =
-        "expected a VNI, two IPv4 addresses and a MAC address, as in 100,10.0.0.1,10.0.0.2,02:00:00:00:00:01";
-    parsed(&text.split(',').collect::<Vec<_>>()).ok_or_else(|| expected.to_string())
 }
 
 /// What came of one run.
@@ -136,12 +107,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1e9)) {
         return Err(Failure::Usage("--rate: expected more than 0, at most 1e9 frames a second".to_string()));
     }
-    // Without the checksum, with the headers inside and the stamp.
-    let least = TUNNEL + HEADERS + STAMP + 4;
-    if args.vxlan.is_some() && (args.size as usize) < least {
-        let size = args.size;
-        return Err(Failure::Usage(format!("--size {size}: with --vxlan expected at least {least}")));
-    }
     let options = PortOptions { frame_max: 9216, wall_clock: false, workers: 1, split: false };
     let open = |spec: &str| -> Result<Box<dyn Port>, Failure> {
         let spec: PortSpec = format!("0@{spec}").parse().map_err(|e| Failure::port(&e))?;
@@ -157,52 +122,24 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn frame(args: &Args, flow: u16) -> Vec<u8> {
     let len = args.size as usize - 4;
     let mut frame = Vec::with_capacity(len);
-    let port = 1024 + flow % 64_000;
-    match args.vxlan {
-        None => {
-            put_headers(&mut frame, len, args.dst_mac, args.src_mac, (args.src_ip, args.dst_ip), (port, 9))
-        }
-        Some(Tunnel { vni, src, dst, mac }) => {
-            // RFC 7348: source ports from 49152 on.
-            let ports = (49152 + flow % 16384, 4789);
-            put_headers(&mut frame, len, args.dst_mac, args.src_mac, (src, dst), ports);
-            frame.extend([0x08, 0, 0, 0]);
-            frame.extend((vni << 8).to_be_bytes());
-            debug_assert_eq!(frame.len(), TUNNEL);
-            let ips = (args.src_ip, args.dst_ip);
-            put_headers(&mut frame, len - TUNNEL, mac, args.src_mac, ips, (port, 9));
-        }
-    }
-    frame.resize(len, 0);
-    frame
-}
-
-/// Ethernet, IPv4 and UDP of a frame of that length, without a checksum of UDP.
-fn put_headers(
-    frame: &mut Vec<u8>,
-    len: usize,
-    dst_mac: [u8; 6],
-    src_mac: [u8; 6],
-    (src, dst): (Ipv4Addr, Ipv4Addr),
-    (src_port, dst_port): (u16, u16),
-) {
-    frame.extend(dst_mac);
-    frame.extend(src_mac);
-    frame.extend([0x08, 0x00]);
-    let at = frame.len();
-    frame.extend([0x45, 0]);
+    frame.extend(args.dst_mac);
+    frame.extend(args.src_mac);
+    frame.extend([0x08, 0x00, 0x45, 0]);
     frame.extend((len as u16 - 14).to_be_bytes());
     // Identification, flags (don't fragment), TTL 64, UDP, checksum.
     frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
-    frame.extend(src.octets());
-    frame.extend(dst.octets());
-    let sum: u32 = frame[at..].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+    frame.extend(args.src_ip.octets());
+    frame.extend(args.dst_ip.octets());
+    let sum: u32 = frame[14..34].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
     let sum = !(((sum & 0xffff) + (sum >> 16)) as u16);
-    frame[at + 10..at + 12].copy_from_slice(&sum.to_be_bytes());
-    frame.extend(src_port.to_be_bytes());
-    frame.extend(dst_port.to_be_bytes());
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame.extend((1024 + flow % 64_000).to_be_bytes());
+    frame.extend(9u16.to_be_bytes());
     frame.extend((len as u16 - 34).to_be_bytes());
     frame.extend([0, 0]);
+    debug_assert_eq!(frame.len(), HEADERS);
+    frame.resize(len, 0);
+    frame
 }
 
 /// Spoils frames. What it makes differs from frame to frame, and not from run to run.
@@ -446,24 +383,6 @@ mod tests {
             assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
             assert_eq!(usize::from(u16::from_be_bytes([frame[16], frame[17]])), frame.len() - 14);
             assert_eq!(usize::from(u16::from_be_bytes([frame[38], frame[39]])), frame.len() - 34);
-        }
-    }
-
-    #[test]
-    fn frames_in_tunnels_are_well_formed() {
-        let tunnel = "100,10.0.0.1,10.0.0.2,02:00:00:00:00:0a";
-        let args = ["", "--send", "a", "--receive", "b", "--size", "200", "--vxlan", tunnel];
-        let outer = frame(&Cli::parse_from(args).args, 5);
-        assert_eq!(outer.len(), 196);
-        assert_eq!(outer[26..34], [10, 0, 0, 1, 10, 0, 0, 2]);
-        assert_eq!(outer[34..50], [0xc0, 5, 0x12, 0xb5, 0, 162, 0, 0, 8, 0, 0, 0, 0, 0, 100, 0]);
-        // What is inside is the frame that would go without the tunnel, but for the address.
-        let mut inner =
-            frame(&Cli::parse_from(["", "--send", "a", "--receive", "b", "--size", "150"]).args, 5);
-        inner[5] = 0x0a;
-        assert_eq!(outer[50..], inner);
-        for wrong in ["", "1,2,3,4", "16777216,10.0.0.1,10.0.0.2,02:00:00:00:00:0a", "1,10.0.0.1,10.0.0.2"] {
-            assert!(super::tunnel(wrong).is_err(), "{wrong}");
         }
     }
 
