@@ -30,11 +30,12 @@ SPEC = os.path.join(ROOT, "bench", "programs", "vxlan_gateway.spec")
 SMALLEST = {"inbound": 64, "outbound": 114}
 
 
-def workload(folder, entries, direction, size):
+def workload(folder, entries, direction, size, packets=None):
+    """A folder with entries.cmd and packets.pcap of bench/vxlan_gateway.py; as many packets as fill a cache if not said."""
     path = os.path.join(folder, f"{direction}-{entries}-{size}")
     if not os.path.isdir(path):
         subprocess.run([sys.executable, os.path.join(ROOT, "bench", "vxlan_gateway.py"), str(entries), path, direction,
-                        "--bytes", str(size), "--packets", str(max(2048, (1 << 22) // size))],
+                        "--bytes", str(size), "--packets", str(packets or max(2048, (1 << 22) // size))],
                        check=True)
     return path
 

@@ -44,6 +44,53 @@ fn every_workload_runs() {
     }
 }
 
+/// Both directions carry every packet, by each number of entries, size and cores.
+#[test]
+fn gateway_runs() {
+    if !has_python() {
+        return;
+    }
+    let dir = TempDir::new("gateway-bench");
+    let out = dir.file("results.json");
+    let mut command = Command::new("python3");
+    command.arg(root().join("bench/gateway.py")).args([
+        "--entries",
+        "10,40",
+        "--sizes",
+        "64,128",
+        "--rounds",
+        "1",
+    ]);
+    command.args(["--seconds", "0.01", "--json", &out, "--p4jet"]).arg(common::p4jet().get_program());
+    run_command(&mut command).expect_status(0);
+    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap();
+    let mut found: Vec<String> = report["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| {
+            assert!(r["mpps"].as_f64().unwrap() > 0.0, "{r}");
+            format!("{} {} {} {} {}", r["kind"], r["direction"], r["entries"], r["bytes"], r["cores"])
+                .replace('"', "")
+        })
+        .collect();
+    found.sort();
+    let expected = [
+        "cores inbound 10 64 2",
+        "cores inbound 40 64 2",
+        "cores outbound 10 114 2",
+        "cores outbound 40 114 2",
+        "entries inbound 10 64 1",
+        "entries inbound 40 64 1",
+        "entries outbound 10 114 1",
+        "entries outbound 40 114 1",
+        "sizes inbound 10 128 1",
+        "sizes inbound 10 64 1",
+        "sizes outbound 10 128 1",
+    ];
+    assert_eq!(found, expected);
+}
+
 /// The headers that deep_tunnel adds are right: lengths and the checksum of the outer IPv4 header.
 #[test]
 fn tunnels_are_well_formed() {
