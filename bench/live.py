@@ -6,9 +6,10 @@
 
 Needs root, two processors and iproute2. Two network namespaces are made and removed again: the generator's, with
 `p4jet traffic`, and the switch's, joined by two veth pairs. All that the switch does, the kernel's share included, is
-kept on one processor (receive packet steering, NAPI threads for XDP), generator and receiver are on the other. For
-every frame size and switch: several runs at the generator's full speed, of which the median and the range of what came
-out are told, and one at a rate that all can carry, for the latency. A star marks figures that the generator limited.
+kept on one processor (receive packet steering, NAPI threads for XDP), generator and receiver are on the other. In every
+round the switches take turns, each with every frame size: one run at the generator's full speed, and one at a rate that all
+can carry, for the latency. Medians are told, and the range of what came out at full speed. A star marks figures that the
+generator limited.
 
 Switches that are not installed are left out, with a line that says so: the Linux bridge, IPv4 forwarding of the kernel,
 Open vSwitch (openvswitch-switch, user-space datapath), Open vSwitch on DPDK's af_packet devices
@@ -107,6 +108,9 @@ class Peer:
 
     def spawn(self, *command, wait=None, timeout=20, env=None):
         log = open(os.path.join(self.folder, f"{self.name.replace(' ', '_')}.log"), "a+")
+        if not self.processes:
+            # Of the round before.
+            log.truncate(0)
         process = subprocess.Popen(
             ["ip", "netns", "exec", SW, "taskset", "-c", str(self.args.switch_cpu), *command],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
@@ -226,8 +230,9 @@ class LinuxGateway(Gateway):
                     arrow = words.index("=>")
                     yield words[3:arrow], words[arrow + 1:]
 
-        with open("/proc/sys/net/ipv4/conf/default/rp_filter") as file:
-            assert file.read().strip() == "0", "rp_filter is set"
+        # Virtual addresses come from where no route leads to them.
+        for name in ("all", "default", "s0", "s1"):
+            write_inside(SW, f"/proc/sys/net/ipv4/conf/{name}/rp_filter", 0)
         write_inside(SW, "/proc/sys/net/ipv6/conf/default/disable_ipv6", 1)
         write_inside(SW, "/proc/sys/net/ipv4/ip_forward", 1)
         (_, (_, own_mac)), = [*table("attachments external"), *table("attachments underlay")]
@@ -434,18 +439,17 @@ def traffic(args, peer, size, seconds, rate=None):
     return json.loads(sh(*command))
 
 
-def measure(args, peer, size):
-    fast = [traffic(args, peer, size, args.seconds) for _ in range(args.rounds)]
-    slow = traffic(args, peer, size, args.seconds, args.latency_rate)
+def summary(args, name, size, fast, slow):
+    """Of the runs at full speed and those for the latency, with the same frames through the same switch."""
     received = sorted(run["received_pps"] for run in fast)
-    median = statistics.median(received)
     return {
-        "peer": peer.name, "size": size, "received_pps": median, "spread": [received[0], received[-1]],
+        "peer": name, "size": size, "received_pps": statistics.median(received), "spread": [received[0], received[-1]],
         "offered_pps": statistics.median(run["sent_pps"] for run in fast),
         "loss": statistics.median(run["lost"] / max(run["sent"], 1) for run in fast),
-        "generator_limited": sum(run["generator_limited"] for run in fast) * 2 > args.rounds,
-        "latency_us": slow["latency_us"], "latency_rate": args.latency_rate,
-        "latency_loss": slow["lost"] / max(slow["sent"], 1),
+        "generator_limited": sum(run["generator_limited"] for run in fast) * 2 > len(fast),
+        "latency_us": {key: statistics.median(run["latency_us"][key] for run in slow) for key in slow[0]["latency_us"]},
+        "latency_rate": args.latency_rate,
+        "latency_loss": statistics.median(run["lost"] / max(run["sent"], 1) for run in slow),
     }
 
 
@@ -468,7 +472,7 @@ def table(results, sizes):
             cells.append(f"{r['received_pps'] / 1e3:.0f}{star} ({low:.0f}-{high:.0f}) of {r['offered_pps'] / 1e3:.0f}")
         yield f"| {name} | " + " | ".join(cells) + " |"
     yield ""
-    yield f"Latency in microseconds at {results[0]['latency_rate']:.0f} packets a second: p50 / p99 / p99.9"
+    yield f"Latency in microseconds at {results[0]['latency_rate']:.0f} packets a second: p50 / p99 / p99.9, medians of rounds"
     yield ""
     yield "| switch | " + " | ".join(map(str, sizes)) + " |"
     yield "|---" * (len(sizes) + 1) + "|"
@@ -508,25 +512,31 @@ def main():
         sys.exit("bench/live.py makes network namespaces: it needs root")
     if not os.path.exists(args.p4jet):
         sys.exit(f"no {args.p4jet}: build it with `cargo build --release`, or give --p4jet FILE")
-    results = []
+    # Pairs of a run at full speed and one for the latency, by name and size.
+    runs, left_out = {}, set()
     with tempfile.TemporaryDirectory(prefix="p4jet-live") as folder:
-        for name in chosen:
-            peer = peers[name](args, folder)
-            why = peer.missing()
-            if why:
-                print(f"left out: {peer.name}: {why}", file=sys.stderr)
-                continue
-            # Each in interfaces of its own: nothing of the one before can matter.
-            with Network(args.switch_cpu, args.generator_cpu, peer.mtu):
-                try:
-                    peer.start()
-                    for size in sizes:
-                        results.append(measure(args, peer, size))
-                        print(f"{peer.name}, {size} bytes: {results[-1]['received_pps'] / 1e3:.0f} kpps", file=sys.stderr)
-                except (RuntimeError, subprocess.CalledProcessError) as error:
-                    print(f"left out: {peer.name}: {error}", file=sys.stderr)
-                finally:
-                    peer.stop()
+        for n in range(args.rounds):
+            for name in chosen:
+                peer = peers[name](args, folder)
+                why = peer.missing()
+                if why and n == 0:
+                    print(f"left out: {peer.name}: {why}", file=sys.stderr)
+                if why or name in left_out:
+                    continue
+                # Each in interfaces of its own: nothing of the one before can matter.
+                with Network(args.switch_cpu, args.generator_cpu, peer.mtu):
+                    try:
+                        peer.start()
+                        for size in sizes:
+                            pair = [traffic(args, peer, size, args.seconds, rate) for rate in (None, args.latency_rate)]
+                            runs.setdefault((peer.name, size), []).append(pair)
+                    except (RuntimeError, subprocess.CalledProcessError) as error:
+                        print(f"left out: {peer.name}: {error}", file=sys.stderr)
+                        left_out.add(name)
+                    finally:
+                        peer.stop()
+            print(f"round {n + 1} of {args.rounds}", file=sys.stderr)
+    results = [summary(args, name, size, *zip(*pairs)) for (name, size), pairs in runs.items()]
     if not results:
         sys.exit("nothing was measured")
     print("\n".join(table(results, sizes)))
