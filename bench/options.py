@@ -21,6 +21,13 @@ def number(low, high=None, kind=int):
     return read
 
 
-def numbers(low, high):
-    """Whole numbers, separated by commas."""
-    return lambda text: [number(low, high)(word) for word in text.split(",")]
+def numbers(low, high, least=1):
+    """Whole numbers, separated by commas; so many at least."""
+
+    def read(text):
+        found = [number(low, high)(word) for word in text.split(",") if word]
+        if len(found) < least:
+            raise argparse.ArgumentTypeError(f"`{text}`: expected whole numbers from {low} to {high}")
+        return found
+
+    return read
