@@ -356,11 +356,11 @@ impl Controller {
             Ok(answer)
         });
         let read = match read {
-            Err(e) if e.kind() == io::ErrorKind::TimedOut => return self.lost(&e),
-            read => read.map_err(|e| e.to_string()).and_then(|answer| match answer.error {
+            Ok(answer) => match answer.error {
                 Some(error) => Err(error.text),
                 None => Actual::from_dump(&answer.output),
-            }),
+            },
+            Err(e) => return self.lost(&e),
         };
         match read {
             Ok(actual) => {

@@ -23,13 +23,11 @@ pub(crate) struct Verdict {
 /// A back end that is looked after as long as this lives.
 pub(crate) struct Watch {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
 /// Watching takes little stack, and there may be many.
 const STACK_BYTES: usize = 256 << 10;
-/// How soon a watch that is no longer wanted ends, if it is between two checks.
-const NAP: Duration = Duration::from_millis(50);
 /// The longest status line of HTTP that is read.
 const STATUS_LINE_MAX: usize = 1024;
 
@@ -45,7 +43,7 @@ impl Watch {
         let stopped = Arc::clone(&stop);
         let work = move || watch(number, &health, times, &stopped, &verdicts);
         let thread = std::thread::Builder::new().name("health".into()).stack_size(STACK_BYTES).spawn(work)?;
-        Ok(Watch { stop, thread: Some(thread) })
+        Ok(Watch { stop, thread })
     }
 }
 
@@ -53,7 +51,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         // It ends by itself, after the check that it may be at.
-        drop(self.thread.take());
+        self.thread.thread().unpark();
     }
 }
 
@@ -70,7 +68,8 @@ fn watch(
     while !stop.load(Ordering::Relaxed) {
         let left = next.saturating_duration_since(Instant::now());
         if !left.is_zero() {
-            std::thread::sleep(left.min(NAP));
+            // Who no longer wants this wakes it.
+            std::thread::park_timeout(left);
             continue;
         }
         next = Instant::now() + times.interval;
