@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
 """Throughput and latency over veth pairs, p4jet beside the switches of the system.
 
-    bench/live.py [--rounds N] [--seconds S] [--sizes 64,128,...] [--peers NAME,...] [--p4jet FILE] [--json FILE]
+    bench/live.py [--gateway] [--rounds N] [--seconds S] [--sizes 64,128,...] [--peers NAME,...] [--p4jet FILE]
+                  [--json FILE]
 
 Needs root, two processors and iproute2. Two network namespaces are made and removed again: the generator's, with
 `p4jet traffic`, and the switch's, joined by two veth pairs. All that the switch does, the kernel's share included, is
-kept on one processor (receive packet steering, NAPI threads for XDP), generator and receiver are on the other. For
-every frame size and switch: several runs at the generator's full speed, of which the median and the range of what came
-out are told, and one at a rate that all can carry, for the latency. A star marks figures that the generator limited.
+kept on one processor (receive packet steering, NAPI threads for XDP), generator and receiver are on the other. In every
+round the switches take turns, each with every frame size: one run at the generator's full speed, and one at a rate that all
+can carry, for the latency. Medians are told, and the range of what came out at full speed. A star marks figures that the
+generator limited.
 
 Switches that are not installed are left out, with a line that says so: the Linux bridge, IPv4 forwarding of the kernel,
 Open vSwitch (openvswitch-switch, user-space datapath), Open vSwitch on DPDK's af_packet devices
 (openvswitch-switch-dpdk; 1 GiB of huge pages) and bmv2's simple_switch with a compiled basic_l2.json (--bmv2-json).
+
+--gateway: programs/vxlan_gateway instead, with entries and packets of bench/vxlan_gateway.py for 100 virtual addresses and
+routes, inbound (a tunnel begins) and outbound (one ends), beside the kernel's own routing and VXLAN devices. Sizes are of
+what is sent; outbound, a size in which no tunnel fits stands for the smallest in which one does, 114.
 """
 
 import argparse
@@ -24,6 +30,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import gateway
+from options import number, numbers
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GEN, SW = f"p4jg{os.getpid()}", f"p4js{os.getpid()}"
@@ -48,7 +57,8 @@ def write_inside(namespace, path, value):
 class Network:
     """Both namespaces with g0-s0 and g1-s1 between them."""
 
-    def __init__(self, switch_cpu, generator_cpu):
+    def __init__(self, switch_cpu, generator_cpu, mtu):
+        self.mtu = mtu
         self.masks = {SW: 1 << switch_cpu, GEN: 1 << generator_cpu}
 
     def __enter__(self):
@@ -59,7 +69,7 @@ class Network:
             for namespace, name in ((GEN, f"g{i}"), (SW, f"s{i}")):
                 write_inside(namespace, f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6", 1)
                 write_inside(namespace, f"/sys/class/net/{name}/queues/rx-0/rps_cpus", f"{self.masks[namespace]:x}")
-                sh("ip", "-n", namespace, "link", "set", name, "up")
+                sh("ip", "-n", namespace, "link", "set", name, "mtu", str(self.mtu), "up")
         # For up to a second after it was set up an interface drops what it is given.
         end = time.time() + 5
         while time.time() < end and any("state UP" not in sh("ip", "-n", namespace, "link", "show", name)
@@ -83,15 +93,25 @@ def receive_in_threads(cpu):
 
 
 class Peer:
-    """A switch under test: `start` and `stop`; `mac` is where frames are sent to."""
+    """A switch under test: `start` and `stop`; `mac` is where frames are sent to, `mtu` the interfaces'."""
 
-    mac = DST
+    mac, mtu = DST, 1500
 
     def __init__(self, args, folder):
         self.args, self.folder, self.processes = args, folder, []
 
+    def frames(self, size):
+        """What `p4jet traffic` is to send."""
+        return ["--size", str(size), "--dst-mac", self.mac, "--src-mac", SRC]
+
+    def missing(self):
+        return None
+
     def spawn(self, *command, wait=None, timeout=20, env=None):
         log = open(os.path.join(self.folder, f"{self.name.replace(' ', '_')}.log"), "a+")
+        if not self.processes:
+            # Of the round before.
+            log.truncate(0)
         process = subprocess.Popen(
             ["ip", "netns", "exec", SW, "taskset", "-c", str(self.args.switch_cpu), *command],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
@@ -121,9 +141,6 @@ class Peer:
 
 class P4jet(Peer):
     program, kind, entries = "basic_l2", "packet", f"table_add forward set_dest {DST} => 1\n"
-
-    def missing(self):
-        return None
 
     def start(self):
         commands = os.path.join(self.folder, "entries.cmd")
@@ -159,11 +176,119 @@ class P4jetRouterXdp(P4jetRouter):
     name, kind = "p4jet router, AF_XDP", "xdp"
 
 
+class Gateway(Peer):
+    """Entries and packets of the gateway; `direction` is inbound or outbound."""
+
+    # A frame of 1514 bytes and its tunnel.
+    mtu = 1550
+
+    def workload(self, size):
+        size = max(size, gateway.SMALLEST[self.direction])
+        return gateway.workload(self.folder, 100, self.direction, size, packets=1024)
+
+    def frames(self, size):
+        return ["--pcap", os.path.join(self.workload(size), "packets.pcap")]
+
+    def read_entries(self):
+        with open(os.path.join(self.workload(0), "entries.cmd")) as file:
+            return file.read()
+
+
+class P4jetGateway(Gateway, P4jet):
+    program = "vxlan_gateway"
+
+    def start(self):
+        self.entries = self.read_entries()
+        super().start()
+
+
+class P4jetInbound(P4jetGateway):
+    name, direction = "inbound: p4jet, AF_PACKET", "inbound"
+
+
+class P4jetInboundXdp(P4jetInbound):
+    name, kind = "inbound: p4jet, AF_XDP", "xdp"
+
+
+class P4jetOutbound(P4jetGateway):
+    name, direction = "outbound: p4jet, AF_PACKET", "outbound"
+
+
+class P4jetOutboundXdp(P4jetOutbound):
+    name, kind = "outbound: p4jet, AF_XDP", "xdp"
+
+
+class LinuxGateway(Gateway):
+    """The same entries for routing, neighbours and VXLAN devices of the kernel; back ends are a route's next hops."""
+
+    def start(self):
+        lines = [line.split() for line in self.read_entries().splitlines()]
+
+        def table(name):
+            """Keys and action data of the entries with this action."""
+            for words in lines:
+                if " ".join(words[1:3]) == name:
+                    arrow = words.index("=>")
+                    yield words[3:arrow], words[arrow + 1:]
+
+        # Virtual addresses come from where no route leads to them.
+        for name in ("all", "default", "s0", "s1"):
+            write_inside(SW, f"/proc/sys/net/ipv4/conf/{name}/rp_filter", 0)
+        write_inside(SW, "/proc/sys/net/ipv6/conf/default/disable_ipv6", 1)
+        write_inside(SW, "/proc/sys/net/ipv4/ip_forward", 1)
+        (_, (_, own_mac)), = [*table("attachments external"), *table("attachments underlay")]
+        vteps = {keys[0]: data for keys, data in table("encapsulations encapsulate_v4")}
+        local = next(iter(vteps.values()))[3]
+        # Next hops need addresses that p4jet's entries do without.
+        address = lambda hop: f"172.{16 + int(hop) // 65536}.{int(hop) // 256 % 256}.{int(hop) % 256}"
+        device = f"local {local} dstport 4789 srcport 49152 65535 ttl 64 df set nolearning noudpcsum"
+        links = [f"link set s{i} address {own_mac}" for i in (0, 1)]
+        stations = []
+        if self.direction == "inbound":
+            links.append(f"addr add {local}/16 dev s1")
+            links += [f"neigh add {data[4]} lladdr {data[1]} dev s1 nud permanent" for data in vteps.values()]
+            links.append(f"link add vx0 type vxlan id 100 {device}")
+            hops = dict((keys[0], data) for keys, data in table("next_hops tunnel"))
+            links.append(f"link set vx0 address {next(iter(hops.values()))[3]} mtu 1500 up")
+            links.append("addr add 172.31.255.254/12 dev vx0")
+            for hop, (vtep, vni, _, _, mac) in hops.items():
+                links.append(f"neigh add {address(hop)} lladdr {mac} dev vx0 nud permanent")
+                stations.append(f"fdb add {mac} dev vx0 dst {vteps[vtep][4]} vni {vni} self permanent")
+            members = [words[3] for words in lines if words[0] == "act_prof_create_member"]
+            groups = {}
+            for words in lines:
+                if words[0] == "act_prof_add_member_to_group":
+                    groups.setdefault(words[3], {})[members[int(words[2])]] = True
+            pools = {words[2]: words[4] for words in lines if words[0] == "table_indirect_add_with_group"}
+            for keys, data in table("hosts_v4 balance"):
+                ways = " ".join(f"nexthop via {address(hop)} dev vx0" for hop in groups[pools[data[0]]])
+                links.append(f"route add {keys[1]}/32 {ways}")
+        else:
+            links += [f"addr add {local}/16 dev s0", "addr add 172.31.255.254/12 dev s1"]
+            for keys, data in table("vnis into"):
+                links.append(f"link add vx{keys[0]} type vxlan id {keys[0]} {device}")
+                links.append(f"link set vx{keys[0]} address {data[2]} up")
+            for keys, data in table("next_hops local"):
+                links.append(f"neigh add {address(keys[0])} lladdr {data[3]} dev s1 nud permanent")
+            for keys, data in table("routes_v4 to_next_hop"):
+                links.append(f"route add {keys[1]} via {address(data[0])} dev s1")
+        for tool, batch in (("ip", links), ("bridge", stations)):
+            file = os.path.join(self.folder, f"{self.direction}.{tool}")
+            with open(file, "w") as out:
+                out.writelines(line + "\n" for line in batch)
+            sh(tool, "-n", SW, "-batch", file)
+
+
+class LinuxInbound(LinuxGateway):
+    name, direction = "inbound: Linux, routes and VXLAN", "inbound"
+
+
+class LinuxOutbound(LinuxGateway):
+    name, direction = "outbound: Linux, VXLAN and routes", "outbound"
+
+
 class Bridge(Peer):
     name = "Linux bridge"
-
-    def missing(self):
-        return None
 
     def start(self):
         sh("ip", "-n", SW, "link", "add", "br0", "type", "bridge")
@@ -179,9 +304,6 @@ class Bridge(Peer):
 
 class Forwarding(Peer):
     name = "Linux IPv4 forwarding"
-
-    def missing(self):
-        return None
 
     def start(self):
         for i in (0, 1):
@@ -303,28 +425,32 @@ PEERS = {
     "bmv2": Bmv2, "router": P4jetRouter, "router-xdp": P4jetRouterXdp, "forwarding": Forwarding,
 }
 
+GATEWAYS = {
+    "in-packet": P4jetInbound, "in-xdp": P4jetInboundXdp, "in-linux": LinuxInbound,
+    "out-packet": P4jetOutbound, "out-xdp": P4jetOutboundXdp, "out-linux": LinuxOutbound,
+}
+
 
 def traffic(args, peer, size, seconds, rate=None):
     command = ["ip", "netns", "exec", GEN, "taskset", "-c", str(args.generator_cpu), args.p4jet, "traffic", "--json",
-               "--send", f"{args.generator}:g0", "--receive", "packet:g1", "--size", str(size),
-               "--seconds", str(seconds), "--dst-mac", peer.mac, "--src-mac", SRC]
+               "--send", f"{args.generator}:g0", "--receive", "packet:g1", "--seconds", str(seconds),
+               *peer.frames(size)]
     if rate:
         command += ["--rate", str(rate)]
     return json.loads(sh(*command))
 
 
-def measure(args, peer, size):
-    fast = [traffic(args, peer, size, args.seconds) for _ in range(args.rounds)]
-    slow = traffic(args, peer, size, args.seconds, args.latency_rate)
+def summary(args, name, size, fast, slow):
+    """Of the runs at full speed and those for the latency, with the same frames through the same switch."""
     received = sorted(run["received_pps"] for run in fast)
-    median = statistics.median(received)
     return {
-        "peer": peer.name, "size": size, "received_pps": median, "spread": [received[0], received[-1]],
+        "peer": name, "size": size, "received_pps": statistics.median(received), "spread": [received[0], received[-1]],
         "offered_pps": statistics.median(run["sent_pps"] for run in fast),
         "loss": statistics.median(run["lost"] / max(run["sent"], 1) for run in fast),
-        "generator_limited": sum(run["generator_limited"] for run in fast) * 2 > args.rounds,
-        "latency_us": slow["latency_us"], "latency_rate": args.latency_rate,
-        "latency_loss": slow["lost"] / max(slow["sent"], 1),
+        "generator_limited": sum(run["generator_limited"] for run in fast) * 2 > len(fast),
+        "latency_us": {key: statistics.median(run["latency_us"][key] for run in slow) for key in slow[0]["latency_us"]},
+        "latency_rate": args.latency_rate,
+        "latency_loss": statistics.median(run["lost"] / max(run["sent"], 1) for run in slow),
     }
 
 
@@ -347,7 +473,7 @@ def table(results, sizes):
             cells.append(f"{r['received_pps'] / 1e3:.0f}{star} ({low:.0f}-{high:.0f}) of {r['offered_pps'] / 1e3:.0f}")
         yield f"| {name} | " + " | ".join(cells) + " |"
     yield ""
-    yield f"Latency in microseconds at {results[0]['latency_rate']:.0f} packets a second: p50 / p99 / p99.9"
+    yield f"Latency in microseconds at {results[0]['latency_rate']:.0f} packets a second: p50 / p99 / p99.9, medians of rounds"
     yield ""
     yield "| switch | " + " | ".join(map(str, sizes)) + " |"
     yield "|---" * (len(sizes) + 1) + "|"
@@ -363,46 +489,54 @@ def table(results, sizes):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--sizes", default="64,128,256,512,1024,1500")
-    parser.add_argument("--peers", default=",".join(PEERS), help=f"of {', '.join(PEERS)}")
+    parser.add_argument("--rounds", type=number(1), default=5)
+    parser.add_argument("--seconds", type=number(0.01, 3600, float), default=1.0)
+    parser.add_argument("--gateway", action="store_true", help="programs/vxlan_gateway and its peers")
+    parser.add_argument("--sizes", type=numbers(64, 1518), help="64,128,256,512,1024 and 1500 if not given; for --gateway 1280 and 1518 behind 1024")
+    parser.add_argument("--peers", help=f"of {', '.join(PEERS)}; for --gateway of {', '.join(GATEWAYS)}")
     parser.add_argument("--p4jet", default=os.path.join(ROOT, "target/release/p4jet"))
     parser.add_argument("--bmv2-json", help="basic_l2 as p4c compiles it for bmv2")
     parser.add_argument("--generator", default="packet", choices=["packet", "xdp"])
-    parser.add_argument("--latency-rate", type=float, default=20000, help="packets a second")
-    parser.add_argument("--switch-cpu", type=int, default=0)
-    parser.add_argument("--generator-cpu", type=int, default=1)
+    parser.add_argument("--latency-rate", type=number(1, None, float), default=20000, help="packets a second")
+    parser.add_argument("--switch-cpu", type=number(0), default=0)
+    parser.add_argument("--generator-cpu", type=number(0), default=1)
     parser.add_argument("--json", help="file for all figures")
     args = parser.parse_args()
-    sizes = [int(size) for size in args.sizes.split(",")]
-    chosen = args.peers.split(",")
+    peers = GATEWAYS if args.gateway else PEERS
+    sizes = args.sizes or [64, 128, 256, 512, 1024, *((1280, 1518) if args.gateway else (1500,))]
+    chosen = args.peers.split(",") if args.peers else list(peers)
     for name in chosen:
-        if name not in PEERS:
-            parser.error(f"--peers: no `{name}`, there are {', '.join(PEERS)}")
+        if name not in peers:
+            parser.error(f"--peers: no `{name}`, there are {', '.join(peers)}")
     if os.geteuid() != 0:
         sys.exit("bench/live.py makes network namespaces: it needs root")
     if not os.path.exists(args.p4jet):
         sys.exit(f"no {args.p4jet}: build it with `cargo build --release`, or give --p4jet FILE")
-    results = []
+    # Pairs of a run at full speed and one for the latency, by name and size.
+    runs, left_out = {}, set()
     with tempfile.TemporaryDirectory(prefix="p4jet-live") as folder:
-        for name in chosen:
-            peer = PEERS[name](args, folder)
-            why = peer.missing()
-            if why:
-                print(f"left out: {peer.name}: {why}", file=sys.stderr)
-                continue
-            # Each in interfaces of its own: nothing of the one before can matter.
-            with Network(args.switch_cpu, args.generator_cpu):
-                try:
-                    peer.start()
-                    for size in sizes:
-                        results.append(measure(args, peer, size))
-                        print(f"{peer.name}, {size} bytes: {results[-1]['received_pps'] / 1e3:.0f} kpps", file=sys.stderr)
-                except (RuntimeError, subprocess.CalledProcessError) as error:
-                    print(f"left out: {peer.name}: {error}", file=sys.stderr)
-                finally:
-                    peer.stop()
+        for n in range(args.rounds):
+            for name in chosen:
+                peer = peers[name](args, folder)
+                why = peer.missing()
+                if why and n == 0:
+                    print(f"left out: {peer.name}: {why}", file=sys.stderr)
+                if why or name in left_out:
+                    continue
+                # Each in interfaces of its own: nothing of the one before can matter.
+                with Network(args.switch_cpu, args.generator_cpu, peer.mtu):
+                    try:
+                        peer.start()
+                        for size in sizes:
+                            pair = [traffic(args, peer, size, args.seconds, rate) for rate in (None, args.latency_rate)]
+                            runs.setdefault((peer.name, size), []).append(pair)
+                    except (RuntimeError, subprocess.CalledProcessError) as error:
+                        print(f"left out: {peer.name}: {error}", file=sys.stderr)
+                        left_out.add(name)
+                    finally:
+                        peer.stop()
+            print(f"round {n + 1} of {args.rounds}", file=sys.stderr)
+    results = [summary(args, name, size, *zip(*pairs)) for (name, size), pairs in runs.items()]
     if not results:
         sys.exit("nothing was measured")
     print("\n".join(table(results, sizes)))

@@ -427,4 +427,5 @@ def main():
     print(markdown(report))
 
 
-main()
+if __name__ == "__main__":
+    main()

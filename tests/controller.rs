@@ -610,6 +610,36 @@ fn restarts_of_both() {
     assert!(changed.ends_with(" to change, 0 to remove"), "{changed}");
 }
 
+#[test]
+fn a_switch_that_stands_still_is_waited_for() {
+    let dir = TempDir::new("still");
+    let socket = dir.file("switch.sock");
+    let running = switch(&socket, &[]);
+    let (_a, a) = listener();
+    let (gone, b) = listener();
+    let path = dir.write("gateway.toml", config_of(&[a, b], ""));
+    let mut controller = controller(&path, &socket);
+    let mut client = connected(&socket);
+    wait_until(&mut client, "it is set up", |now| owners(now).len() == 128);
+    let all = actual(&mut client);
+    running.signal("-STOP");
+    controller.wait_for("the switch is silent: no answer within 5s");
+    // It looks after back ends all the same.
+    drop(gone);
+    controller.wait_for("web1: dead");
+    running.signal("-CONT");
+    wait_until(&mut client, "the dead one is out", |now| !owners(now).contains(&mac(2)));
+    let _again = TcpListener::bind(b).unwrap();
+    wait_until(&mut client, "all is as it was", |now| *now == all);
+    controller.wait_for("web1: alive again");
+    assert_eq!(controller.said.iter().filter(|line| line.contains("silent")).count(), 1);
+    // And it ends when it is told to, whatever the switch does.
+    running.signal("-STOP");
+    controller.signal("-TERM");
+    assert!(common::wait(&mut controller.child, "the controller").success());
+    running.signal("-CONT");
+}
+
 /// A frame of a station of the network, and its MAC address; with a tag on port 3.
 fn frame_of(station: u8, tagged: bool) -> (Vec<u8>, u64) {
     let mut frame = vec![0xff; 6];
@@ -654,7 +684,7 @@ fn stations_are_learned_move_and_age() {
 
     let (frame, mac) = frame_of(1, false);
     receive(&mut client, &dir, 2, &frame);
-    first.wait_for("02:00:00:00:03:01 of network 1 is at port 2");
+    first.wait_for("02:00:00:00:03:01 of network blue is at port 2");
     let here = Call::new("local", [2, 0]);
     wait_until(&mut client, "it is learned", |now| station(now, Table::Stations, mac).is_some());
     assert_eq!(station(&actual(&mut client), Table::Macs, mac), Some(here.clone()));
@@ -677,11 +707,45 @@ fn stations_are_learned_move_and_age() {
     // A new controller keeps it, and forgets it when it has been silent.
     drop(first);
     let mut second = controller(&path, &socket);
-    second.wait_for("02:00:00:00:03:01 of network 1 is silent");
+    second.wait_for("02:00:00:00:03:01 of network blue is silent");
     wait_until(&mut client, "it is forgotten", |now| station(now, Table::Macs, mac).is_none());
     let now = actual(&mut client);
     assert!(station(&now, Table::Stations, mac).is_none());
     assert!(station(&now, Table::Stations, frame_of(9, false).1).is_some(), "the file says so");
+}
+
+/// Who floods the gateway with stations does not keep clients at a back end that is dead.
+#[test]
+fn dead_back_ends_come_before_stations() {
+    let dir = TempDir::new("flood");
+    let socket = dir.file("switch.sock");
+    let _switch = switch(&socket, &[]);
+    let (_a, a) = listener();
+    let (gone, b) = listener();
+    let path = dir.write("gateway.toml", config_of(&[a, b], ""));
+    let mut controller = controller(&path, &socket);
+    controller.wait_for("to add");
+    let stations = |n: u32| {
+        let mut frame = frame_of(1, false).0;
+        frame[8..12].copy_from_slice(&n.to_be_bytes());
+        frame
+    };
+    let frames: Vec<_> = (0..100_000).map(stations).collect();
+    let (frames, out) = (dir.write("in.pcap", common::pcap(&frames)), dir.file("out.pcap"));
+    let mut client = connected(&socket);
+    let answer = client.command(&format!("port_add pcap:{frames},{out} 2"), false).unwrap();
+    assert!(answer.ok, "{answer:?}");
+    controller.wait_for("is at port 2");
+    drop(gone);
+    let begin = Instant::now();
+    controller.wait_for("web1: dead");
+    let changed = controller.wait_for("changed: ");
+    assert!(changed.contains("changed: 0 to add, "), "{changed}");
+    let (took, seen) = (begin.elapsed(), controller.said.len());
+    eprintln!("out after {took:?} and {seen} lines");
+    // A machine that does something else meanwhile may spoil it a little.
+    assert!(took < Duration::from_secs(3), "{took:?}, {seen} lines");
+    controller.wait_for("is at port 2");
 }
 
 #[test]

@@ -73,6 +73,35 @@ fn bench_tells_the_cost_of_each_stage() {
     assert!(stages.iter().all(|stage| stage["packets"] == 1.0), "{line}");
 }
 
+/// A program that sends packets back where they came from tells by which port that was.
+#[test]
+fn bench_plays_captures_by_their_port() {
+    let dir = TempDir::new("bench-port");
+    let entry = "table_add mirror set_mac 00:00:5e:00:53:01 => 00:00:5e:00:53:01 00:00:5e:00:53:91\n";
+    let commands = dir.write("entries.cmd", entry);
+    let frame = [&[0, 0, 0x5e, 0, 0x53, 1][..], &[2, 0, 0, 0, 0, 1], &[8, 0], &[0; 46]].concat();
+    let capture = common::pcap(&[frame]);
+    for (name, more, port) in [
+        ("a.pcap", &[][..], "0"),
+        ("a.port3.pcap", &[], "3"),
+        ("a.port3.pcap", &["--port", "2", "--stages", "--churn", "1"], "2"),
+        ("a.portal.pcap", &["--pipelined=2", "--rings", "64"], "0"),
+    ] {
+        let mut command = common::p4jet();
+        command.arg("bench").arg(program("mac_mirror")).args(["--commands", &commands, "--pcap"]);
+        let output =
+            run_command(command.arg(dir.write(name, &capture)).args(more).args(["--seconds", "0.05"]));
+        let said = output.expect_status(0).stdout;
+        let ports: Vec<&str> = said.lines().filter(|line| line.starts_with("port ")).collect();
+        assert!(matches!(&ports[..], [line] if line.starts_with(&format!("port {port}: "))), "{said}");
+    }
+    let mut command = common::p4jet();
+    command.arg("bench").arg(program("mac_mirror")).arg("--pcap").arg(dir.file("a.pcap"));
+    run_command(command.args(["--port", "511"]))
+        .expect_status(2)
+        .says(&["port 511: to mac_mirror this number"]);
+}
+
 #[test]
 fn bench_json_has_the_keys_of_the_contract() {
     let dir = TempDir::new("bench");

@@ -11,11 +11,11 @@ use crate::stages::{self, Stages};
 use p4jet_dataplane::{EngineKind, RING_MAX, Switch, THREADS_MAX, WORKERS_MAX, Worker};
 use p4jet_ir::TableId;
 use p4jet_packet::{Batch, PORT_DROP, Pool, REASON_DONE};
-use p4jet_ports::{LoopPort, Port};
+use p4jet_ports::{LoopPort, Port, PortError};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,9 @@ pub struct Args {
     /// The packets: a pcap or pcapng capture, looped.
     #[arg(long, value_name = "FILE")]
     pcap: PathBuf,
+    /// The port that they come in by; if not given, N of a capture NAME.portN.pcap, of another one 0.
+    #[arg(long, value_name = "N")]
+    port: Option<u32>,
     /// How long to measure, in seconds.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
@@ -78,15 +81,64 @@ struct Adapted {
 const ADAPTED_TO: usize = 256;
 
 /// Lets the workers have code for such packets and the entries that there are.
-fn adapt(switch: &Arc<Switch>, lanes: &mut [Lane], frames: &[Vec<u8>]) -> Result<Adapted, Failure> {
+fn adapt(
+    switch: &Arc<Switch>,
+    lanes: &mut [Lane],
+    frames: &[Vec<u8>],
+    port: u32,
+) -> Result<Adapted, Failure> {
     let start = Instant::now();
     let some = frames.iter().step_by(frames.len().div_ceil(ADAPTED_TO).max(1));
-    let seen = switch.seen(some.map(|frame| (0, frame.as_slice()))).map_err(Failure::Input)?;
+    let seen = switch.seen(some.map(|frame| (port, frame.as_slice()))).map_err(Failure::Input)?;
     let code = switch.code_for_seen(&seen).map_err(|e| Failure::Input(switch.describe(&e)))?;
     for lane in lanes {
         lane.worker.change_code(&code);
     }
     Ok(Adapted { hot_paths: seen.hot_paths.len(), ms: start.elapsed().as_secs_f64() * 1e3 })
+}
+
+/// The port that `p4jet gen --program` wrote a capture for, if it is not the usual one.
+fn port_of(capture: &Path) -> Option<u32> {
+    let (_, port) = capture.file_name()?.to_str()?.strip_suffix(".pcap")?.rsplit_once(".port")?;
+    port.parse().ok()
+}
+
+/// The packets, looped, and the port that they come in by.
+pub struct Source {
+    packets: LoopPort,
+    port: u32,
+}
+
+impl Source {
+    /// Plays `frames`.
+    pub fn new<F: AsRef<[u8]>>(frames: &[F], port: u32) -> Result<Source, Failure> {
+        Ok(Source { packets: LoopPort::new(frames).map_err(|e| Failure::port(&e))?, port })
+    }
+
+    /// Puts the next packets into the batch.
+    pub fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
+        self.packets.receive(self.port, pool, batch).map(drop)
+    }
+
+    /// The port that they come in by.
+    pub fn port(&self) -> u32 {
+        self.port
+    }
+
+    /// Packets of one round.
+    pub fn frames(&self) -> usize {
+        self.packets.frames()
+    }
+
+    /// Bytes of the longest one.
+    pub fn frame_max(&self) -> usize {
+        self.packets.frame_max()
+    }
+
+    /// Begins anew with the first one.
+    pub fn rewind(&mut self) {
+        self.packets.rewind();
+    }
 }
 
 /// What was measured.
@@ -166,12 +218,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     let frames = p4jet_ports::read_capture(&args.pcap).map_err(|e| Failure::port(&e))?;
+    let port = args.port.or_else(|| port_of(&args.pcap)).unwrap_or(0);
+    compile::check_port(&switch, port)?;
     let mut lanes = (0..args.cores)
-        .map(|index| Lane::new(&switch, engine, &frames, index, args.cores))
+        .map(|index| Lane::new(&switch, engine, &frames, port, index, args.cores))
         .collect::<Result<Vec<_>, _>>()?;
     let adapts = engine == EngineKind::Jit && !args.no_adapt && !args.stages && args.pipelined.is_none();
     let adapted = match adapts && !switch.program().is_queued() {
-        true => Some(adapt(&switch, &mut lanes, &frames)?),
+        true => Some(adapt(&switch, &mut lanes, &frames, port)?),
         false => None,
     };
     let Lane { worker, source, pool } = &mut lanes[0];
@@ -338,14 +392,14 @@ impl Digest {
 }
 
 /// The digest of all packets of one pass, in order; after those of a batch their copies.
-pub fn digest(worker: &mut Worker, source: &mut LoopPort, pool: &mut Pool) -> Result<String, Failure> {
+pub fn digest(worker: &mut Worker, source: &mut Source, pool: &mut Pool) -> Result<String, Failure> {
     let mut digest = Digest::default();
     source.rewind();
     let mut batch = Batch::new();
     let mut left = source.frames();
     while left > 0 {
         batch.clear();
-        source.receive(0, pool, &mut batch).map_err(|e| Failure::port(&e))?;
+        source.receive(pool, &mut batch).map_err(|e| Failure::port(&e))?;
         batch.truncate(left);
         left -= batch.len();
         worker.process(pool, &mut batch);
@@ -400,7 +454,7 @@ impl Tally {
 /// Runs for `seconds`.
 pub fn measure(
     worker: &mut Worker,
-    source: &mut LoopPort,
+    source: &mut Source,
     pool: &mut Pool,
     seconds: f64,
 ) -> Result<Measured, Failure> {
@@ -413,7 +467,7 @@ pub fn measure(
         // The clock is read once in a while only.
         for _ in 0..16 {
             batch.clear();
-            source.receive(0, pool, &mut batch).map_err(|e| Failure::port(&e))?;
+            source.receive(pool, &mut batch).map_err(|e| Failure::port(&e))?;
             packets += batch.len() as u64;
             worker.process(pool, &mut batch);
             loop {

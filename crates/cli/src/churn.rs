@@ -1,14 +1,13 @@
 //! Changes of a table while packets flow: how many a second, what they cost the packets, and how soon they take effect.
 //! `p4jet bench --churn`.
 
-use crate::bench;
+use crate::bench::{self, Source};
 use crate::cores::Cores;
 use crate::failure::Failure;
 use crate::output::say;
 use p4jet_dataplane::{EntryHandle, Matched, Processed, Switch, TraceEvent, Worker};
 use p4jet_ir::TableId;
 use p4jet_packet::{Batch, Pool};
-use p4jet_ports::{LoopPort, Port};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -51,7 +50,7 @@ struct Changes {
 /// second where they are paced.
 pub fn measure(
     worker: &mut Worker,
-    source: &mut LoopPort,
+    source: &mut Source,
     pool: &mut Pool,
     seconds: f64,
     entries: usize,
@@ -160,18 +159,19 @@ fn change(
 /// if no packet at the beginning of the capture shows by its output that an entry of the table was hit.
 fn effects(
     worker: &mut Worker,
-    source: &mut LoopPort,
+    source: &mut Source,
     pool: &mut Pool,
     switch: &Switch,
     table: TableId,
     changer: Option<&[usize]>,
 ) -> Result<Vec<f64>, Failure> {
     source.rewind();
+    let port = source.port();
     let mut batch = Batch::new();
-    source.receive(0, pool, &mut batch).map_err(|e| Failure::port(&e))?;
+    source.receive(pool, &mut batch).map_err(|e| Failure::port(&e))?;
     let frames: Vec<Vec<u8>> = batch.packets().iter().map(|packet| pool.frame(packet).to_vec()).collect();
     let Some((frame, mut handle, with, without)) =
-        frames.into_iter().find_map(|frame| telling(worker, switch, table, frame))
+        frames.into_iter().find_map(|frame| telling(worker, switch, table, port, frame))
     else {
         return Ok(Vec::new());
     };
@@ -206,10 +206,10 @@ fn effects(
         });
         while !stop.load(Ordering::Relaxed) {
             batch.clear();
-            source.receive(0, pool, &mut batch).map_err(|e| Failure::port(&e))?;
+            source.receive(pool, &mut batch).map_err(|e| Failure::port(&e))?;
             worker.process(pool, &mut batch);
             while worker.process_copies(pool, &mut batch) {}
-            let processed = worker.process_one(0, &frame);
+            let processed = worker.process_one(port, &frame);
             if processed == with || processed == without {
                 present.store(processed == with, Ordering::Release);
             }
@@ -223,18 +223,19 @@ fn telling(
     worker: &mut Worker,
     switch: &Switch,
     table: TableId,
+    port: u32,
     frame: Vec<u8>,
 ) -> Option<(Vec<u8>, EntryHandle, Processed, Processed)> {
-    let (trace, _) = switch.trace(0, &frame).ok()?;
+    let (trace, _) = switch.trace(port, &frame).ok()?;
     let mut handle = trace.events.iter().find_map(|event| match event {
         TraceEvent::Apply { table: t, matched: Matched::Hit { handle, .. }, .. } if *t == table => {
             Some(*handle)
         }
         _ => None,
     })?;
-    let with = worker.process_one(0, &frame);
+    let with = worker.process_one(port, &frame);
     let entry = switch.table(table).delete(handle).ok()?;
-    let without = worker.process_one(0, &frame);
+    let without = worker.process_one(port, &frame);
     handle = switch.table(table).insert(entry).ok()?;
     (with != without).then_some((frame, handle, with, without))
 }

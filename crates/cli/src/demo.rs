@@ -6,7 +6,6 @@ use crate::failure::Failure;
 use crate::output::say;
 use p4jet_control::Control;
 use p4jet_dataplane::{EngineKind, Switch};
-use p4jet_ports::LoopPort;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
@@ -97,7 +96,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             packet(route(random % ROUTES) | (random >> 24), 64)
         })
         .collect();
-    let mut source = LoopPort::new(&frames).map_err(|e| Failure::port(&e))?;
+    let mut source = bench::Source::new(&frames, 0)?;
     let mut digests = Vec::new();
     for (name, switch, engine, seconds) in [
         ("machine code", &switch, EngineKind::Jit, args.seconds),

@@ -11,6 +11,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Options of `gateway`.
 #[derive(clap::Args)]
@@ -47,6 +48,11 @@ struct PlanArgs {
     #[arg(long)]
     json: bool,
 }
+
+/// How often signals are looked for.
+const TURN: Duration = Duration::from_millis(20);
+/// How long the controller may take to end: a second.
+const STOP_TURNS: u32 = 50;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 static RELOAD: AtomicBool = AtomicBool::new(false);
@@ -117,25 +123,33 @@ fn control(args: &Args, path: &Path) -> Result<(), Failure> {
     let voice = Voice(Arc::new(Log::start(form, log::Level::Info, None)?));
     let address = args.address.clone();
     let teller = voice.clone();
-    controller::run(
-        Options {
-            path: path.to_path_buf(),
-            connect: Box::new(move || {
-                ctl::connect(&address).map_err(|failure| std::io::Error::other(failure.text()))
-            }),
-            tell: Box::new(move |level, event, text| {
-                let level = match level {
-                    Level::Info => log::Level::Info,
-                    Level::Warn => log::Level::Warn,
-                };
-                teller.tell(level, event, None, text);
-            }),
-            stop: &STOP,
-            reload: &RELOAD,
-        },
-        text,
-        config,
-    );
+    let options = Options {
+        path: path.to_path_buf(),
+        connect: Box::new(move || {
+            ctl::connect(&address).map_err(|failure| std::io::Error::other(failure.text()))
+        }),
+        tell: Box::new(move |level, event, text| {
+            let level = match level {
+                Level::Info => log::Level::Info,
+                Level::Warn => log::Level::Warn,
+            };
+            teller.tell(level, event, None, text);
+        }),
+        stop: &STOP,
+        reload: &RELOAD,
+    };
+    let running = std::thread::Builder::new().name("controller".into());
+    let running = running.spawn(move || controller::run(options, text, config));
+    let running = running.map_err(|e| Failure::Environment(format!("no thread: {e}")))?;
+    // It may be waiting for a switch that is silent, and has nothing to lose.
+    let mut left = STOP_TURNS;
+    while left > 0 && !running.is_finished() {
+        std::thread::sleep(TURN);
+        left -= u32::from(STOP.load(Ordering::Relaxed));
+    }
+    if running.is_finished() {
+        running.join().expect("the controller does not panic");
+    }
     voice.0.finish();
     Ok(())
 }

@@ -1,11 +1,10 @@
 //! Several workers at once, each on a processor of its own and with all that it needs: `p4jet bench --cores N`.
 
-use crate::bench::{self, Measured};
+use crate::bench::{self, Measured, Source};
 use crate::cores::Cores;
 use crate::failure::Failure;
 use p4jet_dataplane::{EngineKind, Switch, Worker};
 use p4jet_packet::Pool;
-use p4jet_ports::LoopPort;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
@@ -14,7 +13,7 @@ pub struct Lane {
     /// Runs them.
     pub worker: Worker,
     /// The packets, looped.
-    pub source: LoopPort,
+    pub source: Source,
     /// Where they are copied.
     pub pool: Pool,
 }
@@ -25,13 +24,14 @@ impl Lane {
         switch: &Arc<Switch>,
         engine: EngineKind,
         frames: &[Vec<u8>],
+        port: u32,
         index: usize,
         count: usize,
     ) -> Result<Lane, Failure> {
         let worker = switch.worker(engine, index).map_err(Failure::Input)?;
         let (begin, end) = frames.split_at(frames.len() * index / count);
         let frames: Vec<&Vec<u8>> = end.iter().chain(begin).collect();
-        let source = LoopPort::new(&frames).map_err(|e| Failure::port(&e))?;
+        let source = Source::new(&frames, port)?;
         let pool = worker.pool(p4jet_packet::COUNT_DEFAULT, source.frame_max().max(1518));
         Ok(Lane { worker, source, pool: pool.map_err(bench::no_memory)? })
     }

@@ -1,7 +1,7 @@
 //! The pipeline on several threads beside one worker that runs each batch to completion: throughput and latency by the
 //! size of the rings between the threads. `p4jet bench --pipelined`.
 
-use crate::bench::{self, Digest, Measured, Tally, round};
+use crate::bench::{self, Digest, Measured, Source, Tally, round};
 use crate::cores::Cores;
 use crate::failure::Failure;
 use crate::lanes::{self, Lane};
@@ -9,7 +9,7 @@ use crate::output::say;
 use hdrhistogram::Histogram;
 use p4jet_dataplane::{Pipelined, Switch};
 use p4jet_packet::{Batch, Pool};
-use p4jet_ports::{LoopPort, Port, PortError};
+use p4jet_ports::PortError;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -114,7 +114,7 @@ fn to_completion(
         let mut received = start;
         while received - start < limit {
             batch.clear();
-            lane.source.receive(0, &mut lane.pool, &mut batch).map_err(|e| Failure::port(&e))?;
+            lane.source.receive(&mut lane.pool, &mut batch).map_err(|e| Failure::port(&e))?;
             measured.packets += batch.len() as u64;
             lane.worker.process(&mut lane.pool, &mut batch);
             tally.count(&batch);
@@ -130,14 +130,14 @@ fn to_completion(
 }
 
 /// The digest of the outputs of one pass of the capture.
-fn one_pass(pipelined: &mut Pipelined, source: &mut LoopPort) -> Result<String, Failure> {
+fn one_pass(pipelined: &mut Pipelined, source: &mut Source) -> Result<String, Failure> {
     source.rewind();
     let (mut left, mut digest) = (source.frames(), Digest::default());
     let mut failed = None;
     pipelined.run(
         &|_| {},
         &mut |pool: &mut Pool, batch: &mut Batch| {
-            failed = source.receive(0, pool, batch).err();
+            failed = source.receive(pool, batch).err();
             batch.truncate(left);
             left -= batch.len();
             failed.is_none() && left > 0
@@ -151,7 +151,7 @@ fn one_pass(pipelined: &mut Pipelined, source: &mut LoopPort) -> Result<String, 
 
 fn on_threads(
     pipelined: &mut Pipelined,
-    source: &mut LoopPort,
+    source: &mut Source,
     threads: usize,
     processors: &[usize],
     seconds: f64,
@@ -171,7 +171,7 @@ fn on_threads(
             }
         },
         &mut |pool, batch| {
-            failed = source.receive(0, pool, batch).err();
+            failed = source.receive(pool, batch).err();
             packets += batch.len() as u64;
             failed.is_none() && start.elapsed() < limit
         },

@@ -1,11 +1,10 @@
 //! What each stage of a program costs, from receiving to sending: `p4jet bench --stages`.
 
-use crate::bench::{self, Tally};
+use crate::bench::{self, Source, Tally};
 use crate::failure::Failure;
 use crate::output::say;
 use p4jet_dataplane::{Worker, ticks};
 use p4jet_packet::{Batch, Pool};
-use p4jet_ports::{LoopPort, Port};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -36,7 +35,7 @@ const ROUNDS_MAX: usize = 20_000;
 pub fn measure(
     worker: &mut Worker,
     measured: &mut Worker,
-    source: &mut LoopPort,
+    source: &mut Source,
     pool: &mut Pool,
     seconds: f64,
 ) -> Result<Stages, Failure> {
@@ -88,7 +87,7 @@ struct Round {
 
 fn round(
     worker: &mut Worker,
-    source: &mut LoopPort,
+    source: &mut Source,
     pool: &mut Pool,
     tally: &mut Tally,
 ) -> Result<Round, Failure> {
@@ -101,7 +100,7 @@ fn round(
     };
     for _ in 0..ROUND {
         batch.clear();
-        source.receive(0, pool, &mut batch).map_err(|e| Failure::port(&e))?;
+        source.receive(pool, &mut batch).map_err(|e| Failure::port(&e))?;
         round.packets += batch.len() as u64;
         round.receive += since(&mut last);
         worker.process(pool, &mut batch);

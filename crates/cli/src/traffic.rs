@@ -7,6 +7,7 @@ use p4jet_packet::{Batch, Pool};
 use p4jet_ports::{Port, PortOptions, PortSpec};
 use serde_json::json;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Ethernet, IPv4, UDP.
@@ -16,6 +17,8 @@ const STAMP: usize = 2 + 8 + 8;
 const MARK: [u8; 2] = [0x50, 0x4a];
 /// The largest time between sending and receiving that is told apart.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
+/// The longest frame that is sent and received.
+const FRAME_MAX: usize = 9216;
 /// Frames per call.
 const BURST: usize = 32;
 /// How long to wait for stragglers.
@@ -54,6 +57,9 @@ pub struct Args {
     /// Source address of the IPv4 header.
     #[arg(long, value_name = "IP", default_value = "10.0.0.2")]
     src_ip: Ipv4Addr,
+    /// A capture: its frames in turn, as they are but for the last 18 bytes, instead of frames of --size.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "flows", "dst_mac", "src_mac", "dst_ip", "src_ip"])]
+    pcap: Option<PathBuf>,
     /// Share of malformed frames, from 0 to 1, sent besides the others: cut off, noise, headers that do not fit.
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = share)]
     malformed: f64,
@@ -83,6 +89,8 @@ fn mac(text: &str) -> Result<[u8; 6], String> {
 
 /// What came of one run.
 struct Outcome {
+    /// Bytes of a frame as it was sent, the longest of them, with the four of its checksum.
+    size: usize,
     sent: u64,
     not_sent: u64,
     /// Malformed frames sent; they are in no other number.
@@ -107,7 +115,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1e9)) {
         return Err(Failure::Usage("--rate: expected more than 0, at most 1e9 frames a second".to_string()));
     }
-    let options = PortOptions { frame_max: 9216, wall_clock: false, workers: 1, split: false };
+    let options = PortOptions { frame_max: FRAME_MAX, wall_clock: false, workers: 1, split: false };
     let open = |spec: &str| -> Result<Box<dyn Port>, Failure> {
         let spec: PortSpec = format!("0@{spec}").parse().map_err(|e| Failure::port(&e))?;
         let mut handles = p4jet_ports::open(&spec, &options).map_err(|e| Failure::port(&e))?;
@@ -140,6 +148,26 @@ fn frame(args: &Args, flow: u16) -> Vec<u8> {
     debug_assert_eq!(frame.len(), HEADERS);
     frame.resize(len, 0);
     frame
+}
+
+/// A frame of each flow: made, or those of the capture.
+fn flows(args: &Args) -> Result<Vec<Vec<u8>>, Failure> {
+    let Some(path) = &args.pcap else {
+        return Ok((0..args.flows).map(|flow| frame(args, flow)).collect());
+    };
+    let frames = p4jet_ports::read_capture(path).map_err(|e| Failure::port(&e))?;
+    let sizes = HEADERS + STAMP..=FRAME_MAX;
+    match frames.iter().find(|frame| !sizes.contains(&frame.len())) {
+        None if frames.is_empty() => Err(Failure::Input(format!("{}: no frames", path.display()))),
+        Some(frame) => Err(Failure::Input(format!(
+            "{}: a frame of {} bytes, expected {} to {}",
+            path.display(),
+            frame.len(),
+            sizes.start(),
+            sizes.end()
+        ))),
+        None => Ok(frames),
+    }
 }
 
 /// Spoils frames. What it makes differs from frame to frame, and not from run to run.
@@ -209,13 +237,14 @@ impl Spoiler {
 
 fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outcome, Failure> {
     let memory = |e: std::io::Error| Failure::Environment(format!("no memory for frames: {e}"));
-    let mut pool = Pool::new(p4jet_packet::COUNT_DEFAULT, 9216, 0).map_err(memory)?;
+    let mut pool = Pool::new(p4jet_packet::COUNT_DEFAULT, FRAME_MAX, 0).map_err(memory)?;
     let mut batch = Batch::new();
-    let mut flows: Vec<Vec<u8>> = (0..args.flows).map(|flow| frame(args, flow)).collect();
+    let mut flows = flows(args)?;
     let mut burst: Vec<Vec<u8>> = vec![Vec::new(); BURST];
     let warm_up = Duration::from_secs_f64(args.seconds / 10.0);
     let end = warm_up + Duration::from_secs_f64(args.seconds);
     let mut out = Outcome {
+        size: flows.iter().map(Vec::len).max().unwrap_or(0) + 4,
         sent: 0,
         not_sent: 0,
         malformed: 0,
@@ -250,7 +279,7 @@ fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outco
             };
             if wanted > 0 {
                 for slot in &mut burst[..wanted] {
-                    let flow = (number % u64::from(args.flows)) as usize;
+                    let flow = (number % flows.len() as u64) as usize;
                     let at = flows[flow].len() - STAMP;
                     let stamp = &mut flows[flow][at..];
                     stamp[..2].copy_from_slice(&MARK);
@@ -304,7 +333,7 @@ fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outco
                 let word = |at: usize| u64::from_be_bytes(stamp[at..at + 8].try_into().expect("eight bytes"));
                 let (number, sent_ns) = (word(2), word(10));
                 out.received += 1;
-                let next = &mut next_by_flow[(number % u64::from(args.flows)) as usize];
+                let next = &mut next_by_flow[(number % flows.len() as u64) as usize];
                 out.reordered += u64::from(number < *next);
                 *next = (*next).max(number);
                 if begin.is_some() {
@@ -328,7 +357,7 @@ fn report(args: &Args, out: &Outcome) -> Result<(), Failure> {
         return say!(
             "{}",
             json!({
-                "size": args.size, "seconds": out.seconds, "rate": args.rate, "sent": out.sent,
+                "size": out.size, "seconds": out.seconds, "rate": args.rate, "sent": out.sent,
                 "not_sent": out.not_sent, "malformed": out.malformed, "received": out.received, "lost": lost, "reordered": out.reordered,
                 "sent_pps": out.sent_pps, "received_pps": out.received_pps, "generator_limited": limited,
                 "latency_us": {
@@ -340,11 +369,11 @@ fn report(args: &Args, out: &Outcome) -> Result<(), Failure> {
     let percent = 100.0 * lost as f64 / out.sent.max(1) as f64;
     say!(
         "{} bytes: {:.1} kpps sent, {:.1} kpps received ({:.2} Gbit/s); {} of {} lost ({percent:.3} %), {} out of order",
-        args.size,
+        out.size,
         out.sent_pps / 1e3,
         out.received_pps / 1e3,
         // With preamble and gap, as on a wire.
-        out.received_pps * f64::from(args.size + 20) * 8.0 / 1e9,
+        out.received_pps * (out.size + 20) as f64 * 8.0 / 1e9,
         lost,
         out.sent,
         out.reordered,
@@ -384,6 +413,27 @@ mod tests {
             assert_eq!(usize::from(u16::from_be_bytes([frame[16], frame[17]])), frame.len() - 14);
             assert_eq!(usize::from(u16::from_be_bytes([frame[38], frame[39]])), frame.len() - 34);
         }
+    }
+
+    #[test]
+    fn flows_are_those_of_a_capture() {
+        let file = std::env::temp_dir().join(format!("p4jet-traffic-{}.pcap", std::process::id()));
+        let pcap = |lengths: &[u32]| {
+            let mut bytes = 0xa1b2_c3d4_u32.to_le_bytes().to_vec();
+            bytes.extend([2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0]);
+            for &len in lengths {
+                bytes.extend([[0; 4], [0; 4], len.to_le_bytes(), len.to_le_bytes()].concat());
+                bytes.resize(bytes.len() + len as usize, len as u8);
+            }
+            std::fs::write(&file, bytes).expect("written");
+            let file = file.display().to_string();
+            flows(&Cli::parse_from(["", "--send", "a", "--receive", "b", "--pcap", &file]).args)
+        };
+        assert_eq!(pcap(&[60, 100]).ok(), Some(vec![vec![60; 60], vec![100; 100]]));
+        for wrong in [&[][..], &[60, 59], &[9217]] {
+            assert!(matches!(pcap(wrong), Err(Failure::Input(_))), "{wrong:?}");
+        }
+        std::fs::remove_file(file).expect("removed");
     }
 
     #[test]

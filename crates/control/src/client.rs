@@ -17,28 +17,57 @@ use std::time::{Duration, Instant};
 pub struct Client {
     input: BufReader<Box<dyn Read + Send>>,
     output: Box<dyn Write + Send>,
-    /// Says how long reading may take.
-    set_wait: SetWait,
+    /// Says how long reading and writing may take.
+    set_waits: SetWaits,
+    /// How long the switch may be silent.
+    patience: Option<Duration>,
 }
 
-type SetWait = Box<dyn Fn(Option<Duration>) -> io::Result<()> + Send>;
+type SetWaits = Box<dyn Fn(Option<Duration>, Option<Duration>) -> io::Result<()> + Send>;
+/// How long a connection over TCP may take.
+const CONNECT: Duration = Duration::from_secs(10);
 
 impl Client {
     /// Connects to a Unix socket.
     pub fn unix(path: &Path) -> io::Result<Client> {
         let stream = UnixStream::connect(path)?;
         let (input, wait) = (stream.try_clone()?, stream.try_clone()?);
-        let set_wait: SetWait = Box::new(move |time| wait.set_read_timeout(time));
-        Ok(Client { input: BufReader::new(Box::new(input)), output: Box::new(stream), set_wait })
+        let set_waits: SetWaits = Box::new(move |reading, writing| {
+            wait.set_read_timeout(reading)?;
+            wait.set_write_timeout(writing)
+        });
+        Ok(Client::new(Box::new(input), Box::new(stream), set_waits))
     }
 
     /// Connects to a TCP socket.
     pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Client> {
-        let stream = TcpStream::connect(address)?;
+        let mut connected = Err(io::Error::new(ErrorKind::NotFound, "the name has no address"));
+        for address in address.to_socket_addrs()? {
+            connected = TcpStream::connect_timeout(&address, CONNECT);
+            if connected.is_ok() {
+                break;
+            }
+        }
+        let stream = connected?;
         stream.set_nodelay(true)?;
         let (input, wait) = (stream.try_clone()?, stream.try_clone()?);
-        let set_wait: SetWait = Box::new(move |time| wait.set_read_timeout(time));
-        Ok(Client { input: BufReader::new(Box::new(input)), output: Box::new(stream), set_wait })
+        let set_waits: SetWaits = Box::new(move |reading, writing| {
+            wait.set_read_timeout(reading)?;
+            wait.set_write_timeout(writing)
+        });
+        Ok(Client::new(Box::new(input), Box::new(stream), set_waits))
+    }
+
+    fn new(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>, set_waits: SetWaits) -> Client {
+        Client { input: BufReader::new(input), output, set_waits, patience: None }
+    }
+
+    /// From now on a request whose answer does not come within that time, or does not go on for so long, fails with
+    /// [`ErrorKind::TimedOut`]. After that nothing can be asked over this connection any more.
+    pub fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
+        (self.set_waits)(Some(patience), Some(patience))?;
+        self.patience = Some(patience);
+        Ok(())
     }
 
     /// Sends a request and waits for the answer.
@@ -48,9 +77,21 @@ impl Client {
         // A switch that refuses a request may say so and leave before it has read all of it.
         let sent = self.output.write_all(line.as_bytes());
         let mut answer = String::new();
-        if !matches!(self.input.read_line(&mut answer), Ok(bytes) if bytes > 0) {
-            let left = io::Error::new(ErrorKind::ConnectionAborted, "the switch ended the connection");
-            return Err(sent.err().filter(|e| e.kind() != ErrorKind::BrokenPipe).unwrap_or(left));
+        let late = |e: &io::Error| matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+        let read = match &sent {
+            Err(e) if late(e) => Err(ErrorKind::TimedOut.into()),
+            _ => self.input.read_line(&mut answer),
+        };
+        match (read, self.patience) {
+            (Ok(1..), _) => {}
+            (Err(e), Some(patience)) if late(&e) => {
+                let text = format!("no answer within {patience:?}");
+                return Err(io::Error::new(ErrorKind::TimedOut, text));
+            }
+            _ => {
+                let left = io::Error::new(ErrorKind::ConnectionAborted, "the switch ended the connection");
+                return Err(sent.err().filter(|e| e.kind() != ErrorKind::BrokenPipe).unwrap_or(left));
+            }
         }
         let answer: Answer = serde_json::from_str(&answer).map_err(|e| {
             io::Error::new(ErrorKind::InvalidData, format!("it is no p4jet that answers: {e}"))
@@ -143,7 +184,7 @@ impl Messages {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if !self.has_more() {
                 // There is no time of 0 to wait.
-                (self.client.set_wait)(left.map(|left| left.max(Duration::from_millis(1))))?;
+                (self.client.set_waits)(left.map(|left| left.max(Duration::from_millis(1))), None)?;
             }
             match self.client.input.read_until(b'\n', &mut self.line) {
                 Ok(_) if self.line.ends_with(b"\n") => {

@@ -89,6 +89,8 @@ pub struct Underlay {
 /// The far end of a tunnel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vtep {
+    /// Its name.
+    pub name: String,
     /// Its address.
     pub remote: IpAddr,
     /// Ours.
@@ -113,6 +115,8 @@ pub enum Behind {
 /// A tenant's network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
+    /// Its name.
+    pub name: String,
     /// Its number in tunnels.
     pub vni: u32,
     /// Its routing table.
@@ -266,7 +270,7 @@ impl Config {
         if text.trim().is_empty() {
             return Err(vec![Complaint::new(0..0, "the file is empty: expected a configuration")]);
         }
-        let file: File = toml::from_str(text).map_err(|error| vec![of_toml(&error)])?;
+        let file: File = toml::from_str(text).map_err(|error| vec![of_toml(&error, text)])?;
         let mut check = Check { complaints: Vec::new() };
         let config = check.config(&file);
         if check.complaints.is_empty() {
@@ -278,14 +282,39 @@ impl Config {
 }
 
 /// What the TOML parser or serde says.
-fn of_toml(error: &toml::de::Error) -> Complaint {
-    let message = error.message().lines().next().unwrap_or("").replace("expected i64", "expected a number");
-    let complaint = Complaint::new(error.span().unwrap_or(0..0), &message);
+fn of_toml(error: &toml::de::Error, text: &str) -> Complaint {
+    let mut message = in_words(error.message().lines().next().unwrap_or(""));
+    let span = error.span().unwrap_or(0..0);
+    let is_list = text.get(span.clone()).is_some_and(|found| found.starts_with("[["));
+    if is_list && message.starts_with("invalid type: map") {
+        message = "there is one such section: expected single brackets".to_string();
+    }
+    let complaint = Complaint::new(span, &message);
     // "unknown field `prot`, expected one of `port`, `vlan`"
     let mut quoted = message.split('`').skip(1).step_by(2);
     match quoted.next().and_then(|found| similar(found, quoted)) {
         Some(meant) if message.starts_with("unknown") => complaint.note(format!("did you mean `{meant}`?")),
         _ => complaint,
+    }
+}
+
+/// What serde says, without the names of our types.
+fn in_words(message: &str) -> String {
+    const SEVERAL: &str = "expected a list, in double brackets as [[pool]], or as [ … ]";
+    const SECTION: &str = "expected a section with keys";
+    const WORDS: [(&str, &str); 7] = [
+        ("expected i64", "expected a number"),
+        ("invalid type: map, expected a sequence", SEVERAL),
+        ("expected a sequence", SEVERAL),
+        ("expected struct HealthTimes", "expected one section, in single brackets as [health]"),
+        ("expected struct Learning", "expected one section, in single brackets as [learning]"),
+        ("expected struct Health", r#"expected { tcp = "192.0.2.1:80" } or { http = "http://192.0.2.1/" }"#),
+        ("expected struct Place", "expected { port = 2 } or { port = 2, vlan = 10 }"),
+    ];
+    let message = WORDS.iter().fold(message.to_string(), |text, (from, to)| text.replace(from, to));
+    match message.find("expected struct ") {
+        Some(at) => message[..at].to_string() + SECTION,
+        None => message,
     }
 }
 
@@ -409,6 +438,17 @@ impl Check {
         mac
     }
 
+    /// The MAC address of somebody else: ours there is another one. Behind a VTEP it may be a gateway's with the same.
+    fn mac_of_other(&mut self, text: &At<String>, ours: Option<u64>) -> u64 {
+        let mac = self.mac(text);
+        if mac != 0 && Some(mac) == ours {
+            let message =
+                format!("`{}` is the gateway's own MAC address there: expected another one", text.get_ref());
+            self.complain(text.span(), message);
+        }
+        mac
+    }
+
     fn parsed<T: FromStr>(&mut self, text: &At<String>, what: &str, example: &str) -> Option<T> {
         let value = text.get_ref().parse().ok();
         if value.is_none() {
@@ -420,7 +460,11 @@ impl Check {
 
     fn address(&mut self, text: &At<String>) -> Option<IpAddr> {
         let address: IpAddr = self.parsed(text, "IP address", "192.0.2.1 or 2001:db8::1")?;
-        if address.is_unspecified() || address.is_multicast() {
+        let is_no_host = match address {
+            IpAddr::V4(v4) => v4.is_broadcast(),
+            IpAddr::V6(v6) => v6.to_ipv4_mapped().is_some(),
+        };
+        if is_no_host || address.is_unspecified() || address.is_multicast() || address.is_loopback() {
             let message = format!("`{address}` is no host's address: expected a unicast one");
             self.complain(text.span(), message);
         }
@@ -544,6 +588,7 @@ impl Check {
             let vni: u32 = self.number(&network.vni, "VNI", 0..=0xff_ffff);
             vnis.note(self, vni, network.vni.span(), || format!("two networks have VNI {vni}"));
             let mut found = Network {
+                name: network.name.get_ref().clone(),
                 vni,
                 vrf,
                 mac: self.mac(&network.mac),
@@ -571,7 +616,8 @@ impl Check {
             let mut macs = Once::new();
             for at in &network.station {
                 let station = at.get_ref();
-                let mac = self.mac(&station.mac);
+                let ours = station.vtep.is_none().then_some(found.mac);
+                let mac = self.mac_of_other(&station.mac, ours);
                 let message = || format!("two stations have the MAC address {}", station.mac.get_ref());
                 macs.note(self, mac, station.mac.span(), message);
                 let address = station.address.as_ref().and_then(|text| {
@@ -607,7 +653,8 @@ impl Check {
             let places = config.networks.get(network).map_or(&none, |network| &network.places);
             let (vtep, port, vlan) = (&back_end.vtep, &back_end.port, &back_end.vlan);
             let behind = self.behind(at.span(), vtep, port, vlan, &vteps, places);
-            let mac = self.mac(&back_end.mac);
+            let ours = config.networks.get(network).map(|network| network.mac);
+            let mac = self.mac_of_other(&back_end.mac, ours.filter(|_| back_end.vtep.is_none()));
             let name = back_end.name.get_ref();
             same.note(self, (network, mac), back_end.mac.span(), || {
                 format!("back end `{name}` has the MAC address of another one in its network")
@@ -670,7 +717,6 @@ impl Check {
     }
 
     fn vtep(&mut self, vtep: &file::Vtep, names: &Names, underlays: &[Underlay]) -> Option<Vtep> {
-        let next_hop = self.mac(&vtep.next_hop);
         let ttl = self.number_or(&vtep.ttl, "TTL", 1..=255, 64);
         let remote = self.address(&vtep.address)?;
         let underlay = match &vtep.underlay {
@@ -688,6 +734,7 @@ impl Check {
             }
         };
         let of = underlays.get(underlay)?;
+        let next_hop = self.mac_of_other(&vtep.next_hop, Some(of.mac));
         let Some(local) = of.addresses.iter().find(|ours| ours.is_ipv4() == remote.is_ipv4()) else {
             let family = if remote.is_ipv4() { "IPv4" } else { "IPv6" };
             let message = format!("VTEP {remote}: its underlay has no {family} address of ours");
@@ -699,7 +746,8 @@ impl Check {
         if of.addresses.contains(&remote) {
             self.complain(vtep.address.span(), format!("VTEP {remote} is the gateway itself"));
         }
-        Some(Vtep { remote, local: *local, underlay, next_hop, ttl })
+        let name = vtep.name.get_ref().clone();
+        Some(Vtep { name, remote, local: *local, underlay, next_hop, ttl })
     }
 
     /// Where a station or back end of a network is.
@@ -752,7 +800,6 @@ impl Check {
         config: &Config,
     ) -> NextHop {
         let route = at.get_ref();
-        let mac = self.mac(&route.mac);
         match (&route.external, &route.network) {
             (Some(name), None) => {
                 for (what, span) in [
@@ -764,14 +811,19 @@ impl Check {
                         self.complain(span, format!("a route to an external has no `{what}`"));
                     }
                 }
-                NextHop::External(externals.find(self, name), mac)
+                let external = externals.find(self, name);
+                let ours = config.externals.get(external).map(|external| external.mac);
+                NextHop::External(external, self.mac_of_other(&route.mac, ours))
             }
             (None, Some(name)) => {
                 let network = networks.find(self, name);
                 let none = Vec::new();
                 let places = config.networks.get(network).map_or(&none, |network| &network.places);
                 let (vtep, port, vlan) = (&route.vtep, &route.port, &route.vlan);
-                NextHop::Station(network, self.behind(at.span(), vtep, port, vlan, vteps, places), mac)
+                let behind = self.behind(at.span(), vtep, port, vlan, vteps, places);
+                let ours = config.networks.get(network).map(|network| network.mac);
+                let mac = self.mac_of_other(&route.mac, ours.filter(|_| route.vtep.is_none()));
+                NextHop::Station(network, behind, mac)
             }
             (Some(external), Some(network)) => {
                 let message = "both `network` and `external`: expected one of them";
@@ -812,7 +864,7 @@ impl Check {
         match (&at.get_ref().tcp, &at.get_ref().http) {
             (Some(text), None) => {
                 let address = self.parsed(text, "address with a port", "192.0.2.1:80 or [2001:db8::1]:80");
-                address.map(Health::Tcp)
+                address.inspect(|address| self.check_port(text, *address)).map(Health::Tcp)
             }
             (None, Some(text)) => {
                 let parts = text.get_ref().strip_prefix("http://").map(|rest| match rest.find('/') {
@@ -832,12 +884,22 @@ impl Check {
                     );
                     self.complain(text.span(), message);
                 }
-                target.map(|(address, path)| Health::Http { address, path: path.to_string() })
+                target.map(|(address, path)| {
+                    self.check_port(text, address);
+                    Health::Http { address, path: path.to_string() }
+                })
             }
             _ => {
                 self.complain(at.span(), "expected either `tcp` or `http`");
                 None
             }
+        }
+    }
+
+    fn check_port(&mut self, text: &At<String>, address: SocketAddr) {
+        if address.port() == 0 {
+            let message = format!("`{}` asks at port 0: expected 1 to 65535", text.get_ref());
+            self.complain(text.span(), message);
         }
     }
 

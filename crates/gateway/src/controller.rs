@@ -1,7 +1,7 @@
 //! The running controller.
 
 use crate::config::{Config, Health};
-use crate::diff::{Change, commands, diff, summary};
+use crate::diff::{Change, commands, diff, diff_shares, summary};
 use crate::health::{Verdict, Watch};
 use crate::learn::{Learned, Listener, Stations};
 use crate::plan::{Plan, plan, station_entries};
@@ -44,19 +44,25 @@ pub struct Options {
 }
 
 /// How often it looks around when nothing happens.
-const TURN: Duration = Duration::from_millis(50);
+const TURN: Duration = Duration::from_millis(20);
 /// How often it looks at the file, and tries to connect.
 const LOOK: Duration = Duration::from_millis(250);
 /// How often it makes sure that the switch is there.
 const PING: Duration = Duration::from_secs(1);
+/// How long the switch may take for a simple request: if it is silent for longer, it is spoken to anew.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long it may take to tell or change all that it has.
+const BIG_ANSWER: Duration = Duration::from_secs(60);
 /// How often it looks for silent stations.
 const AGEING: Duration = Duration::from_millis(500);
 /// Bytes of commands in a request: the switch takes 64 MiB.
 const REQUEST_BYTES_MAX: usize = 32 << 20;
-/// What may wait to be looked at.
-const EVENTS_MAX: usize = 65_536;
-/// How much is looked at before anything else is done.
-const EVENTS_A_TURN_MAX: usize = 1024;
+/// What the switch told that may wait to be looked at.
+const LEARNED_MAX: usize = 65_536;
+/// Verdicts that may wait to be looked at; who has one more waits.
+const VERDICTS_MAX: usize = 1024;
+/// How many stations are looked at before anything else is done: each takes a request or two.
+const STATIONS_A_TURN_MAX: usize = 256;
 /// How often a switch that differs from what was just set is set again before someone else is suspected.
 const ROUNDS_MAX: usize = 3;
 /// How long to wait after that.
@@ -64,7 +70,8 @@ const QUARREL: Duration = Duration::from_secs(5);
 
 /// Runs until it is told to stop.
 pub fn run(options: Options, text: String, config: Config) {
-    let (to, events) = sync_channel(EVENTS_MAX);
+    let (to_judge, verdicts) = sync_channel(VERDICTS_MAX);
+    let (to_learn, learned) = sync_channel(LEARNED_MAX);
     let mut controller = Controller {
         stamp: stamp(&options.path),
         seen: None,
@@ -73,14 +80,17 @@ pub fn run(options: Options, text: String, config: Config) {
         config,
         watches: HashMap::new(),
         watches_made: 0,
-        to,
-        events,
+        to_judge,
+        verdicts,
+        to_learn,
+        learned,
         stations: Stations::default(),
         planned: Plan::default(),
         aged: Instant::now(),
         link: None,
         complaint: String::new(),
-        dirty: true,
+        dirty: Dirty::Everything,
+        wrong: false,
         settled: None,
         looked: Instant::now(),
         pinged: Instant::now(),
@@ -115,14 +125,6 @@ struct Link {
     listener: Option<Listener>,
 }
 
-/// Something to look at.
-pub(crate) enum Event {
-    /// A back end died or lives again.
-    Verdict(Verdict),
-    /// A station is new or has moved.
-    Learned(Learned),
-}
-
 struct Controller {
     options: Options,
     /// Of the file that was read, and of the one that was seen last.
@@ -132,8 +134,10 @@ struct Controller {
     config: Config,
     watches: HashMap<String, Watched>,
     watches_made: u64,
-    to: SyncSender<Event>,
-    events: Receiver<Event>,
+    to_judge: SyncSender<Verdict>,
+    verdicts: Receiver<Verdict>,
+    to_learn: SyncSender<Learned>,
+    learned: Receiver<Learned>,
     stations: Stations,
     /// What the switch has, as it was planned.
     planned: Plan,
@@ -141,13 +145,24 @@ struct Controller {
     link: Option<Link>,
     /// Why there is no link, or the switch refused: told once.
     complaint: String,
-    /// Whether the switch may have to be changed.
-    dirty: bool,
+    /// What of the switch may have to be changed.
+    dirty: Dirty,
+    /// Whether the file was wrong when it was looked at last.
+    wrong: bool,
     /// The configuration that the switch took last.
     settled: Option<Config>,
     looked: Instant,
     pinged: Instant,
     not_before: Instant,
+}
+
+/// What of the switch may not be as it is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Dirty {
+    Nothing,
+    /// Who shares pools.
+    Shares,
+    Everything,
 }
 
 /// Why changes were not made.
@@ -178,14 +193,7 @@ impl Controller {
     }
 
     fn turn(&mut self) {
-        let mut first = self.events.recv_timeout(TURN).ok();
-        for _ in 0..EVENTS_A_TURN_MAX {
-            match first.take().or_else(|| self.events.try_recv().ok()) {
-                Some(Event::Verdict(verdict)) => self.judge(verdict),
-                Some(Event::Learned(learned)) => self.learn(learned),
-                None => break,
-            }
-        }
+        self.hear();
         let again = self.options.reload.swap(false, Ordering::Relaxed);
         if again || self.looked.elapsed() >= LOOK {
             self.looked = Instant::now();
@@ -205,8 +213,28 @@ impl Controller {
             self.aged = Instant::now();
             self.age();
         }
-        if self.dirty && Instant::now() >= self.not_before {
+        if self.dirty > Dirty::Nothing && Instant::now() >= self.not_before {
             self.settle();
+        }
+    }
+
+    /// Looks at what has happened. Dead back ends come first: however many stations there are to learn, clients are
+    /// not to wait for that.
+    fn hear(&mut self) {
+        let mut first = self.learned.recv_timeout(TURN).ok();
+        for _ in 0..STATIONS_A_TURN_MAX {
+            let mut judged = false;
+            while let Ok(verdict) = self.verdicts.try_recv() {
+                self.judge(verdict);
+                judged = true;
+            }
+            match first.take().or_else(|| self.learned.try_recv().ok()) {
+                Some(learned) => self.learn(learned),
+                None => return,
+            }
+            if judged {
+                return;
+            }
         }
     }
 
@@ -218,7 +246,7 @@ impl Controller {
         let Some((name, watched)) = found else { return };
         let first = watched.alive.is_none();
         watched.alive = Some(alive);
-        self.dirty = true;
+        self.dirty = self.dirty.max(Dirty::Shares);
         let name = name.clone();
         match (alive, first) {
             (true, true) => self.tell(Level::Info, "back_end", format!("{name}: alive")),
@@ -239,7 +267,7 @@ impl Controller {
             }
             self.watches_made += 1;
             let number = self.watches_made;
-            match Watch::start(number, health.clone(), self.config.health, self.to.clone()) {
+            match Watch::start(number, health.clone(), self.config.health, self.to_judge.clone()) {
                 Ok(watch) => {
                     let watched = Watched { number, health: health.clone(), _watch: watch, alive: None };
                     self.watches.insert(back_end.name.clone(), watched);
@@ -270,6 +298,9 @@ impl Controller {
             }
         };
         if text == self.text {
+            if std::mem::take(&mut self.wrong) {
+                self.tell(Level::Info, "config", format!("{path} says again what is in effect"));
+            }
             return;
         }
         match Config::parse(&text) {
@@ -278,11 +309,13 @@ impl Controller {
                 if config.health != self.config.health {
                     self.watches.clear();
                 }
-                (self.text, self.config, self.dirty) = (text, config, true);
+                (self.text, self.config, self.dirty) = (text, config, Dirty::Everything);
+                self.wrong = false;
                 self.complaint.clear();
                 self.watch();
             }
             Err(complaints) => {
+                self.wrong = true;
                 for complaint in &complaints {
                     self.tell(Level::Warn, "config", complaint.line(&path, &text));
                 }
@@ -297,9 +330,13 @@ impl Controller {
         match (self.options.connect)() {
             Ok(client) => {
                 // What happens while the switch is read is heard, too.
-                let listener = (self.options.connect)().and_then(|own| Listener::start(own, self.to.clone()));
+                let listener = (self.options.connect)().and_then(|mut own| {
+                    own.set_patience(ANSWER)?;
+                    Listener::start(own, self.to_learn.clone())
+                });
                 let listener = match listener {
                     Ok(listener) => Some(listener),
+                    Err(e) if e.kind() == io::ErrorKind::TimedOut => return self.lost(&e),
                     Err(e) => {
                         self.complain("switch", format!("nothing is learned: {e}"));
                         None
@@ -313,15 +350,22 @@ impl Controller {
 
     /// Reads what the switch has.
     fn read_switch(&mut self, mut client: Client, listener: Option<Listener>) {
-        let read = client.command("dump", false);
-        let read = read.map_err(|e| e.to_string()).and_then(|answer| match answer.error {
-            Some(error) => Err(error.text),
-            None => Actual::from_dump(&answer.output),
+        let read = client.set_patience(BIG_ANSWER).and_then(|()| {
+            let answer = client.command("dump", false)?;
+            client.set_patience(ANSWER)?;
+            Ok(answer)
         });
+        let read = match read {
+            Ok(answer) => match answer.error {
+                Some(error) => Err(error.text),
+                None => Actual::from_dump(&answer.output),
+            },
+            Err(e) => return self.lost(&e),
+        };
         match read {
             Ok(actual) => {
                 self.link = Some(Link { client, actual, listener });
-                self.dirty = true;
+                self.dirty = Dirty::Everything;
             }
             Err(why) => self.complain("switch", format!("no gateway: {why}")),
         }
@@ -342,7 +386,8 @@ impl Controller {
 
     fn lost(&mut self, error: &io::Error) {
         self.link = None;
-        self.complain("switch", format!("the switch is gone: {error}"));
+        let what = if error.kind() == io::ErrorKind::TimedOut { "silent" } else { "gone" };
+        self.complain("switch", format!("the switch is {what}: {error}"));
     }
 
     /// Makes the switch what it is to be.
@@ -352,29 +397,35 @@ impl Controller {
         if self.watches.values().any(|watched| watched.alive.is_none()) {
             return;
         }
-        for _ in 0..ROUNDS_MAX {
+        let alive: Vec<bool> = self
+            .config
+            .back_ends
+            .iter()
+            .map(|back_end| self.watches.get(&back_end.name).is_none_or(|w| w.alive == Some(true)))
+            .collect();
+        let alive = |at: usize| alive[at];
+        if self.dirty == Dirty::Shares {
+            return self.share(&alive);
+        }
+        for round in 0..ROUNDS_MAX {
             let Some(link) = &mut self.link else { return };
-            let alive: Vec<bool> = self
-                .config
-                .back_ends
-                .iter()
-                .map(|back_end| {
-                    self.watches.get(&back_end.name).is_none_or(|watched| watched.alive == Some(true))
-                })
-                .collect();
-            let made = plan(&self.config, &|at| alive[at], &link.actual).map_err(Failed::Refused);
+            let made = plan(&self.config, &alive, &link.actual).map_err(Failed::Refused);
             let made = made.and_then(|wanted| {
                 let changes = diff(&wanted, &link.actual);
-                let known = link.apply(&wanted, &changes)?;
+                let known = link.apply(&changes)?;
                 Ok((wanted, changes, known))
             });
             match made {
                 Ok((wanted, changes, _)) if changes.is_empty() => {
-                    self.dirty = false;
+                    self.dirty = Dirty::Nothing;
                     self.planned = wanted;
                     self.adopt();
+                    let same = self.settled.as_ref() == Some(&self.config);
+                    if round == 0 && !(same && self.complaint.is_empty()) {
+                        self.tell(Level::Info, "switch", summary(&changes));
+                    }
                     self.complaint.clear();
-                    if self.settled.as_ref() != Some(&self.config) {
+                    if !same {
                         self.settled = Some(self.config.clone());
                     }
                     return;
@@ -392,6 +443,28 @@ impl Controller {
         self.not_before = Instant::now() + QUARREL;
         let text = "the switch has something else than was set: does someone else change it?";
         self.complain("switch", text.to_string());
+    }
+
+    /// Gives the slots of pools to those back ends that live. All else is as it was planned: when a back end dies, how
+    /// much else there is shall not count.
+    fn share(&mut self, alive: &dyn Fn(usize) -> bool) {
+        let Some(link) = &mut self.link else { return };
+        self.planned.share(&self.config, alive);
+        let changes = diff_shares(&self.planned, &link.actual);
+        let made = if changes.is_empty() { Ok(true) } else { link.apply(&changes) };
+        match made {
+            Ok(known) => {
+                self.dirty = Dirty::Nothing;
+                if !changes.is_empty() {
+                    self.tell(Level::Info, "switch", format!("changed: {}", summary(&changes)));
+                }
+                if !known {
+                    self.read_switch_again();
+                }
+            }
+            Err(Failed::Gone(e)) => self.lost(&e),
+            Err(Failed::Refused(why)) => self.refused(&why),
+        }
     }
 }
 
@@ -450,8 +523,9 @@ impl Controller {
             return;
         }
         if !self.stations.has(station) && self.stations.of(network) >= self.config.stations_max {
+            let name = self.planned.network(network);
             let text =
-                format!("network {network} has {} stations: no more are learned", self.config.stations_max);
+                format!("network {name} has {} stations: no more are learned", self.config.stations_max);
             return self.complain("station", text);
         }
         let [macs, stations] = station_entries(network, mac, location);
@@ -463,7 +537,8 @@ impl Controller {
                 self.stations.seen(station, Instant::now());
                 if news {
                     let mac = Word(Kind::Mac, mac.into());
-                    self.tell(Level::Info, "station", format!("{mac} of network {network} is at {location}"));
+                    let (name, at) = (self.planned.network(network), self.planned.place(location));
+                    self.tell(Level::Info, "station", format!("{mac} of network {name} is at {at}"));
                 }
             }
             Err(error) => self.disturbed(error),
@@ -471,7 +546,11 @@ impl Controller {
     }
 
     fn age(&mut self) {
-        let aged = self.stations.aged(self.config.age, Instant::now());
+        let aged = self.stations.aged(self.config.age, Instant::now(), STATIONS_A_TURN_MAX);
+        if aged.ask.len() + aged.forget.len() == STATIONS_A_TURN_MAX {
+            // There may be more.
+            self.aged = self.aged.checked_sub(AGEING).unwrap_or(self.aged);
+        }
         let mut done = Ok(());
         let Some(link) = &mut self.link else { return };
         for station in &aged.ask {
@@ -483,7 +562,8 @@ impl Controller {
         }
         for (network, mac) in aged.forget {
             let mac = Word(Kind::Mac, mac.into());
-            self.tell(Level::Info, "station", format!("{mac} of network {network} is silent"));
+            let name = self.planned.network(network);
+            self.tell(Level::Info, "station", format!("{mac} of network {name} is silent"));
         }
         if let Err(error) = done {
             self.disturbed(error);
@@ -549,8 +629,9 @@ impl Link {
     }
 
     /// Makes changes; whether it is known what the switch has then.
-    fn apply(&mut self, wanted: &Plan, changes: &[Change]) -> Result<bool, Failed> {
+    fn apply(&mut self, changes: &[Change]) -> Result<bool, Failed> {
         let mut rest = changes;
+        self.client.set_patience(BIG_ANSWER)?;
         while !rest.is_empty() {
             let mut bytes = 0;
             let fits = |change: &&Change| {
@@ -561,6 +642,7 @@ impl Link {
             self.client.load("gateway", &commands(now))?.map_err(|e| Failed::Refused(e.to_string()))?;
             rest = later;
         }
+        self.client.set_patience(ANSWER)?;
         // What changes when a back end dies has no new handles, so that nothing has to be read.
         let mut known = true;
         for change in changes {
@@ -573,7 +655,6 @@ impl Link {
                 None => known = false,
             }
         }
-        debug_assert!(!known || self.actual.state == wanted.state);
         Ok(known)
     }
 }

@@ -66,6 +66,13 @@ pub fn diff(plan: &Plan, actual: &Actual) -> Vec<Change> {
     diff.changes
 }
 
+/// Those changes that follow from [`Plan::share`].
+pub(crate) fn diff_shares(plan: &Plan, actual: &Actual) -> Vec<Change> {
+    let mut diff = Diff { plan, actual, changes: Vec::new() };
+    diff.put_pools();
+    diff.changes
+}
+
 /// How many changes do what, in words.
 pub fn summary(changes: &[Change]) -> String {
     if changes.is_empty() {
@@ -270,7 +277,8 @@ impl Diff<'_> {
     fn take_pools(&mut self) {
         let actual = self.actual;
         let take_group = |diff: &mut Self, group: u32, members: &[u32], all: bool| {
-            for member in members {
+            // The last one first, which leaves the others where they are.
+            for member in members.iter().rev() {
                 let command = format!("act_prof_remove_member_from_group members {member} {group}");
                 diff.push(Act::Remove, command, String::new());
             }

@@ -1,7 +1,6 @@
 //! Looking after back ends: a thread for each.
 
 use crate::config::{Config, Health, HealthTimes};
-use crate::controller::Event;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -24,13 +23,11 @@ pub(crate) struct Verdict {
 /// A back end that is looked after as long as this lives.
 pub(crate) struct Watch {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
 /// Watching takes little stack, and there may be many.
 const STACK_BYTES: usize = 256 << 10;
-/// How soon a watch that is no longer wanted ends, if it is between two checks.
-const NAP: Duration = Duration::from_millis(50);
 /// The longest status line of HTTP that is read.
 const STATUS_LINE_MAX: usize = 1024;
 
@@ -40,13 +37,13 @@ impl Watch {
         number: u64,
         health: Health,
         times: HealthTimes,
-        verdicts: SyncSender<Event>,
+        verdicts: SyncSender<Verdict>,
     ) -> std::io::Result<Watch> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let work = move || watch(number, &health, times, &stopped, &verdicts);
         let thread = std::thread::Builder::new().name("health".into()).stack_size(STACK_BYTES).spawn(work)?;
-        Ok(Watch { stop, thread: Some(thread) })
+        Ok(Watch { stop, thread })
     }
 }
 
@@ -54,18 +51,25 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         // It ends by itself, after the check that it may be at.
-        drop(self.thread.take());
+        self.thread.thread().unpark();
     }
 }
 
-fn watch(number: u64, health: &Health, times: HealthTimes, stop: &AtomicBool, verdicts: &SyncSender<Event>) {
+fn watch(
+    number: u64,
+    health: &Health,
+    times: HealthTimes,
+    stop: &AtomicBool,
+    verdicts: &SyncSender<Verdict>,
+) {
     let mut alive: Option<bool> = None;
     let mut other_way = 0;
     let mut next = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         let left = next.saturating_duration_since(Instant::now());
         if !left.is_zero() {
-            std::thread::sleep(left.min(NAP));
+            // Who no longer wants this wakes it.
+            std::thread::park_timeout(left);
             continue;
         }
         next = Instant::now() + times.interval;
@@ -76,7 +80,7 @@ fn watch(number: u64, health: &Health, times: HealthTimes, stop: &AtomicBool, ve
         if alive.is_none() || other_way >= enough {
             (alive, other_way) = (Some(is), 0);
             let why = found.err().unwrap_or_default();
-            if verdicts.send(Event::Verdict(Verdict { watch: number, alive: is, why })).is_err() {
+            if verdicts.send(Verdict { watch: number, alive: is, why }).is_err() {
                 return;
             }
         }
@@ -207,8 +211,8 @@ mod tests {
         let (to, events) = sync_channel(9);
         let _watch = Watch::start(7, Health::Tcp(address), times, to).unwrap();
         let next = || match events.recv_timeout(Duration::from_secs(60)) {
-            Ok(Event::Verdict(verdict)) => verdict,
-            _ => panic!("no verdict"),
+            Ok(verdict) => verdict,
+            Err(e) => panic!("no verdict: {e}"),
         };
         assert!(next().alive);
         let begin = Instant::now();

@@ -4,7 +4,6 @@
 //! silent is taken out of what the switch knows by source, and stays where frames to it find it: if it says
 //! anything, the switch tells of it again; if it does not, it is forgotten.
 
-use crate::controller::Event;
 use crate::plan::Location;
 use p4jet_control::client::Client;
 use p4jet_control::{Message, Topics};
@@ -50,7 +49,7 @@ const NAP: Duration = Duration::from_secs(1);
 
 impl Listener {
     /// Begins. When the switch is gone it ends by itself.
-    pub fn start(client: Client, to: SyncSender<Event>) -> io::Result<Listener> {
+    pub fn start(client: Client, to: SyncSender<Learned>) -> io::Result<Listener> {
         let mut messages = client.subscribe(Topics { digests: true, ..Topics::default() })?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -61,7 +60,7 @@ impl Listener {
                     Ok(Some(message)) => {
                         // If there are too many, its next frame tells of it again.
                         if let Some(learned) = Learned::new(&message) {
-                            let _ = to.try_send(Event::Learned(learned));
+                            let _ = to.try_send(learned);
                         }
                     }
                     Err(_) => return,
@@ -147,10 +146,13 @@ impl Stations {
         self.seen.contains_key(&station)
     }
 
-    /// Who has been silent for half of the age, and for all of it.
-    pub fn aged(&mut self, age: Duration, now: Instant) -> Aged {
+    /// Who has been silent for half of the age, and for all of it; no more than `max`.
+    pub fn aged(&mut self, age: Duration, now: Instant, max: usize) -> Aged {
         let mut aged = Aged::default();
         self.seen.retain(|station, seen| {
+            if aged.ask.len() + aged.forget.len() >= max {
+                return true;
+            }
             let silent = now.saturating_duration_since(seen.at);
             if silent >= age {
                 aged.forget.push(*station);
@@ -181,13 +183,18 @@ mod tests {
         stations.seen((1, 7), at(0));
         stations.seen((1, 8), at(10));
         stations.found((1, 8), true, at(11));
-        assert_eq!(stations.aged(age, at(49)), Aged::default());
-        assert_eq!(stations.aged(age, at(50)), Aged { ask: vec![(1, 7)], forget: vec![] });
-        assert_eq!(stations.aged(age, at(60)), Aged { ask: vec![(1, 8)], forget: vec![] });
+        assert_eq!(stations.aged(age, at(49), 9), Aged::default());
+        assert_eq!(stations.aged(age, at(50), 9), Aged { ask: vec![(1, 7)], forget: vec![] });
+        assert_eq!(stations.aged(age, at(60), 9), Aged { ask: vec![(1, 8)], forget: vec![] });
         stations.seen((1, 8), at(61));
-        assert_eq!(stations.aged(age, at(99)), Aged::default());
-        assert_eq!(stations.aged(age, at(100)), Aged { ask: vec![], forget: vec![(1, 7)] });
-        assert_eq!(stations.aged(age, at(111)), Aged { ask: vec![(1, 8)], forget: vec![] });
+        assert_eq!(stations.aged(age, at(99), 9), Aged::default());
+        assert_eq!(stations.aged(age, at(100), 9), Aged { ask: vec![], forget: vec![(1, 7)] });
+        assert_eq!(stations.aged(age, at(111), 9), Aged { ask: vec![(1, 8)], forget: vec![] });
         assert_eq!((stations.of(1), stations.of(2)), (1, 0));
+        // Those that are too many come next.
+        stations.seen((1, 9), at(61));
+        assert_eq!(stations.aged(age, at(200), 1).forget.len(), 1);
+        assert_eq!(stations.aged(age, at(200), 1).forget.len(), 1);
+        assert_eq!((stations.aged(age, at(200), 1), stations.of(1)), (Aged::default(), 0));
     }
 }

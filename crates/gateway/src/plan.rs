@@ -5,7 +5,6 @@ use crate::schema::{Call, Field, Key, Table};
 use crate::slots;
 use crate::state::{Actual, OwnVtep, State};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::hash::Hash;
 use std::net::IpAddr;
 
@@ -16,10 +15,76 @@ pub struct Plan {
     pub state: State,
     /// Names of next hops that are back ends, for people.
     pub names: BTreeMap<u128, String>,
+    /// Names of networks by their numbers, for people.
+    networks: BTreeMap<u16, String>,
+    /// Names of VTEPs by their numbers, for people.
+    vteps: BTreeMap<u16, String>,
     /// The numbers of networks that learn, and where their stations may be.
     pub learning: BTreeMap<u16, BTreeSet<Location>>,
     /// Stations that are not learned: networks' numbers, and MAC addresses.
     pub fixed: BTreeSet<(u16, u64)>,
+    /// By number of a pool, who shares it.
+    shares: BTreeMap<u16, Shares>,
+}
+
+/// Who shares a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Shares {
+    /// Index of the pool.
+    pool: usize,
+    /// The next hops of its back ends.
+    next_hops: Vec<u128>,
+    /// Their weights; 0 of those that are dead.
+    weights: Vec<u32>,
+}
+
+impl Shares {
+    fn slots(&self, config: &Config) -> Vec<Call> {
+        let pool = &config.pools[self.pool];
+        let names = pool.back_ends.iter().map(|at| config.back_ends[*at].name.as_str());
+        let back_ends: Vec<(&str, u32)> = names.zip(self.weights.iter().copied()).collect();
+        let call = |winner: Option<usize>| match winner {
+            Some(winner) => Call::new("to_next_hop", [self.next_hops[winner]]),
+            None => Call::new("no_back_end", []),
+        };
+        slots::assign(pool.slots, &back_ends).into_iter().map(call).collect()
+    }
+}
+
+/// The weights of a pool's back ends, 0 of those that are dead.
+fn weights(config: &Config, pool: usize, alive: &dyn Fn(usize) -> bool) -> Vec<u32> {
+    let weight = |at: &usize| if alive(*at) { config.back_ends[*at].weight } else { 0 };
+    config.pools[pool].back_ends.iter().map(weight).collect()
+}
+
+impl Plan {
+    /// A network's name, for people.
+    pub(crate) fn network(&self, number: u16) -> &str {
+        self.networks.get(&number).map_or("?", String::as_str)
+    }
+
+    /// A place in words.
+    pub(crate) fn place(&self, location: Location) -> String {
+        match location {
+            Location::Port(port, 0) => format!("port {port}"),
+            Location::Port(port, vlan) => format!("port {port}, VLAN {vlan}"),
+            Location::Vtep(vtep) => {
+                format!("VTEP {}", self.vteps.get(&vtep).map_or("?", String::as_str))
+            }
+        }
+    }
+
+    /// Changes who lives: what [`plan()`] would make of the same configuration, without looking at anything but pools
+    /// whose back ends died or live again.
+    pub fn share(&mut self, config: &Config, alive: &dyn Fn(usize) -> bool) {
+        for (number, shares) in &mut self.shares {
+            let weights = weights(config, shares.pool, alive);
+            if weights != shares.weights {
+                shares.weights = weights;
+                self.state.pools.insert(*number, shares.slots(config));
+            }
+        }
+    }
 }
 
 /// Where a station is, as the program has it.
@@ -41,16 +106,6 @@ impl Location {
     }
 }
 
-impl fmt::Display for Location {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Location::Port(port, 0) => write!(f, "port {port}"),
-            Location::Port(port, vlan) => write!(f, "port {port}, VLAN {vlan}"),
-            Location::Vtep(vtep) => write!(f, "VTEP {vtep}"),
-        }
-    }
-}
-
 /// Outer Ethernet does not count: IP, UDP, VXLAN and the inner Ethernet header do.
 const OVERHEAD_V4: u16 = 20 + 8 + 8 + 14;
 const OVERHEAD_V6: u16 = 40 + 8 + 8 + 14;
@@ -64,6 +119,8 @@ const NETWORKS_MAX: u16 = 2000;
 
 /// Numbers that the switch knows things by: what has one keeps it, and what is new gets one that nothing has.
 struct Numbers<K> {
+    /// What has them, for people.
+    what: &'static str,
     known: BTreeMap<K, u16>,
     used: BTreeSet<u16>,
     next: u16,
@@ -72,8 +129,13 @@ struct Numbers<K> {
 
 impl<K: Ord + Clone> Numbers<K> {
     /// `found` on the switch; other numbers that may still be named there are `used`. 0 is none.
-    fn new(found: impl IntoIterator<Item = (K, u128)>, used: impl IntoIterator<Item = u128>) -> Numbers<K> {
-        let mut numbers = Numbers { known: BTreeMap::new(), used: BTreeSet::new(), next: 1, max: u16::MAX };
+    fn new(
+        what: &'static str,
+        found: impl IntoIterator<Item = (K, u128)>,
+        used: impl IntoIterator<Item = u128>,
+    ) -> Numbers<K> {
+        let (known, used_now) = (BTreeMap::new(), BTreeSet::new());
+        let mut numbers = Numbers { what, known, used: used_now, next: 1, max: u16::MAX };
         for (key, number) in found {
             let Ok(number) = u16::try_from(number) else { continue };
             // Two things with one number could not be told apart: the second one gets a new one.
@@ -92,7 +154,11 @@ impl<K: Ord + Clone> Numbers<K> {
         while self.used.contains(&self.next) {
             self.next += 1;
             if self.next >= self.max {
-                return Err(format!("more than {} of a kind: the program has no numbers left", self.max));
+                return Err(format!(
+                    "more than {} {}: the program has no numbers for them",
+                    self.max - 1,
+                    self.what
+                ));
             }
         }
         self.used.insert(self.next);
@@ -121,26 +187,35 @@ pub fn plan(config: &Config, alive: &dyn Fn(usize) -> bool, actual: &Actual) -> 
     let param = |call: &Call, at: usize| call.params.get(at).copied().unwrap_or(0);
     let ends = |table| of(table).map(move |((_, key), call)| (ends_of(table, key), param(call, 0)));
     let mut vteps = Numbers::new(
+        "VTEPs",
         ends(Table::TunnelsV4).chain(ends(Table::TunnelsV6)),
         of(Table::Vteps).chain(of(Table::Encapsulations)).map(|((_, key), _)| key[0].value),
     );
     let mut networks = Numbers::new(
+        "networks",
         of(Table::Vnis).map(|((_, key), call)| (key[0].value as u32, param(call, 0))),
         of(Table::Attachments)
             .map(|(_, call)| param(call, 0))
             .chain(now.floods.keys().map(|g| u128::from(*g))),
     );
     networks.max = NETWORKS_MAX;
-    let next_hops =
-        Numbers::new(of(Table::NextHops).map(|((_, key), call)| (call.clone(), key[0].value)), []);
+    let next_hops = Numbers::new(
+        "next hops",
+        of(Table::NextHops).map(|((_, key), call)| (call.clone(), key[0].value)),
+        [],
+    );
 
     let mut planning =
         Planning { config, plan: Plan::default(), vteps: Vec::new(), networks: Vec::new(), next_hops };
     for vtep in &config.vteps {
-        planning.vteps.push(vteps.of(&(vtep.local, vtep.remote))?);
+        let number = vteps.of(&(vtep.local, vtep.remote))?;
+        planning.vteps.push(number);
+        planning.plan.vteps.insert(number as u16, vtep.name.clone());
     }
     for network in &config.networks {
-        planning.networks.push(networks.of(&network.vni)?);
+        let number = networks.of(&network.vni)?;
+        planning.networks.push(number);
+        planning.plan.networks.insert(number as u16, network.name.clone());
     }
     planning.tunnels();
     planning.ports();
@@ -237,6 +312,7 @@ impl Planning<'_> {
         let config = self.config;
         let replicas = actual.state.entries.iter().filter(|((table, _), _)| *table == Table::Replicas);
         let mut replicas = Numbers::new(
+            "kinds of copies in floods",
             replicas.map(|((_, key), call)| (call.clone(), key[0].value)),
             actual.state.floods.values().flatten().map(|(rid, _)| n(*rid)),
         );
@@ -365,6 +441,7 @@ impl Planning<'_> {
         };
         let known: Vec<_> = config.vips.iter().map(|vip| host(vip.vrf, vip.address)).collect();
         let mut services = Numbers::new(
+            "virtual addresses with services",
             known
                 .iter()
                 .filter_map(|(table, at)| Some(((*table, at.clone()), of_action(*table, at, "by_service")?))),
@@ -396,14 +473,15 @@ impl Planning<'_> {
             first.entry(pool).or_insert(number);
         }
         let taken = actual.state.pools.keys().chain(actual.strays.pools.keys()).map(|pool| n(*pool));
-        let mut pools = Numbers::new(first, taken);
+        let mut pools = Numbers::new("pools", first, taken);
         for ((table, at), Balance { pool, algorithm }) in users {
             let id = pools.of(&pool)?;
             self.put(table, at, "balance", [id, algorithm as u128]);
             self.plan.state.crc32c |= algorithm == Algorithm::Crc32c;
             if !self.plan.state.pools.contains_key(&(id as u16)) {
-                let slots = self.pool(pool, alive)?;
-                self.plan.state.pools.insert(id as u16, slots);
+                let shares = self.shares(pool, alive)?;
+                self.plan.state.pools.insert(id as u16, shares.slots(config));
+                self.plan.shares.insert(id as u16, shares);
             }
         }
         // Whoever set it otherwise has no other use for it.
@@ -411,25 +489,17 @@ impl Planning<'_> {
         Ok(())
     }
 
-    /// What the slots of a pool do.
-    fn pool(&mut self, at: usize, alive: &dyn Fn(usize) -> bool) -> Result<Vec<Call>, String> {
-        let (config, pool) = (self.config, &self.config.pools[at]);
+    /// Who shares a pool.
+    fn shares(&mut self, pool: usize, alive: &dyn Fn(usize) -> bool) -> Result<Shares, String> {
+        let config = self.config;
         let mut next_hops = Vec::new();
-        let mut weights = Vec::new();
-        for &at in &pool.back_ends {
-            let back_end = &config.back_ends[at];
+        for at in &config.pools[pool].back_ends {
+            let back_end = &config.back_ends[*at];
             let id = self.next_hop(NextHop::Station(back_end.network, back_end.behind, back_end.mac))?;
             self.plan.names.insert(id, back_end.name.clone());
             next_hops.push(id);
-            weights.push((back_end.name.as_str(), if alive(at) { back_end.weight } else { 0 }));
         }
-        let slots = slots::assign(pool.slots, &weights).into_iter();
-        Ok(slots
-            .map(|winner| match winner {
-                Some(winner) => Call::new("to_next_hop", [next_hops[winner]]),
-                None => Call::new("no_back_end", []),
-            })
-            .collect())
+        Ok(Shares { pool, next_hops, weights: weights(config, pool, alive) })
     }
 
     /// Keeps what was learned.

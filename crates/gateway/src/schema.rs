@@ -145,8 +145,15 @@ impl Table {
         }
     }
 
-    fn params(self, action: &str) -> &'static [Kind] {
-        self.shape().2.iter().find(|(name, _)| *name == action).map_or(&[], |(_, kinds)| kinds)
+    /// The kinds of an action's parameters, if it is one that the gateway sets.
+    fn params(self, action: &str) -> Option<&'static [Kind]> {
+        self.shape().2.iter().find(|(name, _)| *name == action).map(|(_, kinds)| *kinds)
+    }
+
+    /// Whether an entry can have such a key and do that.
+    pub(crate) fn can_have(self, key: &[Field], call: &Call) -> bool {
+        let params = self.params(&call.action);
+        key.len() == self.key().len() && params.is_none_or(|kinds| kinds.len() == call.params.len())
     }
 }
 
@@ -200,7 +207,7 @@ pub fn key_text(table: Table, key: &[Field]) -> String {
 
 /// The parameters of an entry's action, as commands have them.
 pub fn params_text(table: Table, call: &Call) -> String {
-    let kinds = table.params(&call.action);
+    let kinds = table.params(&call.action).unwrap_or_default();
     let mut text = String::new();
     for (i, value) in call.params.iter().enumerate() {
         let kind = kinds.get(i).copied().unwrap_or(Number);

@@ -181,9 +181,10 @@ impl Reading {
                     let group = record["do"]["group"].as_u64().and_then(|n| u32::try_from(n).ok());
                     self.pool_entries.push((pool, handle, group));
                 } else if let Some(table) = table_named(text("table")) {
+                    let call = call().filter(|call| table.can_have(&key, call)).ok_or_else(strange)?;
                     let place = (table, key);
                     self.found.handles.insert(place.clone(), handle);
-                    self.found.state.entries.insert(place, call().ok_or_else(strange)?);
+                    self.found.state.entries.insert(place, call);
                 }
             }
             "default" => {

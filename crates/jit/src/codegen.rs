@@ -2394,7 +2394,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         };
         let at = self.b.ins().ishl_imm_u(nth, 2);
         let at = self.b.ins().iadd(list, at);
-        let slot = self.b.ins().uload32(plain(), at, 4);
+        let slot = self.b.ins().uload32(plain(), at, 8);
         self.b.ins().jump(member, &[BlockArg::Value(slot)]);
 
         self.b.switch_to_block(member);

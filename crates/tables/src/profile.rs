@@ -75,14 +75,21 @@ struct Group {
     users: u32,
 }
 
-/// The members of a group: how many there are, which is not 0, then their slots in the order of their handles.
-type List = [u32];
+/// The members of a group: how many there are, which is never 0, how many there is room for, then their slots in the order
+/// of their handles, and the room for more, so that a group of many can be made of single changes.
+type List = [AtomicU32];
+
+/// Numbers before a list's slots.
+const LIST_HEAD: usize = 2;
 
 /// # Safety
 /// The pointer came from [`Box::into_raw`] of a list, and nobody else uses it any more.
-unsafe fn list_from_raw(list: *mut u32) -> Box<List> {
-    // SAFETY: as the caller promises; a list begins with its count.
-    unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(list, 1 + *list as usize)) }
+unsafe fn list_from_raw(list: *mut AtomicU32) -> Box<List> {
+    // SAFETY: as the caller promises; a list begins with its numbers.
+    unsafe {
+        let room = (*list.add(1)).load(Ordering::Relaxed) as usize;
+        Box::from_raw(ptr::slice_from_raw_parts_mut(list, LIST_HEAD + room))
+    }
 }
 
 /// What readers see.
@@ -111,16 +118,16 @@ pub(crate) const SELECTED_MAX: usize = 64;
 ///
 /// # Safety
 /// It is a list.
-unsafe fn nth(list: *const u32, selector: u64) -> *const u32 {
-    // SAFETY: as the caller promises; a list has so many slots behind the count.
+unsafe fn nth(list: *const AtomicU32, selector: u64) -> *const AtomicU32 {
+    // SAFETY: as the caller promises; a list has so many slots behind its numbers.
     unsafe {
-        let count = *list;
+        let count = (*list).load(Ordering::Acquire);
         // The division of 32 bits takes half the time.
         let nth = match u32::try_from(selector) {
             Ok(selector) => selector % count,
             Err(_) => (selector % u64::from(count)) as u32,
         };
-        list.add(1 + nth as usize)
+        list.add(LIST_HEAD + nth as usize)
     }
 }
 
@@ -148,13 +155,12 @@ impl Shared {
     /// # Safety
     /// The reader is pinned.
     pub unsafe fn of_group(&self, slot: u32, selector: u64) -> *const u64 {
-        // SAFETY: a list is freed only after all readers have passed that were there when it was replaced.
         let list = self.list(slot).load(Ordering::Acquire);
         if list.is_null() {
             return NONE.as_ptr();
         }
         // SAFETY: a list is freed only after all readers have passed that were there when it was replaced.
-        unsafe { self.member(*nth(list, selector)) }
+        unsafe { self.member((*nth(list, selector)).load(Ordering::Relaxed)) }
     }
 
     /// [`crate::select_batch`], beyond the rows: each of `found` is the words of a row and comes to be those to run.
@@ -162,7 +168,7 @@ impl Shared {
     /// # Safety
     /// The reader is pinned, and rows have as many words as they need.
     pub unsafe fn of_rows(&self, found: &mut [*const u64], selectors: &[u64]) {
-        let mut next = [ptr::null::<u32>(); SELECTED_MAX];
+        let mut next = [ptr::null::<AtomicU32>(); SELECTED_MAX];
         let word = |words: *const u64, i: usize| {
             // SAFETY: as the caller promises; a row that names a member or group has two words.
             unsafe { (*words.add(i).cast::<AtomicU64>()).load(Ordering::Relaxed) as u32 }
@@ -171,7 +177,7 @@ impl Shared {
             match word(*words, 0) {
                 Action::GROUP => prefetch(self.list(word(*words, 1))),
                 Action::MEMBER => {
-                    *next = ptr::from_ref(&self.members.halves()[word(*words, 1) as usize]).cast();
+                    *next = &self.members.halves()[word(*words, 1) as usize];
                     prefetch(*next);
                 }
                 _ => {}
@@ -192,7 +198,8 @@ impl Shared {
         for (words, next) in found.iter().zip(&mut next) {
             if is_group(*words) && !next.is_null() {
                 // SAFETY: as above, and it is within the list.
-                *next = ptr::from_ref(&self.members.halves()[unsafe { **next } as usize]).cast();
+                let member = unsafe { (**next).load(Ordering::Relaxed) };
+                *next = &self.members.halves()[member as usize];
                 prefetch(*next);
             }
         }
@@ -201,7 +208,7 @@ impl Shared {
                 Action::GROUP if next.is_null() => *words = NONE.as_ptr(),
                 Action::GROUP | Action::MEMBER => {
                     // SAFETY: it is one of the members'.
-                    let row = unsafe { (*next.cast::<AtomicU32>()).load(Ordering::Acquire) };
+                    let row = unsafe { (**next).load(Ordering::Acquire) };
                     *words = self.rows.words()[row as usize * self.row_words..].as_ptr().cast();
                     prefetch(*words);
                 }
@@ -210,7 +217,46 @@ impl Shared {
         }
     }
 
-    fn list(&self, slot: u32) -> &AtomicPtr<u32> {
+    /// The numbers of a group's list.
+    ///
+    /// # Safety
+    /// The reader is pinned, or the lock is held, under which alone lists are replaced.
+    unsafe fn listed(&self, slot: u32) -> Option<(&AtomicU32, &[AtomicU32])> {
+        let list = self.list(slot).load(Ordering::Acquire);
+        if list.is_null() {
+            return None;
+        }
+        // SAFETY: a list begins with its numbers, and is not freed meanwhile.
+        unsafe {
+            let room = (*list.add(1)).load(Ordering::Relaxed) as usize;
+            Some((&*list, std::slice::from_raw_parts(list.add(LIST_HEAD), room)))
+        }
+    }
+
+    /// Puts a member behind the others of a group, if the list has room. Only for who holds the lock.
+    fn push(&self, slot: u32, member: u32) -> bool {
+        // SAFETY: as the caller promises.
+        let Some((count, slots)) = (unsafe { self.listed(slot) }) else { return false };
+        let n = count.load(Ordering::Relaxed);
+        let Some(place) = slots.get(n as usize) else { return false };
+        place.store(member, Ordering::Relaxed);
+        count.store(n + 1, Ordering::SeqCst);
+        true
+    }
+
+    /// Takes the last of a group's members, unless it is the only one. Only for who holds the lock. Readers that are on the
+    /// way to it may still find it, or one that is put there next.
+    fn pop(&self, slot: u32) -> bool {
+        // SAFETY: as the caller promises.
+        let Some((count, _)) = (unsafe { self.listed(slot) }) else { return false };
+        let n = count.load(Ordering::Relaxed);
+        if n > 1 {
+            count.store(n - 1, Ordering::SeqCst);
+        }
+        n > 1
+    }
+
+    fn list(&self, slot: u32) -> &AtomicPtr<AtomicU32> {
         &self.groups.pointers()[slot as usize]
     }
 }
@@ -351,8 +397,14 @@ impl ActionProfile {
         let taken = profile.groups.contains_key(&handle);
         let handle = if taken { first_free(&profile.groups) } else { handle };
         profile.add_group(handle)?;
-        let known = members.iter().copied().filter(|m| profile.members.contains_key(m)).collect();
-        profile.set_members(handle, known);
+        let Profile { members: all, groups, .. } = &mut *profile;
+        let group = groups.get_mut(&handle).expect("it was added");
+        for member in members {
+            if let Some(found) = all.get_mut(member) {
+                found.users += u32::from(group.members.insert(*member));
+            }
+        }
+        profile.publish(handle);
         Ok(handle)
     }
 
@@ -379,32 +431,33 @@ impl ActionProfile {
 
     /// Puts a member into a group.
     pub fn add_to_group(&self, member: u32, group: u32) -> Result<(), TableError> {
-        self.change_group(member, group, |members| {
-            members.insert(member).then_some(()).ok_or(TableError::MemberInGroup { member, group })
-        })
+        let profile = &mut *self.lock();
+        let found = profile.members.get_mut(&member).ok_or(TableError::InvalidMember(member))?;
+        let to = profile.groups.get_mut(&group).ok_or(TableError::InvalidGroup(group))?;
+        let is_last = to.members.last().is_some_and(|last| *last < member);
+        if !to.members.insert(member) {
+            return Err(TableError::MemberInGroup { member, group });
+        }
+        found.users += 1;
+        if !(is_last && profile.shared.push(to.slot, found.slot)) {
+            profile.publish(group);
+        }
+        Ok(())
     }
 
     /// Takes a member out of a group.
     pub fn remove_from_group(&self, member: u32, group: u32) -> Result<(), TableError> {
-        self.change_group(member, group, |members| {
-            members.remove(&member).then_some(()).ok_or(TableError::MemberNotInGroup { member, group })
-        })
-    }
-
-    fn change_group(
-        &self,
-        member: u32,
-        group: u32,
-        change: impl FnOnce(&mut BTreeSet<u32>) -> Result<(), TableError>,
-    ) -> Result<(), TableError> {
-        let mut profile = self.lock();
-        if !profile.members.contains_key(&member) {
-            return Err(TableError::InvalidMember(member));
+        let profile = &mut *self.lock();
+        let found = profile.members.get_mut(&member).ok_or(TableError::InvalidMember(member))?;
+        let from = profile.groups.get_mut(&group).ok_or(TableError::InvalidGroup(group))?;
+        let is_last = from.members.last() == Some(&member);
+        if !from.members.remove(&member) {
+            return Err(TableError::MemberNotInGroup { member, group });
         }
-        let found = profile.groups.get(&group).ok_or(TableError::InvalidGroup(group))?;
-        let mut members = found.members.clone();
-        change(&mut members)?;
-        profile.set_members(group, members);
+        found.users -= 1;
+        if !(is_last && profile.shared.pop(from.slot)) {
+            profile.publish(group);
+        }
         Ok(())
     }
 
@@ -528,20 +581,16 @@ impl Profile {
         group.members.into_iter().collect()
     }
 
-    /// Gives a group these members, which exist.
-    fn set_members(&mut self, handle: u32, members: BTreeSet<u32>) {
+    /// Lets readers see the members of a group.
+    fn publish(&mut self, handle: u32) {
         drop(self.old_lists.take());
-        let slots = members.iter().map(|member| self.members[member].slot);
-        let list =
-            (!members.is_empty()).then(|| std::iter::once(members.len() as u32).chain(slots).collect());
-        let group = self.groups.get_mut(&handle).expect("the caller found it");
-        replace_list(&self.shared, &self.old_lists, group.slot, list);
-        let before = std::mem::replace(&mut group.members, members);
-        for member in &group.members {
-            self.members.get_mut(member).expect("the caller checked it").users += 1;
-        }
-        for member in &before {
-            self.members.get_mut(member).expect("groups have members that exist").users -= 1;
-        }
+        let slots = self.groups[&handle].members.iter().map(|member| self.members[member].slot);
+        let count = slots.len();
+        let room = count.next_power_of_two();
+        let numbers = [count as u32, room as u32].into_iter().chain(slots).map(AtomicU32::new);
+        let mut list: Vec<AtomicU32> = numbers.collect();
+        list.resize_with(LIST_HEAD + room, AtomicU32::default);
+        let list = (count > 0).then(|| list.into_boxed_slice());
+        replace_list(&self.shared, &self.old_lists, self.groups[&handle].slot, list);
     }
 }

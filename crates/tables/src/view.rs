@@ -67,8 +67,9 @@ pub fn structure_of(spec: &TableSpec) -> Structure {
 ///
 /// **Tables with an action profile.** The action of a row, the default row too, may be [`Action::MEMBER`] or
 /// [`Action::GROUP`], with a slot in word 1: then the words of the action to run are elsewhere. For a group: the acquire
-/// pointer at `profile_groups + 8 * slot` leads to `u32`s, of which the first counts the members; that with the number
-/// `selector % count` behind it is the slot of a member. It is null for a group without members: then no action runs. For a
+/// pointer at `profile_groups + 8 * slot` leads to `u32`s, of which the first (acquire) counts the members and the second is
+/// of no concern; that with the number `selector % count` behind these is the slot of a member. Where the pointer is null
+/// the group has no members: then no action runs. For a
 /// member: the acquire `u32` at `profile_members + 4 * slot` is a row at `profile_rows`, of 1 word and the most that the data
 /// of any action takes. [`select`] finds the words for any row, and gives [`Action::NONE`] where no action runs;
 /// [`select_batch`] does so for many.

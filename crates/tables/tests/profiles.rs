@@ -6,6 +6,7 @@ use p4jet_tables::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 fn actions() -> Vec<ActionSpec> {
     vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![64, 64] }]
@@ -316,4 +317,39 @@ fn tables_without_profile_and_profiles_without_groups() {
     let error = profile.create_member(Action { action: 1, data: vec![] }).unwrap_err();
     assert_eq!(error.code(), "BAD_ACTION_DATA");
     assert_eq!(error.to_string(), "action 1: found 0 parameters, expected 2");
+}
+
+/// Made and taken apart by single changes, as controllers do it: if each copied all the members, it would take minutes.
+#[test]
+fn groups_of_many_members() {
+    const MEMBERS: u32 = 1 << 16;
+    let profile = ActionProfile::new(actions(), 0, true);
+    let mut table = Table::with_profile(spec(false), &profile);
+    let group = profile.create_group().unwrap();
+    for i in 0..MEMBERS {
+        assert_eq!(profile.create_member(action(i.into())), Ok(i));
+    }
+    let begin = Instant::now();
+    profile.add_to_group(0, group).unwrap();
+    table.insert(entry(7, Action::group(group))).unwrap();
+    let views = table.view_handle();
+    let nth = |n: u32| {
+        let guard = pin();
+        let view = views.get(&guard);
+        view.selected(lookup_fast(view, &[7]), n.into())[1]
+    };
+    for i in 1..MEMBERS {
+        profile.add_to_group(i, group).unwrap();
+        assert_eq!((nth(i), nth(i + 1)), (i.into(), 0));
+    }
+    // Out of the middle and back again.
+    profile.remove_from_group(9, group).unwrap();
+    assert_eq!((nth(8), nth(9), nth(MEMBERS - 1)), (8, 10, 0));
+    profile.add_to_group(9, group).unwrap();
+    assert_eq!((nth(8), nth(9), nth(MEMBERS)), (8, 9, 0));
+    for i in (1..MEMBERS).rev() {
+        profile.remove_from_group(i, group).unwrap();
+        assert_eq!((nth(i - 1), nth(i)), (u64::from(i) - 1, 0));
+    }
+    assert!(begin.elapsed().as_secs() < 30, "{:?}", begin.elapsed());
 }

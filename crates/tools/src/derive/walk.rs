@@ -92,8 +92,14 @@ impl<'a> Map<'a> {
 
     pub fn start(&self) -> Walker {
         let port = self.program.intrinsics.iter().find(|(i, _)| *i == Intrinsic::IngressPort);
+        let port_width = port.map_or(32, |(_, field)| self.program.width(*field));
+        let mut way = Way::new(port_width);
+        if self.port.is_none() && port_width < 32 {
+            // v1model: the number that means drop is no port.
+            way.ask(Goal::NotIn { expr: way.port(), values: vec![ones(port_width)] });
+        }
         let mut walker = Walker {
-            way: Way::new(port.map_or(32, |(_, field)| self.program.width(*field))),
+            way,
             score: 0,
             block: 0,
             node: NodeId(0),
