@@ -37,7 +37,7 @@ pub use explain::{Difference, Explanation, Hit, HitReason, Near};
 pub use profile::ActionProfile;
 pub use table::Table;
 pub use timeouts::{HIT_SHIFT, Idle, Life};
-pub use view::{Guard, Structure, View, ViewHandle, lookup_fast, pin, select, select_batch, structure_of};
+pub use view::{Guard, Structure, View, ViewHandle, lookup_fast, pin, select_batch, structure_of};
 
 use num_bigint::BigUint;
 

@@ -144,25 +144,6 @@ impl Shared {
         ProfileBases { groups, members, rows: self.rows.start().cast() }
     }
 
-    /// The words of a member's action.
-    pub fn member(&self, slot: u32) -> *const u64 {
-        let row = self.members.halves()[slot as usize].load(Ordering::Acquire);
-        self.rows.words()[row as usize * self.row_words..].as_ptr().cast()
-    }
-
-    /// The words of the action of the member that `selector` picks.
-    ///
-    /// # Safety
-    /// The reader is pinned.
-    pub unsafe fn of_group(&self, slot: u32, selector: u64) -> *const u64 {
-        let list = self.list(slot).load(Ordering::Acquire);
-        if list.is_null() {
-            return NONE.as_ptr();
-        }
-        // SAFETY: a list is freed only after all readers have passed that were there when it was replaced.
-        unsafe { self.member((*nth(list, selector)).load(Ordering::Relaxed)) }
-    }
-
     /// [`crate::select_batch`], beyond the rows: each of `found` is the words of a row and comes to be those to run.
     ///
     /// # Safety

@@ -68,11 +68,10 @@ pub fn structure_of(spec: &TableSpec) -> Structure {
 /// **Tables with an action profile.** The action of a row, the default row too, may be [`Action::MEMBER`] or
 /// [`Action::GROUP`], with a slot in word 1: then the words of the action to run are elsewhere. For a group: the acquire
 /// pointer at `profile_groups + 8 * slot` leads to `u32`s, of which the first (acquire) counts the members and the second is
-/// of no concern; that with the number `selector % count` behind these is the slot of a member. Where the pointer is null
-/// the group has no members: then no action runs. For a
-/// member: the acquire `u32` at `profile_members + 4 * slot` is a row at `profile_rows`, of 1 word and the most that the data
-/// of any action takes. [`select`] finds the words for any row, and gives [`Action::NONE`] where no action runs;
-/// [`select_batch`] does so for many.
+/// of no concern; that with the number `selector % count` behind these is the slot of a member. Where the pointer is null the
+/// group has no members, and no action runs. For a member: the acquire `u32` at `profile_members + 4 * slot` is a row at
+/// `profile_rows`, of 1 word and the most that the data of any action takes. [`select_batch`] finds the words for any rows,
+/// and gives [`Action::NONE`] where no action runs.
 ///
 /// **Structure**, by [`Self::structure`] (known beforehand: [`structure_of`]). The result of a lookup is a row, 0 on a miss.
 /// Loads marked *acquire* must be (on x86-64 every load is).
@@ -250,11 +249,13 @@ impl View {
         words.iter().map(|word| word.load(Ordering::Acquire)).collect()
     }
 
-    /// The words of the action that [`select`] finds, without what may follow them. For tests and tools.
+    /// The words of the action that [`select_batch`] finds, without what may follow them. For tests and tools.
     pub fn selected(&self, row: u32, selector: u64) -> Vec<u64> {
         // SAFETY: the view is borrowed; what is found lasts as long as the reader is pinned, and rows have their words.
         unsafe {
-            let words = select(self, row, selector);
+            let mut found = [ptr::null()];
+            select_batch(self, &[row], &[selector], &mut found);
+            let [words] = found;
             let row = self.row_to_run(row);
             let keep = self.keep._profile.as_ref();
             let count = match &*words.cast::<AtomicU64>() {
@@ -290,30 +291,12 @@ impl View {
     }
 }
 
-/// The words of the action of a row; of row 0 those of the default row. `selector` picks the member of a group: the one
-/// with the number `selector % members`, in the order of their handles.
+/// The words of the actions of rows; of row 0 those of the default row. A selector picks the member of a group: the one with
+/// the number `selector % members`, in the order of their handles. Memory accesses overlap.
 ///
 /// # Safety
-/// `view` is guarded, and `row` is a row of it. The result is good as long as the guard is held.
-pub unsafe fn select(view: *const View, row: u32, selector: u64) -> *const u64 {
-    // SAFETY: as the caller promises; a row has at least one word, and one that names a member or group two.
-    unsafe {
-        let view = &*view;
-        let row = view.row_to_run(row);
-        let words = view.rows.add(row as usize * view.row_words as usize);
-        let word = |i: usize| (*words.add(i).cast::<AtomicU64>()).load(Ordering::Relaxed);
-        match (word(0) as u32, view.profile.as_ref()) {
-            (Action::MEMBER, Some(profile)) => profile.member(word(1) as u32),
-            (Action::GROUP, Some(profile)) => profile.of_group(word(1) as u32, selector),
-            _ => words,
-        }
-    }
-}
-
-/// [`select`] of several rows, so that memory accesses overlap.
-///
-/// # Safety
-/// As for [`select`]; there are as many selectors and places for results as rows.
+/// `view` is guarded, and `rows` are rows of it; there are as many selectors and places for results. The results are good as
+/// long as the guard is held.
 pub unsafe fn select_batch(view: *const View, rows: &[u32], selectors: &[u64], found: &mut [*const u64]) {
     // SAFETY: as the caller promises.
     unsafe {
