@@ -318,16 +318,28 @@ fn compare(reference: &Arc<Switch>, optimised: &Arc<Switch>, commands: &[String]
     if expected.iter().any(|p| p.dropped.iter().any(|reason| reason == endless)) {
         return;
     }
-    for ((i, got), want) in run(&mut jit).iter().enumerate().zip(&expected) {
-        assert!(
-            got == want,
-            "the engines differ on packet {} at port {}, after {commands:#?}\n  \
-             interpreter: {}\n  machine code: {}",
-            to_hex(&frames[i]),
-            i % 3,
-            told(want),
-            told(got),
-        );
+    let agree = |got: &[Processed], expected: &[Processed], what: &str| {
+        for ((i, got), want) in got.iter().enumerate().zip(expected) {
+            assert!(
+                got == want,
+                "the engines differ on packet {} at port {}, after {commands:#?}\n  \
+                 interpreter: {}\n  {what}: {}",
+                to_hex(&frames[i]),
+                i % 3,
+                told(want),
+                told(got),
+            );
+        }
+    };
+    agree(&run(&mut jit), &expected, "machine code");
+    // The same again with code for these packets.
+    let packets = frames.iter().zip(0..).map(|(frame, i)| (i % 3, frame.as_slice()));
+    if let Ok(code) = optimised.seen(packets).map(|seen| optimised.code_for_seen(&seen)) {
+        let code = code.unwrap_or_else(|e| panic!("{}", optimised.describe(&e)));
+        if jit.change_code(&code) {
+            let expected = run(&mut interp);
+            agree(&run(&mut jit), &expected, "machine code for them");
+        }
     }
     for instance in &reference.program().instances {
         command(&format!("register_read {}", instance.name));

@@ -103,12 +103,15 @@ impl<F: Fn(&Adaptation)> Follower<F> {
         let using = self.using.take().filter(|(of, _)| of.as_ptr() == Arc::as_ptr(&switch));
         let using = using.map_or_else(|| unseen(&switch), |(_, seen)| seen);
         let seen = Seen { hot_paths: paths.hot(), entries: switch.entries() };
-        let adapted = pays(&paths, &using, &seen) && {
+        let pays = pays(&paths, &using, &seen);
+        let adapted = pays && {
             let start = Instant::now();
             let before = running.adaptations();
-            let code = switch.code_for_seen(&seen).ok()?;
-            let engines = (0..switch.workers()).map(|index| switch.engine(&code, index));
-            running.change_engines(&switch, engines).ok()?;
+            // Code that cannot be made is not tried again: it counts as what the workers have.
+            if let Ok(code) = switch.code_for_seen(&seen) {
+                let engines = (0..switch.workers()).map(|index| switch.engine(&code, index));
+                running.change_engines(&switch, engines).ok()?;
+            }
             let done = running.adaptations() > before;
             if done {
                 let percent = 100 * paths.on(&seen.hot_paths) / paths.packets();
@@ -116,7 +119,7 @@ impl<F: Fn(&Adaptation)> Follower<F> {
             }
             done
         };
-        self.using = Some((Arc::downgrade(&switch), if adapted { seen } else { using }));
+        self.using = Some((Arc::downgrade(&switch), if pays { seen } else { using }));
         Some(adapted)
     }
 }

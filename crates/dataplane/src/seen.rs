@@ -10,6 +10,8 @@ use std::collections::HashMap;
 const HOT_PATHS_MAX: usize = 4;
 /// A path that fewer of the packets take is not hot: one in so many.
 const HOT_SHARE: usize = 16;
+/// Of longer paths only the beginning is known: loops make them long.
+const HOT_NODES_MAX: usize = 1000;
 
 /// The ways that packets took.
 #[derive(Default)]
@@ -51,7 +53,10 @@ impl Switch {
             let arrival = Arrival { port, frame, now_us };
             let ran = machine.run(self.tables.as_slice(), &mut env, &arrival, None);
             let place = |at: &Visited| (Position { step: at.step, node: at.node }, at.action);
-            *paths.counts.entry(HotPath(ran.path.iter().map(place).collect())).or_default() += 1;
+            *paths
+                .counts
+                .entry(HotPath(ran.path.iter().take(HOT_NODES_MAX).map(place).collect()))
+                .or_default() += 1;
             paths.packets += 1;
         }
         Ok(paths)
