@@ -287,6 +287,11 @@ fn any_configuration_follows_any_other() {
         let alive = |at: usize| at != dead;
         let before = actual(&mut client);
         let planned = plan(&config, &alive, &before).unwrap();
+        // What follows when another one dies is what would be planned then.
+        let other = random.below(8) as usize;
+        let mut shared = planned.clone();
+        shared.share(&config, &|at| at != other);
+        assert_eq!(shared, plan(&config, &|at| at != other, &before).unwrap(), "{text}");
         let changes = diff(&planned, &before);
         if round % 4 == 0 {
             // One by one, looking at each state on the way.
