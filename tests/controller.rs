@@ -287,6 +287,11 @@ fn any_configuration_follows_any_other() {
         let alive = |at: usize| at != dead;
         let before = actual(&mut client);
         let planned = plan(&config, &alive, &before).unwrap();
+        // What follows when another one dies is what would be planned then.
+        let other = random.below(8) as usize;
+        let mut shared = planned.clone();
+        shared.share(&config, &|at| at != other);
+        assert_eq!(shared, plan(&config, &|at| at != other, &before).unwrap(), "{text}");
         let changes = diff(&planned, &before);
         if round % 4 == 0 {
             // One by one, looking at each state on the way.
@@ -712,6 +717,26 @@ fn stations_are_learned_move_and_age() {
     let now = actual(&mut client);
     assert!(station(&now, Table::Stations, mac).is_none());
     assert!(station(&now, Table::Stations, frame_of(9, false).1).is_some(), "the file says so");
+}
+
+/// A switch that has no connection left for a listener is asked again.
+#[test]
+fn stations_are_learned_as_soon_as_that_can_be() {
+    let dir = TempDir::new("full");
+    let socket = dir.file("switch.sock");
+    let _switch = switch(&socket, &[]);
+    let path = dir.write("gateway.toml", config_of(&[], ""));
+    // The switch takes 64 at a time, and one is left for the controller.
+    let mut others: Vec<Client> = (0..63).map(|_| connected(&socket)).collect();
+    others.iter_mut().for_each(|other| assert!(other.command("get_time_elapsed", false).unwrap().ok));
+    let mut controller = controller(&path, &socket);
+    controller.wait_for("nothing is learned: ");
+    controller.wait_for("to add");
+    drop(others);
+    controller.wait_for("stations are learned again");
+    let mut client = connected(&socket);
+    receive(&mut client, &dir, 2, &frame_of(1, false).0);
+    controller.wait_for("02:00:00:00:03:01 of network blue is at port 2");
 }
 
 /// Who floods the gateway with stations does not keep clients at a back end that is dead.

@@ -63,7 +63,7 @@ fn generated_entries_fit_generated_packets() {
         let columns = |line: Option<&str>| line.unwrap().trim_start_matches("# ").split(' ').count();
         assert_eq!(columns(flows.lines().next()), columns(flows.lines().last()), "{flows}");
     }
-    assert_eq!(programs, 23);
+    assert_eq!(programs, 30);
 }
 
 /// Seven sizes; the same seed makes the same bytes.
@@ -91,6 +91,14 @@ fn wrong_use_of_gen_is_said() {
     run(&["gen", "--sizes", "60"]).expect_status(2).says(&["a size is 60: expected 64 to 65535"]);
     run(&["gen", "-n", "0"]).expect_status(2).says(&["the number of entries is 0: expected 1 to 1000000"]);
     run(&["gen", "--entries-for", "nothing"]).expect_status(2).says(&["no entries of `nothing`", "basic_l2"]);
+    let program = program("basic_l2");
+    let derived = ["gen", "--program", program.to_str().unwrap()];
+    run(&[&derived[..], &["--paths", "0"]].concat())
+        .expect_status(2)
+        .says(&["--paths 0: expected at least 1"]);
+    run(&[&derived[..], &["--loops", "0"]].concat())
+        .expect_status(2)
+        .says(&["--loops 0: expected at least 1"]);
     run(&["gen", "-o", "/proc/nothing/here"]).expect_status(3).says(&["cannot write /proc/nothing/here"]);
 }
 

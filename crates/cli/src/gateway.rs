@@ -49,6 +49,8 @@ struct PlanArgs {
     json: bool,
 }
 
+/// How long a switch may be silent before it tells what it has.
+const DUMP: Duration = Duration::from_secs(60);
 /// How often signals are looked for.
 const TURN: Duration = Duration::from_millis(20);
 /// How long the controller may take to end: a second.
@@ -90,7 +92,9 @@ fn show_plan(args: &PlanArgs) -> Result<(), Failure> {
         let wrong = |why| Failure::Input(format!("{}: {why}", path.display()));
         Actual::from_dump(&output::read_text(path)?).map_err(wrong)?
     } else if args.address.is_given() {
-        let answer = ctl::connect(&args.address)?.command("dump", false).map_err(ctl::gone)?;
+        let mut client = ctl::connect(&args.address)?;
+        client.set_patience(DUMP).map_err(ctl::gone)?;
+        let answer = client.command("dump", false).map_err(ctl::gone)?;
         // What its controller has taken out is not to be put in.
         alive = check_all(&config);
         Actual::from_dump(&answer.output).map_err(Failure::Input)?

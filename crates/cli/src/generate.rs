@@ -41,7 +41,7 @@ pub struct Args {
     /// Decides what is random.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The VNI of vxlan.
+    /// The VNI of vxlan, and of the tunnels that entries for vxlan_gateway make.
     #[arg(long, value_name = "N", default_value_t = 100)]
     vni: u32,
     /// What the packets carry, again and again; zeros if not given.
@@ -177,6 +177,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// Derives packets and entries from a program, writes them, and tells what they cover.
 fn run_derived(args: &Args, program: &Path) -> Result<(), Failure> {
     let derive_args = &args.derive;
+    for (option, count) in [("--paths", derive_args.paths), ("--loops", derive_args.loops as usize)] {
+        if count == 0 {
+            return Err(Failure::Usage(format!("{option} 0: expected at least 1")));
+        }
+    }
     let compiled = compile::compile(&ProgramArgs {
         program: program.to_path_buf(),
         include: derive_args.include.clone(),

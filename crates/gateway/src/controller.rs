@@ -330,11 +330,7 @@ impl Controller {
         match (self.options.connect)() {
             Ok(client) => {
                 // What happens while the switch is read is heard, too.
-                let listener = (self.options.connect)().and_then(|mut own| {
-                    own.set_patience(ANSWER)?;
-                    Listener::start(own, self.to_learn.clone())
-                });
-                let listener = match listener {
+                let listener = match self.listen() {
                     Ok(listener) => Some(listener),
                     Err(e) if e.kind() == io::ErrorKind::TimedOut => return self.lost(&e),
                     Err(e) => {
@@ -346,6 +342,13 @@ impl Controller {
             }
             Err(e) => self.complain("switch", format!("no switch: {e}")),
         }
+    }
+
+    /// Begins to hear of stations, over a connection of its own.
+    fn listen(&self) -> io::Result<Listener> {
+        let mut own = (self.options.connect)()?;
+        own.set_patience(ANSWER)?;
+        Listener::start(own, self.to_learn.clone())
     }
 
     /// Reads what the switch has.
@@ -377,10 +380,20 @@ impl Controller {
         if let Err(e) = link.client.command("get_time_elapsed", false) {
             return self.lost(&e);
         }
-        if link.listener.as_ref().is_some_and(Listener::has_ended) {
-            self.tell(Level::Warn, "switch", "it tells of stations no more: asked again");
-            self.link = None;
-            self.connect();
+        match &link.listener {
+            Some(listener) if listener.has_ended() => {
+                self.tell(Level::Warn, "switch", "it tells of stations no more: asked again");
+                self.link = None;
+                self.connect();
+            }
+            Some(_) => {}
+            // It was refused: there may have been too many connections.
+            None => {
+                if let Ok(listener) = self.listen() {
+                    self.tell(Level::Info, "switch", "stations are learned again");
+                    self.link.as_mut().expect("it was there").listener = Some(listener);
+                }
+            }
         }
     }
 

@@ -219,6 +219,7 @@ impl Diff<'_> {
     fn put_pools(&mut self) {
         let (mut members, mut groups) = (self.actual.used.members.clone(), self.actual.used.groups.clone());
         for (pool, slots) in &self.plan.state.pools {
+            let pool_name = self.plan.pool(*pool);
             match (self.actual.state.pools.get(pool), self.actual.pools.get(pool)) {
                 // A pool of another size has another number.
                 (Some(before), Some(handles)) => {
@@ -231,7 +232,7 @@ impl Diff<'_> {
                                 after.action
                             );
                             let (from, to) = (self.name_of(before), self.name_of(after));
-                            let about = format!("pool {pool}, slot {slot}: {from} to {to}");
+                            let about = format!("pool {pool_name}, slot {slot}: {from} to {to}");
                             let slot = Some((*pool, slot, after.clone()));
                             self.changes.push(Change { act: Act::Change, command, about, slot });
                         }
@@ -239,11 +240,8 @@ impl Diff<'_> {
                 }
                 _ => {
                     let group = next_free(&mut groups);
-                    self.push(
-                        Act::Add,
-                        "act_prof_create_group members".to_string(),
-                        format!("group {group}"),
-                    );
+                    let about = format!("group {group}: pool {pool_name}");
+                    self.push(Act::Add, "act_prof_create_group members".to_string(), about);
                     // The selector counts a group's members by handle.
                     let mut handles = BTreeSet::new();
                     let mut after = 0;
@@ -260,7 +258,7 @@ impl Diff<'_> {
                         let params: String = call.params.iter().map(|p| format!(" {p}")).collect();
                         let command = format!("act_prof_create_member members {}{params}", call.action);
                         let name = self.name_of(call);
-                        let about = format!("member {member}: pool {pool}, slot {slot}, {name}");
+                        let about = format!("member {member}: pool {pool_name}, slot {slot}, {name}");
                         self.push(Act::Add, command, about);
                     }
                     for member in handles {

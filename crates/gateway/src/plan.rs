@@ -32,6 +32,8 @@ pub struct Plan {
 struct Shares {
     /// Index of the pool.
     pool: usize,
+    /// Its name.
+    name: String,
     /// The next hops of its back ends.
     next_hops: Vec<u128>,
     /// Their weights; 0 of those that are dead.
@@ -61,6 +63,11 @@ impl Plan {
     /// A network's name, for people.
     pub(crate) fn network(&self, number: u16) -> &str {
         self.networks.get(&number).map_or("?", String::as_str)
+    }
+
+    /// A pool's name, for people; of one that the plan does not have its number.
+    pub(crate) fn pool(&self, number: u16) -> String {
+        self.shares.get(&number).map_or_else(|| number.to_string(), |shares| shares.name.clone())
     }
 
     /// A place in words.
@@ -499,7 +506,8 @@ impl Planning<'_> {
             self.plan.names.insert(id, back_end.name.clone());
             next_hops.push(id);
         }
-        Ok(Shares { pool, next_hops, weights: weights(config, pool, alive) })
+        let name = config.pools[pool].name.clone();
+        Ok(Shares { pool, name, next_hops, weights: weights(config, pool, alive) })
     }
 
     /// Keeps what was learned.

@@ -24,7 +24,7 @@ const NEXT_HOPS: u64 = 64;
 const ROUTED: &[Protocol] = &[Protocol::Ipv4, Protocol::Vxlan, Protocol::Gre];
 const ALL: &[Protocol] = &[Protocol::Ipv4, Protocol::Ipv6, Protocol::L2, Protocol::Vxlan, Protocol::Gre];
 
-pub(super) const TARGETS: [Target; 5] = [
+pub(super) const TARGETS: [Target; 6] = [
     Target {
         name: "basic_l2",
         protocols: ALL,
@@ -71,7 +71,33 @@ pub(super) const TARGETS: [Target; 5] = [
             writeln!(out, "table_add ipv6_lpm set_next_hop {}/128 => {hop}", flow.dst_ip)
         },
     },
+    // Bridged into tunnels to VTEPs.
+    Target {
+        name: "vxlan_gateway",
+        protocols: ALL,
+        entries_max: 1 << 20,
+        begin: tunnels,
+        entry: |out, i, flow, _| {
+            writeln!(out, "table_add macs remote 1 {} => {}", Mac(flow.dst_mac), 1 + i % NEXT_HOPS)
+        },
+    },
 ];
+
+/// Port 0 in network 1, and the ways to the VTEPs.
+fn tunnels(out: &mut dyn Write, options: &Options) -> io::Result<()> {
+    let own = Mac(hop_mac(0));
+    writeln!(out, "table_add attachments tenant 0 0 => 1 0 {own} {} 0 0", options.vni)?;
+    for vtep in 1..=NEXT_HOPS {
+        // Frames of any size.
+        writeln!(out, "table_add vteps via {vtep} => {} 65535", options.port_of(vtep - 1))?;
+        let hop = Mac(hop_mac(vtep));
+        writeln!(
+            out,
+            "table_add encapsulations encapsulate_v4 {vtep} => {own} {hop} 0 192.0.2.254 192.0.2.{vtep} 64 49152 16383"
+        )?;
+    }
+    Ok(())
+}
 
 fn mirror(out: &mut dyn Write, _: u64, flow: &Flow, _: &Options) -> io::Result<()> {
     let (src, dst) = (Mac(flow.src_mac), Mac(flow.dst_mac));

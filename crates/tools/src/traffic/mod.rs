@@ -505,7 +505,7 @@ mod tests {
         assert_eq!(refused(|o| o.vni = 1 << 24), "the VNI is 16777216: expected 0 to 16777215");
         assert_eq!(
             refused(|o| o.programs = Some(vec!["simple_router".to_string()])),
-            "no entries of `simple_router` for ipv6: there are some of basic_l2, mac_mirror, acl_router"
+            "no entries of `simple_router` for ipv6: there are some of basic_l2, mac_mirror, acl_router, vxlan_gateway"
         );
         assert_eq!(
             refused(|o| (o.entries, o.programs) = (2000, Some(vec!["mac_mirror".to_string()]))),
