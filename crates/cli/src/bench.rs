@@ -89,7 +89,8 @@ fn adapt(
 ) -> Result<Adapted, Failure> {
     let start = Instant::now();
     let some = frames.iter().step_by(frames.len().div_ceil(ADAPTED_TO).max(1));
-    let seen = switch.seen(some.map(|frame| (port, frame.as_slice()))).map_err(Failure::Input)?;
+    let mut seen = switch.seen(some.map(|frame| (port, frame.as_slice()))).map_err(Failure::Input)?;
+    seen.keep_what_pays(switch.program());
     let code = switch.code_for_seen(&seen).map_err(|e| Failure::Input(switch.describe(&e)))?;
     for lane in lanes {
         lane.worker.change_code(&code);

@@ -102,7 +102,8 @@ impl<F: Fn(&Adaptation)> Follower<F> {
         let paths = switch.paths(packets()).ok()?;
         let using = self.using.take().filter(|(of, _)| of.as_ptr() == Arc::as_ptr(&switch));
         let using = using.map_or_else(|| unseen(&switch), |(_, seen)| seen);
-        let seen = Seen { hot_paths: paths.hot(), entries: switch.entries() };
+        let mut seen = Seen { hot_paths: paths.hot(), entries: switch.entries() };
+        seen.keep_what_pays(switch.program());
         let pays = pays(&paths, &using, &seen);
         let adapted = pays && {
             let start = Instant::now();

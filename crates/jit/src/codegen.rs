@@ -347,6 +347,8 @@ pub struct Codegen<'a, 'f> {
     counts: Vec<Variable>,
     places: HashMap<Place, Block>,
     work: Vec<Place>,
+    /// Whether the stage begins on a hot path.
+    begins_hot: bool,
     /// The place whose code is being emitted.
     here: Option<Place>,
     /// Blocks where packets leave a hot path, and the places where they go.
@@ -538,6 +540,11 @@ impl<'a, 'f> Codegen<'a, 'f> {
             counts,
             places: HashMap::new(),
             work: Vec::new(),
+            begins_hot: match entry_point {
+                Entry::Start => flow.start().is_some_and(|place| !flow.is_cold(place)),
+                Entry::Cut(cut) => !flow.is_cold(layout.cuts[cut].place),
+                Entry::Egress => false,
+            },
             here: None,
             turnoffs: Vec::new(),
             buffers: HashMap::new(),
@@ -837,7 +844,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     /// The block of a place, to jump to from where code is emitted now.
     fn place_block(&mut self, place: Place) -> Block {
-        if self.flow.is_cold(place) && self.here.is_some_and(|here| !self.flow.is_cold(here)) {
+        if self.is_cold(place) && self.here.is_some_and(|here| !self.is_cold(here)) {
             // What only the place needs is done in a block between: not on the hot path.
             let block = self.b.create_block();
             self.b.set_cold_block(block);
@@ -847,12 +854,17 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.block_of(place)
     }
 
+    /// Whether few of the packets that come to this stage come to a place.
+    fn is_cold(&self, place: Place) -> bool {
+        self.begins_hot && self.flow.is_cold(place)
+    }
+
     fn block_of(&mut self, place: Place) -> Block {
         if let Some(&block) = self.places.get(&place) {
             return block;
         }
         let block = self.b.create_block();
-        if self.flow.is_cold(place) {
+        if self.is_cold(place) {
             self.b.set_cold_block(block);
         }
         self.places.insert(place, block);
@@ -864,6 +876,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let block = self.places[&place];
         self.b.switch_to_block(block);
         self.here = Some(place);
+        self.in_cold = self.is_cold(place);
         self.facts = self.flow.facts_before(place);
         self.so_far = Some((place, self.flow.set_before[place].clone()));
         if let Some(cut) = self.layout.cut_at(place, Begins::Place)
@@ -2021,9 +2034,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.b.ins().jump(done, &[BlockArg::Value(found)]);
 
         self.b.switch_to_block(search);
-        self.in_cold = true;
+        let was_cold = std::mem::replace(&mut self.in_cold, true);
         let found = self.lookup(table, key);
-        self.in_cold = false;
+        self.in_cold = was_cold;
         // What row 0 does may change at any time.
         let nothing = self.iconst(memos::NOTHING);
         let wanted = self.b.ins().select(row, wanted, nothing);
@@ -2453,10 +2466,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.b.ins().brif(is_elsewhere, default, &[], done, &as_args(row, which));
 
         self.b.switch_to_block(default);
-        self.in_cold = true;
+        let was_cold = std::mem::replace(&mut self.in_cold, true);
         let number = self.once(Once::Default(table));
         let (row, which) = self.row(table, number, words);
-        self.in_cold = false;
+        self.in_cold = was_cold;
         self.b.ins().jump(done, &as_args(row, which));
 
         self.b.switch_to_block(done);

@@ -141,6 +141,22 @@ pub struct Seen {
     pub entries: Vec<u32>,
 }
 
+/// In smaller programs all that holds on a path is known without nodes of its own, which take a little time themselves.
+const HOT_PATHS_NODES_MIN: usize = 100;
+
+impl Seen {
+    /// Leaves out what does not make this program's code faster: hot paths, if it is small.
+    pub fn keep_what_pays(&mut self, program: &Program) {
+        if nodes(program) < HOT_PATHS_NODES_MIN {
+            self.hot_paths.clear();
+        }
+    }
+}
+
+fn nodes(program: &Program) -> usize {
+    program.blocks.iter().map(|b| b.body.nodes.len()).sum()
+}
+
 /// Most threads for which a pipeline is cut.
 pub const THREADS_MAX: usize = 4;
 
@@ -159,7 +175,7 @@ impl Compiled {
         seen: &Seen,
         options: Options,
     ) -> Result<Compiled, Error> {
-        let nodes: usize = program.blocks.iter().map(|b| b.body.nodes.len()).sum();
+        let nodes = nodes(program);
         if nodes > NODES_MAX {
             return Err(Error {
                 message: format!("not supported yet: a program of {nodes} nodes (at most {NODES_MAX})"),
