@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const WAIT_MIN: Duration = Duration::from_millis(250);
 /// The same, after nothing was to be done for a while.
 const WAIT_MAX: Duration = Duration::from_secs(4);
-/// Looking, and making code, takes at most one part in so many of a processor.
+/// Looking, and making code, takes at most one part in so many of the time.
 const SHARE: u32 = 20;
 /// Of fewer packets nothing is concluded.
 const PACKETS_MIN: usize = 64;
@@ -90,11 +90,11 @@ impl<F: Fn(&Adaptation)> Follower<F> {
     /// Looks, and changes the code if that pays; whether it did. `None` if there is nothing to look at any more.
     fn look(&mut self) -> Option<bool> {
         let running = self.running.upgrade()?;
-        let samples = running.ask(|f: &mut Forwarder| f.change_sample(Some(Sample::new()))).ok()?;
         let switch = running.switch();
         if switch.program().is_queued() {
             return Some(false);
         }
+        let samples = running.ask(|f: &mut Forwarder| f.change_sample(Some(Sample::new()))).ok()?;
         let packets = || samples.iter().flatten().flat_map(|sample| sample.packets());
         if packets().count() < PACKETS_MIN {
             return Some(false);
@@ -105,21 +105,17 @@ impl<F: Fn(&Adaptation)> Follower<F> {
         let mut seen = Seen { hot_paths: paths.hot(), entries: switch.entries() };
         seen.keep_what_pays(switch.program());
         let pays = pays(&paths, &using, &seen);
-        let adapted = pays && {
-            let start = Instant::now();
-            let before = running.adaptations();
-            // Code that cannot be made is not tried again: it counts as what the workers have.
-            if let Ok(code) = switch.code_for_seen(&seen) {
-                let engines = (0..switch.workers()).map(|index| switch.engine(&code, index));
-                running.change_engines(&switch, engines).ok()?;
-            }
-            let done = running.adaptations() > before;
-            if done {
-                let percent = 100 * paths.on(&seen.hot_paths) / paths.packets();
-                (self.tell)(&Adaptation { hot_paths: seen.hot_paths.len(), percent, took: start.elapsed() });
-            }
-            done
-        };
+        let start = Instant::now();
+        let mut adapted = false;
+        // Code that cannot be made is not tried again: it counts as what the workers have.
+        if pays && let Ok(code) = switch.code_for_seen(&seen) {
+            let engines = (0..switch.workers()).map(|index| switch.engine(&code, index));
+            adapted = running.change_engines(&switch, engines).ok()?;
+        }
+        if adapted {
+            let percent = 100 * paths.on(&seen.hot_paths) / paths.packets();
+            (self.tell)(&Adaptation { hot_paths: seen.hot_paths.len(), percent, took: start.elapsed() });
+        }
         self.using = Some((Arc::downgrade(&switch), if pays { seen } else { using }));
         Some(adapted)
     }

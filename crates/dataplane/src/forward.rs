@@ -125,7 +125,7 @@ pub struct Forwarder {
 }
 
 /// Packets that came, for those who want to know what packets are like. Memory for them is there from the beginning.
-pub struct Sample {
+pub(crate) struct Sample {
     bytes: Vec<u8>,
     /// The port by which each came, and where it ends in `bytes`.
     packets: Vec<(u32, usize)>,
@@ -133,8 +133,8 @@ pub struct Sample {
 
 /// Packets of a [`Sample`].
 const SAMPLED_MAX: usize = 256;
-/// Bytes of all packets of a [`Sample`].
-const SAMPLED_BYTES_MAX: usize = 256 << 10;
+/// Bytes of all packets of a [`Sample`]: enough of the longest that ports usually bring for something to be concluded.
+const SAMPLED_BYTES_MAX: usize = 640 << 10;
 
 impl Sample {
     /// Nothing yet.

@@ -395,12 +395,12 @@ impl Running {
     }
 
     /// Lets the workers go on with engines for the same switch, by worker, unless another runs by then: those engines,
-    /// or what ran, come back.
+    /// or what ran, come back. Whether any worker did.
     pub(crate) fn change_engines(
         &self,
         switch: &Arc<Switch>,
         engines: impl Iterator<Item = Box<Engine>>,
-    ) -> Result<(), RunError> {
+    ) -> Result<bool, RunError> {
         let acts = engines.map(|engine| {
             let switch = Arc::clone(switch);
             move |f: &mut Forwarder| match Arc::ptr_eq(f.worker().switch(), &switch) {
@@ -410,10 +410,9 @@ impl Running {
         });
         // They are dropped here, not in the workers: it takes a while.
         let back = self.hand_out(acts)?;
-        if back.iter().any(Result::is_ok) {
-            self.adaptations.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(())
+        let changed = back.iter().any(Result::is_ok);
+        self.adaptations.fetch_add(changed.into(), Ordering::Relaxed);
+        Ok(changed)
     }
 
     /// Begins, or ends, to count what the program does ([`Self::program_stats`]): the workers change over to code that

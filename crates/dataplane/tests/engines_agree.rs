@@ -96,7 +96,8 @@ const COUNTED: [Options; 2] = [
     Options { counted: true, ..CUT_EVERYWHERE },
 ];
 
-fn compare(seed: u64, program: &Program, options: Options) {
+/// Gives the number of hot paths for which code was made at last.
+fn compare(seed: u64, program: &Program, options: Options) -> usize {
     p4jet_ir::verify::verify(program).unwrap_or_else(|e| panic!("seed {seed}: {e:?}"));
     let mut optimised = program.clone();
     p4jet_ir::passes::run(&mut optimised);
@@ -150,7 +151,7 @@ fn compare(seed: u64, program: &Program, options: Options) {
     let code = fast.code_for_seen(&seen).unwrap_or_else(|e| panic!("seed {seed}: {e:?}"));
     if !jit.change_code(&code) {
         assert!(program.is_queued(), "seed {seed}: copies wait");
-        return;
+        return 0;
     }
     for (k, frame) in (0..).zip(&frames) {
         interp.set_time(Some(1000 * k));
@@ -165,13 +166,14 @@ fn compare(seed: u64, program: &Program, options: Options) {
         interp.tallies(),
         "seed {seed}: what was counted differs with code for {seen:?}"
     );
+    seen.hot_paths.len()
 }
 
 #[test]
 fn random_programs_agree() {
-    for seed in 0..programs() {
-        compare(seed, &random::program(seed), Options::default());
-    }
+    let seeds = 0..programs();
+    let hot: usize = seeds.map(|seed| compare(seed, &random::program(seed), Options::default())).sum();
+    assert!(hot as u64 > programs(), "{hot} hot paths");
 }
 
 #[test]
@@ -277,6 +279,7 @@ fn one_seed() {
     compare(seed, &program, CUT_EVERYWHERE);
     compare(seed, &program, MEASURED);
     compare_on_threads(seed, &program);
-    COUNTED.into_iter().for_each(|options| compare(seed, &program, options));
-    IN_MEMORY.into_iter().for_each(|options| compare(seed, &program, options));
+    for options in COUNTED.into_iter().chain(IN_MEMORY) {
+        compare(seed, &program, options);
+    }
 }

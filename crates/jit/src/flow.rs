@@ -104,7 +104,7 @@ fn general(first: &[Place], at: Position) -> Place {
     first[at.step] + at.node.index()
 }
 
-/// Adds the places of the hot_paths, of which those that begin alike share the beginning. Where each of them goes on: see
+/// Adds the places of the hot paths, of which those that begin alike share the beginning. Where each of them goes on: see
 /// [`Flow::onward`].
 fn add_hot_paths(
     places: &mut Vec<Position>,
@@ -160,7 +160,7 @@ pub struct Flow<'a> {
     pub program: &'a Program,
     /// The blocks that run, in order: indices in [`Program::blocks`].
     pub sequence: Vec<usize>,
-    /// All nodes of all steps, then those of the hot_paths.
+    /// All nodes of all steps, then those of the hot paths.
     pub places: Vec<Position>,
     first: Vec<Place>,
     /// For each place of a hot path: where it goes on. The action that ran there, if a table is applied, and the place where
@@ -592,6 +592,10 @@ impl<'a> Flow<'a> {
         let ways = self.onward.get(place.wrapping_sub(self.general_places())).into_iter().flatten();
         let way = ways.copied().find(|way| way.0 == action && way.1 == to);
         way.map_or(to, |way| way.2)
+    }
+    /// The place of a position that is on no hot path.
+    pub fn general(&self, at: Position) -> Place {
+        general(&self.first, at)
     }
     /// How many places are not a hot path's: the first ones.
     fn general_places(&self) -> usize {

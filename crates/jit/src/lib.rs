@@ -465,7 +465,7 @@ pub struct Engine {
     compiled: Arc<Compiled>,
     flight: Flight,
     rows: Apart<u32>,
-    selected: Box<[*const u64; BATCH_MAX]>,
+    selected: Apart<*const u64>,
     memos: Vec<Memory>,
     memo_bases: Vec<*mut u64>,
     ages: Apart<u64>,
@@ -533,7 +533,7 @@ impl Engine {
         Engine {
             flight: Flight::new(&compiled),
             rows: Apart::zeroed(BATCH_MAX),
-            selected: Box::new([std::ptr::null(); BATCH_MAX]),
+            selected: Apart::zeroed(BATCH_MAX),
             ages: Apart::zeroed(memos.len()),
             memo_bases: memos.iter_mut().map(Memory::cells).collect(),
             memos,

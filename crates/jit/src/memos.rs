@@ -35,9 +35,9 @@ pub fn find(flow: &Flow, worth_it: &[bool]) -> Vec<Memo> {
         let mut places = applied.iter().filter(|(_, table)| *table == row_table).map(|(place, _)| *place);
         let row_place = places.next()?;
         let row_at = flow.places[row_place];
-        // Trails have places of their own for the same lookup, of which a packet comes to one.
-        let is_one = places.all(|place| flow.places[place] == row_at);
-        let good = is_one && row_table != table && !flow.in_cycle[row_place];
+        // Hot paths have places of their own for the same lookup, of which a packet comes to one.
+        let is_one = places.all(|place| flow.places[place] == row_at) && !flow.in_cycle[flow.general(row_at)];
+        let good = is_one && row_table != table;
         good.then_some(Memo { place, table, row_at, row_table })
     });
     memos.collect()
