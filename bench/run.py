@@ -35,8 +35,6 @@ class Workload:
     swx: bool = False
     # Why the line of SWX is empty.
     swx_note: str = ""
-    # So many packets are compared with the interpreter.
-    checked: int = 65_536
     # What is to be reached: ratios to peers, million packets a second, time to load, memory of tables.
     hand_min: float = 0
     swx_min: float = 0
@@ -74,16 +72,17 @@ def workloads(peers):
             found.append(Workload(f"{kind} 1024, 1500 bytes", shipped(program), [*generator, kind], 1024,
                                   ["--size", "1500", "--packets", "2800"], peer=kind))
     for n, floor in [(1000, 6), (10_000, 3)]:
-        found.append(Workload(f"acl {n}", shipped("acl_router"), script("acl.py", "acl"), n, mpps_min=floor, checked=8192,
-                              churn=n))
-    found.append(Workload("ipv6 200000", own("ipv6_router"), script("ipv6.py"), 200_000, mpps_min=12, checked=8192,
-                          churn=1024))
+        found.append(Workload(f"acl {n}", shipped("acl_router"), script("acl.py", "acl"), n, mpps_min=floor, churn=n))
+    found.append(Workload("ipv6 200000", own("ipv6_router"), script("ipv6.py"), 200_000, mpps_min=12, churn=1024))
     found.append(Workload("twelve tables", own("twelve_tables"), script("twelve_tables.py"), 1024, mpps_min=6))
     found.append(Workload("deep tunnel", own("deep_tunnel"), script("deep_tunnel.py"), 1024, mpps_min=15))
     return found
 
 
-def run(command, **more):
+def run(command, pinned=False, **more):
+    if pinned:
+        # SWX chooses its own core.
+        more["preexec_fn"] = lambda: os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, **more)
     if done.returncode != 0:
         sys.exit(f"{shlex.join(command)}: status {done.returncode}\n{done.stdout}{done.stderr}")
@@ -149,15 +148,20 @@ def head(capture, packets, to):
             out.write(header + f.read(struct.unpack("<IIII", header)[2]))
 
 
-def shares(per_port):
-    total = sum(per_port) or 1
+def shares(per_port, drops):
+    """Of the packets, by port."""
+    total = sum(per_port) + drops or 1
     return [n / total for n in per_port]
+
+
+# So many packets are compared with the interpreter: all of those here.
+CHECKED = 65_536
 
 
 def check_digests(p4jet, w, folder):
     """Both engines must do the same to the first packets."""
     first = os.path.join(folder, "first.pcap")
-    head(os.path.join(folder, "packets.pcap"), w.checked, first)
+    head(os.path.join(folder, "packets.pcap"), CHECKED, first)
     command = [p4jet, "bench", w.program, "--commands", os.path.join(folder, "entries.cmd"), "--pcap", first,
                "--seconds", "0.01", "--json", "--engine"]
     jit, interp = (json.loads(run([*command, engine]))["digest"] for engine in ("jit", "interp"))
@@ -177,7 +181,7 @@ def measure(w, o, tools, folder):
     run(generator)
     entries, packets = os.path.join(folder, "entries.cmd"), os.path.join(folder, "packets.pcap")
     result = {"workload": w.name, "program": os.path.relpath(w.program, ROOT),
-              "generator": shlex.join(shortened(generator, tools)), "checked_packets": w.checked,
+              "generator": shlex.join(shortened(generator, tools)), "checked_packets": CHECKED,
               "checked_digest": check_digests(tools["p4jet"], w, folder)}
     seconds = str(o.seconds)
     commands = {"p4jet": [tools["p4jet"], "bench", w.program, "--commands", entries, "--pcap", packets,
@@ -190,7 +194,7 @@ def measure(w, o, tools, folder):
     lines = {name: [] for name in commands}
     for _ in range(o.rounds):
         for name, command in list(commands.items()):
-            line = swx_run(command) if name == "swx" else json.loads(run(command))
+            line = swx_run(command) if name == "swx" else json.loads(run(command, pinned=True))
             if line is None:
                 del commands["swx"], lines["swx"]
                 result["swx_note"] = f"takes more than {TIMEOUT_S} s to load and warm up"
@@ -199,9 +203,12 @@ def measure(w, o, tools, folder):
     ours = lines["p4jet"]
     if len({line["digest"] for line in ours}) != 1:
         sys.exit(f"{w.name}: the digest differs from run to run")
-    mine = shares([ours[0]["per_port"].get(str(p), 0) for p in range(4)])
     for name in lines.keys() - {"p4jet"}:
-        other = shares(lines[name][0]["per_port"])
+        theirs = lines[name][0]
+        # SWX does not tell what it dropped.
+        drops = ours[0]["drops"] if "drops" in theirs else 0
+        mine = shares([ours[0]["per_port"].get(str(p), 0) for p in range(4)], drops)
+        other = shares(theirs["per_port"], theirs.get("drops", 0))
         if any(abs(x - y) > 0.01 for x, y in zip(mine, other)):
             sys.exit(f"{w.name}: shares of packets by port are {mine}, those of {name} {other}")
     rates = {name: [line["mpps"] for line in runs] for name, runs in lines.items()}
@@ -213,10 +220,13 @@ def measure(w, o, tools, folder):
     result["digest"] = ours[0]["digest"]
     for key in ("compile_ms", "load_ms", "memory_bytes"):
         result[key] = statistics.median(line[key] for line in ours)
-    apart = [*commands["p4jet"], "--stages", *(["--churn", str(min(w.churn, n))] if w.churn else [])]
-    line = json.loads(run(apart))
-    result["commands"]["apart"] = shlex.join(shortened(apart, tools))
-    result.update({key: line[key] for key in ("stages", "stages_sum_ns", "whole_ns", "churn") if key in line})
+    for name, more in [("stages", ["--stages"]), *([("churn", ["--churn", str(min(w.churn, n))])] if w.churn else [])]:
+        command = [*commands["p4jet"], *more]
+        line = json.loads(run(command))
+        if {line["digest"], line.get("stages_digest", line["digest"])} != {result["digest"]}:
+            sys.exit(f"{w.name}: with {' '.join(more)} the digest differs")
+        result["commands"][name] = shlex.join(shortened(command, tools))
+        result.update({key: line[key] for key in ("stages", "stages_sum_ns", "whole_ns", "churn") if key in line})
     if w.swx_note or (w.swx and not tools["swx"]):
         result["swx_note"] = w.swx_note or tools["swx_note"]
     result["goals"] = [] if o.small else goals(w, result)
@@ -250,9 +260,7 @@ def goals(w, result):
     if "churn" in result:
         churn = result["churn"]
         goal("changes a second", churn["changes_per_second"], least=PACE)
-        # The share counts only if there were about so many changes.
-        goal("paced changes a second", churn["paced_per_second"], least=0.9 * PACE)
-        goal("rate during changes", churn["ratio"], least=0.8)
+        goal("rate during paced changes", churn["ratio"], least=0.8)
         if churn["effect_us_max"] is not None:
             goal("µs to effect", churn["effect_us_max"], most=1000)
     return found
@@ -312,8 +320,8 @@ def goals_text(result, which):
 
 
 # Goals that stand in the table of control figures.
-CONTROL_GOALS = {"seconds to load", "bytes an entry", "MiB of tables", "changes a second", "paced changes a second",
-                 "rate during changes", "µs to effect"}
+CONTROL_GOALS = {"seconds to load", "bytes an entry", "MiB of tables", "changes a second",
+                 "rate during paced changes", "µs to effect"}
 RATES = ["workload", "p4jet, Mpps", "spread", "C by hand", "spread", "ratio", "SWX", "spread", "ratio", "goals"]
 
 
@@ -322,7 +330,7 @@ def rates_row(result):
             goals_text(result, lambda goal: goal not in CONTROL_GOALS)]
 
 
-CONTROL = ["workload", "entries", "load, ms", "bytes of tables an entry", "changes a second",
+CONTROL = ["workload", "entries", "load, ms", "bytes of tables an entry", "changes a second: rate",
            "paced changes a second: rate",
            "µs to effect: median, 99 %, longest", "goals"]
 
@@ -332,7 +340,8 @@ def control_row(result):
     cells = ["–"] * 3
     if churn:
         us = [churn[f"effect_us_{share}"] for share in ("median", "p99", "max")]
-        cells = [f"{churn['changes_per_second']:.0f}", f"{churn['paced_per_second']:.0f}: {churn['ratio']:.2f}",
+        cells = [f"{churn['changes_per_second']:.0f}: {churn['ratio_at_most_changes']:.2f}",
+                 f"{churn['paced_per_second']:.0f}: {churn['ratio']:.2f}",
                  "–" if None in us else ", ".join(f"{x:.1f}" for x in us)]
     return [result["workload"], str(result["entries"]), f"{result['load_ms']:.1f}",
             f"{result['memory_bytes'] / max(result['entries'], 1):.0f}", *cells,
@@ -372,7 +381,8 @@ def markdown(report):
              "300,000 a second, for the packets' share of their rate without changes. Memory is that of the "
              "control plane too.", table(CONTROL, map(control_row, report["workloads"]))]
     text += ["### Stages", "For each packet received (`p4jet bench --stages`): the pipeline is cut where a stage ends, and "
-             "every cut has its price, so the sum is more than what all costs as one stage."]
+             "every cut has its price, so the sum is more than what all costs as one stage. This code is not made anew for "
+             "the packets, as that of the rates is."]
     for r in report["workloads"]:
         text += [f"{r['workload']}:", table(STAGES, stages_rows(r))]
     return "\n\n".join(text) + "\n"
@@ -420,11 +430,14 @@ def main():
             report["workloads"].append(measure(w, o, tools, folder))
             shutil.rmtree(folder)
             print(" | ".join(rates_row(report["workloads"][-1])), file=sys.stderr, flush=True)
-    with open(os.path.join(o.out, "results.json"), "w") as f:
-        json.dump(report, f, indent=1, ensure_ascii=False)
-    with open(os.path.join(o.out, "results.md"), "w") as f:
-        f.write(markdown(report))
+            # Each time: what comes later may fail.
+            with open(os.path.join(o.out, "results.json"), "w") as f:
+                json.dump(report, f, indent=1, ensure_ascii=False)
+            with open(os.path.join(o.out, "results.md"), "w") as f:
+                f.write(markdown(report))
     print(markdown(report))
+    missed = [f"{w['workload']}: {goal['goal']}" for w in report["workloads"] for goal in w["goals"] if not goal["met"]]
+    print(f"goals missed: {', '.join(missed) or 'none'}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::lanes::{self, Lane};
 use crate::output::say;
 use crate::pipelined;
-use crate::stages::{self, Stages};
+use crate::stages;
 use p4jet_dataplane::{EngineKind, RING_MAX, Switch, THREADS_MAX, WORKERS_MAX, Worker};
 use p4jet_ir::TableId;
 use p4jet_packet::{Batch, PORT_DROP, Pool, REASON_DONE};
@@ -248,7 +248,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let stages = match args.stages {
         true => {
             let mut measured = switch.measured_worker(args.cores).map_err(Failure::Input)?;
-            Some(stages::measure(worker, &mut measured, source, pool, args.seconds)?)
+            let stages = stages::measure(worker, &mut measured, source, pool, args.seconds)?;
+            Some((stages, self::digest(&mut measured, source, pool)?))
         }
         false => None,
     };
@@ -290,8 +291,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if let Some(Adapted { hot_paths, ms }) = adapted {
             line["adapted"] = json!({ "hot_paths": hot_paths, "ms": round(ms) });
         }
-        for (key, value) in stages.iter().flat_map(Stages::json) {
-            line[key] = value;
+        if let Some((stages, digest)) = stages {
+            line["stages_digest"] = json!(digest);
+            for (key, value) in stages.json() {
+                line[key] = value;
+            }
         }
         if let Some(churn) = churn {
             line["churn"] = churn.json();
@@ -322,7 +326,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             say!("made anew for these entries and {hot_paths} hot {paths} in {ms:.2} ms")?;
         }
         say!("tables take {:.1} MB", memory_bytes as f64 / 1e6)?;
-        if let Some(stages) = stages {
+        if let Some((stages, digest)) = stages {
+            say!("cut into stages, digest {digest}")?;
             stages.print()?;
         }
         if let Some(churn) = churn {

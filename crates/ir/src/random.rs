@@ -176,7 +176,9 @@ impl Maker {
         };
         self.known_headers = 0..if egress_headers.start > 0 { headers / 2 } else { headers };
         self.instances();
-        for _ in 0..self.rng.range(1, 5) {
+        // Code chooses between more than eight actions in another way.
+        let actions = if self.rng.once_in(6) { self.rng.range(12, 24) } else { self.rng.range(1, 5) };
+        for _ in 0..actions {
             self.action();
         }
         for _ in 0..self.rng.range(1, 3) {

@@ -452,11 +452,16 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let next_packet = b.create_block();
         let finish = b.create_block();
         let index = b.declare_var(types::I64);
+        // In the first stage, where every packet's turn comes: which one.
+        let packet_now = b.declare_var(types::I64);
         let data = b.declare_var(types::I64);
         let length = b.declare_var(types::I64);
         let out_offset = b.declare_var(types::I64);
         let zero = b.ins().iconst(types::I64, 0);
         b.def_var(index, zero);
+        b.def_var(packet_now, packets);
+        let packets_bytes = b.ins().imul_imm_u(count, PACKET_BYTES);
+        let packets_end = b.ins().iadd(packets, packets_bytes);
 
         // How many packets each later stage has got; kept in registers while this stage runs.
         let counts_base = b.ins().load(types::I64, fixed(), ctx, offset_of!(Ctx, counts) as i32);
@@ -478,14 +483,19 @@ impl<'a, 'f> Codegen<'a, 'f> {
         b.ins().jump(head, &[]);
 
         b.switch_to_block(head);
-        let i = b.use_var(index);
-        let more = b.ins().icmp(IntCC::UnsignedLessThan, i, count);
+        let (now, end) = match queue {
+            None => (b.use_var(packet_now), packets_end),
+            Some(_) => (b.use_var(index), count),
+        };
+        let more = b.ins().icmp(IntCC::UnsignedLessThan, now, end);
         b.ins().brif(more, body, &[], done, &[]);
 
         b.switch_to_block(next_packet);
-        let i = b.use_var(index);
-        let i = b.ins().iadd_imm_s(i, 1);
-        b.def_var(index, i);
+        for (var, step) in [(index, 1), (packet_now, PACKET_BYTES)] {
+            let now = b.use_var(var);
+            let next = b.ins().iadd_imm_s(now, step);
+            b.def_var(var, next);
+        }
         b.ins().jump(head, &[]);
 
         b.switch_to_block(done);
@@ -497,16 +507,16 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
         b.switch_to_block(body);
         let i = b.use_var(index);
-        let number = match queue {
-            None => i,
+        let (number, packet) = match queue {
+            None => (i, b.use_var(packet_now)),
             Some(queue) => {
                 let at = b.ins().ishl_imm_u(i, 2);
                 let at = b.ins().iadd(queue, at);
-                b.ins().uload32(plain(), at, 0)
+                let number = b.ins().uload32(plain(), at, 0);
+                let at = b.ins().imul_imm_u(number, PACKET_BYTES);
+                (number, b.ins().iadd(packets, at))
             }
         };
-        let at = b.ins().imul_imm_u(number, PACKET_BYTES);
-        let packet = b.ins().iadd(packets, at);
         // What nothing changes need not be loaded if nobody uses it.
         let frame = if flow.frames_stay() { fixed() } else { plain() };
         let data_now = b.ins().load(types::I64, frame, packet, offset_of!(Packet, data) as i32);
@@ -1800,9 +1810,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
         Ok(self.filled(out))
     }
 
-    /// A value that is loaded once per batch.
+    /// A value that is loaded once per batch; in cold code where it is needed, with all that leads there, so that nothing but
+    /// [`Self::ctx`] has to be kept for that.
     fn once(&mut self, what: Once) -> Value {
-        if let Some(&value) = self.once.get(&what) {
+        if let Some(&value) = self.once.get(&what).filter(|_| !self.in_cold) {
             return value;
         }
         let (base, offset) = match what {
@@ -1844,17 +1855,19 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.b.ins().ushr(h, shift)
     }
 
-    /// The address of the word where the search for a key begins, and what is compared with that word.
+    /// The address of the bucket where the search for a key begins, and what is compared with its words.
     fn quotient_home(&mut self, table: TableId, key: Value) -> (Value, Value) {
         let seed = self.view_word(table, offset_of!(View, seed));
         let product = self.b.ins().imul(key, seed);
-        let capacity = self.view_word(table, offset_of!(View, capacity));
-        let index = self.b.ins().umulhi(product, capacity);
+        let buckets = self.view_word(table, offset_of!(View, buckets));
+        let index = self.b.ins().umulhi(product, buckets);
         let base = self.view_word(table, offset_of!(View, base));
-        let at = self.b.ins().ishl_imm_u(index, 3);
+        let at = self.b.ins().ishl_imm_u(index, 5);
         let at = self.b.ins().iadd(base, at);
         let shift = self.view_word(table, offset_of!(View, shift));
-        (at, self.b.ins().ishl(product, shift))
+        let remainder = self.b.ins().ishl(product, shift);
+        let step = self.view_word(table, offset_of!(View, step));
+        (at, self.b.ins().iadd(remainder, step))
     }
 
     fn lpm_key(&mut self, table: TableId, key: Value) -> Value {
@@ -2101,37 +2114,34 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.b.append_block_param(done, types::I64);
                 self.b.ins().jump(probe, &[BlockArg::Value(home), BlockArg::Value(tag)]);
 
-                // Two words at a time: whether the first is another key's is hard to predict.
+                // All words at once: which one it is is hard to predict. Where one has the key, its difference is the least.
                 self.b.switch_to_block(probe);
                 let &[at, tag] = self.b.block_params(probe) else { unreachable!("it has two") };
-                let first = self.b.ins().atomic_load(types::I64, plain(), at);
-                let after = self.b.ins().iadd_imm_u(at, 8);
-                let second = self.b.ins().atomic_load(types::I64, plain(), after);
-                let difference = self.b.ins().bxor(first, tag);
-                let is_first = self.b.ins().icmp(IntCC::UnsignedLessThan, difference, step);
-                let tag = self.b.ins().iadd(tag, step);
-                let difference = self.b.ins().bxor(second, tag);
-                let is_second = self.b.ins().icmp(IntCC::UnsignedLessThan, difference, step);
-                let word = self.b.ins().select(is_first, first, second);
-                let is_one = self.b.ins().bor(is_first, is_second);
+                let [first, second, third, last] = [0, 8, 16, 24].map(|offset| {
+                    let at = if offset == 0 { at } else { self.b.ins().iadd_imm_u(at, offset) };
+                    let word = self.b.ins().atomic_load(types::I64, plain(), at);
+                    self.b.ins().bxor(word, tag)
+                });
+                let nearest = self.b.ins().umin(first, second);
+                let of_others = self.b.ins().umin(third, last);
+                let nearest = self.b.ins().umin(nearest, of_others);
+                let is_one = self.b.ins().icmp(IntCC::UnsignedLessThan, nearest, step);
                 self.b.ins().brif(is_one, found, &[], other, &[]);
 
                 self.b.switch_to_block(other);
                 let none = self.iconst(0);
-                let is_end = |codegen: &mut Self, word| codegen.b.ins().icmp_imm_u(IntCC::Equal, word, 0);
-                let (first_is_end, second_is_end) = (is_end(self, first), is_end(self, second));
-                let ends = self.b.ins().bor(first_is_end, second_is_end);
+                let ends = self.b.ins().icmp(IntCC::Equal, last, tag);
                 self.b.ins().brif(ends, done, &[BlockArg::Value(none)], next, &[]);
 
                 self.b.switch_to_block(next);
                 self.b.set_cold_block(next);
-                let at = self.b.ins().iadd_imm_u(at, 16);
+                let at = self.b.ins().iadd_imm_u(at, 32);
                 let tag = self.b.ins().iadd(tag, step);
                 self.b.ins().jump(probe, &[BlockArg::Value(at), BlockArg::Value(tag)]);
 
                 self.b.switch_to_block(found);
                 let mask = self.view_word(table, offset_of!(View, mask));
-                let row = self.b.ins().band(word, mask);
+                let row = self.b.ins().band(nearest, mask);
                 self.b.ins().jump(done, &[BlockArg::Value(row)]);
 
                 self.b.switch_to_block(done);
@@ -2250,6 +2260,15 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
         let (words, member_words) = self.row_words(table);
         let has_data = member_words > 1 || t.profile.is_some();
+        // What the hot path goes on with is asked first.
+        let first = t.actions.iter().position(|a| self.flow.hot_action(place) == Some(a.action));
+        // A group without members gives no action at all.
+        let sure = t.profile.is_none();
+        let asked = match t.actions.len() {
+            n @ 0..=8 if sure => n.saturating_sub(1),
+            _ => usize::from(first.is_some()),
+        };
+        let mut default_to = None;
         let (row, which) = if t.profile.is_some() {
             if t.idle_timeout {
                 let (row, _) = self.row(table, found, words);
@@ -2267,7 +2286,21 @@ impl<'a, 'f> Codegen<'a, 'f> {
             if t.idle_timeout {
                 self.note_hit(row, words);
             }
-            if has_data { self.or_default(table, row, which, words) } else { (row, which) }
+            match has_data {
+                // What row 0 has is found out where it is not the action that is asked about first.
+                true if asked > 0 && self.tallies.is_none() && action_run.is_none() => {
+                    let dispatch = self.b.create_block();
+                    self.b.append_block_param(dispatch, types::I64);
+                    self.b.append_block_param(dispatch, types::I32);
+                    self.b.ins().jump(dispatch, &[BlockArg::Value(row), BlockArg::Value(which)]);
+                    self.b.switch_to_block(dispatch);
+                    let &[row, which] = self.b.block_params(dispatch) else { unreachable!("it has two") };
+                    default_to = Some(dispatch);
+                    (row, which)
+                }
+                true => self.or_default(table, row, which, words, None),
+                false => (row, which),
+            }
         };
         if let Some(tallies) = self.tallies {
             let mut action = self.b.ins().uextend(types::I64, which);
@@ -2304,23 +2337,19 @@ impl<'a, 'f> Codegen<'a, 'f> {
             entries.push((i, block, idle));
         }
         let mut chain = entries.clone();
-        // What the hot path goes on with is asked first.
-        let first = t.actions.iter().position(|a| self.flow.hot_action(place) == Some(a.action));
         if let Some(first) = first {
             chain[..=first].rotate_right(1);
         }
-        // A group without members gives no action at all.
-        let sure = t.profile.is_none();
-        let asked = match chain.len() {
-            0..=8 if sure => chain.len().saturating_sub(1),
-            _ => usize::from(first.is_some()),
-        };
         for &(i, block, _) in &chain[..asked] {
             let rest = self.b.create_block();
             let is_it = self.b.ins().icmp_imm_u(IntCC::Equal, which, i as i64);
             self.b.ins().brif(is_it, block, &[], rest, &[]);
             self.b.switch_to_block(rest);
+            if let Some(dispatch) = default_to.take() {
+                self.or_default(table, row, which, words, Some(dispatch));
+            }
         }
+        debug_assert!(default_to.is_none(), "the default row is found out");
         match chain[asked..] {
             [(_, block, _)] if sure => _ = self.b.ins().jump(block, &[]),
             ref others => {
@@ -2453,28 +2482,40 @@ impl<'a, 'f> Codegen<'a, 'f> {
         (at, self.b.ins().load(types::I32, plain(), at, 0))
     }
 
-    /// The same row, or the default action's if row 0 says that this one has data.
-    fn or_default(&mut self, table: TableId, row: Value, which: Value, words: usize) -> (Value, Value) {
+    /// The same row, or the default action's if row 0 says that this one has data. Goes on with that at `again`, if given.
+    fn or_default(
+        &mut self,
+        table: TableId,
+        row: Value,
+        which: Value,
+        words: usize,
+        again: Option<Block>,
+    ) -> (Value, Value) {
         let default = self.b.create_block();
         let done = self.b.create_block();
         self.b.set_cold_block(default);
-        self.b.append_block_param(done, types::I64);
-        self.b.append_block_param(done, types::I32);
         let is_elsewhere =
             self.b.ins().icmp_imm_s(IntCC::Equal, which, i64::from(TableAction::DEFAULT as i32));
         let as_args = |row, which| [BlockArg::Value(row), BlockArg::Value(which)];
-        self.b.ins().brif(is_elsewhere, default, &[], done, &as_args(row, which));
+        if again.is_none() {
+            self.b.append_block_param(done, types::I64);
+            self.b.append_block_param(done, types::I32);
+        }
+        let args = as_args(row, which);
+        self.b.ins().brif(is_elsewhere, default, &[], done, if again.is_none() { &args[..] } else { &[] });
 
         self.b.switch_to_block(default);
         let was_cold = std::mem::replace(&mut self.in_cold, true);
         let number = self.once(Once::Default(table));
-        let (row, which) = self.row(table, number, words);
+        let found = self.row(table, number, words);
         self.in_cold = was_cold;
-        self.b.ins().jump(done, &as_args(row, which));
+        self.b.ins().jump(again.unwrap_or(done), &as_args(found.0, found.1));
 
         self.b.switch_to_block(done);
-        let &[row, which] = self.b.block_params(done) else { unreachable!("it has two") };
-        (row, which)
+        match self.b.block_params(done) {
+            &[row, which] => (row, which),
+            _ => (row, which),
+        }
     }
 
     fn emit_action(

@@ -13,6 +13,7 @@ mod flow;
 mod memos;
 mod runtime;
 mod stages;
+mod unused;
 mod values;
 
 pub use codegen::Error;
@@ -418,6 +419,7 @@ fn threads(flow: &Flow, layout: &Layout, count: usize) -> Vec<Range<usize>> {
 /// Makes machine code of all functions, on as many processors as there are.
 fn compile_all(isa: &dyn TargetIsa, functions: &mut [(FuncId, Context)]) -> Result<(), Error> {
     let compile = |cx: &mut Context| {
+        unused::remove_unused(&mut cx.func);
         cx.compile(isa, &mut ControlPlane::default()).map(drop).map_err(|e| internal(format!("{e:?}")))
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(functions.len());

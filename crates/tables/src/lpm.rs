@@ -1,13 +1,14 @@
 //! Longest prefix of keys of any width up to 256 bits, also with exact fields beside the prefix: a trie.
 //!
 //! The key is turned so that the exact fields come first and the prefix field last; then every entry is a prefix of the
-//! whole key, a route. The first 16 bits index an array, each further level takes 8 bits. A node is a bitmap of its slots
-//! that have something, and behind it, packed, an entry for each: a row, a node of the next level or a leaf. Routes that
-//! end inside a node's level are written to all its slots that they cover and no longer route does; where such a slot
-//! leads further down, the row is in the block it leads to, its "above". So a route is never written below the node where
-//! it ends, and a search keeps the last row that it passed. A leaf holds the one or two routes that are left in its slot,
-//! wherever they end, so that long prefixes do not need a node per byte. (Bitmap and packed entries as in poptrie: Asai and
-//! Ohara, "Poptrie: A Compressed Trie with Population Count for Fast and Scalable Software IP Routing Table Lookup", 2015.)
+//! whole key, a route. The first 16 bits index an array, the root; in large tables with 16 exact bits or more, whose prefixes
+//! the root would hardly reach, the first 24. Each further level takes 8 bits. A node is a bitmap of its slots that have
+//! something, and behind it, packed, an entry for each: a row, a node of the next level or a leaf. Routes that end inside a
+//! node's level are written to all its slots that they cover and no longer route does; where such a slot leads further down,
+//! the row is in the block it leads to, its "above". So a route is never written below the node where it ends, and a search
+//! keeps the last row that it passed. A leaf holds the one or two routes that are left in its slot, wherever they end, so that
+//! long prefixes do not need a node per byte. (Bitmap and packed entries as in poptrie: Asai and Ohara, "Poptrie: A Compressed
+//! Trie with Population Count for Fast and Scalable Software IP Routing Table Lookup", 2015.)
 //!
 //! Blocks never change, except for their rows and entries, which are replaced by single stores. Anything else makes a new
 //! block, publishes it in the entry that leads to it, and reuses the old one when readers have passed.
@@ -30,8 +31,12 @@ const LIMBS_MAX: usize = 4;
 /// A key, its first bit the highest of the last limb in use.
 type Key = [u64; LIMBS_MAX];
 
-const ROOT_BITS: u32 = 16;
 const LEVEL_BITS: u32 = 8;
+/// Bits that index the root, and those of a wide one.
+const ROOT_BITS: u32 = 16;
+const WIDE_ROOT_BITS: u32 = 24;
+/// Entries of a wide root for each route, at most: a KiB of address space.
+const WIDE_ROOT_SHARE: u32 = 256;
 
 // An entry. Below `BLOCK` it is a row, 0 if there is none, with the length of its route minus 1, counted from where the
 // node begins, above the row. (In the root these bits are 0: lengths are kept apart.)
@@ -47,10 +52,13 @@ const ABOVE: usize = 0;
 const BEFORE: usize = 1;
 const BITMAP: usize = 2;
 const ENTRIES: usize = 10;
-/// Leaf: the lengths of its two routes, the longer first. If there is one only, it is both.
+/// Leaf: the lengths of its two routes, the longer first. If there is one only, the second is longer than any.
 const LENS: usize = 1;
 const ROWS: usize = 2;
 const LEAF_KEYS: usize = 4;
+
+/// More than any length.
+const NO_LEN: u32 = 0xffff;
 
 /// Most routes in a leaf.
 const LEAF_ROUTES: usize = 2;
@@ -59,10 +67,10 @@ const LEAF_ROUTES: usize = 2;
 const UNIT: usize = 8;
 /// Sizes of blocks in units. From two units on a block begins with a cache line.
 const CLASSES: [u32; 9] = [1, 2, 4, 6, 8, 12, 16, 24, 34];
-/// The root, behind a cache line with the shape of keys.
+/// In the cache line before the root, behind the shape of keys: a half that is always 0.
+const NONE: usize = 4;
+/// The root, behind that cache line.
 const ROOT: usize = 2 * UNIT;
-const ROOT_ENTRIES: usize = 1 << ROOT_BITS;
-const FIRST_UNIT: u32 = ((ROOT + ROOT_ENTRIES) / UNIT) as u32;
 /// No change takes more units: a chain of nodes down to where three routes part, and a few full nodes.
 const CHANGE_UNITS_MAX: u32 = 1024;
 /// Address space for small tables; larger ones get so many units per route: more than most routes can take. It doubles when
@@ -81,6 +89,8 @@ struct Shape {
     low: u32,
     /// All bits.
     bits: u32,
+    /// Bits that index the root: a multiple of 8.
+    root: u32,
 }
 
 /// A route: the first `len` bits of a key.
@@ -103,7 +113,7 @@ pub(crate) struct Lpm {
     retired: Vec<(u8, u32)>,
     returns: Returns<Vec<(u8, u32)>>,
     /// The length of the route in each entry of the root.
-    root_len: Vec<u8>,
+    root_len: Region,
     /// Rows of routes that end in the root.
     short: HashMap<(usize, u32), u32>,
     /// Rows of routes that are in no slot, because longer ones that end in the same node cover all of theirs.
@@ -117,6 +127,24 @@ type Slots = [u32; 1 << LEVEL_BITS];
 
 /// Where a search went down: the index of the entry that leads to the node, and the bits before it.
 type Trail = Vec<(usize, u32)>;
+
+/// Bits that index the root of a table for so many routes. Of a wide one no route covers more than 2^8 entries, because each
+/// has all bits of the exact fields.
+fn root_bits(exact: u32, size: u32) -> u32 {
+    let wide =
+        exact + LEVEL_BITS >= WIDE_ROOT_BITS && size.saturating_mul(WIDE_ROOT_SHARE) >= 1 << WIDE_ROOT_BITS;
+    if wide { WIDE_ROOT_BITS } else { ROOT_BITS }
+}
+
+/// The first unit behind the root.
+fn first_unit(root: u32) -> u32 {
+    ((ROOT + (1 << root)) / UNIT) as u32
+}
+
+/// From this byte on the memory is filled all over. A wide root is not: it has no large pages, as changes would wait for them.
+fn filled_from(root: u32) -> usize {
+    if root > ROOT_BITS { first_unit(root) as usize * UNIT * 4 } else { 0 }
+}
 
 /// True for tables that this serves.
 pub(crate) fn serves(spec: &TableSpec) -> bool {
@@ -147,10 +175,18 @@ fn shifted_down<const LIMBS: usize>(key: [u64; LIMBS], by: u32) -> [u64; LIMBS] 
 impl Shape {
     #[inline(always)]
     fn turn<const LIMBS: usize>(self, key: [u64; LIMBS]) -> [u64; LIMBS] {
-        let key = shifted_up(key, self.shift);
-        if self.low == 0 {
-            return key;
+        if self.low < 64 {
+            let limb = |i: usize| if i < LIMBS { key[i] } else { 0 };
+            // Shifting by 64 in two steps.
+            let rest = |i: usize| limb(i) >> self.low | limb(i.wrapping_add(1)) << 1 << (63 - self.low);
+            let mut turned = std::array::from_fn(|i| {
+                let below = if i == 0 { 0 } else { rest(i - 1) >> 1 >> (63 - self.shift) };
+                rest(i) << self.shift | below
+            });
+            turned[LIMBS - 1] |= key[0] << 1 << (63 - self.low);
+            return turned;
         }
+        let key = shifted_up(key, self.shift);
         let mut rest = shifted_down(key, self.low);
         rest[0] = rest[0] >> self.shift << self.shift;
         let first = shifted_up(key, self.bits - self.low);
@@ -200,26 +236,31 @@ impl Lpm {
     pub fn new(spec: &TableSpec, layout: &KeyLayout) -> Lpm {
         let Order::Prefix(field) = order_of(spec) else { unreachable!("`serves` was asked") };
         let bits = layout.fields.iter().map(|field| field.width).sum();
-        let shape = Shape { shift: 64 * layout.limbs as u32 - bits, low: layout.fields[field].offset, bits };
         let size = spec.size.min(SLOTS_MAX);
-        let units = size.saturating_mul(ROUTE_UNITS).max(SMALL_UNITS).next_multiple_of(HUGE_UNITS_MIN);
-        let memory = Self::memory(units);
-        for (half, value) in memory.halves().iter().zip([shape.shift, shape.low, shape.bits]) {
+        let root = root_bits(bits - layout.fields[field].width, size);
+        let shape =
+            Shape { shift: 64 * layout.limbs as u32 - bits, low: layout.fields[field].offset, bits, root };
+        let first = first_unit(root);
+        let units = size.saturating_mul(ROUTE_UNITS).max(SMALL_UNITS);
+        let units = if root > ROOT_BITS { first + units } else { units }.next_multiple_of(HUGE_UNITS_MIN);
+        let memory = Self::memory(units, root);
+        for (half, value) in memory.halves().iter().zip([shape.shift, shape.low, shape.bits, shape.root]) {
             half.store(value, Ordering::Relaxed);
         }
+        // The first change does not wait for the first large page.
+        memory.halves()[first as usize * UNIT].store(0, Ordering::Relaxed);
         Lpm {
             limbs: layout.limbs,
             shape,
             field,
             memory: Arc::new(memory),
             units,
-            next: FIRST_UNIT,
-            ahead: Ahead::default(),
+            next: first,
+            ahead: Self::ahead(root),
             free: Default::default(),
             retired: Vec::new(),
             returns: Returns::new(),
-            // The allocator maps vectors of zeros: they cost nothing until written.
-            root_len: vec![0; ROOT_ENTRIES],
+            root_len: Region::zeroed(1 << root),
             short: HashMap::new(),
             hidden: HashMap::new(),
         }
@@ -245,8 +286,9 @@ impl Lpm {
     }
 
     pub fn committed_bytes(&self) -> usize {
-        let map = self.hidden.capacity() * (size_of::<Route>() + 8);
-        self.memory.committed_bytes() + self.root_len.len() + map
+        let hidden = self.hidden.capacity() * (size_of::<(Route, u32)>() + 1);
+        let short = self.short.capacity() * (size_of::<((usize, u32), u32)>() + 1);
+        self.memory.committed_bytes() + self.root_len.committed_bytes() + hidden + short
     }
 
     fn half(&self, index: usize) -> &AtomicU32 {
@@ -264,12 +306,12 @@ impl Lpm {
     }
 
     fn root_index(&self, key: &Key) -> usize {
-        (key[self.limbs - 1] >> (64 - ROOT_BITS)) as usize
+        (key[self.limbs - 1] >> (64 - self.shape.root)) as usize
     }
 
     /// The key with all bits from `len` on cleared.
     fn cut(&self, mut key: Key, len: u32) -> Key {
-        for (i, limb) in key.iter_mut().enumerate() {
+        for (i, limb) in key[..self.limbs].iter_mut().enumerate() {
             *limb &= mask(self.limbs, i, len);
         }
         key
@@ -277,12 +319,17 @@ impl Lpm {
 
     // Memory.
 
-    fn memory(units: u32) -> Region {
-        let memory = Region::zeroed(units as usize * UNIT * 4);
+    fn memory(units: u32, root: u32) -> Region {
+        let bytes = units as usize * UNIT * 4;
+        let memory = Region::zeroed(bytes);
         if units > HUGE_UNITS_MIN {
-            memory.advise_huge();
+            memory.advise_huge_within(filled_from(root)..bytes);
         }
         memory
+    }
+
+    fn ahead(root: u32) -> Ahead {
+        Ahead::behind(filled_from(root))
     }
 
     /// Room for one change. True if the memory is another now.
@@ -295,11 +342,15 @@ impl Lpm {
         }
         // 2^30 units can be named, 32 GiB: more than 2^24 routes can take.
         let units = 2 * self.units;
-        let memory = Self::memory(units);
+        let memory = Self::memory(units, self.shape.root);
         for (to, from) in memory.halves().iter().zip(&self.memory.halves()[..self.next as usize * UNIT]) {
-            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+            match from.load(Ordering::Relaxed) {
+                // Most of a wide root was never written, and costs nothing.
+                0 => {}
+                half => to.store(half, Ordering::Relaxed),
+            }
         }
-        (self.memory, self.units, self.ahead) = (Arc::new(memory), units, Ahead::default());
+        (self.memory, self.units, self.ahead) = (Arc::new(memory), units, Self::ahead(self.shape.root));
         true
     }
 
@@ -399,7 +450,7 @@ impl Lpm {
     fn leaf_halves(&self, leaf: usize) -> usize {
         let lens = self.get(leaf + LENS);
         let two = self.get(leaf + ROWS + 1) != 0;
-        debug_assert!(two || lens >> 16 == 0);
+        debug_assert_eq!(two, lens >> 16 != NO_LEN);
         LEAF_KEYS + 2 * self.limbs * if two { 2 } else { 1 }
     }
 
@@ -423,7 +474,7 @@ impl Lpm {
         let size = LEAF_KEYS + 2 * self.limbs * routes.len();
         let block = self.take(class_of(size));
         let halves = &self.memory.halves()[block as usize * UNIT..][..size];
-        let second = routes.get(1).map_or((0, 0), |(route, row)| (route.len, *row));
+        let second = routes.get(1).map_or((NO_LEN, 0), |(route, row)| (route.len, *row));
         halves[ABOVE].store(above, Ordering::Relaxed);
         halves[LENS].store(routes[0].0.len | second.0 << 16, Ordering::Relaxed);
         halves[ROWS].store(routes[0].1, Ordering::Relaxed);
@@ -485,7 +536,7 @@ impl Lpm {
     /// True if the memory is another now.
     pub fn insert(&mut self, route: Route, row: u32) -> bool {
         let moved = self.reserve();
-        if route.len <= ROOT_BITS {
+        if route.len <= self.shape.root {
             let index = self.root_index(&route.key);
             self.short.insert((index, route.len), row);
             self.set_in_root(index, route.len, |len| len <= route.len, row, route.len);
@@ -517,7 +568,7 @@ impl Lpm {
     /// Goes down as far as the route does: to the node in which it ends, or to a leaf or an entry without block on its way,
     /// or to a node whose slot for it is empty. Gives the index of the entry that leads there, and the bits before.
     fn descend(&self, route: &Route, mut trail: Option<&mut Trail>) -> (usize, u32) {
-        let (mut place, mut depth) = (ROOT + self.root_index(&route.key), ROOT_BITS);
+        let (mut place, mut depth) = (ROOT + self.root_index(&route.key), self.shape.root);
         loop {
             let entry = self.get(place);
             if !is_node(entry) {
@@ -602,12 +653,12 @@ impl Lpm {
 
     /// Gives the entries of the root in the range of a route, if their length is `which`, another row and length.
     fn set_in_root(&mut self, index: usize, range_len: u32, which: impl Fn(u32) -> bool, row: u32, len: u32) {
-        let range = index..index + (1 << (ROOT_BITS - range_len));
-        for (i, root_len) in range.clone().zip(&mut self.root_len[range]) {
-            if !which(u32::from(*root_len)) {
+        let range = index..index + (1 << (self.shape.root - range_len));
+        for (i, root_len) in range.clone().zip(&self.root_len.bytes()[range]) {
+            if !which(root_len.load(Ordering::Relaxed).into()) {
                 continue;
             }
-            *root_len = len as u8;
+            root_len.store(len as u8, Ordering::Relaxed);
             let halves = self.memory.halves();
             let entry = halves[ROOT + i].load(Ordering::Relaxed);
             let at = if entry & BLOCK == 0 { ROOT + i } else { start_of(entry) + ABOVE };
@@ -617,7 +668,7 @@ impl Lpm {
 
     /// Gives a route another row.
     pub fn modify(&mut self, route: Route, row: u32) {
-        if route.len <= ROOT_BITS {
+        if route.len <= self.shape.root {
             let index = self.root_index(&route.key);
             self.short.insert((index, route.len), row);
             return self.set_in_root(index, route.len, |len| len == route.len, row, route.len);
@@ -640,11 +691,12 @@ impl Lpm {
     /// Takes a route away. True if the memory is another now.
     pub fn delete(&mut self, route: Route) -> bool {
         let moved = self.reserve();
-        if route.len <= ROOT_BITS {
+        if route.len <= self.shape.root {
             let index = self.root_index(&route.key);
             self.short.remove(&(index, route.len));
+            let root = self.shape.root;
             let cover = (0..route.len).rev().find_map(|len| {
-                let start = if len == 0 { 0 } else { index >> (ROOT_BITS - len) << (ROOT_BITS - len) };
+                let start = if len == 0 { 0 } else { index >> (root - len) << (root - len) };
                 self.short.get(&(start, len)).map(|row| (*row, len))
             });
             let (row, len) = cover.unwrap_or((0, 0));
@@ -733,7 +785,7 @@ impl Lpm {
 /// Of limb `i` of `limbs` the bits that are among the first `len` of the key.
 #[inline(always)]
 fn mask(limbs: usize, i: usize, len: u32) -> u64 {
-    let first = 64 * (limbs.wrapping_sub(1 + i)) as u32;
+    let first = 64 * (limbs - 1 - i) as u32;
     match len.saturating_sub(first) {
         0 => 0,
         bits @ 1..64 => !0 << (64 - bits),
@@ -747,10 +799,14 @@ mod tests {
     use crate::{Action, ActionSpec, KeySpec, MatchKind};
 
     fn trie() -> (Lpm, KeyLayout) {
+        trie_of(vec![KeySpec { width: 64, kind: MatchKind::Lpm }], 4096)
+    }
+
+    fn trie_of(keys: Vec<KeySpec>, size: u32) -> (Lpm, KeyLayout) {
         let spec = TableSpec {
-            keys: vec![KeySpec { width: 64, kind: MatchKind::Lpm }],
+            keys,
             actions: vec![ActionSpec { param_widths: vec![] }],
-            size: 4096,
+            size,
             row_per_entry: false,
             idle_timeout: false,
             default: Action { action: 0, data: vec![] },
@@ -768,7 +824,7 @@ mod tests {
             let slots = trie.slots(start_of(entry));
             1 + slots.into_iter().map(|entry| below(trie, entry)).sum::<usize>()
         }
-        (ROOT..ROOT + ROOT_ENTRIES).map(|at| below(trie, trie.get(at))).sum()
+        (ROOT..ROOT + (1 << trie.shape.root)).map(|at| below(trie, trie.get(at))).sum()
     }
 
     /// Random prefixes, many of them inside others.
@@ -825,5 +881,54 @@ mod tests {
             used.push(trie.next);
         }
         assert!(used[39] < 4 * used[0], "{used:?}");
+    }
+
+    fn with_table(table: u64, value: u64, prefix_len: u32) -> [KeyMatch; 2] {
+        [KeyMatch::Exact(table.into()), KeyMatch::Lpm { value: value.into(), prefix_len }]
+    }
+
+    #[test]
+    fn only_large_tables_with_exact_bits_have_a_wide_root() {
+        let bits = |exact: u32, size| {
+            let keys = [(exact, MatchKind::Exact), (32, MatchKind::Lpm)].into_iter();
+            let keys = keys.filter(|(width, _)| *width > 0).map(|(width, kind)| KeySpec { width, kind });
+            trie_of(keys.collect(), size).0.shape.root
+        };
+        assert_eq!([bits(0, 1 << 24), bits(15, 1 << 24), bits(16, (1 << 16) - 1)], [16; 3]);
+        assert_eq!([bits(16, 1 << 16), bits(24, 1 << 20), bits(128, u32::MAX)], [24; 3]);
+    }
+
+    #[test]
+    fn a_wide_root_moves_without_being_written() {
+        let keys = [(16, MatchKind::Exact), (32, MatchKind::Lpm)];
+        let keys = keys.into_iter().map(|(width, kind)| KeySpec { width, kind });
+        let (mut trie, layout) = trie_of(keys.collect(), 1 << 16);
+        let routes: Vec<[KeyMatch; 2]> = (0..100)
+            .map(|i| match i % 4 {
+                0 => with_table(7, i << 24, 8),
+                1 => with_table(7 + i, 0, 0),
+                n => with_table(7, i << 24 | n << 8, 24),
+            })
+            .collect();
+        for (row, route) in routes.iter().enumerate() {
+            assert!(!trie.insert(trie.route(&layout, route), 1 + row as u32));
+        }
+        trie.next = trie.units - CHANGE_UNITS_MAX + 1;
+        let before = Arc::clone(&trie.memory);
+        assert!(trie.insert(trie.route(&layout, &with_table(9, 1 << 31, 30)), 1000), "the memory is another");
+        // A large page or two behind the root, if the system has such, and few small ones.
+        assert!(trie.committed_bytes() < 8 << 20, "{} bytes", trie.committed_bytes());
+        let root = ROOT..ROOT + (1 << WIDE_ROOT_BITS);
+        let written = |memory: &Region| {
+            memory.halves()[root.clone()].iter().filter(|half| half.load(Ordering::Relaxed) != 0).count()
+        };
+        assert_eq!(written(&trie.memory), written(&before) + 1);
+        for (row, route) in routes.iter().enumerate() {
+            let row = 1 + row as u32;
+            trie.modify(trie.route(&layout, route), row + 100);
+            trie.delete(trie.route(&layout, route));
+        }
+        trie.delete(trie.route(&layout, &with_table(9, 1 << 31, 30)));
+        assert_eq!((blocks(&trie), written(&trie.memory)), (0, 0));
     }
 }

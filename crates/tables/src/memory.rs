@@ -5,7 +5,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 /// From this size on memory is mapped, so that only touched pages cost anything.
@@ -25,18 +25,25 @@ pub(crate) fn commit_aside(regions: Vec<(Arc<Region>, usize)>) -> Option<JoinHan
 /// Has a thread of its own let the system give memory ahead of where a region is filled.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    /// Large pages that are there or on their way.
+    /// The large page with the first byte that is filled.
+    first: usize,
+    /// Large pages up to here are there or on their way.
     pages: usize,
 }
 
 impl Ahead {
+    /// For a region that is filled from this byte on.
+    pub fn behind(byte: usize) -> Ahead {
+        Ahead { first: byte / HUGE, pages: byte / HUGE }
+    }
+
     /// Says that bytes up to this one are in use.
     pub fn reach(&mut self, region: &Arc<Region>, byte: usize) {
         if byte / HUGE + 1 < self.pages || self.pages * HUGE >= region.bytes {
             return;
         }
         let first = self.pages.max(byte / HUGE + 1);
-        self.pages = first + 1 + first / 4;
+        self.pages = first + 1 + (first - self.first) / 4;
         let (region, bytes) = (Arc::clone(region), first * HUGE..self.pages * HUGE);
         // Without a thread the memory comes when it is used.
         drop(std::thread::Builder::new().spawn(move || region.commit(bytes)));
@@ -117,15 +124,16 @@ impl Region {
 
     /// Asks for large pages: for memory that will be filled all over.
     pub fn advise_huge(&self) {
-        self.advise_huge_up_to(self.bytes);
+        self.advise_huge_within(0..self.bytes);
     }
 
-    /// The same for so many bytes of it.
-    pub fn advise_huge_up_to(&self, bytes: usize) {
-        let bytes = bytes.min(self.bytes).next_multiple_of(PAGE);
+    /// The same for these bytes of it and what is in their first large page.
+    pub fn advise_huge_within(&self, bytes: Range<usize>) {
+        let start = bytes.start / HUGE * HUGE;
+        let bytes = bytes.end.min(self.bytes).next_multiple_of(PAGE).saturating_sub(start);
         if self.mapped && bytes >= HUGE {
             // SAFETY: advice about a mapping of ours; it does not change contents. Failure costs speed only.
-            unsafe { libc::madvise(self.start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+            unsafe { libc::madvise(self.start.as_ptr().add(start).cast(), bytes, libc::MADV_HUGEPAGE) };
         }
     }
 
@@ -149,6 +157,11 @@ impl Region {
     pub fn halves(&self) -> &[AtomicU32] {
         // SAFETY: as in `words`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 4) }
+    }
+
+    pub fn bytes(&self) -> &[AtomicU8] {
+        // SAFETY: as in `words`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes) }
     }
 
     /// As pointers, all null at first.

@@ -20,6 +20,10 @@ const PROBE_MAX: usize = 96;
 /// When more than `LOAD_MOVE` of 100 slots are in use, entries move to a larger memory; more than `LOAD_MAX` there are never.
 const LOAD_MOVE: usize = 50;
 const LOAD_MAX: usize = 65;
+/// Up to so many entries have room to be where their search begins, 6 to 16 slots each: a search that goes on is hard to
+/// predict.
+const FEW: usize = 2048;
+const LOAD_MOVE_FEW: usize = 16;
 /// From so many bytes on, large pages.
 const HUGE_BYTES_MIN: usize = 2 << 20;
 
@@ -144,12 +148,14 @@ impl Probe {
 
     /// Whether it is time to move to a larger memory.
     pub fn nearly_full(&self) -> bool {
-        (self.used + 1) * 100 > self.capacity * LOAD_MOVE || self.crowded
+        let load = if self.used < FEW { LOAD_MOVE_FEW } else { LOAD_MOVE };
+        (self.used + 1) * 100 > self.capacity * load || self.crowded
     }
 
     /// An empty one with more room.
     pub fn larger(&self, attempt: u32) -> Probe {
-        let fitting = ((self.count + 1) * 8 / 3 + 1).next_power_of_two().max(CAPACITY_MIN);
+        let slots = if self.count < FEW { (self.count + 1) * 8 } else { (self.count + 1) * 8 / 3 + 1 };
+        let fitting = slots.next_power_of_two().max(CAPACITY_MIN);
         let capacity = if self.crowded { fitting.max(2 * self.capacity) } else { fitting };
         Probe::with_capacity(self.limbs, capacity << attempt)
     }

@@ -1,14 +1,16 @@
-//! Exact keys of at most 48 bits: open addressing with linear probing, one word per slot, which readers walk while the
-//! writer changes it.
+//! Exact keys of at most 48 bits: open addressing with buckets of four words, which readers walk while the writer changes
+//! them.
 //!
-//! A key times an odd number modulo 2^width is a permutation of the keys. Its high bits choose the slot where the search
-//! begins, its low bits (the remainder) stand in the word, with the distance from that slot: together they say which key
+//! A key times an odd number modulo 2^width is a permutation of the keys. Its high bits choose the bucket where the search
+//! begins, its low bits (the remainder) stand in the word, with the distance from that bucket: together they say which key
 //! it is (Knuth, The Art of Computer Programming 3, section 6.4, exercise 13; Cleary, "Compact Hash Tables Using
-//! Bidirectional Linear Probing", 1984). So a key takes less than its own bits, a slot has one word with its row, and one
-//! store changes it as a whole.
+//! Bidirectional Linear Probing", 1984). So a key takes less than its own bits, a place has one word with its row, and one
+//! store changes it as a whole. Readers compare all words of a bucket: that costs less than a branch which nobody can
+//! predict, as where in a run of words a key is; and few buckets run over.
 //!
-//! A word, from its high bits: remainder, distance, the slot of the entry in the table, row. If slot and row do not fit,
-//! the slots of entries stand beside, in an array of the writer's.
+//! A word, from its high bits: remainder, distance (1 in the first bucket, so that no search finds an empty word), the slot
+//! of the entry in the table, row. If slot and row do not fit, the slots of entries stand beside, in an array of the
+//! writer's.
 
 use crate::growing::Store;
 use crate::memory::Region;
@@ -20,33 +22,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Widest key. Wider ones leave too few bits for the row.
 pub(crate) const KEY_BITS_MAX: u32 = 48;
 
-const DISTANCE_BITS: u32 = 8;
-/// Longest run of slots in use: a reader that walks it must not count beyond the bits of the distance.
-const RUN_MAX: usize = (1 << DISTANCE_BITS) - 2;
-/// Slots behind the last where a search begins: a run may end there, and an empty one follows.
+/// Words of a bucket.
+pub(crate) const BUCKET: usize = 4;
+const DISTANCE_BITS: u32 = 6;
+/// Longest run of full buckets at any moment: a reader that walks it must not count beyond the bits of the distance.
+const RUN_MAX: usize = (1 << DISTANCE_BITS) - 4;
+/// Buckets behind the last where a search begins: a run may end there, and one that is not full follows.
 const SPILL: usize = RUN_MAX + 2;
 
-const CAPACITY_MIN: usize = 16;
-/// When more than `LOAD_MOVE` of 100 slots are not empty, entries begin to move to where `LOAD_NEW` are; more than `LOAD_MAX`
-/// there are never. Less than 20 bytes for an entry, all in all, follow from these. (With a load of 0.65 the longest run of a
-/// million is near 180, with 0.75 near 300.)
-const LOAD_MOVE: usize = 65;
-const LOAD_NEW: usize = 56;
+const BUCKETS_MIN: usize = 16;
+/// When more than `LOAD_MOVE` of 100 words are not empty, entries begin to move to where `LOAD_NEW` are; more than `LOAD_MAX`
+/// there are never. At most 20 bytes for an entry, all in all, follow from these where slots stand in the words, else 28.
+const LOAD_MOVE: usize = 58;
+const LOAD_NEW: usize = 51;
 const LOAD_MAX: usize = 75;
-/// So do they when there is a run like this.
-const RUN_MOVE: usize = 200;
+/// Up to so many entries stay in the second-level cache also if the load is `LOAD_FEW` where it would be `LOAD_NEW`: then
+/// nearly all searches end in the first bucket. That takes up to 37 bytes for an entry.
+const FEW: usize = 4096;
+const LOAD_FEW: usize = 25;
+/// They begin to move, too, when there is a run like this.
+const RUN_MOVE: usize = 45;
 /// From so many bytes on, large pages.
 const HUGE_BYTES_MIN: usize = 2 << 20;
 
-/// A slot that was never used.
+/// A word that was never used. In a bucket they are the last ones; behind a bucket that has one no search goes on.
 const EMPTY: u64 = 0;
 
 /// How keys are laid out in words: what readers need to know.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     width: u32,
-    /// Slots where a search may begin.
-    pub capacity: u64,
+    /// Buckets where a search may begin.
+    pub buckets: u64,
     /// The odd number, in the high `width` bits.
     pub seed: u64,
     /// Bits of the product that the place where the search begins implies.
@@ -60,19 +67,19 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// None if rows up to `row_max` do not fit.
-    fn new(width: u32, capacity: usize, seed: u64, row_max: u32, slots: usize) -> Option<Shape> {
-        let implied = capacity.ilog2().min(width);
+    fn new(width: u32, buckets: usize, seed: u64, row_max: u32, slots: usize) -> Option<Shape> {
+        let implied = buckets.ilog2().min(width);
         let tag_shift = 64 - DISTANCE_BITS - (width - implied);
         // Entries that come later find room for their slots, too.
-        let slot_bits = (slots.max(capacity) as u64).ilog2() + 1;
+        let slot_bits = (slots.max(buckets * BUCKET) as u64).ilog2() + 1;
         let fits = |bits: u32| bits >= 32 || row_max >> bits == 0;
         let inside = tag_shift > slot_bits && fits(tag_shift - slot_bits);
         let row_bits = if inside { tag_shift - slot_bits } else { tag_shift }.min(32);
-        let capacity = capacity as u64;
-        fits(row_bits).then_some(Shape { width, capacity, seed, implied, tag_shift, row_bits, inside })
+        let buckets = buckets as u64;
+        fits(row_bits).then_some(Shape { width, buckets, seed, implied, tag_shift, row_bits, inside })
     }
 
-    /// What a reader adds for each step away from where it began; two words with less difference have the same key.
+    /// What a reader adds for each bucket; two words with less difference have the same key.
     pub fn step(&self) -> u64 {
         1 << self.tag_shift
     }
@@ -81,20 +88,20 @@ impl Shape {
         (1 << self.row_bits) - 1
     }
 
-    /// Where the search for a key begins, and what the word is there, without slot and row.
+    /// The bucket where the search for a key begins, and what the word is there, without slot and row.
     fn home(&self, key: u64) -> (usize, u64) {
         let product = key.wrapping_mul(self.seed);
-        let index = (u128::from(product) * u128::from(self.capacity)) >> 64;
-        (index as usize, product << self.implied)
+        let index = (u128::from(product) * u128::from(self.buckets)) >> 64;
+        (index as usize, (product << self.implied) + self.step())
     }
 
     /// The key that a word at this place stands for.
     fn key(&self, place: usize, word: u64, inverse: u64) -> u64 {
         let (width, implied) = (self.width, self.implied);
         let tag = word >> self.tag_shift;
-        let home = place as u64 - (tag & ((1 << DISTANCE_BITS) - 1));
+        let home = (place / BUCKET) as u64 + 1 - (tag & ((1 << DISTANCE_BITS) - 1));
         // Of the products whose search begins there, which are consecutive, the one with this remainder.
-        let first = (u128::from(home) << width).div_ceil(u128::from(self.capacity)) as u64;
+        let first = (u128::from(home) << width).div_ceil(u128::from(self.buckets)) as u64;
         let product = first + ((tag >> DISTANCE_BITS).wrapping_sub(first) & ((1 << (width - implied)) - 1));
         product.wrapping_mul(inverse) & ((1 << width) - 1)
     }
@@ -140,12 +147,12 @@ impl Quotient {
     pub fn new(width: u32) -> Quotient {
         debug_assert!((1..=KEY_BITS_MAX).contains(&width));
         let (odd, inverse) = multiplier();
-        let shape = Shape::new(width, CAPACITY_MIN, odd << (64 - width), 0, 0).expect("row 0 fits");
+        let shape = Shape::new(width, BUCKETS_MIN, odd << (64 - width), 0, 0).expect("row 0 fits");
         Quotient::with_shape(shape, inverse, 0)
     }
 
     fn with_shape(shape: Shape, inverse: u64, slot_max: u32) -> Quotient {
-        let words = shape.capacity as usize + SPILL;
+        let words = Self::words_of(&shape);
         let zeroed = |bytes: usize| {
             let region = Region::zeroed(bytes);
             if bytes >= HUGE_BYTES_MIN {
@@ -157,7 +164,7 @@ impl Quotient {
             region: Arc::new(zeroed(words * 8)),
             shape,
             inverse,
-            places: Arc::new(Region::zeroed(4 * (shape.capacity as usize).max(slot_max as usize + 1))),
+            places: Arc::new(Region::zeroed(4 * words.max(slot_max as usize + 1))),
             beside: (!shape.inside).then(|| Arc::new(zeroed(words * 4))),
             used: 0,
             live: 0,
@@ -177,8 +184,12 @@ impl Quotient {
         self.shape.takes(row, slot) && (slot as usize) < self.places.halves().len()
     }
 
+    fn words_of(shape: &Shape) -> usize {
+        (shape.buckets as usize + SPILL) * BUCKET
+    }
+
     fn words(&self) -> &[AtomicU64] {
-        &self.region.words()[..self.shape.capacity as usize + SPILL]
+        &self.region.words()[..Self::words_of(&self.shape)]
     }
 
     fn word(&self, place: usize) -> u64 {
@@ -191,21 +202,23 @@ impl Quotient {
 
     /// Where a key is, or where it may go; and its word there, without slot and row.
     fn search(&self, key: u64) -> Result<usize, (usize, u64)> {
-        let (mut place, mut tag) = self.shape.home(key);
+        let (mut bucket, mut tag) = self.shape.home(key);
         let (step, deleted) = (self.shape.step(), self.shape.deleted());
         let mut free = None;
         loop {
-            let word = self.word(place);
-            if word == EMPTY {
-                return Err(free.unwrap_or((place, tag)));
+            for place in bucket * BUCKET..(bucket + 1) * BUCKET {
+                let word = self.word(place);
+                if word == EMPTY {
+                    return Err(free.unwrap_or((place, tag)));
+                }
+                if word ^ tag < step {
+                    return Ok(place);
+                }
+                if word == deleted && free.is_none() {
+                    free = Some((place, tag));
+                }
             }
-            if word ^ tag < step {
-                return Ok(place);
-            }
-            if word == deleted && free.is_none() {
-                free = Some((place, tag));
-            }
-            place += 1;
+            bucket += 1;
             tag += step;
         }
     }
@@ -237,12 +250,16 @@ impl Quotient {
         Some((self.shape.key(place, self.word(place), self.inverse), self.row_at(place)))
     }
 
-    /// The words in use around a place, which counts as one.
-    fn run_around(&self, place: usize) -> Range<usize> {
-        let used = |i: &usize| self.word(*i) != EMPTY;
-        let before = (0..place).rev().take_while(used).count();
-        let after = (place + 1..self.words().len()).take_while(used).count();
-        place - before..place + 1 + after
+    fn is_full(&self, bucket: usize) -> bool {
+        self.word(bucket * BUCKET + BUCKET - 1) != EMPTY
+    }
+
+    /// The full buckets around one, which counts as one.
+    fn run_around(&self, bucket: usize) -> Range<usize> {
+        let is_full = |bucket: &usize| self.is_full(*bucket);
+        let before = (0..bucket).rev().take_while(is_full).count();
+        let after = (bucket + 1..self.words().len() / BUCKET).take_while(is_full).count();
+        bucket - before..bucket + 1 + after
     }
 
     /// Memory in use, of readers and the writer.
@@ -268,11 +285,14 @@ impl Store for Quotient {
         }
         let (place, tag) = self.search(key[0]).expect_err("the key is new");
         if self.word(place) == EMPTY {
-            let run = self.run_around(place).len();
-            if run > RUN_MAX {
-                return None;
+            if place % BUCKET == BUCKET - 1 {
+                let run = self.run_around(place / BUCKET).len();
+                // Also where it does not go: what comes next has another multiplier.
+                self.long_run |= run > RUN_MOVE;
+                if run > RUN_MAX {
+                    return None;
+                }
             }
-            self.long_run |= run > RUN_MOVE;
             self.used += 1;
         }
         self.live += 1;
@@ -304,7 +324,7 @@ impl Store for Quotient {
         self.live -= 1;
         let deleted = self.shape.deleted();
         self.store(place, deleted);
-        // At the end of a run no search goes on behind it.
+        // At the end of a run no search goes on behind it. (If the first word of a bucket is empty all are.)
         if self.word(place + 1) == EMPTY {
             while self.word(place) == deleted {
                 self.store(place, EMPTY);
@@ -322,11 +342,12 @@ impl Store for Quotient {
         // A change may have a row that is one more than all before.
         let rows =
             if self.many_rows(row) { (self.shape.row_mask() - u64::from(row)) as usize } else { usize::MAX };
-        (self.shape.capacity as usize * LOAD_MAX / 100).saturating_sub(self.used).min(rows)
+        (self.shape.buckets as usize * BUCKET * LOAD_MAX / 100).saturating_sub(self.used).min(rows)
     }
 
     fn nearly_full(&self, row: u32) -> bool {
-        (self.used + 1) * 100 > self.shape.capacity as usize * LOAD_MOVE
+        let load = if self.used < FEW { LOAD_MOVE * LOAD_FEW / LOAD_NEW } else { LOAD_MOVE };
+        (self.used + 1) * 100 > self.shape.buckets as usize * BUCKET * load
             || self.long_run
             || self.many_rows(row)
     }
@@ -337,19 +358,20 @@ impl Store for Quotient {
         let slot_max = self.slot_max.max(slot);
         // Rows that come next fit, too.
         let row_max = row_max.saturating_mul(2).saturating_add(1);
-        let mut capacity = ((self.live + 1) * 100 / LOAD_NEW).max(CAPACITY_MIN);
+        let load = if self.live < FEW { LOAD_FEW } else { LOAD_NEW };
+        let mut buckets = ((self.live + 1) * 100 / load).div_ceil(BUCKET).max(BUCKETS_MIN);
         let (mut seed, mut inverse) = (self.shape.seed, self.inverse);
         if self.long_run || attempt > 0 {
             let odd;
             (odd, inverse) = multiplier();
             seed = odd << (64 - width);
-            capacity = capacity.max(self.shape.capacity as usize);
-            (0..=attempt).for_each(|_| capacity = capacity * 5 / 4);
+            buckets = buckets.max(self.shape.buckets as usize);
+            (0..=attempt).for_each(|_| buckets = buckets * 5 / 4);
         }
         loop {
-            match Shape::new(width, capacity, seed, row_max, slot_max as usize + 1) {
+            match Shape::new(width, buckets, seed, row_max, slot_max as usize + 1) {
                 Some(shape) => return Quotient::with_shape(shape, inverse, slot_max),
-                None => capacity *= 2,
+                None => buckets *= 2,
             }
         }
     }
@@ -389,16 +411,18 @@ mod tests {
     /// What a reader does.
     fn lookup(table: &Growing<Quotient>, key: u64) -> u32 {
         let table = &table.now;
-        let (mut place, mut tag) = table.shape.home(key);
+        let (mut bucket, mut tag) = table.shape.home(key);
         loop {
-            let word = table.word(place);
-            if word ^ tag < table.shape.step() {
-                return (word & table.shape.row_mask()) as u32;
+            let words = &table.words()[bucket * BUCKET..][..BUCKET];
+            let words = words.iter().map(|word| word.load(Ordering::Relaxed) ^ tag);
+            let nearest = words.min().expect("a bucket has words");
+            if nearest < table.shape.step() {
+                return (nearest & table.shape.row_mask()) as u32;
             }
-            if word == EMPTY {
+            if !table.is_full(bucket) {
                 return 0;
             }
-            place += 1;
+            bucket += 1;
             tag = tag.wrapping_add(table.shape.step());
         }
     }
@@ -470,13 +494,9 @@ mod tests {
             assert_eq!(lookup(&table, key), word_row(&table.now, key));
         }
         let table = &table.now;
-        let words = table.words().len();
-        let longest = (0..words).map(|i| table.run_around(i).len()).max();
-        // The place asked about counts as used, so it may join two runs.
-        assert!(
-            (0..words).all(|i| table.word(i) == EMPTY || table.run_around(i).len() <= RUN_MAX),
-            "{longest:?}"
-        );
+        let buckets = table.words().len() / BUCKET;
+        let longest = (0..buckets).filter(|i| table.is_full(*i)).map(|i| table.run_around(i).len()).max();
+        assert!(longest.is_some_and(|run| run <= RUN_MAX), "{longest:?}");
     }
 
     fn word_row(table: &Quotient, key: u64) -> u32 {

@@ -174,7 +174,7 @@ impl Rows {
         let end = (start + self.row_words) * 8;
         if end > HUGE_BYTES_MIN && end <= often {
             let ahead = self.huge.get_or_insert_with(|| {
-                self.region.advise_huge_up_to(often);
+                self.region.advise_huge_within(0..often);
                 Ahead::default()
             });
             ahead.reach(&self.region, end);

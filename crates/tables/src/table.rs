@@ -183,7 +183,7 @@ impl Finder {
                     parts.base = Some(Arc::clone(&quotient.region));
                     let shape = &quotient.shape;
                     (parts.mask, parts.shift) = (shape.row_mask(), shape.implied.into());
-                    (parts.seed, parts.capacity, parts.step) = (shape.seed, shape.capacity, shape.step());
+                    (parts.seed, parts.buckets, parts.step) = (shape.seed, shape.buckets, shape.step());
                 }
                 Exact::Hash(hash) => {
                     let probe = &hash.now.probe;

@@ -8,7 +8,7 @@ use crate::lpm32::GROUP;
 use crate::memory::{Region, prefetch};
 use crate::probe::{DELETED, EMPTY, hash};
 use crate::profile::{SELECTED_MAX, Shared};
-use crate::quotient::KEY_BITS_MAX;
+use crate::quotient::{BUCKET, KEY_BITS_MAX};
 use crate::{Action, MatchKind, TableSpec};
 pub use crossbeam_epoch::Guard;
 use std::ptr;
@@ -24,9 +24,9 @@ const DIRECT_BITS_MAX: u32 = 16;
 pub enum Structure {
     /// No key: always the default action.
     Keyless,
-    /// All exact, at most 12 bits: an array indexed by the packed key.
+    /// All exact, at most 16 bits: an array indexed by the packed key.
     Direct,
-    /// All exact, at most 48 bits: open addressing with a word per slot.
+    /// All exact, at most 48 bits: open addressing with buckets of four words.
     Quotient,
     /// All exact: open addressing.
     Hash,
@@ -78,10 +78,11 @@ pub fn structure_of(spec: &TableSpec) -> Structure {
 ///
 /// * [`Structure::Keyless`]: a miss.
 /// * [`Structure::Direct`]: acquire `u32` at `base + 4 * key`.
-/// * [`Structure::Quotient`]: words at `base`. `p = key * seed` modulo 2^64; the search begins at word `i`, the high half of
-///   the product `p * capacity` of 128 bits, with `t = p << shift`. Load the word (acquire): if its exclusive or with `t` is
-///   less than `step`, the row is the word under `mask`. Else, if it is 0, it is a miss. Else go on with word `i + 1` and
-///   `t + step`. There is always a word of 0 before the end, and before `t` overflows.
+/// * [`Structure::Quotient`]: buckets of four words at `base`. `p = key * seed` modulo 2^64; the search begins in bucket `i`,
+///   the high half of the product `p * buckets` of 128 bits, with `t = (p << shift) + step`. Load its words (acquire) and take
+///   the least of their exclusive ors with `t`: if that is less than `step`, the row is that under `mask`. Else, if the last
+///   word is 0, it is a miss. Else go on with bucket `i + 1` and `t + step`. There is always a bucket whose last word is 0
+///   before the end, and before `t` overflows.
 /// * [`Structure::Hash`]: slots of `key_limbs + 1` words at `base`: the key, then a value, of which the low 32 bits count.
 ///   `h = limb0 * seed`, for each further limb `h = (rotl(h, 32) ^ limb) * seed`, modulo 2^64; the search begins in slot
 ///   `h >> shift`. Load the value (acquire): 0 is a miss. Then compare the key: if it is equal, the value is the row, or a
@@ -105,9 +106,9 @@ pub struct View {
     pub shift: u64,
     /// Quotient and Hash: the multiplier.
     pub seed: u64,
-    /// Quotient: words where a search may begin.
-    pub capacity: u64,
-    /// Quotient: from one word to the next.
+    /// Quotient: buckets where a search may begin.
+    pub buckets: u64,
+    /// Quotient: from one bucket to the next.
     pub step: u64,
     /// Finds the row of a packed key, 0 on a miss. Set for every structure.
     ///
@@ -172,7 +173,7 @@ pub(crate) struct Parts {
     pub mask: u64,
     pub shift: u64,
     pub seed: u64,
-    pub capacity: u64,
+    pub buckets: u64,
     pub step: u64,
     pub searcher: Option<Searcher>,
     /// Those of a structure that has its own.
@@ -202,7 +203,7 @@ impl View {
             mask: parts.mask,
             shift: parts.shift,
             seed: parts.seed,
-            capacity: parts.capacity,
+            buckets: parts.buckets,
             step: parts.step,
             lookup,
             lookup_batch,
@@ -368,14 +369,16 @@ pub fn lookup_fast(view: &View, key: &[u64]) -> u32 {
 fn lookup_quotient(view: &View, key: u64) -> u32 {
     let words = view.base().words();
     let product = key.wrapping_mul(view.seed);
-    let mut index = ((u128::from(product) * u128::from(view.capacity)) >> 64) as usize;
-    let mut tag = product << view.shift;
+    let mut index = ((u128::from(product) * u128::from(view.buckets)) >> 64) as usize;
+    let mut tag = (product << view.shift) + view.step;
     loop {
-        let word = words[index].load(Ordering::Acquire);
-        if word ^ tag < view.step {
-            return (word & view.mask) as u32;
+        let bucket = words[index * BUCKET..].first_chunk::<BUCKET>().expect("no search passes the end");
+        let words = bucket.each_ref().map(|word| word.load(Ordering::Acquire));
+        let nearest = words.iter().fold(u64::MAX, |nearest, word| nearest.min(word ^ tag));
+        if nearest < view.step {
+            return (nearest & view.mask) as u32;
         }
-        if word == 0 {
+        if words[BUCKET - 1] == 0 {
             return 0;
         }
         index += 1;

@@ -125,21 +125,40 @@ fn exact_of_128_bits() {
     grow("exact 128", &[(128, MatchKind::Exact)], size(1_000_000), 4, exact(128));
 }
 
+/// Any two of so many bits may be equal.
+fn lpm_32(i: u64) -> Vec<KeyMatch> {
+    let value = (i as u32).wrapping_mul(0x9e37_79b1) >> 8 << 8;
+    let prefix_len = if i.is_multiple_of(16) { 32 } else { 24 };
+    let value = if prefix_len == 32 { value | 77 } else { value };
+    vec![KeyMatch::Lpm { value: value.into(), prefix_len }]
+}
+
 #[test]
 fn lpm_of_32_bits() {
-    // Any two of so many bits may be equal.
-    let key = |i: u64| {
-        let value = (i as u32).wrapping_mul(0x9e37_79b1) >> 8 << 8;
-        let prefix_len = if i.is_multiple_of(16) { 32 } else { 24 };
-        let value = if prefix_len == 32 { value | 77 } else { value };
-        vec![KeyMatch::Lpm { value: value.into(), prefix_len }]
-    };
-    grow("lpm 32", &[(32, MatchKind::Lpm)], size(1_000_000), 64, key);
+    grow("lpm 32", &[(32, MatchKind::Lpm)], size(1_000_000), 64, lpm_32);
 }
 
 #[test]
 fn lpm_of_128_bits() {
     grow("lpm 128", &[(128, MatchKind::Lpm)], size(200_000), 64, lpm(128, &[48, 48, 48, 44, 40, 36, 56, 64]));
+}
+
+/// Routes in tables by number: few large ones, many small.
+fn of_tables(route: impl Fn(u64) -> Vec<KeyMatch>) -> impl Fn(u64) -> Vec<KeyMatch> {
+    move |i| {
+        let table = mixed(i) >> 48 >> (mixed(i) % 17);
+        let mut key = route(i);
+        key.insert(0, KeyMatch::Exact(table.into()));
+        key
+    }
+}
+
+#[test]
+fn lpm_of_tables() {
+    let keys = |bits| [(16, MatchKind::Exact), (bits, MatchKind::Lpm)];
+    grow("16 and lpm 32", &keys(32), size(400_000), 64, of_tables(lpm_32));
+    let v6 = of_tables(lpm(128, &[48, 48, 48, 44, 40, 36, 56, 64]));
+    grow("16 and lpm 128", &keys(128), size(200_000), 64, v6);
 }
 
 /// Nested prefixes of addresses, ports, priorities.

@@ -365,7 +365,7 @@ proptest! {
 fn run_prefixes(seed: u64) {
     let mut rng = Rng(seed);
     let width = rng.pick(&[24, 32, 33, 40, 48, 63, 64, 65, 127, 128]);
-    let exact = rng.pick(&[0, 0, 3, 16, 130]);
+    let exact = rng.pick(&[0, 0, 3, 15, 16, 16, 20, 24, 32, 64, 130]);
     let lpm = KeySpec { width, kind: MatchKind::Lpm };
     let mut keys = vec![lpm];
     if exact > 0 {
@@ -374,7 +374,8 @@ fn run_prefixes(seed: u64) {
     let spec = TableSpec {
         keys,
         actions: vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![16] }],
-        size: 400,
+        // Large tables with many exact bits have a wide root.
+        size: rng.pick(&[400, 1 << 20]),
         row_per_entry: rng.below(2) == 0,
         idle_timeout: false,
         default: Action { action: 0, data: vec![] },
@@ -453,7 +454,7 @@ fn run_prefixes(seed: u64) {
 
 #[test]
 fn prefixes_that_meet_agree() {
-    (0..200).for_each(run_prefixes);
+    (0..400).for_each(run_prefixes);
 }
 
 #[test]
@@ -463,15 +464,17 @@ fn large_tables_agree() {
         vec![KeySpec { width: 32, kind: MatchKind::Lpm }],
         vec![KeySpec { width: 128, kind: MatchKind::Lpm }],
         vec![KeySpec { width: 64, kind: MatchKind::Exact }, KeySpec { width: 64, kind: MatchKind::Exact }],
+        vec![KeySpec { width: 16, kind: MatchKind::Exact }, KeySpec { width: 32, kind: MatchKind::Lpm }],
+        vec![KeySpec { width: 128, kind: MatchKind::Lpm }, KeySpec { width: 16, kind: MatchKind::Exact }],
     ]
     .into_iter()
     .enumerate()
     {
         let mut rng = Rng(seed as u64);
         let spec = TableSpec {
+            size: if keys.len() == 1 { 30_000 } else { 1 << 20 },
             keys,
             actions: vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![9] }],
-            size: 30_000,
             row_per_entry: seed % 2 == 1,
             idle_timeout: false,
             default: Action { action: 0, data: vec![] },

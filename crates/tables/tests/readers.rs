@@ -4,11 +4,11 @@ use p4jet_tables::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-fn table(keys: &[(u32, MatchKind)], row_per_entry: bool) -> Table {
+fn table(keys: &[(u32, MatchKind)], size: u32, row_per_entry: bool) -> Table {
     Table::new(TableSpec {
         keys: keys.iter().map(|(width, kind)| KeySpec { width: *width, kind: *kind }).collect(),
         actions: vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![64, 64] }],
-        size: 600,
+        size,
         row_per_entry,
         idle_timeout: false,
         default: Action { action: 0, data: vec![] },
@@ -43,7 +43,11 @@ impl Drop for Stop<'_> {
 
 /// Key 7 is always there and is modified all the time; keys 100 to 399 come and go; key 9 is never there.
 fn toggle(keys: &[(u32, MatchKind)], row_per_entry: bool) {
-    let mut table = table(keys, row_per_entry);
+    toggle_sized(keys, 600, row_per_entry);
+}
+
+fn toggle_sized(keys: &[(u32, MatchKind)], size: u32, row_per_entry: bool) {
+    let mut table = table(keys, size, row_per_entry);
     let views = table.view_handle();
     let (stop, started) = (AtomicBool::new(false), AtomicU64::new(0));
     let width = keys[0].0;
@@ -142,6 +146,9 @@ fn lpm() {
     toggle(&[(48, MatchKind::Lpm)], false);
     toggle(&[(128, MatchKind::Lpm)], true);
     toggle(&[(64, MatchKind::Exact), (64, MatchKind::Lpm)], false);
+    // With a wide root.
+    toggle_sized(&[(20, MatchKind::Exact), (20, MatchKind::Lpm)], 1 << 20, false);
+    toggle_sized(&[(64, MatchKind::Lpm), (64, MatchKind::Exact)], 1 << 20, false);
 }
 
 #[test]
@@ -154,31 +161,38 @@ fn ternary() {
 /// a longer one, one key at a time and in a batch.
 #[test]
 fn nested_prefixes() {
-    const FIXED: u32 = 20;
+    nested(table(&[(128, MatchKind::Lpm)], 600, false), 20);
+    // The root is wide, and the route that stays ends in it.
+    nested(table(&[(128, MatchKind::Lpm), (16, MatchKind::Exact)], 1 << 20, false), 5);
+}
+
+fn nested(mut table: Table, fixed: u32) {
     let ones = u128::MAX;
-    let mut table = table(&[(128, MatchKind::Lpm)], false);
+    let exact = u64::MAX >> 48;
+    let fields = table.spec().keys.len();
     let views = table.view_handle();
     let entry = |value: u128, len: u32| {
         let value = if len == 0 { 0 } else { value >> (128 - len) << (128 - len) };
         let action = Action { action: 1, data: vec![len.into(), ((value >> 64) as u64).into()] };
-        Entry { key: vec![KeyMatch::Lpm { value: value.into(), prefix_len: len }], priority: 0, action }
+        let key = [KeyMatch::Lpm { value: value.into(), prefix_len: len }, KeyMatch::Exact(exact.into())];
+        Entry { key: key[..fields].to_vec(), priority: 0, action }
     };
-    table.insert(entry(ones, FIXED)).unwrap();
+    table.insert(entry(ones, fixed)).unwrap();
     let (stop, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let _stop = Stop(&stop);
         let (views, stop, rounds) = (views.clone(), &stop, &rounds);
         scope.spawn(move || {
-            let key = [u64::MAX; 2];
+            let key = &[u64::MAX, u64::MAX, exact][..1 + fields];
             while !stop.load(Ordering::Relaxed) {
                 let guard = pin();
                 let view = views.get(&guard);
-                let mut rows = view.rows_of(&[key.as_slice(); 32]);
-                rows.push(lookup_fast(view, &key));
+                let mut rows = view.rows_of(&[key; 32]);
+                rows.push(lookup_fast(view, key));
                 for row in rows {
                     let words = view.row(row);
                     assert_eq!(words[0] as u32, 1, "there is always a route");
-                    assert!(words[1] >= u64::from(FIXED), "{} bits", words[1]);
+                    assert!(words[1] >= u64::from(fixed), "{} bits", words[1]);
                     let bits = words[1].min(64) as u32;
                     assert_eq!(words[2], u64::MAX << (64 - bits), "the row of another route");
                 }
@@ -198,7 +212,7 @@ fn nested_prefixes() {
             } else {
                 1 << (128 - len + (random >> 40) as u32 % 4).min(127)
             };
-            if len == FIXED && beside == 0 {
+            if len == fixed && beside == 0 {
                 continue;
             }
             match present.remove(&(len, beside)) {
@@ -323,6 +337,9 @@ fn route_tables_grow() {
     grow_and_shrink(MANY, &[(32, MatchKind::Lpm)], of_32);
     let of_128 = |i: u64| route(u128::from(mixed(i)) << 64 | u128::from(i), 128);
     grow_and_shrink(MANY, &[(128, MatchKind::Lpm)], of_128);
+    let beside =
+        |i: u64| vec![KeyMatch::Exact(i.into()), KeyMatch::Lpm { value: mixed(i).into(), prefix_len: 64 }];
+    grow_and_shrink(5 * MANY, &[(64, MatchKind::Exact), (64, MatchKind::Lpm)], beside);
 }
 
 #[test]
@@ -340,7 +357,7 @@ fn access_lists_grow() {
 /// that was best before its look or after it, or one that was best in between.
 #[test]
 fn the_best_rule_wins_beside_readers() {
-    let mut table = table(&[(32, MatchKind::Ternary), (16, MatchKind::Range)], false);
+    let mut table = table(&[(32, MatchKind::Ternary), (16, MatchKind::Range)], 600, false);
     let views = table.view_handle();
     // The best priority has gone through all these values, in order; readers see it between two readings of their number.
     let bests: Vec<AtomicU64> = (0..60_001).map(|_| AtomicU64::new(0)).collect();

@@ -1,15 +1,17 @@
 //! The readers' side: one key, or a batch whose memory accesses overlap.
 
 use super::{
-    ABOVE, BEFORE, BITMAP, BLOCK, ENTRIES, LEAF_KEYS, LENS, LEVEL_BITS, ROOT, ROOT_BITS, ROW, ROWS, Shape,
+    ABOVE, BEFORE, BITMAP, BLOCK, ENTRIES, LEAF_KEYS, LENS, LEVEL_BITS, NONE, ROOT, ROW, ROWS, Shape,
     is_leaf, is_node, start_of,
 };
 use crate::memory::prefetch;
 use crate::view::{Lookups, View};
+use std::hint::select_unpredictable as select;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Keys that are searched together.
-const LANES: usize = 32;
+const LANES: usize = 64;
 
 /// What readers have: the beginning of the memory.
 #[derive(Clone, Copy)]
@@ -21,12 +23,12 @@ impl Trie {
     unsafe fn shape(self) -> Shape {
         // SAFETY: the memory begins with the shape.
         let half = |i: usize| unsafe { (*self.0.add(i)).load(Ordering::Relaxed) };
-        Shape { shift: half(0), low: half(1), bits: half(2) }
+        Shape { shift: half(0), low: half(1), bits: half(2), root: half(3) }
     }
 
     #[inline(always)]
-    fn root<const LIMBS: usize>(self, key: &[u64; LIMBS]) -> *const AtomicU32 {
-        self.0.wrapping_add(ROOT + (key[LIMBS - 1] >> (64 - ROOT_BITS)) as usize)
+    fn root<const LIMBS: usize>(self, key: &[u64; LIMBS], shape: Shape) -> *const AtomicU32 {
+        self.0.wrapping_add(ROOT + (key[LIMBS - 1] >> (64 - shape.root)) as usize)
     }
 
     #[inline(always)]
@@ -34,13 +36,13 @@ impl Trie {
         self.0.wrapping_add(start_of(entry))
     }
 
-    /// In a node: where the entry of a slot is, with a mask that is 0 if the slot has none; and the row that is passed,
-    /// `row` if none is.
+    /// In a node: where the entry of a slot is, or a half that is 0 if the slot has none; and the row that is passed, 0 if
+    /// none is.
     #[inline(always)]
-    unsafe fn step(self, node: u32, slot: u8, row: u32) -> (*const AtomicU32, u32, u32) {
+    unsafe fn step(self, node: u32, slot: u8) -> (*const AtomicU32, u32) {
         let node = self.block(node);
         // SAFETY: a node has its bitmap and an entry for each bit of it. What is read as bytes and words never changes
-        // while readers may see it. If no slot so far has an entry, the half before the first is named, of the bitmap.
+        // while readers may see it.
         unsafe {
             let above = (*node.add(ABOVE)).load(Ordering::Acquire);
             let word = usize::from(slot / 64);
@@ -48,8 +50,9 @@ impl Trie {
             let upto = node.add(BITMAP).cast::<u64>().add(word).read() << (!slot % 64);
             let before = node.add(BEFORE).cast::<u8>().add(word).read();
             let number = usize::from(before) + upto.count_ones() as usize;
-            let entry = node.add(ENTRIES - 1 + number);
-            (entry, (upto as i64 >> 63) as u32, if above == 0 { row } else { above })
+            let entry = node.wrapping_add(ENTRIES - 1 + number);
+            let none = self.0.add(NONE);
+            (select((upto as i64) < 0, entry, none), above & ROW)
         }
     }
 
@@ -61,6 +64,8 @@ impl Trie {
         unsafe {
             let half = |i: usize| (*leaf.add(i)).load(Ordering::Acquire);
             let (above, lens) = (half(ABOVE), half(LENS));
+            // Both rows are loaded whether wanted or not: nobody can foresee which.
+            let rows = [half(ROWS), half(ROWS + 1)];
             // Bits in which key and route agree from the first on.
             let agreeing = |i: usize| {
                 let limbs = leaf.add(LEAF_KEYS + 2 * LIMBS * i).cast::<u64>();
@@ -69,12 +74,11 @@ impl Trie {
                     bits => bits,
                 })
             };
-            let two = lens >> 16 != 0;
-            // If there is one route only, it is compared twice: that is cheaper than a branch nobody can foresee.
-            let second = if two { lens >> 16 } else { lens };
-            let row = if above == 0 { row } else { above };
-            let row = if agreeing(usize::from(two)) >= second { half(ROWS + usize::from(two)) } else { row };
-            if agreeing(0) >= lens & 0xffff { half(ROWS) } else { row }
+            // A leaf with keys of one limb has room for two. In others, if there is one route only, it is compared twice.
+            let second = usize::from(LIMBS == 1 || rows[1] != 0);
+            let row = select(above == 0, row, above & ROW);
+            let row = select(agreeing(second) >= lens >> 16, rows[1], row);
+            select(agreeing(0) >= lens & 0xffff, rows[0], row)
         }
     }
 
@@ -82,20 +86,17 @@ impl Trie {
     unsafe fn find<const LIMBS: usize>(self, key: [u64; LIMBS]) -> u32 {
         // SAFETY: the search begins in the root and goes where entries lead.
         unsafe {
-            let key = self.shape().turn(key);
-            let mut entry = (*self.root(&key)).load(Ordering::Acquire);
-            let (mut at, mut row) = (64 * LIMBS - ROOT_BITS as usize, 0);
+            let shape = self.shape();
+            let key = shape.turn(key);
+            let mut entry = (*self.root(&key, shape)).load(Ordering::Acquire);
+            let (mut at, mut row) = (64 * LIMBS - shape.root as usize, 0);
             while is_node(entry) {
                 at -= LEVEL_BITS as usize;
-                let (next, mask, passed) = self.step(entry, (key[at / 64 % LIMBS] >> (at % 64)) as u8, row);
-                (entry, row) = ((*next).load(Ordering::Acquire) & mask, passed);
+                let (next, above) = self.step(entry, (key[at / 64 % LIMBS] >> (at % 64)) as u8);
+                entry = (*next).load(Ordering::Acquire);
+                row = select(above == 0, row, above);
             }
-            if is_leaf(entry) {
-                row = self.leaf(entry, &key, row);
-            } else if entry != 0 {
-                row = entry;
-            }
-            row & ROW
+            if is_leaf(entry) { self.leaf(entry, &key, row) } else { row_of(entry, row) }
         }
     }
 
@@ -103,72 +104,80 @@ impl Trie {
     /// the entry is some cache lines behind the bitmap: so all that a round needs is on its way since the one before.
     #[inline(always)]
     unsafe fn find_all<const LIMBS: usize>(self, keys: &[*const u64], rows: &mut [u32]) {
-        let lanes = keys.len();
-        let mut turned = [[0u64; LIMBS]; LANES];
-        let mut entries = [0u32; LANES];
-        let mut passed = [0u32; LANES];
-        // Lanes that are at a node, later those at a leaf.
-        let mut busy = [0u8; LANES];
-        let mut busy_count = 0;
-        // Where the entries are that they go to.
-        let (mut nexts, mut masks) = ([std::ptr::null::<AtomicU32>(); LANES], [0u32; LANES]);
-        // SAFETY: as in `find`; pointers lead to keys; no lane is above `lanes`, no list has more, and there are as many
-        // rows. A key has a byte for every level.
+        // Only what was written is read.
+        let mut turned = [const { MaybeUninit::<[u64; LIMBS]>::uninit() }; LANES];
+        // Entries to which keys have come.
+        let mut entries = [const { MaybeUninit::<u32>::uninit() }; LANES];
+        // Lanes that are at a node, and where the entries are that they go to.
+        let mut nodes = [const { MaybeUninit::<u8>::uninit() }; LANES];
+        let mut nexts = [const { MaybeUninit::<*const AtomicU32>::uninit() }; LANES];
+        // Lanes that are at a leaf. There is always room for another.
+        let mut leaves = [const { MaybeUninit::<u8>::uninit() }; LANES + 1];
+        let (mut nodes_count, mut leaves_count) = (0, 0);
+        // SAFETY: as in `find`; pointers lead to keys; there are not more keys than lanes, no list has more, and there are as
+        // many rows. A key has a byte for every level. What is read of a lane was written in the round before.
         unsafe {
             let shape = self.shape();
             for (key, turned) in keys.iter().zip(&mut turned) {
                 let key = key.cast::<[u64; LIMBS]>().read();
-                *turned = if shape.shift | shape.low == 0 { key } else { shape.turn(key) };
-                prefetch(self.root(turned));
+                let key = turned.write(if shape.shift | shape.low == 0 { key } else { shape.turn(key) });
+                prefetch(self.root(key, shape));
             }
-            for lane in 0..lanes {
-                let entry = (*self.root(&turned[lane])).load(Ordering::Acquire);
-                entries[lane] = entry;
+            for lane in 0..keys.len() {
+                let key = turned.get_unchecked(lane).assume_init_ref();
+                let entry = (*self.root(key, shape)).load(Ordering::Acquire);
                 prefetch(if entry & BLOCK != 0 { self.block(entry) } else { self.0 });
-                *busy.get_unchecked_mut(busy_count) = lane as u8;
-                busy_count += usize::from(is_node(entry));
+                entries.get_unchecked_mut(lane).write(entry);
+                *rows.get_unchecked_mut(lane) = row_of(entry, 0);
+                nodes.get_unchecked_mut(nodes_count).write(lane as u8);
+                nodes_count += usize::from(is_node(entry));
+                leaves.get_unchecked_mut(leaves_count).write(lane as u8);
+                leaves_count += usize::from(is_leaf(entry));
             }
             let bytes = turned.as_ptr().cast::<u8>();
-            let mut at = 64 * LIMBS - ROOT_BITS as usize;
-            while busy_count > 0 {
+            let mut at = 64 * LIMBS - shape.root as usize;
+            while nodes_count > 0 {
                 at -= LEVEL_BITS as usize;
                 // Which byte of a key this is in memory.
                 let byte = if cfg!(target_endian = "little") { at / 8 } else { (at / 8) ^ 7 };
-                for i in 0..busy_count {
-                    let lane = usize::from(*busy.get_unchecked(i));
+                for i in 0..nodes_count {
+                    let lane = usize::from(nodes.get_unchecked(i).assume_init());
                     let slot = *bytes.add(lane * 8 * LIMBS + byte);
-                    let row = passed.get_unchecked_mut(lane);
-                    let next;
-                    (next, masks[i], *row) = self.step(*entries.get_unchecked(lane), slot, *row);
+                    let (next, above) = self.step(entries.get_unchecked(lane).assume_init(), slot);
                     prefetch(next);
-                    nexts[i] = next;
+                    nexts.get_unchecked_mut(i).write(next);
+                    let row = rows.get_unchecked_mut(lane);
+                    *row = select(above == 0, *row, above);
                 }
                 let mut still = 0;
-                for i in 0..busy_count {
-                    let lane = *busy.get_unchecked(i);
-                    let entry = (*nexts[i]).load(Ordering::Acquire) & masks[i];
+                for i in 0..nodes_count {
+                    let lane = nodes.get_unchecked(i).assume_init();
+                    let entry = (*nexts.get_unchecked(i).assume_init()).load(Ordering::Acquire);
                     prefetch(if entry & BLOCK != 0 { self.block(entry) } else { self.0 });
-                    *entries.get_unchecked_mut(usize::from(lane)) = entry;
-                    *busy.get_unchecked_mut(still) = lane;
+                    entries.get_unchecked_mut(usize::from(lane)).write(entry);
+                    let row = rows.get_unchecked_mut(usize::from(lane));
+                    *row = row_of(entry, *row);
+                    nodes.get_unchecked_mut(still).write(lane);
                     still += usize::from(is_node(entry));
+                    leaves.get_unchecked_mut(leaves_count).write(lane);
+                    leaves_count += usize::from(is_leaf(entry));
                 }
-                busy_count = still;
+                nodes_count = still;
             }
-            for lane in 0..lanes {
-                let entry = entries[lane];
-                let row = if entry == 0 { passed[lane] } else { entry };
-                *rows.get_unchecked_mut(lane) = row & ROW;
-                *busy.get_unchecked_mut(busy_count) = lane as u8;
-                busy_count += usize::from(is_leaf(entry));
-            }
-            for lane in &busy[..busy_count] {
-                let lane = usize::from(*lane);
-                let entry = *entries.get_unchecked(lane);
-                let row = self.leaf(entry, turned.get_unchecked(lane), *passed.get_unchecked(lane));
-                *rows.get_unchecked_mut(lane) = row & ROW;
+            for i in 0..leaves_count {
+                let lane = usize::from(leaves.get_unchecked(i).assume_init());
+                let entry = entries.get_unchecked(lane).assume_init();
+                let row = rows.get_unchecked_mut(lane);
+                *row = self.leaf(entry, turned.get_unchecked(lane).assume_init_ref(), *row);
             }
         }
     }
+}
+
+/// The row that an entry says, or else the one passed before.
+#[inline(always)]
+fn row_of(entry: u32, before: u32) -> u32 {
+    select(entry as i32 > 0, entry & ROW, before)
 }
 
 /// # Safety

@@ -1,0 +1,82 @@
+//! What nobody needs goes. Cranelift leaves out what is pure, but keeps every load and every parameter of a block.
+
+use cranelift_codegen::entity::EntitySet;
+use cranelift_codegen::ir::{Block, Function, Inst, InstructionData, Value, ValueDef};
+use std::collections::HashMap;
+
+/// Takes instructions and parameters of blocks out of a function that do nothing but give results which nobody uses.
+pub fn remove_unused(func: &mut Function) {
+    let blocks: Vec<Block> = func.layout.blocks().collect();
+    let insts: Vec<Inst> = blocks.iter().flat_map(|&block| func.layout.block_insts(block)).collect();
+    let dfg = &func.dfg;
+    // Where blocks get their parameters from.
+    let mut callers: HashMap<Block, Vec<(Inst, usize)>> = HashMap::new();
+    for &inst in &insts {
+        let calls = dfg.insts[inst].branch_destination(&dfg.jump_tables, &dfg.exception_tables);
+        for (number, call) in calls.iter().enumerate() {
+            callers.entry(call.block(&dfg.value_lists)).or_default().push((inst, number));
+        }
+    }
+    let mut needed: EntitySet<Value> = EntitySet::with_capacity(dfg.num_values());
+    let mut kept: EntitySet<Inst> = EntitySet::with_capacity(dfg.num_insts());
+    let mut work: Vec<Value> = Vec::new();
+    for &inst in insts.iter().filter(|&&inst| has_effect(func, inst)) {
+        kept.insert(inst);
+        work.extend(dfg.inst_args(inst));
+    }
+    while let Some(value) = work.pop() {
+        let value = dfg.resolve_aliases(value);
+        if !needed.insert(value) {
+            continue;
+        }
+        match dfg.value_def(value) {
+            ValueDef::Result(inst, _) => {
+                if kept.insert(inst) {
+                    work.extend(dfg.inst_args(inst));
+                }
+            }
+            ValueDef::Param(block, number) => {
+                for &(inst, call) in callers.get(&block).into_iter().flatten() {
+                    let calls = dfg.insts[inst].branch_destination(&dfg.jump_tables, &dfg.exception_tables);
+                    work.extend(
+                        calls[call].args(&dfg.value_lists).nth(number).and_then(|arg| arg.as_value()),
+                    );
+                }
+            }
+            ValueDef::Union(..) => {}
+        }
+    }
+    for inst in insts.into_iter().filter(|&inst| !kept.contains(inst)) {
+        func.layout.remove_inst(inst);
+    }
+    let dfg = &mut func.dfg;
+    // The first block's are the function's.
+    for &block in &blocks[1..] {
+        let params: Vec<(usize, Value)> = dfg.block_params(block).iter().copied().enumerate().collect();
+        for (number, param) in params.into_iter().rev().filter(|&(_, param)| !needed.contains(param)) {
+            for &(inst, call) in callers.get(&block).into_iter().flatten() {
+                let calls =
+                    dfg.insts[inst].branch_destination_mut(&mut dfg.jump_tables, &mut dfg.exception_tables);
+                calls[call].remove(number, &mut dfg.value_lists);
+            }
+            dfg.remove_block_param(param);
+        }
+    }
+}
+
+/// Whether an instruction does anything but give a result.
+fn has_effect(func: &Function, inst: Inst) -> bool {
+    let data = &func.dfg.insts[inst];
+    let opcode = data.opcode();
+    let may_trap = match data {
+        InstructionData::Load { .. } | InstructionData::LoadNoOffset { .. } => {
+            data.memflags_data(&func.dfg).is_none_or(|flags| !flags.notrap())
+        }
+        _ => opcode.can_load() || opcode.can_trap(),
+    };
+    may_trap
+        || opcode.is_call()
+        || opcode.is_terminator()
+        || opcode.can_store()
+        || opcode.other_side_effects()
+}
