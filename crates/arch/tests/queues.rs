@@ -12,7 +12,7 @@ use p4jet_ir::Program;
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Pool};
 use p4jet_ports::{MemoryPort, Port, PortError, PortStats, Received, Sent, share};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Ingress sends to port `h.port` with priority `h.priority` after it has run `ingress`; egress writes what it learns of
@@ -70,7 +70,7 @@ fn left(sent: &[(u32, Vec<u8>)]) -> Vec<Left> {
 fn switch(
     program: &Program,
     engine: EngineKind,
-    config: fn(&mut QueueConfig),
+    config: impl FnOnce(&mut QueueConfig),
     workers: usize,
 ) -> Arc<Switch> {
     let mut program = program.clone();
@@ -438,49 +438,124 @@ impl Port for Counting {
     }
 }
 
+/// 400 packets on their way through slow queues of two ports.
+struct Slow {
+    switch: Arc<Switch>,
+    running: Running,
+    sent: Arc<AtomicU64>,
+    deadline: Instant,
+}
+
+impl Slow {
+    /// The first worker receives all of them at once, as soon as it may. Each port sends `rate` a second.
+    fn start(program: &Program, workers: usize, rate: u64) -> Slow {
+        let slow = |config: &mut QueueConfig| {
+            config.change(None, |port| {
+                port.rate = Some(Rate::Packets(rate));
+                port.queues[0].depth = Some(1000);
+            });
+        };
+        let switch = switch(program, EngineKind::Jit, slow, workers);
+        let options = RunOptions { engine: EngineKind::Jit, frame_max: 2048, listener: Arc::new(|_| ()) };
+        let running = Running::start(&switch, options).unwrap();
+        let sent = Arc::new(AtomicU64::new(0));
+        Slow { switch, running, sent, deadline: Instant::now() + Duration::from_secs(20) }
+    }
+
+    fn add_ports(&self) {
+        let port = |number: u32| {
+            let handle = |worker: usize| -> Box<dyn Port> {
+                let count = if number == 1 && worker == 0 { 400 } else { 0 };
+                let frames = (0..count).map(|i| frame(1 + i as u8 % 2, 0, i as u8)).collect();
+                Box::new(Counting { frames, sent: Arc::clone(&self.sent) })
+            };
+            let handles = (0..self.running.workers()).map(handle).collect();
+            NewPort { number, spec: "counting".to_string(), handles }
+        };
+        self.running.add_ports(vec![port(1), port(2)]).unwrap();
+    }
+
+    fn wait_for(&self, what: &str, count: impl Fn() -> u64) {
+        while count() < 400 {
+            assert!(Instant::now() < self.deadline, "{} of 400 {what}", count());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn wait_until_queued(&self) {
+        let enqueued = || self.switch.queues().stats().values().map(|queues| queues[0].enqueued).sum();
+        self.wait_for("in queues", enqueued);
+        assert!(self.sent.load(Ordering::SeqCst) < 400, "the ports are slow");
+    }
+
+    fn wait_until_sent(self) {
+        self.wait_for("sent", || self.sent.load(Ordering::SeqCst));
+        let stats = self.running.stats();
+        assert_eq!((stats.received, stats.copies, stats.done), (400, 400, 400));
+        self.running.finish().unwrap();
+    }
+}
+
 /// What waits when another program comes leaves in its time; none is lost, whoever serves its queue.
 #[test]
 fn a_reload_loses_nothing_that_waits() {
     let program = lower_queued(&v1model("", ""));
     for workers in [1, 2] {
-        let slow = |config: &mut QueueConfig| {
-            config.change(None, |port| {
-                port.rate = Some(Rate::Packets(500));
-                port.queues[0].depth = Some(1000);
-            });
-        };
-        let switch = switch(&program, EngineKind::Jit, slow, workers);
-        let options = RunOptions { engine: EngineKind::Jit, frame_max: 2048, listener: Arc::new(|_| ()) };
-        let running = Running::start(&switch, options).unwrap();
-        let sent = Arc::new(AtomicU64::new(0));
-        let port = |number: u32| {
-            let handle = |worker: usize| -> Box<dyn Port> {
-                let count = if number == 1 && worker == 0 { 400 } else { 0 };
-                let frames = (0..count).map(|i| frame(1 + i as u8 % 2, 0, i as u8)).collect();
-                Box::new(Counting { frames, sent: Arc::clone(&sent) })
-            };
-            NewPort { number, spec: "counting".to_string(), handles: (0..workers).map(handle).collect() }
-        };
-        running.add_ports(vec![port(1), port(2)]).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(20);
-        let enqueued = || -> u64 { switch.queues().stats().values().map(|queues| queues[0].enqueued).sum() };
-        while enqueued() < 400 {
-            assert!(Instant::now() < deadline, "{} of 400 in queues", enqueued());
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert!(sent.load(Ordering::SeqCst) < 400, "the ports are slow");
+        let slow = Slow::start(&program, workers, 500);
+        slow.add_ports();
+        slow.wait_until_queued();
         let mut other = program.clone();
         p4jet_ir::passes::run(&mut other);
-        let (new, _) = running.reload(other).unwrap();
-        assert_eq!(new.queues().config(), switch.queues().config());
-        while sent.load(Ordering::SeqCst) < 400 {
-            assert!(Instant::now() < deadline, "{sent:?} of 400 sent");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let stats = running.stats();
-        assert_eq!((stats.received, stats.copies, stats.done), (400, 400, 400));
-        running.finish().unwrap();
+        let (new, _) = slow.running.reload(other).unwrap();
+        assert_eq!(new.queues().config(), slow.switch.queues().config());
+        slow.wait_until_sent();
     }
+}
+
+/// Nor is what waits for packets of an earlier program.
+#[test]
+fn two_reloads_lose_nothing_that_waits() {
+    let program = lower_queued(&v1model("", ""));
+    for workers in [1, 2] {
+        // Two seconds.
+        let slow = Slow::start(&program, workers, 100);
+        slow.add_ports();
+        slow.wait_until_queued();
+        let reload = || drop(slow.running.reload(program.clone()).unwrap());
+        reload();
+        let (port, handle) = MemoryPort::new();
+        let handles = share(Box::new(port), workers);
+        slow.running.add_ports(vec![NewPort { number: 3, spec: "memory".to_string(), handles }]).unwrap();
+        (0..20).for_each(|i| handle.put(&frame(1 + i % 2, 0, i)));
+        slow.wait_for("received", || slow.running.stats().received.saturating_sub(20));
+        reload();
+        slow.wait_for("sent", || slow.sent.load(Ordering::SeqCst).saturating_sub(20));
+        slow.running.finish().unwrap();
+    }
+}
+
+/// A worker that is held up does not lose what others hand over to it meanwhile.
+#[test]
+fn no_port_receives_before_all_workers_have_it() {
+    let program = lower_queued(&v1model("", ""));
+    let slow = Slow::start(&program, 2, 500);
+    let holds = Arc::new(AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let held = Arc::clone(&holds);
+        scope.spawn(|| {
+            slow.running.ask(move |f| {
+                if f.worker().index() == 1 {
+                    held.store(true, Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+            })
+        });
+        while !holds.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        slow.add_ports();
+    });
+    slow.wait_until_sent();
 }
 
 /// What comes after another program has been loaded waits behind what came before for the same port.

@@ -188,6 +188,8 @@ struct Retiring {
 struct Attached {
     number: u32,
     port: Box<dyn Port>,
+    /// Whether packets are taken from it: not before all workers can send to it.
+    receives: bool,
     ended: bool,
     sent: u64,
     status: LinkStatus,
@@ -302,12 +304,17 @@ impl Forwarder {
         Some((attached.port.stats(), attached.port.status()))
     }
 
-    /// Adds its handle of a port.
+    /// Adds its handle of a port, to send by it; [`Self::receive_from`] comes when all workers have theirs.
     pub(crate) fn attach(&mut self, number: u32, port: Box<dyn Port>) {
         let status = port.status();
-        self.ports.push(Attached { number, port, ended: false, sent: 0, status });
+        self.ports.push(Attached { number, port, receives: false, ended: false, sent: 0, status });
         self.index_ports();
         self.ended.store(false, Ordering::Release);
+    }
+
+    /// Receives from these ports, too, from now on.
+    pub(crate) fn receive_from(&mut self, numbers: &[u32]) {
+        self.ports.iter_mut().filter(|p| numbers.contains(&p.number)).for_each(|p| p.receives = true);
     }
 
     /// Takes its handle of a port away.
@@ -469,7 +476,9 @@ impl Forwarder {
             self.swap_with_retiring(at);
         }
         let rests = |retiring: &Retiring| {
-            retiring.worker.next_due().is_some() || retiring.since.elapsed() < HANDED_OVER
+            // What waits for an earlier one is not due yet.
+            let waits = retiring.worker.waiting() > 0 || retiring.worker.next_due().is_some();
+            waits || retiring.since.elapsed() < HANDED_OVER
         };
         self.worker.follow(self.retiring.iter().map(|retiring| &retiring.worker));
         if !self.retiring.iter().all(rests) {
@@ -517,7 +526,7 @@ impl Forwarder {
 
     /// One batch from one port: all its way, or to the next thread.
     fn serve(&mut self, i: usize) {
-        if self.ports[i].ended {
+        if self.ports[i].ended || !self.ports[i].receives {
             return;
         }
         let mut load = match &mut self.segment {
@@ -688,7 +697,7 @@ impl Forwarder {
         let only_sends = self.segment.as_ref().is_some_and(Segment::is_last);
         for attached in &mut self.ports {
             // It brings nothing, but looks for its interface, should that be gone.
-            if only_sends && !attached.ended {
+            if only_sends && attached.receives && !attached.ended {
                 let Buffers { pool, batch, .. } = &mut *self.buffers;
                 batch.clear();
                 let _ = attached.port.receive(attached.number, pool, batch);

@@ -253,7 +253,7 @@ impl Running {
         answers.into_iter().map(|answer| answer.recv().map_err(|_| RunError::Stopped)).collect()
     }
 
-    /// Adds ports. No worker receives from one of them before it can send to all.
+    /// Adds ports. No worker receives from one of them before all can send to them: what one receives another may send.
     pub fn add_ports(&self, ports: Vec<NewPort>) -> Result<(), RunError> {
         let mut by_worker: Vec<Vec<(u32, Box<dyn Port>)>> =
             self.mailboxes.iter().map(|_| Vec::new()).collect();
@@ -283,12 +283,9 @@ impl Running {
         let attach = |ports: Vec<(u32, Box<dyn Port>)>| {
             move |f: &mut Forwarder| ports.into_iter().for_each(|(number, port)| f.attach(number, port))
         };
-        // The thread that receives gets them when the one that sends has them.
-        let receiving = if self.slots.is_some() { std::mem::take(&mut by_worker[0]) } else { Vec::new() };
         self.hand_out(by_worker.into_iter().map(attach))?;
-        if !receiving.is_empty() {
-            self.hand_out(std::iter::once(attach(receiving)))?;
-        }
+        let numbers: Vec<u32> = added.iter().map(|(number, _)| *number).collect();
+        self.ask(move |f| f.receive_from(&numbers))?;
         for (number, spec) in added {
             self.hub.tell(Notice::Port { number, change: PortChange::Added(spec) });
         }

@@ -2286,20 +2286,22 @@ impl<'a, 'f> Codegen<'a, 'f> {
             if t.idle_timeout {
                 self.note_hit(row, words);
             }
-            match has_data {
+            if has_data {
+                let dispatch = self.b.create_block();
+                self.b.append_block_param(dispatch, types::I64);
+                self.b.append_block_param(dispatch, types::I32);
                 // What row 0 has is found out where it is not the action that is asked about first.
-                true if asked > 0 && self.tallies.is_none() && action_run.is_none() => {
-                    let dispatch = self.b.create_block();
-                    self.b.append_block_param(dispatch, types::I64);
-                    self.b.append_block_param(dispatch, types::I32);
-                    self.b.ins().jump(dispatch, &[BlockArg::Value(row), BlockArg::Value(which)]);
-                    self.b.switch_to_block(dispatch);
-                    let &[row, which] = self.b.block_params(dispatch) else { unreachable!("it has two") };
+                if asked > 0 && self.tallies.is_none() && action_run.is_none() {
                     default_to = Some(dispatch);
-                    (row, which)
+                } else {
+                    self.default_to(dispatch, table, which, words);
                 }
-                true => self.or_default(table, row, which, words, None),
-                false => (row, which),
+                self.b.ins().jump(dispatch, &[BlockArg::Value(row), BlockArg::Value(which)]);
+                self.b.switch_to_block(dispatch);
+                let &[row, which] = self.b.block_params(dispatch) else { unreachable!("it has two") };
+                (row, which)
+            } else {
+                (row, which)
             }
         };
         if let Some(tallies) = self.tallies {
@@ -2346,7 +2348,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.b.ins().brif(is_it, block, &[], rest, &[]);
             self.b.switch_to_block(rest);
             if let Some(dispatch) = default_to.take() {
-                self.or_default(table, row, which, words, Some(dispatch));
+                self.default_to(dispatch, table, which, words);
             }
         }
         debug_assert!(default_to.is_none(), "the default row is found out");
@@ -2482,40 +2484,24 @@ impl<'a, 'f> Codegen<'a, 'f> {
         (at, self.b.ins().load(types::I32, plain(), at, 0))
     }
 
-    /// The same row, or the default action's if row 0 says that this one has data. Goes on with that at `again`, if given.
-    fn or_default(
-        &mut self,
-        table: TableId,
-        row: Value,
-        which: Value,
-        words: usize,
-        again: Option<Block>,
-    ) -> (Value, Value) {
+    /// Goes on at `dispatch` with the row of the default action, and its action, if `which` says that row 0 has no room for
+    /// it; else here.
+    fn default_to(&mut self, dispatch: Block, table: TableId, which: Value, words: usize) {
         let default = self.b.create_block();
-        let done = self.b.create_block();
+        let rest = self.b.create_block();
         self.b.set_cold_block(default);
         let is_elsewhere =
             self.b.ins().icmp_imm_s(IntCC::Equal, which, i64::from(TableAction::DEFAULT as i32));
-        let as_args = |row, which| [BlockArg::Value(row), BlockArg::Value(which)];
-        if again.is_none() {
-            self.b.append_block_param(done, types::I64);
-            self.b.append_block_param(done, types::I32);
-        }
-        let args = as_args(row, which);
-        self.b.ins().brif(is_elsewhere, default, &[], done, if again.is_none() { &args[..] } else { &[] });
+        self.b.ins().brif(is_elsewhere, default, &[], rest, &[]);
 
         self.b.switch_to_block(default);
         let was_cold = std::mem::replace(&mut self.in_cold, true);
         let number = self.once(Once::Default(table));
-        let found = self.row(table, number, words);
+        let (row, which) = self.row(table, number, words);
         self.in_cold = was_cold;
-        self.b.ins().jump(again.unwrap_or(done), &as_args(found.0, found.1));
+        self.b.ins().jump(dispatch, &[BlockArg::Value(row), BlockArg::Value(which)]);
 
-        self.b.switch_to_block(done);
-        match self.b.block_params(done) {
-            &[row, which] => (row, which),
-            _ => (row, which),
-        }
+        self.b.switch_to_block(rest);
     }
 
     fn emit_action(

@@ -37,7 +37,7 @@ const LOAD_MOVE: usize = 58;
 const LOAD_NEW: usize = 51;
 const LOAD_MAX: usize = 75;
 /// Up to so many entries stay in the second-level cache also if the load is `LOAD_FEW` where it would be `LOAD_NEW`: then
-/// nearly all searches end in the first bucket. That takes up to 37 bytes for an entry.
+/// nearly all searches end in the first bucket. The words take up to 32 bytes for an entry then.
 const FEW: usize = 4096;
 const LOAD_FEW: usize = 25;
 /// They begin to move, too, when there is a run like this.
