@@ -627,6 +627,9 @@ fn a_switch_that_stands_still_is_waited_for() {
     let mut client = connected(&socket);
     wait_until(&mut client, "it is set up", |now| owners(now).len() == 128);
     let all = actual(&mut client);
+    controller.wait_for("changed: ");
+    // It reads what the switch has now; for that answer it would wait for longer.
+    std::thread::sleep(Duration::from_secs(1));
     running.signal("-STOP");
     controller.wait_for("the switch is silent: no answer within 5s");
     // It looks after back ends all the same.

@@ -44,6 +44,9 @@ pub struct Args {
     command: Vec<String>,
 }
 
+/// How long the switch may take for an answer: millions of entries, and what others have asked before.
+const ANSWER: Duration = Duration::from_secs(120);
+
 /// Carries the command out, or those on standard input.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut client = connect(&args.address)?;
@@ -76,8 +79,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Speaks to the switch.
+/// Speaks to the switch, which has some time for each answer.
 pub fn connect(args: &Address) -> Result<Client, Failure> {
+    let mut client = connected(args)?;
+    client.set_patience(ANSWER).map_err(gone)?;
+    Ok(client)
+}
+
+fn connected(args: &Address) -> Result<Client, Failure> {
     let nobody = |place: &dyn std::fmt::Display, error: io::Error| {
         Failure::Environment(format!("no switch listens at {place}: {error}"))
     };
@@ -108,6 +117,9 @@ pub fn connect(args: &Address) -> Result<Client, Failure> {
 pub fn gone(error: io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::NobodyReads,
+        io::ErrorKind::TimedOut => Failure::Environment(format!(
+            "the switch is silent: {error}; if it is stopped, it does what it was asked when it goes on"
+        )),
         _ => Failure::Environment(format!("the connection to the switch failed: {error}")),
     }
 }

@@ -6,7 +6,9 @@ use crate::output::say;
 use clap::ValueEnum;
 use p4jet_control::stf::Device;
 use p4jet_control::{Control, stf};
-use p4jet_dataplane::{EngineKind, Processed, Switch, Worker};
+use p4jet_dataplane::{EngineKind, Processed, Seen, Switch, Worker};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -97,6 +99,8 @@ struct Adapted {
     switch: Arc<Switch>,
     worker: Worker,
     packets: usize,
+    /// Packets that do the same get the same code.
+    made: HashMap<Seen, Arc<p4jet_jit::Compiled>>,
 }
 
 /// Later packets than these get the code of one before, but for one in so many: code takes a while to make.
@@ -106,9 +110,15 @@ const ADAPTED_EVERY: usize = 8;
 impl Adapted {
     fn adapt(&mut self, port: u32, frame: &[u8]) -> Result<(), String> {
         let seen = self.switch.seen(std::iter::once((port, frame)))?;
-        let code = self.switch.code_for_seen(&seen).map_err(|e| self.switch.describe(&e))?;
+        let code = match self.made.entry(seen) {
+            Entry::Occupied(made) => made.into_mut(),
+            Entry::Vacant(new) => {
+                let code = self.switch.code_for_seen(new.key()).map_err(|e| self.switch.describe(&e))?;
+                new.insert(code)
+            }
+        };
         // Where copies wait in queues it goes on with what it has.
-        self.worker.change_code(&code);
+        self.worker.change_code(code);
         Ok(())
     }
 }
@@ -206,7 +216,7 @@ fn run_script(compiled: &Compiled, script: &[stf::Statement], way: Way) -> Resul
     let fresh = || Switch::new(compiled.for_engine(EngineKind::Interp)).map(Control::new);
     let outcome = match way {
         Way::Adapted => {
-            let mut device = Adapted { switch, worker, packets: 0 };
+            let mut device = Adapted { switch, worker, packets: 0, made: HashMap::new() };
             stf::run_traced(script, &mut control, &mut device, &fresh)
         }
         Way::Interp | Way::Jit => stf::run_traced(script, &mut control, &mut worker, &fresh),

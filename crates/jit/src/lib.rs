@@ -134,7 +134,7 @@ pub struct Options {
 }
 
 /// What code is made for, as far as it was seen when programs ran; with nothing seen, for whatever may come.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Seen {
     /// The ways that most packets take, the most frequent first.
     pub hot_paths: Vec<HotPath>,
