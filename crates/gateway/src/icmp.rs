@@ -492,7 +492,7 @@ fn ipv4(message: &Message, kind: &Icmpv4Type, from: Ipv4Addr, to: Ipv4Addr, iden
 
 fn ipv6(message: &Message, kind: &Icmpv6Type, from: Ipv6Addr, to: Ipv6Addr) -> Vec<u8> {
     let (source, destination) = (from.octets(), to.octets());
-    let mut icmp = Icmpv6Header::new(kind.clone());
+    let mut icmp = Icmpv6Header::new(*kind);
     icmp.update_checksum(source, destination, &message.rest).expect("shorter than 4 GiB");
     let mut ip = Ipv6Header {
         payload_length: (icmp.header_len() + message.rest.len()) as u16,
