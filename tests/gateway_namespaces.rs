@@ -775,6 +775,15 @@ pool = "web"
     };
     pings();
 
+    // The file changes, and back.
+    for (text, from) in
+        [(config.replace("\"203.0.113.1\"", "\"203.0.113.2\""), "203.0.113.2"), (config, "203.0.113.1")]
+    {
+        network.files.write("edge.toml", &text);
+        gateway.controller.wait_for("changed: ");
+        gone_further(VIP.into(), from);
+    }
+
     // The switch ends, and its interface with it; both come back.
     gateway.switch = None;
     gateway.controller.wait_for("no answers: ");
