@@ -17,7 +17,7 @@ use p4jet_control::client::Client;
 use p4jet_gateway::{Actual, Call, Table};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,26 +73,32 @@ impl Drop for Process {
 
 /// `p4jet run` and `p4jet gateway` in a namespace.
 struct Gateway {
-    _switch: Process,
+    switch: Option<Process>,
     controller: Process,
+}
+
+fn start_switch(namespace: &Namespace, files: &TempDir, name: &str, ports: &[&str]) -> Process {
+    let mut command = common::p4jet();
+    command.arg("run").arg(common::program("vxlan_gateway"));
+    command.args(["--control", &files.file(&format!("{name}.sock"))]);
+    for port in ports {
+        command.args(["-i", port]);
+    }
+    let mut switch = Process::start(namespace, command);
+    switch.wait_for(": forwarding between ");
+    switch
 }
 
 impl Gateway {
     fn start(namespace: &Namespace, files: &TempDir, name: &str, ports: &[&str], config: &str) -> Gateway {
         let socket = files.file(&format!("{name}.sock"));
-        let mut command = common::p4jet();
-        command.arg("run").arg(common::program("vxlan_gateway")).args(["--control", &socket]);
-        for port in ports {
-            command.args(["-i", port]);
-        }
-        let mut switch = Process::start(namespace, command);
-        switch.wait_for(": forwarding between ");
+        let switch = Some(start_switch(namespace, files, name, ports));
         let config = files.write(&format!("{name}.toml"), config);
         let mut command = common::p4jet();
         command.args(["gateway", &config, "--socket", &socket]);
         let mut controller = Process::start(namespace, command);
         controller.wait_for("changed: ");
-        Gateway { _switch: switch, controller }
+        Gateway { switch, controller }
     }
 }
 
@@ -115,7 +121,7 @@ const EDGE_MAC: &str = "02:00:00:00:00:02";
 const ROUTER_MACS: [&str; 2] = ["02:00:00:00:07:01", "02:00:00:00:07:02"];
 const RACK_MAC: &str = "02:00:00:00:00:12";
 
-/// Both ends of a pair of interfaces, up, with MTU 1600 if it carries tunnels.
+/// Both ends of a pair of interfaces, up.
 fn join(a: (&Namespace, &str), b: (&Namespace, &str), b_mac: &str, mtu: u32) {
     let peer = b.0.name();
     let (left, right) = (a.1, b.1);
@@ -131,11 +137,15 @@ fn write(path: &str, text: &str) {
 
 impl Network {
     fn new(role: &str) -> Network {
+        Network::with_underlay(role, 1600)
+    }
+
+    fn with_underlay(role: &str, mtu: u32) -> Network {
         let name = |end: &str| Namespace::new(&format!("{role}-{end}"));
         let (client, edge, underlay, rack) = (name("client"), name("edge"), name("under"), name("rack"));
         join((&edge, "e0"), (&client, "c0"), CLIENT_MAC, 1500);
-        join((&edge, "e1"), (&underlay, "a0"), ROUTER_MACS[0], 1600);
-        join((&rack, "r0"), (&underlay, "b0"), ROUTER_MACS[1], 1600);
+        join((&edge, "e1"), (&underlay, "a0"), ROUTER_MACS[0], mtu);
+        join((&rack, "r0"), (&underlay, "b0"), ROUTER_MACS[1], mtu);
         for i in 0..CLIENTS {
             client.ip(&format!("addr add 203.0.113.{}/24 dev c0", 11 + i)).unwrap();
         }
@@ -299,7 +309,10 @@ fn connect_from(source: Ipv4Addr, timeout: Duration) -> std::io::Result<TcpStrea
 
 /// A request with `up` bytes that asks for `down`: which server answered.
 fn ask(source: Ipv4Addr, up: usize, down: usize, timeout: Duration) -> std::io::Result<String> {
-    let mut stream = connect_from(source, timeout)?;
+    exchange(connect_from(source, timeout)?, up, down)
+}
+
+fn exchange(mut stream: TcpStream, up: usize, down: usize) -> std::io::Result<String> {
     let head = format!("POST /{down} HTTP/1.1\r\nHost: {VIP}\r\nContent-Length: {up}\r\n\r\n");
     stream.write_all((head + &"y".repeat(up)).as_bytes())?;
     let mut answer = String::new();
@@ -515,4 +528,266 @@ fn the_kernel_is_the_far_end() {
     assert!(servers_of_clients(&network.client).iter().all(|name| name == "kernel"));
     let much = network.client.enter(|| ask(source(3), 4_000_000, 4_000_000, DEADLINE)).unwrap();
     assert_eq!(much, "kernel");
+}
+
+const VIP_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
+
+/// Sends and receives ICMP messages, of IPv4 with their IP header. `UdpSocket` is but a wrapper with a timeout.
+fn icmp_socket(is_v4: bool) -> UdpSocket {
+    let (domain, protocol) =
+        if is_v4 { (libc::AF_INET, libc::IPPROTO_ICMP) } else { (libc::AF_INET6, libc::IPPROTO_ICMPV6) };
+    // SAFETY: numbers only; the descriptor that comes is ours.
+    let socket = unsafe {
+        let fd = libc::socket(domain, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol);
+        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+        UdpSocket::from(OwnedFd::from_raw_fd(fd))
+    };
+    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    socket
+}
+
+/// Sends until there is a message of this type, and of this code, from this address: all of it.
+#[track_caller]
+fn icmp_from(from: IpAddr, kind: u8, code: u8, mut send: impl FnMut(&UdpSocket)) -> Vec<u8> {
+    let socket = icmp_socket(from.is_ipv4());
+    let end = Instant::now() + DEADLINE;
+    let mut bytes = [0; 2000];
+    loop {
+        assert!(Instant::now() < end, "no ICMP message {kind}, {code} from {from}");
+        send(&socket);
+        while let Ok((len, source)) = socket.recv_from(&mut bytes) {
+            let message = &bytes[if from.is_ipv4() { 20 } else { 0 }..len];
+            if source.ip() == from && message[..2] == [kind, code] {
+                return message.to_vec();
+            }
+        }
+    }
+}
+
+/// One echo of `len` bytes, as ping(8) does it.
+#[track_caller]
+fn ping(to: IpAddr, len: usize) {
+    let mut request = vec![if to.is_ipv4() { 8 } else { 128 }, 0, 0, 0, 0x12, 0x34, 0, 1];
+    request.extend((0..len).map(|i| (i * 7) as u8));
+    if to.is_ipv4() {
+        let sum: u32 =
+            request.chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(*c.get(1).unwrap_or(&0))).sum();
+        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        request[2..4].copy_from_slice(&sum.to_be_bytes());
+    }
+    let reply = icmp_from(to, if to.is_ipv4() { 0 } else { 129 }, 0, |socket| {
+        socket.send_to(&request, (to, 0)).unwrap();
+    });
+    assert_eq!(reply[4..], request[4..]);
+}
+
+/// A UDP packet with this TTL, as traceroute(8) sends it: `from` says that it went no further.
+#[track_caller]
+fn probe(to: IpAddr, ttl: u32, from: &str) {
+    let from: IpAddr = from.parse().unwrap();
+    let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let udp = UdpSocket::bind((any, 0)).unwrap();
+    match to {
+        IpAddr::V4(_) => udp.set_ttl(ttl).unwrap(),
+        IpAddr::V6(_) => {
+            let size = size_of::<u32>() as u32;
+            // SAFETY: the number lives during the call, and the length is its.
+            let set = unsafe {
+                let value = (&raw const ttl).cast();
+                libc::setsockopt(udp.as_raw_fd(), libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, value, size)
+            };
+            assert_eq!(set, 0);
+        }
+    }
+    let (kind, ports_at) = if to.is_ipv4() { (11, 8 + 20) } else { (3, 8 + 40) };
+    let said = icmp_from(from, kind, 0, |_| drop(udp.send_to(b"probe", (to, 33434))));
+    let port = udp.local_addr().unwrap().port();
+    assert_eq!(said[ports_at..ports_at + 4], [port.to_be_bytes(), 33434u16.to_be_bytes()].concat());
+}
+
+/// Clients, servers and the underlay all have an MTU of 1500, so that nothing of full length fits into a tunnel: who
+/// sends must be told, by the gateways, on both sides, in both versions of IP. They answer pings and end traced ways,
+/// natively and through the tunnel, and go on when the switch and its interface were gone.
+#[test]
+fn path_mtu_traceroute_and_ping() {
+    need_namespaces!();
+    let network = Network::with_underlay("icmp", 1500);
+    let (client, edge) = (&network.client, &network.edge);
+    let web = Namespace::new("icmp-web");
+    join((&network.rack, "r1"), (&web, "w0"), WEB_MACS[0], 1500);
+    let rack_mac = "02:00:00:00:00:13";
+    web.ip("addr add 192.0.2.11/24 dev w0").unwrap();
+    web.ip("route add default via 192.0.2.1").unwrap();
+    for (namespace, address, gateway, mac, interface) in [
+        (&web, "2001:db8:2::11", "2001:db8:2::1", rack_mac, "w0"),
+        (client, "2001:db8:9::11", "2001:db8:9::1", EDGE_CLIENT_MAC, "c0"),
+    ] {
+        namespace.ip(&format!("addr add {address}/64 dev {interface} nodad")).unwrap();
+        namespace.ip(&format!("neigh replace {gateway} lladdr {mac} dev {interface} nud permanent")).unwrap();
+        namespace.ip(&format!("route add default via {gateway} dev {interface}")).unwrap();
+    }
+    web.ip(&format!("addr add {VIP}/32 dev lo")).unwrap();
+    web.ip(&format!("addr add {VIP_V6}/128 dev lo nodad")).unwrap();
+    let _server =
+        Server::start(&web, "web1", &[SocketAddr::new(VIP.into(), 80), SocketAddr::new(VIP_V6.into(), 80)]);
+
+    let rack = format!(
+        r#"
+[controller]
+interface = "gw0"
+
+[[underlay]]
+name = "fabric"
+port = 0
+mac = "{RACK_MAC}"
+addresses = ["10.2.0.1"]
+
+[[vtep]]
+name = "edge"
+address = "10.1.0.1"
+next_hop = "{}"
+
+[[network]]
+name = "blue"
+vni = 100
+mac = "{rack_mac}"
+addresses = ["192.0.2.1", "2001:db8:2::1"]
+ports = [{{ port = 1 }}]
+vteps = ["edge"]
+
+[[network.station]]
+mac = "{}"
+address = "192.0.2.11"
+port = 1
+
+[[route]]
+prefix = "2001:db8:2::11/128"
+network = "blue"
+port = 1
+mac = "{}"
+
+[[route]]
+prefix = "0.0.0.0/0"
+network = "blue"
+vtep = "edge"
+mac = "02:00:00:00:00:03"
+
+[[route]]
+prefix = "::/0"
+network = "blue"
+vtep = "edge"
+mac = "02:00:00:00:00:03"
+"#,
+        ROUTER_MACS[1], WEB_MACS[0], WEB_MACS[0]
+    );
+    let ports = ["0@r0", "1@r1", "510@tap:gw0"];
+    let _rack = Gateway::start(&network.rack, &network.files, "rack", &ports, &rack);
+    let config = format!(
+        r#"
+[controller]
+interface = "gw0"
+
+[[external]]
+name = "internet"
+port = 0
+mac = "{EDGE_CLIENT_MAC}"
+addresses = ["203.0.113.1", "2001:db8:9::1"]
+
+[[underlay]]
+name = "fabric"
+port = 1
+mac = "{EDGE_MAC}"
+addresses = ["10.1.0.1"]
+
+[[vtep]]
+name = "rack"
+address = "10.2.0.1"
+next_hop = "{}"
+
+[[network]]
+name = "blue"
+vni = 100
+mac = "02:00:00:00:00:03"
+addresses = ["192.0.2.2", "2001:db8:2::2"]
+vteps = ["rack"]
+
+[[route]]
+prefix = "203.0.113.0/24"
+external = "internet"
+mac = "{CLIENT_MAC}"
+
+[[route]]
+prefix = "2001:db8:9::/64"
+external = "internet"
+mac = "{CLIENT_MAC}"
+
+[[back_end]]
+name = "web1"
+network = "blue"
+vtep = "rack"
+mac = "{}"
+
+[[pool]]
+name = "web"
+back_ends = ["web1"]
+
+[[vip]]
+address = "{VIP}"
+pool = "web"
+
+[[vip]]
+address = "{VIP_V6}"
+pool = "web"
+"#,
+        ROUTER_MACS[0], WEB_MACS[0]
+    );
+    let ports = ["0@e0", "1@e1", "510@tap:gw0"];
+    let mut gateway = Gateway::start(edge, &network.files, "edge", &ports, &config);
+
+    let patience = Duration::from_secs(20);
+    client.enter(move || {
+        let much = ask(source(0), 1_000_000, 1_000_000, patience);
+        assert_eq!(much.unwrap(), "web1");
+        let stream = TcpStream::connect((VIP_V6, 80)).unwrap();
+        for time in [TcpStream::set_read_timeout, TcpStream::set_write_timeout] {
+            time(&stream, Some(patience)).unwrap();
+        }
+        assert_eq!(exchange(stream, 1_000_000, 1_000_000).unwrap(), "web1");
+    });
+    let gone_further = |vip: IpAddr, from: &'static str| client.enter(move || probe(vip, 1, from));
+    gone_further(VIP.into(), "203.0.113.1");
+    gone_further(VIP_V6.into(), "2001:db8:9::1");
+    // Through the tunnel: the rack's gateway takes one, the edge the other, which answers as one of the network.
+    web.enter(|| {
+        let (client, client_v6) = (source(0).into(), "2001:db8:9::11".parse().unwrap());
+        probe(client, 1, "192.0.2.1");
+        probe(client, 2, "192.0.2.2");
+        probe(client_v6, 1, "2001:db8:2::1");
+        probe(client_v6, 2, "2001:db8:2::2");
+        ping("192.0.2.1".parse().unwrap(), 56);
+        ping("2001:db8:2::1".parse().unwrap(), 56);
+    });
+    let pings = || {
+        client.enter(|| {
+            ping("203.0.113.1".parse().unwrap(), 1204);
+            ping("2001:db8:9::1".parse().unwrap(), 1184);
+        });
+    };
+    pings();
+
+    // The file changes, and back.
+    for (text, from) in
+        [(config.replace("\"203.0.113.1\"", "\"203.0.113.2\""), "203.0.113.2"), (config, "203.0.113.1")]
+    {
+        network.files.write("edge.toml", &text);
+        gateway.controller.wait_for("changed: ");
+        gone_further(VIP.into(), from);
+    }
+
+    // The switch ends, and its interface with it; both come back.
+    gateway.switch = None;
+    gateway.controller.wait_for("no answers: ");
+    gateway.switch = Some(start_switch(edge, &network.files, "edge", &ports));
+    gateway.controller.wait_for("answering by gw0");
+    pings();
 }

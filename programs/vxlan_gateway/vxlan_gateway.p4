@@ -33,13 +33,14 @@ const bit<8> PROTOCOL_UDP = 17;
 
 const bit<9> CONTROLLER_PORT = 510;
 // The controller needs what an ICMP error quotes (RFC 4443: of IPv6 up to 1280 bytes, RFC 1812: of IPv4 up to 576).
-const bit<32> CONTROLLER_BYTES = 24 + 14 + 4 + 1232;
+const bit<32> CONTROLLER_BYTES = 28 + 14 + 4 + 1232;
 const bit<32> INSTANCE_REPLICA = 5;
 
 const bit<8> IPV4_NO_OPTIONS = 0x45;
 const bit<16> IPV4_DONT_FRAGMENT = 0x4000;
 const bit<16> IPV4_FRAGMENT_OFFSET = 0x1fff;
 
+const bit<16> PACKET_IO_BYTES = 28;
 const bit<16> ETHERNET_BYTES = 14;
 const bit<16> VLAN_BYTES = 4;
 const bit<16> IPV4_BYTES = 20;
@@ -210,7 +211,11 @@ header ports_t {
     bit<16> dstPort;
 }
 
-// Before each frame to and from the controller. From it only `port` counts: where the frame leaves as it is.
+// Before each frame to and from the controller.
+// To it: `vtep` and `vni` say through which tunnel the frame came, 0 if through none; `network` is the one into which it
+// was to be routed, if that is known, or in which it is.
+// From it: without `vtep` the frame leaves by `port` as it is; with it the frame goes into that tunnel, with that VNI,
+// and counts as one of `network`.
 header packet_io_t {
     mac_t     dstAddr;
     mac_t     srcAddr;
@@ -220,6 +225,8 @@ header packet_io_t {
     network_t network;
     vtep_t    vtep;
     bit<16>   mtu;
+    bit<8>    reserved;
+    vni_t     vni;
 }
 
 struct headers_t {
@@ -347,7 +354,10 @@ parser ParserImpl(packet_in packet, out headers_t hdr, inout metadata_t meta,
     }
     state parse_packet_io {
         packet.extract(hdr.packet_io);
-        transition parse_ethernet;
+        transition select(hdr.packet_io.vtep) {
+            0: accept;
+            default: parse_tenant;
+        }
     }
 
     // ---- one of our tunnels, or not? ----
@@ -1063,15 +1073,25 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
     }
 
     apply {
-        if (hdr.packet_io.isValid()) {
-            standard_metadata.egress_spec = (port_t) hdr.packet_io.port;
-            hdr.packet_io.setInvalid();
-            return;
-        }
+        bool is_from_controller = hdr.packet_io.isValid();
         bool is_tunnelled = hdr.under_macs.isValid();
         bool is_routed = false;
         meta.length = (bit<16>) standard_metadata.packet_length;
-        if (standard_metadata.parser_error != error.NoError) {
+        if (is_from_controller) {
+            if (hdr.packet_io.etherType != TYPE_CONTROL) {
+                // What else a kernel says on the interface behind this port.
+                meta.reason = Reason.NOT_FOR_US;
+            } else if (standard_metadata.parser_error != error.NoError) {
+                meta.reason = Reason.TOO_SHORT;
+            } else {
+                standard_metadata.egress_spec = (port_t) hdr.packet_io.port;
+                meta.length = meta.length - PACKET_IO_BYTES;
+                meta.network = hdr.packet_io.network;
+                meta.vtep_out = hdr.packet_io.vtep;
+                meta.vni = hdr.packet_io.vni;
+            }
+            hdr.packet_io.setInvalid();
+        } else if (standard_metadata.parser_error != error.NoError) {
             meta.reason = is_tunnelled ? Reason.TUNNEL_TOO_SHORT : Reason.TOO_SHORT;
         } else {
             attachments.apply();
@@ -1079,7 +1099,7 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
                 terminate.apply(hdr, meta, standard_metadata);
             }
         }
-        if (meta.reason == Reason.NONE) {
+        if (meta.reason == Reason.NONE && !is_from_controller) {
             is_routed = hdr.ethernet.dstAddr == meta.own_mac;
             if (meta.learns == 1) {
                 bit<17> location = (bit<17>) standard_metadata.ingress_port;
@@ -1255,6 +1275,7 @@ control egress(inout headers_t hdr, inout metadata_t meta,
             hdr.packet_io.network = meta.network;
             hdr.packet_io.vtep = meta.vtep_in;
             hdr.packet_io.mtu = meta.mtu;
+            hdr.packet_io.vni = hdr.under_v4.isValid() ? hdr.under_v4.vni : hdr.under_v6.vni;
             truncate(CONTROLLER_BYTES);
             return;
         }

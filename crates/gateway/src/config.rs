@@ -12,6 +12,8 @@ use std::time::Duration;
 /// What a gateway is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
+    /// The other end of the switch's port for the controller, if it answers.
+    pub controller: Option<ControllerPort>,
     /// Learned stations that are silent for so long are forgotten.
     pub age: Duration,
     /// Most stations that are learned in a network.
@@ -34,6 +36,15 @@ pub struct Config {
     pub pools: Vec<Pool>,
     /// Virtual addresses.
     pub vips: Vec<Vip>,
+}
+
+/// The other end of the switch's port for the controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerPort {
+    /// The interface.
+    pub interface: String,
+    /// Most answers a second.
+    pub icmp_per_second: u32,
 }
 
 /// How back ends are looked after.
@@ -263,6 +274,10 @@ const SLOTS_MAX: u64 = 1_048_576;
 const SLOTS: u32 = 1024;
 const CONTROLLER_PORT: i64 = 510;
 const WEIGHT_MAX: i64 = 100;
+/// Most answers a second, of a file that says nothing.
+const ICMP_PER_SECOND: u32 = 1000;
+/// IFNAMSIZ without the final 0.
+const INTERFACE_NAME_MAX: usize = 15;
 
 impl Config {
     /// Reads a configuration; or all that is wrong with it.
@@ -302,11 +317,12 @@ fn of_toml(error: &toml::de::Error, text: &str) -> Complaint {
 fn in_words(message: &str) -> String {
     const SEVERAL: &str = "expected a list, in double brackets as [[pool]], or as [ … ]";
     const SECTION: &str = "expected a section with keys";
-    const WORDS: [(&str, &str); 7] = [
+    const WORDS: [(&str, &str); 8] = [
         ("expected i64", "expected a number"),
         ("invalid type: map, expected a sequence", SEVERAL),
         ("expected a sequence", SEVERAL),
         ("expected struct HealthTimes", "expected one section, in single brackets as [health]"),
+        ("expected struct Controller", "expected one section, in single brackets as [controller]"),
         ("expected struct Learning", "expected one section, in single brackets as [learning]"),
         ("expected struct Health", r#"expected { tcp = "192.0.2.1:80" } or { http = "http://192.0.2.1/" }"#),
         ("expected struct Place", "expected { port = 2 } or { port = 2, vlan = 10 }"),
@@ -534,6 +550,7 @@ impl Check {
         let mtu = |check: &mut Check, mtu: &Option<At<i64>>| check.number_or(mtu, "MTU", 576..=65535, 1500);
 
         let mut config = Config {
+            controller: file.controller.as_ref().map(|controller| self.controller(controller)),
             age: Duration::from_secs(self.number_or(
                 &file.learning.age_seconds,
                 "age_seconds",
@@ -695,6 +712,22 @@ impl Check {
             config.vips.push(Vip { vrf, address, service });
         }
         config
+    }
+
+    fn controller(&mut self, controller: &file::Controller) -> ControllerPort {
+        let interface = controller.interface.get_ref().clone();
+        let allowed = |c: char| !c.is_whitespace() && !c.is_control() && c != '/';
+        let is_name = (1..=INTERFACE_NAME_MAX).contains(&interface.len()) && interface.chars().all(allowed);
+        if !is_name || interface == "." || interface == ".." {
+            let message = format!(
+                "`{}` is no interface name: expected 1 to {INTERFACE_NAME_MAX} bytes, no space, no `/`",
+                interface.escape_debug()
+            );
+            self.complain(controller.interface.span(), message);
+        }
+        let per_second = &controller.icmp_per_second;
+        let icmp_per_second = self.number_or(per_second, "icmp_per_second", 1..=1_000_000, ICMP_PER_SECOND);
+        ControllerPort { interface, icmp_per_second }
     }
 
     fn health_times(&mut self, times: &file::HealthTimes) -> HealthTimes {

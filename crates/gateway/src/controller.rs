@@ -1,8 +1,10 @@
 //! The running controller.
 
+use crate::answering::Answering;
 use crate::config::{Config, Health};
 use crate::diff::{Change, commands, diff, diff_shares, summary};
 use crate::health::{Verdict, Watch};
+use crate::icmp::OwnAddresses;
 use crate::learn::{Learned, Listener, Stations};
 use crate::plan::{Plan, plan, station_entries};
 use crate::schema::{Call, Key, Kind, Table, Word, key_text, params_text};
@@ -11,6 +13,7 @@ use p4jet_control::client::Client;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
@@ -25,7 +28,7 @@ pub enum Level {
 }
 
 /// Takes what the controller tells: a level, a word for the event, a text.
-pub type Tell = Box<dyn Fn(Level, &'static str, String) + Send>;
+pub type Tell = Arc<dyn Fn(Level, &'static str, String) + Send + Sync>;
 /// Connects to the switch.
 pub type Connect = Box<dyn Fn() -> io::Result<Client> + Send>;
 
@@ -85,6 +88,8 @@ pub fn run(options: Options, text: String, config: Config) {
         to_learn,
         learned,
         stations: Stations::default(),
+        answering: None,
+        own: None,
         planned: Plan::default(),
         aged: Instant::now(),
         link: None,
@@ -97,6 +102,7 @@ pub fn run(options: Options, text: String, config: Config) {
         not_before: Instant::now(),
     };
     controller.watch();
+    controller.answer();
     controller.connect();
     while !controller.options.stop.load(Ordering::Relaxed) {
         controller.turn();
@@ -139,6 +145,9 @@ struct Controller {
     to_learn: SyncSender<Learned>,
     learned: Receiver<Learned>,
     stations: Stations,
+    /// Who answers by ICMP, and from which addresses, once the switch has them.
+    answering: Option<Answering>,
+    own: Option<Arc<OwnAddresses>>,
     /// What the switch has, as it was planned.
     planned: Plan,
     aged: Instant,
@@ -277,6 +286,36 @@ impl Controller {
         }
     }
 
+    // ---- ICMP ----
+
+    /// Answers by the interface that the configuration has, if it has one.
+    fn answer(&mut self) {
+        let Some(port) = &self.config.controller else {
+            if self.answering.take().is_some() {
+                self.tell(Level::Info, "icmp", "no longer answering");
+            }
+            return;
+        };
+        match &self.answering {
+            Some(answering) if answering.interface() == port.interface => {
+                answering.limit(port.icmp_per_second);
+            }
+            _ => match Answering::start(port, self.own.clone(), Arc::clone(&self.options.tell)) {
+                Ok(answering) => self.answering = Some(answering),
+                Err(e) => self.tell(Level::Warn, "icmp", format!("no answers: no thread: {e}")),
+            },
+        }
+    }
+
+    /// The switch has what is configured: with that the gateway's addresses.
+    fn own_addresses(&mut self) {
+        let own = Arc::new(OwnAddresses::new(&self.config, &self.planned));
+        if let Some(answering) = &self.answering {
+            answering.set_own(Arc::clone(&own));
+        }
+        self.own = Some(own);
+    }
+
     // ---- the file ----
 
     fn look(&mut self, again: bool) {
@@ -313,6 +352,7 @@ impl Controller {
                 self.wrong = false;
                 self.complaint.clear();
                 self.watch();
+                self.answer();
             }
             Err(complaints) => {
                 self.wrong = true;
@@ -433,6 +473,7 @@ impl Controller {
                     self.dirty = Dirty::Nothing;
                     self.planned = wanted;
                     self.adopt();
+                    self.own_addresses();
                     let same = self.settled.as_ref() == Some(&self.config);
                     if round == 0 && !(same && self.complaint.is_empty()) {
                         self.tell(Level::Info, "switch", summary(&changes));
@@ -493,6 +534,7 @@ impl Controller {
                 self.config = settled;
                 self.watches.clear();
                 self.watch();
+                self.answer();
             }
             None => self.not_before = Instant::now() + QUARREL,
         }

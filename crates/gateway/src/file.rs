@@ -9,6 +9,7 @@ pub(crate) type At<T> = Spanned<T>;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct File {
+    pub controller: Option<Controller>,
     pub learning: Learning,
     pub health: HealthTimes,
     pub tenant: Vec<Tenant>,
@@ -20,6 +21,13 @@ pub(crate) struct File {
     pub back_end: Vec<At<BackEnd>>,
     pub pool: Vec<Pool>,
     pub vip: Vec<At<Vip>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Controller {
+    pub interface: At<String>,
+    pub icmp_per_second: Option<At<i64>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -5,16 +5,19 @@
 //!   which back ends live, and of the numbers that things already have on the switch.
 //! * [`Actual`]: what a switch has, from its `dump`; [`diff()`]: the commands from one to the other.
 //! * [`controller`]: does that again and again, looking after back ends and the file.
+//! * [`icmp`]: what answers a packet that the switch hands to the controller.
 //! * [`slots`]: which back end has which share of a pool.
 //!
 //! Nothing here is kept anywhere but on the switch: a controller that starts reads what is there.
 
+mod answering;
 mod complaint;
 mod config;
 pub mod controller;
 mod diff;
 mod file;
 mod health;
+pub mod icmp;
 mod learn;
 mod plan;
 mod schema;

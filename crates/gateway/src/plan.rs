@@ -15,6 +15,8 @@ pub struct Plan {
     pub state: State,
     /// Names of next hops that are back ends, for people.
     pub names: BTreeMap<u128, String>,
+    /// The numbers of networks, in the order of the configuration.
+    pub network_numbers: Vec<u16>,
     /// Names of networks by their numbers, for people.
     networks: BTreeMap<u16, String>,
     /// Names of VTEPs by their numbers, for people.
@@ -222,6 +224,7 @@ pub fn plan(config: &Config, alive: &dyn Fn(usize) -> bool, actual: &Actual) -> 
     for network in &config.networks {
         let number = networks.of(&network.vni)?;
         planning.networks.push(number);
+        planning.plan.network_numbers.push(number as u16);
         planning.plan.networks.insert(number as u16, network.name.clone());
     }
     planning.tunnels();

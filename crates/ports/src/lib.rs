@@ -4,6 +4,7 @@
 //! * [`PortSpec`], [`open`]: `N@SPEC` of the command line to an open port, one handle for each worker.
 //! * [`LinkSpec`]: what a port makes of the link behind it, when it emulates one.
 //! * The kinds: [`AfPacketPort`], [`XdpPort`], [`TapPort`], [`PcapPort`], [`MemoryPort`], and [`LoopPort`] for benchmarks.
+//! * [`wait`]: until a port may have frames.
 //! * [`CaptureReader`], [`CaptureWriter`]: capture files by themselves.
 //!
 //! Nothing here panics on what a file, an interface or a user brings: errors are [`PortError`] values, and frames that
@@ -23,6 +24,7 @@ mod ring;
 mod shared;
 mod spec;
 mod tap;
+mod wait;
 mod xdp;
 
 pub use afpacket::AfPacketPort;
@@ -35,4 +37,5 @@ pub use port::{LinkStatus, Port, PortStats, Received, Sent};
 pub use shared::share;
 pub use spec::{PortKind, PortOptions, PortSpec, check_specs, open};
 pub use tap::TapPort;
+pub use wait::wait;
 pub use xdp::XdpPort;

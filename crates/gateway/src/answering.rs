@@ -1,0 +1,300 @@
+//! Answers what the switch hands to the controller, in a thread of its own: a switch that is slow to talk to, or a large
+//! change, holds nobody's ping up.
+
+use crate::config::ControllerPort;
+use crate::controller::{Level, Tell};
+use crate::icmp::{Answer, OwnAddresses, Silence, answer};
+use p4jet_packet::{BATCH_MAX, Batch, Pool};
+use p4jet_ports::{AfPacketPort, LinkStatus, Port, Received, wait};
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What the switch hands over has no more bytes, and a few.
+const FRAME_MAX: usize = 1600;
+/// How long the thread takes at most to see that it is no longer wanted.
+const TURN: Duration = Duration::from_millis(100);
+/// How often an interface that is not there is looked for, and one that is there looked at.
+const LOOK: Duration = Duration::from_millis(250);
+/// How often it is told what was answered.
+const COUNT: Duration = Duration::from_secs(60);
+/// Most answers at once: those of a tenth of a second, and so many where that is less (RFC 4443, section 2.4 (f)).
+const BURST_MIN: u32 = 10;
+
+/// Answers as long as this lives.
+pub(crate) struct Answering {
+    interface: String,
+    shared: Arc<Shared>,
+}
+
+/// What may change while the thread runs.
+struct Shared {
+    stop: AtomicBool,
+    per_second: AtomicU32,
+    /// None until the switch has a plan.
+    own: Mutex<Option<Arc<OwnAddresses>>>,
+}
+
+impl Answering {
+    /// Begins, whether the interface is there or comes later.
+    pub fn start(port: &ControllerPort, own: Option<Arc<OwnAddresses>>, tell: Tell) -> io::Result<Answering> {
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            per_second: AtomicU32::new(port.icmp_per_second),
+            own: Mutex::new(own),
+        });
+        let interface = port.interface.clone();
+        let mut thread = Thread {
+            interface: interface.clone(),
+            shared: Arc::clone(&shared),
+            tell,
+            said: String::new(),
+            counts: Counts::default(),
+            bucket: Bucket::new(Instant::now()),
+            identification: 0,
+        };
+        std::thread::Builder::new().name("icmp".into()).spawn(move || thread.run())?;
+        Ok(Answering { interface, shared })
+    }
+
+    /// The interface by which it answers.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// From now on so many answers a second, at most.
+    pub fn limit(&self, per_second: u32) {
+        self.shared.per_second.store(per_second, Ordering::Relaxed);
+    }
+
+    /// From now on these are the gateway's addresses.
+    pub fn set_own(&self, own: Arc<OwnAddresses>) {
+        *self.shared.own.lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Thread {
+    interface: String,
+    shared: Arc<Shared>,
+    tell: Tell,
+    /// What is wrong with the interface, or that nothing is: told once.
+    said: String,
+    counts: Counts,
+    bucket: Bucket,
+    identification: u16,
+}
+
+impl Thread {
+    fn run(&mut self) {
+        let mut counted = Instant::now();
+        while !self.stops() {
+            match AfPacketPort::open(&self.interface, FRAME_MAX, 1) {
+                Ok(handles) => {
+                    let Some(mut port) = handles.into_iter().next() else { return };
+                    self.serve(&mut port, &mut counted);
+                }
+                Err(error) => {
+                    self.say(Level::Warn, format!("no answers: {error}"));
+                    self.pause();
+                }
+            }
+        }
+        self.count();
+    }
+
+    fn stops(&self) -> bool {
+        self.shared.stop.load(Ordering::Relaxed)
+    }
+
+    fn pause(&self) {
+        let end = Instant::now() + LOOK;
+        while !self.stops() && Instant::now() < end {
+            std::thread::sleep(TURN);
+        }
+    }
+
+    /// Tells how the interface is, unless that was said last.
+    fn say(&mut self, level: Level, text: String) {
+        if self.said != text {
+            (self.tell)(level, "icmp", text.clone());
+            self.said = text;
+        }
+    }
+
+    fn count(&mut self) {
+        if let Some(text) = self.counts.take() {
+            (self.tell)(Level::Info, "icmp", text);
+        }
+    }
+
+    /// Answers until nobody wants it, or the port is of no more use. An interface that goes is waited for by the port.
+    fn serve(&mut self, port: &mut AfPacketPort, counted: &mut Instant) {
+        let mut pool = match Pool::new(BATCH_MAX, FRAME_MAX, 0) {
+            Ok(pool) => pool,
+            Err(error) => {
+                self.say(Level::Warn, format!("no answers: {error}"));
+                return self.pause();
+            }
+        };
+        let mut batch = Batch::new();
+        let mut looked: Option<Instant> = None;
+        while !self.stops() {
+            let now = Instant::now();
+            if looked.is_none_or(|looked| now.duration_since(looked) >= LOOK) {
+                looked = Some(now);
+                match port.status() {
+                    LinkStatus::Up => self.say(Level::Info, format!("answering by {}", self.interface)),
+                    LinkStatus::Down(why) => self.say(Level::Warn, format!("no answers: {why}")),
+                }
+            }
+            if now.duration_since(*counted) >= COUNT {
+                *counted = now;
+                self.count();
+            }
+            batch.clear();
+            match port.receive(0, &mut pool, &mut batch) {
+                Ok(Received::Packets(_)) => {}
+                Ok(Received::Empty) => {
+                    wait(port, TURN);
+                    continue;
+                }
+                Ok(Received::End) => return self.pause(),
+                Err(error) => {
+                    self.say(Level::Warn, format!("no answers: {error}"));
+                    return self.pause();
+                }
+            }
+            let frames: Vec<&[u8]> = batch.packets().iter().map(|packet| pool.frame(packet)).collect();
+            let answers = self.answers(&frames, now);
+            let answers: Vec<&[u8]> = answers.iter().map(Vec::as_slice).collect();
+            match port.send(&answers) {
+                Ok(sent) => self.counts.unsent += sent.dropped as u64,
+                Err(error) => {
+                    self.say(Level::Warn, format!("no answers: {error}"));
+                    return self.pause();
+                }
+            }
+        }
+    }
+
+    fn answers(&mut self, frames: &[&[u8]], now: Instant) -> Vec<Vec<u8>> {
+        let per_second = self.shared.per_second.load(Ordering::Relaxed);
+        let own = self.shared.own.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(own) = own else { return Vec::new() };
+        let mut answers = Vec::new();
+        for frame in frames {
+            match answer(frame, &own, self.identification) {
+                Ok(_) if !self.bucket.take(now, per_second) => self.counts.over += 1,
+                Ok((kind, frame)) => {
+                    self.identification = self.identification.wrapping_add(1);
+                    *self.counts.answers.entry(kind).or_default() += 1;
+                    answers.push(frame);
+                }
+                // What the kernel itself says there, about IPv6 for one.
+                Err(Silence::Foreign) => {}
+                Err(why) => *self.counts.silent.entry(why).or_default() += 1,
+            }
+        }
+        answers
+    }
+}
+
+/// What was done since that was told.
+#[derive(Debug, Default)]
+struct Counts {
+    answers: BTreeMap<Answer, u64>,
+    silent: BTreeMap<Silence, u64>,
+    over: u64,
+    unsent: u64,
+}
+
+impl Counts {
+    /// In words, if it is anything; and begins anew.
+    fn take(&mut self) -> Option<String> {
+        fn part((what, count): (impl Display, u64)) -> String {
+            format!("{count} {what}")
+        }
+        fn list(parts: Vec<String>) -> String {
+            if parts.is_empty() { "nothing".to_string() } else { parts.join(", ") }
+        }
+        let Counts { answers, silent, over, unsent } = std::mem::take(self);
+        let answers: Vec<_> = answers.into_iter().map(part).collect();
+        let others = [("over the limit", over), ("that could not be sent", unsent)];
+        let others = others.into_iter().filter(|(_, count)| *count > 0).map(part);
+        let silent: Vec<_> = silent.into_iter().map(part).chain(others).collect();
+        match answers.is_empty() && silent.is_empty() {
+            true => None,
+            false => Some(format!("answered: {}; not answered: {}", list(answers), list(silent))),
+        }
+    }
+}
+
+/// A token bucket.
+struct Bucket {
+    tokens: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    fn new(now: Instant) -> Bucket {
+        // As full as it may be.
+        Bucket { tokens: f64::INFINITY, at: now }
+    }
+
+    /// Takes a token, if there is one.
+    fn take(&mut self, now: Instant, per_second: u32) -> bool {
+        let burst = f64::from((per_second / 10).max(BURST_MIN));
+        let elapsed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.at = now;
+        self.tokens = (self.tokens + elapsed * f64::from(per_second)).min(burst);
+        if self.tokens < 1.0 {
+            return false;
+        }
+        self.tokens -= 1.0;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_answers_a_second() {
+        let begin = Instant::now();
+        let mut bucket = Bucket::new(begin);
+        let mut taken =
+            |at: Duration, n: usize, rate| (0..n).filter(|_| bucket.take(begin + at, rate)).count();
+        assert_eq!(taken(Duration::ZERO, 500, 1000), 100, "a burst");
+        assert_eq!(taken(Duration::from_millis(5), 500, 1000), 5);
+        assert_eq!(taken(Duration::from_secs(9), 500, 1000), 100, "no more is saved");
+        let spread: usize = (0..2000).map(|ms| taken(Duration::from_millis(10_000 + ms), 5, 1000)).sum();
+        assert!((2000..=2101).contains(&spread), "{spread}");
+        assert_eq!(taken(Duration::from_secs(20), 500, 5), 10, "a small limit has a burst, too");
+        assert_eq!(taken(Duration::from_secs(21), 500, 5), 5);
+    }
+
+    #[test]
+    fn counts_in_words() {
+        let mut counts = Counts::default();
+        assert_eq!(counts.take(), None);
+        counts.answers.insert(Answer::TooBig, 3);
+        counts.answers.insert(Answer::Echo, 40);
+        counts.over = 2;
+        let text = "answered: 3 too big, 40 echo reply; not answered: 2 over the limit";
+        assert_eq!(counts.take().as_deref(), Some(text));
+        counts.silent.insert(Silence::NoAddress, 1);
+        let text = "answered: nothing; not answered: 1 no own address";
+        assert_eq!(counts.take().as_deref(), Some(text));
+        assert_eq!(counts.take(), None);
+    }
+}
