@@ -267,6 +267,127 @@ fn random_programs_agree_on_threads() {
     assert!(ran as u64 > programs() / 10, "{ran} programs ran");
 }
 
+/// A header whose checksum is verified, and updated after something has changed.
+const CHECKSUMS: &str = r#"
+program "checksums"
+errors NoError, PacketTooShort
+error_packet_too_short 1
+drop_reasons "no header"
+field h.$valid$: 1 valid h
+field h.a: 8 in h
+field h.b: 16 in h
+field h.c: 8 in h
+field h.sum: 16 in h
+field h.d: 32 in h
+field h.e: 16 in h
+field meta.port: 9 metadata
+field meta.error: 32 metadata
+field meta.sum: 16 metadata
+header h valid h.$valid$ { h.a, h.b, h.c, h.sum, h.d, h.e }
+block "parse" parser error meta.error {
+  n0:
+    extract h
+    return
+}
+block "verify" control {
+  n0:
+    if h.$valid$ then n1 else n3
+  n1:
+    meta.sum = call csum16(h.a, h.b, h.c, h.d, h.e)
+    if ne(meta.sum, h.sum) then n2 else n4
+  n2:
+    meta.port = 0x1:9
+    return
+  n3:
+    drop "no header"
+  n4:
+    return
+}
+block "change" control {
+  n0:
+    CHANGE
+    return
+}
+block "update" control {
+  n0:
+    h.sum = call csum16(h.a, h.b, h.c, h.d, h.e)
+    return
+}
+block "deparse" deparser {
+  n0:
+    emit h
+    return
+}
+ingress "parse", "verify", "change", "update", "deparse"
+egress_port meta.port
+"#;
+
+/// A checksum that follows from the verified one is the one computed anew, for each value of a word: where all others are 0
+/// (a sum of 0 is not one of 0xffff) and where not, right and wrong on the way in.
+#[test]
+fn checksums_verified_and_updated_agree() {
+    let sum = |bytes: &[u8]| {
+        let words = bytes.chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+        let sum: u32 = words.sum();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        !((sum & 0xffff) + (sum >> 16)) as u16
+    };
+    let mut frames: Vec<Vec<u8>> = Vec::new();
+    for value in 0..=u16::MAX {
+        let [high, low] = value.to_be_bytes();
+        let other = if value % 3 == 0 { [0xff, 0xff, 0, 0] } else { [0, 0, 0xff, 0xfe] };
+        for mut frame in
+            [vec![0; 12], vec![low, 0, high, 0x80, 0, 0, other[0], other[1], other[2], other[3], 0, 0]]
+        {
+            frame[10..].copy_from_slice(&[high, low]);
+            let right = if value % 5 == 0 { value } else { sum(&frame) };
+            frame[4..6].copy_from_slice(&right.to_be_bytes());
+            frames.push(frame);
+        }
+    }
+    frames.push(vec![0; 11]);
+    let run = |program: &Program, options: Options, engine: EngineKind| {
+        let switch = Switch::with_options(program.clone(), options, 1).expect("it compiles");
+        let mut worker = switch.worker(engine, 0).expect("it runs");
+        let mut pool = worker.pool(64, 64).expect("memory for packets");
+        let mut batch = Batch::new();
+        let mut out = Vec::new();
+        for frames in frames.chunks(64) {
+            batch.clear();
+            frames.iter().for_each(|frame| batch.push(&mut pool, 0, frame).expect("it has room"));
+            worker.process(&mut pool, &mut batch);
+            let left = |p: &Packet| (p.egress_port, pool.frame(p).to_vec());
+            out.extend(batch.packets().iter().map(left));
+        }
+        out
+    };
+    for change in [
+        "meta.error = 0x0:32",
+        "h.a = sub(h.a, 0x1:8)",
+        "h.b = add(h.b, 0xff01:16)",
+        "h.c = 0x0:8\n    h.e = 0x0:16",
+        "h.d = xor(h.d, 0xffffffff:32)\n    h.e = xor(h.e, 0xffff:16)",
+        "h.a = 0x1:8\n    h.b = 0x2:16\n    h.c = 0x3:8",
+    ] {
+        let program = p4jet_ir::text::parse(&CHECKSUMS.replace("CHANGE", change)).expect(change);
+        p4jet_ir::verify::verify(&program).expect(change);
+        let want = run(&program, Options::default(), EngineKind::Interp);
+        // A packet that was updated is right, and without a change as it was.
+        for ((port, left), frame) in want.iter().zip(&frames).filter(|((port, _), _)| *port != PORT_DROP) {
+            let unsummed = [&left[..4], &left[6..]].concat();
+            assert_eq!(left[4..6], sum(&unsummed).to_be_bytes(), "{change}: {frame:02x?}");
+            let was_right = frame[4..6] == sum(&[&frame[..4], &frame[6..]].concat()).to_be_bytes();
+            assert_eq!(*port, u32::from(!was_right), "{change}: {frame:02x?}");
+        }
+        for options in [Options::default(), CUT_EVERYWHERE, MEASURED, IN_MEMORY[0]] {
+            let got = run(&program, options, EngineKind::Jit);
+            for ((got, want), frame) in got.iter().zip(&want).zip(&frames) {
+                assert_eq!(got, want, "{change}, {options:?}: {frame:02x?}");
+            }
+        }
+    }
+}
+
 /// One program again, as `P4JET_SEED=n cargo test -p p4jet-dataplane one_seed`.
 #[test]
 fn one_seed() {

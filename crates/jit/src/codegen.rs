@@ -7,7 +7,9 @@
 
 use crate::copies::{Cell, CopySite, ReplicaSite, intrinsic_bit};
 use crate::facts::Facts;
-use crate::flow::{Deparse, Flow, InFrame, Origin, Place, Slot, SlotSet, Summand, copy_sets, op_sets};
+use crate::flow::{
+    Deparse, Flow, InFrame, Origin, Place, Slot, SlotSet, Sum, Summand, copy_sets, op_sets, summed_bytes,
+};
 use crate::memos;
 use crate::runtime::Ctx;
 use crate::values::{Limbs, limb_count};
@@ -369,6 +371,8 @@ pub struct Codegen<'a, 'f> {
     live_after: Option<SlotSet>,
     /// The place of what is being emitted, and what statements may have set before it; `None` where packets leave.
     so_far: Option<(Place, SlotSet)>,
+    /// The statement that is being emitted, if it is one of a place: its number there.
+    statement: Option<(Place, usize)>,
     /// While a deparser ends: what [`Flow::changed_at_end`] says.
     changed: Option<SlotSet>,
     /// The place that the stage begins with, if it begins with a place.
@@ -520,9 +524,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         // What nothing changes need not be loaded if nobody uses it.
         let frame = if flow.frames_stay() { fixed() } else { plain() };
         let data_now = b.ins().load(types::I64, frame, packet, offset_of!(Packet, data) as i32);
-        // Not in one: loads that extend are never left out.
-        let length_now = b.ins().load(types::I32, frame, packet, offset_of!(Packet, len) as i32);
-        let length_now = b.ins().uextend(types::I64, length_now);
+        let length_now = b.ins().uload32(frame, packet, offset_of!(Packet, len) as i32);
         b.def_var(data, data_now);
         b.def_var(length, length_now);
         let zero = b.ins().iconst(types::I64, 0);
@@ -566,6 +568,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             live_at: Begin::ALL.map(|begin| flow.live_at(begin)),
             live_after: None,
             so_far: None,
+            statement: None,
             changed: None,
             resumed: None,
             ctx,
@@ -907,8 +910,12 @@ impl<'a, 'f> Codegen<'a, 'f> {
             Scope::Place(place) if extracts => self.flow.live_after_statements(*place).into_iter(),
             _ => Vec::new().into_iter(),
         };
-        for stmt in &node.stmts {
+        for (i, stmt) in node.stmts.iter().enumerate() {
             self.live_after = live.next();
+            self.statement = match scope {
+                Scope::Place(place) => Some((*place, i)),
+                Scope::Action { .. } => None,
+            };
             self.op(&stmt.op, stmt.loc, scope)?;
             self.flow.learn(&mut self.facts, &stmt.op);
             if let Some((_, set)) = &mut self.so_far {
@@ -1009,7 +1016,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
             return block;
         }
         let block = self.b.create_block();
-        self.b.set_cold_block(block);
+        // Where copies go on in its place it may be most packets.
+        if reason.0 != REASON_DONE {
+            self.b.set_cold_block(block);
+        }
         self.drops.insert(reason, block);
         block
     }
@@ -1367,8 +1377,12 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let ok = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, length);
         self.check(ok, program.error_packet_too_short, place);
         let data = self.b.use_var(self.data);
-        let mut base = self.b.ins().iadd(data, cursor);
-        let mut bit = 0;
+        // Where it is known, so that fields are loaded once.
+        let known = self.flow.known(&self.facts, self.flow.cursor_slot());
+        let (mut base, mut bit) = match known.and_then(|bytes| u32::try_from(8 * bytes).ok()) {
+            Some(bits) => (data, bits),
+            None => (self.b.ins().iadd(data, cursor), 0),
+        };
         for f in &h.fields {
             let width = program.width(f.field);
             match (f.varbit_length, var_bytes) {
@@ -2082,6 +2096,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let bits = self.b.ins().ireduce(types::I32, row);
                 let extended = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, bits, 0);
                 self.b.ins().brif(extended, long, &[], done, &[BlockArg::Value(row)]);
+                self.b.set_cold_block(long);
                 self.b.switch_to_block(long);
                 let low = self.mask(key, 8);
                 let group = self.b.ins().band_imm_u(bits, (1 << 31) - 1);
@@ -2344,8 +2359,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
         for &(i, block, _) in &chain[..asked] {
             let rest = self.b.create_block();
-            let is_it = self.b.ins().icmp_imm_u(IntCC::Equal, which, i as i64);
-            self.b.ins().brif(is_it, block, &[], rest, &[]);
+            // In memory the second way comes next.
+            let is_other = self.b.ins().icmp_imm_u(IntCC::NotEqual, which, i as i64);
+            self.b.ins().brif(is_other, rest, &[], block, &[]);
             self.b.switch_to_block(rest);
             if let Some(dispatch) = default_to.take() {
                 self.default_to(dispatch, table, which, words);
@@ -2703,6 +2719,43 @@ impl<'a, 'f> Codegen<'a, 'f> {
     /// added shifted by that, not assembled into words first. Section 2(B): the sum does not depend on the byte order, so
     /// all is added as a frame has it, and only the result is swapped.
     fn csum16(&mut self, args: &'a [Expr], place: Place) -> Result<Value, Error> {
+        let flow = self.flow;
+        let related = self.statement.and_then(|statement| flow.sums.get(&statement));
+        let sum = match related {
+            Some(Sum::Again(slot, changed)) => {
+                // What a field adds is part of the sum as an integer, so taking it away gives the sum of the others.
+                let mut sum = self.get(*slot)[0];
+                for c in changed {
+                    let width = self.program().width(c.field);
+                    let data = self.b.use_var(self.data);
+                    let old = self.frame_word(data, c.byte, width / 8);
+                    let new = self.get(flow.field_slot(c.field))[0];
+                    let new = self.frame_order(new, width);
+                    let [old, new] = [old, new].map(|v| match c.behind {
+                        0 => v,
+                        bytes => self.b.ins().ishl_imm_u(v, 8 * i64::from(bytes)),
+                    });
+                    sum = self.b.ins().isub(sum, old);
+                    sum = self.b.ins().iadd(sum, new);
+                }
+                Some(sum)
+            }
+            _ => self.sum16(args, place)?,
+        };
+        if let (Some(Sum::Kept(slot)), Some(sum)) = (related, sum) {
+            self.set(*slot, &[sum]);
+        }
+        let sum = match sum {
+            Some(sum) => self.fold16(sum),
+            None => self.b.ins().iconst(types::I16, 0),
+        };
+        let sum = self.b.ins().bnot(sum);
+        let sum = self.b.ins().bswap(sum);
+        Ok(self.b.ins().uextend(types::I64, sum))
+    }
+
+    /// The sum of the arguments, neither folded nor swapped; `None` if there are none.
+    fn sum16(&mut self, args: &'a [Expr], place: Place) -> Result<Option<Value>, Error> {
         let mut sum = None;
         for summand in self.flow.summands(place, self.so_far.as_ref().map(|(_, set)| set), args) {
             match summand {
@@ -2719,13 +2772,29 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 }
             }
         }
-        let sum = match sum {
-            Some(sum) => self.fold16(sum),
-            None => self.b.ins().iconst(types::I16, 0),
+        Ok(sum)
+    }
+
+    /// So many bytes of the frame, 1, 2 or 4, as a number whose first byte is the lowest.
+    fn frame_word(&mut self, base: Value, byte: u32, bytes: u32) -> Value {
+        let flags = MemFlagsData::new().with_notrap();
+        match bytes {
+            1 => self.b.ins().uload8(types::I64, flags, base, byte as i32),
+            2 => self.b.ins().uload16(types::I64, flags, base, byte as i32),
+            _ => self.b.ins().uload32(flags, base, byte as i32),
+        }
+    }
+
+    /// A value of 8, 16 or 32 bits as [`Self::frame_word`] would load it.
+    fn frame_order(&mut self, value: Value, width: u32) -> Value {
+        let ty = match width {
+            8 => return value,
+            16 => types::I16,
+            _ => types::I32,
         };
-        let sum = self.b.ins().bnot(sum);
-        let sum = self.b.ins().bswap(sum);
-        Ok(self.b.ins().uextend(types::I64, sum))
+        let value = self.b.ins().ireduce(ty, value);
+        let value = self.b.ins().bswap(value);
+        self.b.ins().uextend(types::I64, value)
     }
 
     fn add_to(&mut self, sum: &mut Option<Value>, value: Value) {
@@ -2788,11 +2857,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let mut at = start.bit / 8;
         let end = at + bytes;
         while at < end {
-            let flags = MemFlagsData::new().with_notrap();
-            let (word, bytes) = match end - at {
-                4.. => (self.b.ins().uload32(flags, base, at as i32), 4),
-                _ => (self.b.ins().uload16(types::I64, flags, base, at as i32), 2),
-            };
+            let bytes = summed_bytes(end - at);
+            let word = self.frame_word(base, at, bytes);
             self.add_to(&mut sum, word);
             at += bytes;
         }

@@ -27,7 +27,8 @@ pub struct HotPath(pub Vec<(Position, Option<ActionId>)>);
 
 /// Something that lives as long as a packet: a field, or one of the machine's own variables.
 ///
-/// Indices: the fields, then the cursor, then one offset per header, then for each table the row that was found in it.
+/// Indices: the fields, then the cursor, then one offset per header, then for each table the row that was found in it, then
+/// the sums that are kept ([`Sum`]).
 pub type Slot = usize;
 
 /// A set of slots.
@@ -139,7 +140,24 @@ fn add_hot_paths(
 }
 
 fn slot_count(program: &Program) -> usize {
+    first_sum_slot(program) + program.blocks.iter().flat_map(|block| sums_in(&block.body)).count()
+}
+
+fn first_sum_slot(program: &Program) -> usize {
     program.fields.len() + 1 + program.headers.len() + program.tables.len()
+}
+
+/// The checksums that a graph computes.
+fn sums_in(body: &Cfg) -> impl Iterator<Item = &[Expr]> {
+    body.nodes.iter().flat_map(|node| &node.stmts).filter_map(|stmt| summed(&stmt.op))
+}
+
+/// What a statement computes a checksum of.
+fn summed(op: &Op) -> Option<&[Expr]> {
+    match op {
+        Op::Extern { function, args, .. } if function == "csum16" => Some(args),
+        _ => None,
+    }
 }
 
 /// How the frame that leaves is made.
@@ -197,6 +215,8 @@ pub struct Flow<'a> {
     pub knowledge: Knowledge,
     /// Lookups that are remembered by row.
     pub memos: Vec<Memo>,
+    /// Checksums that have to do with each other, by place and number of the statement.
+    pub sums: HashMap<(Place, usize), Sum>,
     /// Where stages begin besides.
     stops: Stops,
     /// Slots that copies may bring along, by where they begin.
@@ -270,6 +290,37 @@ pub enum Summand {
     Frame(InFrame, u32),
 }
 
+/// How a checksum has to do with another one over the same bytes of the frame: verified first, updated later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sum {
+    /// The sum of the frame's words is kept in this slot.
+    Kept(Slot),
+    /// It is in this slot, and these fields are not what the frame has any more.
+    Again(Slot, Vec<Changed>),
+}
+
+/// A field, whole bytes in one of the words that [`Summand::Frame`] adds up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// The field.
+    pub field: FieldId,
+    /// Where the frame has it, in bytes from the start.
+    pub byte: u32,
+    /// Bytes of the word before it.
+    pub behind: u32,
+}
+
+/// A checksum over bytes of the frame: its statement, and what may have changed before.
+type Site = (Place, usize, Vec<Changed>);
+
+/// A sum over the frame is corrected for so many fields at most; for more it is as cheap to add up.
+const CHANGED_MAX: usize = 2;
+
+/// Bytes of the words in which the frame is added up, when so many are left.
+pub fn summed_bytes(left: u32) -> u32 {
+    if left >= 4 { 4 } else { 2 }
+}
+
 /// Buffers have room for so many bytes, so fields that lie below can be read before anyone knows whether they are there.
 pub const READABLE_BYTES: u32 = 1024;
 
@@ -316,6 +367,7 @@ impl<'a> Flow<'a> {
             set_before: vec![SlotSet::new(slots); count],
             knowledge: Knowledge::default(),
             memos: Vec::new(),
+            sums: HashMap::new(),
             stops,
             brought: [SlotSet::new(slots), SlotSet::new(slots)],
             reads: Vec::new(),
@@ -338,6 +390,7 @@ impl<'a> Flow<'a> {
         flow.find_needed();
         // Sums of what the frame still has need no fields.
         flow.find_set_before();
+        flow.find_sums();
         flow.find_reads();
         flow.find_live();
         flow
@@ -443,6 +496,9 @@ impl<'a> Flow<'a> {
     pub fn is_used(&self, slot: Slot) -> bool {
         match self.program.fields.get(slot) {
             Some(_) => self.needed.contains(&FieldId(slot as u32)),
+            None if slot >= first_sum_slot(self.program) => {
+                self.sums.values().any(|sum| matches!(sum, Sum::Again(of, _) if *of == slot))
+            }
             None => match slot.checked_sub(self.program.fields.len() + 1 + self.program.headers.len()) {
                 Some(table) => self.memos.iter().any(|memo| memo.row_table.index() == table),
                 None => true,
@@ -1169,7 +1225,7 @@ impl<'a> Flow<'a> {
         for place in self.in_reverse_postorder() {
             let node = self.node(place);
             let (mut set, mut facts) = (self.set_before[place].clone(), self.facts_before(place));
-            reads[place] = self.reads(place, node, &mut set, &mut facts);
+            reads[place] = self.reads(place, node, true, &mut set, &mut facts);
             if let Some((_, memo)) = self.memo(place) {
                 reads[place].terminator.push(self.row_slot_of(&memo));
             }
@@ -1182,7 +1238,8 @@ impl<'a> Flow<'a> {
                     let set = self.set_in_action(&set, id);
                     let inside = self.facts_in_action(&facts, id);
                     let nodes = action.body.nodes.iter();
-                    let nodes = nodes.map(|n| self.reads(place, n, &mut set.clone(), &mut inside.clone()));
+                    let nodes =
+                        nodes.map(|n| self.reads(place, n, false, &mut set.clone(), &mut inside.clone()));
                     let after = self.facts_after_action(&facts, id);
                     let exits = self.may_exit(id).then_some(*exit);
                     let ways = std::iter::once(*next).chain(exits);
@@ -1196,12 +1253,17 @@ impl<'a> Flow<'a> {
         (self.reads, self.applied) = (reads, applied);
     }
 
-    /// What a node reads when `set` are the slots that statements may have set before it. Goes on to after its statements.
-    fn reads(&self, place: Place, node: &Node, set: &mut SlotSet, facts: &mut Facts) -> Reads {
+    /// What a node, that of the place itself or one of an action there, reads when `set` are the slots that statements may
+    /// have set before it. Goes on to after its statements.
+    fn reads(&self, place: Place, node: &Node, is_own: bool, set: &mut SlotSet, facts: &mut Facts) -> Reads {
         let mut reads = Reads::default();
-        for stmt in &node.stmts {
+        for (i, stmt) in node.stmts.iter().enumerate() {
             let mut slots = Vec::new();
             match &stmt.op {
+                _ if is_own && let Some(Sum::Again(slot, changed)) = self.sums.get(&(place, i)) => {
+                    slots.push(*slot);
+                    changed.iter().for_each(|c| self.slots_read(place, c.field, set, facts, &mut slots));
+                }
                 Op::Extern { function, args, .. } if function == "csum16" => {
                     for summand in self.summands(place, Some(set), args) {
                         match summand {
@@ -1333,6 +1395,9 @@ impl<'a> Flow<'a> {
         reads.terminator.iter().for_each(|&slot| live.insert(slot));
         for (i, stmt) in self.node(place).stmts.iter().enumerate().rev() {
             after(i, &live);
+            if let Some(Sum::Kept(slot)) = self.sums.get(&(place, i)) {
+                live.remove(*slot);
+            }
             self.live_through(place, &stmt.op, &reads.stmts[i], &mut live);
         }
         live
@@ -1638,6 +1703,116 @@ impl<'a> Flow<'a> {
         best
     }
 
+    /// Finds checksums over bytes of the frame that an earlier one has added up on every way: [`Self::sums`].
+    fn find_sums(&mut self) {
+        // By what is added up where nothing has changed: the places and statements, and the fields that may have.
+        let mut sites: Vec<(Vec<Summand>, Vec<Site>)> = Vec::new();
+        for place in self.in_reverse_postorder() {
+            let (mut set, mut facts) = (self.set_before[place].clone(), self.facts_before(place));
+            for (i, stmt) in self.node(place).stmts.iter().enumerate() {
+                if let Some(args) = summed(&stmt.op) {
+                    let whole = self.summands(place, Some(&self.no_slots()), args);
+                    if let Some(changed) = self.changed_in(&whole, args, &set, &facts) {
+                        let site = (place, i, changed);
+                        match sites.iter_mut().find(|(of, _)| *of == whole) {
+                            Some((_, sites)) => sites.push(site),
+                            None => sites.push((whole, vec![site])),
+                        }
+                    }
+                }
+                self.learn(&mut facts, &stmt.op);
+                op_sets(&stmt.op, &mut |f| set.insert(f.index()));
+            }
+        }
+        let mut sums = HashMap::new();
+        for (number, (_, sites)) in sites.into_iter().enumerate() {
+            let slot = first_sum_slot(self.program) + number;
+            let gives = |place: Place| sites.iter().any(|(p, _, changed)| *p == place && changed.is_empty());
+            let given = self.holds_before(gives);
+            let mut found = Vec::new();
+            let mut is_used = false;
+            for (n, (place, i, changed)) in sites.iter().enumerate() {
+                let before = sites[..n].iter().any(|(p, _, changed)| p == place && changed.is_empty());
+                let is_there = before || given[*place];
+                is_used |= is_there;
+                match is_there {
+                    true => found.push(((*place, *i), Sum::Again(slot, changed.clone()))),
+                    false if changed.is_empty() => found.push(((*place, *i), Sum::Kept(slot))),
+                    false => {}
+                }
+            }
+            if is_used {
+                sums.extend(found);
+            }
+        }
+        self.sums = sums;
+    }
+
+    /// Of the fields that are added up, those that may not be what the frame has; `None` if not all of it lies at one place of
+    /// the frame, or the sum cannot be corrected for them.
+    fn changed_in(
+        &self,
+        whole: &[Summand],
+        args: &[Expr],
+        set: &SlotSet,
+        facts: &Facts,
+    ) -> Option<Vec<Changed>> {
+        let mut args = args.iter();
+        let mut changed = Vec::new();
+        for summand in whole {
+            let &Summand::Frame(from, bytes) = summand else { return None };
+            let valid = self.program.headers[from.header.index()].valid.index();
+            if !from.is_fixed || set.contains(valid) || self.known(facts, valid) != Some(1) {
+                return None;
+            }
+            let mut bit = 0;
+            while bit < bytes * 8 {
+                let Expr::Field(field) = args.next()? else { return None };
+                let width = self.program.width(*field);
+                if set.contains(field.index()) {
+                    let word = bit / 32 * 4;
+                    let behind = bit / 8 - word;
+                    let fits = behind + width / 8 <= summed_bytes(bytes - word);
+                    if !bit.is_multiple_of(8) || !matches!(width, 8 | 16 | 32) || !fits {
+                        return None;
+                    }
+                    changed.push(Changed { field: *field, byte: (from.bit + bit) / 8, behind });
+                }
+                bit += width;
+            }
+        }
+        (!whole.is_empty() && changed.len() <= CHANGED_MAX).then_some(changed)
+    }
+
+    /// For each place, whether packets have been through one of those that give something before, on every way.
+    fn holds_before(&self, gives: impl Fn(Place) -> bool) -> Vec<bool> {
+        let is_entry = |place: Place| {
+            self.start() == Some(place)
+                || self.has_copies(Begin::Egress) && self.entry(Begin::Egress) == Some(place)
+        };
+        // A parser that gives up on the way has not been through all of its node.
+        let gives_whole = |place: Place| {
+            let fails =
+                |op: &Op| matches!(op, Op::Extract { .. } | Op::Advance { .. } | Op::Lookahead { .. });
+            gives(place) && !self.node(place).stmts.iter().any(|stmt| fails(&stmt.op))
+        };
+        let places = self.in_reverse_postorder();
+        let mut holds: Vec<bool> = (0..self.places.len()).map(|place| !is_entry(place)).collect();
+        loop {
+            let mut changed = false;
+            for &place in &places {
+                if !holds[place] && !gives_whole(place) {
+                    for next in self.ways(place) {
+                        changed |= std::mem::replace(&mut holds[next], false);
+                    }
+                }
+            }
+            if !changed {
+                return holds;
+            }
+        }
+    }
+
     /// Slots live after each statement of a place.
     pub fn live_after_statements(&self, place: Place) -> Vec<SlotSet> {
         let mut all = vec![self.no_slots(); self.node(place).stmts.len()];
@@ -1768,4 +1943,87 @@ fn op_uses(op: &Op, use_: &mut impl FnMut(FieldId)) {
 
 fn terminator_uses(terminator: &Terminator, use_: &mut impl FnMut(FieldId)) {
     terminator.for_each_expr(&mut |e| e.for_each_field(use_));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VERIFIED_AND_UPDATED: &str = r#"
+program "p"
+errors NoError, PacketTooShort
+error_packet_too_short 1
+drop_reasons "no header"
+field h.$valid$: 1 valid h
+field h.a: 8 in h
+field h.b: 24 in h
+field h.c: 16 in h
+field h.sum: 16 in h
+field meta.port: 9 metadata
+field meta.sum: 16 metadata
+field meta.error: 32 metadata
+header h valid h.$valid$ { h.a, h.b, h.c, h.sum }
+block "parse" parser error meta.error {
+  n0:
+    extract h
+    return
+}
+block "verify" control {
+  n0:
+    if h.$valid$ then n1 else n2
+  n1:
+    if eq(h.a, 0x2:8) then n3 else n3
+  n2:
+    drop "no header"
+  n3:
+    meta.sum = call csum16(h.a, h.b, h.c)
+    return
+  n4:
+    return
+}
+block "update" control {
+  n0:
+    h.a = 0x1:8
+    h.sum = call csum16(h.a, h.b, h.c)
+    return
+}
+ingress "parse", "verify", "update"
+egress_port meta.port
+"#;
+
+    /// The sums of the program, changed.
+    fn sums(from: &str, to: &str) -> Vec<Sum> {
+        assert!(VERIFIED_AND_UPDATED.contains(from));
+        let program = p4jet_ir::text::parse(&VERIFIED_AND_UPDATED.replace(from, to)).unwrap();
+        let flow = Flow::new(&program, Stops::Nowhere, &[], &[]);
+        let mut sums: Vec<_> = flow.sums.clone().into_iter().collect();
+        sums.sort_by_key(|(at, _)| *at);
+        sums.into_iter().map(|(_, sum)| sum).collect()
+    }
+
+    #[test]
+    fn a_sum_over_the_same_bytes_is_kept_and_corrected() {
+        let slot = |sums: &[Sum]| match sums.first() {
+            Some(Sum::Kept(slot)) => *slot,
+            _ => panic!("{sums:?}"),
+        };
+        let found = sums("h.a = 0x1:8", "h.a = 0x1:8");
+        let a = Changed { field: FieldId(1), byte: 0, behind: 0 };
+        assert_eq!(found[1..], [Sum::Again(slot(&found), vec![a])]);
+        let found = sums("h.a = 0x1:8", "h.c = 0x1:16");
+        let c = Changed { field: FieldId(3), byte: 4, behind: 0 };
+        assert_eq!(found[1..], [Sum::Again(slot(&found), vec![c])]);
+    }
+
+    #[test]
+    fn a_sum_is_not_kept_that_could_not_be_corrected_or_may_not_be_there() {
+        // No word of the machine has it.
+        assert_eq!(sums("h.a = 0x1:8", "h.b = 0x1:24"), []);
+        // Other bytes.
+        assert_eq!(sums("h.sum = call csum16(h.a, h.b, h.c)", "h.sum = call csum16(h.a, h.b)"), []);
+        // One way leads past it.
+        assert_eq!(sums("else n3", "else n4"), []);
+        // The header may not be there.
+        assert_eq!(sums("drop \"no header\"", "return"), []);
+    }
 }

@@ -7,11 +7,14 @@
 
 mod bits;
 mod codegen;
+mod cold;
+mod compares;
 mod copies;
 mod facts;
 mod flow;
 mod memos;
 mod runtime;
+mod same_params;
 mod stages;
 mod unused;
 mod values;
@@ -419,7 +422,11 @@ fn threads(flow: &Flow, layout: &Layout, count: usize) -> Vec<Range<usize>> {
 /// Makes machine code of all functions, on as many processors as there are.
 fn compile_all(isa: &dyn TargetIsa, functions: &mut [(FuncId, Context)]) -> Result<(), Error> {
     let compile = |cx: &mut Context| {
+        same_params::remove_same_params(&mut cx.func);
+        compares::compare_unswapped(&mut cx.func);
+        // Last: the others leave what nobody uses any more.
         unused::remove_unused(&mut cx.func);
+        cold::spread_cold(&mut cx.func);
         cx.compile(isa, &mut ControlPlane::default()).map(drop).map_err(|e| internal(format!("{e:?}")))
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(functions.len());

@@ -25,7 +25,7 @@ const GROUP_ENTRIES: usize = 256;
 const SHORT_MAX: u32 = 8;
 
 /// With so many routes the first array is touched all over, so that large pages pay: it moves to them.
-const HUGE_ROUTES_MIN: usize = 4096;
+const HUGE_ROUTES_MIN: usize = 1024;
 /// Entries that an insertion moves.
 const STEP: usize = 1 << 14;
 

@@ -1,0 +1,65 @@
+//! What leads only to cold blocks, or comes only from them, is cold: so the blocks that packets go through when nothing is
+//! wrong with them lie one behind the other.
+
+use cranelift_codegen::ir::{Block, Function};
+use std::collections::HashMap;
+
+/// Marks such blocks.
+pub fn spread_cold(func: &mut Function) {
+    let blocks: Vec<Block> = func.layout.blocks().collect();
+    let Some(&entry) = blocks.first() else { return };
+    let mut from: HashMap<Block, Vec<Block>> = HashMap::new();
+    let mut to: HashMap<Block, Vec<Block>> = HashMap::new();
+    for &block in &blocks {
+        let Some(last) = func.layout.last_inst(block) else { continue };
+        let dfg = &func.dfg;
+        for call in dfg.insts[last].branch_destination(&dfg.jump_tables, &dfg.exception_tables) {
+            let next = call.block(&dfg.value_lists);
+            from.entry(next).or_default().push(block);
+            to.entry(block).or_default().push(next);
+        }
+    }
+    let mut work: Vec<Block> = blocks.iter().copied().filter(|&block| func.layout.is_cold(block)).collect();
+    while let Some(block) = work.pop() {
+        let near = from.get(&block).into_iter().chain(to.get(&block)).flatten();
+        for &near in near {
+            if near == entry || func.layout.is_cold(near) {
+                continue;
+            }
+            let all = |blocks: Option<&Vec<Block>>| {
+                blocks.is_some_and(|blocks| blocks.iter().all(|&block| func.layout.is_cold(block)))
+            };
+            if all(from.get(&near)) || all(to.get(&near)) {
+                func.layout.set_cold(near);
+                work.push(near);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cranelift_codegen::cursor::{Cursor, FuncCursor};
+    use cranelift_codegen::ir::{InstBuilder, types};
+
+    #[test]
+    fn what_is_before_or_behind_cold_blocks_alone_is_cold() {
+        let mut func = Function::new();
+        let blocks: [Block; 6] = std::array::from_fn(|_| func.dfg.make_block());
+        let [entry, to_cold, warm, cold, from_cold, last] = blocks;
+        let value = func.dfg.append_block_param(entry, types::I64);
+        let mut cursor = FuncCursor::new(&mut func);
+        cursor.insert_block(entry);
+        cursor.ins().brif(value, to_cold, &[], warm, &[]);
+        for (block, next) in [(to_cold, cold), (warm, last), (cold, from_cold), (from_cold, last)] {
+            cursor.insert_block(block);
+            cursor.ins().jump(next, &[]);
+        }
+        cursor.insert_block(last);
+        cursor.ins().return_(&[]);
+        func.layout.set_cold(cold);
+        spread_cold(&mut func);
+        assert_eq!(blocks.map(|block| func.layout.is_cold(block)), [false, true, false, true, true, false]);
+    }
+}
