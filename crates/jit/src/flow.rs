@@ -1725,24 +1725,22 @@ impl<'a> Flow<'a> {
             }
         }
         let mut sums = HashMap::new();
-        for (number, (_, sites)) in sites.into_iter().enumerate() {
-            let slot = first_sum_slot(self.program) + number;
+        // Hot paths may have the same statement more often than there are slots.
+        let mut slots = first_sum_slot(self.program)..slot_count(self.program);
+        for (_, sites) in sites {
             let gives = |place: Place| sites.iter().any(|(p, _, changed)| *p == place && changed.is_empty());
             let given = self.holds_before(gives);
-            let mut found = Vec::new();
-            let mut is_used = false;
+            let is_there = |n: usize| {
+                let place = sites[n].0;
+                given[place] || sites[..n].iter().any(|(p, _, changed)| *p == place && changed.is_empty())
+            };
+            let Some(slot) = (0..sites.len()).any(is_there).then(|| slots.next()).flatten() else { continue };
             for (n, (place, i, changed)) in sites.iter().enumerate() {
-                let before = sites[..n].iter().any(|(p, _, changed)| p == place && changed.is_empty());
-                let is_there = before || given[*place];
-                is_used |= is_there;
-                match is_there {
-                    true => found.push(((*place, *i), Sum::Again(slot, changed.clone()))),
-                    false if changed.is_empty() => found.push(((*place, *i), Sum::Kept(slot))),
-                    false => {}
-                }
-            }
-            if is_used {
-                sums.extend(found);
+                match is_there(n) {
+                    true => sums.insert((*place, *i), Sum::Again(slot, changed.clone())),
+                    false if changed.is_empty() => sums.insert((*place, *i), Sum::Kept(slot)),
+                    false => None,
+                };
             }
         }
         self.sums = sums;
