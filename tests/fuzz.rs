@@ -255,7 +255,7 @@ fn every_text_gets_an_answer() {
         let message = info.payload_as_str().unwrap_or("no message");
         *lock(&hook_place) = format!("{place}: {message}");
     }));
-    // Programs take about as long as all the rest.
+    // Two at once: programs, whose cases take longest, and the others.
     let (programs, others): (Vec<&Target>, Vec<&Target>) =
         ALL.iter().copied().partition(|target| target.name == COMPILER.name);
     let begin = |name: &str, targets: Vec<&'static Target>| {

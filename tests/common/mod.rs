@@ -247,9 +247,3 @@ pub fn stf_files(folder: &Path) -> Vec<PathBuf> {
     files.sort();
     files
 }
-
-/// The middle one.
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}

@@ -1,6 +1,7 @@
 //! What leads only to cold blocks, or comes only from them, is cold: so the blocks that packets go through when nothing is
 //! wrong with them lie one behind the other.
 
+use crate::blocks::callers;
 use cranelift_codegen::ir::{Block, Function};
 use std::collections::HashMap;
 
@@ -10,11 +11,8 @@ pub fn spread_cold(func: &mut Function) {
     let Some(&entry) = blocks.first() else { return };
     let mut from: HashMap<Block, Vec<Block>> = HashMap::new();
     let mut to: HashMap<Block, Vec<Block>> = HashMap::new();
-    for &block in &blocks {
-        let Some(last) = func.layout.last_inst(block) else { continue };
-        let dfg = &func.dfg;
-        for call in dfg.insts[last].branch_destination(&dfg.jump_tables, &dfg.exception_tables) {
-            let next = call.block(&dfg.value_lists);
+    for (next, callers) in callers(func) {
+        for block in callers.into_iter().filter_map(|(inst, _)| func.layout.inst_block(inst)) {
             from.entry(next).or_default().push(block);
             to.entry(block).or_default().push(next);
         }

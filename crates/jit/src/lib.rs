@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 mod bits;
+mod blocks;
 mod codegen;
 mod cold;
 mod compares;

@@ -1,20 +1,13 @@
 //! A parameter of a block that is the same value wherever the block is entered from is that value. Cranelift does not see it
 //! where the value itself is a parameter, as the packet whose turn it is.
 
-use cranelift_codegen::ir::{Block, Function, Inst, Value};
-use std::collections::HashMap;
+use crate::blocks::{Caller, callers, passed, remove_param};
+use cranelift_codegen::ir::{Block, Function, Value};
 
 /// Takes such parameters away.
 pub fn remove_same_params(func: &mut Function) {
     let blocks: Vec<Block> = func.layout.blocks().collect();
-    let mut callers: HashMap<Block, Vec<(Inst, usize)>> = HashMap::new();
-    for inst in blocks.iter().flat_map(|&block| func.layout.block_insts(block)) {
-        let dfg = &func.dfg;
-        let calls = dfg.insts[inst].branch_destination(&dfg.jump_tables, &dfg.exception_tables);
-        for (number, call) in calls.iter().enumerate() {
-            callers.entry(call.block(&dfg.value_lists)).or_default().push((inst, number));
-        }
-    }
+    let callers = callers(func);
     loop {
         let mut changed = false;
         // The first block's are the function's.
@@ -24,12 +17,7 @@ pub fn remove_same_params(func: &mut Function) {
                 let param = func.dfg.block_params(*block)[number];
                 let Some(value) = only_value(func, callers, number, param) else { continue };
                 let dfg = &mut func.dfg;
-                for &(inst, call) in callers {
-                    let calls = dfg.insts[inst]
-                        .branch_destination_mut(&mut dfg.jump_tables, &mut dfg.exception_tables);
-                    calls[call].remove(number, &mut dfg.value_lists);
-                }
-                dfg.remove_block_param(param);
+                remove_param(dfg, callers, number, param);
                 dfg.change_to_alias(param, value);
                 changed = true;
             }
@@ -41,12 +29,11 @@ pub fn remove_same_params(func: &mut Function) {
 }
 
 /// The value that all callers of a block pass as this parameter, leaving out those that pass the parameter itself on.
-fn only_value(func: &Function, callers: &[(Inst, usize)], number: usize, param: Value) -> Option<Value> {
+fn only_value(func: &Function, callers: &[Caller], number: usize, param: Value) -> Option<Value> {
     let dfg = &func.dfg;
     let mut only = None;
-    for &(inst, call) in callers {
-        let calls = dfg.insts[inst].branch_destination(&dfg.jump_tables, &dfg.exception_tables);
-        let value = dfg.resolve_aliases(calls[call].args(&dfg.value_lists).nth(number)?.as_value()?);
+    for &caller in callers {
+        let value = dfg.resolve_aliases(passed(dfg, caller, number)?);
         if value != param && *only.get_or_insert(value) != value {
             return None;
         }

@@ -1,22 +1,15 @@
 //! What nobody needs goes. Cranelift leaves out what is pure, but keeps every load and every parameter of a block.
 
+use crate::blocks::{callers, passed, remove_param};
 use cranelift_codegen::entity::EntitySet;
 use cranelift_codegen::ir::{Block, Function, Inst, InstructionData, Value, ValueDef};
-use std::collections::HashMap;
 
 /// Takes instructions and parameters of blocks out of a function that do nothing but give results which nobody uses.
 pub fn remove_unused(func: &mut Function) {
     let blocks: Vec<Block> = func.layout.blocks().collect();
     let insts: Vec<Inst> = blocks.iter().flat_map(|&block| func.layout.block_insts(block)).collect();
+    let callers = callers(func);
     let dfg = &func.dfg;
-    // Where blocks get their parameters from.
-    let mut callers: HashMap<Block, Vec<(Inst, usize)>> = HashMap::new();
-    for &inst in &insts {
-        let calls = dfg.insts[inst].branch_destination(&dfg.jump_tables, &dfg.exception_tables);
-        for (number, call) in calls.iter().enumerate() {
-            callers.entry(call.block(&dfg.value_lists)).or_default().push((inst, number));
-        }
-    }
     let mut needed: EntitySet<Value> = EntitySet::with_capacity(dfg.num_values());
     let mut kept: EntitySet<Inst> = EntitySet::with_capacity(dfg.num_insts());
     let mut work: Vec<Value> = Vec::new();
@@ -36,12 +29,8 @@ pub fn remove_unused(func: &mut Function) {
                 }
             }
             ValueDef::Param(block, number) => {
-                for &(inst, call) in callers.get(&block).into_iter().flatten() {
-                    let calls = dfg.insts[inst].branch_destination(&dfg.jump_tables, &dfg.exception_tables);
-                    work.extend(
-                        calls[call].args(&dfg.value_lists).nth(number).and_then(|arg| arg.as_value()),
-                    );
-                }
+                let callers = callers.get(&block).into_iter().flatten();
+                work.extend(callers.filter_map(|&caller| passed(dfg, caller, number)));
             }
             ValueDef::Union(..) => {}
         }
@@ -54,12 +43,7 @@ pub fn remove_unused(func: &mut Function) {
     for &block in &blocks[1..] {
         let params: Vec<(usize, Value)> = dfg.block_params(block).iter().copied().enumerate().collect();
         for (number, param) in params.into_iter().rev().filter(|&(_, param)| !needed.contains(param)) {
-            for &(inst, call) in callers.get(&block).into_iter().flatten() {
-                let calls =
-                    dfg.insts[inst].branch_destination_mut(&mut dfg.jump_tables, &mut dfg.exception_tables);
-                calls[call].remove(number, &mut dfg.value_lists);
-            }
-            dfg.remove_block_param(param);
+            remove_param(dfg, callers.get(&block).map_or(&[], Vec::as_slice), number, param);
         }
     }
 }
