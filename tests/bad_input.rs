@@ -2,9 +2,7 @@
 //! refused) and that the message helps: what was found, what was expected, which choices there are. That no process dies
 //! of a panic or a signal is asserted where processes are run (common/mod.rs).
 
-mod common;
-
-use common::{Output, TempDir, p4jet, pcap, run, run_command};
+use crate::common::{self, Output, TempDir, p4jet, pcap, run, run_command};
 
 /// A table of two entries, a table with a const entry, a register; two actions share a suffix, two tables too.
 const PROGRAM: &str = r#"#include <core.p4>

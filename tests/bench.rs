@@ -1,9 +1,7 @@
 //! The bench at its small sizes: every workload without a peer is made, both engines do the same to its packets, and the
 //! figures are written. Needs python3; says so and passes otherwise.
 
-mod common;
-
-use common::{TempDir, root, run_command, workload};
+use crate::common::{self, TempDir, root, run_command, workload};
 use std::process::Command;
 
 fn has_python() -> bool {

@@ -1,11 +1,9 @@
 //! Tables change while packets flow: after each change both engines do the same with every packet, however much the
 //! machine code remembers of what it found before.
 
-mod common;
-
-use common::chain::{Outcome, compile};
-use common::mutate::Random;
-use common::{program, workload};
+use crate::common::chain::{Outcome, compile};
+use crate::common::mutate::Random;
+use crate::common::{program, workload};
 use p4jet_control::Control;
 use p4jet_dataplane::{EngineKind, Switch, Worker};
 use p4jet_jit::Options;

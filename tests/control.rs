@@ -2,9 +2,7 @@
 //!
 //! Blind spots: live interfaces (tests/namespaces.rs), a terminal.
 
-mod common;
-
-use common::{TempDir, p4jet, program, run_command, wait};
+use crate::common::{self, TempDir, p4jet, program, run_command, wait};
 use p4jet_control::client::Client;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -3,9 +3,7 @@
 //!
 //! Blind spot: packets; tests/gateway_namespaces.rs has those.
 
-mod common;
-
-use common::{TempDir, p4jet, program, root, run_command};
+use crate::common::{self, TempDir, p4jet, program, root, run_command};
 use p4jet_control::client::Client;
 use p4jet_gateway::{Actual, Call, Config, Key, Plan, State, Table, commands, diff, plan};
 use std::collections::BTreeMap;

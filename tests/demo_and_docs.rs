@@ -5,11 +5,9 @@
 //! checkout's and `packets.pcap` and `entries.cmd` are a workload for simple_router; it must end with status 0. A block
 //! marked `runtime NAME` is loaded as runtime commands of that program. Blocks without a mark are only looked at.
 
-mod common;
-
-use common::chain::{Outcome, compile};
-use common::documents::{blocks, calls};
-use common::{TempDir, program, root, run, run_command, workload};
+use crate::common::chain::{Outcome, compile};
+use crate::common::documents::{blocks, calls};
+use crate::common::{self, TempDir, program, root, run, run_command, workload};
 use p4jet_control::Control;
 use std::collections::BTreeSet;
 use std::fs;

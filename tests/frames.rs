@@ -1,16 +1,14 @@
 //! Random and mutated frames through every shipped program, with its entries: interpreter and machine code must say the
 //! same of each frame, alone and in batches, and nothing may panic.
 //!
-//! `FRAMES=10000000 cargo test --release -p p4jet-cli --test frames -- --nocapture` tries that many on each program.
+//! `FRAMES=10000000 cargo test --release -p p4jet-cli --test system frames:: -- --nocapture` tries that many on each program.
 //!
 //! Blind spots: whether what both say is right (packet tests say that); entries other than the shipped ones; frames in the
 //! rings of a port, where nothing lies between them but what the kernel left (crates/ports).
 
-mod common;
-
-use common::chain::{Outcome, compile};
-use common::mutate::Random;
-use common::to_hex;
+use crate::common::chain::{Outcome, compile};
+use crate::common::mutate::Random;
+use crate::common::{self, to_hex};
 use p4jet_control::Control;
 use p4jet_dataplane::{EngineKind, Processed, Switch, Worker};
 use p4jet_ir::{InstanceKind, Program, random};

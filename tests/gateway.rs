@@ -1,9 +1,7 @@
 //! vxlan_gateway gets every kind of packet cut at every byte: each cut is forwarded, or counted by exactly one reason, the
 //! one that programs/vxlan_gateway/README.md says, on both engines.
 
-mod common;
-
-use common::{TempDir, program, run, stf_packets, to_hex};
+use crate::common::{TempDir, program, run, stf_packets, to_hex};
 use std::fmt::Write;
 use std::fs;
 

@@ -4,15 +4,8 @@
 //!
 //! Needs root and `ip`; says so and passes otherwise. Nothing outside the namespaces made here is touched.
 
-// Reason: sockets that are bound before they connect, which std lacks.
-#![allow(unsafe_code)]
-
-mod common;
-#[path = "../crates/ports/tests/netns/mod.rs"]
-mod netns;
-
-use common::TempDir;
-use netns::{DEADLINE, Namespace};
+use crate::common::{self, TempDir};
+use crate::netns::{DEADLINE, Namespace};
 use p4jet_control::client::Client;
 use p4jet_gateway::{Actual, Call, Table};
 use std::collections::BTreeMap;

@@ -1,9 +1,7 @@
 //! The language corpus: one small program per construct, each with a packet test whose expectations were worked out from
 //! the specification by hand. Both engines must fulfil them.
 
-mod common;
-
-use common::{root, run, stem};
+use crate::common::{root, run, stem};
 use std::fs;
 use std::path::PathBuf;
 

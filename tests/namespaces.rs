@@ -4,19 +4,13 @@
 //! Needs root and `ip`; says so and passes otherwise. Nothing outside the namespaces made here is touched. That
 //! something does *not* arrive is shown by sending something after it that does: frames keep their order on the way.
 
-// Reason: sockets of kinds that std lacks.
-#![allow(unsafe_code)]
-
-mod common;
-#[path = "../crates/ports/tests/netns/mod.rs"]
-mod netns;
 #[path = "namespaces/rights.rs"]
 mod rights;
 #[path = "namespaces/two_switches.rs"]
 mod two_switches;
 
-use common::{TempDir, workload};
-use netns::{DEADLINE, Namespace};
+use crate::common::{self, TempDir, workload};
+use crate::netns::{DEADLINE, Namespace};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::mem;
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};

@@ -1,9 +1,7 @@
 //! What subscribers of a running switch are told, and what those cost who do not listen to it.
 
-mod common;
-
-use common::TempDir;
-use common::chain::{Outcome, compile};
+use crate::common::chain::{Outcome, compile};
+use crate::common::{self, TempDir};
 use p4jet_control::client::{Client, Messages};
 use p4jet_control::server::{Limits, Server};
 use p4jet_control::{Control, Host, Message, Observed, PortInfo, SharedControl, Swap, parse_topics};

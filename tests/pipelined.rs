@@ -1,8 +1,6 @@
 //! The pipeline on several threads does what a worker does: same packets, order, counts; what it cannot do it refuses.
 
-mod common;
-
-use common::{TempDir, program, run_command};
+use crate::common::{self, TempDir, program, run_command};
 use serde_json::Value;
 
 fn bench(name: &str, packets: &str, arguments: &[&str]) -> common::Output {

@@ -1,10 +1,8 @@
 //! The shipped programs, by the binary: each compiles without a word, passes its packet tests on both engines, loads its
 //! entries, forwards captures the same on both engines, and has a README whose commands exist.
 
-mod common;
-
-use common::documents::{blocks, calls};
-use common::{TempDir, program_folders, run, run_command, stem, stf_files, stf_packets};
+use crate::common::documents::{blocks, calls};
+use crate::common::{self, TempDir, program_folders, run, run_command, stem, stf_files, stf_packets};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,7 @@
 //! Another program takes the place of the running one under full load: no packet is lost or half processed, and entries
 //! and state of what is unchanged stay.
 
-mod common;
-
-use common::chain::{Outcome, compile};
+use crate::common::chain::{Outcome, compile};
 use p4jet_control::Control;
 use p4jet_dataplane::{Adapter, Carried, EngineKind, NewPort, RunOptions, Running, Switch};
 use p4jet_jit::Options;

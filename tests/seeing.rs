@@ -1,8 +1,6 @@
 //! What an operator sees of a running switch: metrics, what programs do to packets, with the lines that ask for drops.
 
-mod common;
-
-use common::{TempDir, pcap};
+use crate::common::{self, TempDir, pcap};
 use num_bigint::BigUint;
 use p4jet_dataplane::{
     BytePattern, CaptureSpec, Did, EngineKind, FieldPattern, NewPort, Observer, ProgramStats, RunOptions,

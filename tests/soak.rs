@@ -3,15 +3,8 @@
 //!
 //! Needs root, `ip` and python3; says so and passes otherwise.
 
-// Reason: setns(2).
-#![allow(unsafe_code)]
-
-mod common;
 #[allow(dead_code, reason = "only asked whether there can be namespaces")]
-#[path = "../crates/ports/tests/netns/mod.rs"]
-mod netns;
-
-use common::{root, run_command};
+use crate::common::{root, run_command};
 use std::process::{Command, Stdio};
 
 #[test]

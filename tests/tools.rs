@@ -1,8 +1,6 @@
 //! The tools around the switch: what they make is run.
 
-mod common;
-
-use common::{TempDir, program, run};
+use crate::common::{self, TempDir, program, run};
 use std::path::Path;
 
 /// The first words of a listing's lines: the files.

@@ -1,8 +1,6 @@
 //! The options about warnings: which are shown, which make the program wrong, in all commands that compile.
 
-mod common;
-
-use common::{Output, TempDir, run};
+use crate::common::{Output, TempDir, run};
 
 /// Two warnings, and one more in an included file.
 const PROGRAM: &str = r#"#include <core.p4>

@@ -2,7 +2,7 @@
 //! to it then.
 
 use super::{
-    LEFT, LEFT_MAC, Namespace, Network, RIGHT, RIGHT_MAC, ROUTER_MACS, Switch, lines, netns, ping,
+    LEFT, LEFT_MAC, Namespace, Network, RIGHT, RIGHT_MAC, ROUTER_MACS, Switch, lines, ping,
     simple_router_entries, tcp,
 };
 use crate::common::{self, TempDir, run_command};

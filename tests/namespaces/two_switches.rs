@@ -1,7 +1,7 @@
 //! p4jet under the name of bmv2's switch, two of them between two hosts: in Mininet, where it is installed, and joined by
 //! hand with the same program, entries and addresses.
 
-use super::{Namespace, Switch, lines, netns, ping, tcp};
+use super::{Namespace, Switch, lines, ping, tcp};
 use crate::common::{self, root};
 use std::fs::File;
 use std::net::Ipv4Addr;

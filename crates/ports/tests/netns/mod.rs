@@ -34,7 +34,7 @@ pub fn missing() -> Option<String> {
 #[macro_export]
 macro_rules! need_namespaces {
     () => {
-        if let Some(why) = netns::missing() {
+        if let Some(why) = $crate::netns::missing() {
             eprintln!("SKIPPED: {why}");
             return;
         }

@@ -1,0 +1,30 @@
+//! Whole-system tests: they run the binary. One file a subject; all in one test binary, because each further binary links the whole
+//! compiler again.
+
+// Reason: sockets of kinds that std lacks.
+#![allow(unsafe_code)]
+
+mod common;
+#[macro_use]
+#[path = "../crates/ports/tests/netns/mod.rs"]
+mod netns;
+
+mod bad_input;
+mod bench;
+mod changes;
+mod control;
+mod controller;
+mod demo_and_docs;
+mod frames;
+mod gateway;
+mod gateway_namespaces;
+mod language;
+mod namespaces;
+mod notices;
+mod pipelined;
+mod programs;
+mod reload;
+mod seeing;
+mod soak;
+mod tools;
+mod warnings;
