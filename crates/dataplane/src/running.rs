@@ -99,6 +99,8 @@ pub struct Running {
     slots: Option<usize>,
     reloads: AtomicU64,
     adaptations: AtomicU64,
+    /// Locked while letters are posted, so that all workers get them in one order; the number of the last sample.
+    samples: Mutex<u64>,
 }
 
 struct Inner {
@@ -175,6 +177,7 @@ impl Running {
             slots,
             reloads: AtomicU64::new(0),
             adaptations: AtomicU64::new(0),
+            samples: Mutex::new(0),
         };
         for (mut forwarder, index) in forwarders.into_iter().zip(0..) {
             let stop = Arc::clone(&running.stop);
@@ -237,20 +240,27 @@ impl Running {
         &self,
         acts: impl Iterator<Item = A>,
     ) -> Result<Vec<T>, RunError> {
-        let answers: Vec<mpsc::Receiver<T>> = self
-            .mailboxes
-            .iter()
-            .zip(acts)
-            .map(|(mailbox, act)| {
-                let (answer, receiver) = mpsc::sync_channel(1);
-                mailbox.post(Box::new(move |forwarder| {
-                    // Nobody waits any more: the answer is for nobody.
-                    let _ = answer.send(act(forwarder));
-                }));
-                receiver
-            })
-            .collect();
+        let answers = {
+            let _posting = lock(&self.samples);
+            self.post(acts)
+        };
         answers.into_iter().map(|answer| answer.recv().map_err(|_| RunError::Stopped)).collect()
+    }
+
+    /// Posts each worker its own task. The caller has locked `samples`.
+    fn post<T: Send + 'static, A: FnOnce(&mut Forwarder) -> T + Send + 'static>(
+        &self,
+        acts: impl Iterator<Item = A>,
+    ) -> Vec<mpsc::Receiver<T>> {
+        let post = |(mailbox, act): (&Arc<Mailbox>, A)| {
+            let (answer, receiver) = mpsc::sync_channel(1);
+            mailbox.post(Box::new(move |forwarder| {
+                // Nobody waits any more: the answer is for nobody.
+                let _ = answer.send(act(forwarder));
+            }));
+            receiver
+        };
+        self.mailboxes.iter().zip(acts).map(post).collect()
     }
 
     /// Adds ports. No worker receives from one of them before all can send to them: what one receives another may send.
@@ -332,24 +342,34 @@ impl Running {
 
     /// What all workers together have done.
     pub fn stats(&self) -> ForwardStats {
-        let mut sum = ForwardStats::default();
-        self.worker_stats().into_iter().for_each(|stats| sum += stats);
-        sum
+        ForwardStats::total(self.sample().0)
     }
 
-    /// What each worker has done; after the end what all have done together.
-    pub fn worker_stats(&self) -> Vec<ForwardStats> {
+    /// What each worker has done, and what the program has, as far as it was counted ([`Self::set_counted`]); after the
+    /// end what all workers have done together.
+    ///
+    /// No worker waits for another, yet the numbers fit together ([`ForwardStats::copies`]): what a worker hands over
+    /// after it gave its part, the others take after they gave theirs.
+    pub fn sample(&self) -> (Vec<ForwardStats>, ProgramStats) {
+        let mut program = ProgramStats::default();
         if let Some((stats, _)) = &lock(&self.inner).last {
-            return vec![stats.clone()];
+            return (vec![stats.clone()], program);
         }
-        self.ask(|f| f.stats()).unwrap_or_default()
+        let answers = {
+            let mut samples = lock(&self.samples);
+            *samples += 1;
+            let epoch = *samples;
+            self.post((0..self.workers()).map(|_| move |f: &mut Forwarder| f.sample(epoch)))
+        };
+        let parts: Option<Vec<_>> = answers.into_iter().map(|answer| answer.recv().ok()).collect();
+        let (stats, counted): (Vec<_>, Vec<_>) = parts.unwrap_or_default().into_iter().unzip();
+        counted.into_iter().for_each(|counted| program.add(counted));
+        (stats, program)
     }
 
     /// What the program has done, as far as it was counted: [`Self::set_counted`].
     pub fn program_stats(&self) -> ProgramStats {
-        let mut stats = ProgramStats::default();
-        self.ask(|f| f.counted()).unwrap_or_default().into_iter().for_each(|counted| stats.add(counted));
-        stats
+        self.sample().1
     }
 
     /// Puts another program in the running one's place: [`Self::prepare`] and [`Self::reload_prepared`].
@@ -496,7 +516,7 @@ impl Running {
         self.mailboxes.iter().for_each(|mailbox| mailbox.wake());
         let mut inner = lock(&self.inner);
         let mut result = Ok(());
-        let mut stats = ForwardStats::default();
+        let mut parts = Vec::new();
         let mut forwarders: Vec<Forwarder> = Vec::new();
         for thread in inner.threads.drain(..) {
             match thread.join() {
@@ -507,8 +527,9 @@ impl Running {
         for forwarder in &mut forwarders {
             let done = forwarder.finish();
             result = result.and(done);
-            stats += forwarder.stats();
+            parts.push(forwarder.stats());
         }
+        let stats = ForwardStats::total(parts);
         self.hub.end();
         if inner.last.is_none() {
             let ports = inner.ports.iter().map(|(number, spec)| {
