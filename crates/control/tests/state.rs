@@ -251,9 +251,54 @@ fn killed_at_any_byte() {
     }
 }
 
+/// A program so small that it can start some thousand times.
+const SMALL: &str = "\
+program small
+errors NoError, PacketTooShort, HeaderTooShort
+error_packet_too_short 1
+error_header_too_short 2
+drop_reasons \"drop\"
+field hdr.eth.$valid$: 1 valid hdr.eth
+field hdr.eth.dst: 48 in hdr.eth
+field meta.port: 9 metadata
+field meta.error: 32 metadata
+field ingress.out.port: 9 data ingress.out
+header hdr.eth valid hdr.eth.$valid$ { hdr.eth.dst }
+instance ingress.cells register 16 size 4
+action ingress.out(ingress.out.port) { n0: meta.port = ingress.out.port return }
+action ingress.deny() { n0: drop \"drop\" }
+table ingress.l2 {
+  key hdr.eth.dst: 48 exact
+  action ingress.out
+  action ingress.deny
+  default ingress.deny()
+  size 4
+}
+block parser parser error meta.error {
+  n0: extract hdr.eth
+    return
+}
+block ingress control {
+  n0: apply ingress.l2(hdr.eth.dst) next n1 exit n1
+  n1: return
+}
+block deparser deparser {
+  n0: emit hdr.eth
+    return
+}
+ingress parser, ingress
+egress deparser
+egress_port meta.port
+";
+
+fn small_control() -> Control {
+    Control::new(Switch::new(p4jet_ir::text::parse(SMALL).unwrap()).unwrap())
+}
+
 /// Some state, of which a part is in the journal.
 fn small(folder: &Folder) -> String {
-    let (control, _) = begun(folder);
+    let control = shared(small_control());
+    assert_eq!(control.keep(&folder.file()).unwrap(), [""; 0]);
     let done = |line: &str| assert_eq!(control.reply(line, false).refused, None, "{line}");
     done("table_add l2 out 0x0a => 3");
     done("table_add l2 deny 0x0b =>");
@@ -322,9 +367,7 @@ fn damage_is_never_silent() {
     let state = small(&folder);
     let (snapshot, journal) = (fs::read(folder.file()).unwrap(), fs::read(folder.journal()).unwrap());
     let files = [snapshot.as_slice(), &journal];
-    // A large register would make each of some thousand starts slow.
-    let program = PROGRAM.replace("size 65537", "size 9");
-    let base = &Control::new(Switch::new(p4jet_ir::text::parse(&program).unwrap()).unwrap());
+    let base = &small_control();
     assert!(!nothing_is_lost_silently(base, files.map(Some), &state, "the files as they are"));
     let with = |which: usize, bytes: Option<&[u8]>, what: &str| {
         let mut changed = files.map(Some);
@@ -353,8 +396,12 @@ fn damage_is_never_silent() {
         }
     }
     // One of them comes from before, or from after.
-    drop(begun(&folder).0.reply("table_add l2 deny 0x0d =>", false));
-    let (control, _) = begun(&folder);
+    let control = shared(small_control());
+    assert_eq!(control.keep(&folder.file()).unwrap(), [""; 0]);
+    assert_eq!(control.reply("table_add l2 deny 0x0d =>", false).refused, None);
+    drop(control);
+    let control = shared(small_control());
+    assert_eq!(control.keep(&folder.file()).unwrap(), [""; 0]);
     assert_eq!(control.reply("table_add l2 deny 0x0e =>", false).refused, None);
     let now = dumped(&control);
     drop(control);
@@ -373,7 +420,7 @@ fn what_is_kept_is_never_replaced() {
     damaged[middle] ^= 1;
     for n in 1..5 {
         fs::write(folder.file(), &damaged).unwrap();
-        let (_, told) = begun(&folder);
+        let told = shared(small_control()).keep(&folder.file()).unwrap();
         let old = folder.0.join(if n == 1 { "state.old".to_string() } else { format!("state.old{n}") });
         assert!(told.last().unwrap().ends_with(&old.display().to_string()), "{told:?}");
         assert_eq!(fs::read(&old).unwrap(), damaged);

@@ -95,17 +95,16 @@ pub fn check_all(config: &Config) -> Vec<bool> {
             .back_ends
             .iter()
             .map(|back_end| {
-                let health = back_end.health.as_ref();
-                let health = health?;
+                let health = back_end.health.as_ref()?;
                 let run = move || check(health, timeout).is_ok();
-                // Without a thread it is checked here, when its turn comes.
+                // Without a thread it is checked here and now.
                 let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run);
-                Some(thread.map_err(|_| run))
+                Some(thread.map_err(|_| run()))
             })
             .collect();
-        let alive = |check: Result<std::thread::ScopedJoinHandle<'_, bool>, _>| match check {
+        let alive = |check: Result<std::thread::ScopedJoinHandle<'_, bool>, bool>| match check {
             Ok(thread) => thread.join().unwrap_or(false),
-            Err(run) => run(),
+            Err(alive) => alive,
         };
         checks.into_iter().map(|check| check.is_none_or(alive)).collect()
     })

@@ -925,6 +925,10 @@ impl<'c> Restoring<'c, '_> {
         header: Option<&JournalHeader>,
     ) -> io::Result<()> {
         let (mut last, mut others) = (0, 0u64);
+        if header.is_none() {
+            let why = "its first line is damaged or missing: how many changes there were is not known";
+            self.damage("journal", why);
+        }
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
@@ -957,9 +961,8 @@ impl<'c> Restoring<'c, '_> {
                 }
                 Some(Ok(_)) => self.damage(&of, "not a change"),
                 Some(Err(error)) => self.damage(&of, format!("not a record: {error}")),
-                None if number == 1 => {
-                    self.damage(&of, "damaged: how many changes there were is not known");
-                }
+                // Told above.
+                None if number == 1 && header.is_none() => {}
                 // It was not answered: the first line counts those that were.
                 None if torn && header.is_some_and(|header| header.changes <= last) => {
                     self.damage(&of, "torn: a change that was not answered yet is left out");
