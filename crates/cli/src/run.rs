@@ -297,9 +297,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     };
     let terminal = std::io::stdin().is_terminal() && !args.emulation.no_prompt;
-    let prompt = if args.stdin || terminal {
+    let prompt = (args.stdin || terminal).then(|| {
         let mut control = control.clone();
-        let thread = std::thread::Builder::new().name("prompt".into()).spawn(move || {
+        std::thread::spawn(move || {
             if let Err(error) = p4jet_control::prompt::interact(&mut control) {
                 eprintln!("the prompt ended: {error}");
             }
@@ -307,11 +307,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             if terminal {
                 STOP.store(true, Ordering::Relaxed);
             }
-        });
-        Some(thread.map_err(|e| Failure::Environment(format!("no thread for the prompt: {e}")))?)
-    } else {
-        None
-    };
+        })
+    });
     // Once all captures are through, a script on standard input may still want to read counters.
     let script =
         |prompt: &Option<JoinHandle<()>>| !terminal && prompt.as_ref().is_some_and(|p| !p.is_finished());
@@ -336,6 +333,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     drop(metrics);
     let finished = running.finish();
+    let abandoned = running.abandoned();
+    if !abandoned.is_empty() {
+        // Captures would wait for it, too: the process ends without them.
+        std::mem::forget(Arc::clone(&host));
+        lines.iter().for_each(|lines| lines.finish());
+        voice.0.finish();
+        let what = abandoned.join("; ");
+        return Err(Failure::Environment(format!("the switch ends without a worker that does not: {what}")));
+    }
     let captures = host.observation.finish();
     summarise(&running, &voice);
     for line in observe::captures(&captures).text.lines() {
@@ -369,9 +375,11 @@ fn adapter(running: &Arc<Running>, voice: &Voice) -> Result<Adapter, Failure> {
 fn run_failure(error: RunError) -> Failure {
     match error {
         RunError::System(why) => Failure::Environment(why),
-        RunError::Program(_) | RunError::PortExists(_) | RunError::NoPort(..) | RunError::Stopped => {
-            Failure::Input(error.to_string())
-        }
+        RunError::Program(_)
+        | RunError::PortExists(_)
+        | RunError::NoPort(..)
+        | RunError::Stuck(_)
+        | RunError::Stopped => Failure::Input(error.to_string()),
     }
 }
 
@@ -409,6 +417,14 @@ fn listener(failed: Arc<OnceLock<u8>>, lines: Option<Arc<log::Log>>, voice: Voic
         }
         Event::Link(number, LinkStatus::Down(why)) => {
             voice.tell(Level::Warn, "link", Some(number), why.as_str());
+        }
+        Event::Stuck(stuck) => {
+            let port = stuck.batch.as_ref().map(|batch| batch.port);
+            voice.tell(Level::Error, "stuck", port, stuck.to_string());
+        }
+        Event::Unstuck(worker, after) => {
+            let text = format!("worker {worker} goes on after {} s", after.as_secs());
+            voice.tell(Level::Info, "stuck", None, text);
         }
     })
 }

@@ -16,6 +16,7 @@ mod notices;
 mod observer;
 mod pipelined;
 mod places;
+mod pulse;
 mod queues;
 mod reload;
 mod running;
@@ -37,6 +38,7 @@ pub use p4jet_interp::{Matched, Trace, TraceEvent, value_text};
 pub use p4jet_jit::{Seen, StageTime, THREADS_MAX, ticks};
 pub use p4jet_tables::{EntryHandle, Life};
 pub use pipelined::{Pipelined, RING_DEFAULT, RING_MAX};
+pub use pulse::{Doing, Stuck, StuckBatch};
 pub use queues::{
     DEPTH_WITH_RATE, DEPTH_WITHOUT_RATE, PortSettings, QUEUED_PORTS_MAX, QUEUES_MAX, QueueConfig,
     QueueSettings, QueueStats, Queues, Rate,

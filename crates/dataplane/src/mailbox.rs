@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::forward::Forwarder;
+use crate::pulse::Pulse;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,8 @@ pub(crate) struct Mailbox {
     asleep: AtomicBool,
     /// An eventfd, readable when a sleeping worker should wake.
     bell: OwnedFd,
+    /// What the worker is doing.
+    pub(crate) pulse: Pulse,
 }
 
 impl Mailbox {
@@ -36,6 +39,7 @@ impl Mailbox {
             letters: Mutex::new(Some(Vec::new())),
             asleep: AtomicBool::new(false),
             bell,
+            pulse: Pulse::default(),
         })
     }
 
@@ -74,6 +78,11 @@ impl Mailbox {
     /// The worker is gone: drops all letters, those to come too, so that who waits for an answer learns of it.
     pub(crate) fn close(&self) {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Whether the worker is gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
     /// To be called before and after sleep. False if there is no time to sleep: a letter has come.

@@ -379,6 +379,8 @@ impl Observer {
 
     /// Ends the captures of a port; what they have written.
     pub fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, Refused> {
+        // What a stuck worker holds does not come to its end.
+        self.inner.running.responds().map_err(|e| e.to_string())?;
         let stopped = self.stop(|capture| capture.capturing.port == port);
         if stopped.is_empty() {
             return Err(format!("nothing is captured at port {port}"));

@@ -5,6 +5,7 @@ use crate::forward::{ForwardStats, Forwarder, Listener};
 use crate::mailbox::Mailbox;
 use crate::notices::{Hub, Notice, PortChange, Subscription, Topics};
 use crate::pipelined::{self, RING_DEFAULT};
+use crate::pulse;
 use crate::queues::Inbox;
 use crate::reload::{Carried, Successor};
 use crate::switch::{EngineKind, Switch};
@@ -17,6 +18,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// What a running switch was asked and cannot do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +31,14 @@ pub enum RunError {
     Program(String),
     /// The system refuses memory, threads or descriptors.
     System(String),
+    /// A worker does not answer; what it does.
+    Stuck(String),
     /// The switch has been stopped.
     Stopped,
 }
+
+/// How often those who wait for a worker ask whether it is stuck.
+const ASK: Duration = Duration::from_millis(50);
 
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,6 +52,7 @@ impl fmt::Display for RunError {
                 write!(f, "there is no port {number}; the ports are {}", there.join(", "))
             }
             RunError::Program(why) | RunError::System(why) => f.write_str(why),
+            RunError::Stuck(what) => write!(f, "a worker does not answer: {what}"),
             RunError::Stopped => f.write_str("the switch has been stopped"),
         }
     }
@@ -99,12 +107,14 @@ pub struct Running {
     slots: Option<usize>,
     reloads: AtomicU64,
     adaptations: AtomicU64,
-    /// Locked while letters are posted, so that all workers get them in one order; the number of the last sample.
-    samples: Mutex<u64>,
 }
 
 struct Inner {
     threads: Vec<JoinHandle<Forwarder>>,
+    /// Watches the workers until the sender is gone.
+    watchdog: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
+    /// Workers that were stuck when the switch ended.
+    abandoned: Vec<String>,
     ports: Vec<(u32, String)>,
     /// Of workers that are no more.
     last: Option<(ForwardStats, Vec<PortInfo>)>,
@@ -166,7 +176,13 @@ impl Running {
             slots = Some(of_ring);
         }
         let mut running = Running {
-            inner: Mutex::new(Inner { threads: Vec::new(), ports: Vec::new(), last: None }),
+            inner: Mutex::new(Inner {
+                threads: Vec::new(),
+                watchdog: None,
+                abandoned: Vec::new(),
+                ports: Vec::new(),
+                last: None,
+            }),
             switch: Mutex::new(Arc::clone(switch)),
             hub,
             engine,
@@ -177,7 +193,6 @@ impl Running {
             slots,
             reloads: AtomicU64::new(0),
             adaptations: AtomicU64::new(0),
-            samples: Mutex::new(0),
         };
         for (mut forwarder, index) in forwarders.into_iter().zip(0..) {
             let stop = Arc::clone(&running.stop);
@@ -190,6 +205,13 @@ impl Running {
             let inner = running.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
             inner.threads.push(thread.map_err(system)?);
         }
+        let (end, ended) = mpsc::channel();
+        let mailboxes = running.mailboxes.clone();
+        let watchdog = std::thread::Builder::new()
+            .name("watchdog".into())
+            .spawn(move || pulse::watch(&mailboxes, &listener, &ended));
+        let inner = running.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        inner.watchdog = Some((end, watchdog.map_err(system)?));
         Ok(running)
     }
 
@@ -223,8 +245,8 @@ impl Running {
         self.frame_max
     }
 
-    /// Lets every worker carry out `act` between two batches; what it gave, in the workers' order. Who calls waits
-    /// for a batch, the packets do not.
+    /// Lets every worker carry out `act` between two batches; what it gave, in the workers' order. The caller waits
+    /// for a batch, the packets do not. If a worker is stuck, that is the error, and it does not carry out `act` later.
     pub fn ask<T: Send + 'static>(
         &self,
         act: impl Fn(&mut Forwarder) -> T + Send + Sync + 'static,
@@ -240,31 +262,63 @@ impl Running {
         &self,
         acts: impl Iterator<Item = A>,
     ) -> Result<Vec<T>, RunError> {
-        let answers = {
-            let _posting = lock(&self.samples);
-            self.post(acts)
-        };
-        answers.into_iter().map(|answer| answer.recv().map_err(|_| RunError::Stopped)).collect()
+        self.not_stuck()?;
+        let withdrawn = Arc::new(AtomicBool::new(false));
+        let answers: Vec<mpsc::Receiver<T>> = self
+            .mailboxes
+            .iter()
+            .zip(acts)
+            .map(|(mailbox, act)| {
+                let (answer, receiver) = mpsc::sync_channel(1);
+                let withdrawn = Arc::clone(&withdrawn);
+                mailbox.post(Box::new(move |forwarder| {
+                    if !withdrawn.load(Ordering::SeqCst) {
+                        // Nobody waits any more: the answer is for nobody.
+                        let _ = answer.send(act(forwarder));
+                    }
+                }));
+                receiver
+            })
+            .collect();
+        let answers = answers.into_iter().enumerate().map(|(worker, answer)| self.answer(worker, &answer));
+        let answers: Result<Vec<T>, RunError> = answers.collect();
+        withdrawn.store(answers.is_err(), Ordering::SeqCst);
+        answers
     }
 
-    /// Posts each worker its own task. The caller has locked `samples`.
-    fn post<T: Send + 'static, A: FnOnce(&mut Forwarder) -> T + Send + 'static>(
-        &self,
-        acts: impl Iterator<Item = A>,
-    ) -> Vec<mpsc::Receiver<T>> {
-        let post = |(mailbox, act): (&Arc<Mailbox>, A)| {
-            let (answer, receiver) = mpsc::sync_channel(1);
-            mailbox.post(Box::new(move |forwarder| {
-                // Nobody waits any more: the answer is for nobody.
-                let _ = answer.send(act(forwarder));
-            }));
-            receiver
-        };
-        self.mailboxes.iter().zip(acts).map(post).collect()
+    /// Waits for a worker's answer as long as it makes progress.
+    fn answer<T>(&self, worker: usize, answer: &mpsc::Receiver<T>) -> Result<T, RunError> {
+        loop {
+            match answer.recv_timeout(ASK) {
+                Ok(answer) => return Ok(answer),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(RunError::Stopped),
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    let pulse = &self.mailboxes[worker].pulse;
+                    if pulse.stuck_for().is_some() {
+                        return Err(RunError::Stuck(pulse.report(worker).to_string()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The error if a worker is stuck.
+    fn not_stuck(&self) -> Result<(), RunError> {
+        let stuck = |(_, mailbox): &(usize, &Arc<Mailbox>)| mailbox.pulse.stuck_for().is_some();
+        match self.mailboxes.iter().enumerate().find(stuck) {
+            None => Ok(()),
+            Some((worker, mailbox)) => Err(RunError::Stuck(mailbox.pulse.report(worker).to_string())),
+        }
+    }
+
+    /// Whether all workers answer. To be asked before what must not be done by some of them only.
+    pub fn responds(&self) -> Result<(), RunError> {
+        self.ask(|_| ()).map(drop)
     }
 
     /// Adds ports. No worker receives from one of them before all can send to them: what one receives another may send.
     pub fn add_ports(&self, ports: Vec<NewPort>) -> Result<(), RunError> {
+        self.responds()?;
         let mut by_worker: Vec<Vec<(u32, Box<dyn Port>)>> =
             self.mailboxes.iter().map(|_| Vec::new()).collect();
         let mut added = Vec::new();
@@ -304,6 +358,7 @@ impl Running {
 
     /// Takes a port away and closes it; what it has carried, and whether closing it failed.
     pub fn remove_port(&self, number: u32) -> Result<(PortStats, Option<PortError>), RunError> {
+        self.responds()?;
         {
             let mut inner = lock(&self.inner);
             let there = inner.ports.len();
@@ -334,42 +389,42 @@ impl Running {
         };
         let numbers: Vec<u32> = ports.iter().map(|(number, _)| *number).collect();
         let seen = self.ask(move |f| numbers.iter().map(|n| f.port(*n)).collect::<Vec<_>>());
-        let seen = seen.unwrap_or_default();
+        let (seen, stuck) = match seen {
+            Ok(seen) => (seen, None),
+            Err(RunError::Stuck(what)) => (Vec::new(), Some(what)),
+            Err(_) => (Vec::new(), None),
+        };
         (ports.into_iter().enumerate())
-            .map(|(i, (number, spec))| merged(number, spec, seen.iter().filter_map(|of| of[i].clone())))
+            .map(|(i, (number, spec))| {
+                let mut info = merged(number, spec, seen.iter().filter_map(|of| of[i].clone()));
+                if let Some(what) = &stuck {
+                    info.status = LinkStatus::Down(what.clone());
+                }
+                info
+            })
             .collect()
     }
 
     /// What all workers together have done.
     pub fn stats(&self) -> ForwardStats {
-        ForwardStats::total(self.sample().0)
+        let mut sum = ForwardStats::default();
+        self.worker_stats().into_iter().for_each(|stats| sum += stats);
+        sum
     }
 
-    /// What each worker has done, and what the program has, as far as it was counted ([`Self::set_counted`]); after the
-    /// end what all workers have done together.
-    ///
-    /// No worker waits for another, yet the numbers fit together ([`ForwardStats::copies`]): what a worker hands over
-    /// after it gave its part, the others take after they gave theirs.
-    pub fn sample(&self) -> (Vec<ForwardStats>, ProgramStats) {
-        let mut program = ProgramStats::default();
+    /// What each worker has done; after the end what all have done together.
+    pub fn worker_stats(&self) -> Vec<ForwardStats> {
         if let Some((stats, _)) = &lock(&self.inner).last {
-            return (vec![stats.clone()], program);
+            return vec![stats.clone()];
         }
-        let answers = {
-            let mut samples = lock(&self.samples);
-            *samples += 1;
-            let epoch = *samples;
-            self.post((0..self.workers()).map(|_| move |f: &mut Forwarder| f.sample(epoch)))
-        };
-        let parts: Option<Vec<_>> = answers.into_iter().map(|answer| answer.recv().ok()).collect();
-        let (stats, counted): (Vec<_>, Vec<_>) = parts.unwrap_or_default().into_iter().unzip();
-        counted.into_iter().for_each(|counted| program.add(counted));
-        (stats, program)
+        self.ask(|f| f.stats()).unwrap_or_default()
     }
 
     /// What the program has done, as far as it was counted: [`Self::set_counted`].
     pub fn program_stats(&self) -> ProgramStats {
-        self.sample().1
+        let mut stats = ProgramStats::default();
+        self.ask(|f| f.counted()).unwrap_or_default().into_iter().for_each(|counted| stats.add(counted));
+        stats
     }
 
     /// Puts another program in the running one's place: [`Self::prepare`] and [`Self::reload_prepared`].
@@ -459,6 +514,7 @@ impl Running {
     }
 
     fn change_over(&self, next: Successor) -> Result<(Arc<Switch>, Carried), RunError> {
+        self.responds()?;
         let old = self.switch();
         let (new, carried) = old.succeed_by(next).map_err(RunError::Program)?;
         let mut acts = Vec::new();
@@ -510,15 +566,25 @@ impl Running {
         ended() && !self.switch().inboxes.iter().any(Inbox::is_filled) && ended()
     }
 
-    /// Stops the workers and closes the ports; the first failure of those. What was done can be asked afterwards.
+    /// Stops the workers and closes the ports; the first failure of those. What was done can be asked afterwards. A worker
+    /// that is stuck is left behind with its ports: [`Self::abandoned`].
     pub fn finish(&self) -> Result<(), PortError> {
         self.stop.store(true, Ordering::Relaxed);
         self.mailboxes.iter().for_each(|mailbox| mailbox.wake());
         let mut inner = lock(&self.inner);
         let mut result = Ok(());
-        let mut parts = Vec::new();
+        let mut stats = ForwardStats::default();
         let mut forwarders: Vec<Forwarder> = Vec::new();
-        for thread in inner.threads.drain(..) {
+        let threads: Vec<_> = inner.threads.drain(..).collect();
+        for (worker, thread) in threads.into_iter().enumerate() {
+            let pulse = &self.mailboxes[worker].pulse;
+            while !thread.is_finished() && pulse.stuck_for().is_none() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if !thread.is_finished() {
+                inner.abandoned.push(pulse.report(worker).to_string());
+                continue;
+            }
             match thread.join() {
                 Ok(forwarder) => forwarders.push(forwarder),
                 Err(panic) => std::panic::resume_unwind(panic),
@@ -527,9 +593,12 @@ impl Running {
         for forwarder in &mut forwarders {
             let done = forwarder.finish();
             result = result.and(done);
-            parts.push(forwarder.stats());
+            stats += forwarder.stats();
         }
-        let stats = ForwardStats::total(parts);
+        if let Some((end, watchdog)) = inner.watchdog.take() {
+            drop(end);
+            let _ = watchdog.join();
+        }
         self.hub.end();
         if inner.last.is_none() {
             let ports = inner.ports.iter().map(|(number, spec)| {
@@ -538,6 +607,13 @@ impl Running {
             inner.last = Some((stats, ports.collect()));
         }
         result
+    }
+}
+
+impl Running {
+    /// What the workers do that were stuck when [`Self::finish`] stopped the others.
+    pub fn abandoned(&self) -> Vec<String> {
+        lock(&self.inner).abandoned.clone()
     }
 }
 
@@ -558,5 +634,118 @@ impl Drop for Running {
         if !lock(&self.inner).threads.is_empty() {
             let _ = self.finish();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use p4jet_packet::Batch;
+    use p4jet_ports::{Received, Sent};
+    use std::time::Instant;
+
+    const BACK: &str = r#"
+program "back"
+field m.port: 9 metadata
+block "c" control { n0: return }
+ingress "c"
+egress_port m.port
+intrinsic ingress_port m.port
+"#;
+    const FRAME: [u8; 4] = [0xde, 0xad, 0xbe, 0xef];
+
+    /// Brings one frame; sending takes until the gate is gone.
+    struct Blocking {
+        frames: usize,
+        gate: mpsc::Receiver<()>,
+    }
+
+    impl Port for Blocking {
+        fn receive(
+            &mut self,
+            number: u32,
+            pool: &mut Pool,
+            batch: &mut Batch,
+        ) -> Result<Received, PortError> {
+            if self.frames == 0 {
+                return Ok(Received::Empty);
+            }
+            self.frames -= 1;
+            batch.push(pool, number, &FRAME).expect("it has room");
+            Ok(Received::Packets(1))
+        }
+
+        fn send(&mut self, frames: &[&[u8]]) -> Result<Sent, PortError> {
+            let _ = self.gate.recv();
+            Ok(Sent { sent: frames.len(), dropped: 0 })
+        }
+
+        fn stats(&mut self) -> PortStats {
+            PortStats::default()
+        }
+    }
+
+    /// A switch whose worker sends a packet by port 7 and waits for the gate; what it tells.
+    fn stuck() -> (Running, mpsc::Sender<()>, mpsc::Receiver<String>) {
+        let program = p4jet_ir::text::parse(BACK).unwrap();
+        let switch = Switch::new(program).unwrap();
+        let (tell, told) = mpsc::channel();
+        let tell = Mutex::new(tell);
+        let listener: Listener = Arc::new(move |event| {
+            let text = match event {
+                crate::Event::Stuck(stuck) => stuck.to_string(),
+                crate::Event::Unstuck(worker, _) => format!("worker {worker} goes on"),
+                other => panic!("{other:?}"),
+            };
+            let _ = lock(&tell).send(text);
+        });
+        let options = RunOptions { engine: EngineKind::Interp, frame_max: 2048, listener };
+        let running = Running::start(&switch, options).unwrap();
+        let (open, gate) = mpsc::channel();
+        let handles: Vec<Box<dyn Port>> = vec![Box::new(Blocking { frames: 1, gate })];
+        running.add_ports(vec![NewPort { number: 7, spec: "blocking".into(), handles }]).unwrap();
+        (running, open, told)
+    }
+
+    #[test]
+    fn a_stuck_worker_is_told_of_and_nobody_waits_for_it() {
+        let (running, gate, told) = stuck();
+        let long = Duration::from_secs(60);
+        let what = told.recv_timeout(long).expect("the watchdog tells");
+        let expected = "it sends by port 7, packet from port 7, 4 bytes: deadbeef";
+        assert!(what.starts_with("worker 0 has made no progress for ") && what.ends_with(expected), "{what}");
+        let start = Instant::now();
+        for refused in [
+            running.responds(),
+            running.remove_port(7).map(drop),
+            running.reload(p4jet_ir::text::parse(BACK).unwrap()).map(drop),
+            running.add_ports(Vec::new()),
+        ] {
+            let Err(RunError::Stuck(what)) = refused else { panic!("{refused:?}") };
+            assert!(what.contains("worker 0"), "{what}");
+        }
+        assert!(matches!(&running.ports()[0].status, LinkStatus::Down(why) if why.contains("worker 0")));
+        assert!(start.elapsed() < long, "nothing waits for the worker");
+        // It goes on, and nothing was half done.
+        drop(gate);
+        assert_eq!(told.recv_timeout(long).as_deref(), Ok("worker 0 goes on"));
+        running.remove_port(7).expect("the port is still there");
+        assert_eq!(running.stats().sent, [(7, 1)].into());
+        running.finish().unwrap();
+        assert_eq!(running.abandoned(), [""; 0]);
+    }
+
+    #[test]
+    fn the_switch_ends_though_a_worker_is_stuck() {
+        let (running, gate, told) = stuck();
+        told.recv_timeout(Duration::from_secs(60)).expect("the watchdog tells");
+        running.finish().unwrap();
+        let abandoned = running.abandoned();
+        drop(gate);
+        assert_eq!(abandoned.len(), 1);
+        assert!(
+            abandoned[0].contains("worker 0") && abandoned[0].contains("sends by port 7"),
+            "{abandoned:?}"
+        );
     }
 }

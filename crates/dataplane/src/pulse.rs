@@ -1,0 +1,209 @@
+//! What a worker is doing, as others see it while it does not answer, and the watchdog that looks.
+#![allow(unsafe_code)]
+
+use crate::forward::{Event, Listener};
+use crate::mailbox::Mailbox;
+use p4jet_packet::Packet;
+use std::fmt;
+use std::mem::{MaybeUninit, size_of};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// A worker that has not finished what it does after this time is stuck: it does more than a thousand batches in a second.
+pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
+/// How often the watchdog looks.
+const LOOK: Duration = Duration::from_millis(100);
+/// Bytes of a packet that a report has.
+const BYTES_MAX: usize = 64;
+
+/// What a worker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// Looks for packets, or carries out a command.
+    Looking,
+    /// Runs the program.
+    Running,
+    /// Sends by this port.
+    Sending(u32),
+}
+
+/// One worker's pulse. The worker writes it, a few plain stores for each batch.
+#[derive(Default)]
+pub(crate) struct Pulse {
+    /// Steps done, times four, and what it does.
+    beat: AtomicU64,
+    /// The port by which it sends.
+    port: AtomicU32,
+    /// The packets that came with the batch under way.
+    packets: AtomicPtr<Packet>,
+    count: AtomicUsize,
+    /// For how long the watchdog has seen no new beat.
+    still_ms: AtomicU64,
+}
+
+impl Pulse {
+    fn step(&self, doing: u64) {
+        let beat = self.beat.load(Ordering::Relaxed);
+        self.beat.store((beat & !3).wrapping_add(4 | doing), Ordering::Relaxed);
+    }
+
+    /// Begins a round.
+    pub fn looks(&self) {
+        self.step(0);
+    }
+
+    /// Begins to run the program on packets; none: on copies.
+    pub fn runs(&self, packets: &[Packet]) {
+        self.packets.store(packets.as_ptr().cast_mut(), Ordering::Relaxed);
+        self.count.store(packets.len(), Ordering::Relaxed);
+        self.step(1);
+    }
+
+    /// Begins to send.
+    pub fn sends(&self, port: u32) {
+        self.port.store(port, Ordering::Relaxed);
+        self.step(2);
+    }
+
+    /// For how long nothing has happened, if that is too long.
+    pub fn stuck_for(&self) -> Option<Duration> {
+        let still = Duration::from_millis(self.still_ms.load(Ordering::Relaxed));
+        (still >= STUCK_AFTER).then_some(still)
+    }
+
+    /// What it is stuck at.
+    pub fn report(&self, worker: usize) -> Stuck {
+        let doing = match self.beat.load(Ordering::Relaxed) & 3 {
+            1 => Doing::Running,
+            2 => Doing::Sending(self.port.load(Ordering::Relaxed)),
+            _ => Doing::Looking,
+        };
+        let still_for = Duration::from_millis(self.still_ms.load(Ordering::Relaxed));
+        let (packets, count) = (self.packets.load(Ordering::Relaxed), self.count.load(Ordering::Relaxed));
+        let batch = (doing != Doing::Looking && count > 0).then(|| packet(packets, count)).flatten();
+        Stuck { worker, doing, still_for, batch }
+    }
+}
+
+/// A worker that makes no progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// Its number.
+    pub worker: usize,
+    /// What it does.
+    pub doing: Doing,
+    /// For how long.
+    pub still_for: Duration,
+    /// The packets that came with the batch under way, if there are such and they can be read.
+    pub batch: Option<StuckBatch>,
+}
+
+/// A batch that does not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StuckBatch {
+    /// How many packets it has. The worker is stuck at one of them.
+    pub packets: usize,
+    /// The port by which they came.
+    pub port: u32,
+    /// Bytes of the first packet.
+    pub length: u32,
+    /// The first of them.
+    pub bytes: Vec<u8>,
+}
+
+impl fmt::Display for Stuck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {} has made no progress for {} s: it ", self.worker, self.still_for.as_secs())?;
+        match self.doing {
+            Doing::Looking => write!(f, "receives or carries out a command")?,
+            Doing::Running => write!(f, "runs the program")?,
+            Doing::Sending(port) => write!(f, "sends by port {port}")?,
+        }
+        let Some(StuckBatch { packets, port, length, bytes }) = &self.batch else { return Ok(()) };
+        match packets {
+            1 => write!(f, ", packet from port {port}, {length} bytes:")?,
+            n => write!(f, ", one of {n} packets from port {port}, of which the first has {length} bytes:")?,
+        }
+        write!(f, " ")?;
+        bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        if bytes.len() < *length as usize { f.write_str("…") } else { Ok(()) }
+    }
+}
+
+/// Looks at the workers until `end` comes, and tells of those that get stuck and go on.
+pub(crate) fn watch(mailboxes: &[Arc<Mailbox>], listener: &Listener, end: &Receiver<()>) {
+    let mut seen: Vec<(u64, Instant, bool)> = vec![(0, Instant::now(), false); mailboxes.len()];
+    while end.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+        for (worker, (mailbox, (last, since, told))) in mailboxes.iter().zip(&mut seen).enumerate() {
+            let pulse = &mailbox.pulse;
+            let beat = pulse.beat.load(Ordering::Relaxed);
+            if beat != *last || mailbox.is_closed() {
+                if std::mem::take(told) {
+                    listener(Event::Unstuck(worker, since.elapsed()));
+                }
+                (*last, *since) = (beat, Instant::now());
+                pulse.still_ms.store(0, Ordering::Relaxed);
+                continue;
+            }
+            pulse.still_ms.store(since.elapsed().as_millis() as u64, Ordering::Relaxed);
+            if !*told && pulse.stuck_for().is_some() {
+                *told = true;
+                listener(Event::Stuck(&pulse.report(worker)));
+            }
+        }
+    }
+}
+
+/// The first of these packets. They may be gone, or change: the kernel copies them, or says that nothing is there.
+fn packet(packets: *const Packet, count: usize) -> Option<StuckBatch> {
+    let mut first = MaybeUninit::<Packet>::uninit();
+    if !copy(packets.cast(), first.as_mut_ptr().cast(), size_of::<Packet>()) {
+        return None;
+    }
+    // SAFETY: the kernel has written it whole; it is an address and numbers, which may have any value.
+    let first = unsafe { first.assume_init() };
+    let mut bytes = vec![0; BYTES_MAX.min(first.len as usize)];
+    if !copy(first.data, bytes.as_mut_ptr(), bytes.len()) {
+        bytes.clear();
+    }
+    Some(StuckBatch { packets: count, port: first.ingress_port, length: first.len, bytes })
+}
+
+/// Copies memory of this process that another thread may have given back. Whether it was there.
+fn copy(from: *const u8, to: *mut u8, bytes: usize) -> bool {
+    let local = libc::iovec { iov_base: to.cast(), iov_len: bytes };
+    let remote = libc::iovec { iov_base: from.cast_mut().cast(), iov_len: bytes };
+    // SAFETY: the caller's buffer has so many bytes; `from` is only an address to the kernel, which checks it.
+    let copied = unsafe {
+        libc::process_vm_readv(libc::getpid(), ptr::from_ref(&local), 1, ptr::from_ref(&remote), 1, 0)
+    };
+    usize::try_from(copied) == Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_gone_is_not_read() {
+        let bytes = [1u8, 2, 3];
+        let mut copied = [0; 3];
+        assert!(copy(bytes.as_ptr(), copied.as_mut_ptr(), 3));
+        assert_eq!(copied, bytes);
+        assert!(!copy(ptr::without_provenance(8), copied.as_mut_ptr(), 3));
+        assert_eq!(packet(ptr::without_provenance(8), 1), None);
+    }
+
+    #[test]
+    fn a_report_names_the_packet() {
+        let batch = Some(StuckBatch { packets: 1, port: 3, length: 66, bytes: vec![0xab, 0xcd] });
+        let stuck = Stuck { worker: 1, doing: Doing::Running, still_for: Duration::from_secs(7), batch };
+        assert_eq!(
+            stuck.to_string(),
+            "worker 1 has made no progress for 7 s: it runs the program, packet from port 3, 66 bytes: abcd…"
+        );
+    }
+}
