@@ -19,8 +19,7 @@ mod trace;
 mod wording;
 
 pub use machine::{
-    Arrival, Copied, Machine, NODES_VISITED_MAX, Outcome, REASON_ASSERTION_FAILED, REASON_EMITS_TOO_MUCH,
-    REASON_OUT_OF_FUEL, Ran, Tables, Visited,
+    Arrival, Copied, Machine, Outcome, REASON_ASSERTION_FAILED, REASON_EMITS_TOO_MUCH, Ran, Tables, Visited,
 };
 pub use render::value_text;
 pub use setup::{build_state, build_tables, given_entries, succeeding_state};

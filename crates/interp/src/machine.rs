@@ -7,6 +7,7 @@ use num_bigint::BigUint;
 use num_traits::{ToPrimitive, Zero};
 use p4jet_externs::Env;
 use p4jet_ir::eval::{eval, wrap};
+use p4jet_ir::turns::TURNS_MAX;
 use p4jet_ir::{
     ActionId, Begin, Block, BlockId, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId,
     Intrinsic, Keep, Loc, NodeId, Op, PacketCopy, Program, QUEUE_MAX, Queued, ReplicaList, Stmt, TableId,
@@ -18,12 +19,6 @@ use crate::calls::Calls;
 use crate::packet::{Frame, Output};
 use crate::trace::{Cause, Matched, Trace, TraceEvent, Written};
 use crate::wording::is_nameless;
-
-/// A packet that visits more nodes than this is dropped: no program that lowering makes does, so this one loops.
-pub const NODES_VISITED_MAX: u32 = 1_000_000;
-
-/// The reason of a packet that visited more than [`NODES_VISITED_MAX`] nodes.
-pub const REASON_OUT_OF_FUEL: u32 = u32::MAX;
 
 /// The reason of a packet for which an extern function failed: `assert`.
 pub const REASON_ASSERTION_FAILED: u32 = u32::MAX - 1;
@@ -72,7 +67,7 @@ pub enum Outcome {
     },
     /// It is gone.
     Dropped {
-        /// Index in [`Program::drop_reasons`], [`REASON_OUT_OF_FUEL`], [`REASON_ASSERTION_FAILED`] or
+        /// Index in [`Program::drop_reasons`], [`REASON_ASSERTION_FAILED`] or
         /// [`REASON_EMITS_TOO_MUCH`].
         reason: u32,
         /// Where the program says so.
@@ -212,7 +207,6 @@ impl<'a> Machine<'a> {
             applied: Vec::new(),
             path: Vec::new(),
             step: 0,
-            fuel: NODES_VISITED_MAX,
             teller: trace.map(|trace| Teller::new(trace, program)),
         };
         run.env.set_now(now_us);
@@ -314,7 +308,6 @@ struct Run<'a, 'e, 't> {
     path: Vec<Visited>,
     /// The block that runs, as in [`Visited::step`].
     step: usize,
-    fuel: u32,
     teller: Option<Teller<'t>>,
 }
 
@@ -357,11 +350,6 @@ impl Run<'_, '_, '_> {
         loop {
             let node = &graph.nodes[at.index()];
             let loc = node.terminator_loc;
-            if self.fuel == 0 {
-                self.decided(&[]);
-                return End::Gone(Gone::Dropped { reason: REASON_OUT_OF_FUEL, at: loc });
-            }
-            self.fuel -= 1;
             if block.is_some() {
                 self.path.push(Visited { step: self.step, node: at, action: None });
             }
@@ -403,6 +391,17 @@ impl Run<'_, '_, '_> {
                         loc,
                     });
                     case.map_or(*default, |(_, node)| *node)
+                }
+                Terminator::Turn { next, spent } => {
+                    let field = self.program.turns.expect("the verifier asks for it");
+                    let taken = &mut self.fields[field.index()];
+                    *taken += 1u32;
+                    if *taken > TURNS_MAX.into() {
+                        self.decided(&[]);
+                        *spent
+                    } else {
+                        *next
+                    }
                 }
                 Terminator::Apply { table, keys, hit, action_run, entry, selector, next, exit } => {
                     let results = [*hit, *action_run, *entry];

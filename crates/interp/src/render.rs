@@ -7,7 +7,7 @@ use num_bigint::BigUint;
 use p4jet_ir::{BlockKind, Expr, FieldId, Intrinsic, Key, Loc, MatchKind, Program, ReplicaList, TableId};
 use p4jet_tables::{Difference, Entry, EntryHandle, HitReason, KeyMatch};
 
-use crate::machine::{REASON_ASSERTION_FAILED, REASON_EMITS_TOO_MUCH, REASON_OUT_OF_FUEL};
+use crate::machine::{REASON_ASSERTION_FAILED, REASON_EMITS_TOO_MUCH};
 use crate::trace::{Cause, Matched, Trace, TraceEvent};
 use crate::wording::{Wording, field_name, is_nameless};
 
@@ -75,7 +75,6 @@ fn match_text(m: &KeyMatch, width: u32) -> String {
 
 pub(crate) fn reason_text(p: &Program, reason: u32) -> &str {
     match reason {
-        REASON_OUT_OF_FUEL => "the program does not seem to end: the packet visited too many nodes",
         REASON_ASSERTION_FAILED => "an assertion failed",
         REASON_EMITS_TOO_MUCH => "a loop of the deparser emits too many bytes",
         _ => &p.drop_reasons[reason as usize],

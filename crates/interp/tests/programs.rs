@@ -3,8 +3,8 @@
 mod common;
 
 use common::{hex, program, run, run_traced, sent};
-use p4jet_interp::{Outcome, REASON_ASSERTION_FAILED, REASON_OUT_OF_FUEL};
-use p4jet_ir::Program;
+use p4jet_interp::{Outcome, REASON_ASSERTION_FAILED};
+use p4jet_ir::{Program, text};
 
 /// A router in small: a header of type, address and time to live, routed by the address.
 const ROUTER: &str = r#"
@@ -257,8 +257,25 @@ fn varbits() {
 
 #[test]
 fn loops_end() {
-    let p = program("program loop block c control { n0: goto n0 @loop.p4:1:1 } ingress c");
-    assert_eq!(run(&p, &[vec![]]), [dropped(&p, REASON_OUT_OF_FUEL, "loop.p4:1:1")]);
+    let p = program(
+        r#"
+        program loop
+        drop_reasons "loop ran too long"
+        field $turns: 32 temp
+        field meta.n: 32 metadata
+        field meta.port: 32 metadata
+        turns $turns
+        block a control { n0: meta.n = add(meta.n, 0x1:32) if eq(meta.n, 0xc351:32) then n3 else n1
+          n1: turn n0 else n2 n2: drop #0 @loop.p4:1:1 n3: meta.n = 0x0:32 return }
+        block b control { n0: meta.n = add(meta.n, 0x1:32) turn n0 else n1 n1: meta.port = meta.n return }
+        ingress a, b
+        egress_port meta.port
+        "#,
+    );
+    // 50,000 turns in one block leave 15,536 for the next.
+    assert_eq!(run(&p, &[vec![]]), [sent(15_537, "")]);
+    let spent = text::print(&p).replace("0xc351", "0x10002");
+    assert_eq!(run(&program(&spent), &[vec![]]), [dropped(&p, 0, "loop.p4:1:1")]);
 }
 
 #[test]

@@ -27,6 +27,8 @@
 //!   extract whose varbit length exceeds the field's width sets [`Program::error_header_too_short`] instead; a varbit
 //!   length or an advance that is not a multiple of 8 sets the code of `ParserInvalidArgument` in [`Program::errors`]
 //!   (0 if there is no such error). Order of the checks: invalid argument, header too short, packet too short.
+//! * Every packet comes to an end: each cycle of a graph is bounded by a counter, takes bytes off the frame, or passes a
+//!   [`Terminator::Turn`], which spends the packet's budget of turns ([`turns`]). Nothing gives a packet turns back.
 
 use num_bigint::BigUint;
 
@@ -37,6 +39,7 @@ pub mod passes;
 pub mod random;
 pub mod tallies;
 pub mod text;
+pub mod turns;
 pub mod verify;
 mod walk;
 
@@ -123,6 +126,9 @@ pub struct Program {
     /// The field, of width 32, that says by number ([`Loc`]) where a drop was asked for when one is carried out; 0 if only
     /// the [`Terminator::Drop`] knows. Set by [`passes::place_drops`].
     pub drop_place: Option<FieldId>,
+    /// The turns of loops that the packet has taken, of width 32; only [`Terminator::Turn`] writes and reads it, and copies
+    /// begin with [`Program::turns_of_copy`].
+    pub turns: Option<FieldId>,
     /// Source places, for traces and reports; entry 0 is a dummy.
     pub locs: Vec<SourceLoc>,
 }
@@ -687,6 +693,13 @@ pub enum Terminator {
         cases: Vec<(BigUint, NodeId)>,
         /// If none is equal.
         default: NodeId,
+    },
+    /// Adds 1 to [`Program::turns`].
+    Turn {
+        /// Where to go on, unless that makes more than [`turns::TURNS_MAX`].
+        next: NodeId,
+        /// If it does.
+        spent: NodeId,
     },
     /// Looks the keys up, runs the entry's action (or the default), goes on.
     Apply {

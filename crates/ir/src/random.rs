@@ -3,7 +3,7 @@
 //! [`program`] makes valid programs that end; the same seed makes the same program. [`packet`] makes frames that follow
 //! the program's parser and meet its tables' entries often enough to be worth running.
 //!
-//! Blind spots: graphs have no shape that structured P4 could not give (loops are counted, and of one node); the only
+//! Blind spots: graphs have no shape that structured P4 could not give (loops are of one or two nodes); the only
 //! externs are registers and counters; multiplications are at most 128 bits wide and divisions 64.
 
 use num_bigint::BigUint;
@@ -137,7 +137,9 @@ impl Maker {
     }
 
     fn program(mut self) -> Program {
-        self.p.errors = ["NoError", "PacketTooShort", "NoMatch", "HeaderTooShort"].map(String::from).to_vec();
+        self.p.errors = ["NoError", "PacketTooShort", "NoMatch", "HeaderTooShort", "ParserTimeout"]
+            .map(String::from)
+            .to_vec();
         self.p.error_packet_too_short = 1;
         self.p.error_header_too_short = 3;
         self.p.drop_reasons = ["parser", "policy", "egress_spec is the drop port"].map(String::from).to_vec();
@@ -216,6 +218,7 @@ impl Maker {
             let end = self.copier("end", rounds, false);
             self.p.egress.push(end);
         }
+        turns::count(&mut self.p);
         self.p
     }
 
@@ -649,20 +652,28 @@ impl Maker {
         BlockId(self.p.blocks.len() as u32 - 1)
     }
 
-    /// Makes one node repeat itself a few times.
+    /// Makes one node repeat itself: mostly a few times, sometimes as often as the packet says, rarely for ever.
     fn repeat(&mut self, body: &mut Cfg) {
         let state = NodeId(self.rng.below(body.nodes.len()) as u32);
         let counter = self.field(format!("loop{}", self.loop_counters), 8, FieldKind::Temporary);
         self.loop_counters += 1;
-        let count =
-            Expr::Binary(BinaryOp::Add, Box::new(Expr::Field(counter)), Box::new(Expr::constant(1u32, 8)));
+        let one = || Box::new(Expr::constant(1u32, 8));
+        let scope = self.common.clone();
+        let step = match self.rng.below(200) {
+            0 => Box::new(Expr::constant(0u32, 8)),
+            1..=75 => {
+                let step = self.boxed(8, &scope, 1);
+                Box::new(Expr::Binary(BinaryOp::Or, step, one()))
+            }
+            _ => one(),
+        };
+        let count = Expr::Binary(BinaryOp::Add, Box::new(Expr::Field(counter)), step);
         self.push(body, state, Op::Set { dest: counter, value: count });
         let after = self.node(body);
         body.nodes[after.index()].terminator = body.nodes[state.index()].terminator.clone();
         let rounds = Expr::constant(self.rng.range(1, 4), 8);
         let cond = Expr::Binary(BinaryOp::LtU, Box::new(Expr::Field(counter)), Box::new(rounds));
         let again = if self.rng.once_in(2) {
-            let scope = self.common.clone();
             let again = self.node(body);
             self.assign(body, again, &scope);
             body.nodes[again.index()].terminator = Terminator::Goto(state);
@@ -1021,7 +1032,7 @@ impl Sender<'_> {
                 }
             }
             at = match &node.terminator {
-                Terminator::Goto(next) => *next,
+                Terminator::Goto(next) | Terminator::Turn { next, .. } => *next,
                 Terminator::If { then, otherwise, .. } => *self.rng.pick(&[*then, *otherwise]),
                 Terminator::Switch { value, cases, default } => {
                     if cases.is_empty() || self.rng.once_in(4) {

@@ -60,6 +60,7 @@ const WORDS: &[&str] = &[
     "egress",
     "egress_port",
     "drop_place",
+    "turns",
     "intrinsic",
     "in",
     "valid",
@@ -584,6 +585,9 @@ impl Printer<'_> {
         if let Some(f) = p.drop_place {
             self.line(&format!("drop_place {}", self.field(f)));
         }
+        if let Some(f) = p.turns {
+            self.line(&format!("turns {}", self.field(f)));
+        }
         for (intrinsic, f) in &p.intrinsics {
             self.line(&format!("intrinsic {} {}", intrinsic.name(), self.field(*f)));
         }
@@ -787,6 +791,7 @@ impl Printer<'_> {
                 line.push_str(&format!(" next n{} exit n{}", next.0, exit.0));
                 line
             }
+            Terminator::Turn { next, spent } => format!("turn n{} else n{}", next.0, spent.0),
             Terminator::Return => "return".to_string(),
             Terminator::Exit => "exit".to_string(),
             Terminator::Reject(code) => format!("reject {}", self.expr(code)),
@@ -1359,11 +1364,12 @@ impl Parser<'_> {
                     | "egress"
                     | "egress_port"
                     | "drop_place"
+                    | "turns"
                     | "intrinsic"
             ) {
                 return self.error_here(
                     "a declaration: program, locs, errors, error_packet_too_short, error_header_too_short, drop_reasons, \
-                     field, header, instance, action, table, block, ingress, egress, egress_port, drop_place, \
+                     field, header, instance, action, table, block, ingress, egress, egress_port, drop_place, turns, \
                      intrinsic",
                 );
             }
@@ -1434,6 +1440,7 @@ impl Parser<'_> {
             "egress" => p.egress = self.comma_list(Parser::block)?,
             "egress_port" => p.egress_port = Some(self.field()?),
             "drop_place" => p.drop_place = Some(self.field()?),
+            "turns" => p.turns = Some(self.field()?),
             _ => {
                 let intrinsic = self.one_of(&Intrinsic::ALL, Intrinsic::name)?;
                 let field = self.field()?;
@@ -1757,6 +1764,10 @@ impl Parser<'_> {
             let next = self.node()?;
             self.expect_word("exit")?;
             Terminator::Apply { table, keys, hit, action_run, entry, selector, next, exit: self.node()? }
+        } else if self.take_word("turn") {
+            let next = self.node()?;
+            self.expect_word("else")?;
+            Terminator::Turn { next, spent: self.node()? }
         } else if self.take_word("return") {
             Terminator::Return
         } else if self.take_word("exit") {
@@ -1772,7 +1783,7 @@ impl Parser<'_> {
         } else {
             return self.error_here(
                 "a statement (`field = …`, call, extract, advance, lookahead, emit, copy, truncate) or an end (goto, if, \
-                 switch, apply, return, exit, reject, drop, done, egress)",
+                 switch, turn, apply, return, exit, reject, drop, done, egress)",
             );
         })
     }

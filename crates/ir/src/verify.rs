@@ -41,7 +41,10 @@
 //!   ends; a drop or reject may leave them.
 //! * The results of an extern call are different fields. What arguments a function wants is not known here.
 //!
-//! Not checked: that the packet leaves, that loops end, that a temporary is written before it is read (it is 0).
+//! * Every cycle is bounded, progressing or counted, as [`crate::turns`] says. `turns` is a temporary of width 32 that no
+//!   statement reads or writes, except that every copy sets it to [`Program::turns_of_copy`]. `Turn` needs it.
+//!
+//! Not checked: that the packet leaves, that a temporary is written before it is read (it is 0).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -172,6 +175,11 @@ impl Verifier<'_> {
                 "the drop place has 32 bits".to_string()
             });
         }
+        if let Some(f) = p.turns {
+            self.width_is(f, 32, "the field of turns taken");
+            let temporary = p.fields.get(f.index()).is_none_or(|f| f.kind == FieldKind::Temporary);
+            self.check(temporary, || "turns are not counted in a temporary".to_string());
+        }
         let mut seen = HashSet::new();
         for (intrinsic, f) in &p.intrinsics {
             self.field(*f);
@@ -205,6 +213,24 @@ impl Verifier<'_> {
             }
             let place = self.place.clone();
             self.cfg(&place, &b.body, Owner::Block(b));
+        }
+        // Targets must be right for this.
+        if self.errors.is_empty() {
+            self.loops();
+        }
+    }
+
+    /// Every cycle is bounded.
+    fn loops(&mut self) {
+        let p = self.p;
+        for crate::turns::Uncounted { graph, nodes } in crate::turns::uncounted(p) {
+            let (what, name, body) = match graph.checked_sub(p.actions.len()) {
+                None => ("action", &p.actions[graph].name, &p.actions[graph].body),
+                Some(block) => ("block", &p.blocks[block].name, &p.blocks[block].body),
+            };
+            let first = nodes.first().copied().unwrap_or(0);
+            self.place = format!("{what} {name}, n{first}{}", self.at(body.nodes[first].terminator_loc));
+            self.error("a loop that is neither bounded nor counted by turns");
         }
     }
 
@@ -461,6 +487,7 @@ impl Verifier<'_> {
 
     /// The width of a field that code of `owner` reads or writes.
     fn access(&mut self, f: FieldId, owner: Owner) -> Option<u32> {
+        self.check(self.p.turns != Some(f), || "a statement reads or writes the turns taken".to_string());
         let (kind, width) = self.field(f).map(|f| (f.kind, f.width))?;
         if let FieldKind::ActionData(of) = kind {
             let own = matches!(owner, Owner::Action(a) if a == of);
@@ -527,7 +554,15 @@ impl Verifier<'_> {
                     }
                 }
                 let mut seen = HashSet::new();
-                for (dest, value) in &copy.set {
+                let of_copy = |(f, value): &&(FieldId, Expr)| {
+                    p.turns == Some(*f) && *value == Program::turns_of_copy(*f)
+                };
+                let counted = copy.set.iter().filter(of_copy).count() == 1;
+                self.check(counted || p.turns.is_none(), || {
+                    "a copy begins with other turns taken than `turns_of_copy` says".to_string()
+                });
+                seen.extend(p.turns.filter(|_| counted));
+                for (dest, value) in copy.set.iter().filter(|set| !of_copy(set)) {
                     let width = self.access(*dest, owner);
                     let found = self.expr(value, owner);
                     if let (Some(width), Some(found)) = (width, found) {
@@ -645,6 +680,11 @@ impl Verifier<'_> {
                 self.check(distinct, || "two of hit, action_run and entry are the same field".to_string());
                 self.in_range(next.0, nodes, "node");
                 self.in_range(exit.0, nodes, "node");
+            }
+            Terminator::Turn { next, spent } => {
+                self.check(p.turns.is_some(), || "a turn, but no field of turns taken".to_string());
+                self.in_range(next.0, nodes, "node");
+                self.in_range(spent.0, nodes, "node");
             }
             Terminator::Return => {}
             Terminator::Exit => {

@@ -154,6 +154,7 @@ impl Terminator {
             }
             Terminator::Apply { keys, selector, .. } => keys.iter().chain(selector).for_each(f),
             Terminator::Goto(_)
+            | Terminator::Turn { .. }
             | Terminator::Return
             | Terminator::Exit
             | Terminator::Drop(_)
@@ -170,6 +171,7 @@ impl Terminator {
             }
             Terminator::Apply { keys, selector, .. } => keys.iter_mut().chain(selector).for_each(f),
             Terminator::Goto(_)
+            | Terminator::Turn { .. }
             | Terminator::Return
             | Terminator::Exit
             | Terminator::Drop(_)
@@ -197,6 +199,10 @@ impl Terminator {
                 cases.iter().for_each(|(_, n)| f(*n));
                 f(*default);
             }
+            Terminator::Turn { next, spent } => {
+                f(*next);
+                f(*spent);
+            }
             Terminator::Apply { next, exit, .. } => {
                 f(*next);
                 f(*exit);
@@ -221,6 +227,10 @@ impl Terminator {
             Terminator::Switch { cases, default, .. } => {
                 cases.iter_mut().for_each(|(_, n)| f(n));
                 f(default);
+            }
+            Terminator::Turn { next, spent } => {
+                f(next);
+                f(spent);
             }
             Terminator::Apply { next, exit, .. } => {
                 f(next);

@@ -28,7 +28,7 @@ table t {
   direct d
 }
 block p parser error m.error { n0: extract h varbit 0x8:8 return }
-block c control { n0: apply t(m.x) next n0 exit n0 }
+block c control { n0: apply t(m.x) next n1 exit n1 n1: return }
 block e deparser { n0: emit h return }
 ingress p, c, e
 "#;
@@ -145,4 +145,147 @@ fn refuses() {
     check("  direct d\n", "  profile d\n", "table t: `d` is no action profile");
     check("ingress p, c, e", "ingress p, c, c", "program: block 1 runs twice");
     check("error_packet_too_short 1", "error_packet_too_short 2", "program: error code 2 of 2");
+}
+
+/// What is wrong with the loops of a control with these nodes; `top` are further declarations.
+fn looped(top: &str, nodes: &str) -> Vec<String> {
+    let text = format!(
+        "program loops errors NoError, PacketTooShort error_packet_too_short 1 error_header_too_short 1 \
+         drop_reasons \"loop ran too long\" field $turns: 32 temp field i: 8 temp field j: 16 temp field k: 32 temp \
+         field x: 8 metadata field bits: 8 metadata turns $turns {top} block c control {{ {nodes} }} ingress c"
+    );
+    let program = text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+    verify::verify(&program).err().into_iter().flatten().map(|e| e.to_string()).collect()
+}
+
+fn refused(node: u32) -> Vec<String> {
+    vec![format!("block c, n{node}: a loop that is neither bounded nor counted by turns")]
+}
+
+#[test]
+fn every_loop_is_bounded_or_counted() {
+    let fine: Vec<String> = Vec::new();
+    // Nothing moves.
+    assert_eq!(looped("", "n0: goto n0"), refused(0));
+    assert_eq!(looped("", "n0: turn n0 else n1 n1: drop \"loop ran too long\""), fine);
+    // What happens when the turns are spent is a loop itself.
+    assert_eq!(looped("", "n0: turn n0 else n0"), refused(0));
+    assert_eq!(looped("", "n0: turn n2 else n1 n1: goto n0 n2: return"), refused(0));
+    // A way around the turn.
+    assert_eq!(looped("", "n0: if eq(x, 0x0:8) then n1 else n0 n1: turn n0 else n2 n2: return"), refused(0));
+    // Up to a constant, to a limit that is not known, and through the end of the range.
+    let up = |guard: &str, step: &str| {
+        looped(
+            "",
+            &format!("n0: i = 0x0:8 goto n1 n1: if {guard} then n2 else n3 n2: {step} goto n1 n3: return"),
+        )
+    };
+    assert_eq!(up("ltu(i, 0x10:8)", "i = add(i, 0x1:8)"), fine);
+    assert_eq!(up("leu(i, 0x10:8)", "i = add(i, 0x3:8)"), fine);
+    assert_eq!(up("ne(i, 0x10:8)", "i = add(i, 0x1:8)"), fine);
+    assert_eq!(up("ltu(i, x)", "i = add(i, 0x1:8) x = 0xff:8"), fine);
+    assert_eq!(up("leu(i, 0xff:8)", "i = add(i, 0x1:8)"), refused(1), "it is always less or equal");
+    assert_eq!(up("leu(i, x)", "i = add(i, 0x1:8)"), refused(1), "if x is 255");
+    assert_eq!(up("ltu(i, 0xff:8)", "i = add(i, 0x2:8)"), refused(1), "254 is followed by 0");
+    assert_eq!(up("ne(i, 0x11:8)", "i = add(i, 0x2:8)"), refused(1), "it passes by");
+    assert_eq!(up("ltu(i, 0x10:8)", "i = add(i, x)"), refused(1), "x may be 0");
+    assert_eq!(up("ltu(i, 0x10:8)", "i = add(i, 0x1:8) i = x"), refused(1));
+    assert_eq!(up("ltu(i, 0x10:8)", "i = add(i, 0x1:8) i = sub(i, 0x1:8)"), refused(1));
+    assert_eq!(up("ltu(i, 0x10:8)", "x = add(x, 0x1:8)"), refused(1));
+    assert_eq!(up("lts(i, 0x10:8)", "i = add(i, 0x1:8)"), fine);
+    assert_eq!(up("ltu(0x0:8, i)", "i = sub(i, 0x1:8)"), fine);
+    assert_eq!(up("ltu(0x0:8, i)", "i = add(i, 0x1:8)"), refused(1));
+    // One way round leaves the step out.
+    assert_eq!(
+        looped(
+            "",
+            "n0: if ltu(i, 0x10:8) then n1 else n3 n1: if eq(x, 0x0:8) then n2 else n0 \
+             n2: i = add(i, 0x1:8) goto n0 n3: return"
+        ),
+        refused(0)
+    );
+    // A table's action sets the counter.
+    let table = "action a() { n0: i = 0x0:8 return } table t { action a default a() size 1 }";
+    assert_eq!(
+        looped(
+            table,
+            "n0: i = 0x0:8 goto n1 n1: if ltu(i, 0x10:8) then n2 else n4 n2: i = add(i, 0x1:8) goto n3 \
+             n3: apply t() next n1 exit n1 n4: return"
+        ),
+        refused(1)
+    );
+}
+
+#[test]
+fn nested_loops_multiply() {
+    // `outer` turns of i, each with `inner` of j.
+    let nested = |outer: u32, inner: u32| {
+        let copies = "";
+        looped(
+            copies,
+            &format!(
+                "n0: i = 0x0:8 goto n1 n1: if ltu(i, {outer:#x}:8) then n2 else n5 n2: j = 0x0:16 goto n3 \
+                 n3: if ltu(j, {inner:#x}:16) then n4 else n6 n4: j = add(j, 0x1:16) goto n3 n5: return \
+                 n6: i = add(i, 0x1:8) goto n1"
+            ),
+        )
+    };
+    assert!(nested(200, 300).is_empty());
+    assert_eq!(nested(200, 400), refused(3), "80,000 are too many");
+    assert!(looped("", "n0: j = 0x0:16 goto n1 n1: if ltu(j, k[15:0]) then n2 else n3 n2: j = add(j, 0x1:16) goto n1 n3: return").is_empty());
+    // In a loop that the packet ends there are as many as it likes.
+    let inside = "n1: i = 0x0:8 goto n2 n2: if ltu(i, 0x4:8) then n3 else n4 n3: i = add(i, 0x1:8) goto n2 \
+        n4: turn n0 else n5 n5: return";
+    assert_eq!(looped("", &format!("n0: if eq(x, 0x0:8) then n1 else n5 {inside}")), refused(2));
+    // So are those of actions that a loop runs.
+    let action = "action a() { n0: i = 0x0:8 goto n1 n1: if ltu(i, 0x4:8) then n2 else n3 \
+        n2: i = add(i, 0x1:8) goto n1 n3: return } table t { action a default a() size 1 }";
+    assert!(looped(action, "n0: apply t() next n1 exit n1 n1: return").is_empty());
+    assert_eq!(
+        looped(action, "n0: apply t() next n1 exit n1 n1: turn n0 else n2 n2: return"),
+        ["action a, n1: a loop that is neither bounded nor counted by turns"]
+    );
+}
+
+#[test]
+fn a_parser_makes_progress_or_counts() {
+    let parser = |top: &str, nodes: &str| {
+        let top = format!(
+            "field h.$valid$: 1 valid h field h.f: 8 in h field v.$valid$: 1 valid v field v.v: 8 in v \
+             field v.len: 8 temp header h valid h.$valid$ {{ h.f }} \
+             header v valid v.$valid$ {{ v.v varbit v.len }} field error: 32 metadata {top} \
+             block p parser error error {{ {nodes} }}"
+        );
+        looped(&top, "n0: return")
+    };
+    let refused = ["block p, n0: a loop that is neither bounded nor counted by turns"];
+    assert!(parser("", "n0: extract h if eq(h.f, 0x0:8) then n0 else n1 n1: return").is_empty());
+    assert!(parser("", "n0: advance 0x8:8 goto n0").is_empty());
+    assert_eq!(parser("", "n0: advance bits goto n0"), refused);
+    assert_eq!(parser("", "n0: extract v varbit bits goto n0"), refused);
+    assert_eq!(parser("", "n0: lookahead k goto n0"), refused);
+    // An extract of an element that the stack does not have is left out.
+    assert_eq!(parser("", "n0: if eq(x, 0x0:8) then n1 else n0 n1: extract h goto n0"), refused);
+}
+
+#[test]
+fn turns_are_only_counted() {
+    check("block e", "turns m.x block e", "program: the field of turns taken has width 8, expected 32");
+    check("emit h return", "turn n0 else n0", "block e, n0, end: a turn, but no field of turns taken");
+    let field = "field taken: 32 temp turns taken instance";
+    let set = good().replace("instance", field).replace("m.x = a.p", "taken = 0x0:32");
+    let copy = |value: &str| {
+        good()
+            .replace("instance", field)
+            .replace("apply t(m.x) next", &format!("copy egress current keep {value} apply t(m.x) next"))
+    };
+    let errors = |text: &str| {
+        let program = text::parse(text).unwrap_or_else(|e| panic!("{e}"));
+        verify::verify(&program).err().into_iter().flatten().map(|e| e.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(errors(&set), ["action a, n0, statement 0: a statement reads or writes the turns taken"]);
+    let expected = "block c, n0, statement 0: a copy begins with other turns taken than `turns_of_copy` says";
+    assert_eq!(errors(&copy("")), [expected]);
+    assert!(errors(&copy("set (taken = 0x0:32)")).iter().any(|e| e == expected));
+    assert!(errors(&copy("set (taken = select(ltu(taken, 0xfc00:32), 0xfc00:32, taken))")).is_empty());
 }

@@ -23,6 +23,7 @@ use cranelift_frontend::{FunctionBuilder, Switch, Variable};
 use num_bigint::BigUint;
 use p4jet_externs::CallSite;
 use p4jet_ir::tallies::Tallies;
+use p4jet_ir::turns::TURNS_MAX;
 use p4jet_ir::{
     ActionId, Begin, CopyFrame, Expr, FieldId, HeaderId, InstanceKind, Intrinsic, Keep, Loc, Node, NodeId,
     Op, PacketCopy, Program, TableId, Terminator, atomic,
@@ -1065,6 +1066,17 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let then = self.target_if(scope, *then, asked, 1);
                 let otherwise = self.target_if(scope, *otherwise, asked, 0);
                 self.b.ins().brif(cond, then, &[], otherwise, &[]);
+            }
+            Terminator::Turn { next, spent } => {
+                let turns = self.program().turns.expect("the verifier asks for it");
+                let taken = self.get(self.flow.field_slot(turns))[0];
+                let taken = self.b.ins().iadd_imm_u(taken, 1);
+                self.set_field(turns, &[taken]);
+                let more = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, taken, i64::from(TURNS_MAX));
+                let facts = self.facts.clone();
+                let spent = self.target(scope, *spent, &facts);
+                let next = self.target(scope, *next, &facts);
+                self.b.ins().brif(more, spent, &[], next, &[]);
             }
             Terminator::Switch { value, cases, default } => self.switch(value, cases, *default, scope)?,
             Terminator::Apply { table, keys, selector, .. } => {

@@ -322,6 +322,11 @@ impl<'a> Flow<'a> {
                 }
                 edge(Some(self.sibling(place, *default)), facts);
             }
+            // What a turn writes nobody asks for.
+            Terminator::Turn { next, spent } => {
+                edge(Some(self.sibling(place, *next)), facts.clone());
+                edge(Some(self.sibling(place, *spent)), facts);
+            }
             Terminator::Apply { table, next, exit, .. } => {
                 node.terminator.for_each_result(&mut |f| self.forget(&mut facts, f));
                 let table = &self.program.tables[table.index()];

@@ -687,6 +687,10 @@ impl<'a> Flow<'a> {
                 out.extend(cases.iter().map(|(_, n)| self.sibling(place, *n)));
                 out.push(self.sibling(place, *default));
             }
+            Terminator::Turn { next, spent } => {
+                out.push(self.sibling(place, *next));
+                out.push(self.sibling(place, *spent));
+            }
             Terminator::Apply { table, next, exit, .. } => {
                 // A group without members runs none.
                 out.push(self.sibling(place, *next));
@@ -1205,6 +1209,9 @@ impl<'a> Flow<'a> {
                 terminator_uses(&node.terminator, &mut |f| {
                     needed.insert(f);
                 });
+                if let Terminator::Turn { .. } = node.terminator {
+                    needed.extend(self.program.turns);
+                }
             }
         }
         needed.extend(self.program.egress_port);
@@ -1281,6 +1288,9 @@ impl<'a> Flow<'a> {
         }
         let slots = &mut reads.terminator;
         terminator_uses(&node.terminator, &mut |f| self.slots_read(place, f, set, facts, slots));
+        if matches!(node.terminator, Terminator::Turn { .. }) {
+            slots.extend(self.program.turns.map(FieldId::index));
+        }
         if matches!(node.terminator, Terminator::Drop(_)) {
             // Read where all ways to the drop have met.
             slots.extend(self.program.drop_place.map(FieldId::index));

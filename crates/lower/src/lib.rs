@@ -20,8 +20,8 @@
 //!
 //! # Limits
 //!
-//! A parser state that may come back to itself without extracting is visited at most [`STATE_VISITS_MAX`] times; a loop
-//! turns at most [`LOOP_TURNS_MAX`] times. Then the parser rejects with `ParserTimeout`, the loop drops the packet.
+//! Loops and parser states become plain cycles. At the end [`p4jet_ir::turns::count`] bounds those that need it: a packet
+//! that has used up its turns makes a parser reject with `ParserTimeout` and is dropped elsewhere.
 //!
 //! Inlining may double a program with each level of calls: one that grows beyond [`PROGRAM_SIZE_MAX`] is refused.
 
@@ -50,9 +50,7 @@ pub use arch::{Architecture, Arg, ExternCall, Property};
 pub use block::BlockArg;
 pub use context::{Lowered, Lowerer, ObjectId, PROGRAM_SIZE_MAX, Reported};
 pub use object::{BlockDecl, BlockObject, ExternObject, Object, PackageObject};
-pub use parser::STATE_VISITS_MAX;
 pub use place::Place;
-pub use stmt::LOOP_TURNS_MAX;
 pub use types::Role;
 pub use value::{Piece, Storage, Value};
 
@@ -113,5 +111,6 @@ fn lower_as(
     let mut lowered = cx.ir;
     headers::dissolve_odd(&mut lowered);
     profiles::join_lists(&mut lowered);
+    ir::turns::count(&mut lowered);
     Ok(lowered)
 }

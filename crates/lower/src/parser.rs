@@ -2,18 +2,12 @@
 
 use num_bigint::BigUint;
 use num_traits::Zero;
-use p4jet_analysis::typed::{
-    self, Callee, ExprKind, KeySet, ParserBody, SelectCase, Stmt, StmtKind, Target, Transition, Type,
-};
+use p4jet_analysis::typed::{self, KeySet, ParserBody, SelectCase, Target, Transition, Type};
 use p4jet_ir::{BinaryOp, Expr, NodeId, Terminator};
 use p4jet_syntax::span::Span;
 
 use crate::build;
 use crate::context::{Jump, Lowered, Lowerer};
-
-/// A state that may be visited again without bits being extracted in between is visited at most so often by a packet;
-/// then the parser rejects with `ParserTimeout`.
-pub const STATE_VISITS_MAX: u32 = 4096;
 
 /// A select on keys of this many bits together, all of them constants, is one switch.
 const SWITCH_WIDTH_MAX: u32 = 64;
@@ -28,16 +22,8 @@ impl Lowerer<'_> {
         };
         self.init_locals(&body.locals)?;
         let visited = reachable(body);
-        let suspects = may_turn_without_extracting(self.program, body);
         let nodes: Vec<NodeId> =
             body.states.iter().map(|s| self.cfg.node(format!("{prefix}{}", s.name))).collect();
-        let visits = if suspects.iter().any(|s| *s) {
-            let field = self.temporary(32);
-            self.set(field, build::zero(32));
-            Some(field)
-        } else {
-            None
-        };
         self.goto(nodes[body.start as usize]);
         let mut result = Ok(());
         let runs_once = self.runs_once;
@@ -48,17 +34,6 @@ impl Lowerer<'_> {
             }
             self.enter(nodes[i]);
             self.span = state.span;
-            if let (true, Some(visits)) = (suspects[i], visits) {
-                let next = build::binary(BinaryOp::Add, Expr::Field(visits), Expr::constant(1u32, 32));
-                self.set(visits, next);
-                let spent =
-                    build::binary(BinaryOp::LtU, Expr::constant(STATE_VISITS_MAX, 32), Expr::Field(visits));
-                let code = self.error_code("ParserTimeout");
-                let _ = self.when(spent, |cx| {
-                    cx.reject(code);
-                    Ok(())
-                });
-            }
             // A state may be visited several times, and after states that stand later in the text.
             self.runs_once = false;
             result = self.stmts(&state.stmts).and(result);
@@ -288,52 +263,4 @@ fn reachable(body: &ParserBody) -> Vec<bool> {
         }
     }
     seen
-}
-
-/// The states on a cycle none of whose states surely takes bits off the packet. All other cycles end with the packet.
-fn may_turn_without_extracting(program: &typed::Program, body: &ParserBody) -> Vec<bool> {
-    let n = body.states.len();
-    let idle: Vec<bool> =
-        body.states.iter().map(|s| !s.stmts.iter().any(|s| surely_extracts(program, s))).collect();
-    (0..n)
-        .map(|start| {
-            // Whether `start` can come back to itself through idle states.
-            let mut seen = vec![false; n];
-            let mut work = if idle[start] { successors(&body.states[start]) } else { Vec::new() };
-            while let Some(i) = work.pop() {
-                if i == start {
-                    return true;
-                }
-                if idle[i] && !std::mem::replace(&mut seen[i], true) {
-                    work.extend(successors(&body.states[i]));
-                }
-            }
-            false
-        })
-        .collect()
-}
-
-/// Whether the statement takes at least one bit off the packet, or ends the parser.
-fn surely_extracts(program: &typed::Program, stmt: &Stmt) -> bool {
-    match &stmt.kind {
-        StmtKind::Block { stmts, .. } => stmts.iter().any(|s| surely_extracts(program, s)),
-        StmtKind::Call(call) => {
-            let Callee::Method { object, ext, method } = &call.callee else { return false };
-            let Type::Extern(..) = object.ty else { return false };
-            let ext = &program.externs[ext.index()];
-            if ext.name != "packet_in" || ext.methods[*method as usize].name != "extract" {
-                return false;
-            }
-            let ty = match call.type_args.first() {
-                Some(Type::New(id)) => &program.new_types[id.index()].ty,
-                Some(ty) => ty,
-                None => return false,
-            };
-            let Type::Struct(id, _) = ty else { return false };
-            let nonzero =
-                |e: &typed::Field| !matches!(e.ty, Type::Varbit(_) | Type::Struct(..) | Type::Param(_));
-            matches!(object.kind, ExprKind::Var(_)) && program.structs[id.index()].fields.iter().any(nonzero)
-        }
-        _ => false,
-    }
 }

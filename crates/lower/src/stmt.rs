@@ -5,16 +5,13 @@ use p4jet_analysis::typed::{
     self, Call, Callee, Collection, Stmt, StmtKind, SwitchActionCase, SwitchCase, TableId, Type, TypeParamId,
     VarId,
 };
-use p4jet_ir::{BinaryOp, Expr, FieldId, NodeId, Terminator};
+use p4jet_ir::{BinaryOp, Expr, NodeId, Terminator};
 use p4jet_syntax::span::Span;
 
 use crate::build;
 use crate::context::{Binding, Lowered, Lowerer};
 use crate::survey::has_effects;
 use crate::value::{Storage, Value};
-
-/// A loop turns at most so often; then the packet is dropped. Nothing may hang a worker.
-pub const LOOP_TURNS_MAX: u32 = 1 << 16;
 
 impl Lowerer<'_> {
     /// Lowers statements in order. One that is refused does not keep the rest from being looked at.
@@ -162,18 +159,8 @@ impl Lowerer<'_> {
         result
     }
 
-    /// Counts a turn; the packet is dropped after [`LOOP_TURNS_MAX`].
-    fn count_turn(&mut self, turns: FieldId) {
-        let spent = build::binary(BinaryOp::LeU, Expr::constant(LOOP_TURNS_MAX, 32), Expr::Field(turns));
-        self.drop_when(spent, "loop ran too long");
-        let next = build::binary(BinaryOp::Add, Expr::Field(turns), Expr::constant(1u32, 32));
-        self.set(turns, next);
-    }
-
     fn for_loop(&mut self, init: &[Stmt], cond: &typed::Expr, update: &[Stmt], body: &[Stmt]) -> Lowered<()> {
         self.stmts(init)?;
-        let turns = self.temporary(32);
-        self.set(turns, build::zero(32));
         let (head, inside, next, after) = (self.node(), self.node(), self.node(), self.node());
         self.goto(head);
         self.enter(head);
@@ -181,7 +168,6 @@ impl Lowerer<'_> {
         let result = self.scalar(cond).and_then(|cond| {
             self.terminate(Terminator::If { cond, then: inside, otherwise: after });
             self.enter(inside);
-            self.count_turn(turns);
             self.flow.loops.push((next, after));
             let result = self.stmts(body);
             self.flow.loops.pop();
@@ -267,10 +253,6 @@ impl Lowerer<'_> {
         let high = self.snapshot_expr(high);
         let at = self.temporary(width);
         self.set(at, low);
-        let turns = self.temporary(32);
-        if width > 16 {
-            self.set(turns, build::zero(32));
-        }
         let (head, inside, next, step, after) =
             (self.node(), self.node(), self.node(), self.node(), self.node());
         self.goto(head);
@@ -279,18 +261,17 @@ impl Lowerer<'_> {
         let go_on = build::binary(op, Expr::Field(at), high.clone());
         self.terminate(Terminator::If { cond: go_on, then: inside, otherwise: after });
         self.enter(inside);
-        if width > 16 {
-            self.count_turn(turns);
-        }
         self.assign_storage(variable, Value::Scalar(Expr::Field(at)));
         self.flow.loops.push((next, after));
         let result = self.stmts(body);
         self.flow.loops.pop();
         self.goto(next);
         self.enter(next);
-        // The last value may be the type's last: stop before the counter would wrap.
-        let last = build::eq(Expr::Field(at), high);
-        self.terminate(Terminator::If { cond: last, then: after, otherwise: step });
+        // The last value may be the type's last: stop before the counter would wrap. `at` never passes `high`; asking for
+        // less shows that the loop is bounded (`p4jet_ir::turns`).
+        let op = if signed { BinaryOp::LtS } else { BinaryOp::LtU };
+        let more = build::binary(op, Expr::Field(at), high);
+        self.terminate(Terminator::If { cond: more, then: step, otherwise: after });
         self.enter(step);
         let stepped = build::binary(BinaryOp::Add, Expr::Field(at), Expr::constant(1u32, width));
         self.set(at, stepped);

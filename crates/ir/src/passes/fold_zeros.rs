@@ -46,6 +46,7 @@ fn zero_fields(program: &Program) -> Vec<bool> {
     let mut given = Vec::new();
     given.extend(program.intrinsics.iter().map(|(_, f)| *f));
     given.extend(program.blocks.iter().filter_map(|b| b.error_field));
+    given.extend(program.turns);
     given.extend(program.actions.iter().flat_map(|a| &a.params));
     let bodies = program.actions.iter().map(|a| &a.body).chain(program.blocks.iter().map(|b| &b.body));
     for node in bodies.flat_map(|body| &body.nodes) {

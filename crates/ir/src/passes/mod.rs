@@ -47,7 +47,7 @@ pub fn run(program: &mut Program) {
 }
 
 /// All graphs of a program: actions' and blocks'.
-fn graphs_mut(program: &mut Program) -> impl Iterator<Item = &mut crate::Cfg> {
+pub(crate) fn graphs_mut(program: &mut Program) -> impl Iterator<Item = &mut crate::Cfg> {
     let actions = program.actions.iter_mut().map(|a| &mut a.body);
     actions.chain(program.blocks.iter_mut().map(|b| &mut b.body))
 }

@@ -366,8 +366,7 @@ impl Classifier {
             Made::Now(tree) => Ok(tree),
             Made::Soon(thread) => thread.join(),
         };
-        // That is `NoMemory`: the change that wants the tree fails of it.
-        let mut tree = tree.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let mut tree = tree.expect("building a tree does not panic");
         let mut room = Ok(());
         for change in changes.drain(..most.min(changes.len())) {
             match change {

@@ -93,7 +93,7 @@ impl<'a> Drawing<'a> {
                     return name(at.index());
                 }
                 match block.body.nodes[at.index()].terminator {
-                    Terminator::Goto(next) => at = next,
+                    Terminator::Goto(next) | Terminator::Turn { next, .. } => at = next,
                     _ => return next.clone(),
                 }
             }
@@ -127,7 +127,9 @@ impl<'a> Drawing<'a> {
             let mut look = "white";
             let mut edges: Vec<(String, String)> = Vec::new();
             match &node.terminator {
-                Terminator::Goto(to) => edges.push((lead(*to), String::new())),
+                Terminator::Goto(to) | Terminator::Turn { next: to, .. } => {
+                    edges.push((lead(*to), String::new()))
+                }
                 Terminator::If { cond, then, otherwise } => {
                     look = "lightyellow";
                     lines.push(format!("{}?", words(cond)));

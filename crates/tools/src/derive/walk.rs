@@ -304,7 +304,8 @@ impl<'a> Map<'a> {
         let at = walker.node;
         let value = |way: &Way, expr: &Expr| way.value(self.program, expr);
         match &node.terminator {
-            Terminator::Goto(next) => walker.node = *next,
+            // No way that is tried takes that many turns.
+            Terminator::Goto(next) | Terminator::Turn { next, .. } => walker.node = *next,
             Terminator::If { cond, then, otherwise } => {
                 let cond = value(&walker.way, cond);
                 let settled = match &cond {

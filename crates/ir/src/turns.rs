@@ -1,0 +1,635 @@
+//! The bound on loops: no packet keeps a switch busy for ever.
+//!
+//! Every cycle of a graph is one of these:
+//!
+//! * **bounded**: a counter in it only moves one way, towards a limit. It costs nothing. The bounded loops of a program
+//!   may take at most [`TURNS_MAX`] turns together ([`COPY_TURNS_MAX`] if the program copies packets); nested loops
+//!   multiply.
+//! * **progressing**: each turn takes at least a byte off the frame. It costs nothing.
+//! * **counted**: each turn passes a [`Terminator::Turn`], which takes it off the packet's one budget of [`TURNS_MAX`]
+//!   turns.
+//!
+//! A bounded loop inside a progressing or counted one would run once for each turn of that, so it is counted, too; and
+//! so is a loop of an action that a table inside a loop runs. [`count`] puts the `Turn`s where they are needed, and
+//! [`crate::verify`] refuses a program that lacks one.
+//!
+//! # How a cycle is shown to be bounded
+//!
+//! A strongly connected part of the graph is bounded if it has a branch, the *guard*, that asks how a field compares with
+//! a limit, and all that the part does to the field is to add constants of one sign (steps), so that
+//!
+//! * no step follows another without the guard between them: a step starts inside the limit, so it does not wrap;
+//! * the guard does not follow itself without a step between.
+//!
+//! Then each entry of the part passes the guard at most as often as steps fit between the ends of the field's range. What
+//! is left of the part without the guard's edge is examined in the same way.
+
+use std::collections::{HashMap, HashSet};
+
+use num_bigint::{BigInt, BigUint};
+use num_traits::{One, Signed, ToPrimitive, Zero};
+
+use crate::*;
+
+/// The most counted turns of a packet, and the most turns of all bounded loops of a program.
+pub const TURNS_MAX: u32 = 1 << 16;
+/// The most counted turns of a copy, and the most turns of all bounded loops of a program that copies packets.
+pub const COPY_TURNS_MAX: u32 = 1 << 10;
+
+/// Why a packet is dropped that has used up its turns.
+pub const SPENT: &str = "loop ran too long";
+/// The error of a parser that has used up the turns.
+pub const SPENT_IN_PARSER: &str = "ParserTimeout";
+
+/// Name of [`Program::turns`].
+const NAME: &str = "$turns";
+/// How many guards are tried for one part: loops have theirs at their beginning or end.
+const GUARDS_MAX: usize = 16;
+
+impl Program {
+    /// The turns taken that a copy begins with: those of the packet that makes it, but never fewer than leave it
+    /// [`COPY_TURNS_MAX`].
+    pub fn turns_of_copy(turns: FieldId) -> Expr {
+        let least = || Box::new(Expr::constant(TURNS_MAX - COPY_TURNS_MAX, 32));
+        let taken = || Box::new(Expr::Field(turns));
+        Expr::Select(Box::new(Expr::Binary(BinaryOp::LtU, taken(), least())), least(), taken())
+    }
+
+    fn graphs(&self) -> impl Iterator<Item = &Cfg> {
+        self.actions.iter().map(|a| &a.body).chain(self.blocks.iter().map(|b| &b.body))
+    }
+
+    fn copies(&self) -> bool {
+        self.graphs().flat_map(|g| &g.nodes).flat_map(|n| &n.stmts).any(|s| matches!(s.op, Op::Copy(_)))
+    }
+}
+
+/// Puts a [`Terminator::Turn`] on every way around a cycle that is neither bounded nor progressing.
+pub fn count(program: &mut Program) {
+    let uncounted = uncounted(program);
+    if uncounted.is_empty() {
+        return;
+    }
+    let turns = match program.turns {
+        Some(field) => field,
+        None => {
+            let field = FieldId(program.fields.len() as u32);
+            program.fields.push(Field { name: NAME.to_string(), width: 32, kind: FieldKind::Temporary });
+            program.turns = Some(field);
+            field
+        }
+    };
+    let timeout = program.errors.iter().position(|e| e == SPENT_IN_PARSER).unwrap_or(0);
+    let actions = program.actions.len();
+    for Uncounted { graph, nodes } in uncounted {
+        let parser = graph >= actions && program.blocks[graph - actions].kind == BlockKind::Parser;
+        let spent = if parser {
+            Terminator::Reject(Expr::constant(timeout as u32, 32))
+        } else {
+            let reason = program.drop_reasons.iter().position(|r| r == SPENT).unwrap_or_else(|| {
+                program.drop_reasons.push(SPENT.to_string());
+                program.drop_reasons.len() - 1
+            });
+            Terminator::Drop(reason as u32)
+        };
+        let body = match graph.checked_sub(actions) {
+            None => &mut program.actions[graph].body,
+            Some(block) => &mut program.blocks[block].body,
+        };
+        count_part(body, &nodes, &spent);
+    }
+    for node in passes::graphs_mut(program).flat_map(|g| &mut g.nodes) {
+        for stmt in &mut node.stmts {
+            if let Op::Copy(copy) = &mut stmt.op
+                && !copy.set.iter().any(|(f, _)| *f == turns)
+            {
+                copy.set.push((turns, Program::turns_of_copy(turns)));
+            }
+        }
+    }
+}
+
+/// Puts a turn on every edge that leads back to where a walk through the part comes from: no cycle is without one.
+fn count_part(body: &mut Cfg, nodes: &[usize], spent: &Terminator) {
+    let inside: HashSet<usize> = nodes.iter().copied().collect();
+    let mut open = vec![false; body.nodes.len()];
+    let mut seen = vec![false; body.nodes.len()];
+    let mut back = Vec::new();
+    // Lowering numbers nodes so that loops begin with their lowest.
+    let mut starts = nodes.to_vec();
+    starts.sort_unstable();
+    for start in starts {
+        if std::mem::replace(&mut seen[start], true) {
+            continue;
+        }
+        open[start] = true;
+        let mut way = vec![(start, targets(&body.nodes[start]))];
+        while let Some((at, next)) = way.last_mut() {
+            let at = *at;
+            match next.pop() {
+                None => {
+                    open[at] = false;
+                    way.pop();
+                }
+                Some(to) if !inside.contains(&to) => {}
+                Some(to) if open[to] => back.push((at, to)),
+                Some(to) => {
+                    if !std::mem::replace(&mut seen[to], true) {
+                        open[to] = true;
+                        way.push((to, targets(&body.nodes[to])));
+                    }
+                }
+            }
+        }
+    }
+    back.sort_unstable();
+    back.dedup();
+    let mut spents: HashMap<Loc, NodeId> = HashMap::new();
+    for (from, to) in back {
+        let loc = body.nodes[from].terminator_loc;
+        let mut node = |terminator| {
+            body.nodes.push(Node {
+                label: String::new(),
+                stmts: Vec::new(),
+                terminator,
+                terminator_loc: loc,
+            });
+            NodeId(body.nodes.len() as u32 - 1)
+        };
+        let spent = *spents.entry(loc).or_insert_with(|| node(spent.clone()));
+        let to = NodeId(to as u32);
+        let turn = node(Terminator::Turn { next: to, spent });
+        body.nodes[from].terminator.for_each_target_mut(&mut |n| {
+            if *n == to {
+                *n = turn;
+            }
+        });
+    }
+}
+
+/// A part of a graph whose cycles are neither bounded nor progressing, nor all counted.
+pub struct Uncounted {
+    /// Among the actions and then the blocks.
+    pub graph: usize,
+    /// Its nodes.
+    pub nodes: Vec<usize>,
+}
+
+/// Every part that lacks a turn, innermost where the outer ones are bounded. Targets must exist.
+pub fn uncounted(program: &Program) -> Vec<Uncounted> {
+    let written: Vec<HashSet<FieldId>> = program
+        .actions
+        .iter()
+        .map(|action| {
+            let mut fields: HashSet<FieldId> = action.params.iter().copied().collect();
+            for stmt in action.body.nodes.iter().flat_map(|n| &n.stmts) {
+                stmt.op.for_each_write(&program.headers, &mut |f| {
+                    fields.insert(f);
+                });
+            }
+            fields
+        })
+        .collect();
+    // How often the actions of tables run: once for each place that applies the table, unless that is in a loop.
+    let mut applied = vec![0u64; program.actions.len()];
+    let mut looped = vec![false; program.actions.len()];
+    for block in &program.blocks {
+        let on_cycle = on_cycles(&block.body);
+        for (index, node) in block.body.nodes.iter().enumerate() {
+            if let Terminator::Apply { table, .. } = node.terminator {
+                for action in &program.tables[table.index()].actions {
+                    applied[action.action.index()] += 1;
+                    looped[action.action.index()] |= on_cycle[index];
+                }
+            }
+        }
+    }
+    let mut left = u64::from(if program.copies() { COPY_TURNS_MAX } else { TURNS_MAX });
+    let mut found = Vec::new();
+    for (graph, body) in program.graphs().enumerate() {
+        let runs = match applied.get(graph) {
+            Some(_) if looped[graph] => None,
+            Some(applied) => Some((*applied).max(1)),
+            None => Some(1),
+        };
+        let whole = Part::whole(body);
+        let mut prover = Prover {
+            program,
+            body,
+            reachable: whole.nodes.keys().copied().collect(),
+            written: &written,
+            graph,
+            left: &mut left,
+            found: &mut found,
+        };
+        prover.examine(whole, runs);
+    }
+    found
+}
+
+fn targets(node: &Node) -> Vec<usize> {
+    let mut targets = Vec::new();
+    node.terminator.for_each_target(&mut |n| targets.push(n.index()));
+    targets
+}
+
+fn on_cycles(body: &Cfg) -> Vec<bool> {
+    let mut on_cycle = vec![false; body.nodes.len()];
+    for part in Part::whole(body).cyclic() {
+        part.nodes.keys().for_each(|n| on_cycle[*n] = true);
+    }
+    on_cycle
+}
+
+/// Nodes of a graph with the edges between them that are looked at.
+struct Part {
+    nodes: HashMap<usize, Vec<usize>>,
+}
+
+impl Part {
+    /// All that can be reached.
+    fn whole(body: &Cfg) -> Part {
+        let mut nodes = HashMap::new();
+        let mut work = vec![0];
+        while let Some(at) = work.pop() {
+            if let std::collections::hash_map::Entry::Vacant(entry) = nodes.entry(at) {
+                work.extend(entry.insert(targets(&body.nodes[at])).iter());
+            }
+        }
+        Part { nodes }
+    }
+
+    /// The strongly connected parts that have a cycle, by their lowest nodes.
+    fn cyclic(&self) -> Vec<Part> {
+        let mut graph = petgraph::graph::DiGraph::<usize, ()>::new();
+        let mut order: Vec<usize> = self.nodes.keys().copied().collect();
+        order.sort_unstable();
+        let index: HashMap<usize, _> = order.iter().map(|n| (*n, graph.add_node(*n))).collect();
+        for from in &order {
+            for to in &self.nodes[from] {
+                if let Some(to) = index.get(to) {
+                    graph.add_edge(index[from], *to, ());
+                }
+            }
+        }
+        let mut parts = Vec::new();
+        for component in petgraph::algo::kosaraju_scc(&graph) {
+            let inside: HashSet<usize> = component.iter().map(|n| graph[*n]).collect();
+            let of = |n: &usize| -> Vec<usize> {
+                self.nodes[n].iter().copied().filter(|to| inside.contains(to)).collect()
+            };
+            let nodes: HashMap<usize, Vec<usize>> = inside.iter().map(|n| (*n, of(n))).collect();
+            if nodes.len() > 1 || nodes.values().any(|next| !next.is_empty()) {
+                parts.push(Part { nodes });
+            }
+        }
+        parts.sort_by_key(|part| part.nodes.keys().min().copied());
+        parts
+    }
+
+    /// Whether a walk from `starts` (not through what is `closed`) comes to a node that is `sought`.
+    fn comes_to(
+        &self,
+        starts: &[usize],
+        without: Option<(usize, usize)>,
+        closed: &dyn Fn(usize) -> bool,
+        sought: &dyn Fn(usize) -> bool,
+    ) -> bool {
+        let mut seen = HashSet::new();
+        let mut work = starts.to_vec();
+        while let Some(at) = work.pop() {
+            if !seen.insert(at) || closed(at) {
+                continue;
+            }
+            if sought(at) {
+                return true;
+            }
+            work.extend(self.nodes[&at].iter().copied().filter(|to| Some((at, *to)) != without));
+        }
+        false
+    }
+}
+
+/// What a part does to a field that it only adds constants of one sign to: the least and the most that a node adds.
+struct Steps {
+    least: BigInt,
+    most: BigInt,
+    nodes: HashSet<usize>,
+}
+
+struct Prover<'a> {
+    program: &'a Program,
+    body: &'a Cfg,
+    reachable: HashSet<usize>,
+    /// By action.
+    written: &'a [HashSet<FieldId>],
+    graph: usize,
+    /// Turns that bounded loops may still take.
+    left: &'a mut u64,
+    found: &'a mut Vec<Uncounted>,
+}
+
+impl Prover<'_> {
+    /// Examines what is run `runs` times; `None` if that depends on the packet.
+    fn examine(&mut self, part: Part, runs: Option<u64>) {
+        // Not by recursion: bounded loops may be nested deep.
+        let mut work: Vec<(Part, Option<u64>)> =
+            part.cyclic().into_iter().rev().map(|part| (part, runs)).collect();
+        while let Some((mut part, runs)) = work.pop() {
+            if let Some(runs) = runs
+                && let Some((guard, turns)) = self.guard(&part)
+                && let Some(turns) = turns.to_u64()
+                && let Some(all) = turns.checked_mul(runs).filter(|all| all <= self.left)
+            {
+                *self.left -= all;
+                part.nodes.entry(guard.0).or_default().retain(|to| *to != guard.1);
+                let inner = all + runs;
+                work.extend(part.cyclic().into_iter().rev().map(|part| (part, Some(inner))));
+                continue;
+            }
+            let mut cut = false;
+            for (at, next) in &mut part.nodes {
+                let node = &self.body.nodes[*at];
+                if self.progresses(node) {
+                    cut |= !next.is_empty();
+                    next.clear();
+                } else if let Terminator::Turn { next: on, spent } = node.terminator {
+                    let before = next.len();
+                    // What happens once the turns are spent must come to an end without them.
+                    next.retain(|to| *to == spent.index());
+                    cut |= on != spent && next.len() < before;
+                }
+            }
+            if cut {
+                work.extend(part.cyclic().into_iter().rev().map(|part| (part, None)));
+            } else {
+                let mut nodes: Vec<usize> = part.nodes.into_keys().collect();
+                nodes.sort_unstable();
+                self.found.push(Uncounted { graph: self.graph, nodes });
+            }
+        }
+    }
+
+    /// Whether the cursor moves on at every visit that does not end the parser.
+    fn progresses(&self, node: &Node) -> bool {
+        node.stmts.iter().any(|stmt| match &stmt.op {
+            Op::Extract { header, .. } => {
+                let fields = &self.program.headers[header.index()].fields;
+                fields.iter().any(|f| f.varbit_length.is_none())
+            }
+            Op::Advance { bits: Expr::Const { value, .. } } => !value.is_zero(),
+            _ => false,
+        })
+    }
+
+    /// A guard that bounds the part, and how often it is passed at most.
+    fn guard(&self, part: &Part) -> Option<((usize, usize), BigInt)> {
+        let steps = self.steps(part);
+        if steps.is_empty() {
+            return None;
+        }
+        let mut nodes: Vec<usize> = part.nodes.keys().copied().collect();
+        nodes.sort_unstable();
+        let mut tried = 0;
+        for at in nodes {
+            let Terminator::If { cond, then, otherwise } = &self.body.nodes[at].terminator else { continue };
+            if then == otherwise {
+                continue;
+            }
+            for (to, holds) in [(then.index(), true), (otherwise.index(), false)] {
+                if !part.nodes[&at].contains(&to) {
+                    continue;
+                }
+                for (field, steps) in asked(cond).into_iter().filter_map(|f| Some((f, steps.get(&f)?))) {
+                    tried += 1;
+                    if tried > GUARDS_MAX {
+                        return None;
+                    }
+                    let turns = self.turns(part, cond, holds, field, steps);
+                    if let Some(turns) = turns
+                        && self.alternate(part, (at, to), steps)
+                    {
+                        return Some(((at, to), turns));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether the guard and the steps take turns.
+    fn alternate(&self, part: &Part, guard: (usize, usize), steps: &Steps) -> bool {
+        let is_step = |at: usize| steps.nodes.contains(&at);
+        let is_guard = |at: usize| at == guard.0;
+        if part.comes_to(&[guard.1], None, &is_step, &is_guard) {
+            return false;
+        }
+        steps.nodes.iter().all(|step| {
+            let behind: Vec<usize> =
+                part.nodes[step].iter().copied().filter(|to| (*step, *to) != guard).collect();
+            !part.comes_to(&behind, Some(guard), &|_| false, &is_step)
+        })
+    }
+
+    /// The fields that the part changes by steps of one sign only.
+    fn steps(&self, part: &Part) -> HashMap<FieldId, Steps> {
+        let mut by_node: HashMap<FieldId, HashMap<usize, BigInt>> = HashMap::new();
+        let mut other: HashSet<FieldId> = HashSet::new();
+        for at in part.nodes.keys() {
+            let node = &self.body.nodes[*at];
+            for stmt in &node.stmts {
+                match step_of(self.program, &stmt.op) {
+                    Some((field, step)) => {
+                        *by_node.entry(field).or_default().entry(*at).or_default() += step;
+                    }
+                    None => stmt.op.for_each_write(&self.program.headers, &mut |f| {
+                        other.insert(f);
+                    }),
+                }
+            }
+            node.terminator.for_each_result(&mut |f| {
+                other.insert(f);
+            });
+            if let Terminator::Apply { table, .. } = node.terminator {
+                for action in &self.program.tables[table.index()].actions {
+                    other.extend(&self.written[action.action.index()]);
+                }
+            }
+        }
+        // A parser's errors are written where it ends.
+        other.extend(self.program.blocks.iter().filter_map(|b| b.error_field));
+        by_node
+            .into_iter()
+            .filter(|(field, _)| !other.contains(field))
+            .filter_map(|(field, nodes)| {
+                let least = nodes.values().min_by_key(|s| s.abs())?.clone();
+                let most = nodes.values().max_by_key(|s| s.abs())?.clone();
+                let one_way = nodes.values().all(|s| !s.is_zero() && s.is_positive() == most.is_positive());
+                one_way.then(|| (field, Steps { least, most, nodes: nodes.into_keys().collect() }))
+            })
+            .collect()
+    }
+
+    /// How often an edge is passed at most on which `cond` holds, or does not, if `field` makes these steps; `None` if
+    /// the condition sets no limit to it.
+    fn turns(&self, part: &Part, cond: &Expr, holds: bool, field: FieldId, steps: &Steps) -> Option<BigInt> {
+        let width = self.program.width(field);
+        let limit = limit_of(cond, holds, field)?;
+        let up = steps.most.is_positive();
+        let (low, high): (BigInt, BigInt) = match limit.signed {
+            true => (-(BigInt::one() << (width - 1)), (BigInt::one() << (width - 1)) - 1),
+            false => (BigInt::zero(), (BigInt::one() << width) - 1),
+        };
+        let greatest = high.clone();
+        let value = |v: &BigUint| {
+            let v = BigInt::from(v.clone());
+            if v > greatest { v - (BigInt::one() << width) } else { v }
+        };
+        let start = self.start(part, field).map(|v| value(&v));
+        // Upwards; downwards is the same with signs changed.
+        let mirror = |v: BigInt| if up { v } else { -v };
+        let (low, high) = if up { (low, high) } else { (-high, -low) };
+        let (least, most) = (steps.least.abs(), steps.most.abs());
+        let start = start.map(mirror);
+        let last = match (limit.bound, limit.below == up) {
+            // Less than something: than the greatest value at least.
+            (Bound::Less(at), true) => at.map_or_else(|| high.clone(), |at| mirror(value(&at))) - 1,
+            (Bound::AtMost(at), true) | (Bound::Is(at), _) => mirror(value(&at)),
+            (Bound::Not(at), _) => {
+                let at = mirror(value(&at));
+                let comes_by = most.is_one() && start.as_ref().is_some_and(|start| *start < at);
+                if at != high && !comes_by {
+                    return None;
+                }
+                at - 1
+            }
+            _ => return None,
+        };
+        if &last + &most > high {
+            return None;
+        }
+        let first = start.filter(|start| *start <= last).unwrap_or(low);
+        // One more: the first step may come before the guard, and wrap.
+        Some((last - first) / least + 2)
+    }
+
+    /// The value that a field has wherever the part is entered, if it is one that is known.
+    fn start(&self, part: &Part, field: FieldId) -> Option<BigUint> {
+        if part.nodes.contains_key(&0) {
+            return None;
+        }
+        let mut known: Option<BigUint> = None;
+        for (index, node) in self.body.nodes.iter().enumerate() {
+            let mut enters = false;
+            node.terminator.for_each_target(&mut |to| enters |= part.nodes.contains_key(&to.index()));
+            if !enters || part.nodes.contains_key(&index) || !self.reachable.contains(&index) {
+                continue;
+            }
+            if !matches!(
+                node.terminator,
+                Terminator::Goto(_) | Terminator::If { .. } | Terminator::Switch { .. }
+            ) {
+                return None;
+            }
+            let mut value = None;
+            for stmt in &node.stmts {
+                match &stmt.op {
+                    Op::Set { dest, value: Expr::Const { value: set, .. } } if *dest == field => {
+                        value = Some(set.clone());
+                    }
+                    op => op.for_each_write(&self.program.headers, &mut |f| {
+                        if f == field {
+                            value = None;
+                        }
+                    }),
+                }
+            }
+            let value = value?;
+            if *known.get_or_insert_with(|| value.clone()) != value {
+                return None;
+            }
+        }
+        known
+    }
+}
+
+/// `field = field + constant`, and how much that adds.
+fn step_of(program: &Program, op: &Op) -> Option<(FieldId, BigInt)> {
+    let Op::Set { dest, value: Expr::Binary(op, a, b) } = op else { return None };
+    let (Expr::Field(field), Expr::Const { value, .. }) = (&**a, &**b) else { return None };
+    if field != dest {
+        return None;
+    }
+    let width = program.width(*dest);
+    let value = BigInt::from(value.clone());
+    // Adding almost the whole range is taking away.
+    let value = if value >= BigInt::one() << (width - 1) { value - (BigInt::one() << width) } else { value };
+    match op {
+        BinaryOp::Add => Some((*dest, value)),
+        BinaryOp::Sub => Some((*dest, -value)),
+        _ => None,
+    }
+}
+
+/// The fields that a comparison asks for directly.
+fn asked(cond: &Expr) -> Vec<FieldId> {
+    match cond {
+        Expr::Field(field) => vec![*field],
+        Expr::Unary(UnaryOp::Not, inner) => asked(inner),
+        Expr::Binary(op, a, b) if op.is_comparison() => {
+            let field = |e: &Expr| if let Expr::Field(f) = e { Some(*f) } else { None };
+            field(a).into_iter().chain(field(b)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What a comparison says of a field.
+struct Limit {
+    bound: Bound,
+    /// Whether the field is below the bound, not above.
+    below: bool,
+    signed: bool,
+}
+
+enum Bound {
+    /// Less (greater) than this; `None`: than something.
+    Less(Option<BigUint>),
+    /// At most (at least) this.
+    AtMost(BigUint),
+    /// This.
+    Is(BigUint),
+    /// Not this.
+    Not(BigUint),
+}
+
+fn limit_of(cond: &Expr, holds: bool, field: FieldId) -> Option<Limit> {
+    use BinaryOp::{Eq, LeS, LeU, LtS, LtU, Ne};
+    let (op, a, b) = match cond {
+        Expr::Unary(UnaryOp::Not, inner) => return limit_of(inner, !holds, field),
+        // A field of one bit.
+        Expr::Field(f) if *f == field => {
+            return Some(Limit { bound: Bound::Is(u32::from(holds).into()), below: true, signed: false });
+        }
+        Expr::Binary(op, a, b) => (*op, &**a, &**b),
+        _ => return None,
+    };
+    let is_left = *a == Expr::Field(field);
+    let other = if is_left { b } else { a };
+    if !is_left && *b != Expr::Field(field) {
+        return None;
+    }
+    let constant = match other {
+        Expr::Const { value, .. } => Some(value.clone()),
+        _ => None,
+    };
+    let signed = matches!(op, LtS | LeS);
+    let bound = match (op, holds) {
+        (LtU | LtS, true) | (LeU | LeS, false) => Bound::Less(constant),
+        (LeU | LeS, true) | (LtU | LtS, false) => Bound::AtMost(constant?),
+        (Eq, true) | (Ne, false) => Bound::Is(constant?),
+        (Ne, true) | (Eq, false) => Bound::Not(constant?),
+        _ => return None,
+    };
+    Some(Limit { bound, below: is_left == holds, signed })
+}
