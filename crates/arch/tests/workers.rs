@@ -1,9 +1,16 @@
 //! Several workers of one switch.
 
+use checker::{Look, Timeline, check};
 use num_bigint::BigUint;
 use p4jet_dataplane::{EngineKind, Switch, WORKERS_MAX};
+use p4jet_ir::TableId;
 use p4jet_packet::Batch;
+use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch, TableError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
+#[path = "../../tables/tests/history/checker.rs"]
+mod checker;
 // Not every test needs all of it.
 #[allow(dead_code)]
 mod common;
@@ -197,4 +204,212 @@ fn a_register_is_written_before_the_next_packet_reads_it() {
         let seen = batch.packets().iter().map(|packet| pool.frame(packet)[3]);
         assert!(seen.eq(0..64), "{engine:?}");
     }
+}
+
+/// Packets with one key: what each table gave them stands in a field of its own. The next hop follows from the route alone, so
+/// that code remembers it.
+const LOOKED_UP: &str = r#"
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<32> dst; bit<32> source; bit<32> route; bit<32> hop; bit<32> rule; }
+struct headers { h_t h; }
+struct metadata { bit<32> hop; }
+parser P(packet_in b, out headers h, inout metadata m, inout standard_metadata_t s) {
+    state start { b.extract(h.h); transition accept; }
+}
+control V(inout headers h, inout metadata m) { apply {} }
+control I(inout headers h, inout metadata m, inout standard_metadata_t s) {
+    action set_route(bit<32> is, bit<32> hop) { h.h.route = is; m.hop = hop; }
+    action set_hop(bit<32> is) { h.h.hop = is; }
+    action set_rule(bit<32> is) { h.h.rule = is; }
+    table routes { key = { h.h.dst: lpm; } actions = { set_route; NoAction; } size = 100000; default_action = NoAction; }
+    table hops { key = { m.hop: exact; } actions = { set_hop; NoAction; } size = 1024; default_action = NoAction; }
+    table rules { key = { h.h.source: ternary; } actions = { set_rule; NoAction; } size = 1024; default_action = NoAction; }
+    apply { routes.apply(); hops.apply(); rules.apply(); s.egress_spec = 1; }
+}
+control E(inout headers h, inout metadata m, inout standard_metadata_t s) { apply {} }
+control C(inout headers h, inout metadata m) { apply {} }
+control D(packet_out b, in headers h) { apply { b.emit(h.h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+const NAMES: [&str; 3] = ["routes", "hops", "rules"];
+const KEY: u32 = 0x0a01_0203;
+const HOP: u32 = 5;
+
+/// The entries of each table that match the packets, the best first.
+fn matching(table: usize) -> Vec<(KeyMatch, u32)> {
+    let lpm = |prefix_len: u32| KeyMatch::Lpm {
+        value: (KEY >> (32 - prefix_len) << (32 - prefix_len)).into(),
+        prefix_len,
+    };
+    let ternary = |bits: u32| {
+        let mask = u32::MAX << (32 - bits);
+        KeyMatch::Ternary { value: (KEY & mask).into(), mask: mask.into() }
+    };
+    match table {
+        // The last is always there: each route leads to the hop.
+        0 => [32, 24, 20, 8].map(|len| (lpm(len), 0)).into(),
+        1 => vec![(KeyMatch::Exact(HOP.into()), 0)],
+        _ => (1..6).map(|i| (ternary(4 * i), i)).collect(),
+    }
+}
+
+enum Change {
+    Insert(usize, usize),
+    Modify(usize, usize),
+    Delete(usize, usize),
+    Default(usize),
+}
+
+/// Packets of two workers beside changes: what a packet finds in a table is what was there at one moment while it was
+/// processed.
+fn packets_see_one_state(busy: usize, rounds: u64) {
+    let mut program = common::lower(LOOKED_UP);
+    p4jet_ir::passes::run(&mut program);
+    let switch = Switch::with_options(program, Default::default(), 2).unwrap();
+    let tables = NAMES.map(|name| {
+        let is = |table: &p4jet_ir::Table| table.name == format!("I.{name}");
+        TableId(switch.program().tables.iter().position(is).expect(name) as u32)
+    });
+    let pool_of = [0, 1, 2].map(matching);
+    let action = |table: usize, version: usize| {
+        let data = [version as u32, HOP].into_iter().take(if table == 0 { 2 } else { 1 });
+        Action { action: 0, data: data.map(BigUint::from).collect() }
+    };
+    let entry = |table: usize, i: usize, version: usize| {
+        let (key, priority) = pool_of[table][i].clone();
+        Entry { key: vec![key], priority, action: action(table, version) }
+    };
+    let mut handles: Vec<Vec<Option<EntryHandle>>> =
+        pool_of.iter().map(|pool| vec![None; pool.len()]).collect();
+    let mut present: Vec<Vec<Option<usize>>> = pool_of.iter().map(|pool| vec![None; pool.len()]).collect();
+    let mut defaults = [0; 3];
+    handles[0][3] = Some(switch.table(tables[0]).insert(entry(0, 3, 1)).unwrap());
+    present[0][3] = Some(1);
+    let mut version = 1;
+    for round in 0..rounds {
+        // The changes of a round, and what they lead to.
+        let mut random = round + 1;
+        let mut below = |end: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) as usize % end
+        };
+        let mut timelines = vec![Timeline::default(); 3];
+        let mut plan = Vec::new();
+        loop {
+            for (table, timeline) in timelines.iter_mut().enumerate() {
+                let best = present[table].iter().flatten().next();
+                timeline.note(plan.len(), *best.unwrap_or(&defaults[table]) as u64);
+            }
+            if plan.len() == 3000 {
+                break;
+            }
+            version += 1;
+            let table = below(3);
+            let i = below(present[table].len());
+            let stays = table == 0 && i == 3;
+            let change = match &mut present[table][i] {
+                _ if below(64) == 0 => {
+                    // Without data every other time.
+                    defaults[table] = if version % 2 == 0 || table == 0 { 0 } else { version };
+                    Change::Default(table)
+                }
+                Some(_) if !stays && below(2) == 0 => {
+                    present[table][i] = None;
+                    Change::Delete(table, i)
+                }
+                Some(is) => {
+                    *is = version;
+                    Change::Modify(table, i)
+                }
+                none => {
+                    *none = Some(version);
+                    Change::Insert(table, i)
+                }
+            };
+            plan.push((change, version));
+        }
+        let (clock, stop) = (AtomicU64::new(1), AtomicBool::new(false));
+        let tick = || clock.fetch_add(1, Ordering::SeqCst);
+        let (changes, looks) = std::thread::scope(|scope| {
+            let (switch, stop, tick) = (&switch, &stop, &tick);
+            for _ in 0..busy {
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            let workers: Vec<_> = (0..2)
+                .map(|index| {
+                    scope.spawn(move || {
+                        let mut worker = switch.worker(EngineKind::Jit, index).unwrap();
+                        let (mut pool, mut batch) = (worker.pool(64, 100).unwrap(), Batch::new());
+                        let mut looks = Vec::new();
+                        let mut frame = [0; 60];
+                        frame[..4].copy_from_slice(&KEY.to_be_bytes());
+                        frame[4..8].copy_from_slice(&KEY.to_be_bytes());
+                        while !stop.load(Ordering::Relaxed) && looks.len() < 300_000 {
+                            batch.clear();
+                            (0..20).for_each(|_| batch.push(&mut pool, 0, &frame).unwrap());
+                            let begin = tick();
+                            worker.process(&mut pool, &mut batch);
+                            let end = tick();
+                            for packet in batch.packets().iter().step_by(19) {
+                                let frame = pool.frame(packet);
+                                looks.extend((0..3).map(|key| {
+                                    let at = 8 + 4 * key;
+                                    let found = u32::from_be_bytes(frame[at..at + 4].try_into().unwrap());
+                                    Look { key, begin, end, found: found.into() }
+                                }));
+                            }
+                        }
+                        looks
+                    })
+                })
+                .collect();
+            let mut changes = Vec::new();
+            for (change, version) in &plan {
+                let begin = tick();
+                let since = Instant::now();
+                loop {
+                    let done = match *change {
+                        Change::Insert(t, i) => switch
+                            .table(tables[t])
+                            .insert(entry(t, i, *version))
+                            .map(|handle| handles[t][i] = Some(handle)),
+                        Change::Modify(t, i) => {
+                            let handle = handles[t][i].expect("it is there");
+                            switch.table(tables[t]).modify(handle, action(t, *version))
+                        }
+                        Change::Delete(t, i) => {
+                            let handle = handles[t][i].expect("it is there");
+                            switch.table(tables[t]).delete(handle).map(|_| handles[t][i] = None)
+                        }
+                        Change::Default(t) if version % 2 == 0 || t == 0 => {
+                            switch.table(tables[t]).set_default(Action { action: 1, data: vec![] })
+                        }
+                        Change::Default(t) => switch.table(tables[t]).set_default(action(t, *version)),
+                    };
+                    let Err(error) = done else { break };
+                    assert_eq!(error, TableError::Busy);
+                    assert!(since.elapsed() < Duration::from_secs(60), "packets do not pass");
+                }
+                changes.push((begin, tick()));
+            }
+            stop.store(true, Ordering::Relaxed);
+            let looks: Vec<Look> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
+            (changes, looks)
+        });
+        if let Err(error) = check(&timelines, &changes, looks) {
+            panic!("beside {busy} busy threads, tables {NAMES:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn packets_beside_changes_see_one_state() {
+    packets_see_one_state(0, 4);
+    packets_see_one_state(2, 4);
 }

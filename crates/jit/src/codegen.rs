@@ -2164,7 +2164,13 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.b.set_cold_block(next);
                 let at = self.b.ins().iadd_imm_u(at, 32);
                 let tag = self.b.ins().iadd(tag, step);
-                self.b.ins().jump(probe, &[BlockArg::Value(at), BlockArg::Value(tag)]);
+                // The distance is the six bits of the tag from `step` on, 1 in the first bucket.
+                let bits = self.b.ins().imul_imm_s(step, 63);
+                let distance = self.b.ins().band(tag, bits);
+                let too_far = self.b.ins().imul_imm_s(step, View::BUCKETS_MAX as i64 + 1);
+                let is_too_far = self.b.ins().icmp(IntCC::Equal, distance, too_far);
+                let again = [BlockArg::Value(at), BlockArg::Value(tag)];
+                self.b.ins().brif(is_too_far, done, &[BlockArg::Value(none)], probe, &again);
 
                 self.b.switch_to_block(found);
                 let mask = self.view_word(table, offset_of!(View, mask));

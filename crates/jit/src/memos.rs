@@ -1,7 +1,8 @@
 //! Lookups whose key follows from the row that an earlier lookup gave: a next hop that a route names, and its link address.
 //!
 //! Most packets meet few rows, so what such a lookup found is remembered by row, and found again without a search. It holds
-//! as long as the rows of the first table mean what they meant and the entries of the second stay: see
+//! as long as the rows of the first table mean what they meant and the entries of the second stay; while an entry changes
+//! nothing is remembered from one batch to the next, because another worker may find the new one already: see
 //! [`p4jet_tables::View::rows_released`] and [`p4jet_tables::View::entries_changed`].
 
 use crate::flow::{Flow, Place, Position, op_sets};
@@ -137,9 +138,10 @@ impl Memory {
 
     /// What is above the row in cells that are as new as these views are now: to be asked for before the views are read.
     pub fn age(&mut self, row_view: &View, view: &View) -> u64 {
-        let changes = row_view.rows_released().wrapping_add(view.entries_changed());
+        let entries_changed = view.entries_changed();
+        let changes = row_view.rows_released().wrapping_add(entries_changed);
         let epoch = changes >> (64 - ROW_BITS);
-        if epoch != self.epoch {
+        if epoch != self.epoch || entries_changed % 2 == 1 {
             self.cells.fill(NOTHING);
             self.epoch = epoch;
         }

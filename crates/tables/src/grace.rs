@@ -102,6 +102,13 @@ pub(crate) fn wait<T>(mut ready: impl FnMut() -> Option<T>) -> Result<T, TableEr
     unreachable!("it returns before 2^32 rounds are over")
 }
 
+/// Waits until every reader has passed that is on its way now.
+pub(crate) fn readers_pass() -> Result<(), TableError> {
+    let gone = Returns::new();
+    gone.retire(());
+    wait(|| gone.take().pop())
+}
+
 /// Numbers that are handed out and, once readers cannot know them any more, handed out again.
 pub(crate) struct Pool {
     next: u32,

@@ -6,11 +6,19 @@
 //! * [`View`]: what packet workers and generated code read, without ever waiting. Its documentation is the contract with
 //!   the code generator.
 //!
-//! Every change is visible to readers when the call that makes it returns; a reader sees an entry as it was or as it is,
-//! never a mix. What readers may still be looking at is reused only after they all have passed a quiet point: they [`pin`]
-//! while they use a view.
+//! Every lookup sees one state: what it returns, down to the action, its data, the default action and the member of a group,
+//! is what the table had at one moment between the reader's loading of its view ([`ViewHandle::load`], once per batch) and the
+//! end of the lookup. Lookups of one key never go back: what one has seen, a later one that loads its view afterwards sees,
+//! too. A change is visible to every view that is loaded after the call that makes it has returned. While a change is being
+//! made that concerns several keys, a lookup of one key may see it before a lookup of another does, and the keys of a batch
+//! are looked up each for itself. How this comes about: a row that readers may see is never rewritten; exact keys have one
+//! place, which one store changes; searches of several steps are repeated if they meet more than one change of what they
+//! search for (`changes.rs`); and before a change of what lookups read last, readers pass that may have missed a change of
+//! what they read first (`steps.rs`). What readers may still be looking at is reused only after they all have passed a quiet
+//! point: they [`pin`] while they use a view.
 
 mod by_slot;
+mod changes;
 mod classifier;
 mod error;
 mod exact;
@@ -28,6 +36,7 @@ mod profile;
 mod quotient;
 mod routes;
 mod rows;
+mod steps;
 mod table;
 mod timeouts;
 mod view;

@@ -11,11 +11,14 @@
 //! Trie with Population Count for Fast and Scalable Software IP Routing Table Lookup", 2015.)
 //!
 //! Blocks never change, except for their rows and entries, which are replaced by single stores. Anything else makes a new
-//! block, publishes it in the entry that leads to it, and reuses the old one when readers have passed.
+//! block, publishes it in the entry that leads to it, and reuses the old one when readers have passed. A change stores at most
+//! one row or entry on the path of a key that means something else than before; so a search that meets one change finds the
+//! answer before it or after it, and [`Changes`] lets a reader search again that may have met more.
 
 #[allow(unsafe_code)]
 mod search;
 
+use crate::changes::{Changes, Concern};
 use crate::grace::Returns;
 use crate::index::packed;
 use crate::key::{KeyLayout, Order, order_of};
@@ -105,6 +108,8 @@ pub(crate) struct Lpm {
     shape: Shape,
     field: usize,
     pub memory: Arc<Region>,
+    /// By prefix: see [`concern`].
+    pub changes: Arc<Changes>,
     units: u32,
     next: u32,
     ahead: Ahead,
@@ -254,6 +259,7 @@ impl Lpm {
             shape,
             field,
             memory: Arc::new(memory),
+            changes: Arc::new(Changes::new()),
             units,
             next: first,
             ahead: Self::ahead(root),
@@ -536,6 +542,7 @@ impl Lpm {
     /// True if the memory is another now.
     pub fn insert(&mut self, route: Route, row: u32) -> bool {
         let moved = self.reserve();
+        self.changes.announce(self.concern(&route));
         if route.len <= self.shape.root {
             let index = self.root_index(&route.key);
             self.short.insert((index, route.len), row);
@@ -666,8 +673,14 @@ impl Lpm {
         }
     }
 
+    /// The keys that a change of this route concerns.
+    fn concern(&self, route: &Route) -> Concern {
+        [route.key[self.limbs - 1], route.len.into()]
+    }
+
     /// Gives a route another row.
     pub fn modify(&mut self, route: Route, row: u32) {
+        self.changes.announce(self.concern(&route));
         if route.len <= self.shape.root {
             let index = self.root_index(&route.key);
             self.short.insert((index, route.len), row);
@@ -691,6 +704,7 @@ impl Lpm {
     /// Takes a route away. True if the memory is another now.
     pub fn delete(&mut self, route: Route) -> bool {
         let moved = self.reserve();
+        self.changes.announce(self.concern(&route));
         if route.len <= self.shape.root {
             let index = self.root_index(&route.key);
             self.short.remove(&(index, route.len));
@@ -780,6 +794,13 @@ impl Lpm {
         };
         (!routes.iter().any(|(route, _)| hiding(route))).then_some(routes)
     }
+}
+
+/// Whether a change may concern a key whose first 64 bits these are.
+#[inline(always)]
+fn concerns(first: u64, [prefix, len]: Concern) -> bool {
+    let differing = first ^ prefix;
+    u64::from(differing.leading_zeros()) >= len.min(64)
 }
 
 /// Of limb `i` of `limbs` the bits that are among the first `len` of the key.

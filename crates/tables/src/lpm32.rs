@@ -8,7 +8,7 @@
 
 use crate::TableError;
 use crate::by_slot::BySlot;
-use crate::grace::{Pool, Returns, wait};
+use crate::grace::Pool;
 use crate::memory::{Ahead, Region, commit_aside};
 use crate::routes::{Route, Routes};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const FIRST_ENTRIES: usize = 1 << 24;
 const GROUP_ENTRIES: usize = 256;
 
 /// Prefixes up to this long have their own array.
-const SHORT_MAX: u32 = 8;
+pub(crate) const SHORT_MAX: u32 = 8;
 
 /// With so many routes the first array is touched all over, so that large pages pay: it moves to them.
 const HUGE_ROUTES_MIN: usize = 1024;
@@ -181,6 +181,11 @@ impl Lpm32 {
         self.routes.set_row(slot, row);
     }
 
+    /// Whether packets look for the route in this slot after longer ones.
+    pub fn is_short(&self, slot: u32) -> bool {
+        self.routes.get(slot).is_some_and(|(route, _)| route.len <= SHORT_MAX)
+    }
+
     pub fn remove(&mut self, slot: u32) {
         let (route, _) = self.routes.get(slot).expect("the slot is in use");
         self.routes.remove(slot);
@@ -250,11 +255,7 @@ impl Lpm32 {
         let from = node(route.prefix, route.len);
         let has = |node| self.nodes.has(node);
         if route.len <= SHORT_MAX {
-            // A packet looks here after it has found nothing longer. Those that began before the last change of longer
-            // routes must be through, or they could see this change without that one. Should one take a second, it may.
-            let gone = Returns::new();
-            gone.retire(());
-            let _ = wait(|| gone.take().pop());
+            // `Steps` sees to it that no packet is on its way here that has missed a change of longer routes.
             let short = self.rows_of(0);
             return paint(from, 1 << SHORT_MAX, &has, &mut |i| short[i].store(row, Ordering::Release));
         }
@@ -321,5 +322,18 @@ mod tests {
         assert!(first.huge && first.later.is_none());
         let there = (0..FIRST_ENTRIES).filter(|at| first.get(*at) != model.get(at).copied().unwrap_or(0));
         assert_eq!(there.count(), 0);
+    }
+
+    /// There are groups for a few hundred routes at a time, and each of these is in one of its own.
+    #[test]
+    fn groups_without_routes_are_used_again() {
+        let mut lpm = Lpm32::new(32, 16);
+        let groups = lpm.groups.halves().len() / GROUP_ENTRIES;
+        for i in 0..10 * groups as u32 {
+            let route = Route { prefix: i << 8 | 1, len: 32 };
+            lpm.insert(route, 7, 0).unwrap_or_else(|error| panic!("no group for route {i}: {error}"));
+            lpm.remove(0);
+            assert_eq!(lpm.group_of(route), None, "the group of route {i} is left");
+        }
     }
 }

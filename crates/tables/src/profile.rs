@@ -7,6 +7,7 @@
 use crate::grace::{Pool, Returns};
 use crate::memory::{Region, prefetch};
 use crate::rows::{Rows, SLOTS_MAX, encode, row_words};
+use crate::steps::{Step, Steps};
 use crate::table::check_action;
 use crate::{Action, ActionSpec, Resolved, TableError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +48,7 @@ const COUNT_MAX: u32 = 1 << 20;
 #[derive(Clone)]
 pub struct ActionProfile(Arc<Mutex<Profile>>);
 
-struct Profile {
+pub(crate) struct Profile {
     actions: Vec<ActionSpec>,
     members_max: u32,
     selector: bool,
@@ -58,6 +59,8 @@ struct Profile {
     group_slots: Pool,
     shared: Arc<Shared>,
     old_lists: Returns<Box<List>>,
+    /// Also of the tables that share it.
+    pub steps: Steps,
 }
 
 struct Member {
@@ -66,6 +69,8 @@ struct Member {
     row: u32,
     /// Entries, defaults and groups that name it.
     users: u32,
+    /// Something has named it, so that readers may be on their way to it.
+    known: bool,
 }
 
 struct Group {
@@ -73,6 +78,10 @@ struct Group {
     slot: u32,
     /// Entries and defaults that name it.
     users: u32,
+    /// Something has named it, so that readers may be on their way to it.
+    known: bool,
+    /// Places in its list that readers may have seen: they are not written again.
+    seen: usize,
 }
 
 /// The members of a group: how many there are, which is never 0, how many there is room for, then their slots in the order
@@ -226,7 +235,7 @@ impl Shared {
     }
 
     /// Takes the last of a group's members, unless it is the only one. Only for who holds the lock. Readers that are on the
-    /// way to it may still find it, or one that is put there next.
+    /// way to it still find it.
     fn pop(&self, slot: u32) -> bool {
         // SAFETY: as the caller promises.
         let Some((count, _)) = (unsafe { self.listed(slot) }) else { return false };
@@ -301,10 +310,11 @@ impl ActionProfile {
             group_slots: Pool::new(0, slots(groups_max)),
             shared: Arc::new(shared),
             old_lists: Returns::new(),
+            steps: Steps::default(),
         })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Profile> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Profile> {
         // A panic under the lock is a bug, but each step leaves what readers see consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -338,6 +348,9 @@ impl ActionProfile {
         let profile = &mut *self.lock();
         check_action(&profile.actions, &action)?;
         let member = profile.members.get_mut(&handle).ok_or(TableError::InvalidMember(handle))?;
+        if member.known {
+            profile.steps.begin(Step::Member)?;
+        }
         let row = profile.rows.take(encode(&profile.actions, &action), None, None)?;
         profile.shared.members.halves()[member.slot as usize].store(row, Ordering::Release);
         profile.rows.release(std::mem::replace(&mut member.row, row));
@@ -383,6 +396,7 @@ impl ActionProfile {
         for member in members {
             if let Some(found) = all.get_mut(member) {
                 found.users += u32::from(group.members.insert(*member));
+                found.known = true;
             }
         }
         profile.publish(handle);
@@ -416,11 +430,20 @@ impl ActionProfile {
         let found = profile.members.get_mut(&member).ok_or(TableError::InvalidMember(member))?;
         let to = profile.groups.get_mut(&group).ok_or(TableError::InvalidGroup(group))?;
         let is_last = to.members.last().is_some_and(|last| *last < member);
-        if !to.members.insert(member) {
+        if to.members.contains(&member) {
             return Err(TableError::MemberInGroup { member, group });
         }
+        if to.known {
+            profile.steps.begin(Step::Group)?;
+        }
+        to.members.insert(member);
         found.users += 1;
-        if !(is_last && profile.shared.push(to.slot, found.slot)) {
+        found.known = true;
+        // Where a member has been, a reader may be about to look that saw how many there were then.
+        let in_new_place = is_last && to.members.len() > to.seen;
+        if in_new_place && profile.shared.push(to.slot, found.slot) {
+            to.seen += 1;
+        } else {
             profile.publish(group);
         }
         Ok(())
@@ -432,9 +455,13 @@ impl ActionProfile {
         let found = profile.members.get_mut(&member).ok_or(TableError::InvalidMember(member))?;
         let from = profile.groups.get_mut(&group).ok_or(TableError::InvalidGroup(group))?;
         let is_last = from.members.last() == Some(&member);
-        if !from.members.remove(&member) {
+        if !from.members.contains(&member) {
             return Err(TableError::MemberNotInGroup { member, group });
         }
+        if from.known {
+            profile.steps.begin(Step::Group)?;
+        }
+        from.members.remove(&member);
         found.users -= 1;
         if !(is_last && profile.shared.pop(from.slot)) {
             profile.publish(group);
@@ -484,6 +511,7 @@ impl ActionProfile {
         let slot = if action.action == Action::MEMBER {
             let member = profile.members.get_mut(&handle).ok_or(TableError::InvalidMember(handle))?;
             member.users += 1;
+            member.known = true;
             member.slot
         } else {
             if !profile.selector {
@@ -494,6 +522,7 @@ impl ActionProfile {
                 return Err(TableError::EmptyGroup(handle));
             }
             group.users += 1;
+            group.known = true;
             group.slot
         };
         Ok(vec![action.action.into(), slot.into(), handle.into()])
@@ -525,7 +554,7 @@ impl Profile {
             }
         };
         self.shared.members.halves()[slot as usize].store(row, Ordering::Release);
-        self.members.insert(handle, Member { action, slot, row, users: 0 });
+        self.members.insert(handle, Member { action, slot, row, users: 0, known: false });
         Ok(handle)
     }
 
@@ -548,7 +577,7 @@ impl Profile {
         self.shared.groups_used.fetch_max(slot + 1, Ordering::Relaxed);
         // Readers that knew a group in this slot have passed: what is left of it can go.
         replace_list(&self.shared, &self.old_lists, slot, None);
-        self.groups.insert(handle, Group { members: BTreeSet::new(), slot, users: 0 });
+        self.groups.insert(handle, Group { members: BTreeSet::new(), slot, users: 0, known: false, seen: 0 });
         Ok(handle)
     }
 
@@ -565,13 +594,15 @@ impl Profile {
     /// Lets readers see the members of a group.
     fn publish(&mut self, handle: u32) {
         drop(self.old_lists.take());
-        let slots = self.groups[&handle].members.iter().map(|member| self.members[member].slot);
+        let group = self.groups.get_mut(&handle).expect("the caller found it");
+        group.seen = group.members.len();
+        let slots = group.members.iter().map(|member| self.members[member].slot);
         let count = slots.len();
         let room = count.next_power_of_two();
         let numbers = [count as u32, room as u32].into_iter().chain(slots).map(AtomicU32::new);
         let mut list: Vec<AtomicU32> = numbers.collect();
         list.resize_with(LIST_HEAD + room, AtomicU32::default);
         let list = (count > 0).then(|| list.into_boxed_slice());
-        replace_list(&self.shared, &self.old_lists, self.groups[&handle].slot, list);
+        replace_list(&self.shared, &self.old_lists, group.slot, list);
     }
 }

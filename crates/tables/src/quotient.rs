@@ -25,8 +25,11 @@ pub(crate) const KEY_BITS_MAX: u32 = 48;
 /// Words of a bucket.
 pub(crate) const BUCKET: usize = 4;
 const DISTANCE_BITS: u32 = 6;
-/// Longest run of full buckets at any moment: a reader that walks it must not count beyond the bits of the distance.
+/// Longest run of full buckets at any moment.
 const RUN_MAX: usize = (1 << DISTANCE_BITS) - 4;
+/// Most buckets that a key may be in: a run, and the one behind it. A reader looks into no more of them, or it would count
+/// beyond the bits of the distance.
+pub(crate) const BUCKETS_MAX: usize = RUN_MAX + 1;
 /// Buckets behind the last where a search begins: a run may end there, and one that is not full follows.
 const SPILL: usize = RUN_MAX + 2;
 

@@ -8,10 +8,11 @@ use crate::growing::Growing;
 use crate::index::{Index, packed, rank};
 use crate::key::{self, KeyLayout};
 use crate::lpm::{self, Lpm};
-use crate::lpm32::Lpm32;
-use crate::profile::ActionProfile;
+use crate::lpm32::{Lpm32, SHORT_MAX};
+use crate::profile::{ActionProfile, Shared};
 use crate::routes::Route;
 use crate::rows::{Rows, SLOTS_MAX, decode, encode, row_words};
+use crate::steps::{Step, Steps};
 use crate::timeouts::{HIT_SHIFT, Idle, Life, Timeouts, hit_word};
 use crate::view::{Parts, Structure, View, ViewHandle, structure_of};
 use crate::{Action, ActionSpec, Entry, EntryHandle, KeyMatch, Resolved, TableError, TableSpec};
@@ -50,6 +51,10 @@ use std::sync::atomic::Ordering;
 pub struct Table {
     spec: TableSpec,
     profile: Option<ActionProfile>,
+    /// What readers see of the profile.
+    shared: Option<Arc<Shared>>,
+    /// If there is no profile: that has them otherwise.
+    steps: Steps,
     layout: KeyLayout,
     /// By slot.
     generations: BySlot<u8>,
@@ -173,6 +178,15 @@ impl Finder {
         }
     }
 
+    /// See [`Changes::let_readers_through`](crate::changes::Changes::let_readers_through).
+    fn let_readers_through(&self) -> Result<(), TableError> {
+        match self {
+            Finder::Keyless | Finder::Exact(_) | Finder::Lpm32(_) => Ok(()),
+            Finder::Lpm(lpm) => lpm.changes.let_readers_through(),
+            Finder::Classifier(classifier) => classifier.changes.let_readers_through(),
+        }
+    }
+
     fn parts(&self) -> Parts {
         let mut parts = Parts::default();
         match self {
@@ -197,11 +211,13 @@ impl Finder {
             }
             Finder::Lpm(lpm) => {
                 parts.base = Some(Arc::clone(&lpm.memory));
+                parts.changes = Some(Arc::clone(&lpm.changes));
                 parts.lookups = Some(lpm.lookups());
             }
             Finder::Classifier(classifier) => {
                 let (searcher, lookups) = classifier.searcher();
                 (parts.searcher, parts.lookups) = (Some(searcher), Some(lookups));
+                parts.changes = Some(Arc::clone(&classifier.changes));
             }
         }
         parts
@@ -260,6 +276,8 @@ impl Table {
         );
         Table {
             profile,
+            shared,
+            steps: Steps::default(),
             generations: BySlot::new(),
             slots_used: 0,
             free_slots: BTreeSet::new(),
@@ -342,7 +360,6 @@ impl Table {
 
     fn new_view(&mut self) {
         drop(self.old_views.take());
-        let shared = self.profile.as_ref().map(ActionProfile::shared);
         let view = View::new(
             &self.spec,
             self.layout.limbs,
@@ -350,17 +367,50 @@ impl Table {
             self.rows.region(),
             self.default_row,
             self.finder.parts(),
-            shared.as_ref(),
+            self.shared.as_ref(),
         );
         self.views.replace(view, &self.old_views);
     }
 
-    /// Tells readers that lookups may find other entries, by a new view if they need one.
-    fn changed(&mut self, stale: bool) {
-        if stale {
+    /// Changes what lookups find, in one step with respect to readers. `change` says if readers need a new view for that; if
+    /// it fails nothing has changed.
+    fn change(
+        &mut self,
+        step: Step,
+        change: impl FnOnce(&mut Self) -> Result<bool, TableError>,
+    ) -> Result<(), TableError> {
+        self.finder.let_readers_through()?;
+        let profile = self.profile.clone();
+        // What the tables that share a profile change is in order with what it changes.
+        let mut held = profile.as_ref().map(ActionProfile::lock);
+        held.as_mut().map_or(&mut self.steps, |profile| &mut profile.steps).begin(step)?;
+        self.views.entries_change();
+        let stale = change(self);
+        if matches!(stale, Ok(true)) {
             self.new_view();
+            if matches!(self.finder, Finder::Classifier(_)) {
+                held.as_mut().map_or(&mut self.steps, |profile| &mut profile.steps).new_tree();
+            }
         } else {
             self.views.entries_changed();
+        }
+        stale.map(drop)
+    }
+
+    fn with_steps(&mut self, f: impl FnOnce(&mut Steps)) {
+        match &self.profile {
+            Some(profile) => f(&mut profile.lock().steps),
+            None => f(&mut self.steps),
+        }
+    }
+
+    /// Where an entry with this key stands among what lookups read.
+    fn step_of(&self, key: &[KeyMatch]) -> Step {
+        match (&self.finder, key) {
+            (Finder::Lpm32(_), [KeyMatch::Lpm { prefix_len, .. }]) if *prefix_len <= SHORT_MAX => {
+                Step::ShortRoute
+            }
+            _ => Step::Entry,
         }
     }
 
@@ -476,12 +526,11 @@ impl Table {
         drop(self.old_views.take());
         let row = self.take_row(&entry.action, Some(slot), None, empty_allowed)?;
         let Entry { key, priority, action } = entry;
-        match self.find_from_now(slot, key, priority, row) {
-            Ok(stale) => self.changed(stale),
-            Err(error) => {
-                self.release(&action, row);
-                return Err(error);
-            }
+        let step = self.step_of(&key);
+        let inserted = self.change(step, |table| table.find_from_now(slot, key, priority, row));
+        if let Err(error) = inserted {
+            self.release(&action, row);
+            return Err(error);
         }
         self.len += 1;
         self.free_slots.extend(self.slots_used..slot);
@@ -528,27 +577,37 @@ impl Table {
             let hit = self.rows.last_word(now).load(Ordering::Relaxed);
             self.rows.last_word(row).store(hit, Ordering::Relaxed);
         }
-        let stale = match &mut self.finder {
-            Finder::Keyless => unreachable!("a table without key has no entries"),
-            Finder::Exact(exact) => exact.set_row(slot, row),
-            Finder::Lpm32(lpm) => {
-                lpm.set_row(slot, row);
-                false
-            }
-            Finder::Lpm(lpm) => {
-                let stored = self.listed.get_mut(slot);
-                lpm.modify(lpm.route(&self.layout, &stored.key), row);
-                stored.row = row;
-                false
-            }
-            Finder::Classifier(classifier) => {
-                let stored = self.listed.get_mut(slot);
-                classifier.modify(stored.rule, row);
-                stored.row = row;
-                false
-            }
+        let step = match &self.finder {
+            Finder::Lpm32(lpm) if lpm.is_short(slot) => Step::ShortRoute,
+            Finder::Classifier(_) => Step::RowOfRule,
+            _ => Step::Entry,
         };
-        self.changed(stale);
+        let modified = self.change(step, |table| {
+            Ok(match &mut table.finder {
+                Finder::Keyless => unreachable!("a table without key has no entries"),
+                Finder::Exact(exact) => exact.set_row(slot, row),
+                Finder::Lpm32(lpm) => {
+                    lpm.set_row(slot, row);
+                    false
+                }
+                Finder::Lpm(lpm) => {
+                    let stored = table.listed.get_mut(slot);
+                    lpm.modify(lpm.route(&table.layout, &stored.key), row);
+                    stored.row = row;
+                    false
+                }
+                Finder::Classifier(classifier) => {
+                    let stored = table.listed.get_mut(slot);
+                    classifier.modify(stored.rule, row);
+                    stored.row = row;
+                    false
+                }
+            })
+        });
+        if let Err(error) = modified {
+            self.release(&action, row);
+            return Err(error);
+        }
         self.release(&old, now);
         Ok(())
     }
@@ -558,23 +617,24 @@ impl Table {
         let slot = self.slot_of(handle)?;
         let entry = self.entry_in(slot).expect("checked by slot_of");
         let row = self.row_in(slot).expect("checked by slot_of");
-        let stale = match &mut self.finder {
-            Finder::Keyless => unreachable!("a table without key has no entries"),
-            Finder::Exact(exact) => {
-                exact.remove(slot);
-                false
-            }
-            Finder::Lpm32(lpm) => {
-                lpm.remove(slot);
-                false
-            }
-            Finder::Lpm(lpm) => {
-                let stored = self.listed.remove(slot);
-                lpm.delete(lpm.route(&self.layout, &stored.key))
-            }
-            Finder::Classifier(classifier) => classifier.delete(self.listed.remove(slot).rule),
-        };
-        self.changed(stale);
+        self.change(self.step_of(&entry.key), |table| {
+            Ok(match &mut table.finder {
+                Finder::Keyless => unreachable!("a table without key has no entries"),
+                Finder::Exact(exact) => {
+                    exact.remove(slot);
+                    false
+                }
+                Finder::Lpm32(lpm) => {
+                    lpm.remove(slot);
+                    false
+                }
+                Finder::Lpm(lpm) => {
+                    let stored = table.listed.remove(slot);
+                    lpm.delete(lpm.route(&table.layout, &stored.key))
+                }
+                Finder::Classifier(classifier) => classifier.delete(table.listed.remove(slot).rule),
+            })
+        })?;
         self.release(&entry.action, row);
         self.set_generation(slot, ((handle.0 >> 24) as u8).wrapping_add(1));
         self.free_slots.insert(slot);
@@ -644,6 +704,7 @@ impl Table {
         self.finder = Finder::new(&self.spec, &self.layout);
         self.listed = Listed::new(&self.spec);
         self.new_view();
+        self.with_steps(Steps::new_entries);
         for row in rows {
             let action = self.action_of(row);
             self.release(&action, row);
@@ -663,10 +724,19 @@ impl Table {
     /// Changes what happens on a miss.
     pub fn set_default(&mut self, action: Action) -> Result<(), TableError> {
         let row = self.take_row(&action, None, None, true)?;
+        let profile = self.profile.clone();
+        let mut held = profile.as_ref().map(ActionProfile::lock);
+        let steps = held.as_mut().map_or(&mut self.steps, |profile| &mut profile.steps);
+        if let Err(error) = steps.begin(Step::Default) {
+            drop(held);
+            self.release(&action, row);
+            return Err(error);
+        }
         let guard = crate::pin();
         self.views.get(&guard).default_row.store(row, Ordering::Release);
         drop(guard);
         self.rows.set_miss(miss(&self.spec, &action));
+        drop(held);
         let old = std::mem::replace(&mut self.default, action);
         let old_row = std::mem::replace(&mut self.default_row, row);
         self.release(&old, old_row);
@@ -773,6 +843,7 @@ impl Table {
         };
         if stale {
             self.new_view();
+            self.with_steps(Steps::new_tree);
         }
         crossbeam_epoch::pin().flush();
         drop(self.old_views.take());

@@ -1,6 +1,7 @@
 //! What readers see of a table.
 #![allow(unsafe_code)]
 
+use crate::changes::Changes;
 use crate::classifier::Searcher;
 use crate::grace::Returns;
 use crate::key::{Order, order_of};
@@ -8,12 +9,12 @@ use crate::lpm32::GROUP;
 use crate::memory::{Region, prefetch};
 use crate::probe::{DELETED, EMPTY, hash};
 use crate::profile::{SELECTED_MAX, Shared};
-use crate::quotient::{BUCKET, KEY_BITS_MAX};
+use crate::quotient::{BUCKET, BUCKETS_MAX, KEY_BITS_MAX};
 use crate::{Action, MatchKind, TableSpec};
 pub use crossbeam_epoch::Guard;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Keys of at most so many bits index an array.
 const DIRECT_BITS_MAX: u32 = 16;
@@ -81,8 +82,9 @@ pub fn structure_of(spec: &TableSpec) -> Structure {
 /// * [`Structure::Quotient`]: buckets of four words at `base`. `p = key * seed` modulo 2^64; the search begins in bucket `i`,
 ///   the high half of the product `p * buckets` of 128 bits, with `t = (p << shift) + step`. Load its words (acquire) and take
 ///   the least of their exclusive ors with `t`: if that is less than `step`, the row is that under `mask`. Else, if the last
-///   word is 0, it is a miss. Else go on with bucket `i + 1` and `t + step`. There is always a bucket whose last word is 0
-///   before the end, and before `t` overflows.
+///   word is 0, it is a miss. Else go on with bucket `i + 1` and `t + step`, unless that was bucket number
+///   [`View::BUCKETS_MAX`]: then it is a miss. (A key that stays is no farther away. A reader that is held up may meet more
+///   full buckets, one after the other.)
 /// * [`Structure::Hash`]: slots of `key_limbs + 1` words at `base`: the key, then a value, of which the low 32 bits count.
 ///   `h = limb0 * seed`, for each further limb `h = (rotl(h, 32) ^ limb) * seed`, modulo 2^64; the search begins in slot
 ///   `h >> shift`. Load the value (acquire): 0 is a miss. Then compare the key: if it is equal, the value is the row, or a
@@ -150,6 +152,7 @@ struct Keep {
     rows: Arc<Region>,
     base: Option<Arc<Region>>,
     aux: Option<Arc<Region>>,
+    _changes: Option<Arc<Changes>>,
     _searcher: Option<Box<Searcher>>,
     _profile: Option<Arc<Shared>>,
 }
@@ -176,11 +179,16 @@ pub(crate) struct Parts {
     pub buckets: u64,
     pub step: u64,
     pub searcher: Option<Searcher>,
+    /// Of a structure whose searches take several steps that may not fit together: `aux` leads there.
+    pub changes: Option<Arc<Changes>>,
     /// Those of a structure that has its own.
     pub lookups: Option<Lookups>,
 }
 
 impl View {
+    /// Quotient: most buckets of a search.
+    pub const BUCKETS_MAX: usize = BUCKETS_MAX;
+
     pub(crate) fn new(
         spec: &TableSpec,
         key_limbs: usize,
@@ -199,7 +207,7 @@ impl View {
         View {
             rows: rows.start().cast(),
             base: searcher.as_ref().map_or(start(&parts.base), |s| ptr::from_ref(&**s).cast()),
-            aux: start(&parts.aux),
+            aux: parts.changes.as_ref().map_or(start(&parts.aux), |changes| Arc::as_ptr(changes).cast()),
             mask: parts.mask,
             shift: parts.shift,
             seed: parts.seed,
@@ -225,14 +233,15 @@ impl View {
                 rows: Arc::clone(rows),
                 base: parts.base,
                 aux: parts.aux,
+                _changes: parts.changes,
                 _searcher: searcher,
                 _profile: profile.cloned(),
             },
         }
     }
 
-    /// A number that is raised after each change of what lookups find. What a lookup found after this was read is found
-    /// again as long as it stays the same.
+    /// A number that is raised before and after each change of what lookups find: it is odd while one is made. Where it is
+    /// even, what a lookup found after this was read is found again as long as it stays the same.
     pub fn entries_changed(&self) -> u64 {
         self.entries_changed.load(Ordering::Acquire)
     }
@@ -371,7 +380,7 @@ fn lookup_quotient(view: &View, key: u64) -> u32 {
     let product = key.wrapping_mul(view.seed);
     let mut index = ((u128::from(product) * u128::from(view.buckets)) >> 64) as usize;
     let mut tag = (product << view.shift) + view.step;
-    loop {
+    for _ in 0..BUCKETS_MAX {
         let bucket = words[index * BUCKET..].first_chunk::<BUCKET>().expect("no search passes the end");
         let words = bucket.each_ref().map(|word| word.load(Ordering::Acquire));
         let nearest = words.iter().fold(u64::MAX, |nearest, word| nearest.min(word ^ tag));
@@ -384,6 +393,7 @@ fn lookup_quotient(view: &View, key: u64) -> u32 {
         index += 1;
         tag += view.step;
     }
+    0
 }
 
 #[inline]
@@ -432,11 +442,20 @@ impl ViewHandle {
         unsafe { &*self.load(guard) }
     }
 
+    /// To be called before each change of what lookups find, and then [`Self::entries_changed`] or [`Self::replace`].
+    pub(crate) fn entries_change(&self) {
+        let guard = pin();
+        let changed = &self.get(&guard).entries_changed;
+        changed.store(changed.load(Ordering::Relaxed) | 1, Ordering::Relaxed);
+        // Who sees the change sees this, too.
+        fence(Ordering::Release);
+    }
+
     /// To be called after each change of what lookups find.
     pub(crate) fn entries_changed(&self) {
         let guard = pin();
         let changed = &self.get(&guard).entries_changed;
-        changed.store(changed.load(Ordering::Relaxed) + 1, Ordering::Release);
+        changed.store((changed.load(Ordering::Relaxed) | 1) + 1, Ordering::Release);
     }
 
     /// To be called when a row is no more used, before it is given back.
@@ -450,7 +469,7 @@ impl ViewHandle {
         {
             let guard = pin();
             let now = self.get(&guard);
-            *view.entries_changed.get_mut() = now.entries_changed() + 1;
+            *view.entries_changed.get_mut() = (now.entries_changed() | 1) + 1;
             *view.rows_released.get_mut() = now.rows_released();
         }
         let old = self.0.0.swap(Box::into_raw(Box::new(view)), Ordering::AcqRel);
@@ -466,5 +485,32 @@ impl Drop for Current {
         let view = unsafe { Box::from_raw(*self.0.get_mut()) };
         // A reader may have loaded it before its handle went.
         pin().defer(move || drop(view));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ActionSpec, KeySpec, Table};
+
+    /// A reader that is held up may meet full buckets as far as it looks: each was full when it came there.
+    #[test]
+    fn a_search_ends_where_no_key_can_be() {
+        let table = Table::new(TableSpec {
+            keys: vec![KeySpec { width: 48, kind: MatchKind::Exact }],
+            actions: vec![ActionSpec { param_widths: vec![] }],
+            size: 16,
+            row_per_entry: false,
+            idle_timeout: false,
+            default: Action { action: 0, data: vec![] },
+        });
+        let guard = pin();
+        let views = table.view_handle();
+        let view = views.get(&guard);
+        // As of deleted keys: the greatest distance.
+        view.base().words().iter().for_each(|word| word.store(63 * view.step, Ordering::Relaxed));
+        for key in 0..10_000 {
+            assert_eq!(lookup_fast(view, &[key]), 0);
+        }
     }
 }

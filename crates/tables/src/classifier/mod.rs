@@ -12,6 +12,10 @@
 //! over the old one. When there are twice the rules that it was built for, or the arena that its memory comes from is half
 //! full, a thread builds a new one for all rules. Changes go on meanwhile; they are made again in the new tree, a few with
 //! each change, before readers are sent there. So no change waits for a tree.
+//!
+//! A rule that matches a key is in one place on the ways of the key, or not there, as long as no change concerns the rule. So
+//! a search that meets one change of a matching rule finds the best rule before it or after it, and [`Changes`] lets a reader
+//! search again that may have met more.
 #![allow(unsafe_code)]
 
 mod cuts;
@@ -21,6 +25,7 @@ mod search;
 pub(crate) use search::Searcher;
 
 use crate::by_slot::BySlot;
+use crate::changes::Changes;
 use crate::grace::{Pool, RETIRED_TOGETHER, Returns};
 use crate::key::KeyLayout;
 use crate::memory::{Ahead, Region};
@@ -162,6 +167,8 @@ pub(crate) struct Classifier {
     huge: Option<Ahead>,
     tree: Tree,
     rebuild: Option<Rebuild>,
+    /// By number of the rule.
+    pub changes: Arc<Changes>,
 }
 
 /// The rules: they do not change, except for their rows, while a tree may have them.
@@ -257,6 +264,7 @@ impl Classifier {
             held_max: capacity as usize / 2,
             huge: None,
             rebuild: None,
+            changes: Arc::new(Changes::new()),
         }
     }
 
@@ -294,6 +302,7 @@ impl Classifier {
         if let Some(rebuild) = &mut self.rebuild {
             rebuild.changes.push_back(Change::Add(rule));
         }
+        self.changes.announce([rule.into(), 0]);
         if self.tree.insert(rule).is_err() {
             // The one on its way has room; it may be too small again when all has been added.
             if !self.settle() {
@@ -305,14 +314,16 @@ impl Classifier {
         Ok((rule, self.go_on() || stale))
     }
 
-    /// Gives a rule another row.
+    /// Gives a rule another row. No reader may be on its way in an older tree: it would see this change without those before.
     pub fn modify(&mut self, rule: u32, row: u32) {
+        self.changes.announce([rule.into(), 0]);
         let word = u64::from(row) | u64::from(self.rules.priority(rule)) << 32;
         self.rules.rule(rule)[ROW].store(word, Ordering::Release);
     }
 
     /// True if there must be a new searcher.
     pub fn delete(&mut self, rule: u32) -> bool {
+        self.changes.announce([rule.into(), 0]);
         self.tree.delete(rule);
         *self.live.get_mut(rule as usize) = false;
         self.live_count -= 1;

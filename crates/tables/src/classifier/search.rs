@@ -5,6 +5,7 @@ use super::{
     BLOCK_HEAD, CHILDREN, DEPTH_MAX, DIMS, IDS, LANES, LEAF, LINE_WORDS, LIVE, NODE, REST, ROOTS, ROW, RULE,
     Ref, SEQUENCE, Scale,
 };
+use crate::changes::Changes;
 use crate::memory::{Region, prefetch};
 use crate::view::{Lookups, View, lookup_one_by_one};
 use std::sync::Arc;
@@ -93,19 +94,44 @@ impl Searcher {
         walk.best.row
     }
 
+    /// [`Self::find`] for the answer of one state.
+    #[inline(always)]
+    fn find_in_one_state<const WIDE: bool, const N: usize>(&self, changes: &Changes, key: &[u64]) -> u32 {
+        changes.read(|| self.find::<WIDE, N>(key), |[rule, _]| self.concerns(rule, key))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_again(&self, changes: &Changes, key: &[u64]) -> u32 {
+        changes.read(|| self.find::<false, 0>(key), |[rule, _]| self.concerns(rule, key))
+    }
+
+    /// Whether a rule matches a key.
+    fn concerns(&self, rule: u64, key: &[u64]) -> bool {
+        let mut values = [0; DIMS_MAX];
+        let values = &mut values[..self.dims.list.len()];
+        self.dims.of_key(key, values);
+        let mut best = Best::NONE;
+        self.try_rule(rule as u32, values, key, &mut best);
+        best.row != 0
+    }
+
     /// [`Self::find`] for several keys: some are on their way at any time, each a step at a time, so that they wait for
     /// memory together.
     #[inline(always)]
     fn find_all<'k, const WIDE: bool, const N: usize>(
         &self,
+        changes: &Changes,
         keys: impl Iterator<Item = &'k [u64]>,
         mut put: impl FnMut(usize, u32),
     ) {
         let mut keys = keys.enumerate();
         let mut walks = [Walk::IDLE; WALKS];
         let mut of = [0; WALKS];
+        let mut begins = [0; WALKS];
         let mut active = 0;
         for (walk, (number, key)) in walks.iter_mut().zip(keys.by_ref().take(WALKS)) {
+            begins[active] = changes.begin();
             self.begin::<N>(walk, key);
             of[active] = number;
             active += 1;
@@ -118,9 +144,16 @@ impl Searcher {
                 let slot = order[i] as usize;
                 let walk = &mut walks[slot];
                 if walk.at == Ref::NONE {
-                    put(of[slot], walk.best.row);
+                    let mut row = walk.best.row;
+                    if !changes.none_since(begins[slot])
+                        && changes.any_since(begins[slot], |[rule, _]| self.concerns(rule, walk.key))
+                    {
+                        row = self.find_again(changes, walk.key);
+                    }
+                    put(of[slot], row);
                     if let Some((number, key)) = keys.next() {
                         of[slot] = number;
+                        begins[slot] = changes.begin();
                         self.begin::<N>(walk, key);
                     } else {
                         active -= 1;
@@ -307,13 +340,22 @@ unsafe fn compare_avx2(spans: &[[u32; LANES]], values: &[u32], ternary: usize) -
 }
 
 /// # Safety
+/// `view` is a view of a table with a classifier, and guarded.
+#[inline(always)]
+unsafe fn changes_of<'v>(view: *const View) -> &'v Changes {
+    // SAFETY: such a view keeps its changes, to which `aux` points.
+    unsafe { &*(*view).aux.cast() }
+}
+
+/// # Safety
 /// `view` is a view of a table with a classifier, `key` points to its limbs.
 #[inline(always)]
 unsafe fn lookup<const WIDE: bool, const N: usize>(view: *const View, key: *const u64) -> u32 {
     // SAFETY: as the caller promises; such a view keeps its searcher, to which `base` points.
     unsafe {
         let searcher = &*(*view).base.cast::<Searcher>();
-        searcher.find::<WIDE, N>(std::slice::from_raw_parts(key, searcher.dims.limbs))
+        let key = std::slice::from_raw_parts(key, searcher.dims.limbs);
+        searcher.find_in_one_state::<WIDE, N>(changes_of(view), key)
     }
 }
 
@@ -330,7 +372,7 @@ unsafe fn lookup_batch<const WIDE: bool, const N: usize>(
     unsafe {
         let searcher = &*(*view).base.cast::<Searcher>();
         let keys = (0..count).map(|i| std::slice::from_raw_parts(*keys.add(i), searcher.dims.limbs));
-        searcher.find_all::<WIDE, N>(keys, |i, row| *rows.add(i) = row);
+        searcher.find_all::<WIDE, N>(changes_of(view), keys, |i, row| *rows.add(i) = row);
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::{
     ABOVE, BEFORE, BITMAP, BLOCK, ENTRIES, LEAF_KEYS, LENS, LEVEL_BITS, NONE, ROOT, ROW, ROWS, Shape,
-    is_leaf, is_node, start_of,
+    concerns, is_leaf, is_node, start_of,
 };
+use crate::changes::Changes;
 use crate::memory::prefetch;
 use crate::view::{Lookups, View};
 use std::hint::select_unpredictable as select;
@@ -100,6 +101,14 @@ impl Trie {
         }
     }
 
+    /// Whether a change may concern this key.
+    #[inline(always)]
+    unsafe fn is_concerned<const LIMBS: usize>(self, key: [u64; LIMBS], concern: [u64; 2]) -> bool {
+        // SAFETY: the memory begins with the shape.
+        let turned = unsafe { self.shape() }.turn(key);
+        concerns(turned[LIMBS - 1], concern)
+    }
+
     /// At most [`LANES`] keys go down together, level by level. A level is two rounds, because in a node that is not small
     /// the entry is some cache lines behind the bitmap: so all that a round needs is on its way since the one before.
     #[inline(always)]
@@ -174,6 +183,14 @@ impl Trie {
     }
 }
 
+/// # Safety
+/// The view is of such a table, and guarded.
+#[inline(always)]
+unsafe fn changes_of<'v>(view: *const View) -> &'v Changes {
+    // SAFETY: such a view keeps its changes, to which `aux` points.
+    unsafe { &*(*view).aux.cast() }
+}
+
 /// The row that an entry says, or else the one passed before.
 #[inline(always)]
 fn row_of(entry: u32, before: u32) -> u32 {
@@ -185,7 +202,10 @@ fn row_of(entry: u32, before: u32) -> u32 {
 #[inline(always)]
 unsafe fn one<const LIMBS: usize>(view: *const View, key: *const u64) -> u32 {
     // SAFETY: as the caller promises.
-    unsafe { Trie((*view).base.cast()).find::<LIMBS>(key.cast::<[u64; LIMBS]>().read()) }
+    unsafe {
+        let (trie, key) = (Trie((*view).base.cast()), key.cast::<[u64; LIMBS]>().read());
+        changes_of(view).read(|| trie.find::<LIMBS>(key), |concern| trie.is_concerned(key, concern))
+    }
 }
 
 /// # Safety
@@ -196,8 +216,19 @@ unsafe fn many<const LIMBS: usize>(view: *const View, keys: *const *const u64, r
     unsafe {
         let keys = std::slice::from_raw_parts(keys, count);
         let rows = std::slice::from_raw_parts_mut(rows, count);
+        let (trie, changes) = (Trie((*view).base.cast()), changes_of(view));
         for (keys, rows) in keys.chunks(LANES).zip(rows.chunks_mut(LANES)) {
-            Trie((*view).base.cast()).find_all::<LIMBS>(keys, rows);
+            let begin = changes.begin();
+            trie.find_all::<LIMBS>(keys, rows);
+            if !changes.none_since(begin) {
+                for (key, row) in keys.iter().zip(rows) {
+                    let is_concerned =
+                        |concern| trie.is_concerned(key.cast::<[u64; LIMBS]>().read(), concern);
+                    if changes.any_since(begin, is_concerned) {
+                        *row = ((*view).lookup)(view, *key);
+                    }
+                }
+            }
         }
     }
 }

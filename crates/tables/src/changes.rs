@@ -1,0 +1,154 @@
+//! How a search of several steps gives the answer of one state, while one writer changes the structure in place.
+//!
+//! The writer announces a change and what it concerns, then makes it by stores of which any mixture of old and new values
+//! gives each key its old or its new answer. Changes that do not concern a key leave its answer as it is at any step. So a
+//! search is right if no change that concerns its key was announced while it ran: the one announced before may still have
+//! been under way, and the answer is that of the state before it or after it. Otherwise the reader searches again. After
+//! [`TRIES`] searches it asks the writer to let it through: the writer begins no other change before it has.
+
+use crate::TableError;
+use crate::grace::wait;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Searches of a reader before it asks the writer to let it through.
+const TRIES: usize = 16;
+/// The last changes of which readers can find out what they concern.
+const LOGGED: usize = 64;
+
+/// What a change concerns: the two words mean what the structure wants.
+pub(crate) type Concern = [u64; 2];
+
+/// A 64-bit atomic: `std`'s, or that of a model checker.
+pub(crate) trait Word {
+    fn load(&self, order: Ordering) -> u64;
+    fn store(&self, value: u64, order: Ordering);
+    fn add(&self, value: u64);
+    fn acquire_fence();
+}
+
+impl Word for AtomicU64 {
+    #[inline(always)]
+    fn load(&self, order: Ordering) -> u64 {
+        AtomicU64::load(self, order)
+    }
+
+    #[inline(always)]
+    fn store(&self, value: u64, order: Ordering) {
+        AtomicU64::store(self, value, order);
+    }
+
+    fn add(&self, value: u64) {
+        self.fetch_add(value, Ordering::SeqCst);
+    }
+
+    #[inline(always)]
+    fn acquire_fence() {
+        fence(Ordering::Acquire);
+    }
+}
+
+/// The changes of one structure.
+#[repr(C, align(64))]
+pub(crate) struct Changes<W = AtomicU64, const LOG: usize = LOGGED> {
+    /// Changes that were announced.
+    count: W,
+    /// Readers that wait for the writer to let them through.
+    wanted: W,
+    /// By number modulo the length.
+    log: [[W; 2]; LOG],
+}
+
+impl Changes {
+    pub fn new() -> Changes {
+        Changes::with(|| AtomicU64::new(0))
+    }
+}
+
+impl<W: Word, const LOG: usize> Changes<W, LOG> {
+    pub fn with(zero: impl Fn() -> W) -> Self {
+        let log = std::array::from_fn(|_| [zero(), zero()]);
+        Changes { count: zero(), wanted: zero(), log }
+    }
+
+    /// For the writer, before a change: waits while a reader wants to be let through.
+    pub fn let_readers_through(&self) -> Result<(), TableError> {
+        wait(|| self.nobody_waits().then_some(()))
+    }
+
+    pub fn nobody_waits(&self) -> bool {
+        self.wanted.load(Ordering::Acquire) == 0
+    }
+
+    /// For the writer: announces a change. It makes the change right afterwards, by release stores.
+    pub fn announce(&self, concern: Concern) {
+        let number = self.count.load(Ordering::Relaxed) + 1;
+        for (word, value) in self.log[number as usize % LOG].iter().zip(concern) {
+            // Release: a reader that sees this word instead of the one before it sees the count, too.
+            word.store(value, Ordering::Release);
+        }
+        self.count.store(number, Ordering::Release);
+    }
+
+    /// For a reader, when a search begins.
+    #[inline(always)]
+    pub fn begin(&self) -> u64 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Whether no change was announced since `begin`.
+    #[inline(always)]
+    pub fn none_since(&self, begin: u64) -> bool {
+        W::acquire_fence();
+        self.count.load(Ordering::Relaxed) == begin
+    }
+
+    /// Whether a change that concerns this reader may have been announced since `begin`.
+    #[cold]
+    pub fn any_since(&self, begin: u64, concerns: impl Fn(Concern) -> bool) -> bool {
+        W::acquire_fence();
+        let end = self.count.load(Ordering::Acquire);
+        if end - begin >= LOG as u64 {
+            return true;
+        }
+        let read = |word: &W| word.load(Ordering::Relaxed);
+        let any = (begin + 1..=end).any(|number| {
+            let [first, second] = &self.log[number as usize % LOG];
+            concerns([read(first), read(second)])
+        });
+        W::acquire_fence();
+        // Words that were read may be those of a later change.
+        any || self.count.load(Ordering::Relaxed) - begin >= LOG as u64
+    }
+
+    /// The result of a search that is right for some state between its beginning and its end.
+    #[inline(always)]
+    pub fn read<T>(&self, search: impl Fn() -> T, concerns: impl Fn(Concern) -> bool) -> T {
+        let begin = self.begin();
+        let found = search();
+        if self.none_since(begin) { found } else { self.read_again(begin, found, search, concerns) }
+    }
+
+    #[cold]
+    fn read_again<T>(
+        &self,
+        mut begin: u64,
+        mut found: T,
+        search: impl Fn() -> T,
+        concerns: impl Fn(Concern) -> bool,
+    ) -> T {
+        let mut tries = 1;
+        while self.any_since(begin, &concerns) {
+            if tries == TRIES {
+                // From now on at most the change that the writer has begun goes on.
+                self.wanted.add(1);
+            }
+            tries += 1;
+            begin = self.begin();
+            found = search();
+        }
+        if tries > TRIES {
+            self.wanted.add(u64::MAX);
+        }
+        found
+    }
+}
