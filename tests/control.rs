@@ -109,10 +109,10 @@ fn ctl_over_both_sockets() {
     ctl(&["table_num_entries", "forward"]).expect_status(0).prints(&["0\n"]);
     ctl(&["table_add forward set_dest 00:00:5e:00:53:07 => 7"]).expect_status(0).prints(&["with handle 0\n"]);
     ctl(&["table_delete", "forward", "0"]).expect_status(0);
-    ctl(&["table_delete", "forward", "0"]).expect_status(1).prints(&["(INVALID_HANDLE)"]);
+    ctl(&["table_delete", "forward", "0"]).expect_status(1).says(&["(INVALID_HANDLE)"]);
     ctl(&["--json", "table_num_entries", "forward"]).expect_status(0).prints(&["\"data\":0}\n"]);
     ctl(&["--json", "nonsense"]).expect_status(1).prints(&["{\"ok\":false", "\"kind\":\"wrong\""]);
-    ctl(&["shell", "id"]).expect_status(1).prints(&["only run at the prompt"]);
+    ctl(&["shell", "id"]).expect_status(1).says(&["only run at the prompt"]);
     ctl(&["--nonsense"]).expect_status(2);
 
     let file = dir.write("bad.cmd", "table_add forward set_dest 1 => 1\ntable_add forward set_dest 1 => 1\n");
@@ -127,8 +127,8 @@ fn ctl_over_both_sockets() {
     ctl(&["table_clear", "forward"]).expect_status(0);
     let output = with_input(p4jet().args(["ctl", "--socket", &socket]), &dir, COMMANDS).expect_status(1);
     assert!(!output.stdout.contains("RuntimeCmd"), "{}", output.stdout);
-    let output =
-        output.prints(&["(DUPLICATE_ENTRY)", "\n1\n", "*** Unknown syntax: nonsense", "Dumping entry 0x"]);
+    let output = output.prints(&["1\n", "Dumping entry 0x"]);
+    let output = output.says(&["(DUPLICATE_ENTRY)", "*** Unknown syntax: nonsense"]);
     let tcp = ["ctl", "--tcp", switch.port(), "table_num_entries", "forward"];
     run_command(p4jet().args(tcp)).expect_status(0).prints(&["1\n"]);
 
@@ -142,7 +142,12 @@ fn ctl_over_both_sockets() {
     let other = with_input(&mut cli(&[]), &dir, COMMANDS).expect_status(0);
     let banner = "Obtaining JSON from switch...\nDone\nControl utility for runtime P4 table manipulation\nRuntimeCmd: ";
     let answers = other.stdout.strip_prefix(banner).expect(&other.stdout).replace("RuntimeCmd: ", "");
-    assert_eq!(answers.trim_end(), output.stdout.trim_end(), "as ctl without prompts");
+    // As ctl without prompts, except that errors stand among the answers.
+    let errors: Vec<&str> = output.stderr.lines().collect();
+    let answers: String =
+        answers.lines().filter(|line| !errors.contains(line)).map(|line| format!("{line}\n")).collect();
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    assert_eq!(answers.trim_end(), output.stdout.trim_end());
     with_input(&mut cli(&["--strict"]), &dir, "nonsense\n").expect_status(1);
     with_input(&mut cli(&["--json", "x.json", "--pre", "None", "--strict"]), &dir, "help\n").expect_status(0);
     run_command(cli(&["--nonsense"]).stdin(Stdio::null())).expect_status(2);
@@ -151,6 +156,125 @@ fn ctl_over_both_sockets() {
     assert_eq!(switch.status(), 0);
     assert!(!fs::exists(&socket).unwrap());
     ctl(&["help"]).expect_status(3).says(&["no switch listens at "]);
+}
+
+/// Over TCP the switch opens nothing: neither what a client names nor what a program includes.
+#[test]
+fn over_tcp_the_switch_opens_only_what_was_granted() {
+    let dir = TempDir::new("granted");
+    let (granted, secret) = (dir.file("granted"), dir.write("secret", "top-secret\n"));
+    let precious = dir.write("precious.pcap", "precious");
+    fs::create_dir(&granted).unwrap();
+    std::os::unix::fs::symlink("..", format!("{granted}/up")).unwrap();
+    fs::copy(program("basic_l2"), format!("{granted}/new.p4")).unwrap();
+    fs::write(format!("{granted}/nosy.p4"), format!("#include \"{secret}\"\n#include \"../secret\"\n"))
+        .unwrap();
+    let start = |more: &[&str]| {
+        let mut command = p4jet_run(&program("basic_l2"));
+        Switch::start(command.args(["--no-control", "--control-tcp", "0"]).args(more))
+    };
+    // As any program may: without p4jet's own client, which reads programs itself.
+    let raw = |switch: &Switch, line: &str| {
+        let mut client = Client::tcp(format!("127.0.0.1:{}", switch.port())).unwrap();
+        let answer = client.command(line, false).unwrap();
+        assert!(!format!("{answer:?}").contains("top-secret"), "{line}: {answer:?}");
+        answer.error.map_or(String::new(), |error| error.text)
+    };
+    let none = start(&[]);
+    let some = start(&["--grant-dir", &granted]);
+    for switch in [&none, &some] {
+        assert_eq!(raw(switch, "port_add mem 1"), "");
+        for line in [
+            format!("load {secret}"),
+            format!("load_new_config_file {secret}"),
+            format!("load {granted}/up/secret"),
+            format!("load {granted}/../secret"),
+            format!("capture start 1 {precious}"),
+            format!("capture start 1 {granted}/up/precious.pcap"),
+            format!("port_add pcap:{secret}, 2"),
+            format!("port_add pcap:,{precious} 2"),
+            format!("port_add mem 2 {precious}"),
+            "port_add lo 2".into(),
+            "port_add packet:lo 2".into(),
+            "port_add xdp:lo 2".into(),
+            "port_add tap:p4jettest 2".into(),
+            "port_add fd:0 2".into(),
+            format!("load {granted}/nosy.p4"),
+        ] {
+            let why = raw(switch, &line);
+            let about = ["refused over TCP", "outside the granted directory", "cannot find include file"];
+            assert!(about.iter().any(|about| why.contains(about)), "{line}: {why}");
+        }
+        let ports = run_command(p4jet().args(["ctl", "--tcp", switch.port(), "show_ports"])).stdout;
+        assert_eq!(ports.lines().count(), 3, "{ports}");
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+    }
+    for line in [format!("load {granted}/new.p4"), format!("capture start 1 {granted}/new.pcap")] {
+        assert!(raw(&none, &line).contains("--grant-dir"), "{line}");
+        assert_eq!(raw(&some, &line), "");
+    }
+    assert_eq!(raw(&some, &format!("port_add pcap:,{granted}/out.pcap 3")), "");
+    let ctl = |line: &str| run_command(p4jet().args(["ctl", "--tcp", some.port(), line]));
+    // What is told has the names that were given.
+    ctl("show_ports").prints(&[&format!("pcap:,{granted}/out.pcap")]);
+    ctl("capture list").prints(&[&format!("frames in {granted}/new.pcap")]);
+    assert!(fs::exists(format!("{granted}/out.pcap")).unwrap());
+
+    // p4jet's own client sends the text of what it may read, with what that includes.
+    fs::create_dir(dir.file("lib")).unwrap();
+    let text = fs::read_to_string(program("basic_l2")).unwrap();
+    dir.write("lib/rest.p4", text.replace(" _drop", " renamed"));
+    dir.write("main.p4", "#include \"lib/rest.p4\"\n");
+    let load = |name: &str| {
+        run_command(p4jet().args(["ctl", "--tcp", none.port(), "load", name]).current_dir(dir.path()))
+    };
+    load("main.p4").expect_status(0);
+    run_command(p4jet().args(["ctl", "--tcp", none.port(), "show_actions"])).prints(&["ingress.renamed "]);
+    dir.write("lib/rest.p4", "control nonsense");
+    load("main.p4").expect_status(1).says(&["error[syntax]", "lib/rest.p4:1:17"]);
+    load("nowhere.p4").expect_status(1).says(&["cannot read", "nowhere.p4"]);
+    let listed = raw(&some, &format!("load {granted}/nosy.p4"));
+    assert!(listed.contains("cannot find include file"), "{listed}");
+}
+
+/// Lines pasted at a terminal run one by one.
+#[test]
+fn pasted_lines_run_one_by_one() {
+    let dir = TempDir::new("paste");
+    let switch = router(&dir);
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    let mut command = p4jet();
+    command.args(["ctl", "--socket", switch.socket()]).env("TERM", "xterm");
+    let slave = || Stdio::from(terminal.slave.try_clone().unwrap());
+    let mut child = command.stdin(slave()).stdout(slave()).stderr(slave()).spawn().unwrap();
+    drop(terminal.slave);
+    let mut screen = fs::File::from(terminal.master.try_clone().unwrap());
+    let (shown, shows) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(n @ 1..) = std::io::Read::read(&mut screen, &mut bytes) {
+            if shown.send(String::from_utf8_lossy(&bytes[..n]).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    let mut said = String::new();
+    let mut wait_for = |what: &str| {
+        while !said.contains(what) {
+            said += &shows.recv_timeout(common::DEADLINE).unwrap_or_else(|_| panic!("no `{what}` in {said}"));
+        }
+    };
+    wait_for("RuntimeCmd: ");
+    let mut keyboard = fs::File::from(terminal.master);
+    // As a terminal sends what is pasted (bracketed paste), then the key Enter.
+    let pasted =
+        "table_add forward set_dest 00:00:5e:00:53:01 => 1\rtable_num_entries forward\rhelp show_pvs";
+    write!(keyboard, "\x1b[200~{pasted}\x1b[201~\r").unwrap();
+    wait_for("with handle 0");
+    wait_for("List parser value sets defined in the P4 program");
+    write!(keyboard, "quit\r").unwrap();
+    assert_eq!(wait(&mut child, "ctl").code(), Some(0));
+    assert_eq!(asked(switch.socket(), "table_num_entries forward"), "1\n");
 }
 
 #[test]
@@ -188,18 +312,18 @@ fn what_would_wait_or_come_twice_is_refused() {
     for line in
         [format!("load {fifo}"), format!("port_add pcap:{fifo}, 1"), format!("port_add pcap:,{fifo} 1")]
     {
-        ctl(&line).expect_status(1).prints(&["is a FIFO"]);
+        ctl(&line).expect_status(1).says(&["is a FIFO"]);
     }
     let captured = dir.file("captured.pcap");
     ctl(&format!("port_add pcap:,{out} 2 {captured}")).expect_status(0);
     ctl("capture list").prints(&["port 2: 0 frames in"]);
-    ctl(&format!("capture start 2 {fifo}")).expect_status(1).prints(&["is a FIFO"]);
-    ctl(&format!("port_add pcap:,{out} 3")).expect_status(1).prints(&["which one of them writes"]);
+    ctl(&format!("capture start 2 {fifo}")).expect_status(1).says(&["is a FIFO"]);
+    ctl(&format!("port_add pcap:,{out} 3")).expect_status(1).says(&["which one of them writes"]);
     // A port whose capture cannot begin is no port.
-    ctl(&format!("port_add pcap:,{out}2 4 {fifo}")).expect_status(1).prints(&["is a FIFO"]);
+    ctl(&format!("port_add pcap:,{out}2 4 {fifo}")).expect_status(1).says(&["is a FIFO"]);
     let ports = ctl("show_ports").stdout;
     assert_eq!(ports.matches("pcap:").count(), 1, "{ports}");
-    ctl("port_add mem 511").expect_status(1).prints(&["means drop"]);
+    ctl("port_add mem 511").expect_status(1).says(&["means drop"]);
 }
 
 #[test]
@@ -248,14 +372,14 @@ fn programs_are_exchanged() {
     dir.write("broken.p4", "control nonsense");
     let ctl =
         |line: &str| run_command(p4jet().args(["ctl", "--socket", &socket, line]).current_dir(dir.path()));
-    ctl("load broken.p4").expect_status(1).prints(&["error[syntax]", "broken.p4:1:17"]);
-    ctl("load nowhere.p4").expect_status(1).prints(&["cannot read", "nowhere.p4"]);
+    ctl("load broken.p4").expect_status(1).says(&["error[syntax]", "broken.p4:1:17"]);
+    ctl("load nowhere.p4").expect_status(1).says(&["cannot read", "nowhere.p4"]);
     ctl("show_actions").expect_status(0).prints(&["ingress._drop "]);
     ctl("load new.p4").expect_status(0);
     ctl("show_actions").prints(&["ingress.renamed "]);
     ctl("port_add mem 4").expect_status(0);
-    ctl("port_add mem 4").expect_status(1).prints(&["Invalid device manager operation (ERROR): "]);
-    ctl("port_add mem 100000").expect_status(1).prints(&["port numbers from 0 to 510"]);
+    ctl("port_add mem 4").expect_status(1).says(&["Invalid device manager operation (ERROR): "]);
+    ctl("port_add mem 100000").expect_status(1).says(&["port numbers from 0 to 510"]);
     ctl("show_ports").prints(&["    4             mem             UP    "]);
     ctl("port_remove 4").expect_status(0);
     ctl("port_remove 4").expect_status(1);

@@ -344,6 +344,36 @@ fn stay_where_they_are(
 }
 
 /// The shipped example: its plan is a file of commands, after which there is nothing to do.
+/// A FIFO that nobody writes to is refused instead of waited for, and a file with many mistakes costs no more than its
+/// size.
+#[test]
+fn plan_does_not_hang() {
+    let dir = TempDir::new("plan-hang");
+    let fifo = dir.file("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    run_command(p4jet().args(["gateway", "plan", &fifo])).expect_status(1).says(&["it is a FIFO"]);
+    let example = root().join("programs/vxlan_gateway/gateway.toml");
+    let plan = ["gateway", "plan", example.to_str().unwrap(), "--state", &fifo];
+    run_command(p4jet().args(plan)).expect_status(1).says(&["it is a FIFO"]);
+    // Compared with each other and shown with all of the file each time, these would take minutes.
+    let network = |n: usize| {
+        format!(
+            "[[tenant]]\nname = \"a-tenant-{n}\"\nvrf = {n}\n\
+             [[network]]\nname = \"n{n}\"\nvni = {n}\ntenant = \"b-tenant-{n}\"\nmac = \"02:00:00:00:00:01\"\n"
+        )
+    };
+    let text: String = (1..20_000).map(network).collect();
+    let output =
+        run_command(p4jet().args(["gateway", "plan", &dir.write("many.toml", text)])).expect_status(1);
+    let errors = output.stderr.matches("error: unknown tenant").count();
+    assert!((50..=100).contains(&errors), "{errors} errors are shown");
+    assert!(
+        output.stderr.contains("the first 100 of ") && output.stderr.len() < 200_000,
+        "{}",
+        output.stderr.len()
+    );
+}
+
 #[test]
 fn a_plan_is_a_file_of_commands() {
     let dir = TempDir::new("plan-commands");

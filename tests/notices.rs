@@ -4,7 +4,9 @@ use crate::common::chain::{Outcome, compile};
 use crate::common::{self, TempDir};
 use p4jet_control::client::{Client, Messages};
 use p4jet_control::server::{Limits, Server};
-use p4jet_control::{Control, Host, Message, Observed, PortInfo, SharedControl, Swap, parse_topics};
+use p4jet_control::{
+    Control, Host, Message, Observed, PortInfo, Program, Rights, SharedControl, Swap, parse_topics,
+};
 use p4jet_dataplane::{
     DigestCounts, EngineKind, NewPort, Notice, RunOptions, Running, Subscription, Switch, Topics, WAITING_MAX,
 };
@@ -167,7 +169,7 @@ fn who_does_not_read_loses_messages_and_nobody_else_does() {
 struct Bare(Arc<Running>);
 
 impl Host for Bare {
-    fn prepare(&self, _: &Path) -> Result<Swap, String> {
+    fn prepare(&self, _: &Program<'_>) -> Result<Swap, String> {
         Err("not here".into())
     }
 
@@ -175,7 +177,7 @@ impl Host for Bare {
         Err("not here".into())
     }
 
-    fn observe(&self, _: &[&str]) -> Result<Observed, String> {
+    fn observe(&self, _: &[&str], _: &Rights) -> Result<Observed, String> {
         Err("not here".into())
     }
 
@@ -187,7 +189,7 @@ impl Host for Bare {
         Vec::new()
     }
 
-    fn add_port(&self, number: u32, spec: &str) -> Result<(), String> {
+    fn add_port(&self, number: u32, spec: &str, _: &Rights) -> Result<(), String> {
         let port = NewPort { number, spec: spec.into(), handles: vec![Box::new(MemoryPort::new().0)] };
         self.0.add_ports(vec![port]).map_err(|e| e.to_string())
     }

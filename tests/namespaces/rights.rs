@@ -170,6 +170,37 @@ fn nobody_else_reaches_the_control_socket() {
     }
 }
 
+/// The port for bmv2's tools: only the switch's own user and root may connect, unless more are allowed.
+#[test]
+fn other_users_are_refused_over_tcp() {
+    need_setpriv!();
+    let place = Place::new();
+    let network = Network::new();
+    open_to(network.files.path(), 0o755);
+    for (allowed, others) in [(None, 3), (Some("54322"), 0), (Some("all"), 0)] {
+        let mut command = place.p4jet(USER, "net_raw");
+        command.arg("run").arg(&place.program);
+        let mut more = vec!["--no-control", "--control-tcp", "9090"];
+        more.extend(allowed.iter().flat_map(|allowed| ["--allow-users", allowed]));
+        let switch = network.start_with(command, &simple_router_entries(), &more);
+        switch.said_earlier("control: 127.0.0.1:9090");
+        let ask = |user: u32| {
+            let mut command = place.p4jet(user, "");
+            command.args(["ctl", "--tcp", "9090", "table_num_entries", "ipv4_lpm"]);
+            network.switch.enter(move || run_command(&mut command))
+        };
+        // Root and the switch's user always.
+        for user in [USER, 0] {
+            ask(user).expect_status(0).prints(&["3\n"]);
+        }
+        let other = ask(OTHER).expect_status(others);
+        if others != 0 {
+            other.says(&["user 54322 may not control this switch", "--allow-users"]);
+        }
+        switch.finish();
+    }
+}
+
 /// With `setcap`, as the error message advises: the kernel then makes root the owner of what /proc says of the process.
 #[test]
 fn capabilities_of_the_file_do() {

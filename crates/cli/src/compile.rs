@@ -8,6 +8,7 @@ use p4jet_analysis::typed;
 use p4jet_arch::Architecture;
 use p4jet_dataplane::{EngineKind, Switch};
 use p4jet_ir::{Op, Program};
+use p4jet_syntax::Files;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::SourceMap;
 use std::io::IsTerminal;
@@ -90,12 +91,18 @@ pub fn compile(args: &ProgramArgs) -> Result<Compiled, Failure> {
     front_end(args)?.lower(&args.arch)
 }
 
+/// Compiles the program of `args`, which is among `files`.
+pub fn compile_from(args: &ProgramArgs, files: Files) -> Result<Compiled, Failure> {
+    front_end_from(args, files)?.lower(&args.arch)
+}
+
 /// Compiles a text that is not in a file.
 pub fn compile_text(name: &str, text: &str) -> Result<Compiled, Failure> {
     let options = p4jet_syntax::Options {
         include_dirs: Vec::new(),
         defines: Vec::new(),
         builtins: p4jet_analysis::BUILTINS.to_vec(),
+        files: Files::System,
     };
     let start = Instant::now();
     let parsed = p4jet_syntax::parse_text(name, text, &options);
@@ -118,6 +125,10 @@ pub struct Typed {
 
 /// The front end: reads and types the program of `args`; if it is wrong, the diagnostics go to standard error.
 pub fn front_end(args: &ProgramArgs) -> Result<Typed, Failure> {
+    front_end_from(args, Files::System)
+}
+
+fn front_end_from(args: &ProgramArgs, files: Files) -> Result<Typed, Failure> {
     let levels = args.warnings.levels()?;
     let options = p4jet_syntax::Options {
         include_dirs: args.include.clone(),
@@ -130,6 +141,7 @@ pub fn front_end(args: &ProgramArgs) -> Result<Typed, Failure> {
             })
             .collect(),
         builtins: p4jet_analysis::BUILTINS.to_vec(),
+        files,
     };
     let start = Instant::now();
     let parsed = p4jet_syntax::parse_file(&args.program, &options)

@@ -6,12 +6,12 @@ use crate::log::{Level, Voice};
 use crate::observe::Observation;
 use crate::simple_switch;
 use p4jet_control::server::{self, Limits, Server};
-use p4jet_control::{Host, Observed, PortInfo, SharedControl, Swap, Swapped};
+use p4jet_control::{Host, Observed, PortInfo, Program, Rights, SharedControl, Swap, Swapped, Users};
 use p4jet_dataplane::{Carried, NewPort, Running, Subscription, Topics};
 use p4jet_ports::{LinkStatus, PortKind, PortOptions, PortSpec};
+use p4jet_syntax::{Files, sources};
 use std::net::SocketAddr;
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,12 +24,23 @@ pub struct ControlArgs {
     /// Make no Unix socket.
     #[arg(long, conflicts_with = "socket")]
     pub no_control: bool,
-    /// Also listen on TCP, at ADDR:PORT or at a port of this machine. Whoever can connect controls the switch.
+    /// Also listen on TCP, at ADDR:PORT or at a port of this machine. There commands open no files and no interfaces, and
+    /// only this user and root may connect.
     #[arg(long = "control-tcp", value_name = "ADDR:PORT", value_parser = server::parse_address)]
     pub tcp: Option<SocketAddr>,
+    /// Let commands over TCP open files beneath DIR: programs to load, captures. May be given several times.
+    #[arg(long, value_name = "DIR")]
+    pub grant_dir: Vec<PathBuf>,
+    /// Let these users connect over TCP, too, by number; `all` lets everybody who can reach the address.
+    #[arg(long, value_name = "all|UID,…", default_value = "", hide_default_value = true, value_parser = users)]
+    pub allow_users: Users,
     /// Whether the switch runs without the TCP address if somebody else has it.
     #[arg(skip)]
     pub tcp_optional: bool,
+}
+
+fn users(text: &str) -> Result<Users, String> {
+    if text.is_empty() { Ok(Users::default()) } else { text.parse() }
 }
 
 /// Lets `p4jet ctl` reach a switch: as long as what comes back lives.
@@ -52,7 +63,9 @@ pub fn listen(
         }
     }
     if let Some(address) = args.tcp {
-        match Server::tcp(control.clone(), address, Limits::default()) {
+        let rights = Rights::beneath(&args.grant_dir)
+            .map_err(|e| Failure::Environment(format!("--grant-dir: {e}")))?;
+        match Server::tcp(control.clone(), address, Limits::default(), args.allow_users.clone(), rights) {
             Ok(server) => servers.push(server),
             Err(error) if args.tcp_optional => {
                 voice.tell(Level::Warn, "control", None, format!("no control port: {error}"));
@@ -150,18 +163,26 @@ impl Process {
 }
 
 impl Host for Process {
-    fn prepare(&self, program: &Path) -> Result<Swap, String> {
-        refuse_fifo(program)?;
-        let args = ProgramArgs { program: simple_switch::source_of(program)?, ..self.program.clone() };
-        let compiled = compile::compile(&args).map_err(|failure| {
+    fn prepare(&self, program: &Program<'_>) -> Result<Swap, String> {
+        let path = program.path();
+        let (path, files) = match program {
+            Program::File(_, Rights::All) => (simple_switch::source_of(path)?, Files::System),
+            Program::File(_, rights @ Rights::Granted(_)) => {
+                let texts = sources::collect(path, |file| rights.open(file));
+                let texts = texts.map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+                (sources::normalised(path), Files::Given { texts: Arc::new(texts), and_system: false })
+            }
+            Program::Texts(_, texts, rights) => {
+                let and_system = matches!(rights, Rights::All);
+                (path.to_path_buf(), Files::Given { texts: Arc::clone(texts), and_system })
+            }
+        };
+        let args = ProgramArgs { program: path, ..self.program.clone() };
+        let program = args.program.display();
+        let compiled = compile::compile_from(&args, files).map_err(|failure| {
             let text = plain(&failure.text());
             let first = text.lines().next().unwrap_or_default();
-            self.voice.tell(
-                Level::Warn,
-                "load",
-                None,
-                format!("{} is not loaded: {first}", program.display()),
-            );
+            self.voice.tell(Level::Warn, "load", None, format!("{program} is not loaded: {first}"));
             text
         })?;
         self.swap_to(compiled)
@@ -172,11 +193,8 @@ impl Host for Process {
         self.swap_to(compiled)
     }
 
-    fn observe(&self, words: &[&str]) -> Result<Observed, String> {
-        if let ["capture", "start", _, file, ..] = words {
-            refuse_fifo(Path::new(file))?;
-        }
-        let observed = self.observation.command(words);
+    fn observe(&self, words: &[&str], rights: &Rights) -> Result<Observed, String> {
+        let observed = self.observation.command(words, rights);
         if let ["capture", "start", port, file, ..] = words {
             let port = port.parse().ok();
             match &observed {
@@ -195,18 +213,36 @@ impl Host for Process {
         self.running.ports().into_iter().map(info).collect()
     }
 
-    fn add_port(&self, number: u32, spec: &str) -> Result<(), String> {
+    fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), String> {
         let spec: PortSpec =
             format!("{number}@{spec}").parse().map_err(|e: p4jet_ports::PortError| e.to_string())?;
-        if let PortKind::Pcap { input, output } = &spec.kind {
-            input.iter().chain(output).try_for_each(|file| refuse_fifo(file))?;
-        }
         let others = self.running.ports().into_iter().filter(|port| port.number != number);
         let others = others.filter_map(|port| format!("{}@{}", port.number, port.spec).parse().ok());
         let specs: Vec<PortSpec> = others.chain([spec.clone()]).collect();
         p4jet_ports::check_specs(&specs).map_err(|e| e.to_string())?;
+        // The files stay open until the port has opened them, too.
+        let mut files = Vec::new();
+        let mut opened = spec.clone();
+        match &mut opened.kind {
+            PortKind::Packet(_) | PortKind::Xdp { .. } | PortKind::Tap(_) | PortKind::Descriptor(_) => {
+                rights.check_interface(&spec_text(&spec))?;
+            }
+            PortKind::Pcap { input, output } => {
+                if let Some(path) = input {
+                    files.push(rights.input(path)?);
+                    *path = files[files.len() - 1].path().to_path_buf();
+                }
+                if let Some(path) = output {
+                    files.push(rights.output(path)?);
+                    *path = files[files.len() - 1].path().to_path_buf();
+                }
+            }
+            PortKind::Memory => {}
+        }
         self.ports_changed.store(true, Ordering::Relaxed);
-        let port = open(&self.running, &spec, &self.ports, &self.voice).map_err(|failure| failure.text())?;
+        let mut port =
+            open(&self.running, &opened, &self.ports, &self.voice).map_err(|failure| failure.text())?;
+        port.spec = spec_text(&spec);
         self.running.add_ports(vec![port]).map_err(|e| e.to_string())?;
         self.voice.tell(Level::Info, "port_added", Some(number), format!("it is {}", spec_text(&spec)));
         Ok(())
@@ -221,16 +257,6 @@ impl Host for Process {
 
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Whoever opens one waits for its other end, and other commands with him.
-fn refuse_fifo(path: &Path) -> Result<(), String> {
-    match path.metadata() {
-        Ok(file) if file.file_type().is_fifo() => {
-            Err(format!("{} is a FIFO; a regular file is needed here", path.display()))
-        }
-        _ => Ok(()),
     }
 }
 

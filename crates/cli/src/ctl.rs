@@ -1,12 +1,15 @@
 //! `p4jet ctl`: gives commands to a running switch.
 
 use crate::failure::Failure;
-use crate::output::{self, say};
+use crate::output;
+use crate::simple_switch;
 use p4jet_control::client::Client;
 use p4jet_control::wire::{Answer, Request};
 use p4jet_control::{Topics, parse_topics, prompt, server};
+use p4jet_syntax::sources;
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Which switch is spoken to.
@@ -83,7 +86,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 pub fn connect(args: &Address) -> Result<Client, Failure> {
     let mut client = connected(args)?;
     client.set_patience(ANSWER).map_err(gone)?;
+    client.read_programs_by(read_program);
     Ok(client)
+}
+
+/// Reads a program to load, with the rights of whoever asks for it.
+pub fn read_program(path: &Path) -> Result<(PathBuf, BTreeMap<PathBuf, String>), String> {
+    let unreadable = |path: &Path, e: &io::Error| format!("cannot read {}: {e}", path.display());
+    let source = simple_switch::source_of(path)?;
+    let source = std::path::absolute(&source).map_err(|e| unreadable(&source, &e))?;
+    let texts = sources::collect(&source, p4jet_files::open).map_err(|e| unreadable(&source, &e))?;
+    Ok((sources::normalised(&source), texts))
 }
 
 fn connected(args: &Address) -> Result<Client, Failure> {
@@ -141,8 +154,7 @@ fn one(client: &mut Client, line: &str, json: bool) -> Result<(), Failure> {
     match answer.error {
         None => Ok(()),
         Some(error) => {
-            // Where bmv2's CLI prints it, and where the prompt does.
-            say!("{}", error.text)?;
+            eprintln!("{}", error.text);
             Err(Failure::Reported)
         }
     }

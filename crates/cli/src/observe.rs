@@ -1,7 +1,7 @@
 //! Commands about what a running switch does: `stats`, `trace …`, `capture …`.
 
 use crate::stats::Meter;
-use p4jet_control::{Observed, Swap, Swapped};
+use p4jet_control::{Observed, Rights, Swap, Swapped, did_you_mean};
 use p4jet_dataplane::{
     BytePattern, CaptureInfo, CaptureSpec, Did, FieldPattern, Observer, Running, TraceInfo, TraceSpec, Traced,
 };
@@ -38,12 +38,14 @@ impl Observation {
     }
 
     /// Carries out a command, whose words these are.
-    pub fn command(&self, words: &[&str]) -> Result<Observed, String> {
+    pub fn command(&self, words: &[&str], rights: &Rights) -> Result<Observed, String> {
         match words {
             ["stats"] => self.stats(),
             ["stats", "on"] => self.count(true),
             ["stats", "off"] => self.count(false),
-            ["stats", ..] => Err("expected stats, stats on or stats off".to_string()),
+            ["stats", word, ..] => {
+                Err(format!("{}expected stats, stats on or stats off", did_you_mean(word, &["on", "off"])))
+            }
             ["trace", "add", wanted @ ..] => self.trace_add(wanted),
             ["trace", "list"] => Ok(self.trace_list()),
             ["trace", "show"] => {
@@ -55,23 +57,26 @@ impl Observation {
                 self.observer.remove_trace(id)?;
                 Ok(Observed { data: json!({"removed": id}), ..Observed::default() })
             }
-            ["trace", ..] => {
-                Err("expected trace add [port=N] [FIELD=VALUE[&&&MASK]]… [bytes=AT:HEX]… [count=N], \
-                                  trace list, trace show [ID] or trace remove ID"
-                    .to_string())
+            ["trace", rest @ ..] => {
+                let found = rest.first().unwrap_or(&"");
+                Err(did_you_mean(found, &["add", "list", "show", "remove"])
+                    + "expected trace add [port=N] [FIELD=VALUE[&&&MASK]]… [bytes=AT:HEX]… [count=N], \
+                       trace list, trace show [ID] or trace remove ID")
             }
             ["capture", "start", port, path, options @ ..] => {
                 let spec = capture_spec(port, path, options)?;
                 self.check_port(spec.port)?;
-                self.observer.start_capture(spec)?;
+                let opened = rights.output(&spec.path)?;
+                self.observer.start_capture_in(spec, opened.path())?;
                 Ok(Observed::default())
             }
             ["capture", "stop", port] => Ok(captures(&self.observer.stop_captures(port_number(port)?)?)),
             ["capture", "list"] => Ok(captures(&self.observer.captures())),
-            ["capture", ..] => {
-                Err("expected capture start PORT FILE [in|out|both] [snaplen=BYTES] [count=N], \
-                                    capture stop PORT or capture list"
-                    .to_string())
+            ["capture", rest @ ..] => {
+                let found = rest.first().unwrap_or(&"");
+                Err(did_you_mean(found, &["start", "stop", "list"])
+                    + "expected capture start PORT FILE [in|out|both] [snaplen=BYTES] [count=N], \
+                       capture stop PORT or capture list")
             }
             _ => Err("expected stats, trace or capture".to_string()),
         }

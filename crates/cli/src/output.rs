@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use std::fmt::Arguments;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 /// Bytes of the largest command or test file: more than ten million table entries.
@@ -31,16 +31,5 @@ pub fn write(text: Arguments) -> Result<(), Failure> {
 
 /// Reads a text file of the user.
 pub fn read_text(path: &Path) -> Result<String, Failure> {
-    let unreadable = |e: std::io::Error| Failure::unreadable(path, &e);
-    let file = std::fs::File::open(path).map_err(unreadable)?;
-    let mut text = String::new();
-    // A device may have no end.
-    file.take(TEXT_BYTES_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
-    if text.len() as u64 > TEXT_BYTES_MAX {
-        return Err(Failure::Input(format!(
-            "cannot read {}: it has more than {TEXT_BYTES_MAX} bytes",
-            path.display()
-        )));
-    }
-    Ok(text)
+    p4jet_files::read_text(path, TEXT_BYTES_MAX).map_err(|e| Failure::unreadable(path, &e))
 }

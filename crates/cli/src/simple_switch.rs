@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use crate::run::{self, Emulation, Log};
 use clap::{CommandFactory, Parser};
-use p4jet_control::server;
+use p4jet_control::{Users, server};
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -38,6 +38,12 @@ struct Options {
     /// The port of the control server, for simple_switch_CLI and p4jet ctl: on this machine's loopback only.
     #[arg(long, value_name = "PORT")]
     thrift_port: Option<u16>,
+    /// Let commands over that port open files beneath DIR; not an option of bmv2.
+    #[arg(long, value_name = "DIR")]
+    grant_dir: Vec<PathBuf>,
+    /// Let these users connect to that port, too, or all; not an option of bmv2.
+    #[arg(long, value_name = "all|UID,…")]
+    allow_users: Option<Users>,
     /// Accepted.
     #[arg(long, value_name = "N", default_value_t = 0)]
     device_id: u64,
@@ -275,6 +281,8 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
         Ok(run::Command { args }) => args,
         Err(error) => return printed(error),
     };
+    args.control.grant_dir = options.grant_dir.clone();
+    args.control.allow_users = options.allow_users.clone().unwrap_or_default();
     let port = options.thrift_port.unwrap_or(THRIFT_PORT);
     args.control.tcp = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     // bmv2's gRPC binary opens the port only on request, and nobody may have asked for the usual one.

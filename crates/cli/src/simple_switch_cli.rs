@@ -49,6 +49,7 @@ pub fn run(args: &[OsString]) -> Result<(), Failure> {
         say!("Make sure the switch is running and that you have the right port")?;
         return Err(Failure::Reported);
     };
+    client.read_programs_by(ctl::read_program);
     if options.json.is_none() {
         say!("Obtaining JSON from switch...\nDone")?;
     }

@@ -7,10 +7,11 @@ use crate::messages::Message;
 use crate::prompt::Commander;
 use crate::wire::{Answer, Request};
 use p4jet_dataplane::Topics;
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A connection to a running switch.
@@ -21,7 +22,12 @@ pub struct Client {
     set_waits: SetWaits,
     /// How long the switch may be silent.
     patience: Option<Duration>,
+    /// Reads programs.
+    reader: Option<ProgramReader>,
 }
+
+/// Reads a program and the files that it includes: its path, and all texts by path. What is wrong is a text for the user.
+pub type ProgramReader = fn(&Path) -> Result<(PathBuf, BTreeMap<PathBuf, String>), String>;
 
 type SetWaits = Box<dyn Fn(Option<Duration>, Option<Duration>) -> io::Result<()> + Send>;
 /// How long a connection over TCP may take.
@@ -59,7 +65,7 @@ impl Client {
     }
 
     fn new(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>, set_waits: SetWaits) -> Client {
-        Client { input: BufReader::new(input), output, set_waits, patience: None }
+        Client { input: BufReader::new(input), output, set_waits, patience: None, reader: None }
     }
 
     /// From now on a request whose answer does not come within that time, or does not go on for so long, fails with
@@ -68,6 +74,12 @@ impl Client {
         (self.set_waits)(Some(patience), Some(patience))?;
         self.patience = Some(patience);
         Ok(())
+    }
+
+    /// From now on programs to load are read here, with the rights of this process, and their texts are sent. Without a
+    /// reader their paths are sent, and the switch opens them if the connection gives it the right.
+    pub fn read_programs_by(&mut self, reader: ProgramReader) {
+        self.reader = Some(reader);
     }
 
     /// Sends a request and waits for the answer.
@@ -109,7 +121,13 @@ impl Client {
     pub fn command(&mut self, line: &str, data: bool) -> io::Result<Answer> {
         let refused = |error: CommandError| Answer { error: Some(error.into()), ..Answer::default() };
         match FileCommand::parse(line) {
-            None => self.ask(&Request::Command { line: with_absolute_path(line), data }),
+            Some(FileCommand::Load { path, aside }) if let Some(read) = self.reader => match read(path) {
+                Ok((path, texts)) => self.ask(&Request::Program { path, texts, aside }),
+                Err(why) => Ok(refused(CommandError::new(why))),
+            },
+            None | Some(FileCommand::Load { .. }) => {
+                self.ask(&Request::Command { line: with_absolute_path(line), data })
+            }
             Some(FileCommand::Save(path)) => {
                 let answer = self.ask(&Request::Command { line: "dump".into(), data: false })?;
                 Ok(match files::write(path, &answer.output) {

@@ -10,6 +10,13 @@ pub(crate) enum FileCommand<'a> {
     Save(&'a Path),
     /// Has the switch restore what the file says.
     Restore(&'a Path),
+    /// Has the switch load the program; `aside`: only once `swap_configs` comes.
+    Load {
+        /// The program.
+        path: &'a Path,
+        /// Whether it waits.
+        aside: bool,
+    },
 }
 
 impl<'a> FileCommand<'a> {
@@ -19,17 +26,27 @@ impl<'a> FileCommand<'a> {
         match (words.next()?, words.next()?, words.next()) {
             ("serialize_state", path, None) => Some(FileCommand::Save(Path::new(path))),
             ("restore", path, None) => Some(FileCommand::Restore(Path::new(path))),
+            ("load", path, None) => Some(FileCommand::Load { path: Path::new(path), aside: false }),
+            ("load_new_config_file", path, None) => {
+                Some(FileCommand::Load { path: Path::new(path), aside: true })
+            }
             _ => None,
         }
     }
 }
 
+/// Bytes of a file that holds a switch's state.
+const STATE_BYTES_MAX: u64 = 1 << 30;
+
 /// What a file says.
 pub(crate) fn read(path: &Path) -> Result<String, CommandError> {
-    fs::read_to_string(path).map_err(|e| CommandError::new(format!("Error: {}: {e}", path.display())))
+    p4jet_files::read_text(path, STATE_BYTES_MAX)
+        .map_err(|e| CommandError::new(format!("Error: {}: {e}", path.display())))
 }
 
 /// Writes a file.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), CommandError> {
-    fs::write(path, text).map_err(|e| CommandError::new(format!("Error: {}: {e}", path.display())))
+    p4jet_files::check_output(path)
+        .and_then(|()| fs::write(path, text))
+        .map_err(|e| CommandError::new(format!("Error: {}: {e}", path.display())))
 }

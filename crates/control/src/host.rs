@@ -1,20 +1,41 @@
 //! What a running switch can be asked for besides its tables and state: its ports, another program, its end.
 
+use crate::rights::Rights;
 use p4jet_dataplane::{Subscription, Switch, Topics};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// A program to load.
+#[derive(Clone, Debug)]
+pub enum Program<'a> {
+    /// A file that the switch reads, with these rights.
+    File(&'a Path, &'a Rights),
+    /// Texts that a client sent: the program and the files that it includes, by path. What is missing among them comes
+    /// from the file system only if the rights are [`Rights::All`].
+    Texts(&'a Path, Arc<BTreeMap<PathBuf, String>>, &'a Rights),
+}
+
+impl Program<'_> {
+    /// Its path, on the machine that has the file.
+    pub fn path(&self) -> &Path {
+        match self {
+            Program::File(path, _) | Program::Texts(path, ..) => path,
+        }
+    }
+}
 
 /// The process around a running switch.
 pub trait Host: Send + Sync {
     /// Compiles a program aside, while the old one runs. What comes back puts it in the old one's place; dropped, it changes
     /// nothing. An error may be several lines: diagnostics.
-    fn prepare(&self, program: &Path) -> Result<Swap, String>;
+    fn prepare(&self, program: &Program<'_>) -> Result<Swap, String>;
 
     /// As [`Self::prepare`], of the program that runs: made anew for the output queues that are configured by now.
     fn prepare_queues(&self) -> Result<Swap, String>;
 
-    /// Carries out a command about what the switch does with packets : `stats`, `trace`, `capture`. These are its words.
-    fn observe(&self, words: &[&str]) -> Result<Observed, String>;
+    /// Carries out a command about what the switch does with packets: `stats`, `trace`, `capture`. These are its words.
+    fn observe(&self, words: &[&str], rights: &Rights) -> Result<Observed, String>;
 
     /// Listens to what happens from now on.
     fn subscribe(&self, topics: Topics) -> Result<Subscription, String>;
@@ -23,7 +44,7 @@ pub trait Host: Send + Sync {
     fn ports(&self) -> Vec<PortInfo>;
 
     /// Opens a port, specified as after `-i N@`.
-    fn add_port(&self, number: u32, spec: &str) -> Result<(), String>;
+    fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), String>;
 
     /// Closes a port.
     fn remove_port(&self, number: u32) -> Result<(), String>;

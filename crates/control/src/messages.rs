@@ -1,6 +1,7 @@
 //! What a switch tells those who have subscribed: one message for each thing that happens.
 
 use crate::commands::entry_data;
+use crate::names::did_you_mean;
 use crate::value::hex;
 use num_bigint::BigUint;
 use p4jet_dataplane::{Notice, PortChange, Topics};
@@ -24,7 +25,11 @@ pub fn parse_topics<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Topi
             "digests" => topics.digests = true,
             "ageing" => topics.ageing = true,
             "ports" => topics.ports = true,
-            _ => return Err(format!("`{name}` is nothing to subscribe to: expected {}", TOPICS.join(", "))),
+            _ => {
+                let hint = did_you_mean(name, &TOPICS);
+                let topics = TOPICS.join(", ");
+                return Err(format!("`{name}` is nothing to subscribe to: {hint}expected {topics}"));
+            }
         }
     }
     Ok(if topics == Topics::default() { Topics { digests: true, ageing: true, ports: true } } else { topics })

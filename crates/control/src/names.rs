@@ -89,19 +89,37 @@ fn suffixes(name: &str) -> impl Iterator<Item = &str> {
 
 /// What to say of a name that is none of `choices`: the likely one first, then the choices, most alike first.
 pub(crate) fn unknown<'a>(text: &str, choices: impl Iterator<Item = &'a str>, are: &str) -> String {
-    let lower = text.to_lowercase();
-    let mut ranked: Vec<(usize, &str)> = choices
-        .map(|name| {
-            (suffixes(name).map(|s| distance(&lower, &s.to_lowercase())).min().unwrap_or(usize::MAX), name)
-        })
-        .collect();
-    ranked.sort();
-    let close = ranked.first().filter(|(d, _)| *d <= 1 + text.len() / 4).map(|(_, name)| *name);
+    let ranked = ranked(text, choices);
+    let close = closest(text, &ranked);
     let list = listed(ranked.iter().map(|(_, name)| (*name).to_string()).collect());
     match close {
         Some(name) => format!("did you mean `{name}`? {are} {list}"),
         None => format!("{are} {list}"),
     }
+}
+
+/// The name that was probably meant, if one is much like what was found.
+pub(crate) fn close<'a>(text: &str, choices: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    closest(text, &ranked(text, choices))
+}
+
+/// The names with their distance, the most alike first.
+fn ranked<'a>(text: &str, choices: impl Iterator<Item = &'a str>) -> Vec<(usize, &'a str)> {
+    let lower = text.to_lowercase();
+    let distance_to =
+        |name: &str| suffixes(name).map(|s| distance(&lower, &s.to_lowercase())).min().unwrap_or(usize::MAX);
+    let mut ranked: Vec<_> = choices.map(|name| (distance_to(name), name)).collect();
+    ranked.sort();
+    ranked
+}
+
+fn closest<'a>(text: &str, ranked: &[(usize, &'a str)]) -> Option<&'a str> {
+    ranked.first().filter(|(d, _)| *d <= 1 + text.len() / 4).map(|(_, name)| *name)
+}
+
+/// What to add to the refusal of a word that is none of `choices`.
+pub fn did_you_mean(text: &str, choices: &[&str]) -> String {
+    close(text, choices.iter().copied()).map_or_else(String::new, |name| format!("did you mean `{name}`? "))
 }
 
 /// Up to [`LISTED_MAX`] names in quotes.

@@ -41,7 +41,8 @@ impl Commander for Control {
 impl Commander for SharedControl {
     fn reply(&mut self, line: &str) -> io::Result<Reply> {
         Ok(match FileCommand::parse(line) {
-            None => SharedControl::reply(self, line, false),
+            // Whoever types here has the rights of the switch.
+            None | Some(FileCommand::Load { .. }) => SharedControl::reply(self, line, false),
             Some(FileCommand::Save(path)) => {
                 let dump = SharedControl::reply(self, "dump", false);
                 files::write(path, &dump.text).map_or_else(Reply::from, |()| Reply::default())
@@ -75,11 +76,16 @@ pub fn interact(control: &mut dyn Commander) -> io::Result<usize> {
     let mut failed = 0;
     loop {
         match editor.readline(PROMPT) {
-            Ok(line) if leaves(&line) => return Ok(failed),
-            Ok(line) => {
-                // A history that refuses a line is no reason to stop.
-                let _ = editor.add_history_entry(line.as_str());
-                failed += usize::from(!answer(*control.borrow_mut(), &line, &mut io::stdout())?);
+            // What was pasted comes as one text: its lines run one by one, as if they had been typed.
+            Ok(text) => {
+                for line in text.split(['\r', '\n']).filter(|line| !line.is_empty()) {
+                    if leaves(line) {
+                        return Ok(failed);
+                    }
+                    // A history that refuses a line is no reason to stop.
+                    let _ = editor.add_history_entry(line);
+                    failed += usize::from(!answer(*control.borrow_mut(), line, &mut io::stdout())?);
+                }
             }
             Err(ReadlineError::Interrupted) => {}
             Err(ReadlineError::Eof) => {

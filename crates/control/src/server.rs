@@ -1,11 +1,14 @@
 //! The control server: lets clients on a Unix or a TCP socket give commands to a running switch.
 //!
-//! A thread for each client, none of which the packets wait for. What a client can cost is bounded: its place, the length of
-//! its requests, the time that half a request or an unread answer may take.
+//! A thread for each client, none of which the packets wait for. What a client can cost is bounded: its places, the length of
+//! its requests, the time that half a request or an unread answer may take. A client that is silent gives its place to
+//! one that has none.
 
-use crate::SharedControl;
+use crate::error::CommandError;
 use crate::messages::Subscription;
+use crate::peer::{self, Peer};
 use crate::wire::{Answer, Request, WireError};
+use crate::{Rights, SharedControl, Topics, Users};
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind, Read, Write};
@@ -18,14 +21,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+/// The same call on either kind.
+macro_rules! each {
+    ($stream:expr, $s:ident => $call:expr) => {
+        match $stream {
+            Stream::Unix($s) => $call,
+            Stream::Tcp($s) => $call,
+        }
+    };
+}
+
 /// What clients may cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Clients at a time, on each socket.
     pub clients: usize,
+    /// Of these, clients of one user, or at one address if the user is not known.
+    pub per_user: usize,
+    /// Of these, subscribers.
+    pub subscribers: usize,
+    /// A client that has been silent for this long loses its place to one that finds none.
+    pub silent: Duration,
     /// Bytes of a request.
     pub line: usize,
-    /// Bytes of a request with a file of commands. One client at a time may send more than [`Limits::line`].
+    /// Bytes of a request with a file of commands or a program. One client of a user, and four in all, may send more
+    /// than [`Limits::line`] at a time.
     pub file: usize,
     /// How long the rest of a request, the first request of a client, or the reading of an answer may take.
     pub wait: Duration,
@@ -33,7 +53,15 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { clients: 64, line: 1 << 20, file: 64 << 20, wait: Duration::from_secs(30) }
+        Limits {
+            clients: 256,
+            per_user: 64,
+            subscribers: 32,
+            silent: Duration::from_secs(10),
+            line: 1 << 20,
+            file: 64 << 20,
+            wait: Duration::from_secs(30),
+        }
     }
 }
 
@@ -50,18 +78,96 @@ enum Address {
     Tcp(SocketAddr),
 }
 
+/// Clients at a time that may send a request longer than a line.
+const LONG_MAX: usize = 4;
+
 struct State {
     control: SharedControl,
     limits: Limits,
+    /// Who may connect.
+    users: Users,
+    /// What clients may have the switch open.
+    rights: Rights,
+    start: Instant,
     stop: AtomicBool,
-    clients: Mutex<HashMap<u64, Stream>>,
-    /// Whoever holds it may send a request longer than a line.
-    long: Mutex<()>,
+    clients: Mutex<HashMap<u64, Known>>,
+    /// Those who are sending a request longer than a line.
+    long: Mutex<Vec<Peer>>,
+}
+
+/// A client that has a place.
+struct Known {
+    stream: Stream,
+    peer: Peer,
+    turn: Arc<Turn>,
+}
+
+/// Whose turn it is: the client's, to send a request or to read an answer, or the switch's.
+struct Turn {
+    /// Milliseconds after [`State::start`] at which the client's turn began, [`Turn::SWITCH`] or [`Turn::SUBSCRIBER`].
+    since_ms: AtomicU64,
+}
+
+impl Turn {
+    const SWITCH: u64 = u64::MAX;
+    /// Messages are sent when there are some; the client need not say anything.
+    const SUBSCRIBER: u64 = u64::MAX - 1;
+
+    fn set(&self, to: u64) {
+        self.since_ms.store(to, Ordering::Relaxed);
+    }
 }
 
 impl State {
-    fn clients(&self) -> MutexGuard<'_, HashMap<u64, Stream>> {
+    fn clients(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn long(&self) -> MutexGuard<'_, Vec<Peer>> {
+        self.long.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.start.elapsed().as_millis() as u64
+    }
+
+    /// Gives a place to a new client, if need be that of a silent one: of the same user if that has too many, else of
+    /// the user that has most.
+    fn seat(&self, id: u64, known: Known) -> Result<(), String> {
+        let Limits { clients: places, per_user, silent, .. } = self.limits;
+        let mut clients = self.clients();
+        let mut counts: HashMap<&Peer, usize> = HashMap::new();
+        clients.values().for_each(|client| *counts.entry(&client.peer).or_default() += 1);
+        let (from, full) = if counts.get(&known.peer).is_some_and(|count| *count >= per_user) {
+            (Some(known.peer.clone()), format!("{per_user} clients of {} are connected", known.peer))
+        } else if clients.len() >= places {
+            let most = counts.iter().max_by_key(|(_, count)| **count).map(|(peer, _)| (*peer).clone());
+            (most, format!("{places} clients are connected"))
+        } else {
+            clients.insert(id, known);
+            return Ok(());
+        };
+        let now = self.now_ms();
+        let silent_ms = |client: &Known| match client.turn.since_ms.load(Ordering::Relaxed) {
+            Turn::SWITCH | Turn::SUBSCRIBER => None,
+            since => Some(now.saturating_sub(since)),
+        };
+        let theirs = clients.iter().filter(|(_, client)| Some(&client.peer) == from.as_ref());
+        let longest = theirs.filter_map(|(id, client)| Some((silent_ms(client)?, *id))).max();
+        match longest.filter(|(ms, _)| u128::from(*ms) >= silent.as_millis()) {
+            Some((_, silent_one)) => {
+                if let Some(mut client) = clients.remove(&silent_one) {
+                    let why = format!(
+                        "this connection was silent for {silent:?}, and another client needed its place"
+                    );
+                    client.stream.refuse(why);
+                    let _ = each!(&client.stream, s => s.shutdown(Shutdown::Both));
+                }
+                clients.insert(id, known);
+                Ok(())
+            }
+            None => Err(format!("{full}, which is the limit: end one of them, or try again in {silent:?}")),
+        }
     }
 }
 
@@ -71,17 +177,13 @@ enum Stream {
     Tcp(TcpStream),
 }
 
-/// The same call on either kind.
-macro_rules! each {
-    ($stream:expr, $s:ident => $call:expr) => {
-        match $stream {
-            Stream::Unix($s) => $call,
-            Stream::Tcp($s) => $call,
-        }
-    };
-}
-
 impl Stream {
+    /// Says why the connection ends, if that can be said without waiting.
+    fn refuse(&mut self, why: String) {
+        let line = Answer::refused(WireError::request(why)).to_line();
+        let _ = each!(&mut *self, s => s.set_nonblocking(true).and_then(|()| s.write_all(line.as_bytes())));
+    }
+
     fn try_clone(&self) -> io::Result<Stream> {
         Ok(match self {
             Stream::Unix(s) => Stream::Unix(s.try_clone()?),
@@ -96,13 +198,19 @@ enum Listener {
 }
 
 impl Listener {
-    fn accept(&self) -> io::Result<Stream> {
+    /// The next connection, and who is at its other end.
+    fn accept(&self) -> io::Result<(Stream, Peer)> {
         Ok(match self {
-            Listener::Unix(l) => Stream::Unix(l.accept()?.0),
-            Listener::Tcp(l) => {
+            Listener::Unix(l) => {
                 let (stream, _) = l.accept()?;
+                let peer = peer::of_unix(&stream)?;
+                (Stream::Unix(stream), peer)
+            }
+            Listener::Tcp(l) => {
+                let (stream, from) = l.accept()?;
                 stream.set_nodelay(true)?;
-                Stream::Tcp(stream)
+                let peer = peer::of_tcp(from, stream.local_addr()?);
+                (Stream::Tcp(stream), peer)
             }
         })
     }
@@ -133,7 +241,8 @@ impl Server {
         match placed {
             Ok(found) => {
                 let address = Address::Unix(path.to_path_buf(), found.ino());
-                Server::start(control, Listener::Unix(listener), address, limits)
+                // The file system lets in only the switch's own user and root.
+                Server::start(control, Listener::Unix(listener), address, limits, Users::All, Rights::All)
             }
             Err(e) => {
                 let _ = fs::remove_file(&hidden);
@@ -142,12 +251,25 @@ impl Server {
         }
     }
 
-    /// Listens on a TCP socket. Whoever can reach it controls the switch.
-    pub fn tcp(control: SharedControl, address: SocketAddr, limits: Limits) -> io::Result<Server> {
+    /// Listens on a TCP socket. Clients of `users` may connect, and may have the switch open what `rights` say.
+    pub fn tcp(
+        control: SharedControl,
+        address: SocketAddr,
+        limits: Limits,
+        users: Users,
+        rights: Rights,
+    ) -> io::Result<Server> {
+        if !address.ip().to_canonical().is_loopback() && users != Users::All {
+            let why = format!(
+                "{address} can be reached from other machines, whose users nobody can tell apart: add \
+                 `--allow-users all` to let everybody control the switch, or listen on 127.0.0.1"
+            );
+            return Err(io::Error::new(ErrorKind::PermissionDenied, why));
+        }
         let listener = TcpListener::bind(address)
             .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {address}: {e}")))?;
         let address = Address::Tcp(listener.local_addr()?);
-        Server::start(control, Listener::Tcp(listener), address, limits)
+        Server::start(control, Listener::Tcp(listener), address, limits, users, rights)
     }
 
     fn start(
@@ -155,13 +277,18 @@ impl Server {
         listener: Listener,
         address: Address,
         limits: Limits,
+        users: Users,
+        rights: Rights,
     ) -> io::Result<Server> {
         let state = Arc::new(State {
             control,
             limits,
+            users,
+            rights,
+            start: Instant::now(),
             stop: AtomicBool::new(false),
             clients: Mutex::new(HashMap::new()),
-            long: Mutex::new(()),
+            long: Mutex::new(Vec::new()),
         });
         let for_thread = Arc::clone(&state);
         let accepting =
@@ -204,8 +331,8 @@ impl Drop for Server {
         {
             let _ = accepting.join();
         }
-        for stream in self.state.clients().values() {
-            let _ = each!(stream, s => s.shutdown(Shutdown::Both));
+        for client in self.state.clients().values() {
+            let _ = each!(&client.stream, s => s.shutdown(Shutdown::Both));
         }
     }
 }
@@ -223,23 +350,36 @@ fn accept(listener: &Listener, state: &Arc<State>) {
         if state.stop.load(Ordering::SeqCst) {
             return;
         }
-        let Ok(mut stream) = accepted else {
+        let (mut stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            // It left before it was let in.
+            Err(e) if e.kind() == ErrorKind::ConnectionAborted || e.kind() == ErrorKind::NotConnected => {
+                continue;
+            }
             // Mostly: too many open files. Others may close some.
-            thread::sleep(Duration::from_millis(100));
-            continue;
+            Err(_) => {
+                thread::sleep(Duration::from_millis(100));
+                continue;
+            }
         };
-        let places = state.limits.clients;
-        if state.clients().len() >= places {
-            let why = format!("{places} clients are connected, and no more may be");
-            let _ = each!(&mut stream, s => s.set_nonblocking(true));
-            let _ = each!(&mut stream, s => s.write_all(Answer::refused(WireError::request(why)).to_line().as_bytes()));
+        if !state.users.include(&peer) {
+            stream.refuse(format!(
+                "{peer} may not control this switch, only its own user and root: start it with --allow-users, or use \
+                 its Unix socket"
+            ));
             continue;
         }
         let Ok(known) = stream.try_clone() else { continue };
-        state.clients().insert(id, known);
+        let turn = Arc::new(Turn { since_ms: AtomicU64::new(state.now_ms()) });
+        let known = Known { stream: known, peer: peer.clone(), turn: Arc::clone(&turn) };
+        if let Err(why) = state.seat(id, known) {
+            stream.refuse(why);
+            continue;
+        }
         let place = Place { state: Arc::clone(state), id };
         // Without a thread the client is let go, with its place.
-        let _ = thread::Builder::new().name("control".into()).spawn(move || serve(stream, &place.state));
+        let serve = move || serve(stream, &place.state, &peer, &turn);
+        let _ = thread::Builder::new().name("control".into()).spawn(serve);
     }
 }
 
@@ -256,11 +396,11 @@ impl Drop for Place {
 }
 
 /// Answers a client until it leaves or does what it may not.
-fn serve(mut stream: Stream, state: &State) {
+fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
     if each!(&stream, s => s.set_write_timeout(Some(state.limits.wait))).is_err() {
         return;
     }
-    let mut requests = Requests { state, buffer: Vec::new(), begin: 0, understood: false };
+    let mut requests = Requests { state, peer, turn, buffer: Vec::new(), begin: 0, understood: false };
     let mut answers = Vec::new();
     loop {
         // A line that is no request ends the connection: what follows it, such as the body of an HTTP request, was not
@@ -272,17 +412,20 @@ fn serve(mut stream: Stream, state: &State) {
                 {
                     (Answer::refused(WireError::request(too_long(state.limits.line))), true)
                 }
-                Ok(Request::Subscribe { topics }) => match state.control.subscribe(topics) {
+                Ok(Request::Subscribe { topics }) => match subscribe(state, turn, topics) {
                     Ok(subscription) => {
                         let answer = Answer { ok: true, ..Answer::default() };
                         answers.extend_from_slice(answer.to_line().as_bytes());
                         return stream_out(&mut stream, subscription, answers);
                     }
-                    Err(error) => (Answer::refused(error.into()), false),
+                    Err(error) => {
+                        turn.set(Turn::SWITCH);
+                        (Answer::refused(error.into()), false)
+                    }
                 },
                 Ok(request) => {
                     requests.understood = true;
-                    (state.control.answer(request), false)
+                    (state.control.answer(request, &state.rights), false)
                 }
                 Err(why) => (Answer::refused(WireError::request(why)), true),
             },
@@ -295,6 +438,19 @@ fn serve(mut stream: Stream, state: &State) {
             return;
         }
     }
+}
+
+/// Lets a client be a subscriber, if there is room for one more.
+fn subscribe(state: &State, turn: &Turn, topics: Topics) -> Result<Subscription, CommandError> {
+    let clients = state.clients();
+    let are = |client: &&Known| client.turn.since_ms.load(Ordering::Relaxed) == Turn::SUBSCRIBER;
+    let (there, max) = (clients.values().filter(are).count(), state.limits.subscribers);
+    if there >= max {
+        return Err(CommandError::new(format!("Error: {max} clients have subscribed, and no more may")));
+    }
+    turn.set(Turn::SUBSCRIBER);
+    drop(clients);
+    state.control.subscribe(topics)
 }
 
 /// How often a subscriber's connection is looked at while there is nothing to tell.
@@ -339,6 +495,8 @@ fn too_long(bytes: usize) -> String {
 /// The requests of a client.
 struct Requests<'s> {
     state: &'s State,
+    peer: &'s Peer,
+    turn: &'s Turn,
     buffer: Vec<u8>,
     /// Where the next line begins.
     begin: usize,
@@ -363,6 +521,7 @@ impl Requests<'_> {
         let mut searched = self.begin;
         let mut deadline = None;
         let mut long = None;
+        self.turn.set(self.state.now_ms());
         loop {
             let found = self.buffer[searched..].iter().position(|b| *b == b'\n').map(|at| searched + at);
             if answers.len() > ANSWERS_WAIT || (found.is_none() && !answers.is_empty()) {
@@ -374,6 +533,7 @@ impl Requests<'_> {
             if let Some(end) = found {
                 let line = self.begin..end;
                 self.begin = end + 1;
+                self.turn.set(Turn::SWITCH);
                 return Next::Line(&self.buffer[line]);
             }
             self.buffer.drain(..self.begin);
@@ -384,7 +544,7 @@ impl Requests<'_> {
                 self.buffer.shrink_to(limits.line);
             }
             if searched > limits.line && long.is_none() {
-                long = self.state.long.try_lock().ok();
+                long = Long::begin(self.state, self.peer);
                 if long.is_none() {
                     return Next::Refused("another client sends a long request just now: try again".into());
                 }
@@ -412,6 +572,26 @@ impl Requests<'_> {
                 Err(_) => return Next::End,
             }
         }
+    }
+}
+
+/// The right to send a request longer than a line.
+struct Long<'s>(&'s State, &'s Peer);
+
+impl<'s> Long<'s> {
+    fn begin(state: &'s State, peer: &'s Peer) -> Option<Long<'s>> {
+        let mut long = state.long();
+        if long.len() >= LONG_MAX || long.contains(peer) {
+            return None;
+        }
+        long.push(peer.clone());
+        Some(Long(state, peer))
+    }
+}
+
+impl Drop for Long<'_> {
+    fn drop(&mut self) {
+        self.0.long().retain(|peer| peer != self.1);
     }
 }
 

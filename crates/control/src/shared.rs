@@ -1,10 +1,11 @@
 //! Control of one running switch by several clients.
 
-use crate::commands::{Control, HostCommand, LoadSummary, Prepared, Reply};
+use crate::commands::{Control, HostCommand, LoadSummary, Prepared, Reply, Touches};
 use crate::error::{CommandError, LoadError};
-use crate::host::{Host, PortInfo, Swap};
+use crate::host::{Host, PortInfo, Program, Swap};
 use crate::journal::Journal;
 use crate::messages::Subscription;
+use crate::rights::Rights;
 use crate::wire::{Answer, Request, WireError};
 use p4jet_dataplane::Topics;
 use std::io;
@@ -90,10 +91,16 @@ impl SharedControl {
         Reply { note: note.or(made), ..Reply::default() }
     }
 
-    /// Carries one command out. With `data`, what a command that reads found comes as JSON, too.
+    /// Carries one command out for the user of the switch. With `data`, what a command that reads found comes as JSON,
+    /// too.
     pub fn reply(&self, line: &str, data: bool) -> Reply {
+        self.reply_with(&Rights::All, line, data)
+    }
+
+    /// Carries one command out for a client with these rights.
+    pub fn reply_with(&self, rights: &Rights, line: &str, data: bool) -> Reply {
         match HostCommand::parse(line) {
-            Some(Ok(command)) => self.host_reply(&command, data).unwrap_or_else(Reply::from),
+            Some(Ok(command)) => self.host_reply(&command, rights, data).unwrap_or_else(Reply::from),
             Some(Err(error)) => error.into(),
             None => {
                 let mut kept = lock(&self.0.kept);
@@ -166,10 +173,17 @@ impl SharedControl {
         host.subscribe(topics).map(Subscription::new).map_err(CommandError::new)
     }
 
-    /// Answers a request from outside. A connection that subscribes is its own matter.
-    pub fn answer(&self, request: Request) -> Answer {
+    /// Answers a request from a client with these rights. A connection that subscribes is its own matter.
+    pub fn answer(&self, request: Request, rights: &Rights) -> Answer {
         match request {
-            Request::Command { line, data } => self.reply(&line, data).into(),
+            Request::Command { line, data } => self.reply_with(rights, &line, data).into(),
+            Request::Program { path, texts, aside } => match &self.0.host {
+                Some(host) => {
+                    let program = Program::Texts(&path, Arc::new(texts), rights);
+                    self.program_reply(&**host, &program, aside).unwrap_or_else(Reply::from).into()
+                }
+                None => Reply::from(set_up_once("load")).into(),
+            },
             Request::Load { text, name } => self.load(&name, &text).into(),
             Request::Restore { text } => self.restore(&text).into(),
             Request::Complete { line, position } => {
@@ -182,12 +196,17 @@ impl SharedControl {
         }
     }
 
-    fn host_reply(&self, command: &HostCommand<'_>, data: bool) -> Result<Reply, CommandError> {
-        let Some(host) = &self.0.host else {
-            return Err(CommandError::unsupported(format!(
-                "not supported here: {} (this switch is set up once)",
-                command.name()
-            )));
+    fn host_reply(
+        &self,
+        command: &HostCommand<'_>,
+        rights: &Rights,
+        data: bool,
+    ) -> Result<Reply, CommandError> {
+        let Some(host) = &self.0.host else { return Err(set_up_once(command.name())) };
+        let nothing = Rights::nothing();
+        let rights = match command.touches() {
+            Touches::Machine => rights,
+            Touches::State | Touches::Switch | Touches::Client => &nothing,
         };
         Ok(match command {
             HostCommand::ShowPorts => {
@@ -195,9 +214,9 @@ impl SharedControl {
                 Reply { data: data.then(|| ports_data(&ports)), ..ports_text(&ports).into() }
             }
             HostCommand::PortAdd { number, spec, capture } => {
-                host.add_port(*number, spec).map_err(device)?;
+                host.add_port(*number, spec, rights).map_err(device)?;
                 let port = number.to_string();
-                let begun = capture.map(|file| host.observe(&["capture", "start", &port, file]));
+                let begun = capture.map(|file| host.observe(&["capture", "start", &port, file], rights));
                 if let Some(Err(why)) = begun {
                     // All of it or nothing.
                     host.remove_port(*number).map_err(device)?;
@@ -210,29 +229,10 @@ impl SharedControl {
                 Reply::default()
             }
             HostCommand::Load(path) => {
-                let mut next = lock(&self.0.next);
-                let swap = host.prepare(Path::new(path)).map_err(CommandError::new)?;
-                *next = None;
-                self.swap(swap)?.into()
+                self.program_reply(&**host, &Program::File(Path::new(path), rights), false)?
             }
             HostCommand::LoadAside(path) => {
-                let mut next = lock(&self.0.next);
-                // As bmv2's CLI says it.
-                let mut reply = Reply::from("Loading new Json config\n".to_string());
-                if next.is_some() {
-                    let why = "swap_configs comes first, or load, which forgets the prepared program";
-                    reply.refused = Some(CommandError::refused("swap", "ONGOING_SWAP", why));
-                    return Ok(reply);
-                }
-                match host.prepare(Path::new(path)) {
-                    Ok(swap) => {
-                        *next = Some(swap);
-                        reply.note =
-                            Some("until swap_configs commands go to the program that still runs".into());
-                    }
-                    Err(why) => reply.refused = Some(CommandError::new(why)),
-                }
-                reply
+                self.program_reply(&**host, &Program::File(Path::new(path), rights), true)?
             }
             HostCommand::Swap => {
                 let mut reply = Reply::from("Swapping configs\n".to_string());
@@ -250,7 +250,7 @@ impl SharedControl {
             HostCommand::Observe(words) => {
                 // Another switch may take the place of the one that is controlled: one at a time.
                 let _next = matches!(words[..], ["stats", _]).then(|| lock(&self.0.next));
-                let observed = host.observe(words).map_err(CommandError::new)?;
+                let observed = host.observe(words, rights).map_err(CommandError::new)?;
                 if let Some(swap) = observed.swap {
                     let mut kept = lock(&self.0.kept);
                     kept.control = Control::new(swap().map_err(CommandError::new)?.switch);
@@ -264,6 +264,36 @@ impl SharedControl {
         })
     }
 
+    /// Compiles a program and lets it run; `aside`: only once `swap_configs` comes.
+    fn program_reply(
+        &self,
+        host: &dyn Host,
+        program: &Program<'_>,
+        aside: bool,
+    ) -> Result<Reply, CommandError> {
+        let mut next = lock(&self.0.next);
+        if !aside {
+            let swap = host.prepare(program).map_err(CommandError::new)?;
+            *next = None;
+            return Ok(self.swap(swap)?.into());
+        }
+        // As bmv2's CLI says it.
+        let mut reply = Reply::from("Loading new Json config\n".to_string());
+        if next.is_some() {
+            let why = "swap_configs comes first, or load, which forgets the prepared program";
+            reply.refused = Some(CommandError::refused("swap", "ONGOING_SWAP", why));
+            return Ok(reply);
+        }
+        match host.prepare(program) {
+            Ok(swap) => {
+                *next = Some(swap);
+                reply.note = Some("until swap_configs commands go to the program that still runs".into());
+            }
+            Err(why) => reply.refused = Some(CommandError::new(why)),
+        }
+        Ok(reply)
+    }
+
     /// Lets the prepared program run. What it says.
     fn swap(&self, swap: Swap) -> Result<String, CommandError> {
         let mut kept = lock(&self.0.kept);
@@ -272,6 +302,10 @@ impl SharedControl {
         let unkept = kept.replace().map_or_else(String::new, |why| why + "\n");
         Ok(swapped.told + &unkept)
     }
+}
+
+fn set_up_once(command: &str) -> CommandError {
+    CommandError::unsupported(format!("not supported here: {command} (this switch is set up once)"))
 }
 
 fn device(why: String) -> CommandError {

@@ -4,6 +4,7 @@
 //! {"command":"table_num_entries ipv4_lpm","data":true}    {"ok":true,"output":"2\n","data":2}
 //! {"commands":["table_add …","table_add …"]}               {"ok":true,"output":"","commands":2,"entries_added":2}
 //! {"restore":["{\"state\":…}","…"]}                         {"ok":true,"output":""}
+//! {"load":"/x/r.p4","files":{"/x/r.p4":"…"}}               {"ok":true,"output":"kept: …\n"}
 //! {"complete":"table_add ipv","position":13}               {"ok":true,"output":"","start":10,"choices":["ingress.ipv4_lpm"]}
 //! {"subscribe":["digests"]}                                {"ok":true,"output":""} and then a message a line
 //! {"command":"table_delete ipv4_lpm 7"}                    {"ok":false,"output":"…","error":{"kind":"wrong","text":"…",…}}
@@ -17,7 +18,9 @@ use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{SerializeSeq, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +43,15 @@ pub enum Request {
     Restore {
         /// One record a line.
         text: String,
+    },
+    /// A program by its text: lets it run.
+    Program {
+        /// Which of the texts is the program.
+        path: PathBuf,
+        /// The program and what it includes.
+        texts: BTreeMap<PathBuf, String>,
+        /// Whether it runs only once `swap_configs` comes.
+        aside: bool,
     },
     /// What may stand at a place of a line.
     Complete {
@@ -72,6 +84,12 @@ struct Fields {
     #[serde(skip_serializing_if = "Option::is_none")]
     atomic: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    load: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<BTreeMap<PathBuf, String>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    aside: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
     complete: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<usize>,
@@ -92,6 +110,19 @@ impl Request {
                 .map(|topics| Request::Subscribe { topics })
                 .map_err(|e| format!("not a request: {e}"));
         }
+        if let Some(path) = fields.load.take() {
+            let (files, aside) = (fields.files.take(), std::mem::take(&mut fields.aside));
+            if fields != Fields::default() {
+                return Err("not a request: `load` stands with `files` and `aside` only".into());
+            }
+            let Some(texts) = files.filter(|files| files.contains_key(&path)) else {
+                return Err("not a request: `files` has no text under the name in `load`".into());
+            };
+            return Ok(Request::Program { path, texts, aside });
+        }
+        if fields.files.is_some() || fields.aside {
+            return Err("not a request: `files` and `aside` stand with `load`".into());
+        }
         match fields {
             Fields { command: None, data: false, commands: None, restore: Some(Lines(text)), name: None, atomic: None, complete: None, position: None, .. } => {
                 Ok(Request::Restore { text })
@@ -111,7 +142,7 @@ impl Request {
                 Ok(Request::Complete { line, position })
             }
             _ => Err("not a request: expected `command` (and `data`), `commands` (and `name`, `atomic`), `restore`, \
-                      `complete` (and `position`) or `subscribe`"
+                      `load` (and `files`, `aside`), `complete` (and `position`) or `subscribe`"
                 .into()),
         }
     }
@@ -129,6 +160,12 @@ impl Request {
                 ..Fields::default()
             },
             Request::Restore { text } => Fields { restore: Some(Lines(text.clone())), ..Fields::default() },
+            Request::Program { path, texts, aside } => Fields {
+                load: Some(path.clone()),
+                files: Some(texts.clone()),
+                aside: *aside,
+                ..Fields::default()
+            },
             Request::Complete { line, position } => {
                 Fields { complete: Some(line.clone()), position: Some(*position), ..Fields::default() }
             }
@@ -338,6 +375,10 @@ mod tests {
             (br#"{"commands":["a"],"atomic":false}"#, "send one request for each"),
             (br#"{"commands":["a\nb"]}"#, "a line has no line end"),
             (br#"{"shell":"ls"}"#, "unknown field `shell`"),
+            (br#"{"load":"a.p4"}"#, "`files` has no text under the name in `load`"),
+            (br#"{"load":"a.p4","files":{"b.p4":""}}"#, "`files` has no text"),
+            (br#"{"load":"a.p4","files":{"a.p4":""},"data":true}"#, "only"),
+            (br#"{"command":"load a.p4","files":{"a.p4":""}}"#, "stand with `load`"),
             (br#"{"subscribe":["weather"]}"#, "`weather` is nothing to subscribe to"),
             (br#"{"subscribe":[],"data":true}"#, "stands alone"),
             (b"{\"command\":\"\xff\"}", "unicode"),
@@ -368,6 +409,11 @@ mod tests {
                 Request::Load { text: lines.clone(), name: line.clone() },
                 Request::Restore { text: lines.clone() },
                 Request::Complete { line: line.clone(), position },
+                Request::Program {
+                    path: (&line).into(),
+                    texts: [((&line).into(), lines.clone()), ("x".into(), line.clone())].into(),
+                    aside: data,
+                },
                 Request::Subscribe { topics: Topics { digests: data, ageing: true, ports: !data } },
             ] {
                 prop_assert!(!request.to_line().contains('\n'));

@@ -216,7 +216,7 @@ fn crc_parameters() {
 #[test]
 fn errors_tell_what_was_found_and_expected() {
     let cases = [
-        ("table_ad x", "*** Unknown syntax: table_ad: did you mean `table_add`? commands are `table_add`, "),
+        ("table_ad x", "*** Unknown syntax: table_ad: did you mean `table_add`? (`help` lists the commands)"),
         (
             "swap_configs",
             "not supported here: swap_configs (a running switch does it, at its prompt or by p4jet ctl)",
@@ -232,8 +232,8 @@ fn errors_tell_what_was_found_and_expected() {
             "Error: expected a table name at the end of the line; usage: table_add <table name> <action",
         ),
         (
-            "table_add ipv4_lpm deny 1.2.3.0/24",
-            "Error: expected `=>` between the match fields and the action parameters; usage: table_add",
+            "table_add ipv4_lpm deny 1.2.3.0/24 7",
+            "Error: expected `=>` behind the match fields, or 1 match fields and 0 more words, found 2 words; usage",
         ),
         (
             "table_add ipv4_lpm nothing 1.2.3.0/24 =>",
@@ -374,6 +374,27 @@ fn loads_a_file() {
     assert_eq!((summary.commands, summary.entries_added, summary.output.as_str()), (4, 2, "2\n"));
 }
 
+/// Where the number of words says which they are, the `=>` may be missing.
+#[test]
+fn the_arrow_may_be_missing() {
+    let lines = |arrow: &str| {
+        format!(
+            "act_prof_create_member route forward 1\ntable_add l2 deny 5{arrow}\n\
+             table_add ipv4_lpm deny 10.0.0.0/8{arrow}\ntable_dump l2\ntable_dump ipv4_lpm"
+        )
+    };
+    let (with, without) = (session(&mut control(), &lines(" =>")), session(&mut control(), &lines("")));
+    assert_eq!(with, without);
+    assert!(with.contains("Entry has been added"), "{with}");
+    for line in ["table_add l2 deny", "table_add l2 deny 5 6", "table_add l2 deny 5 ="] {
+        let error = control().execute(line).unwrap_err().message;
+        assert!(
+            error.contains("expected `=>`") && error.contains("1 match fields and 0 more words"),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn a_file_may_read() {
     let mut control = control();
@@ -463,7 +484,7 @@ fn the_prompt_goes_on_after_errors() {
     assert_eq!(failed, 1);
     let start = "Control utility for runtime P4 table manipulation\n\
          RuntimeCmd: 0\n\
-         RuntimeCmd: *** Unknown syntax: nonsense: commands are ";
+         RuntimeCmd: *** Unknown syntax: nonsense (`help` lists the commands)";
     assert!(out.starts_with(start), "{out}");
     assert!(out.ends_with("\nRuntimeCmd: RuntimeCmd: RuntimeCmd: 0\nRuntimeCmd: \n"), "{out}");
 }

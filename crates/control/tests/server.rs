@@ -9,10 +9,10 @@ use p4jet_control::client::Client;
 use p4jet_control::prompt::{self, Commander};
 use p4jet_control::server::{self, Limits, Server};
 use p4jet_control::wire::{Answer, Request};
-use p4jet_control::{Host, Observed, PortInfo, SharedControl, Swap, Swapped};
+use p4jet_control::{Host, Observed, PortInfo, Program, Rights, SharedControl, Swap, Swapped, Users};
 use p4jet_dataplane::{Subscription, Switch, Topics};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -67,6 +67,10 @@ fn local(port: &Server) -> SocketAddr {
     port.address().parse().unwrap()
 }
 
+fn tcp(control: SharedControl, limits: Limits, rights: Rights) -> io::Result<Server> {
+    Server::tcp(control, "127.0.0.1:0".parse().unwrap(), limits, Users::default(), rights)
+}
+
 /// What the switch says to bytes, until it ends the connection.
 fn said(path: &Path, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(path).unwrap();
@@ -99,7 +103,7 @@ fn the_same_text_at_the_prompt_in_a_file_and_over_both_sockets() {
     assert!(expected.len() > 500);
     let (folder, _server) = start(Limits::default());
     assert_eq!(screen(&mut Client::unix(&folder.socket()).unwrap()), expected);
-    let server = Server::tcp(shared(), "127.0.0.1:0".parse().unwrap(), Limits::default()).unwrap();
+    let server = tcp(shared(), Limits::default(), Rights::nothing()).unwrap();
     assert_eq!(screen(&mut Client::tcp(local(&server)).unwrap()), expected);
     assert_eq!(screen(&mut shared()), expected);
 
@@ -267,7 +271,7 @@ fn half_requests_and_silence_end_in_time() {
 
 #[test]
 fn a_flood_of_connections_is_refused_and_passes() {
-    let (folder, _server) = start(Limits { clients: 8, ..quick() });
+    let (folder, _server) = start(Limits { per_user: 8, silent: DEADLINE, ..quick() });
     let path = folder.socket();
     let mut friend = Client::unix(&path).unwrap();
     friend.command("help", false).unwrap();
@@ -277,7 +281,7 @@ fn a_flood_of_connections_is_refused_and_passes() {
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         let mut line = String::new();
         let _ = BufReader::new(stream).read_line(&mut line);
-        refused += usize::from(line.contains("8 clients are connected"));
+        refused += usize::from(line.contains("8 clients of user "));
         // Those who were let in were there, and only when they were silent for long.
         friend.command("table_num_entries l2", false).unwrap();
     }
@@ -289,6 +293,83 @@ fn a_flood_of_connections_is_refused_and_passes() {
         assert!(start.elapsed() < DEADLINE);
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Clients that connect and say nothing, or half of something, or do not read, cannot keep others out.
+#[test]
+fn silent_clients_give_way() {
+    let silent = Duration::from_millis(100);
+    for (clients, per_user) in [(6, 100), (100, 6)] {
+        let limits = Limits { clients, per_user, silent, wait: DEADLINE, ..Limits::default() };
+        let (folder, _server) = start(limits);
+        let path = folder.socket();
+        let connect = |bytes: &[u8]| {
+            let mut stream = UnixStream::connect(&path).unwrap();
+            stream.write_all(bytes).unwrap();
+            stream
+        };
+        // One that has asked something before; one in the middle of a request; one that never reads what it asked for.
+        let mut held: Vec<UnixStream> = Vec::new();
+        held.push(connect(b"{\"command\":\"help\"}\n"));
+        held.push(connect(b"{\"command\":\"he"));
+        let deaf = UnixStream::connect(&path).unwrap();
+        deaf.set_nonblocking(true).unwrap();
+        let start = Instant::now();
+        while (&deaf).write(b"{\"command\":\"help\"}\n").is_ok() {
+            assert!(start.elapsed() < DEADLINE);
+        }
+        held.push(deaf);
+        held.extend((0..3).map(|_| connect(b"")));
+        let mut served = 0;
+        while served < 12 {
+            assert!(start.elapsed() < DEADLINE, "{served} were served");
+            if Client::unix(&path).and_then(|mut client| client.command("help", false)).is_ok() {
+                held.push(connect(b""));
+                served += 1;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        // The first that lost its place was told why.
+        held[0].set_read_timeout(Some(DEADLINE)).unwrap();
+        let mut said = String::new();
+        let _ = held[0].read_to_string(&mut said);
+        assert!(said.contains("this connection was silent for 100ms"), "{said}");
+    }
+}
+
+#[test]
+fn over_tcp_nothing_is_opened_without_a_grant() {
+    let host = Arc::new(Stub::default());
+    let control = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+    let server = tcp(control.clone(), Limits::default(), Rights::nothing()).unwrap();
+    let folder = Folder::new();
+    let _unix = Server::unix(control, &folder.socket(), Limits::default()).unwrap();
+    for (line, all) in [
+        ("load good.p4", true),
+        ("load_new_config_file bad.p4", true),
+        ("port_add veth0 1", true),
+        ("capture start 1 a.pcap", true),
+        // What touches no file has no rights to any, whoever asks.
+        ("stats", false),
+        ("trace list", false),
+    ] {
+        Client::tcp(local(&server)).unwrap().command(line, false).unwrap();
+        assert_eq!(*host.had_all_rights.lock().unwrap(), Some(false), "{line} over TCP");
+        Client::unix(&folder.socket()).unwrap().command(line, false).unwrap();
+        assert_eq!(*host.had_all_rights.lock().unwrap(), Some(all), "{line} over the Unix socket");
+    }
+    let everywhere = Server::tcp(
+        shared(),
+        "0.0.0.0:0".parse().unwrap(),
+        Limits::default(),
+        Users::default(),
+        Rights::nothing(),
+    );
+    let why = everywhere.map(drop).unwrap_err().to_string();
+    assert!(why.contains("can be reached from other machines") && why.contains("--allow-users all"), "{why}");
+    let all =
+        Server::tcp(shared(), "0.0.0.0:0".parse().unwrap(), Limits::default(), Users::All, Rights::nothing());
+    assert!(all.is_ok());
 }
 
 #[test]
@@ -370,10 +451,21 @@ fn many_clients_at_once_do_not_mix() {
 struct Stub {
     ports: Mutex<Vec<PortInfo>>,
     stopped: AtomicBool,
+    /// Of the last call that had some.
+    had_all_rights: Mutex<Option<bool>>,
+}
+
+impl Stub {
+    fn note(&self, rights: &Rights) {
+        *self.had_all_rights.lock().unwrap() = Some(matches!(rights, Rights::All));
+    }
 }
 
 impl Host for Stub {
-    fn prepare(&self, program: &Path) -> Result<Swap, String> {
+    fn prepare(&self, program: &Program<'_>) -> Result<Swap, String> {
+        let (Program::File(_, rights) | Program::Texts(_, _, rights)) = program;
+        self.note(rights);
+        let program = program.path();
         if !program.ends_with("good.p4") {
             return Err(format!("error: {} does not compile", program.display()));
         }
@@ -382,7 +474,8 @@ impl Host for Stub {
         Ok(Box::new(move || Ok(Swapped { switch, told: "l2: its entries are gone\n".into() })))
     }
 
-    fn observe(&self, words: &[&str]) -> Result<Observed, String> {
+    fn observe(&self, words: &[&str], rights: &Rights) -> Result<Observed, String> {
+        self.note(rights);
         Ok(Observed { text: format!("{}\n", words.join(" ")), ..Observed::default() })
     }
 
@@ -398,7 +491,8 @@ impl Host for Stub {
         self.ports.lock().unwrap().clone()
     }
 
-    fn add_port(&self, number: u32, spec: &str) -> Result<(), String> {
+    fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), String> {
+        self.note(rights);
         let mut ports = self.ports.lock().unwrap();
         if ports.iter().any(|port| port.number == number) {
             return Err(format!("port {number} is in use"));

@@ -341,6 +341,12 @@ impl Observer {
 
     /// Writes frames to a file from now on.
     pub fn start_capture(&self, spec: CaptureSpec) -> Result<(), Refused> {
+        let path = spec.path.clone();
+        self.start_capture_in(spec, &path)
+    }
+
+    /// Like [`Self::start_capture`], with the file of the spec under the name `opened`, such as /proc/self/fd/7.
+    pub fn start_capture_in(&self, spec: CaptureSpec, opened: &Path) -> Result<(), Refused> {
         let mut state = self.inner.state();
         if state.captures.len() >= CAPTURES_MAX {
             return Err(format!("there are {CAPTURES_MAX} captures already, and at most so many"));
@@ -348,7 +354,7 @@ impl Observer {
         if state.captures.iter().any(|c| c.path == spec.path) {
             return Err(format!("{} is being written already", spec.path.display()));
         }
-        let file = CaptureWriter::create(&spec.path).map_err(|e| e.to_string())?;
+        let file = CaptureWriter::create(opened).map_err(|e| e.to_string())?;
         let (inbox, chunks) = sync_channel(CHUNKS_MAX);
         let capturing = Arc::new(Capturing {
             port: spec.port,

@@ -43,11 +43,14 @@ impl Complaint {
     }
 }
 
-/// Complaints about a file as text for people.
+/// Complaints that are shown; of the others only the number. Each costs a look at the whole file.
+pub(crate) const SHOWN_MAX: usize = 100;
+
+/// Complaints about a file as text for people; of many the first 100.
 pub fn render(complaints: &[Complaint], name: &str, text: &str, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut rendered = String::new();
-    for complaint in complaints {
+    for complaint in complaints.iter().take(SHOWN_MAX) {
         let here: Annotation = AnnotationKind::Primary.span(first_line(&complaint.span, text));
         let other = complaint.other.iter().map(|(span, label)| {
             let other: Annotation = AnnotationKind::Context.span(first_line(span, text));
@@ -62,6 +65,9 @@ pub fn render(complaints: &[Complaint], name: &str, text: &str, color: bool) -> 
         rendered += "\n\n";
     }
     let count = complaints.len();
+    if count > SHOWN_MAX {
+        rendered += &format!("the first {SHOWN_MAX} of ");
+    }
     rendered + &format!("{count} error{}\n", if count == 1 { "" } else { "s" })
 }
 
@@ -80,6 +86,8 @@ fn first_line(span: &Range<usize>, text: &str) -> Range<usize> {
 
 /// The choice that was probably meant.
 pub(crate) fn similar<'a>(found: &str, choices: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let near = |choice: &&str| strsim::damerau_levenshtein(found, choice);
+    // The cost grows with the product of the lengths.
+    let short = |text: &str| text.chars().take(64).collect::<String>();
+    let near = |choice: &&str| strsim::damerau_levenshtein(&short(found), &short(choice));
     choices.min_by_key(near).filter(|choice| near(choice) <= (found.chars().count() / 3).max(1))
 }

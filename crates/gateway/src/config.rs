@@ -2,7 +2,7 @@
 
 use crate::complaint::{Complaint, similar};
 use crate::file::{self, At, File};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::{Range, RangeInclusive};
@@ -342,6 +342,7 @@ struct Check {
 struct Names<'a> {
     what: &'static str,
     list: Vec<&'a At<String>>,
+    by_name: HashMap<&'a str, usize>,
 }
 
 impl Names<'_> {
@@ -351,30 +352,34 @@ impl Names<'_> {
     }
 
     fn found(&self, check: &mut Check, name: &At<String>) -> Option<usize> {
-        let at = self.list.iter().position(|n| n.get_ref() == name.get_ref());
-        if at.is_some() {
-            return at;
+        if let Some(at) = self.by_name.get(name.get_ref().as_str()) {
+            return Some(*at);
         }
         let what = self.what;
         let mut complaint = Complaint::new(name.span(), format!("unknown {what} `{}`", name.get_ref()));
-        let names: Vec<&str> = self.list.iter().map(|name| name.get_ref().as_str()).collect();
+        let names: Vec<&str> =
+            self.list.iter().take(COMPARED_MAX).map(|name| name.get_ref().as_str()).collect();
         if let Some(meant) = similar(name.get_ref(), names.iter().copied()) {
             complaint = complaint.note(format!("did you mean `{meant}`?"));
         }
         complaint = complaint.note(match names.is_empty() {
             true => format!("there is no [[{what}]]"),
-            false => format!("{what}s are {}", listed(&names)),
+            false => format!("{what}s are {}", listed(&names, self.list.len())),
         });
         check.complaints.push(complaint);
         None
     }
 }
 
-fn listed(names: &[&str]) -> String {
+/// Names that an unknown one is compared with: a file may have thousands of each.
+const COMPARED_MAX: usize = 200;
+
+/// The first of so many names.
+fn listed(names: &[&str], count: usize) -> String {
     const LISTED_MAX: usize = 10;
     let mut text: Vec<String> = names.iter().take(LISTED_MAX).map(|name| format!("`{name}`")).collect();
-    if names.len() > LISTED_MAX {
-        text.push(format!("and {} more", names.len() - LISTED_MAX));
+    if count > LISTED_MAX {
+        text.push(format!("and {} more", count - LISTED_MAX));
     }
     text.join(", ")
 }
@@ -514,7 +519,9 @@ impl Check {
             }
             once.note(self, text.as_str(), name.span(), || format!("two {what}s have the name `{text}`"));
         }
-        Names { what, list }
+        // The first of two with the same name counts; the second is complained of.
+        let by_name = list.iter().enumerate().rev().map(|(at, name)| (name.get_ref().as_str(), at)).collect();
+        Names { what, list, by_name }
     }
 
     fn config(&mut self, file: &File) -> Config {
@@ -760,7 +767,7 @@ impl Check {
                 let names: Vec<&str> = names.list.iter().map(|name| name.get_ref().as_str()).collect();
                 let note = match names.is_empty() {
                     true => "there is no [[underlay]]".to_string(),
-                    false => format!("expected `underlay = …`, one of {}", listed(&names)),
+                    false => format!("expected `underlay = …`, one of {}", listed(&names, names.len())),
                 };
                 self.complaints.push(Complaint::new(vtep.name.span(), message).note(note));
                 return None;
@@ -947,8 +954,11 @@ impl Check {
         let found = NAMES.iter().find(|(n, _)| n == name.get_ref());
         if found.is_none() {
             let names = NAMES.map(|(name, _)| name);
-            let message =
-                format!("unknown algorithm `{}`: expected one of {}", name.get_ref(), listed(&names));
+            let message = format!(
+                "unknown algorithm `{}`: expected one of {}",
+                name.get_ref(),
+                listed(&names, names.len())
+            );
             self.complain(name.span(), message);
         }
         found.map_or(Algorithm::default(), |(_, algorithm)| *algorithm)

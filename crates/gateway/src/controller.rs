@@ -1,6 +1,7 @@
 //! The running controller.
 
 use crate::answering::Answering;
+use crate::complaint::SHOWN_MAX;
 use crate::config::{Config, Health};
 use crate::diff::{Change, commands, diff, diff_shares, summary};
 use crate::health::{Verdict, Watch};
@@ -58,6 +59,8 @@ const ANSWER: Duration = Duration::from_secs(5);
 const BIG_ANSWER: Duration = Duration::from_secs(60);
 /// How often it looks for silent stations.
 const AGEING: Duration = Duration::from_millis(500);
+/// Bytes of the configuration.
+const CONFIG_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of commands in a request: the switch takes 64 MiB.
 const REQUEST_BYTES_MAX: usize = 32 << 20;
 /// What the switch told that may wait to be looked at.
@@ -327,7 +330,7 @@ impl Controller {
         }
         self.stamp = stamp;
         let path = self.options.path.display().to_string();
-        let text = match std::fs::read_to_string(&self.options.path) {
+        let text = match p4jet_files::read_text(&self.options.path, CONFIG_BYTES_MAX) {
             Ok(text) => text,
             // Some editors take the old file away before they write the new one.
             Err(e) if !again && e.kind() == io::ErrorKind::NotFound => return,
@@ -356,8 +359,12 @@ impl Controller {
             }
             Err(complaints) => {
                 self.wrong = true;
-                for complaint in &complaints {
+                for complaint in complaints.iter().take(SHOWN_MAX) {
                     self.tell(Level::Warn, "config", complaint.line(&path, &text));
+                }
+                if complaints.len() > SHOWN_MAX {
+                    let text = format!("{path}: {} errors more", complaints.len() - SHOWN_MAX);
+                    self.tell(Level::Warn, "config", text);
                 }
                 self.tell(Level::Warn, "config", "what it said before stays in effect");
             }

@@ -62,7 +62,7 @@ impl CaptureReader {
     ///
     /// It cannot be opened, is no capture, or not one of Ethernet.
     pub fn open(path: &Path) -> Result<CaptureReader, PortError> {
-        let file = File::open(path).map_err(|error| cannot_open(path, &error))?;
+        let file = p4jet_files::open(path).map_err(|error| cannot_open(path, &error))?;
         CaptureReader::new(BufReader::with_capacity(1 << 18, file), path.display().to_string())
     }
 }

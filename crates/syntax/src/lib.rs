@@ -26,13 +26,17 @@ mod literal;
 mod parser;
 mod preprocess;
 mod render;
+pub mod sources;
 pub mod span;
 pub mod suggest;
 
+pub use preprocess::FILE_BYTES_MAX;
 pub use render::render;
 
-use std::io::{self, Read};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where included files come from, and what is defined before the first line.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +47,39 @@ pub struct Options {
     pub defines: Vec<(String, Option<String>)>,
     /// Files that p4jet brings along, by the name in `#include <name>`; a file in `include_dirs` comes first.
     pub builtins: Vec<(&'static str, &'static str)>,
+    /// Where files are read.
+    pub files: Files,
+}
+
+/// Where the program and what it includes are read.
+#[derive(Clone, Debug, Default)]
+pub enum Files {
+    /// The file system.
+    #[default]
+    System,
+    /// These texts, by path without `.` and `x/..`. Files outside them are read from the file system only if `and_system` is set.
+    Given {
+        /// The texts.
+        texts: Arc<BTreeMap<PathBuf, String>>,
+        /// Whether a file that is missing here may come from the file system.
+        and_system: bool,
+    },
+}
+
+impl Files {
+    /// Reads a file of at most [`FILE_BYTES_MAX`] bytes.
+    pub(crate) fn read(&self, path: &Path) -> io::Result<String> {
+        if let Files::Given { texts, and_system } = self {
+            if let Some(text) = texts.get(&sources::normalised(path)) {
+                return Ok(text.clone());
+            }
+            if !and_system {
+                return Err(ErrorKind::NotFound.into());
+            }
+        }
+        // P4_16 "Lexical constructs": comments and strings may hold any 8-bit characters.
+        p4jet_files::read(path, FILE_BYTES_MAX).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
 }
 
 /// What became of a program's text.
@@ -59,15 +96,7 @@ pub struct Parsed {
 /// Parses the program in the file `path`. The error is that of reading this file; an included file that cannot be
 /// read is a diagnostic.
 pub fn parse_file(path: &Path, options: &Options) -> io::Result<Parsed> {
-    // A device may have no end, so its size says nothing.
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(preprocess::FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > preprocess::FILE_BYTES_MAX {
-        let message = format!("larger than {} bytes", preprocess::FILE_BYTES_MAX);
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
-    }
-    // P4_16 "Lexical constructs": comments and strings may hold any 8-bit characters.
-    Ok(parse_text(&path.display().to_string(), &String::from_utf8_lossy(&bytes), options))
+    Ok(parse_text(&path.display().to_string(), &options.files.read(path)?, options))
 }
 
 /// Parses `text`; `name` stands in diagnostics, and its directory is where `#include "x"` looks first.

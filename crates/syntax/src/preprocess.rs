@@ -13,6 +13,7 @@ use crate::span::{FileId, SourceFile, SourceMap, Span};
 use crate::suggest;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -29,7 +30,7 @@ const PASTED_BYTES_MAX: usize = 64 * 1024;
 /// How deep expressions in `#if` nest.
 const CONDITION_DEPTH_MAX: usize = 200;
 /// How large a source file may be, in bytes.
-pub(crate) const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// What the preprocessor hands to the parser.
 pub(crate) struct Output {
@@ -1064,21 +1065,13 @@ impl Preprocessor<'_> {
         if let Some(&id) = self.loaded.get(&name) {
             return Ok(Some(id));
         }
-        let Ok(metadata) = std::fs::metadata(path) else {
-            return Ok(None);
-        };
-        if !metadata.is_file() {
-            return Err(format!("`{name}` is not a regular file"));
-        }
-        if metadata.len() > FILE_BYTES_MAX {
-            return Err(format!("`{name}` is larger than {FILE_BYTES_MAX} bytes"));
-        }
-        match std::fs::read(path) {
-            Ok(bytes) => {
-                let id = self.add_file(name.clone(), String::from_utf8_lossy(&bytes).into_owned(), false);
+        match self.options.files.read(path) {
+            Ok(text) => {
+                let id = self.add_file(name.clone(), text, false);
                 self.loaded.insert(name, id);
                 Ok(Some(id))
             }
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
             Err(error) => Err(format!("cannot read `{name}`: {error}")),
         }
     }

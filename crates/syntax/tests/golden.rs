@@ -19,6 +19,7 @@ fn options() -> Options {
             ("twice.p4", "#pragma once\nconst bit<8> INCLUDED_ONCE = 1;\n"),
         ],
         include_dirs: vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/include")],
+        ..Options::default()
     }
 }
 

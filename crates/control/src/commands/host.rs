@@ -54,6 +54,11 @@ impl<'a> HostCommand<'a> {
         }
     }
 
+    /// What the command touches.
+    pub(crate) fn touches(&self) -> list::Touches {
+        list::find(self.name()).map_or(list::Touches::State, |spec| spec.touches)
+    }
+
     /// Reads a line, if it is such a command.
     pub(crate) fn parse(line: &'a str) -> Option<Parsed<HostCommand<'a>>> {
         let name = Self::NAMES.iter().find(|name| line.split_ascii_whitespace().next() == Some(name))?;

@@ -8,257 +8,358 @@ pub(crate) struct Spec {
     pub arguments: &'static str,
     /// What it does.
     pub about: &'static str,
+    /// What it touches.
+    pub touches: Touches,
 }
 
-const fn spec(name: &'static str, arguments: &'static str, about: &'static str) -> Spec {
-    Spec { name, arguments, about }
+/// What a command touches. It has no more rights than its kind needs, whoever gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touches {
+    /// Tables, counters and what else commands set.
+    State,
+    /// The process: its ports, its program, its end.
+    Switch,
+    /// Files and interfaces of the switch's machine, as far as the client has rights to them ([`crate::Rights`]).
+    Machine,
+    /// Files of the client, which the client itself opens.
+    Client,
 }
+
+const fn spec(name: &'static str, touches: Touches, arguments: &'static str, about: &'static str) -> Spec {
+    Spec { name, arguments, about, touches }
+}
+
+use crate::names::close;
+use Touches::{Client, Machine, State, Switch};
 
 /// The commands that p4jet carries out, in the order of their names.
 pub(crate) const COMMANDS: &[Spec] = &[
     spec(
         "act_prof_add_member_to_group",
+        State,
         "<action profile name> <member handle> <group handle>",
         "Add member to group in an action profile",
     ),
-    spec("act_prof_create_group", "<action profile name>", "Add a group to an action profile"),
+    spec("act_prof_create_group", State, "<action profile name>", "Add a group to an action profile"),
     spec(
         "act_prof_create_member",
+        State,
         "<action profile name> <action name> [action parameters]",
         "Add a member to an action profile",
     ),
     spec(
         "act_prof_delete_group",
+        State,
         "<action profile name> <group handle>",
         "Delete a group from an action profile",
     ),
     spec(
         "act_prof_delete_member",
+        State,
         "<action profile name> <member handle>",
         "Delete a member in an action profile",
     ),
-    spec("act_prof_dump", "<action profile name>", "Display members and groups of an action profile"),
-    spec("act_prof_dump_group", "<action profile name> <group handle>", "Display the members of a group"),
-    spec("act_prof_dump_member", "<action profile name> <member handle>", "Display what a member does"),
+    spec("act_prof_dump", State, "<action profile name>", "Display members and groups of an action profile"),
+    spec(
+        "act_prof_dump_group",
+        State,
+        "<action profile name> <group handle>",
+        "Display the members of a group",
+    ),
+    spec(
+        "act_prof_dump_member",
+        State,
+        "<action profile name> <member handle>",
+        "Display what a member does",
+    ),
     spec(
         "act_prof_modify_member",
+        State,
         "<action profile name> <action name> <member handle> [=>] [action parameters]",
         "Modify member in an action profile",
     ),
     spec(
         "act_prof_remove_member_from_group",
+        State,
         "<action profile name> <member handle> <group handle>",
         "Remove member from group in an action profile",
     ),
     spec(
         "capture",
+        Machine,
         "start <port> <file> [in|out|both] [snaplen=<bytes>] [count=<frames>] | stop <port> | list",
         "Write the frames of a port to a pcap file",
     ),
-    spec("counter_read", "<name> <index>", "Read counter value"),
-    spec("counter_reset", "<name>", "Reset counter"),
-    spec("counter_write", "<name> <index> <packets> <bytes>", "Write counter value"),
+    spec("counter_read", State, "<name> <index>", "Read counter value"),
+    spec("counter_reset", State, "<name>", "Reset counter"),
+    spec("counter_write", State, "<name> <index> <packets> <bytes>", "Write counter value"),
     spec(
         "dump",
+        State,
         "[counters]",
         "Display all that was set, one JSON object a line, and the counters if they are asked for",
     ),
-    spec("get_time_elapsed", "", "Microseconds since the switch started"),
-    spec("get_time_since_epoch", "", "Microseconds since 1970"),
-    spec("help", "[command]", "List available commands, or tell about one of them"),
-    spec("load", "<path of a program>", "Compile a program and let it run in place of the one that does"),
+    spec("get_time_elapsed", State, "", "Microseconds since the switch started"),
+    spec("get_time_since_epoch", State, "", "Microseconds since 1970"),
+    spec("help", State, "[command]", "List available commands, or tell about one of them"),
+    spec(
+        "load",
+        Machine,
+        "<path of a program>",
+        "Compile a program and let it run in place of the one that does",
+    ),
     spec(
         "load_new_config_file",
+        Machine,
         "<path of a program>",
         "Compile a program, which swap_configs then lets run",
     ),
-    spec("mc_dump", "", "Display multicast groups, their nodes, and lags"),
-    spec("mc_mgrp_create", "<group>", "Create multicast group"),
-    spec("mc_mgrp_destroy", "<group>", "Destroy multicast group"),
-    spec("mc_node_associate", "<group> <node handle>", "Put a node into a multicast group"),
-    spec("mc_node_create", "<rid> <ports> [ | <lags> ]", "Create multicast node"),
-    spec("mc_node_destroy", "<node handle>", "Destroy multicast node"),
-    spec("mc_node_dissociate", "<group> <node handle>", "Take a node out of a multicast group"),
-    spec("mc_node_update", "<node handle> <ports> [ | <lags> ]", "Update multicast node"),
-    spec("mc_set_lag_membership", "<lag> <ports>", "Set the ports of a lag"),
+    spec("mc_dump", State, "", "Display multicast groups, their nodes, and lags"),
+    spec("mc_mgrp_create", State, "<group>", "Create multicast group"),
+    spec("mc_mgrp_destroy", State, "<group>", "Destroy multicast group"),
+    spec("mc_node_associate", State, "<group> <node handle>", "Put a node into a multicast group"),
+    spec("mc_node_create", State, "<rid> <ports> [ | <lags> ]", "Create multicast node"),
+    spec("mc_node_destroy", State, "<node handle>", "Destroy multicast node"),
+    spec("mc_node_dissociate", State, "<group> <node handle>", "Take a node out of a multicast group"),
+    spec("mc_node_update", State, "<node handle> <ports> [ | <lags> ]", "Update multicast node"),
+    spec("mc_set_lag_membership", State, "<lag> <ports>", "Set the ports of a lag"),
     spec(
         "meter_array_set_rates",
+        State,
         "<name> <rate>:<burst> <rate>:<burst>",
         "Configure rates for an entire meter array",
     ),
-    spec("meter_get_rates", "<name> <index>", "Retrieve rates for a meter"),
+    spec("meter_get_rates", State, "<name> <index>", "Retrieve rates for a meter"),
     spec(
         "meter_set_rates",
+        State,
         "<name> <index> <rate>:<burst> <rate>:<burst>",
         "Configure the committed and the peak rate of a meter, in units per microsecond and units",
     ),
-    spec("mirroring_add", "<session> <port> [bytes]", "Send the copies of a clone session to a port, cut"),
-    spec("mirroring_add_mc", "<session> <group>", "Send the copies of a clone session to a multicast group"),
-    spec("mirroring_delete", "<session>", "Delete a clone session"),
-    spec("mirroring_get", "<session>", "Display a clone session"),
-    spec("port_add", "<interface> <port> [file]", "Add a port to the switch, and capture its frames"),
-    spec("port_remove", "<port>", "Remove a port from the switch"),
-    spec("pvs_add", "<value set name> <value>", "Add a value to a parser value set"),
-    spec("pvs_clear", "<value set name>", "Remove all values from a parser value set"),
-    spec("pvs_get", "<value set name>", "Display the values of a parser value set"),
-    spec("pvs_remove", "<value set name> <value>", "Remove a value from a parser value set"),
-    spec("register_read", "<name> [index]", "Read register value, or the entire array"),
-    spec("register_reset", "<name>", "Reset all the cells in the register array to 0"),
-    spec("register_write", "<name> <index> <value>", "Write register value"),
+    spec(
+        "mirroring_add",
+        State,
+        "<session> <port> [bytes]",
+        "Send the copies of a clone session to a port, cut",
+    ),
+    spec(
+        "mirroring_add_mc",
+        State,
+        "<session> <group>",
+        "Send the copies of a clone session to a multicast group",
+    ),
+    spec("mirroring_delete", State, "<session>", "Delete a clone session"),
+    spec("mirroring_get", State, "<session>", "Display a clone session"),
+    spec(
+        "port_add",
+        Machine,
+        "<interface> <port> [file]",
+        "Add a port to the switch, and capture its frames",
+    ),
+    spec("port_remove", Switch, "<port>", "Remove a port from the switch"),
+    spec("pvs_add", State, "<value set name> <value>", "Add a value to a parser value set"),
+    spec("pvs_clear", State, "<value set name>", "Remove all values from a parser value set"),
+    spec("pvs_get", State, "<value set name>", "Display the values of a parser value set"),
+    spec("pvs_remove", State, "<value set name> <value>", "Remove a value from a parser value set"),
+    spec("register_read", State, "<name> [index]", "Read register value, or the entire array"),
+    spec("register_reset", State, "<name>", "Reset all the cells in the register array to 0"),
+    spec("register_write", State, "<name> <index> <value>", "Write register value"),
     spec(
         "reset_state",
+        State,
         "",
         "Reset all state of the switch: entries, members, groups, sessions, value sets, registers, counters, meters",
     ),
-    spec("restore", "<path>", "Put what dump or serialize_state wrote in place of all that is set"),
-    spec("serialize_state", "<path>", "Write all that was set to a file"),
+    spec("restore", Client, "<path>", "Put what dump or serialize_state wrote in place of all that is set"),
+    spec("serialize_state", Client, "<path>", "Write all that was set to a file"),
     spec(
         "set_crc16_parameters",
+        State,
         "<name> <polynomial> <initial remainder> <final xor value> <reflect data?> <reflect remainder?>",
         "Change the parameters of a crc16 hash calculation",
     ),
     spec(
         "set_crc32_parameters",
+        State,
         "<name> <polynomial> <initial remainder> <final xor value> <reflect data?> <reflect remainder?>",
         "Change the parameters of a crc32 hash calculation",
     ),
     spec(
         "set_port_bitrate",
+        State,
         "<bits per second> [<port>]",
         "Set what the queues of one / all ports send together",
     ),
     spec(
         "set_port_rate",
+        State,
         "<packets per second> [<port>]",
         "Set what the queues of one / all ports send together",
     ),
     spec(
         "set_queue_bitrate",
+        State,
         "<bits per second> [<port> [<priority>]]",
         "Set rate of one / all egress queue(s); 0 is no limit",
     ),
-    spec("set_queue_depth", "<packets> [<port> [<priority>]]", "Set depth of one / all egress queue(s)"),
+    spec(
+        "set_queue_depth",
+        State,
+        "<packets> [<port> [<priority>]]",
+        "Set depth of one / all egress queue(s)",
+    ),
     spec(
         "set_queue_rate",
+        State,
         "<packets per second> [<port> [<priority>]]",
         "Set rate of one / all egress queue(s); 0 is no limit",
     ),
     spec(
         "set_queue_weight",
+        State,
         "<weight> [<port> [<priority>]]",
         "Set share of what strict queues leave; 0 makes a queue strict",
     ),
-    spec("show_actions", "", "List actions defined in the P4 program"),
-    spec("show_ports", "", "Show the ports of the switch"),
-    spec("show_pvs", "", "List parser value sets defined in the P4 program"),
-    spec("show_queues", "", "Display configuration and statistics of the output queues"),
-    spec("show_tables", "", "List tables defined in the P4 program"),
+    spec("show_actions", State, "", "List actions defined in the P4 program"),
+    spec("show_ports", Switch, "", "Show the ports of the switch"),
+    spec("show_pvs", State, "", "List parser value sets defined in the P4 program"),
+    spec("show_queues", State, "", "Display configuration and statistics of the output queues"),
+    spec("show_tables", State, "", "List tables defined in the P4 program"),
     spec(
         "stats",
+        Switch,
         "[on|off]",
         "Show what ports, tables, actions and workers did; count tables and actions, or do not",
     ),
-    spec("stop", "", "End the switch"),
-    spec("swap_configs", "", "Let the program run that load_new_config_file compiled"),
-    spec("switch_info", "", "Show basic info about the switch"),
+    spec("stop", Switch, "", "End the switch"),
+    spec("swap_configs", Switch, "", "Let the program run that load_new_config_file compiled"),
+    spec("switch_info", State, "", "Show basic info about the switch"),
     spec(
         "table_add",
-        "<table name> <action name> <match fields> => <action parameters> [priority]",
+        State,
+        "<table name> <action name> <match fields> [=>] <action parameters> [priority]",
         "Add entry to a match table; the priority is needed iff a key is ternary, range or optional, the smallest wins",
     ),
-    spec("table_clear", "<table name>", "Clear all entries in a match table, but not the default entry"),
-    spec("table_delete", "<table name> <entry handle>", "Delete entry from a match table"),
-    spec("table_dump", "<table name>", "Display entries in a match-table"),
-    spec("table_dump_entry", "<table name> <entry handle>", "Display some information about a table entry"),
+    spec(
+        "table_clear",
+        State,
+        "<table name>",
+        "Clear all entries in a match table, but not the default entry",
+    ),
+    spec("table_delete", State, "<table name> <entry handle>", "Delete entry from a match table"),
+    spec("table_dump", State, "<table name>", "Display entries in a match-table"),
+    spec(
+        "table_dump_entry",
+        State,
+        "<table name> <entry handle>",
+        "Display some information about a table entry",
+    ),
     spec(
         "table_dump_entry_from_key",
+        State,
         "<table name> <match fields> [priority]",
         "Display some information about a table entry",
     ),
-    spec("table_dump_group", "<table name> <group handle>", "Display the members of a group"),
-    spec("table_dump_member", "<table name> <member handle>", "Display what a member does"),
+    spec("table_dump_group", State, "<table name> <group handle>", "Display the members of a group"),
+    spec("table_dump_member", State, "<table name> <member handle>", "Display what a member does"),
     spec(
         "table_indirect_add",
-        "<table name> <match fields> => <member handle> [priority]",
+        State,
+        "<table name> <match fields> [=>] <member handle> [priority]",
         "Add entry with a member",
     ),
     spec(
         "table_indirect_add_member_to_group",
+        State,
         "<table name> <member handle> <group handle>",
         "Older spelling of act_prof_add_member_to_group",
     ),
     spec(
         "table_indirect_add_with_group",
-        "<table name> <match fields> => <group handle> [priority]",
+        State,
+        "<table name> <match fields> [=>] <group handle> [priority]",
         "Add entry with a group",
     ),
-    spec("table_indirect_create_group", "<table name>", "Older spelling of act_prof_create_group"),
+    spec("table_indirect_create_group", State, "<table name>", "Older spelling of act_prof_create_group"),
     spec(
         "table_indirect_create_member",
+        State,
         "<table name> <action name> [action parameters]",
         "Older spelling of act_prof_create_member",
     ),
     spec(
         "table_indirect_delete",
+        State,
         "<table name> <entry handle>",
         "Delete entry from a table with an action profile",
     ),
     spec(
         "table_indirect_delete_group",
+        State,
         "<table name> <group handle>",
         "Older spelling of act_prof_delete_group",
     ),
     spec(
         "table_indirect_delete_member",
+        State,
         "<table name> <member handle>",
         "Older spelling of act_prof_delete_member",
     ),
     spec(
         "table_indirect_modify_member",
+        State,
         "<table name> <action name> <member handle> [action parameters]",
         "Older spelling of act_prof_modify_member",
     ),
     spec(
         "table_indirect_remove_member_from_group",
+        State,
         "<table name> <member handle> <group handle>",
         "Older spelling of act_prof_remove_member_from_group",
     ),
     spec(
         "table_indirect_reset_default",
+        State,
         "<table name>",
         "Reset default entry of a table with an action profile",
     ),
     spec(
         "table_indirect_set_default",
+        State,
         "<table name> <member handle>",
         "Set default member of a table with an action profile",
     ),
     spec(
         "table_indirect_set_default_with_group",
+        State,
         "<table name> <group handle>",
         "Set default group of a table with an action profile",
     ),
-    spec("table_info", "<table name>", "Show info about a table"),
+    spec("table_info", State, "<table name>", "Show info about a table"),
     spec(
         "table_modify",
+        State,
         "<table name> <action name> <entry handle> [=>] <action parameters>",
         "Change the action of an entry of a match table",
     ),
-    spec("table_num_entries", "<table name>", "Return the number of entries in a match table"),
-    spec("table_reset_default", "<table name>", "Reset default entry for a match table"),
+    spec("table_num_entries", State, "<table name>", "Return the number of entries in a match table"),
+    spec("table_reset_default", State, "<table name>", "Reset default entry for a match table"),
     spec(
         "table_set_default",
+        State,
         "<table name> <action name> <action parameters>",
         "Set default action for a match table",
     ),
     spec(
         "table_set_timeout",
+        State,
         "<table name> <entry handle> <timeout (ms)>",
         "Accepted without effect: no entry ages yet",
     ),
-    spec("table_show_actions", "<table name>", "List one table's actions as per the P4 program"),
+    spec("table_show_actions", State, "<table name>", "List one table's actions as per the P4 program"),
     spec(
         "trace",
+        Switch,
         "add [port=<port>] [<field>=<value>[&&&<mask>]] [bytes=<at>:<hex>] [count=<packets>] | list | show [<trace>] \
          | remove <trace>",
         "Tell step by step what becomes of live packets",
@@ -294,6 +395,12 @@ pub(crate) fn is_command(name: &str) -> bool {
 /// The names of the commands that p4jet carries out.
 pub(crate) fn command_names() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().map(|spec| spec.name)
+}
+
+/// `: did you mean …?`, if a command has a name like that.
+pub(crate) fn suggestion(name: &str) -> String {
+    let close = close(name, command_names());
+    close.map_or_else(String::new, |close| format!(": did you mean `{close}`?"))
 }
 
 /// What `help` prints.

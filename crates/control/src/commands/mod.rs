@@ -20,7 +20,7 @@ mod value_sets;
 
 pub(crate) use data::entry as entry_data;
 pub(crate) use host::HostCommand;
-pub(crate) use list::{command_names, is_command};
+pub(crate) use list::{Touches, command_names, is_command};
 pub use load::LoadSummary;
 pub(crate) use load::Prepared;
 pub(crate) use parse::{Command, Named, check_default_action, check_entries_open, check_entry_action};
@@ -145,7 +145,7 @@ impl Control {
             Command::Help(None) => list::help().into(),
             Command::Help(Some(name)) => match list::find(name) {
                 Some(spec) => list::help_for(spec).into(),
-                None => format!("*** No help on {name}\n").into(),
+                None => format!("*** No help on {name}{}\n", list::suggestion(name)).into(),
             },
             Command::ShowTables => {
                 Reply::new(show::tables(program, names), data.then(|| data::tables(program, names)))

@@ -500,22 +500,18 @@ impl<'p, 'a> LineParser<'p, 'a> {
         self.check_kind(line, table.id, false)?;
         let action = self.action(line, table.id)?;
         let ir = &self.program.tables[table.id.index()];
-        let Some(arrow) = line.tokens.iter().skip(3).position(|t| t.text == "=>").map(|i| i + 3) else {
-            return Err(no_arrow(line, "the action parameters"));
-        };
+        let needs_priority = self.names.shapes[table.id.index()].needs_priority;
+        let expected = self.program.actions[ir.actions[action.id as usize].action.index()].params.len();
+        let (key, rest) = key_and_rest(line, 3, ir.keys.len(), expected + usize::from(needs_priority))?;
         check_entries_open(ir)?;
         check_entry_action(ir, action).map_err(|e| e.at(line.tokens[2].span()))?;
-        let key = self.match_key(line, table.id, 3..arrow, arrow)?;
-        let needs_priority = self.names.shapes[table.id.index()].needs_priority;
-        let params = ir.actions[action.id as usize].action;
-        let expected = self.program.actions[params.index()].params.len();
-        let rest = arrow + 1..line.tokens.len();
+        let key = self.match_key(line, table.id, key.clone(), key.end)?;
         // The last word is the priority. When one word is short, say that it is the priority which is missing.
         if needs_priority && rest.len() <= expected {
             if rest.len() == expected {
                 return Err(self.priority_missing(line, table.id));
             }
-            return Err(self.wrong_params(line, table.id, action, rest.len(), arrow + 1 + rest.len()));
+            return Err(self.wrong_params(line, table.id, action, rest.len(), rest.end));
         }
         let (params_end, priority) = if needs_priority {
             (rest.end - 1, self.priority(line.tokens[rest.end - 1], table.id)?)
@@ -791,16 +787,30 @@ pub(super) fn named<'a, T>(
     }
 }
 
-/// There is no `=>` between the match fields and `what`.
-pub(super) fn no_arrow(line: &Line<'_, '_>, what: &str) -> CommandError {
-    // `ctl table_add t a 9 => 1`: the rest has become a file.
-    let hint = match line.tokens.last() {
-        Some(token) if token.text == "=" => ", in a shell quoted: '=>'",
-        _ => "",
-    };
-    let usage = line.usage();
-    let message = format!("Error: expected `=>` between the match fields and {what}{hint}; usage: {usage}");
-    CommandError::new(message).at(line.after(line.tokens.len()))
+/// The words of the match fields, which begin at `start`, and those behind them. A `=>` stands between them; it may be
+/// missing where the line has just as many words as both need.
+pub(super) fn key_and_rest(
+    line: &Line<'_, '_>,
+    start: usize,
+    keys: usize,
+    rest: usize,
+) -> Parsed<(Range<usize>, Range<usize>)> {
+    let end = line.tokens.len();
+    if let Some(arrow) = (start..end).find(|at| line.tokens[*at].text == "=>") {
+        return Ok((start..arrow, arrow + 1..end));
+    }
+    // `ctl table_add t a 9 => 1`: the shell took `>` and what follows.
+    let torn = line.tokens.last().is_some_and(|token| token.text == "=");
+    if end == start + keys + rest && !torn {
+        return Ok((start..start + keys, start + keys..end));
+    }
+    let hint = if torn { ", in a shell quoted: '=>'" } else { "" };
+    let (found, usage) = (end.saturating_sub(start), line.usage());
+    let message = format!(
+        "Error: expected `=>` behind the match fields{hint}, or {keys} match fields and {rest} more words, found {found} \
+         words; usage: {usage}"
+    );
+    Err(CommandError::new(message).at(line.after(end)))
 }
 
 /// The words of the parameters, which a `=>` may introduce.
@@ -917,6 +927,6 @@ fn unknown_command(name: &str) -> CommandError {
     if let Some(why) = list::later(name) {
         return CommandError::unsupported(format!("not supported yet: {name} ({why})"));
     }
-    let choices = unknown(name, list::COMMANDS.iter().map(|spec| spec.name), "commands are");
-    CommandError::new(format!("*** Unknown syntax: {name}: {choices}"))
+    let suggestion = list::suggestion(name);
+    CommandError::new(format!("*** Unknown syntax: {name}{suggestion} (`help` lists the commands)"))
 }

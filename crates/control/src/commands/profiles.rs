@@ -1,7 +1,9 @@
 //! Action profiles: members, groups, and the entries that name them.
 
 use super::apply::{Done, Result, Undo, UndoOther, refused};
-use super::parse::{Command, Line, LineParser, Named, Parsed, Token, check_entries_open, no_arrow, number};
+use super::parse::{
+    Command, Line, LineParser, Named, Parsed, Token, check_entries_open, key_and_rest, number,
+};
 use super::{Control, Reply, data, show};
 use crate::error::CommandError;
 use crate::names::unknown;
@@ -201,20 +203,18 @@ impl<'a> LineParser<'_, 'a> {
                 Ok(Command::IndirectSetDefault(table.id, call))
             }
             _ => {
-                let Some(arrow) = line.tokens.iter().skip(2).position(|t| t.text == "=>").map(|i| i + 2)
-                else {
-                    return Err(no_arrow(line, what));
-                };
+                let needs_priority = self.names.shapes[table.id.index()].needs_priority;
+                let (key, rest) = key_and_rest(line, 2, ir.keys.len(), 1 + usize::from(needs_priority))?;
                 check_entries_open(ir)?;
-                let key = self.match_key(line, table.id, 2..arrow, arrow)?;
-                let action = named(line.get(arrow + 1, what)?)?;
-                let priority = if self.names.shapes[table.id.index()].needs_priority {
-                    let token = line.tokens.get(arrow + 2).copied();
+                let key = self.match_key(line, table.id, key.clone(), key.end)?;
+                let action = named(line.get(rest.start, what)?)?;
+                let priority = if needs_priority {
+                    let token = line.tokens.get(rest.start + 1).copied();
                     let token = token.ok_or_else(|| self.priority_missing(line, table.id))?;
-                    line.ends_after(arrow + 3)?;
+                    line.ends_after(rest.start + 2)?;
                     self.priority(token, table.id)?
                 } else {
-                    line.ends_after(arrow + 2)?;
+                    line.ends_after(rest.start + 1)?;
                     0
                 };
                 Ok(Command::IndirectAdd { table: table.id, entry: Entry { key, priority, action } })

@@ -48,7 +48,7 @@ table_dump_member next_hop
 # Wrong: entries.
 table_indirect_add next_hop 8 => 9
 table_indirect_add next_hop 7 => 0
-table_indirect_add next_hop 8 0
+table_indirect_add next_hop 8 0 0
 table_indirect_add next_hop 8 =>
 table_indirect_add next_hop 8 => 0 1
 table_indirect_add next_hop 8 9 => 0

@@ -1,0 +1,129 @@
+//! What a client may have the switch open.
+
+use p4jet_files::Granted;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Which files and interfaces a client may have the switch open.
+#[derive(Clone, Debug)]
+pub enum Rights {
+    /// Whatever the switch itself may open: the client acts as the switch's own user.
+    All,
+    /// Regular files beneath these directories, and no interface.
+    Granted(Arc<[Granted]>),
+}
+
+impl Rights {
+    /// No file and no interface.
+    pub fn nothing() -> Rights {
+        Rights::Granted(Arc::from([]))
+    }
+
+    /// Rights to files beneath `directories`.
+    ///
+    /// # Errors
+    ///
+    /// One of them cannot be opened.
+    pub fn beneath(directories: &[PathBuf]) -> io::Result<Rights> {
+        let granted = directories.iter().map(|path| {
+            Granted::new(path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))
+        });
+        Ok(Rights::Granted(granted.collect::<io::Result<Vec<_>>>()?.into()))
+    }
+
+    /// Refuses an interface, a device or an inherited descriptor unless the client has all rights.
+    ///
+    /// # Errors
+    ///
+    /// The client may not open it; the text says who may.
+    pub fn check_interface(&self, spec: &str) -> Result<(), String> {
+        match self {
+            Rights::All => Ok(()),
+            Rights::Granted(_) => Err(format!(
+                "`{spec}` is refused over TCP, where no command opens an interface: use the Unix socket of the switch"
+            )),
+        }
+    }
+
+    /// A file that the switch is to read.
+    ///
+    /// # Errors
+    ///
+    /// The client may not have it opened, or it is no regular file.
+    pub fn input(&self, path: &Path) -> Result<Opened, String> {
+        match self {
+            Rights::All => {
+                p4jet_files::open(path).map_err(|e| wrong(path, &e))?;
+                Ok(Opened { path: path.to_path_buf(), file: None })
+            }
+            Rights::Granted(granted) => first(granted, path, |granted| granted.open(path)),
+        }
+    }
+
+    /// A file that the switch is to write.
+    ///
+    /// # Errors
+    ///
+    /// The client may not have it opened, or it is no regular file.
+    pub fn output(&self, path: &Path) -> Result<Opened, String> {
+        match self {
+            Rights::All => {
+                p4jet_files::check_output(path).map_err(|e| wrong(path, &e))?;
+                Ok(Opened { path: path.to_path_buf(), file: None })
+            }
+            Rights::Granted(granted) => first(granted, path, |granted| granted.create(path)),
+        }
+    }
+
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    ///
+    /// The client may not have it opened, or it cannot be read.
+    pub fn open(&self, path: &Path) -> io::Result<File> {
+        match self {
+            Rights::All => p4jet_files::open(path),
+            Rights::Granted(granted) => try_each(granted, |granted| granted.open(path)),
+        }
+    }
+}
+
+fn wrong(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+/// The first directory beneath which the file can be opened decides; otherwise the last one says why not.
+fn try_each(granted: &[Granted], open: impl Fn(&Granted) -> io::Result<File>) -> io::Result<File> {
+    let nothing = "it is refused over TCP, where commands open files only beneath a directory that the switch was \
+                   given by --grant-dir";
+    let none = Err(io::Error::new(io::ErrorKind::PermissionDenied, nothing));
+    granted.iter().fold(none, |found, granted| found.or_else(|_| open(granted)))
+}
+
+fn first(
+    granted: &[Granted],
+    path: &Path,
+    open: impl Fn(&Granted) -> io::Result<File>,
+) -> Result<Opened, String> {
+    let file = try_each(granted, open).map_err(|e| wrong(path, &e))?;
+    Ok(Opened { path: format!("/proc/self/fd/{}", file.as_raw_fd()).into(), file: Some(file) })
+}
+
+/// A file that may be opened by [`Self::path`] as long as this value lives.
+#[derive(Debug)]
+pub struct Opened {
+    path: PathBuf,
+    /// Behind `path`, so that no link can lead elsewhere meanwhile.
+    #[allow(dead_code, reason = "it is open as long as this value lives")]
+    file: Option<File>,
+}
+
+impl Opened {
+    /// What to open.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
