@@ -55,6 +55,12 @@ fn place_of(program: &Program, header: HeaderId) -> Option<u32> {
                         Some(_) => None,
                     };
                 }
+                Op::ExtractElement { headers, .. } => {
+                    if headers.contains(&header) {
+                        return None;
+                    }
+                    cursor = None;
+                }
                 Op::Advance { bits: Expr::Const { value, .. } } => {
                     cursor = cursor.and_then(|bits| bits.checked_add(value.to_u32()?));
                 }

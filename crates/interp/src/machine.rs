@@ -375,7 +375,7 @@ impl Run<'_, '_, '_> {
                     self.decided(&[cond]);
                     self.tell(|run| {
                         let condition = run.explained(cond).unwrap_or_else(|| cond.clone());
-                        let fields = run.values(&fields_of(&[&condition]));
+                        let fields = run.values(&run.fields_of(&[&condition]));
                         TraceEvent::Branch { condition, fields, held, loc }
                     });
                     if held { *then } else { *otherwise }
@@ -510,7 +510,22 @@ impl Run<'_, '_, '_> {
                 self.set(*dest, number, loc, doer, &[value]);
                 self.note_origin(*dest, origin);
             }
+            Op::SetElement { column, index, value } => {
+                let chosen = self.eval(index).to_usize().and_then(|i| column.get(i)).copied();
+                if let Some(dest) = chosen {
+                    let number = self.eval(value);
+                    let origin = self.teller.as_ref().and_then(|_| self.explained(value));
+                    self.set(dest, number, loc, doer, &[index, value]);
+                    self.note_origin(dest, origin);
+                }
+            }
             Op::Extract { header, varbit_length } => self.extract(*header, varbit_length.as_ref(), loc)?,
+            Op::ExtractElement { headers, index, varbit_length } => {
+                let chosen = self.eval(index).to_usize().and_then(|i| headers.get(i)).copied();
+                if let Some(header) = chosen {
+                    self.extract(header, varbit_length.as_ref(), loc)?;
+                }
+            }
             Op::Advance { bits } => {
                 let bits = self.eval(bits);
                 self.whole_bytes(&bits)?;
@@ -752,6 +767,7 @@ impl Run<'_, '_, '_> {
             value.bits() <= u64::from(self.program.width(field)),
             "a value is wider than its field"
         );
+        let reads = if self.teller.is_some() { self.fields_of(reads) } else { Vec::new() };
         let old = std::mem::replace(&mut self.fields[field.index()], value);
         if let Some(teller) = &mut self.teller {
             teller.count += 1;
@@ -760,7 +776,7 @@ impl Run<'_, '_, '_> {
             // Who gave a field the value that it has is who gave it that first.
             if write.is_none() || !same || self.program.fields[field.index()].kind == FieldKind::Temporary {
                 let written = Written { loc, by: doer };
-                *write = Some(Write { written, reads: fields_of(reads), time: teller.count, origin: None });
+                *write = Some(Write { written, reads, time: teller.count, origin: None });
             }
         }
     }
@@ -808,9 +824,30 @@ impl Run<'_, '_, '_> {
 
     /// The way that the packet takes now was decided by these fields.
     fn decided(&mut self, exprs: &[&Expr]) {
-        if let Some(teller) = &mut self.teller {
-            teller.decision = fields_of(exprs);
+        if self.teller.is_some() {
+            let fields = self.fields_of(exprs);
+            self.teller.iter_mut().for_each(|teller| teller.decision.clone_from(&fields));
         }
+    }
+
+    /// The fields that the expressions read now, each once, in order.
+    fn fields_of(&self, exprs: &[&Expr]) -> Vec<FieldId> {
+        let mut fields = Vec::new();
+        for expr in exprs {
+            let mut expr = (*expr).clone();
+            // Of a column only the chosen one is read, and nothing where there is none.
+            expr.rewrite(&mut |e| {
+                if let Expr::Element { column, index } = e {
+                    index.for_each_field(&mut |f| fields.push(f));
+                    fields.extend(self.eval(index).to_usize().and_then(|i| column.get(i)));
+                    *e = Expr::constant(0u32, 1);
+                }
+            });
+            expr.for_each_field(&mut |f| fields.push(f));
+        }
+        let mut seen = HashSet::new();
+        fields.retain(|f| seen.insert(*f));
+        fields
     }
 
     fn values(&self, fields: &[FieldId]) -> Vec<(FieldId, BigUint)> {
@@ -892,19 +929,6 @@ fn look_up(table: &Table, keys: &[BigUint], selector: u64, tracing: bool) -> Loo
             LookedUp { row: None, named, call, matched }
         }
     }
-}
-
-/// The fields that the expressions read, each once, in order.
-fn fields_of(exprs: &[&Expr]) -> Vec<FieldId> {
-    let mut fields = Vec::new();
-    for expr in exprs {
-        expr.for_each_field(&mut |f| {
-            if !fields.contains(&f) {
-                fields.push(f);
-            }
-        });
-    }
-    fields
 }
 
 /// Most parts of an expression in a trace.

@@ -75,8 +75,10 @@ impl<'a> Wording<'a> {
         }
         // A field that is also set otherwise is no longer just that.
         for stmt in p.blocks.iter().flat_map(|b| &b.body.nodes).flat_map(|node| &node.stmts) {
-            if let Op::Set { dest, .. } = &stmt.op {
-                origins.remove(dest);
+            match &stmt.op {
+                Op::Set { dest, .. } => _ = origins.remove(dest),
+                Op::SetElement { column, .. } => column.iter().for_each(|dest| _ = origins.remove(dest)),
+                _ => {}
             }
         }
         Wording { p, origins }
@@ -148,6 +150,7 @@ impl<'a> Wording<'a> {
                 let raw = || Cow::Borrowed(self.p.fields[field.index()].name.as_str());
                 (self.name(*field).unwrap_or_else(raw).into_owned(), Level::Whole)
             }
+            Expr::Element { column, index } => (self.element(column, index), Level::Whole),
             Expr::Unary(op, a) => {
                 let sign = match op {
                     UnaryOp::Not if a.width(self.p) == 1 => "!",
@@ -175,9 +178,6 @@ impl<'a> Wording<'a> {
                 (format!("(int<{width}>){}", self.operand(a, Level::Product)), Level::Prefix)
             }
             Expr::Select(c, a, b) => {
-                if let Some(element) = self.element(expr) {
-                    return (element, Level::Whole);
-                }
                 let [c, a, b] = [c, a, b].map(|e| self.operand(e, Level::Choice));
                 (format!("{c} ? {a} : {b}"), Level::Choice)
             }
@@ -244,33 +244,19 @@ impl<'a> Wording<'a> {
         format!("(int<{width}>){}", self.operand(expr, Level::Product))
     }
 
-    /// `stack[i].f`, which is a chain of choices between the elements.
-    fn element(&self, expr: &Expr) -> Option<String> {
-        let (mut index, mut elements, mut rest) = (None, Vec::new(), expr);
-        // `i < n ? (i < n - 1 ? … : stack[n - 1].f) : 0`
-        while let Expr::Select(c, inner, element) = rest {
-            let Expr::Binary(BinaryOp::LtU, i, bound) = c.as_ref() else { return None };
-            if !matches!(bound.as_ref(), Expr::Const { .. }) || index.is_some_and(|index| index != i) {
-                return None;
+    /// `stack[i].f`
+    fn element(&self, column: &[FieldId], index: &Expr) -> String {
+        let name = |f: &FieldId| self.name(*f).unwrap_or(Cow::Borrowed(&self.p.fields[f.index()].name));
+        let first = column.first().map(name).unwrap_or_default();
+        let index = self.expr(index);
+        // With several indices the one here counts through all of them.
+        for (at, _) in first.match_indices("[0]") {
+            let (stack, field) = (&first[..at], &first[at + 3..]);
+            if column.iter().enumerate().all(|(i, f)| name(f) == format!("{stack}[{i}]{field}")) {
+                return format!("{stack}[{index}]{field}");
             }
-            index = Some(i);
-            elements.push(element.as_ref());
-            rest = inner;
         }
-        elements.push(rest);
-        let fields: Vec<&str> = elements
-            .into_iter()
-            .rev()
-            .filter_map(|e| match e {
-                Expr::Field(f) => Some(self.p.fields[f.index()].name.as_str()),
-                _ => None,
-            })
-            .collect();
-        let (stack, field) = fields.first()?.split_once("[0]")?;
-        let same = |(i, name): (usize, &&str)| **name == format!("{stack}[{i}]{field}");
-        (fields.len() > 1 && fields.iter().enumerate().all(same)).then(|| {
-            Some(format!("{stack}[{}]{}", self.expr(index?), field.replace(".$valid$", ".isValid()")))
-        })?
+        format!("{first} and so on [{index}]")
     }
 }
 
@@ -300,6 +286,8 @@ field m.e: 32 metadata
 field $t0: 1 temp
 field $t1: 32 temp
 field $t2: 8 temp
+column f { \"s[0].f\", \"s[1].f\" }
+column v { \"s[0].$valid$\", \"s[1].$valid$\" }
 header h valid h.$valid$ { h.a, h.b }
 header \"s[0]\" valid \"s[0].$valid$\" { \"s[0].f\" }
 header \"s[1]\" valid \"s[1].$valid$\" { \"s[1].f\" }
@@ -333,10 +321,8 @@ egress d
             ("ne(m.e, 0x2:32)", "m.e != error.Odd"),
             ("eq($t1, 0x0:32)", "c.t.apply().action_run == 0"),
             ("select(h.$valid$, h.a, h.b)", "h.isValid() ? h.a : h.b"),
-            (
-                "select(ltu(s.$next$, 0x2:32), select(ltu(s.$next$, 0x1:32), \"s[0].f\", \"s[1].f\"), 0x0:8)",
-                "s[s.nextIndex].f",
-            ),
+            ("element(f, s.$next$)", "s[s.nextIndex].f"),
+            ("element(v, h.a)", "s[h.a].isValid()"),
             ("eq($t2, 0x0:8)", "$t2 == 0"),
         ];
         for (ir, p4) in cases {

@@ -45,7 +45,7 @@ impl Op {
 
     /// Whether the packet may leave the graph here.
     fn may_leave(&self) -> bool {
-        matches!(self, Op::Extract { .. } | Op::Advance { .. } | Op::Lookahead { .. } | Op::Emit { .. })
+        self.may_reject() || matches!(self, Op::Emit { .. })
     }
 }
 

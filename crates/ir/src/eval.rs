@@ -11,6 +11,11 @@ pub fn eval(program: &Program, fields: &[BigUint], expr: &Expr) -> BigUint {
     let value = match expr {
         Expr::Const { value, .. } => value.clone(),
         Expr::Field(f) => fields[f.index()].clone(),
+        Expr::Element { column, index } => {
+            let index = eval(program, fields, index).to_usize();
+            let field = index.and_then(|index| column.get(index));
+            field.map_or_else(BigUint::zero, |f| fields[f.index()].clone())
+        }
         Expr::Unary(op, a) => {
             let a = eval(program, fields, a);
             match op {

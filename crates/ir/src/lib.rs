@@ -22,7 +22,7 @@
 //!   number of bytes (the verifier asks for it). What lies beyond the cursor is the payload. A block of kind
 //!   [`BlockKind::Deparser`] starts with an empty output to which [`Op::Emit`] appends; when it returns, the output
 //!   followed by the payload becomes the frame, and the cursor is 0 again.
-//! * When [`Op::Extract`], [`Op::Advance`] or [`Op::Lookahead`] would pass the end of the frame, nothing is changed, the
+//! * When [`Op::Extract`], [`Op::ExtractElement`], [`Op::Advance`] or [`Op::Lookahead`] would pass the end of the frame, nothing is changed, the
 //!   block's [`Block::error_field`] becomes [`Program::error_packet_too_short`] and the block returns (reject). An
 //!   extract whose varbit length exceeds the field's width sets [`Program::error_header_too_short`] instead; a varbit
 //!   length or an advance that is not a multiple of 8 sets the code of `ParserInvalidArgument` in [`Program::errors`]
@@ -30,9 +30,12 @@
 //! * Every packet comes to an end: each cycle of a graph is bounded by a counter, takes bytes off the frame, or passes a
 //!   [`Terminator::Turn`], which spends the packet's budget of turns ([`turns`]). Nothing gives a packet turns back.
 
+use std::sync::Arc;
+
 use num_bigint::BigUint;
 
 pub mod atomic;
+pub mod columns;
 pub mod eval;
 pub mod passes;
 #[cfg(feature = "random")]
@@ -42,6 +45,8 @@ pub mod text;
 pub mod turns;
 pub mod verify;
 mod walk;
+
+pub use walk::for_each_column_of;
 
 macro_rules! index {
     ($(#[$doc:meta] $name:ident;)*) => {$(
@@ -542,6 +547,24 @@ pub enum Op {
         /// Value.
         value: Expr,
     },
+    /// `column[index] = value`; nothing where the column has no such field.
+    SetElement {
+        /// The fields.
+        column: Column,
+        /// Which of them. Any width.
+        index: Expr,
+        /// Value, of their width.
+        value: Expr,
+    },
+    /// Parser: [`Op::Extract`] of `headers[index]`; nothing where there is no such header.
+    ExtractElement {
+        /// The headers.
+        headers: HeaderColumn,
+        /// Which of them. Any width.
+        index: Expr,
+        /// As of [`Op::Extract`].
+        varbit_length: Option<Expr>,
+    },
     /// Parser: takes the header's bits off the packet into its fields and makes it valid.
     Extract {
         /// The header.
@@ -671,6 +694,15 @@ pub enum ReplicaList {
     Session,
 }
 
+/// Fields of one width of which an index chooses one: the same part of each element of an array or header stack. Whoever
+/// uses a column names all its fields, so that what reads and writes are is told as for other fields; the list is shared,
+/// so that a program grows by one expression or statement with each use.
+pub type Column = Arc<[FieldId]>;
+
+/// Headers of one layout of which an index chooses one. Their validity bits, and each of their fields and lengths, are a
+/// [`Column`].
+pub type HeaderColumn = Arc<[HeaderId]>;
+
 /// What ends a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Terminator {
@@ -746,6 +778,13 @@ pub enum Expr {
     },
     /// A field's value.
     Field(FieldId),
+    /// The value of `column[index]`; 0 where the column has no such field.
+    Element {
+        /// The fields.
+        column: Column,
+        /// Which of them. Any width.
+        index: Box<Expr>,
+    },
     /// One operand.
     Unary(UnaryOp, Box<Expr>),
     /// Two operands.
@@ -836,6 +875,7 @@ impl Expr {
         match self {
             Expr::Const { width, .. } => *width,
             Expr::Field(f) => program.fields[f.index()].width,
+            Expr::Element { column, .. } => program.fields[column[0].index()].width,
             Expr::Unary(_, a) => a.width(program),
             Expr::Binary(op, a, _) => {
                 if op.is_comparison() {

@@ -4,7 +4,8 @@
 //! the program's parser and meet its tables' entries often enough to be worth running.
 //!
 //! Blind spots: graphs have no shape that structured P4 could not give (loops are of one or two nodes); the only
-//! externs are registers and counters; multiplications are at most 128 bits wide and divisions 64.
+//! externs are registers and counters; indices into nested arrays are not nested; multiplications are at most 128 bits
+//! wide and divisions 64.
 
 use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive, Zero};
@@ -95,6 +96,10 @@ struct Maker {
     egress_spec: FieldId,
     parser_error: FieldId,
     loop_counters: u32,
+    /// Fields that indices choose from.
+    columns: Vec<Column>,
+    /// Headers of one layout, each list with a field that counts how many were extracted.
+    stacks: Vec<(HeaderColumn, FieldId)>,
     /// Headers that the next parser and deparser know.
     known_headers: std::ops::Range<usize>,
     /// Whether code may read and write validity bits.
@@ -110,6 +115,8 @@ impl Maker {
             egress_spec: FieldId(0),
             parser_error: FieldId(0),
             loop_counters: 0,
+            columns: Vec::new(),
+            stacks: Vec::new(),
             known_headers: 0..0,
             validity_is_common: true,
         };
@@ -168,6 +175,12 @@ impl Maker {
         self.validity_is_common = !self.rng.once_in(4);
         for _ in 0..self.rng.range(1, 5) {
             self.header();
+        }
+        if self.rng.once_in(2) {
+            self.stack();
+        }
+        for index in 0..self.rng.below(3) {
+            self.array(index);
         }
         // Two parsers with headers of their own, or one.
         let headers = self.p.headers.len();
@@ -250,6 +263,82 @@ impl Maker {
             fields.insert(place, HeaderField { field, varbit_length: Some(length) });
         }
         self.p.headers.push(Header { name, valid, fields });
+    }
+
+    /// Headers like the last one.
+    fn stack(&mut self) {
+        let model = self.p.headers[self.p.headers.len() - 1].clone();
+        let mut headers = vec![HeaderId(self.p.headers.len() as u32 - 1)];
+        for _ in 0..self.rng.range(1, 4) {
+            let id = HeaderId(self.p.headers.len() as u32);
+            let name = format!("{}.next{}", model.name, id.0);
+            let valid = self.field(format!("{name}.$valid$"), 1, FieldKind::Valid(id));
+            if self.validity_is_common {
+                self.common.push(valid);
+            }
+            let mut fields = Vec::new();
+            for (index, f) in model.fields.iter().enumerate() {
+                let width = self.p.width(f.field);
+                let field = self.common_field(format!("{name}.f{index}"), width, FieldKind::Header(id));
+                let varbit_length = f
+                    .varbit_length
+                    .map(|_| self.field(format!("{name}.f{index}.$length$"), 32, FieldKind::Temporary));
+                fields.push(HeaderField { field, varbit_length });
+            }
+            self.p.headers.push(Header { name, valid, fields });
+            headers.push(id);
+        }
+        let next = self.field(format!("{}.$next$", model.name), 32, FieldKind::Metadata);
+        for_each_column_of(&headers, &self.p.headers, &mut |column| {
+            // Validity only where any code may set it, and no lengths: these must fit the varbit.
+            if column.iter().all(|f| self.common.contains(f)) {
+                self.columns.push(column);
+            }
+        });
+        self.stacks.push((headers.into(), next));
+    }
+
+    /// Fields of one width, and now and then a part of them.
+    fn array(&mut self, number: usize) {
+        let width = *self.rng.pick(&WIDTHS);
+        let count = self.rng.range(1, 9);
+        let kind = *self.rng.pick(&[FieldKind::Metadata, FieldKind::Temporary]);
+        let fields: Vec<FieldId> =
+            (0..count).map(|i| self.common_field(format!("array{number}[{i}]"), width, kind)).collect();
+        if self.rng.once_in(2) {
+            let step = self.rng.range(1, 3);
+            let first = self.rng.below(count);
+            let part: Vec<FieldId> = fields.iter().copied().skip(first).step_by(step).collect();
+            if part.len() < count {
+                self.columns.push(part.into());
+            }
+        }
+        self.columns.push(fields.into());
+    }
+
+    /// An index that is mostly inside a column of so many.
+    fn index(&mut self, count: usize, scope: &[FieldId]) -> Expr {
+        let needed = usize::BITS - count.leading_zeros();
+        match self.rng.below(8) {
+            0 => Expr::constant(self.rng.below(count + 1), needed),
+            1 => {
+                let width = *self.rng.pick(&WIDTHS);
+                self.expr(width, scope, 1)
+            }
+            _ => self.expr(needed, scope, 1),
+        }
+    }
+
+    /// An element to this width, if there is a column.
+    fn element(&mut self, width: u32, scope: &[FieldId]) -> Option<Expr> {
+        let same: Vec<Column> =
+            self.columns.iter().filter(|column| self.p.width(column[0]) == width).cloned().collect();
+        if same.is_empty() {
+            return None;
+        }
+        let column = self.rng.pick(&same).clone();
+        let index = Box::new(self.index(column.len(), scope));
+        Some(Expr::Element { column, index })
     }
 
     fn instances(&mut self) {
@@ -393,6 +482,12 @@ impl Maker {
 
     /// An assignment; to something that shows outside more often than not, and often a mere copy.
     fn assign(&mut self, cfg: &mut Cfg, node: NodeId, scope: &[FieldId]) {
+        if !self.columns.is_empty() && self.rng.once_in(5) {
+            let column = self.rng.pick(&self.columns).clone();
+            let index = self.index(column.len(), scope);
+            let value = self.expr(self.p.width(column[0]), scope, 2);
+            return self.push(cfg, node, Op::SetElement { column, index, value });
+        }
         let dest = match self.rng.below(8) {
             0 => self.egress_spec,
             1..=4 => {
@@ -712,7 +807,24 @@ impl Maker {
                         _ => Expr::constant(8 * self.rng.below(bytes_max + 1), 32),
                     }
                 });
-                Op::Extract { header: HeaderId(header as u32), varbit_length }
+                let id = HeaderId(header as u32);
+                let stack = self.stacks.iter().find(|(headers, _)| {
+                    headers.contains(&id) && headers.iter().all(|h| self.known_headers.contains(&h.index()))
+                });
+                match stack.cloned() {
+                    Some((headers, next)) if self.rng.once_in(2) => {
+                        // As `next` does it, or by any index.
+                        let index = match self.rng.once_in(3) {
+                            true => self.index(headers.len(), scope),
+                            false => Expr::Field(next),
+                        };
+                        let moved = Expr::constant(1u32, 32);
+                        let moved = Expr::Binary(BinaryOp::Add, Box::new(Expr::Field(next)), Box::new(moved));
+                        self.push(cfg, node, Op::ExtractElement { headers, index, varbit_length });
+                        Op::Set { dest: next, value: moved }
+                    }
+                    _ => Op::Extract { header: id, varbit_length },
+                }
             }
         };
         self.push(cfg, node, op);
@@ -927,6 +1039,12 @@ impl Maker {
         if self.rng.once_in(4) {
             return Expr::constant(self.rng.value(width), width);
         }
+        if !self.columns.is_empty()
+            && self.rng.once_in(6)
+            && let Some(element) = self.element(width, scope)
+        {
+            return element;
+        }
         let same: Vec<FieldId> = scope.iter().copied().filter(|f| self.p.width(*f) == width).collect();
         if !same.is_empty() && !self.rng.once_in(4) {
             return Expr::Field(*self.rng.pick(&same));
@@ -1003,8 +1121,15 @@ impl Sender<'_> {
         for _ in 0..50 {
             let node = &parser.nodes[at.index()];
             for stmt in &node.stmts {
+                let extracted = match &stmt.op {
+                    Op::Extract { header, varbit_length } => Some((*header, varbit_length)),
+                    Op::ExtractElement { headers, varbit_length, .. } => {
+                        Some((*self.rng.pick(headers), varbit_length))
+                    }
+                    _ => None,
+                };
                 match &stmt.op {
-                    Op::Extract { header, varbit_length } => {
+                    _ if let Some((header, varbit_length)) = extracted => {
                         for f in &self.program.headers[header.index()].fields {
                             let mut width = self.program.width(f.field);
                             if f.varbit_length.is_some() {

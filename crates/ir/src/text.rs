@@ -10,6 +10,7 @@
 //! field hdr.ipv4.$valid$: 1 valid hdr.ipv4
 //! field hdr.ipv4.ttl: 8 in hdr.ipv4
 //! field meta.port: 9 metadata
+//! column c0 { hdr.mpls[0].label, hdr.mpls[1].label }
 //! header hdr.ipv4 valid hdr.ipv4.$valid$ { hdr.ipv4.ttl }
 //! block ingress control {
 //!   n0 "start":
@@ -26,7 +27,8 @@
 //! Things are named by their full name. A name that is not an ordinary one (letters, digits, `_`, `$`, `.`, `[3]`) or
 //! that is a word of this language stands in quotes; where a name would not say which thing is meant (two have it),
 //! `#3` names it by index. Declarations may come in any order; lists of one kind (fields, headers …) are numbered in
-//! the order of the text. Layout does not matter; `//` starts a comment. A `@file:line:column` after a statement is part
+//! the order of the text. A column of fields or `stack` of headers, which have names only here, is declared before it is
+//! used. Layout does not matter; `//` starts a comment. A `@file:line:column` after a statement is part
 //! of the program: its source place. Places missing in `locs` are added to it, so hand-written text needs none.
 
 use std::collections::HashMap;
@@ -117,6 +119,10 @@ const WORDS: &[&str] = &[
     "done",
     "port",
     "class",
+    "column",
+    "stack",
+    "element",
+    "at",
 ];
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -293,7 +299,8 @@ impl Intrinsic {
 
 /// The program as text.
 pub fn print(program: &Program) -> String {
-    let mut p = Printer { names: Names::new(program), program, out: String::new() };
+    let columns = Columns::of(program);
+    let mut p = Printer { names: Names::new(program), columns, program, out: String::new() };
     p.program();
     p.out
 }
@@ -301,11 +308,56 @@ pub fn print(program: &Program) -> String {
 /// One expression as text, for messages and traces.
 pub fn print_expr(program: &Program, expr: &Expr) -> String {
     let mut out = String::new();
-    write_expr(&mut out, expr, &|f| match program.fields.get(f.index()) {
+    let field = |f: FieldId| match program.fields.get(f.index()) {
         Some(field) => ident(&field.name),
         None => format!("#{}", f.0),
-    });
+    };
+    let column = |column: &Column| match &column[..] {
+        [first, .., last] => format!("{} .. {}", field(*first), field(*last)),
+        fields => fields.iter().map(|f| field(*f)).collect(),
+    };
+    write_expr(&mut out, expr, &field, &column);
     out
+}
+
+/// The columns that a program uses, in the order in which they are declared.
+#[derive(Default)]
+struct Columns {
+    fields: Vec<Column>,
+    fields_at: HashMap<Column, usize>,
+    headers: Vec<HeaderColumn>,
+    headers_at: HashMap<HeaderColumn, usize>,
+}
+
+impl Columns {
+    fn of(program: &Program) -> Columns {
+        let mut columns = Columns::default();
+        let actions = program.actions.iter().map(|a| &a.body);
+        for node in actions.chain(program.blocks.iter().map(|b| &b.body)).flat_map(|body| &body.nodes) {
+            for stmt in &node.stmts {
+                stmt.op.for_each_expr(&mut |e| e.for_each_column(&mut |c| columns.add(c)));
+                match &stmt.op {
+                    Op::SetElement { column, .. } => columns.add(column),
+                    Op::ExtractElement { headers, .. } => {
+                        let next = columns.headers.len();
+                        if *columns.headers_at.entry(headers.clone()).or_insert(next) == next {
+                            columns.headers.push(headers.clone());
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            node.terminator.for_each_expr(&mut |e| e.for_each_column(&mut |c| columns.add(c)));
+        }
+        columns
+    }
+
+    fn add(&mut self, column: &Column) {
+        let next = self.fields.len();
+        if *self.fields_at.entry(column.clone()).or_insert(next) == next {
+            self.fields.push(column.clone());
+        }
+    }
 }
 
 /// How each thing is written where it is used.
@@ -408,7 +460,12 @@ fn bare_name_len(text: &str) -> usize {
     at
 }
 
-fn write_expr(out: &mut String, expr: &Expr, field: &dyn Fn(FieldId) -> String) {
+fn write_expr(
+    out: &mut String,
+    expr: &Expr,
+    field: &dyn Fn(FieldId) -> String,
+    column: &dyn Fn(&Column) -> String,
+) {
     let call = |out: &mut String, name: &str, args: &[&Expr], width: Option<u32>| {
         out.push_str(name);
         out.push('(');
@@ -416,7 +473,7 @@ fn write_expr(out: &mut String, expr: &Expr, field: &dyn Fn(FieldId) -> String) 
             if index > 0 {
                 out.push_str(", ");
             }
-            write_expr(out, arg, field);
+            write_expr(out, arg, field, column);
         }
         if let Some(width) = width {
             out.push_str(&format!(", {width}"));
@@ -426,10 +483,15 @@ fn write_expr(out: &mut String, expr: &Expr, field: &dyn Fn(FieldId) -> String) 
     match expr {
         Expr::Const { value, width } => out.push_str(&format!("{value:#x}:{width}")),
         Expr::Field(f) => out.push_str(&field(*f)),
+        Expr::Element { column: c, index } => {
+            out.push_str(&format!("element({}, ", column(c)));
+            write_expr(out, index, field, column);
+            out.push(')');
+        }
         Expr::Unary(op, a) => call(out, op.name(), &[a], None),
         Expr::Binary(op, a, b) => call(out, op.name(), &[a, b], None),
         Expr::Slice { value, hi, lo } => {
-            write_expr(out, value, field);
+            write_expr(out, value, field, column);
             out.push_str(&format!("[{hi}:{lo}]"));
         }
         Expr::Concat(a, b) => call(out, "concat", &[a, b], None),
@@ -441,6 +503,7 @@ fn write_expr(out: &mut String, expr: &Expr, field: &dyn Fn(FieldId) -> String) 
 
 struct Printer<'a> {
     names: Names,
+    columns: Columns,
     program: &'a Program,
     out: String,
 }
@@ -466,8 +529,12 @@ impl Printer<'_> {
 
     fn expr(&self, expr: &Expr) -> String {
         let mut out = String::new();
-        write_expr(&mut out, expr, &|f| self.field(f));
+        write_expr(&mut out, expr, &|f| self.field(f), &|c| self.column(c));
         out
+    }
+
+    fn column(&self, column: &Column) -> String {
+        format!("c{}", self.columns.fields_at[column])
     }
 
     fn exprs(&self, exprs: &[Expr]) -> String {
@@ -516,6 +583,14 @@ impl Printer<'_> {
                 fields.join(", ")
             );
             self.line(&line);
+        }
+        self.blank();
+        for (number, column) in self.columns.fields.clone().iter().enumerate() {
+            self.line(&format!("column c{number} {{ {} }}", self.fields(column)));
+        }
+        for (number, column) in self.columns.headers.clone().iter().enumerate() {
+            let headers: Vec<_> = column.iter().map(|h| get(&self.names.headers, h.0)).collect();
+            self.line(&format!("stack s{number} {{ {} }}", headers.join(", ")));
         }
         self.blank();
         for i in &p.instances {
@@ -709,6 +784,17 @@ impl Printer<'_> {
     fn op(&self, op: &Op) -> String {
         match op {
             Op::Set { dest, value } => format!("{} = {}", self.field(*dest), self.expr(value)),
+            Op::SetElement { column, index, value } => {
+                format!("element {} at {} = {}", self.column(column), self.expr(index), self.expr(value))
+            }
+            Op::ExtractElement { headers, index, varbit_length } => {
+                let stack = self.columns.headers_at[headers];
+                let mut line = format!("extract element s{stack} at {}", self.expr(index));
+                if let Some(bits) = varbit_length {
+                    line.push_str(&format!(" varbit {}", self.expr(bits)));
+                }
+                line
+            }
             Op::Extract { header, varbit_length: None } => {
                 format!("extract {}", get(&self.names.headers, header.0))
             }
@@ -1050,7 +1136,16 @@ fn tokens(text: &str) -> Result<Vec<Spanned>, TextError> {
 pub fn parse(text: &str) -> Result<Program, TextError> {
     let tokens = tokens(text)?;
     let names = Declared::collect(&tokens);
-    let mut parser = Parser { text, names, tokens, at: 0, depth: 0, places: HashMap::new() };
+    let mut parser = Parser {
+        text,
+        names,
+        tokens,
+        at: 0,
+        depth: 0,
+        places: HashMap::new(),
+        columns: HashMap::new(),
+        stacks: HashMap::new(),
+    };
     parser.program()
 }
 
@@ -1139,6 +1234,9 @@ struct Parser<'a> {
     depth: u32,
     /// Index of each place in [`Program::locs`].
     places: HashMap<SourceLoc, u32>,
+    /// By name.
+    columns: HashMap<String, Column>,
+    stacks: HashMap<String, HeaderColumn>,
 }
 
 type Parsed<T> = Result<T, TextError>;
@@ -1293,6 +1391,26 @@ impl Parser<'_> {
         self.reference("block", |n| &n.blocks).map(BlockId)
     }
 
+    fn column(&mut self) -> Parsed<Column> {
+        let known = match self.peek() {
+            Token::Word(name) => self.columns.get(name).cloned(),
+            _ => None,
+        };
+        let Some(column) = known else { return self.error_here("a column declared above") };
+        self.advance();
+        Ok(column)
+    }
+
+    fn stack(&mut self) -> Parsed<HeaderColumn> {
+        let known = match self.peek() {
+            Token::Word(name) => self.stacks.get(name).cloned(),
+            _ => None,
+        };
+        let Some(stack) = known else { return self.error_here("a stack declared above") };
+        self.advance();
+        Ok(stack)
+    }
+
     fn comma_list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut items = vec![item(self)?];
         while self.take_mark(",") {
@@ -1356,6 +1474,8 @@ impl Parser<'_> {
                     | "drop_reasons"
                     | "field"
                     | "header"
+                    | "column"
+                    | "stack"
                     | "instance"
                     | "action"
                     | "table"
@@ -1369,7 +1489,7 @@ impl Parser<'_> {
             ) {
                 return self.error_here(
                     "a declaration: program, locs, errors, error_packet_too_short, error_header_too_short, drop_reasons, \
-                     field, header, instance, action, table, block, ingress, egress, egress_port, drop_place, turns, \
+                     field, header, column, stack, instance, action, table, block, ingress, egress, egress_port, drop_place, turns, \
                      intrinsic",
                 );
             }
@@ -1415,6 +1535,20 @@ impl Parser<'_> {
                     Ok(HeaderField { field, varbit_length })
                 })?;
                 p.headers.push(Header { name, valid, fields });
+            }
+            "column" => {
+                let name = self.name("the column's name")?;
+                self.expect_mark("{")?;
+                let fields = self.comma_list(Parser::field)?;
+                self.expect_mark("}")?;
+                self.columns.insert(name, fields.into());
+            }
+            "stack" => {
+                let name = self.name("the stack's name")?;
+                self.expect_mark("{")?;
+                let headers = self.comma_list(Parser::header)?;
+                self.expect_mark("}")?;
+                self.stacks.insert(name, headers.into());
             }
             "instance" => self.instance_declaration(p)?,
             "action" => {
@@ -1651,6 +1785,20 @@ impl Parser<'_> {
         }
         let op = if self.is_word("call") {
             self.call(Vec::new())?
+        } else if self.take_word("element") {
+            let column = self.column()?;
+            self.expect_word("at")?;
+            let index = self.expr()?;
+            self.expect_mark("=")?;
+            Op::SetElement { column, index, value: self.expr()? }
+        } else if self.is_word("extract") && matches!(self.peek_second(), Token::Word(w) if w == "element") {
+            self.advance();
+            self.advance();
+            let headers = self.stack()?;
+            self.expect_word("at")?;
+            let index = self.expr()?;
+            let varbit_length = if self.take_word("varbit") { Some(self.expr()?) } else { None };
+            Op::ExtractElement { headers, index, varbit_length }
         } else if self.take_word("extract") {
             let header = self.header()?;
             let varbit_length = if self.take_word("varbit") { Some(self.expr()?) } else { None };
@@ -1782,7 +1930,7 @@ impl Parser<'_> {
             Terminator::Egress
         } else {
             return self.error_here(
-                "a statement (`field = …`, call, extract, advance, lookahead, emit, copy, truncate) or an end (goto, if, \
+                "a statement (`field = …`, element, call, extract, advance, lookahead, emit, copy, truncate) or an end (goto, if, \
                  switch, turn, apply, return, exit, reject, drop, done, egress)",
             );
         })
@@ -1866,6 +2014,10 @@ impl Parser<'_> {
             Expr::Binary(op, operand(self, true)?, operand(self, false)?)
         } else {
             match function.as_str() {
+                "element" => {
+                    let column = self.column()?;
+                    Expr::Element { column, index: operand(self, false)? }
+                }
                 "concat" => Expr::Concat(operand(self, true)?, operand(self, false)?),
                 "zext" | "sext" => {
                     let a = operand(self, true)?;
@@ -1876,7 +2028,9 @@ impl Parser<'_> {
                 "select" => Expr::Select(operand(self, true)?, operand(self, false)?, operand(self, false)?),
                 _ => {
                     self.at = start;
-                    return self.error_here("an operator: not, neg, add, sub, …, concat, zext, sext, select");
+                    return self.error_here(
+                        "an operator: not, neg, add, sub, …, concat, zext, sext, select, element",
+                    );
                 }
             }
         };

@@ -32,10 +32,13 @@
 //!   sets and those that its replicas get are different; values have the fields' widths; none is action data. Copies wait in
 //!   queues only before egress.
 //! * An `Apply` has a selector exactly if the table's profile has groups; `entry` has width 32.
-//! * `Extract`, `Advance`, `Lookahead` and `Reject` stand only in parsers that have an error field (width 32); `Emit`
+//! * `Extract`, `ExtractElement`, `Advance`, `Lookahead` and `Reject` stand only in parsers that have an error field (width 32); `Emit`
 //!   only in deparsers. Actions have none of these and do not apply tables, so nothing recurses. `Exit` stands only in
 //!   actions.
-//! * `Extract` gives a varbit length exactly when the header has a varbit; it has no more than one.
+//! * `Extract` gives a varbit length exactly when the header has a varbit; it has no more than one. The same holds for
+//!   `ExtractElement` and each of its headers, which have fields of the same widths.
+//! * A column has at least one field; its fields have one width and none is action data. Of two columns that share fields,
+//!   those of header columns included, one is a part of the other ([`crate::columns`]).
 //! * A node of a block does not read or write action data; an action only its own.
 //! * Atomic parts ([`crate::atomic`]) begin and end equally often on every way from the start to where the block or action
 //!   ends; a drop or reject may leave them.
@@ -188,6 +191,7 @@ impl Verifier<'_> {
         self.fields();
         self.headers();
         self.instances();
+        let sound = self.errors.is_empty();
         for t in &p.tables {
             self.place = format!("table {}", t.name);
             self.table(t);
@@ -214,6 +218,15 @@ impl Verifier<'_> {
             let place = self.place.clone();
             self.cfg(&place, &b.body, Owner::Block(b));
         }
+        // Fields and headers must be right for this.
+        if sound
+            && self.errors.is_empty()
+            && let Err(shared) = crate::columns::Columns::of(p)
+        {
+            self.place = "program".to_string();
+            let name = self.name(shared).to_string();
+            self.error(format!("two columns share `{name}`, and neither is a part of the other"));
+        }
         // Targets must be right for this.
         if self.errors.is_empty() {
             self.loops();
@@ -231,6 +244,33 @@ impl Verifier<'_> {
             let first = nodes.first().copied().unwrap_or(0);
             self.place = format!("{what} {name}, n{first}{}", self.at(body.nodes[first].terminator_loc));
             self.error("a loop that is neither bounded nor counted by turns");
+        }
+    }
+
+    /// A column, and the width of its fields.
+    fn column(&mut self, column: &[FieldId], owner: Owner) -> Option<u32> {
+        let mut width = None;
+        for f in column {
+            let found = self.access(*f, owner)?;
+            let plain = !matches!(self.p.fields[f.index()].kind, FieldKind::ActionData(_));
+            let same = *width.get_or_insert(found) == found;
+            if !self.check(plain && same, || "a column of fields of different kinds".to_string()) {
+                return None;
+            }
+        }
+        self.check(width.is_some(), || "a column without fields".to_string());
+        width
+    }
+
+    fn extracted(&mut self, header: HeaderId, is_given: bool) {
+        let p = self.p;
+        if self.in_range(header.0, p.headers.len(), "header") {
+            let fields = &p.headers[header.index()].fields;
+            let varbits = fields.iter().filter(|f| f.varbit_length.is_some()).count();
+            let has = varbits > 0;
+            self.check(varbits <= 1, || format!("{varbits} varbits, expected at most one"));
+            self.check(has || !is_given, || "a varbit length for a header without varbit".to_string());
+            self.check(is_given || !has, || "no varbit length for a header with a varbit".to_string());
         }
     }
 
@@ -520,14 +560,35 @@ impl Verifier<'_> {
                 if let Some(bits) = varbit_length {
                     self.expr(bits, owner);
                 }
-                if self.in_range(header.0, p.headers.len(), "header") {
-                    let fields = &p.headers[header.index()].fields;
-                    let varbits = fields.iter().filter(|f| f.varbit_length.is_some()).count();
-                    let (has, given) = (varbits > 0, varbit_length.is_some());
-                    self.check(varbits <= 1, || format!("{varbits} varbits, expected at most one"));
-                    self.check(has || !given, || "a varbit length for a header without varbit".to_string());
-                    self.check(given || !has, || "no varbit length for a header with a varbit".to_string());
+                self.extracted(*header, varbit_length.is_some());
+            }
+            Op::SetElement { column, index, value } => {
+                let width = self.column(column, owner);
+                self.expr(index, owner);
+                let found = self.expr(value, owner);
+                if let (Some(width), Some(found)) = (width, found) {
+                    self.check(width == found, || {
+                        format!("a column of width {width}, the value has {found}")
+                    });
                 }
+            }
+            Op::ExtractElement { headers, index, varbit_length } => {
+                self.in_parser(owner, "extract");
+                self.expr(index, owner);
+                if let Some(bits) = varbit_length {
+                    self.expr(bits, owner);
+                }
+                headers.iter().for_each(|h| self.extracted(*h, varbit_length.is_some()));
+                let layout = |h: &HeaderId| -> Option<Vec<(u32, Option<u32>)>> {
+                    let width = |f: FieldId| p.fields.get(f.index()).map(|f| f.width);
+                    let fields = p.headers.get(h.index())?.fields.iter();
+                    let widths = fields.map(|f| Some((width(f.field)?, f.varbit_length.and_then(width))));
+                    widths.collect()
+                };
+                let same = headers.windows(2).all(|pair| layout(&pair[0]) == layout(&pair[1]));
+                self.check(same && !headers.is_empty(), || {
+                    "a stack without headers or of headers of different layouts".to_string()
+                });
             }
             Op::Advance { bits } => {
                 self.in_parser(owner, "advance");
@@ -724,6 +785,11 @@ impl Verifier<'_> {
                 self.check(fits, || format!("{value:#x} does not fit width {width}")).then_some(*width)?
             }
             Expr::Field(f) => return self.access(*f, owner),
+            Expr::Element { column, index } => {
+                let width = self.column(column, owner);
+                self.nested(index, owner, depth)?;
+                return width;
+            }
             Expr::Unary(_, a) => return self.nested(a, owner, depth),
             Expr::Binary(op, a, b) => {
                 let (a, b) = (self.nested(a, owner, depth), self.nested(b, owner, depth));

@@ -3,11 +3,15 @@
 use crate::*;
 
 impl Expr {
-    /// Calls `f` with every field that the expression reads, as often as it does.
+    /// Calls `f` with every field that the expression may read, as often as it does: of a column all.
     pub fn for_each_field(&self, f: &mut dyn FnMut(FieldId)) {
         match self {
             Expr::Const { .. } => {}
             Expr::Field(field) => f(*field),
+            Expr::Element { column, index } => {
+                index.for_each_field(f);
+                column.iter().copied().for_each(f);
+            }
             Expr::Unary(_, a)
             | Expr::Slice { value: a, .. }
             | Expr::ZeroExtend(a, _)
@@ -26,11 +30,36 @@ impl Expr {
         }
     }
 
+    /// Calls `f` with each column that the expression reads one field of.
+    pub fn for_each_column(&self, f: &mut dyn FnMut(&Column)) {
+        match self {
+            Expr::Const { .. } | Expr::Field(_) => {}
+            Expr::Element { column, index } => {
+                index.for_each_column(f);
+                f(column);
+            }
+            Expr::Unary(_, a)
+            | Expr::Slice { value: a, .. }
+            | Expr::ZeroExtend(a, _)
+            | Expr::SignExtend(a, _) => a.for_each_column(f),
+            Expr::Binary(_, a, b) | Expr::Concat(a, b) => {
+                a.for_each_column(f);
+                b.for_each_column(f);
+            }
+            Expr::Select(c, a, b) => {
+                c.for_each_column(f);
+                a.for_each_column(f);
+                b.for_each_column(f);
+            }
+        }
+    }
+
     /// Calls `f` with every expression inside this one and then with itself: operands before what uses them.
     pub fn rewrite(&mut self, f: &mut dyn FnMut(&mut Expr)) {
         match self {
             Expr::Const { .. } | Expr::Field(_) => {}
             Expr::Unary(_, a)
+            | Expr::Element { index: a, .. }
             | Expr::Slice { value: a, .. }
             | Expr::ZeroExtend(a, _)
             | Expr::SignExtend(a, _) => {
@@ -54,6 +83,7 @@ impl Expr {
         1 + match self {
             Expr::Const { .. } | Expr::Field(_) => 0,
             Expr::Unary(_, a)
+            | Expr::Element { index: a, .. }
             | Expr::Slice { value: a, .. }
             | Expr::ZeroExtend(a, _)
             | Expr::SignExtend(a, _) => a.depth(),
@@ -70,6 +100,14 @@ impl Op {
             Op::Set { value: e, .. }
             | Op::Extract { varbit_length: Some(e), .. }
             | Op::Advance { bits: e } => f(e),
+            Op::SetElement { index, value, .. } => {
+                f(index);
+                f(value);
+            }
+            Op::ExtractElement { index, varbit_length, .. } => {
+                f(index);
+                varbit_length.iter().for_each(f);
+            }
             Op::Extern { args, .. } => args.iter().for_each(f),
             Op::Truncate { bytes } => f(bytes),
             Op::Copy(copy) => {
@@ -87,6 +125,14 @@ impl Op {
             Op::Set { value: e, .. }
             | Op::Extract { varbit_length: Some(e), .. }
             | Op::Advance { bits: e } => f(e),
+            Op::SetElement { index, value, .. } => {
+                f(index);
+                f(value);
+            }
+            Op::ExtractElement { index, varbit_length, .. } => {
+                f(index);
+                varbit_length.iter_mut().for_each(f);
+            }
             Op::Extern { args, .. } => args.iter_mut().for_each(f),
             Op::Truncate { bytes } => f(bytes),
             Op::Copy(copy) => {
@@ -120,16 +166,65 @@ impl Op {
     pub fn for_each_write(&self, headers: &[Header], f: &mut dyn FnMut(FieldId)) {
         match self {
             Op::Set { dest, .. } | Op::Lookahead { dest } => f(*dest),
+            Op::SetElement { column, .. } => column.iter().copied().for_each(f),
             Op::Extract { header, .. } => headers[header.index()].for_each_field(f),
+            Op::ExtractElement { headers: column, .. } => {
+                column.iter().for_each(|header| headers[header.index()].for_each_field(f));
+            }
             Op::Extern { outs, .. } => outs.iter().copied().for_each(f),
             Op::Advance { .. } | Op::Emit { .. } | Op::Copy(_) | Op::Truncate { .. } => {}
         }
     }
 
+    /// Calls `f` with each field that the statement certainly writes, unless it rejects: of a column it writes only one.
+    pub fn for_each_replaced(&self, headers: &[Header], f: &mut dyn FnMut(FieldId)) {
+        if !matches!(self, Op::SetElement { .. } | Op::ExtractElement { .. }) {
+            self.for_each_write(headers, f);
+        }
+    }
+
+    /// Calls `f` with each header that the statement may extract.
+    pub fn for_each_extracted(&self, f: &mut dyn FnMut(HeaderId)) {
+        match self {
+            Op::Extract { header, .. } => f(*header),
+            Op::ExtractElement { headers, .. } => headers.iter().copied().for_each(f),
+            _ => {}
+        }
+    }
+
     /// Whether the statement can make a parser reject.
     pub fn may_reject(&self) -> bool {
-        matches!(self, Op::Extract { .. } | Op::Advance { .. } | Op::Lookahead { .. })
+        matches!(
+            self,
+            Op::Extract { .. } | Op::ExtractElement { .. } | Op::Advance { .. } | Op::Lookahead { .. }
+        )
     }
+
+    /// Calls `f` with each column of the statement: those of its expressions and those that it writes.
+    pub fn for_each_column(&self, headers: &[Header], f: &mut dyn FnMut(&Column)) {
+        self.for_each_expr(&mut |e| e.for_each_column(f));
+        match self {
+            Op::SetElement { column, .. } => f(column),
+            Op::ExtractElement { headers: column, .. } => {
+                for_each_column_of(column, headers, &mut |column| f(&column));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Calls `f` with the columns that headers of one layout make: of the validity bits, and of each field and length.
+pub fn for_each_column_of(column: &[HeaderId], headers: &[Header], f: &mut dyn FnMut(Column)) {
+    let all: Vec<Vec<FieldId>> = column
+        .iter()
+        .map(|header| {
+            let mut fields = Vec::new();
+            headers[header.index()].for_each_field(&mut |field| fields.push(field));
+            fields
+        })
+        .collect();
+    let parts = all.iter().map(Vec::len).min().unwrap_or(0);
+    (0..parts).for_each(|part| f(all.iter().map(|fields| fields[part]).collect()));
 }
 
 impl Header {

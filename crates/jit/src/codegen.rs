@@ -8,7 +8,8 @@
 use crate::copies::{Cell, CopySite, ReplicaSite, intrinsic_bit};
 use crate::facts::Facts;
 use crate::flow::{
-    Deparse, Flow, InFrame, Origin, Place, Slot, SlotSet, Sum, Summand, copy_sets, op_sets, summed_bytes,
+    Deparse, Flow, InFrame, Origin, Place, Slot, SlotSet, Sum, Summand, chosen, copy_sets, op_sets,
+    summed_bytes,
 };
 use crate::memos;
 use crate::runtime::Ctx;
@@ -22,11 +23,12 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, Switch, Variable};
 use num_bigint::BigUint;
 use p4jet_externs::CallSite;
+use p4jet_ir::columns::Part;
 use p4jet_ir::tallies::Tallies;
 use p4jet_ir::turns::TURNS_MAX;
 use p4jet_ir::{
-    ActionId, Begin, CopyFrame, Expr, FieldId, HeaderId, InstanceKind, Intrinsic, Keep, Loc, Node, NodeId,
-    Op, PacketCopy, Program, TableId, Terminator, atomic,
+    ActionId, Begin, CopyFrame, Expr, FieldId, FieldKind, Header, HeaderId, InstanceKind, Intrinsic, Keep,
+    Loc, Node, NodeId, Op, PacketCopy, Program, TableId, Terminator, atomic,
 };
 use p4jet_packet::{PORT_DROP, Packet, REASON_DONE};
 use p4jet_tables::{Action as TableAction, Structure, View};
@@ -101,8 +103,11 @@ pub struct Layout {
     pub image_bytes: u32,
     /// PHV offset of each slot that lives across some cut or comes with copies, in bytes.
     pub phv: HashMap<Slot, i32>,
-    /// PHV offset of each slot that is there all the time, because registers for all would take too long to find.
+    /// PHV offset of each slot that is there all the time: because registers for all would take too long to find, or because
+    /// an index finds it there.
     pub in_memory: HashMap<Slot, i32>,
+    /// Where the columns lie into which indices lead.
+    pub columns: Arrays,
     /// PHV offset of the key of the pending lookup, or of what was found; the selector follows.
     pub key: i32,
     /// PHV bytes per packet.
@@ -145,7 +150,8 @@ impl Layout {
                 }
             }
         }
-        let in_memory = too_many(flow, live_limbs_max);
+        let mut columns = Arrays::new(flow);
+        let mut in_memory = too_many(flow, live_limbs_max, &columns.slots);
         let mut phv = HashMap::new();
         let mut key_limbs = 1;
         let mut offset = 0;
@@ -169,7 +175,7 @@ impl Layout {
             .collect();
         for (&cut, carried) in cuts.iter().zip(&carried) {
             for &(slot, origin) in carried {
-                if origin == Origin::Phv && !in_memory.contains(&slot) {
+                if origin == Origin::Phv && !in_memory.contains(&slot) && !columns.slots.contains_key(&slot) {
                     place(slot);
                 }
             }
@@ -179,7 +185,10 @@ impl Layout {
                 key_limbs = key_limbs.max(limb_count(bits).max(1) + selector);
             }
         }
-        let in_memory: HashMap<Slot, i32> = in_memory
+        columns.at = offset;
+        offset += columns.bytes;
+        in_memory.retain(|slot| !columns.slots.contains_key(slot));
+        let mut in_memory: HashMap<Slot, i32> = in_memory
             .into_iter()
             .map(|slot| {
                 let at = offset;
@@ -187,9 +196,10 @@ impl Layout {
                 (slot, at)
             })
             .collect();
+        in_memory.extend(columns.slots.iter().map(|(slot, behind)| (*slot, columns.at + behind)));
         let key = offset;
         let stride = (key as u32 + 8 * key_limbs as u32).next_multiple_of(64);
-        Layout { cuts, entries_min, carried, entered, image_bytes, phv, in_memory, key, stride }
+        Layout { cuts, entries_min, carried, entered, image_bytes, phv, in_memory, columns, key, stride }
     }
 
     /// Where stages end, and the slots that they put away there.
@@ -219,6 +229,57 @@ impl Layout {
     pub fn cell(&self, flow: &Flow, begin: Begin, slot: Slot) -> Option<Cell> {
         self.entered[begin as usize].binary_search(&slot).ok()?;
         Some(Cell { limb: self.phv[&slot] as usize / 8, width: slot_width(flow, slot) })
+    }
+}
+
+/// The columns into which indices lead that are not known before packets come. The fields of each lie side by side, and
+/// behind them there is room for one more: what an index beyond the end writes goes there, and nobody reads it.
+pub struct Arrays {
+    /// PHV offset of the first.
+    at: i32,
+    /// All of them, in bytes.
+    bytes: i32,
+    /// Where each slot is, behind the first.
+    slots: HashMap<Slot, i32>,
+    /// For each whole column: where it begins, behind the first.
+    begins: Vec<Option<i32>>,
+    /// The same for the offsets of the headers whose validity bits it has.
+    offsets_begin: Vec<Option<i32>>,
+}
+
+impl Arrays {
+    fn new(flow: &Flow) -> Arrays {
+        let none = vec![None; flow.columns.whole.len()];
+        let mut arrays =
+            Arrays { at: 0, bytes: 0, slots: HashMap::new(), begins: none.clone(), offsets_begin: none };
+        for (number, column) in flow.columns.whole.iter().enumerate() {
+            if !flow.is_indexed[number] {
+                continue;
+            }
+            let bytes = 8 * limb_count(flow.program.width(column[0])) as i32;
+            arrays.begins[number] = Some(arrays.bytes);
+            for &field in column.iter() {
+                arrays.slots.insert(flow.field_slot(field), arrays.bytes);
+                arrays.bytes += bytes;
+            }
+            arrays.bytes += bytes;
+            let headers: Option<Vec<HeaderId>> = column
+                .iter()
+                .map(|field| match flow.program.fields[field.index()].kind {
+                    FieldKind::Valid(header) => Some(header),
+                    _ => None,
+                })
+                .collect();
+            if let Some(headers) = headers {
+                arrays.offsets_begin[number] = Some(arrays.bytes);
+                for header in headers {
+                    arrays.slots.insert(flow.offset_slot(header), arrays.bytes);
+                    arrays.bytes += 8;
+                }
+                arrays.bytes += 8;
+            }
+        }
+        arrays
     }
 }
 
@@ -265,12 +326,14 @@ fn generic_entries_min(shapes: &Shapes, entries_min: u32) -> u32 {
     sizes.get(GENERIC_CUTS_MAX).map_or(0, |next| next.saturating_add(1)).max(GENERIC_ENTRIES_MIN)
 }
 
-/// The slots to keep in memory, those with the longest lives first, so that at most `live_limbs_max` remain.
-fn too_many(flow: &Flow, live_limbs_max: usize) -> BTreeSet<Slot> {
+/// The slots to keep in memory, besides those in arrays, those with the longest lives first, so that at most
+/// `live_limbs_max` remain.
+fn too_many(flow: &Flow, live_limbs_max: usize, in_arrays: &HashMap<Slot, i32>) -> BTreeSet<Slot> {
     let mut lives = vec![0; flow.slots()];
     for live in &flow.live {
         live.iter().for_each(|slot| lives[slot] += limb_count(slot_width(flow, slot)));
     }
+    in_arrays.keys().for_each(|slot| lives[*slot] = 0);
     let mut total: usize = lives.iter().sum();
     let mut by_life: Vec<Slot> = (0..lives.len()).collect();
     by_life.sort_by_key(|&slot| std::cmp::Reverse(lives[slot]));
@@ -332,6 +395,25 @@ enum Home {
 pub struct Sites {
     pub calls: Vec<CallSite>,
     pub copies: Vec<CopySite>,
+}
+
+/// Where an element is.
+struct Found {
+    /// Whether there is one.
+    inside: Value,
+    address: Value,
+}
+
+/// What is extracted.
+#[derive(Clone, Copy)]
+enum Extracted<'h> {
+    Header(HeaderId),
+    /// One of these; there is such a one.
+    Element {
+        headers: &'h [HeaderId],
+        index: Value,
+        loc: Loc,
+    },
 }
 
 /// Emits one stage.
@@ -401,6 +483,9 @@ enum Once {
     /// The number of the default row of a table, 32 bits.
     Default(TableId),
 }
+
+/// Arrays of at most so many bytes are made 0 without a loop.
+const ZEROED_INLINE_BYTES_MAX: i32 = 256;
 
 /// Most values of a stage that are loaded once: more would only be spilled.
 const ONCE_MAX: usize = 32;
@@ -583,7 +668,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
         cg.declare_slots();
         match entry_point {
             Entry::Start => {
-                cg.zero_slots(|_| true);
+                cg.zero_arrays();
+                cg.zero_slots(|slot| !layout.columns.slots.contains_key(&slot));
                 cg.load_intrinsics(false);
                 cg.load_image_of_copies();
                 if cg.program().ingress.is_empty() {
@@ -592,7 +678,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 cg.begin(Begin::Ingress);
             }
             Entry::Egress => {
-                cg.zero_slots(|_| true);
+                cg.zero_arrays();
+                cg.zero_slots(|slot| !layout.columns.slots.contains_key(&slot));
                 cg.load_intrinsics(true);
                 cg.load_image(Begin::Egress);
                 cg.begin(Begin::Egress);
@@ -644,6 +731,30 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.set(slot, &vec![zero; limb_count(slot_width(self.flow, slot))]);
             }
         }
+    }
+
+    /// Makes all elements 0 that indices may find.
+    fn zero_arrays(&mut self) {
+        let (at, bytes) = (self.layout.columns.at, self.layout.columns.bytes);
+        let zero = self.iconst(0);
+        if bytes <= ZEROED_INLINE_BYTES_MAX {
+            for behind in (0..bytes).step_by(8) {
+                self.b.ins().store(plain(), zero, self.phv, at + behind);
+            }
+            return;
+        }
+        let begin = self.b.ins().iadd_imm_s(self.phv, i64::from(at));
+        let end = self.b.ins().iadd_imm_s(begin, i64::from(bytes));
+        let (again, done) = (self.b.create_block(), self.b.create_block());
+        self.b.append_block_param(again, types::I64);
+        self.b.ins().jump(again, &[BlockArg::Value(begin)]);
+        self.b.switch_to_block(again);
+        let now = self.b.block_params(again)[0];
+        self.b.ins().store(plain(), zero, now, 0);
+        let next = self.b.ins().iadd_imm_s(now, 8);
+        let more = self.b.ins().icmp(IntCC::UnsignedLessThan, next, end);
+        self.b.ins().brif(more, again, &[BlockArg::Value(next)], done, &[]);
+        self.b.switch_to_block(done);
     }
 
     /// Sets the intrinsic fields of arrival, or those of the start of egress.
@@ -906,7 +1017,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     fn emit_node(&mut self, node: &'a Node, scope: &Scope) -> Result<(), Error> {
         // A load that nobody needs stays where it is.
-        let extracts = node.stmts.iter().any(|stmt| matches!(stmt.op, Op::Extract { .. }));
+        let extracts = node.stmts.iter().any(|stmt| stmt.op.may_reject());
         let mut live = match scope {
             Scope::Place(place) if extracts => self.flow.live_after_statements(*place).into_iter(),
             _ => Vec::new().into_iter(),
@@ -1188,12 +1299,29 @@ impl<'a, 'f> Codegen<'a, 'f> {
     // ---- statements ----
 
     fn op(&mut self, op: &'a Op, loc: Loc, scope: &Scope) -> Result<(), Error> {
+        match self.flow.settled(&self.facts, op) {
+            Some(Some(Op::Set { dest, value })) => return self.set_to(dest, &value),
+            Some(Some(Op::Extract { header, varbit_length })) => {
+                return self.extract(header, varbit_length.as_ref(), scope.place());
+            }
+            Some(_) => return Ok(()),
+            None => {}
+        }
         match op {
-            Op::Set { dest, value } => {
-                if self.is_needed(*dest) {
-                    let v = self.expr(value)?;
-                    self.set_field(*dest, &v);
+            Op::Set { dest, value } => self.set_to(*dest, value)?,
+            Op::SetElement { column, index, value } => {
+                if column.iter().any(|f| self.is_needed(*f)) {
+                    let value = self.expr(value)?;
+                    let index = self.saturated_index(index)?;
+                    let at = self.element(column, index, loc)?.address;
+                    for (i, &limb) in value.iter().enumerate() {
+                        self.b.ins().store(plain(), limb, at, 8 * i as i32);
+                    }
                 }
+            }
+            Op::ExtractElement { headers, index, varbit_length } => {
+                let index = self.saturated_index(index)?;
+                self.extract_element(headers, index, varbit_length.as_ref(), loc, scope.place())?;
             }
             Op::Extract { header, varbit_length } => {
                 self.extract(*header, varbit_length.as_ref(), scope.place())?
@@ -1221,6 +1349,83 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.call_extern(function, *instance, args, outs, text, loc, scope.place())?;
             }
         }
+        Ok(())
+    }
+
+    fn set_to(&mut self, dest: FieldId, value: &Expr) -> Result<(), Error> {
+        if self.is_needed(dest) {
+            let value = self.expr(value)?;
+            self.set_field(dest, &value);
+        }
+        Ok(())
+    }
+
+    /// What an index finds in a column: an address in any case, which if there is no such element is one that nobody reads.
+    fn element(&mut self, column: &[FieldId], index: Value, loc: Loc) -> Result<Found, Error> {
+        let flow = self.flow;
+        let part = flow.columns.part(column);
+        let Some((part, begin)) = part.and_then(|part| Some((part, self.layout.columns.begins[part.whole]?)))
+        else {
+            return Err(Error { message: "p4jet is wrong here: a column that is in no memory".into(), loc });
+        };
+        let bytes = 8 * limb_count(self.program().width(column[0])) as i64;
+        Ok(self.found(part, column.len(), flow.columns.whole[part.whole].len(), bytes, begin, index))
+    }
+
+    fn found(
+        &mut self,
+        part: Part,
+        count: usize,
+        whole: usize,
+        bytes: i64,
+        begin: i32,
+        index: Value,
+    ) -> Found {
+        let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, count as i64);
+        let behind = self.b.ins().imul_imm_u(index, part.step as i64 * bytes);
+        // Past the last one, whatever the part.
+        let beyond = self.iconst((whole - part.first) as u64 * bytes as u64);
+        let behind = self.b.ins().select(inside, behind, beyond);
+        let at = self.b.ins().iadd(self.phv, behind);
+        let first = i64::from(self.layout.columns.at + begin) + part.first as i64 * bytes;
+        Found { inside, address: self.b.ins().iadd_imm_s(at, first) }
+    }
+
+    /// The value of the element that an index finds; 0 if there is none.
+    pub(crate) fn get_element(&mut self, column: &[FieldId], index: &Expr) -> Result<Limbs, Error> {
+        let zero = self.iconst(0);
+        let limbs = limb_count(self.program().width(column[0]));
+        if let Some(known) = self.flow.value(&self.facts, index) {
+            return Ok(match chosen(column, known) {
+                Some(field) => self.get(self.flow.field_slot(field)),
+                None => vec![zero; limbs],
+            });
+        }
+        let index = self.saturated_index(index)?;
+        let found = self.element(column, index, Loc(0))?;
+        let value = (0..limbs).map(|i| {
+            let limb = self.b.ins().load(types::I64, plain(), found.address, 8 * i as i32);
+            self.b.ins().select(found.inside, limb, zero)
+        });
+        Ok(value.collect())
+    }
+
+    /// Extracts the header that an index finds, if there is one.
+    fn extract_element(
+        &mut self,
+        headers: &[HeaderId],
+        index: Value,
+        varbit: Option<&Expr>,
+        loc: Loc,
+        place: Place,
+    ) -> Result<(), Error> {
+        let (yes, go_on) = (self.b.create_block(), self.b.create_block());
+        let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, headers.len() as i64);
+        self.b.ins().brif(inside, yes, &[], go_on, &[]);
+        self.b.switch_to_block(yes);
+        self.extract_to(Extracted::Element { headers, index, loc }, varbit, place)?;
+        self.b.ins().jump(go_on, &[]);
+        self.b.switch_to_block(go_on);
         Ok(())
     }
 
@@ -1361,7 +1566,73 @@ impl<'a, 'f> Codegen<'a, 'f> {
     }
 
     fn extract(&mut self, header: HeaderId, varbit: Option<&Expr>, place: Place) -> Result<(), Error> {
+        self.extract_to(Extracted::Header(header), varbit, place)
+    }
+
+    /// Whether `holds` of that part of what is extracted.
+    fn is_any_part(
+        &self,
+        to: Extracted,
+        part: impl Fn(&Header) -> FieldId,
+        holds: impl Fn(&Self, FieldId) -> bool,
+    ) -> bool {
+        let holds = |header: &HeaderId| holds(self, part(&self.program().headers[header.index()]));
+        match to {
+            Extracted::Header(header) => holds(&header),
+            Extracted::Element { headers, .. } => headers.iter().any(holds),
+        }
+    }
+
+    fn set_part(
+        &mut self,
+        to: Extracted,
+        part: impl Fn(&Header) -> FieldId,
+        limbs: &[Value],
+    ) -> Result<(), Error> {
         let program = self.program();
+        let field = |header: &HeaderId| part(&program.headers[header.index()]);
+        match to {
+            Extracted::Header(header) => self.set_field(field(&header), limbs),
+            Extracted::Element { headers, index, loc } => {
+                let column: Vec<FieldId> = headers.iter().map(field).collect();
+                let at = self.element(&column, index, loc)?.address;
+                for (i, &limb) in limbs.iter().enumerate() {
+                    self.b.ins().store(plain(), limb, at, 8 * i as i32);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes where in the frame a header begins, plus one.
+    fn set_offset(&mut self, to: Extracted, offset: Value) -> Result<(), Error> {
+        match to {
+            Extracted::Header(header) => self.set(self.flow.offset_slot(header), &[offset]),
+            Extracted::Element { headers, index, loc } => {
+                let flow = self.flow;
+                let program = self.program();
+                let column: Vec<FieldId> = headers.iter().map(|h| program.headers[h.index()].valid).collect();
+                let part = flow.columns.part(&column);
+                let Some((part, begin)) =
+                    part.and_then(|part| Some((part, self.layout.columns.offsets_begin[part.whole]?)))
+                else {
+                    return Err(Error { message: "p4jet is wrong here: offsets in no memory".into(), loc });
+                };
+                let whole = flow.columns.whole[part.whole].len();
+                let at = self.found(part, column.len(), whole, 8, begin, index).address;
+                self.b.ins().store(plain(), offset, at, 0);
+            }
+        }
+        Ok(())
+    }
+
+    fn extract_to(&mut self, to: Extracted, varbit: Option<&Expr>, place: Place) -> Result<(), Error> {
+        let program = self.program();
+        // Those of a column are of one layout.
+        let header = match to {
+            Extracted::Header(header) => header,
+            Extracted::Element { headers, .. } => headers[0],
+        };
         let h = &program.headers[header.index()];
         let fixed_bits: u32 =
             h.fields.iter().filter(|f| f.varbit_length.is_none()).map(|f| program.width(f.field)).sum();
@@ -1395,15 +1666,17 @@ impl<'a, 'f> Codegen<'a, 'f> {
             Some(bits) => (data, bits),
             None => (self.b.ins().iadd(data, cursor), 0),
         };
-        for f in &h.fields {
+        for (number, f) in h.fields.iter().enumerate() {
             let width = program.width(f.field);
+            let part = |h: &Header| h.fields[number].field;
             match (f.varbit_length, var_bytes) {
                 (Some(length_field), Some(bytes)) => {
-                    if self.is_needed(length_field) {
-                        let bits = self.b.ins().ishl_imm_u(bytes, 3);
-                        self.set_word(length_field, bits);
-                    }
-                    if self.is_needed(f.field) {
+                    let of = |h: &Header| h.fields[number].varbit_length.unwrap_or(length_field);
+                    let mut length = vec![self.b.ins().ishl_imm_u(bytes, 3)];
+                    length[0] = self.mask(length[0], program.width(length_field).min(64));
+                    length.resize_with(limb_count(program.width(length_field)), || self.iconst(0));
+                    self.set_part(to, of, &length)?;
+                    if self.is_any_part(to, part, Self::is_needed) {
                         let n = limb_count(width);
                         let out = self.buffer(2, n);
                         let at = self.iconst(u64::from(bit));
@@ -1411,24 +1684,27 @@ impl<'a, 'f> Codegen<'a, 'f> {
                         let limbs = self.iconst(n as u64);
                         self.b.ins().call(self.helpers.read_bits, &[base, at, bits, out, limbs]);
                         let value = self.reload(out, n);
-                        self.set_field(f.field, &value);
+                        self.set_part(to, part, &value)?;
                     }
                     base = self.b.ins().iadd(base, bytes);
                 }
                 _ => {
-                    let live = self.live_after.as_ref().is_none_or(|live| live.contains(f.field.index()));
-                    if live && self.is_needed(f.field) {
+                    let is_used = |cg: &Self, field: FieldId| {
+                        let live = cg.live_after.as_ref().is_none_or(|live| live.contains(field.index()));
+                        live && cg.is_needed(field)
+                    };
+                    if self.is_any_part(to, part, is_used) {
                         let value = self.load_bits(base, bit, width);
-                        self.set_field(f.field, &value);
+                        self.set_part(to, part, &value)?;
                     }
                     bit += width;
                 }
             }
         }
         let one = self.iconst(1);
-        self.set_field(h.valid, &[one]);
+        self.set_part(to, |h| h.valid, &[one])?;
         let offset = self.b.ins().iadd_imm_u(cursor, 1);
-        self.set(self.flow.offset_slot(header), &[offset]);
+        self.set_offset(to, offset)?;
         self.set(self.flow.cursor_slot(), &[end]);
         Ok(())
     }

@@ -3,11 +3,13 @@
 //! What is known need not be asked. Where a jump leads to a node that only asks what is known, it leads to the answer: a
 //! parser path that found a header goes on where the header is valid.
 
-use crate::flow::{Flow, Place, Slot, SlotSet};
+use crate::flow::{Flow, Place, Slot, SlotSet, chosen};
 use crate::values::ones;
 use num_traits::ToPrimitive;
-use p4jet_ir::{ActionId, Begin, BinaryOp, Expr, FieldId, HeaderId, Op, Program, Terminator, UnaryOp};
-use std::collections::BTreeSet;
+use p4jet_ir::{
+    ActionId, Begin, BinaryOp, Expr, FieldId, FieldKind, HeaderId, Op, Program, Terminator, UnaryOp,
+};
+use std::collections::{BTreeSet, HashMap};
 
 /// Values of the tracked fields, where known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,8 +100,26 @@ impl<'a> Flow<'a> {
         }
     }
 
+    /// A statement on an element, if it is known which: as it is for that one. `Some(None)` if there is no such element.
+    pub fn settled(&self, facts: &Facts, op: &Op) -> Option<Option<Op>> {
+        Some(match op {
+            Op::SetElement { column, index, value } => {
+                chosen(column, self.value(facts, index)?).map(|dest| Op::Set { dest, value: value.clone() })
+            }
+            Op::ExtractElement { headers, index, varbit_length } => {
+                chosen(headers, self.value(facts, index)?)
+                    .map(|header| Op::Extract { header, varbit_length: varbit_length.clone() })
+            }
+            _ => return None,
+        })
+    }
+
     /// What a statement that went well leaves known.
     pub fn learn(&self, facts: &mut Facts, op: &Op) {
+        if let Some(settled) = self.settled(facts, op) {
+            settled.iter().for_each(|op| self.learn(facts, op));
+            return;
+        }
         match op {
             Op::Set { dest, value } => {
                 let value = self.value(facts, value);
@@ -120,6 +140,10 @@ impl<'a> Flow<'a> {
                         self.put(facts, self.offset_slot(*header), cursor.map(|bytes| bytes + 1));
                         let bits = self.header_bits(*header).map(u64::from);
                         self.put(facts, self.cursor_slot(), behind(bits));
+                    }
+                    Op::ExtractElement { headers, .. } => {
+                        headers.iter().for_each(|header| self.put(facts, self.offset_slot(*header), None));
+                        self.put(facts, self.cursor_slot(), None);
                     }
                     Op::Advance { bits } => {
                         self.put(facts, self.cursor_slot(), behind(self.value(facts, bits)));
@@ -176,6 +200,10 @@ impl<'a> Flow<'a> {
         match expr {
             Expr::Const { value, .. } => value.to_u64(),
             Expr::Field(f) => self.known(facts, f.index()),
+            Expr::Element { column, index } => match chosen(column, value(index)?) {
+                Some(f) => self.known(facts, f.index()),
+                None => Some(0),
+            },
             Expr::Unary(UnaryOp::Not, a) => Some(value(a)? ^ ones(width)),
             Expr::Unary(UnaryOp::Neg, a) => Some(value(a)?.wrapping_neg() & ones(width)),
             Expr::Binary(BinaryOp::And, a, b) => match (value(a), value(b)) {
@@ -427,7 +455,7 @@ impl<'a> Flow<'a> {
         for place in 0..self.places.len() {
             let Some(mut facts) = self.knowledge.before[place].clone() else { continue };
             for stmt in &self.node(place).stmts {
-                if let Op::Extract { header, .. } = stmt.op {
+                stmt.op.for_each_extracted(&mut |header| {
                     let now: BTreeSet<usize> = (0..count)
                         .filter(|&h| once_set(h) && self.known(&facts, valid(h).index()) == Some(1))
                         .collect();
@@ -436,7 +464,7 @@ impl<'a> Flow<'a> {
                         None => now,
                         Some(before) => before.intersection(&now).copied().collect(),
                     });
-                }
+                });
                 self.learn(&mut facts, &stmt.op);
             }
         }
@@ -465,6 +493,27 @@ impl Knowledge {
                 asked.for_each_field(&mut |f| tracked[f.index()] = true);
             }
         }
+        // What is known of an index settles which element is meant.
+        let mut indices = Vec::new();
+        let bodies = program.blocks.iter().map(|b| &b.body).chain(program.actions.iter().map(|a| &a.body));
+        for node in bodies.flat_map(|body| &body.nodes) {
+            for stmt in &node.stmts {
+                if let Op::SetElement { index, .. } | Op::ExtractElement { index, .. } = &stmt.op {
+                    index.for_each_field(&mut |f| indices.push(f));
+                }
+            }
+            let mut visit = |e: &Expr| {
+                e.clone().rewrite(&mut |e| {
+                    if let Expr::Element { index, .. } = e {
+                        index.for_each_field(&mut |f| indices.push(f));
+                    }
+                });
+            };
+            node.stmts.iter().for_each(|stmt| stmt.op.for_each_expr(&mut visit));
+            node.terminator.for_each_expr(&mut visit);
+        }
+        // What they are copied from is known then, too.
+        follow_copies(program, indices, &mut tracked);
         // These get their values from outside.
         program.intrinsics.iter().for_each(|(_, f)| tracked[f.index()] = false);
         let mut count = 0;
@@ -485,6 +534,31 @@ impl Knowledge {
             validity: vec![None; program.fields.len()],
             before: Vec::new(),
             ways: Vec::new(),
+        }
+    }
+}
+
+/// Marks the fields, and those from which statements compute their values. What a packet or an element gives is not known.
+fn follow_copies(program: &Program, mut open: Vec<FieldId>, tracked: &mut [bool]) {
+    let mut sources: HashMap<FieldId, Vec<FieldId>> = HashMap::new();
+    if !open.is_empty() {
+        let bodies = program.blocks.iter().map(|b| &b.body).chain(program.actions.iter().map(|a| &a.body));
+        for stmt in bodies.flat_map(|body| &body.nodes).flat_map(|node| &node.stmts) {
+            if let Op::Set { dest, value } = &stmt.op {
+                let mut is_plain = true;
+                value.for_each_column(&mut |_| is_plain = false);
+                if is_plain {
+                    value.for_each_field(&mut |f| sources.entry(*dest).or_default().push(f));
+                }
+            }
+        }
+    }
+    while let Some(field) = open.pop() {
+        let kind = program.fields[field.index()].kind;
+        if matches!(kind, FieldKind::Metadata | FieldKind::Temporary)
+            && !std::mem::replace(&mut tracked[field.index()], true)
+        {
+            open.extend(sources.get(&field).into_iter().flatten());
         }
     }
 }

@@ -3,9 +3,10 @@
 use crate::codegen::Begins;
 use crate::facts::{Facts, Knowledge};
 use crate::memos::{self, Memo};
+use p4jet_ir::columns::Columns;
 use p4jet_ir::{
     ActionId, Begin, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId, InstanceId, Intrinsic,
-    Keep, Node, NodeId, Op, PacketCopy, Program, ReplicaList, Terminator,
+    Keep, Node, NodeId, Op, PacketCopy, Program, ReplicaList, Terminator, for_each_column_of,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -213,6 +214,10 @@ pub struct Flow<'a> {
     pub set_before: Vec<SlotSet>,
     /// What [`crate::facts`] found.
     pub knowledge: Knowledge,
+    /// How columns lie in each other.
+    pub columns: Columns,
+    /// For each whole column, whether some index into it is not known before packets come: its fields have to lie in memory.
+    pub is_indexed: Vec<bool>,
     /// Lookups that are remembered by row.
     pub memos: Vec<Memo>,
     /// Checksums that have to do with each other, by place and number of the statement.
@@ -366,6 +371,9 @@ impl<'a> Flow<'a> {
             uncut,
             set_before: vec![SlotSet::new(slots); count],
             knowledge: Knowledge::default(),
+            // The verifier has seen that they fit.
+            columns: Columns::of(program).unwrap_or_default(),
+            is_indexed: Vec::new(),
             memos: Vec::new(),
             sums: HashMap::new(),
             stops,
@@ -387,6 +395,7 @@ impl<'a> Flow<'a> {
         flow.find_writes();
         flow.find_deparse();
         flow.find_facts();
+        flow.find_indexed();
         flow.find_needed();
         // Sums of what the frame still has need no fields.
         flow.find_set_before();
@@ -670,11 +679,7 @@ impl<'a> Flow<'a> {
     pub fn successors(&self, place: Place) -> Vec<Place> {
         let mut out = Vec::new();
         let node = self.node(place);
-        let fallible = node
-            .stmts
-            .iter()
-            .any(|s| matches!(s.op, Op::Extract { .. } | Op::Advance { .. } | Op::Lookahead { .. }));
-        if fallible {
+        if node.stmts.iter().any(|s| s.op.may_reject()) {
             out.extend(self.next_step_on_error(place));
         }
         match &node.terminator {
@@ -895,6 +900,11 @@ impl<'a> Flow<'a> {
                             offsets[header.index()].push(cursor);
                             cursor = cursor.advance(self.header_bits(*header));
                         }
+                        Op::ExtractElement { headers, .. } => {
+                            on_error = on_error.join(cursor);
+                            headers.iter().for_each(|header| offsets[header.index()].push(cursor));
+                            cursor = cursor.join(cursor.advance(self.header_bits(headers[0])));
+                        }
                         Op::Advance { bits } => {
                             on_error = on_error.join(cursor);
                             let known = match bits {
@@ -959,13 +969,9 @@ impl<'a> Flow<'a> {
         for body in self.all_bodies() {
             for node in &body.nodes {
                 for stmt in &node.stmts {
-                    match &stmt.op {
-                        Op::Set { dest, .. } | Op::Lookahead { dest } => {
-                            self.written.insert(*dest);
-                        }
-                        Op::Extern { outs, .. } => self.written.extend(outs),
-                        _ => {}
-                    }
+                    op_sets(&stmt.op, &mut |f| {
+                        self.written.insert(f);
+                    });
                 }
                 apply_sets(&node.terminator, &mut |f| {
                     self.written.insert(f);
@@ -995,16 +1001,13 @@ impl<'a> Flow<'a> {
         for place in 0..self.places.len() {
             let step = self.places[place].step;
             for stmt in &self.node(place).stmts {
-                match stmt.op {
-                    Op::Extract { header, .. } => {
-                        let first = &mut extracted[header.index()];
-                        *first = step.min(*first);
-                    }
-                    Op::Emit { header } => {
-                        let last = &mut emitted[header.index()];
-                        *last = step.max(*last);
-                    }
-                    _ => {}
+                stmt.op.for_each_extracted(&mut |header| {
+                    let first = &mut extracted[header.index()];
+                    *first = step.min(*first);
+                });
+                if let Op::Emit { header } = stmt.op {
+                    let last = &mut emitted[header.index()];
+                    *last = step.max(*last);
                 }
             }
         }
@@ -1061,28 +1064,16 @@ impl<'a> Flow<'a> {
         let mut seen = 0;
         loop {
             for stmt in &body.nodes[node].stmts {
-                match &stmt.op {
-                    Op::Emit { header } => emits.push(*header),
-                    Op::Set { dest, .. } | Op::Lookahead { dest } => {
-                        if matches!(
-                            self.program.fields[dest.index()].kind,
-                            FieldKind::Header(_) | FieldKind::Valid(_)
-                        ) {
-                            return None;
-                        }
-                    }
-                    Op::Extern { outs, .. } => {
-                        let header = |f: &FieldId| {
-                            matches!(
-                                self.program.fields[f.index()].kind,
-                                FieldKind::Header(_) | FieldKind::Valid(_)
-                            )
-                        };
-                        if outs.iter().any(header) {
-                            return None;
-                        }
-                    }
-                    _ => {}
+                if let Op::Emit { header } = stmt.op {
+                    emits.push(header);
+                }
+                let mut sets_header = false;
+                op_sets(&stmt.op, &mut |f| {
+                    let kind = &self.program.fields[f.index()].kind;
+                    sets_header |= matches!(kind, FieldKind::Header(_) | FieldKind::Valid(_));
+                });
+                if sets_header {
+                    return None;
                 }
             }
             seen += 1;
@@ -1133,6 +1124,10 @@ impl<'a> Flow<'a> {
         let mut extracted = Vec::new();
         for place in 0..self.places.len() {
             for stmt in &self.node(place).stmts {
+                // Which header that is, and whether it is one that comes later, is not known.
+                if matches!(stmt.op, Op::ExtractElement { .. }) {
+                    return false;
+                }
                 if let Op::Extract { header, .. } = stmt.op {
                     if between(place) {
                         extracted.push(header);
@@ -1274,20 +1269,21 @@ impl<'a> Flow<'a> {
                 Op::Extern { function, args, .. } if function == "csum16" => {
                     for summand in self.summands(place, Some(set), args) {
                         match summand {
-                            Summand::Argument(i, _) => args[i]
-                                .for_each_field(&mut |f| self.slots_read(place, f, set, facts, &mut slots)),
+                            Summand::Argument(i, _) => {
+                                self.slots_of_expr(place, &args[i], set, facts, &mut slots);
+                            }
                             Summand::Frame(at, _) => self.slots_of_frame(place, at, set, facts, &mut slots),
                         }
                     }
                 }
-                op => op_uses(op, &mut |f| self.slots_read(place, f, set, facts, &mut slots)),
+                op => op.for_each_expr(&mut |e| self.slots_of_expr(place, e, set, facts, &mut slots)),
             }
             reads.stmts.push(slots);
             self.learn(facts, &stmt.op);
             op_sets(&stmt.op, &mut |f| set.insert(f.index()));
         }
         let slots = &mut reads.terminator;
-        terminator_uses(&node.terminator, &mut |f| self.slots_read(place, f, set, facts, slots));
+        node.terminator.for_each_expr(&mut |e| self.slots_of_expr(place, e, set, facts, slots));
         if matches!(node.terminator, Terminator::Turn { .. }) {
             slots.extend(self.program.turns.map(FieldId::index));
         }
@@ -1311,7 +1307,90 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The slots that say where that is in the frame, and whether it is there.
+    /// The slots that are read when an expression is, likewise. Of a column, whichever the index chooses: they have to be
+    /// where an index finds them.
+    fn slots_of_expr(&self, place: Place, expr: &Expr, set: &SlotSet, facts: &Facts, slots: &mut Vec<Slot>) {
+        match expr {
+            Expr::Const { .. } => {}
+            Expr::Field(f) => self.slots_read(place, *f, set, facts, slots),
+            Expr::Element { column, index } => match self.value(facts, index) {
+                Some(known) => {
+                    if let Some(f) = chosen(column, known) {
+                        self.slots_read(place, f, set, facts, slots);
+                    }
+                }
+                None => {
+                    self.slots_of_expr(place, index, set, facts, slots);
+                    slots.extend(column.iter().map(|f| f.index()));
+                }
+            },
+            Expr::Unary(_, a)
+            | Expr::Slice { value: a, .. }
+            | Expr::ZeroExtend(a, _)
+            | Expr::SignExtend(a, _) => self.slots_of_expr(place, a, set, facts, slots),
+            Expr::Binary(_, a, b) | Expr::Concat(a, b) => {
+                self.slots_of_expr(place, a, set, facts, slots);
+                self.slots_of_expr(place, b, set, facts, slots);
+            }
+            Expr::Select(c, a, b) => {
+                self.slots_of_expr(place, c, set, facts, slots);
+                self.slots_of_expr(place, a, set, facts, slots);
+                self.slots_of_expr(place, b, set, facts, slots);
+            }
+        }
+    }
+
+    /// Finds [`Self::is_indexed`].
+    fn find_indexed(&mut self) {
+        let mut is_indexed = vec![false; self.columns.whole.len()];
+        if is_indexed.is_empty() {
+            return;
+        }
+        let mut note = |column: &[FieldId]| {
+            if let Some(part) = self.columns.part(column) {
+                is_indexed[part.whole] = true;
+            }
+        };
+        for place in 0..self.places.len() {
+            let (node, mut facts) = (self.node(place), self.facts_before(place));
+            for stmt in &node.stmts {
+                self.for_each_indexed(&facts, &stmt.op, &mut note);
+                self.learn(&mut facts, &stmt.op);
+            }
+            node.terminator.for_each_expr(&mut |e| self.for_each_indexed_in(&facts, e, &mut note));
+        }
+        // What is known in actions depends on who runs them.
+        let nothing = self.no_facts();
+        for node in self.program.actions.iter().flat_map(|action| &action.body.nodes) {
+            node.stmts.iter().for_each(|stmt| self.for_each_indexed(&nothing, &stmt.op, &mut note));
+            node.terminator.for_each_expr(&mut |e| self.for_each_indexed_in(&nothing, e, &mut note));
+        }
+        self.is_indexed = is_indexed;
+    }
+
+    /// Calls `note` with the columns of a statement into which an index leads that is not known.
+    fn for_each_indexed(&self, facts: &Facts, op: &Op, note: &mut dyn FnMut(&[FieldId])) {
+        op.for_each_expr(&mut |e| self.for_each_indexed_in(facts, e, note));
+        match op {
+            Op::SetElement { column, index, .. } if self.value(facts, index).is_none() => note(column),
+            Op::ExtractElement { headers, index, .. } if self.value(facts, index).is_none() => {
+                for_each_column_of(headers, &self.program.headers, &mut |column| note(&column));
+            }
+            _ => {}
+        }
+    }
+
+    fn for_each_indexed_in(&self, facts: &Facts, expr: &Expr, note: &mut dyn FnMut(&[FieldId])) {
+        expr.clone().rewrite(&mut |e| {
+            if let Expr::Element { column, index } = e
+                && self.value(facts, index).is_none()
+            {
+                note(column);
+            }
+        });
+    }
+
+    /// The slots that say where in the frame that is, and whether it is there.
     fn slots_of_frame(&self, place: Place, at: InFrame, set: &SlotSet, facts: &Facts, slots: &mut Vec<Slot>) {
         self.slots_read(place, self.program.headers[at.header.index()].valid, set, facts, slots);
         if !at.is_fixed {
@@ -1799,11 +1878,8 @@ impl<'a> Flow<'a> {
                 || self.has_copies(Begin::Egress) && self.entry(Begin::Egress) == Some(place)
         };
         // A parser that gives up on the way has not been through all of its node.
-        let gives_whole = |place: Place| {
-            let fails =
-                |op: &Op| matches!(op, Op::Extract { .. } | Op::Advance { .. } | Op::Lookahead { .. });
-            gives(place) && !self.node(place).stmts.iter().any(|stmt| fails(&stmt.op))
-        };
+        let gives_whole =
+            |place: Place| gives(place) && !self.node(place).stmts.iter().any(|stmt| stmt.op.may_reject());
         let places = self.in_reverse_postorder();
         let mut holds: Vec<bool> = (0..self.places.len()).map(|place| !is_entry(place)).collect();
         loop {
@@ -1882,6 +1958,8 @@ impl<'a> Flow<'a> {
                 live.remove(self.offset_slot(*header));
             }
             Op::Lookahead { dest } => live.remove(dest.index()),
+            // The other elements stay what they are.
+            Op::SetElement { .. } | Op::ExtractElement { .. } => {}
             Op::Advance { .. } => {}
             Op::Truncate { .. } => live.insert(self.cursor_slot()),
             Op::Copy(copy) => self.live_through_copy(place, copy, live),
@@ -1910,7 +1988,7 @@ impl<'a> Flow<'a> {
                 }
             }
         }
-        if matches!(op, Op::Extract { .. } | Op::Advance { .. } | Op::Lookahead { .. }) {
+        if op.may_reject() {
             live.insert(self.cursor_slot());
             // Where it leads when it fails, what was there before is seen. That is not told apart from where the place leads
             // else.
@@ -1918,6 +1996,11 @@ impl<'a> Flow<'a> {
         }
         reads.iter().for_each(|&slot| live.insert(slot));
     }
+}
+
+/// The element of this number, if there is one.
+pub fn chosen<T: Copy>(column: &[T], number: u64) -> Option<T> {
+    column.get(usize::try_from(number).ok()?).copied()
 }
 
 /// Calls `set` for every field that a copy has with values of its own.
@@ -1933,8 +2016,14 @@ pub fn copy_sets(copy: &PacketCopy, set: &mut impl FnMut(FieldId)) {
 pub fn op_sets(op: &Op, set: &mut impl FnMut(FieldId)) {
     match op {
         Op::Set { dest, .. } | Op::Lookahead { dest } => set(*dest),
+        Op::SetElement { column, .. } => column.iter().for_each(|f| set(*f)),
         Op::Extern { outs, .. } => outs.iter().for_each(|f| set(*f)),
-        Op::Extract { .. } | Op::Advance { .. } | Op::Emit { .. } | Op::Copy(_) | Op::Truncate { .. } => {}
+        Op::ExtractElement { .. }
+        | Op::Extract { .. }
+        | Op::Advance { .. }
+        | Op::Emit { .. }
+        | Op::Copy(_)
+        | Op::Truncate { .. } => {}
     }
 }
 

@@ -286,6 +286,7 @@ impl Codegen<'_, '_> {
         Ok(match expr {
             Expr::Const { value, width } => self.constant(value, *width),
             Expr::Field(f) => self.get(self.flow.field_slot(*f)),
+            Expr::Element { column, index } => self.get_element(column, index)?,
             Expr::Unary(UnaryOp::Not, a) => {
                 let a = self.expr(a)?;
                 // A mask that fits an instruction: that of `band` after `bnot` would be loaded.

@@ -13,9 +13,11 @@
 //! deparser's output is filled with zeros. A header with a varbit can be extracted on a byte boundary only; elsewhere it
 //! is `error.ParserInvalidArgument`.
 
+use std::sync::Arc;
+
 use num_bigint::BigUint;
 use p4jet_ir as ir;
-use p4jet_ir::{BinaryOp, Expr, FieldId, FieldKind, HeaderId, Op, Terminator};
+use p4jet_ir::{BinaryOp, Expr, FieldId, FieldKind, HeaderColumn, HeaderId, Op, Terminator};
 
 use crate::build;
 use crate::context::{Kind, Lowered, Lowerer};
@@ -139,32 +141,53 @@ impl Lowerer<'_> {
 
     /// Extracts a header; the caller sees to its union.
     pub(crate) fn extract_bits(&mut self, id: HeaderId, varbit_length: Option<Expr>) -> Lowered<()> {
-        let fixed = crate::headers::fixed_bits(&self.ir, &self.ir.headers[id.index()]) as u32;
-        let Some(bits) = self.bit_cursor else {
+        if self.bit_cursor.is_none() {
             self.emit(Op::Extract { header: id, varbit_length });
             return Ok(());
-        };
+        }
+        let whole = (Arc::from([id]), Expr::constant(0u32, 1));
+        self.extract_bits_to(id, varbit_length, whole, |cx, values| {
+            let mut fields = Vec::new();
+            cx.ir.headers[id.index()].for_each_field(&mut |f| fields.push(f));
+            fields.into_iter().zip(values).for_each(|(field, value)| cx.set(field, value));
+            Ok(())
+        })
+    }
+
+    /// Extracts a header like `id`, where bits are counted: as `whole` says if it is whole bytes, or by giving `set` the
+    /// values of its validity and fields.
+    pub(crate) fn extract_bits_to(
+        &mut self,
+        id: HeaderId,
+        varbit_length: Option<Expr>,
+        whole: (HeaderColumn, Expr),
+        set: impl FnOnce(&mut Self, Vec<Expr>) -> Lowered<()>,
+    ) -> Lowered<()> {
+        let Some(bits) = self.bit_cursor else { return Ok(()) };
+        let fixed = crate::headers::fixed_bits(&self.ir, &self.ir.headers[id.index()]) as u32;
         if varbit_length.is_some() {
             let between = build::not(build::eq(Expr::Field(bits.left_count), build::zero(3)));
             let odd = if fixed.is_multiple_of(8) { between } else { build::truth(true) };
             self.reject_when(odd, "ParserInvalidArgument")?;
             if fixed.is_multiple_of(8) {
-                self.emit(Op::Extract { header: id, varbit_length });
+                self.emit(match (&whole.0[..], whole.1) {
+                    (&[header], Expr::Const { .. }) => Op::Extract { header, varbit_length },
+                    (_, index) => Op::ExtractElement { headers: whole.0, index, varbit_length },
+                });
             }
             return Ok(());
         }
+        let mut values = vec![build::truth(true)];
         if fixed > 0 {
             let all = self.next_bits(fixed, bits, true);
             let mut from = fixed;
             for field in self.ir.headers[id.index()].fields.clone() {
                 let width = self.ir.width(field.field);
-                let value = build::slice(&self.ir, Expr::Field(all), from - 1, from - width);
-                self.set(field.field, value);
+                values.push(build::slice(&self.ir, Expr::Field(all), from - 1, from - width));
                 from -= width;
             }
         }
-        self.set(self.ir.headers[id.index()].valid, build::truth(true));
-        Ok(())
+        set(self, values)
     }
 
     /// Emits a header.

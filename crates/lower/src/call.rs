@@ -107,22 +107,12 @@ impl Lowerer<'_> {
             }
             Callee::SetValid(h) => {
                 let place = self.place(h)?;
-                self.with_storage(&place, &mut |cx, storage| {
-                    cx.set_valid(storage);
-                    Ok(())
-                })?;
+                self.set_valid(&place)?;
                 Ok(Value::Void)
             }
             Callee::SetInvalid(h) => {
                 let place = self.place(h)?;
-                self.with_storage(&place, &mut |cx, storage| {
-                    cx.reset(storage);
-                    // P4_16 "header unions": no member of its union is valid then.
-                    if let Storage::Header { id, .. } = storage {
-                        cx.invalidate_siblings(*id);
-                    }
-                    Ok(())
-                })?;
+                self.set_invalid(&place)?;
                 Ok(Value::Void)
             }
             Callee::IsValid(h) => Ok(Value::Scalar(self.expr(h)?.is_valid())),
@@ -131,46 +121,10 @@ impl Lowerer<'_> {
         }
     }
 
-    /// P4_16 "operations on header stacks": elements move by `n`, those that come in are invalid.
     fn shift_stack(&mut self, stack: &typed::Expr, n: u32, push: bool) -> Lowered<Value> {
         let place = self.place(stack)?;
-        self.with_storage(&place, &mut |cx, storage| {
-            let Storage::Stack { elements, next } = storage else {
-                return cx.bug(stack.span, "push or pop of something that is no stack");
-            };
-            let size = elements.len();
-            let n = (n as usize).min(size);
-            // From the end that is overwritten first, so that nothing is read after it was written.
-            let order: Vec<usize> = if push { (0..size).rev().collect() } else { (0..size).collect() };
-            for i in order {
-                let from = if push { i.checked_sub(n) } else { Some(i + n).filter(|j| *j < size) };
-                match from {
-                    Some(j) => cx.copy_element(&elements[i], &elements[j]),
-                    None => cx.reset(&elements[i]),
-                }
-            }
-            let (size, n) = (size as u32, n as u32);
-            let old = p4jet_ir::Expr::Field(*next);
-            let konst = |v: u32| p4jet_ir::Expr::constant(v, 32);
-            use p4jet_ir::BinaryOp::{Add, LtU, Sub};
-            let moved = if push {
-                let fits = build::binary(LtU, old.clone(), konst(size - n));
-                build::select(fits, build::binary(Add, old, konst(n)), konst(size))
-            } else {
-                let falls_short = build::binary(LtU, old.clone(), konst(n));
-                build::select(falls_short, konst(0), build::binary(Sub, old, konst(n)))
-            };
-            cx.set(*next, moved);
-            Ok(())
-        })?;
+        self.shift(&place, n, push, stack.span)?;
         Ok(Value::Void)
-    }
-
-    /// Copies one stack element to another, validity included, without touching unions' other members twice.
-    fn copy_element(&mut self, to: &Storage, from: &Storage) {
-        for (dest, source) in to.leaves().into_iter().zip(from.leaves()) {
-            self.set(dest, p4jet_ir::Expr::Field(source));
-        }
     }
 
     // -----------------------------------------------------------------------------------------------------------------
@@ -196,7 +150,7 @@ impl Lowerer<'_> {
                 Direction::Out => evaluated.place = Some(self.place(e)?),
                 Direction::InOut => {
                     let place = self.place(e)?;
-                    let value = self.read(&place);
+                    let value = self.read(&place)?;
                     evaluated.value = Some(if later { self.snapshot(value) } else { value });
                     evaluated.place = Some(place);
                 }
@@ -204,7 +158,7 @@ impl Lowerer<'_> {
                     // A place keeps what it is (a header can be emitted), unless it may change before the call.
                     let place = if self.is_place(e) && !later { Some(self.place(e)?) } else { None };
                     let value = match &place {
-                        Some(place) => self.read(place),
+                        Some(place) => self.read(place)?,
                         None => self.expr(e)?,
                     };
                     evaluated.value = Some(if later { self.snapshot(value) } else { value });
@@ -343,7 +297,7 @@ impl Lowerer<'_> {
             .map(|arg| {
                 let mut fields = HashSet::new();
                 if let Some(place) = &arg.place {
-                    place_fields(place, &mut fields);
+                    self.place_fields(place, &mut fields);
                 }
                 for e in arg.value.iter().flat_map(Value::leaves) {
                     e.for_each_field(&mut |f| {
@@ -662,16 +616,5 @@ impl Lowerer<'_> {
                 arch.call(self, call)
             }
         }
-    }
-}
-
-fn place_fields(place: &Place, out: &mut HashSet<FieldId>) {
-    match place {
-        Place::Storage(s) => out.extend(s.leaves()),
-        Place::Element { elements, next, .. } => {
-            out.extend(*next);
-            elements.iter().for_each(|e| place_fields(e, out));
-        }
-        Place::Slice(base, ..) | Place::SliceAt(base, ..) => place_fields(base, out),
     }
 }

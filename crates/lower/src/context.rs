@@ -13,6 +13,7 @@ use p4jet_syntax::span::{FileId, Span};
 use crate::arch::Architecture;
 use crate::cfg::CfgBuilder;
 use crate::object::Object;
+use crate::place::Columns;
 use crate::value::{Storage, Value};
 
 /// A diagnostic was recorded; the statement at hand is given up, the next one is tried.
@@ -185,6 +186,10 @@ pub struct Lowerer<'a> {
     pub(crate) span: Span,
     /// Other members of the union that a header belongs to.
     pub(crate) siblings: HashMap<HeaderId, Vec<HeaderId>>,
+    /// The columns of fields that arrays and stacks have, by field.
+    pub(crate) columns: Columns<FieldId>,
+    /// The same of headers.
+    pub(crate) header_columns: Columns<HeaderId>,
     /// How many call sites apply an instance.
     pub(crate) apply_sites: HashMap<typed::InstanceId, u32>,
     /// Actions declared in controls.
@@ -254,6 +259,8 @@ impl<'a> Lowerer<'a> {
             flow: Flow::default(),
             span: nowhere(),
             siblings: HashMap::new(),
+            columns: HashMap::new(),
+            header_columns: HashMap::new(),
             apply_sites: crate::survey::apply_sites(program),
             local_actions: crate::survey::local_actions(program),
             runs_once: false,

@@ -57,7 +57,7 @@ impl Lowerer<'_> {
     fn expr_inner(&mut self, e: &typed::Expr) -> Lowered<Value> {
         if self.is_place(e) {
             let place = self.place(e)?;
-            return Ok(self.read(&place));
+            return self.read(&place);
         }
         let ty = self.ty(&e.ty);
         match &e.kind {
@@ -96,6 +96,12 @@ impl Lowerer<'_> {
                 let (base, index_value) = self.operands(base, index)?;
                 let index = self.scalar_of(index_value, &self.ty(&index.ty), e.span)?;
                 self.element_of_value(&base, index, &ty, e.span)
+            }
+            ExprKind::StackLastIndex(base) if self.is_place(base) => {
+                let place = self.place(base)?;
+                let (next, _) = self.next_index(&place, e.span)?;
+                let next = self.scalar_at(&next, e.span)?;
+                Ok(Value::Scalar(build::binary(Op::Sub, next, Expr::constant(1u32, 32))))
             }
             ExprKind::StackLastIndex(base) => match self.expr(base)? {
                 Value::Stack { next, .. } => {

@@ -38,10 +38,15 @@ pub(crate) fn dissolve_odd(program: &mut Program) {
     let bodies =
         program.actions.iter_mut().map(|a| &mut a.body).chain(program.blocks.iter_mut().map(|b| &mut b.body));
     for stmt in bodies.flat_map(|b| &mut b.nodes).flat_map(|n| &mut n.stmts) {
-        if let Op::Extract { header, .. } | Op::Emit { header } = &mut stmt.op
-            && let Some(id) = renumbered[header.index()]
-        {
-            *header = id;
+        match &mut stmt.op {
+            Op::Extract { header, .. } | Op::Emit { header } => {
+                *header = renumbered[header.index()].unwrap_or(*header);
+            }
+            Op::ExtractElement { headers, .. } => {
+                *headers =
+                    headers.iter().map(|header| renumbered[header.index()].unwrap_or(*header)).collect();
+            }
+            _ => {}
         }
     }
 }

@@ -31,13 +31,7 @@ impl Lowerer<'_> {
                     }
                     _ => None,
                 };
-                self.with_storage_then(&place, &mut |cx, storage, moved| {
-                    cx.extract(storage, length.clone(), call.span)?;
-                    if let Some((next, to)) = moved {
-                        cx.set(next, Expr::constant(to, 32));
-                    }
-                    Ok(())
-                })?;
+                self.extract(&place, length, call.span)?;
                 Ok(Value::Void)
             }
             "lookahead" => {
@@ -68,26 +62,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// P4_16 "packet extraction".
-    fn extract(&mut self, storage: &Storage, length: Option<Expr>, span: Span) -> Lowered<()> {
-        let Storage::Header { id, .. } = storage else {
-            return self.unsupported(span, "extract of something that is no header");
-        };
-        let has_varbit = self.ir.headers[id.index()].fields.iter().any(|f| f.varbit_length.is_some());
-        if has_varbit && length.is_none() {
-            return self.unsupported(span, "extract with one argument of a header with a varbit field");
-        }
-        if !has_varbit && length.is_some() {
-            return self.unsupported(span, "extract with two arguments of a header without varbit field");
-        }
-        self.whole_bytes(*id);
-        self.extract_bits(*id, length)?;
-        self.invalidate_siblings(*id);
-        Ok(())
-    }
-
     /// Sees to it that bits are counted if a header is no whole number of bytes.
-    fn whole_bytes(&mut self, id: HeaderId) {
+    pub(crate) fn whole_bytes(&mut self, id: HeaderId) {
         let header = &self.ir.headers[id.index()];
         self.needs_bits |= !crate::headers::fixed_bits(&self.ir, header).is_multiple_of(8);
     }
@@ -130,29 +106,33 @@ impl Lowerer<'_> {
     pub(crate) fn packet_out(&mut self, method: &str, call: &Call) -> Lowered<Value> {
         match (method, &call.args[..]) {
             ("emit", [Some(e)]) => {
-                let place = self.emitted(e)?;
-                self.with_storage(&place, &mut |cx, storage| cx.emit_headers(storage, e.span))?;
+                let storage = self.emitted(e)?;
+                self.emit_headers(&storage, e.span)?;
                 Ok(Value::Void)
             }
             (other, _) => self.unsupported(call.span, format!("packet_out.{other}")),
         }
     }
 
-    /// The storage of what is emitted; a value without storage gets some.
-    fn emitted(&mut self, e: &typed::Expr) -> Lowered<Place> {
-        if self.is_place(e) {
-            return self.place(e);
-        }
-        if let ExprKind::Cast(inner) = &e.kind
-            && self.is_place(inner)
-        {
-            return self.place(inner);
-        }
+    /// The storage of what is emitted; a value without storage, and an element that an index chooses, gets some.
+    fn emitted(&mut self, e: &typed::Expr) -> Lowered<Storage> {
+        let inner = match &e.kind {
+            ExprKind::Cast(inner) if self.is_place(inner) => inner,
+            _ => e,
+        };
+        let value = if self.is_place(inner) {
+            let place = self.place(inner)?;
+            if let Place::Storage(storage) = place {
+                return Ok(storage);
+            }
+            self.read(&place)?
+        } else {
+            self.expr(e)?
+        };
         let ty = self.ty(&e.ty);
-        let value = self.expr(e)?;
         let storage = self.local(&ty, "$emitted", e.span)?;
         self.assign_storage(&storage, value);
-        Ok(Place::Storage(storage))
+        Ok(storage)
     }
 
     /// P4_16 "deparsing": headers if valid; structs, stacks and unions member by member.

@@ -3,10 +3,13 @@
 //! P4_16 "l-values": the index and slice expressions inside are evaluated once, when the l-value is; the place then stays
 //! the same whatever happens to the variables in them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+use std::sync::Arc;
 
+use num_bigint::BigUint;
 use p4jet_analysis::typed::{self, ExprKind};
-use p4jet_ir::{BinaryOp, Expr, FieldId, Program, Terminator};
+use p4jet_ir::{BinaryOp, Column, Expr, FieldId, HeaderColumn, HeaderId, Op, Program};
 use p4jet_syntax::span::Span;
 
 use crate::build;
@@ -18,19 +21,35 @@ use crate::value::{Storage, Value};
 pub enum Place {
     /// Known now.
     Storage(Storage),
-    /// One of several, by the value of an index that is a constant or temporary.
-    Element {
-        /// Which.
-        index: Expr,
-        /// The candidates; beyond them nothing is written and 0 is read.
-        elements: Vec<Place>,
-        /// For `s.next`: the stack's `nextIndex`, which an extraction moves.
-        next: Option<FieldId>,
-    },
+    /// Chosen at run time.
+    Element(Element),
     /// Bits `hi` to `lo` of a scalar.
     Slice(Box<Place>, u32, u32),
     /// `width` bits of a scalar from bit `lo` on.
     SliceAt(Box<Place>, Expr, u32),
+}
+
+/// An element of an array or stack, or a part of one, that indices choose at run time. If an index is too large, nothing is
+/// written and 0 is read.
+#[derive(Clone, Debug)]
+pub struct Element {
+    /// The storage if all indices are 0.
+    first: Storage,
+    /// The indices, outermost first.
+    choices: Vec<Choice>,
+    /// For `s.next`: the stack's `nextIndex`, and what an extraction moves it to.
+    next: Option<Box<(Place, Expr)>>,
+}
+
+/// One of the indices.
+#[derive(Clone, Debug)]
+struct Choice {
+    /// A constant or temporary.
+    index: Expr,
+    /// How many elements there are.
+    count: u32,
+    /// The storage if this index is 1 and the others are 0; `None` if there is one element only.
+    second: Option<Storage>,
 }
 
 impl Place {
@@ -44,20 +63,43 @@ impl Place {
 
     /// A field of a struct or header, a member of a union.
     pub fn part(&self, index: usize) -> Option<Place> {
+        self.map(&|storage| storage.parts().get(index).cloned())
+    }
+
+    /// What `f` makes of the storage.
+    fn map(&self, f: &dyn Fn(&Storage) -> Option<Storage>) -> Option<Place> {
         match self {
-            Place::Storage(s) => s.parts().get(index).cloned().map(Place::Storage),
-            Place::Element { index: i, elements, next } => {
-                let elements = elements.iter().map(|e| e.part(index)).collect::<Option<_>>()?;
-                Some(Place::Element { index: i.clone(), elements, next: *next })
-            }
+            Place::Storage(s) => f(s).map(Place::Storage),
+            Place::Element(element) => element.map(f).map(Place::Element),
+            Place::Slice(..) | Place::SliceAt(..) => None,
+        }
+    }
+
+    /// How storage of the place is made up: all elements of an array are alike.
+    fn shape(&self) -> Option<&Storage> {
+        match self {
+            Place::Storage(s) | Place::Element(Element { first: s, .. }) => Some(s),
             Place::Slice(..) | Place::SliceAt(..) => None,
         }
     }
 }
 
-/// What is done with the storage of a place; the last argument names the `nextIndex` that an extraction moves, and to
-/// what.
-type OnStorage<'f, Cx> = dyn FnMut(&mut Cx, &Storage, Option<(FieldId, u32)>) -> Lowered<()> + 'f;
+impl Element {
+    fn map(&self, f: &dyn Fn(&Storage) -> Option<Storage>) -> Option<Element> {
+        let choices = self.choices.iter().map(|choice| {
+            let second = match &choice.second {
+                Some(second) => Some(f(second)?),
+                None => None,
+            };
+            Some(Choice { second, ..choice.clone() })
+        });
+        Some(Element {
+            first: f(&self.first)?,
+            choices: choices.collect::<Option<_>>()?,
+            next: self.next.clone(),
+        })
+    }
+}
 
 impl Lowerer<'_> {
     /// Whether the expression denotes a place: something to assign to, or at least to refer to.
@@ -110,11 +152,10 @@ impl Lowerer<'_> {
             ExprKind::StackNext(base) | ExprKind::StackLast(base) => {
                 let is_next = matches!(e.kind, ExprKind::StackNext(_));
                 let base = self.place(base)?;
-                let Value::Stack { next, elements } = self.read(&base) else {
-                    return self.bug(e.span, "next or last of something that is no stack");
-                };
-                self.next_or_last(next, elements.len() as u32, is_next)?;
-                self.next_or_last_place(&base, is_next, e.span)
+                let (next, size) = self.next_index(&base, e.span)?;
+                let now = self.scalar_at(&next, e.span)?;
+                let index = self.next_or_last(now, size, is_next)?;
+                self.element(&base, index, is_next.then_some(next))
             }
             _ => self.bug(e.span, "an expression that is no l-value"),
         }
@@ -142,55 +183,174 @@ impl Lowerer<'_> {
         Ok(build::binary(BinaryOp::Sub, next, Expr::constant(1u32, 32)))
     }
 
-    /// The element that `next` or `last` means, for each stack that `base` may be.
-    fn next_or_last_place(&mut self, base: &Place, is_next: bool, span: Span) -> Lowered<Place> {
-        match base {
-            Place::Storage(Storage::Stack { next, .. }) => {
-                let (next, index) = (*next, Expr::Field(*next));
-                if is_next {
-                    return self.element(base, index, Some(next));
-                }
-                let last = build::binary(BinaryOp::Sub, index, Expr::constant(1u32, 32));
-                self.element(base, last, None)
-            }
-            Place::Element { index, elements, .. } => {
-                let mut inner = Vec::new();
-                for stack in elements {
-                    inner.push(self.next_or_last_place(stack, is_next, span)?);
-                }
-                Ok(Place::Element { index: index.clone(), elements: inner, next: None })
-            }
+    /// The `nextIndex` of a stack, and the number of its elements.
+    pub(crate) fn next_index(&mut self, stack: &Place, span: Span) -> Lowered<(Place, u32)> {
+        let next = stack.map(&|storage| match storage {
+            Storage::Stack { next, .. } => Some(Storage::Scalar(*next)),
+            _ => None,
+        });
+        match (next, stack.shape()) {
+            (Some(next), Some(shape)) => Ok((next, shape.parts().len() as u32)),
             _ => self.bug(span, "next or last of something that is no stack"),
         }
     }
 
-    /// The element of a stack, array or tuple that a constant or run-time index chooses.
-    fn element(&mut self, base: &Place, index: Expr, next: Option<FieldId>) -> Lowered<Place> {
+    /// The value of a place that is a scalar.
+    pub(crate) fn scalar_at(&mut self, place: &Place, span: Span) -> Lowered<Expr> {
+        match self.read(place)? {
+            Value::Scalar(e) => Ok(e),
+            _ => self.bug(span, "something that is no scalar"),
+        }
+    }
+
+    /// The element of a stack, array or tuple that a constant or run-time index chooses; an extraction into it moves
+    /// `next`.
+    fn element(&mut self, base: &Place, index: Expr, next: Option<Place>) -> Lowered<Place> {
         let index = self.snapshot_expr(index);
-        Ok(element_of(base, &index, next))
+        let count = base.shape().map_or(0, |shape| shape.parts().len());
+        if let Some(i) = build::as_const(&index).and_then(|i| usize::try_from(i).ok())
+            && let Some(element) = base.part(i)
+        {
+            return Ok(element);
+        }
+        let (Some(first), second) = (base.part(0), base.part(1)) else {
+            return self.bug(self.span, "an index of something without elements");
+        };
+        let moved = next.map(|next| {
+            let one = Expr::constant(1u32, 32);
+            Box::new((next, build::binary(BinaryOp::Add, index.clone(), one)))
+        });
+        let of = |place: &Place| place.shape().cloned();
+        let choice = Choice { index, count: count as u32, second: second.as_ref().and_then(of) };
+        Ok(Place::Element(match first {
+            Place::Element(mut element) => {
+                element.choices.push(choice);
+                element.next = moved.or(element.next);
+                element
+            }
+            Place::Storage(first) => Element { first, choices: vec![choice], next: moved },
+            Place::Slice(..) | Place::SliceAt(..) => return self.bug(self.span, "an index of a slice"),
+        }))
+    }
+
+    /// Notes that storage is an array: its elements may be chosen at run time. Its elements have been noted before.
+    pub(crate) fn note_array(&mut self, elements: &[Storage]) {
+        let leaves: Vec<Vec<FieldId>> = elements.iter().map(Storage::leaves).collect();
+        note_columns(&mut self.columns, &leaves);
+        let headers: Vec<Vec<HeaderId>> = elements.iter().map(Storage::headers).collect();
+        note_columns(&mut self.header_columns, &headers);
+    }
+
+    /// Where `first`, chosen by the indices, lies among all of its kind. `seconds` is for each choice what stands in the
+    /// place of `first` if that index is 1.
+    fn locate<T: Copy + Eq + Hash>(
+        &mut self,
+        columns: fn(&Self) -> &Columns<T>,
+        first: T,
+        choices: &[Choice],
+        seconds: &[Option<T>],
+        known: &mut Located,
+    ) -> Lowered<(Arc<[T]>, Expr)> {
+        let Some((column, start)) = columns(self).get(&first).cloned() else {
+            return self.bug(self.span, "an index of something that is no array");
+        };
+        let mut steps = Vec::new();
+        for second in seconds {
+            let at = second.map_or(Some(start), |second| columns(self).get(&second).map(|(_, at)| *at));
+            let Some(step) = at.and_then(|at| at.checked_sub(start)) else {
+                return self.bug(self.span, "an array whose elements differ");
+            };
+            steps.push(step);
+        }
+        if let ([choice], [1], 0) = (choices, &steps[..], start)
+            && column.len() == choice.count as usize
+        {
+            return Ok((column, choice.index.clone()));
+        }
+        let key = (start, steps, column.len());
+        if let Some(at) = known.get(&key) {
+            return Ok((column, at.clone()));
+        }
+        let number = |n: usize| Expr::constant(n, 32);
+        let mut at = number(start);
+        for (choice, step) in choices.iter().zip(&key.1) {
+            let index = build::resize(&self.ir, choice.index.clone(), 32);
+            at = build::binary(BinaryOp::Add, at, build::binary(BinaryOp::Mul, index, number(*step)));
+        }
+        let inside = self.is_inside(choices);
+        let at = self.snapshot_expr(build::select(inside, at, number(column.len())));
+        known.insert(key, at.clone());
+        Ok((column, at))
+    }
+
+    /// Whether all indices are those of elements.
+    fn is_inside(&mut self, choices: &[Choice]) -> Expr {
+        let is_inside = |choice: &Choice| {
+            let (width, count) = (self.width(&choice.index), BigUint::from(choice.count));
+            match count > build::ones(width) {
+                true => build::truth(true),
+                false => {
+                    let count = Expr::Const { value: count, width };
+                    build::binary(BinaryOp::LtU, choice.index.clone(), count)
+                }
+            }
+        };
+        build::all(choices.iter().map(is_inside).collect())
+    }
+
+    /// Where each scalar of an element lies.
+    fn columns_of(&mut self, element: &Element) -> Lowered<Vec<(Column, Expr)>> {
+        let mut known = Located::new();
+        let seconds: Vec<_> =
+            element.choices.iter().map(|c| c.second.as_ref().map(Storage::leaves)).collect();
+        let mut columns = Vec::new();
+        for (i, leaf) in element.first.leaves().into_iter().enumerate() {
+            let seconds: Vec<_> = seconds.iter().map(|leaves| leaves.as_ref()?.get(i).copied()).collect();
+            columns.push(self.locate(|cx| &cx.columns, leaf, &element.choices, &seconds, &mut known)?);
+        }
+        Ok(columns)
+    }
+
+    /// The headers among which an element is one, and which.
+    fn header_column_of(&mut self, element: &Element) -> Lowered<(HeaderColumn, Expr)> {
+        let id = |storage: &Storage| match storage {
+            Storage::Header { id, .. } => Some(*id),
+            _ => None,
+        };
+        let Some(first) = id(&element.first) else {
+            return self.bug(self.span, "an element that is no header");
+        };
+        let seconds: Vec<_> = element.choices.iter().map(|c| c.second.as_ref().and_then(id)).collect();
+        self.locate(|cx| &cx.header_columns, first, &element.choices, &seconds, &mut Located::new())
+    }
+
+    /// Gives the scalars of an element these values, in the order of [`Storage::leaves`].
+    fn set_element(&mut self, element: &Element, values: Vec<Expr>) -> Lowered<()> {
+        for ((column, index), value) in self.columns_of(element)?.into_iter().zip(values) {
+            self.emit(Op::SetElement { column, index, value });
+        }
+        Ok(())
     }
 
     /// The value now there.
-    pub fn read(&mut self, place: &Place) -> Value {
+    pub fn read(&mut self, place: &Place) -> Lowered<Value> {
         match place {
-            Place::Storage(s) => s.read(),
-            Place::Element { index, elements, .. } => {
-                let parts: Vec<Value> = elements.iter().map(|e| self.read(e)).collect();
-                // Beyond the end: 0, as all that is undefined.
-                let beyond = match parts.first() {
-                    Some(part) => part.clone().map(&mut |e| build::zero(self.width(&e))),
-                    None => Value::Void,
-                };
-                Value::pick(&parts, index, self.width(index), beyond)
+            Place::Storage(s) => Ok(s.read()),
+            Place::Element(element) => {
+                let columns = self.columns_of(element)?;
+                let mut leaves = columns
+                    .into_iter()
+                    .map(|(column, index)| Expr::Element { column, index: Box::new(index) });
+                Ok(element.first.read().map(&mut |e| leaves.next().unwrap_or(e)))
             }
-            Place::Slice(base, hi, lo) => match self.read(base) {
+            Place::Slice(base, hi, lo) => Ok(match self.read(base)? {
                 Value::Scalar(e) => Value::Scalar(build::slice(&self.ir, e, *hi, *lo)),
                 other => other,
-            },
-            Place::SliceAt(base, lo, width) => match self.read(base) {
+            }),
+            Place::SliceAt(base, lo, width) => Ok(match self.read(base)? {
                 Value::Scalar(e) => Value::Scalar(self.slice_at(e, lo.clone(), *width)),
                 other => other,
-            },
+            }),
         }
     }
 
@@ -200,46 +360,138 @@ impl Lowerer<'_> {
         build::resize(&self.ir, shifted, width)
     }
 
-    /// Runs `f` with the storage of the place: once if it is known, else once per candidate behind a switch.
-    pub fn with_storage(
+    /// Makes an element, header by header, what `change` makes of storage of the same layout: `setValid` and the like.
+    fn change(
         &mut self,
         place: &Place,
-        f: &mut dyn FnMut(&mut Self, &Storage) -> Lowered<()>,
+        of_storage: fn(&mut Self, &Storage),
+        of_element: fn(&mut Self, &Element) -> Lowered<()>,
     ) -> Lowered<()> {
-        self.with_storage_then(place, &mut |cx, storage, _| f(cx, storage))
-    }
-
-    /// As [`Lowerer::with_storage`]; `f` is also told which `nextIndex` an extraction moves, and to what.
-    pub(crate) fn with_storage_then(&mut self, place: &Place, f: &mut OnStorage<'_, Self>) -> Lowered<()> {
         match place {
-            Place::Storage(s) => f(self, s, None),
-            Place::Element { index, elements, next } => {
-                let width = self.width(index);
-                let join = self.node();
-                let mut arms = Vec::new();
-                for i in 0..elements.len() {
-                    if num_bigint::BigUint::from(i) <= build::ones(width) {
-                        arms.push((num_bigint::BigUint::from(i), self.node()));
-                    }
-                }
-                self.terminate(Terminator::Switch {
-                    value: index.clone(),
-                    cases: arms.clone(),
-                    default: join,
-                });
-                let mut result = Ok(());
-                for ((_, node), (i, element)) in arms.into_iter().zip(elements.iter().enumerate()) {
-                    self.enter(node);
-                    let moved = next.map(|n| (n, i as u32 + 1));
-                    result = result
-                        .and(self.with_storage_then(element, &mut |cx, s, inner| f(cx, s, inner.or(moved))));
-                    self.goto(join);
-                }
-                self.enter(join);
-                result
+            Place::Storage(s) => {
+                of_storage(self, s);
+                Ok(())
             }
+            Place::Element(element) => of_element(self, element),
             Place::Slice(..) | Place::SliceAt(..) => self.bug(self.span, "a slice used as a whole"),
         }
+    }
+
+    /// P4_16 "operations on headers": `setValid`. An invalid header's fields are 0 already.
+    pub(crate) fn set_valid(&mut self, place: &Place) -> Lowered<()> {
+        self.change(
+            place,
+            |cx, storage| {
+                if let Storage::Header { id, valid, .. } = storage {
+                    cx.set(*valid, build::truth(true));
+                    cx.invalidate_siblings(*id);
+                }
+            },
+            |cx, element| {
+                let valid = element.map(&|storage| match storage {
+                    Storage::Header { valid, .. } => Some(Storage::Scalar(*valid)),
+                    _ => None,
+                });
+                if let Some(valid) = valid {
+                    cx.set_element(&valid, vec![build::truth(true)])?;
+                }
+                cx.invalidate_siblings_of(element)
+            },
+        )
+    }
+
+    /// P4_16 "operations on headers": `setInvalid`. P4_16 "header unions": no member of its union is valid then.
+    pub(crate) fn set_invalid(&mut self, place: &Place) -> Lowered<()> {
+        self.change(
+            place,
+            |cx, storage| {
+                cx.reset(storage);
+                if let Storage::Header { id, .. } = storage {
+                    cx.invalidate_siblings(*id);
+                }
+            },
+            |cx, element| {
+                cx.reset_element(element)?;
+                cx.invalidate_siblings_of(element)
+            },
+        )
+    }
+
+    /// P4_16 "packet extraction". The second argument is the length of the varbit.
+    pub(crate) fn extract(&mut self, place: &Place, length: Option<Expr>, span: Span) -> Lowered<()> {
+        let Some(Storage::Header { id, .. }) = place.shape() else {
+            return self.unsupported(span, "extract of something that is no header");
+        };
+        let id = *id;
+        let has_varbit = self.ir.headers[id.index()].fields.iter().any(|f| f.varbit_length.is_some());
+        if has_varbit && length.is_none() {
+            return self.unsupported(span, "extract with one argument of a header with a varbit field");
+        }
+        if !has_varbit && length.is_some() {
+            return self.unsupported(span, "extract with two arguments of a header without varbit field");
+        }
+        self.whole_bytes(id);
+        let Place::Element(element) = place else {
+            self.extract_bits(id, length)?;
+            self.invalidate_siblings(id);
+            return Ok(());
+        };
+        self.extract_element(element, id, length)?;
+        if let Some((next, to)) = element.next.as_deref() {
+            self.assign(next, Value::Scalar(to.clone()))?;
+        }
+        self.invalidate_siblings_of(element)
+    }
+
+    fn extract_element(&mut self, element: &Element, id: HeaderId, length: Option<Expr>) -> Lowered<()> {
+        let headers = self.header_column_of(element)?;
+        if self.bit_cursor.is_none() {
+            let (headers, index) = headers;
+            self.emit(Op::ExtractElement { headers, index, varbit_length: length });
+            return Ok(());
+        }
+        // Here it is several statements, of which none must run if there is no such element.
+        let inside = self.is_inside(&element.choices);
+        self.when(inside, |cx| {
+            cx.extract_bits_to(id, length, headers, |cx, values| cx.set_element(element, values))
+        })
+    }
+
+    /// P4_16 "operations on header stacks": elements move by `n`, those that come in are invalid.
+    pub(crate) fn shift(&mut self, stack: &Place, n: u32, push: bool, span: Span) -> Lowered<()> {
+        let (next, size) = self.next_index(stack, span)?;
+        let n = n.min(size);
+        // From the end that is overwritten first, so that nothing is read after it was written.
+        let order: Vec<u32> = if push { (0..size).rev().collect() } else { (0..size).collect() };
+        for i in order {
+            let from = if push { i.checked_sub(n) } else { Some(i + n).filter(|j| *j < size) };
+            let Some(to) = stack.part(i as usize) else { continue };
+            let value = match from.and_then(|j| stack.part(j as usize)) {
+                Some(from) => self.read(&from)?.leaves(),
+                None => {
+                    let leaves = to.shape().map_or_else(Vec::new, Storage::leaves);
+                    leaves.into_iter().map(|f| build::zero(self.ir.width(f))).collect()
+                }
+            };
+            // Unions' members one by one: all of them come along.
+            match &to {
+                Place::Element(to) => self.set_element(to, value)?,
+                _ => {
+                    let dests = to.shape().map_or_else(Vec::new, Storage::leaves);
+                    dests.into_iter().zip(value).for_each(|(dest, value)| self.set(dest, value));
+                }
+            }
+        }
+        let old = self.scalar_at(&next, span)?;
+        let konst = |v: u32| Expr::constant(v, 32);
+        let moved = if push {
+            let fits = build::binary(BinaryOp::LtU, old.clone(), konst(size - n));
+            build::select(fits, build::binary(BinaryOp::Add, old, konst(n)), konst(size))
+        } else {
+            let falls_short = build::binary(BinaryOp::LtU, old.clone(), konst(n));
+            build::select(falls_short, konst(0), build::binary(BinaryOp::Sub, old, konst(n)))
+        };
+        self.assign(&next, Value::Scalar(moved))
     }
 
     /// `place = value`, of any type; both have the same shape.
@@ -249,15 +501,19 @@ impl Lowerer<'_> {
                 self.assign_storage(s, value);
                 Ok(())
             }
-            Place::Element { .. } => {
-                let value = self.snapshot_unless_atomic(value);
-                self.with_storage(place, &mut |cx, storage| {
-                    cx.assign_storage(storage, value.clone());
-                    Ok(())
-                })
+            Place::Element(element) => {
+                let value = shape_like(&self.ir, &element.first, value);
+                // What a later scalar reads must not be overwritten by an earlier one.
+                let several = element.first.leaves().len() > 1;
+                let value = if several { self.snapshot(value) } else { value };
+                self.set_element(element, value.leaves())?;
+                match element.first {
+                    Storage::Header { .. } => self.invalidate_siblings_of(element),
+                    _ => Ok(()),
+                }
             }
             Place::Slice(base, hi, lo) => {
-                let (Value::Scalar(old), Value::Scalar(new)) = (self.read(base), value) else {
+                let (Value::Scalar(old), Value::Scalar(new)) = (self.read(base)?, value) else {
                     return self.bug(self.span, "a slice of something that is no scalar");
                 };
                 let width = self.width(&old);
@@ -273,7 +529,7 @@ impl Lowerer<'_> {
                 self.assign(base, Value::Scalar(result))
             }
             Place::SliceAt(base, lo, slice_width) => {
-                let (Value::Scalar(old), Value::Scalar(new)) = (self.read(base), value) else {
+                let (Value::Scalar(old), Value::Scalar(new)) = (self.read(base)?, value) else {
                     return self.bug(self.span, "a slice of something that is no scalar");
                 };
                 let width = self.width(&old);
@@ -285,11 +541,6 @@ impl Lowerer<'_> {
                 self.assign(base, Value::Scalar(build::binary(BinaryOp::Or, kept, placed)))
             }
         }
-    }
-
-    /// The value itself where mentioning it again costs nothing, else a copy.
-    pub(crate) fn snapshot_unless_atomic(&mut self, value: Value) -> Value {
-        if value.is_const() { value } else { self.snapshot(value) }
     }
 
     /// `storage = value`, scalar by scalar as if at once.
@@ -336,33 +587,75 @@ impl Lowerer<'_> {
         }
     }
 
-    /// P4_16 "operations on headers": `setValid`. An invalid header's fields are 0 already.
-    pub(crate) fn set_valid(&mut self, storage: &Storage) {
-        if let Storage::Header { id, valid, .. } = storage {
-            self.set(*valid, build::truth(true));
-            self.invalidate_siblings(*id);
+    /// The same where the header is an element.
+    fn invalidate_siblings_of(&mut self, element: &Element) -> Lowered<()> {
+        let id = |storage: &Storage| match storage {
+            Storage::Header { id, .. } => Some(*id),
+            _ => None,
+        };
+        let siblings = id(&element.first).and_then(|id| self.siblings.get(&id)).map_or(0, Vec::len);
+        for n in 0..siblings {
+            let sibling = element.map(&|storage| {
+                let sibling = self.siblings.get(&id(storage)?)?.get(n)?;
+                let header = &self.ir.headers[sibling.index()];
+                let mut fields = Vec::new();
+                header.for_each_field(&mut |f| fields.push(Storage::Scalar(f)));
+                Some(Storage::Struct(fields))
+            });
+            if let Some(sibling) = sibling {
+                self.reset_element(&sibling)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reset_element(&mut self, element: &Element) -> Lowered<()> {
+        let leaves = element.first.leaves();
+        let zeros = leaves.into_iter().map(|f| build::zero(self.ir.width(f))).collect();
+        self.set_element(element, zeros)
+    }
+
+    /// The fields that a place may be or depend on.
+    pub(crate) fn place_fields(&self, place: &Place, out: &mut HashSet<FieldId>) {
+        match place {
+            Place::Storage(s) => out.extend(s.leaves()),
+            Place::Element(element) => {
+                for leaf in element.first.leaves() {
+                    out.extend(self.columns.get(&leaf).iter().flat_map(|(column, _)| column.iter()));
+                }
+                if let Some((next, _)) = element.next.as_deref() {
+                    self.place_fields(next, out);
+                }
+            }
+            Place::Slice(base, ..) | Place::SliceAt(base, ..) => self.place_fields(base, out),
         }
     }
 }
 
-/// The element that an index chooses, for each aggregate that `base` may be.
-fn element_of(base: &Place, index: &Expr, next: Option<FieldId>) -> Place {
-    let elements = match base {
-        Place::Element { index: outer, elements, .. } => {
-            let elements = elements.iter().map(|e| element_of(e, index, next)).collect();
-            return Place::Element { index: outer.clone(), elements, next: None };
+/// For each part of an array or stack: all of its kind, and which of them it is.
+pub(crate) type Columns<T> = HashMap<T, (Arc<[T]>, usize)>;
+
+/// The number in a column, by where it begins, how far each index leads, and how long it is.
+type Located = HashMap<(usize, Vec<usize>, usize), Expr>;
+
+/// Joins the columns of the elements, whose parts are given.
+fn note_columns<T: Copy + Eq + Hash>(columns: &mut Columns<T>, parts: &[Vec<T>]) {
+    let Some(first) = parts.first() else { return };
+    for k in 0..first.len() {
+        let mut joined = Vec::new();
+        for part in parts {
+            match columns.get(&part[k]) {
+                None => joined.push(part[k]),
+                Some((column, 0)) => joined.extend(column.iter()),
+                // It went with the first of its column.
+                Some(_) => {}
+            }
         }
-        Place::Storage(storage) => storage.parts(),
-        Place::Slice(..) | Place::SliceAt(..) => &[],
-    };
-    if let Some(i) = build::as_const(index) {
-        let i = u32::try_from(i).unwrap_or(u32::MAX) as usize;
-        if let Some(element) = elements.get(i) {
-            return Place::Storage(element.clone());
+        let column: Arc<[T]> = joined.into();
+        for (at, &part) in column.iter().enumerate() {
+            columns.insert(part, (column.clone(), at));
         }
     }
-    let elements = elements.iter().cloned().map(Place::Storage).collect();
-    Place::Element { index: index.clone(), elements, next }
 }
 
 /// A list or struct value takes the shape of the header or stack that it is assigned to.

@@ -38,7 +38,7 @@ impl Lowerer<'_> {
             }
             StmtKind::AssignOp(l, op, r) => {
                 let place = self.place(l)?;
-                let old = self.read(&place);
+                let old = self.read(&place)?;
                 let old = if has_effects(r) { self.snapshot(old) } else { old };
                 let right = self.expr(r)?;
                 let value = self.binary_values(*op, (old, &l.ty), (right, &r.ty), stmt.span)?;
@@ -210,7 +210,7 @@ impl Lowerer<'_> {
         span: Span,
     ) -> Lowered<()> {
         let elements = self.expr(e)?;
-        let elements = self.snapshot_unless_atomic(elements);
+        let elements = self.snapshot(elements);
         let after = self.node();
         let mut result = Ok(());
         for element in elements.parts() {

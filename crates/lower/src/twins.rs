@@ -48,8 +48,11 @@ fn comparable(action: &ir::Action, params: &[FieldId]) -> ir::Cfg {
             match &mut stmt.op {
                 Op::Set { dest, .. } => rename(dest),
                 Op::Extern { outs, .. } => outs.iter_mut().for_each(rename),
+                // Action data is in no column.
+                Op::SetElement { .. } => {}
                 // An action has none of these.
                 Op::Extract { .. }
+                | Op::ExtractElement { .. }
                 | Op::Advance { .. }
                 | Op::Lookahead { .. }
                 | Op::Emit { .. }

@@ -222,6 +222,7 @@ impl Lowerer<'_> {
                 for i in 0..n {
                     elements.push(self.storage(&element, &format!("{name}[{i}]"), role, span)?);
                 }
+                self.note_array(&elements);
                 if !self.is_header(&element) {
                     return Ok(Storage::Struct(elements));
                 }
@@ -307,6 +308,7 @@ impl Lowerer<'_> {
                 for i in 0..n {
                     parts.push(self.header_field(id, &element, &format!("{name}[{i}]"), role, wire, span)?);
                 }
+                self.note_array(&parts);
                 Ok(Storage::Struct(parts))
             }
             other => {

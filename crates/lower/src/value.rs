@@ -142,6 +142,14 @@ impl Storage {
         }
     }
 
+    /// All headers, in order.
+    pub(crate) fn headers(&self) -> Vec<HeaderId> {
+        match self {
+            Storage::Header { id, .. } => vec![*id],
+            _ => self.parts().iter().flat_map(Storage::headers).collect(),
+        }
+    }
+
     /// The parts: fields of a struct or header, members of a union.
     pub fn parts(&self) -> &[Storage] {
         match self {

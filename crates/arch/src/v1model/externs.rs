@@ -167,7 +167,7 @@ fn mark_to_drop(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
             Some(arg) => {
                 let Some(index) = cx.fields_of(&arg.ty).iter().position(|(n, _)| n == name) else { continue };
                 let Some(place) = arg.place.as_ref().and_then(|p| p.part(index)) else { continue };
-                let Value::Scalar(old) = cx.read(&place) else { continue };
+                let Value::Scalar(old) = cx.read(&place)? else { continue };
                 let width = cx.width(&old);
                 cx.assign(&place, Value::Scalar(Expr::constant(value, width)))?;
             }

@@ -30,7 +30,7 @@ pub fn fold_constants(program: &mut Program) {
         for stmt in &mut node.stmts {
             stmt.op.for_each_expr_mut(&mut |e| fold_expr(program, e));
         }
-        node.stmts.retain(|stmt| !matches!(&stmt.op, Op::Advance { bits } if is_zero(bits)));
+        node.stmts.retain_mut(|stmt| settle(&mut stmt.op));
         node.terminator.for_each_expr_mut(&mut |e| fold_expr(program, e));
         while let Some(simpler) = simpler_terminator(program, &node.terminator) {
             node.terminator = simpler;
@@ -38,6 +38,31 @@ pub fn fold_constants(program: &mut Program) {
     }
     program.actions = actions;
     program.blocks = blocks;
+}
+
+/// Turns a statement on an element whose index is known into one on that element. Whether it does anything at all.
+fn settle(op: &mut Op) -> bool {
+    match op {
+        Op::Advance { bits } => return !is_zero(bits),
+        Op::SetElement { column, index, value } => {
+            if let Some(index) = constant(index) {
+                let Some(dest) = element(column, index) else { return false };
+                *op = Op::Set { dest, value: value.clone() };
+            }
+        }
+        Op::ExtractElement { headers, index, varbit_length } => {
+            if let Some(index) = constant(index) {
+                let Some(header) = element(headers, index) else { return false };
+                *op = Op::Extract { header, varbit_length: varbit_length.clone() };
+            }
+        }
+        _ => {}
+    }
+    true
+}
+
+fn element<T: Copy>(column: &[T], index: &BigUint) -> Option<T> {
+    column.get(index.to_usize()?).copied()
 }
 
 /// Folds one expression, however deep.
@@ -65,7 +90,7 @@ fn is_zero(expr: &Expr) -> bool {
 fn simpler_expr(program: &Program, expr: &Expr) -> Option<Expr> {
     let width = expr.width(program);
     let operands_constant = match expr {
-        Expr::Const { .. } | Expr::Field(_) => false,
+        Expr::Const { .. } | Expr::Field(_) | Expr::Element { .. } => false,
         Expr::Unary(_, a)
         | Expr::Slice { value: a, .. }
         | Expr::ZeroExtend(a, _)
@@ -78,6 +103,10 @@ fn simpler_expr(program: &Program, expr: &Expr) -> Option<Expr> {
     }
     match expr {
         Expr::Const { .. } | Expr::Field(_) => None,
+        Expr::Element { column, index } => constant(index).map(|index| match element(column, index) {
+            Some(field) => Expr::Field(field),
+            None => Expr::constant(0u32, width),
+        }),
         Expr::Unary(op, a) => unary(*op, a),
         Expr::Binary(op, a, b) => binary(program, *op, a, b, width),
         Expr::Slice { value, hi, lo } => slice(program, value, *hi, *lo),

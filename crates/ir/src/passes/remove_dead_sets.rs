@@ -53,6 +53,7 @@ fn sweep(node: &mut Node, live: &NodeLive, ends: &Ends, headers: &[crate::Header
     for (index, stmt) in node.stmts.iter().enumerate().rev() {
         match &stmt.op {
             Op::Set { dest, .. } if !after.has(*dest) => dead[index] = true,
+            Op::SetElement { column, .. } if !column.iter().any(|f| after.has(*f)) => dead[index] = true,
             op => step(op, &mut after, ends, headers),
         }
     }
@@ -62,7 +63,7 @@ fn sweep(node: &mut Node, live: &NodeLive, ends: &Ends, headers: &[crate::Header
 
 /// From what is live after a statement to what is live before it.
 fn step(op: &Op, live: &mut FieldSet, ends: &Ends, headers: &[crate::Header]) {
-    op.for_each_write(headers, &mut |f| live.remove(f));
+    op.for_each_replaced(headers, &mut |f| live.remove(f));
     if op.may_reject() {
         live.add_all(&ends.rejected);
     }

@@ -75,6 +75,11 @@ impl Counts {
                     self.headers += 1;
                     self.fields += program.headers[header.index()].fields.len();
                 }
+                Op::ExtractElement { headers, .. } => {
+                    self.headers += 1;
+                    self.fields += program.headers[headers[0].index()].fields.len();
+                }
+                Op::SetElement { column, value, .. } => self.set(program, column[0], value, parser, &copied),
                 Op::Set { dest, value } => self.set(program, *dest, value, parser, &copied),
                 Op::Extern { function, .. } => match function.as_str() {
                     "register.read" => self.register_reads += 1,
@@ -123,7 +128,7 @@ impl Counts {
             FieldKind::Valid(_) => match value {
                 Expr::Const { value, .. } if value.bits() == 0 => self.header_removes += 1,
                 // Of a copy the validity comes along.
-                Expr::Const { .. } | Expr::Field(_) => self.header_adds += 1,
+                Expr::Const { .. } | Expr::Field(_) | Expr::Element { .. } => self.header_adds += 1,
                 _ => {}
             },
             _ => {}
@@ -131,7 +136,15 @@ impl Counts {
     }
 
     fn expr(&mut self, program: &Program, expr: &Expr) {
-        expr.for_each_field(&mut |field| self.touch(program, field));
+        // One element stands for all.
+        let mut one = expr.clone();
+        one.rewrite(&mut |e| {
+            if let Expr::Element { column, index } = e {
+                index.for_each_field(&mut |field| self.touch(program, field));
+                *e = Expr::Field(column[0]);
+            }
+        });
+        one.for_each_field(&mut |field| self.touch(program, field));
         let mut count = |operator: &Expr| match operator {
             Expr::Binary(op, a, _) => match op {
                 BinaryOp::And | BinaryOp::Or | BinaryOp::Xor if a.width(program) > 1 => {}

@@ -70,7 +70,9 @@ impl<'a> Drawing<'a> {
         let drawn = |node: usize| {
             let node = &block.body.nodes[node];
             let statements = match block.kind {
-                BlockKind::Parser => node.stmts.iter().any(|s| matches!(s.op, Op::Extract { .. })),
+                BlockKind::Parser => {
+                    node.stmts.iter().any(|s| matches!(s.op, Op::Extract { .. } | Op::ExtractElement { .. }))
+                }
                 BlockKind::Control | BlockKind::Deparser => !node.stmts.is_empty(),
             };
             let decides = matches!(
@@ -111,6 +113,10 @@ impl<'a> Drawing<'a> {
                 match &stmt.op {
                     Op::Extract { header, .. } => {
                         lines.push(format!("extract {}", program.headers[header.index()].name))
+                    }
+                    Op::ExtractElement { headers, .. } => {
+                        let name = &program.headers[headers[0].index()].name;
+                        lines.push(format!("extract {}", name.replace("[0]", "[…]")))
                     }
                     Op::Emit { header } => {
                         lines.push(format!("emit {}", program.headers[header.index()].name))

@@ -3,7 +3,7 @@
 use super::solve::Bits;
 use super::walk::{Map, Next, Walker};
 use super::way::{Edge, Graph};
-use p4jet_ir::{ActionId, Cfg, Expr, FieldId, Node, NodeId, Op, Program, Terminator};
+use p4jet_ir::{ActionId, Cfg, FieldId, Node, NodeId, Program, Terminator};
 use std::collections::HashSet;
 use std::rc::Rc;
 
@@ -185,8 +185,9 @@ impl Replay {
                 set_here(node, map.program, &mut sets);
                 if sets.contains(&field) {
                     for stmt in &node.stmts {
-                        stmt.op
-                            .for_each_expr(&mut |expr| fields(expr, &mut |field| open.push((field, *made))));
+                        stmt.op.for_each_expr(&mut |expr| {
+                            expr.for_each_field(&mut |field| open.push((field, *made)))
+                        });
                     }
                     if let Some(number) = made.checked_sub(1) {
                         turns.insert(number);
@@ -218,31 +219,11 @@ fn body(program: &Program, graph: Graph) -> &Cfg {
     }
 }
 
-fn fields(expr: &Expr, f: &mut dyn FnMut(FieldId)) {
-    match expr {
-        Expr::Const { .. } => {}
-        Expr::Field(field) => f(*field),
-        Expr::Unary(_, a)
-        | Expr::Slice { value: a, .. }
-        | Expr::ZeroExtend(a, _)
-        | Expr::SignExtend(a, _) => fields(a, f),
-        Expr::Binary(_, a, b) | Expr::Concat(a, b) => {
-            fields(a, f);
-            fields(b, f);
-        }
-        Expr::Select(c, a, b) => {
-            fields(c, f);
-            fields(a, f);
-            fields(b, f);
-        }
-    }
-}
-
 fn fields_of_decision(terminator: &Terminator, f: &mut dyn FnMut(FieldId)) {
     match terminator {
-        Terminator::If { cond, .. } => fields(cond, f),
-        Terminator::Switch { value, .. } => fields(value, f),
-        Terminator::Apply { keys, .. } => keys.iter().for_each(|key| fields(key, f)),
+        Terminator::If { cond, .. } => cond.for_each_field(f),
+        Terminator::Switch { value, .. } => value.for_each_field(f),
+        Terminator::Apply { keys, .. } => keys.iter().for_each(|key| key.for_each_field(f)),
         _ => {}
     }
 }
@@ -258,16 +239,7 @@ fn set_by_lookup(program: &Program, node: &Node, field: FieldId) -> bool {
 /// Fields that the node's statements set.
 fn set_here(node: &Node, program: &Program, sets: &mut HashSet<FieldId>) {
     for stmt in &node.stmts {
-        match &stmt.op {
-            Op::Set { dest, .. } | Op::Lookahead { dest } => _ = sets.insert(*dest),
-            Op::Extract { header, .. } => {
-                let header = &program.headers[header.index()];
-                sets.insert(header.valid);
-                sets.extend(header.fields.iter().map(|field| field.field));
-            }
-            Op::Extern { outs, .. } => sets.extend(outs),
-            _ => {}
-        }
+        stmt.op.for_each_write(&program.headers, &mut |field| _ = sets.insert(field));
     }
 }
 

@@ -331,7 +331,7 @@ impl<'a> Solver<'a> {
             Step::Goals(vec![Goal::Bits { expr: expr.clone(), mask, value }])
         };
         match expr {
-            Expr::Const { .. } => Step::Fail,
+            Expr::Const { .. } | Expr::Element { .. } => Step::Fail,
             Expr::Field(var) => Step::Fix(*var, mask.clone(), value & mask),
             Expr::Slice { value: inner, lo, .. } => goal(inner, mask << *lo, value << *lo),
             Expr::Concat(high, low) => {
@@ -620,7 +620,8 @@ fn around(value: &BigUint, width: u32) -> Vec<BigUint> {
 /// Calls `f` with each variable in the expression and the bits of it that count.
 pub(super) fn support(vars: &Program, expr: &Expr, f: &mut dyn FnMut(FieldId, BigUint)) {
     match expr {
-        Expr::Const { .. } => {}
+        // What elements are is chosen by conditions here.
+        Expr::Const { .. } | Expr::Element { .. } => {}
         Expr::Field(var) => f(*var, ones(vars.width(*var))),
         Expr::Slice { value, hi, lo } => match **value {
             Expr::Field(var) => f(var, ones(hi - lo + 1) << *lo),

@@ -387,6 +387,11 @@ impl<'a> Map<'a> {
                 let fields = self.program.headers[header.index()].fields.iter().filter(fixed);
                 fields.map(|field| self.program.width(field.field)).sum()
             }
+            Op::ExtractElement { headers, .. } => {
+                let fixed = |field: &&HeaderField| field.varbit_length.is_none();
+                let fields = self.program.headers[headers[0].index()].fields.iter().filter(fixed);
+                fields.map(|field| self.program.width(field.field)).sum()
+            }
             Op::Lookahead { dest } => self.program.width(*dest),
             _ => return,
         };
@@ -451,6 +456,21 @@ impl<'a> Map<'a> {
         self.settle(way, expr)?.to_u32().ok_or_else(|| TOO_LONG.to_string())
     }
 
+    /// One of the values that an index may have, one of an element if that is possible; `None` if it is of none.
+    fn settle_index(&self, way: &mut Way, index: &Expr, count: usize) -> Result<Option<usize>> {
+        let open = way.value(self.program, index);
+        let (width, limit) = (open.width(&way.vars), BigUint::from(count));
+        if !matches!(open, Expr::Const { .. }) && limit <= ones(width) {
+            let limit = Expr::Const { value: limit, width };
+            let mut inside = way.clone();
+            inside.ask(Goal::holds(Expr::Binary(BinaryOp::LtU, Box::new(open), Box::new(limit)), true));
+            if inside.check(&self.base).is_ok() {
+                *way = inside;
+            }
+        }
+        Ok(self.settle(way, index)?.to_usize().filter(|index| *index < count))
+    }
+
     fn stmt(&self, way: &mut Way, op: &Op) -> Result<()> {
         match op {
             Op::Set { dest, value } => {
@@ -459,6 +479,17 @@ impl<'a> Map<'a> {
                     value = way.computed(value);
                 }
                 way.set(*dest, value);
+            }
+            Op::SetElement { column, index, value } => {
+                if let Some(index) = self.settle_index(way, index, column.len())? {
+                    return self.stmt(way, &Op::Set { dest: column[index], value: value.clone() });
+                }
+            }
+            Op::ExtractElement { headers, index, varbit_length } => {
+                if let Some(index) = self.settle_index(way, index, headers.len())? {
+                    let varbit_length = varbit_length.clone();
+                    return self.stmt(way, &Op::Extract { header: headers[index], varbit_length });
+                }
             }
             Op::Extract { header, varbit_length } => {
                 let varbit = match varbit_length {
@@ -693,6 +724,7 @@ fn size(expr: &Expr) -> usize {
         match expr {
             Expr::Const { .. } | Expr::Field(_) => {}
             Expr::Unary(_, a)
+            | Expr::Element { index: a, .. }
             | Expr::Slice { value: a, .. }
             | Expr::ZeroExtend(a, _)
             | Expr::SignExtend(a, _) => open.push(a),

@@ -35,6 +35,15 @@ mod cost {
     pub(super) const PORT: u8 = 3;
 }
 
+/// Whether an index of this width is below a limit.
+fn below(index: &Expr, limit: usize, width: u32) -> Expr {
+    let limit = BigUint::from(limit);
+    if limit > ones(width) {
+        return Expr::constant(1u32, 1);
+    }
+    Expr::Binary(BinaryOp::LtU, Box::new(index.clone()), Box::new(Expr::Const { value: limit, width }))
+}
+
 /// A step that a trace tells, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
@@ -287,12 +296,39 @@ impl Way {
     /// What an expression of the program is over the variables.
     pub fn value(&self, program: &Program, expr: &Expr) -> Expr {
         let mut value = expr.clone();
-        value.rewrite(&mut |e| {
-            if let Expr::Field(field) = e {
-                *e = self.field(program, *field);
+        value.rewrite(&mut |e| match e {
+            Expr::Field(field) => *e = self.field(program, *field),
+            Expr::Element { column, index } => {
+                let index = self.folded((**index).clone());
+                let width = index.width(&self.vars);
+                let beyond = Expr::constant(0u32, program.width(column[0]));
+                let inside = below(&index, column.len(), width);
+                let chosen = self.chosen(program, column, 0, &index, width);
+                *e = Expr::Select(Box::new(inside), Box::new(chosen), Box::new(beyond));
             }
+            _ => {}
         });
         self.folded(value)
+    }
+
+    /// The value of the field of these, whose numbers begin with `first`, that the index chooses.
+    fn chosen(&self, program: &Program, fields: &[FieldId], first: usize, index: &Expr, width: u32) -> Expr {
+        if let [field] = fields {
+            return self.field(program, *field);
+        }
+        if let Expr::Const { value, .. } = index {
+            let field = value.to_usize().and_then(|i| fields.get(i.checked_sub(first)?));
+            return self.field(program, *field.unwrap_or(&fields[0]));
+        }
+        let (low, high) = fields.split_at(fields.len().div_ceil(2));
+        let middle = first + low.len();
+        let is_low = below(index, middle, width);
+        let low = self.chosen(program, low, first, index, width);
+        let high = self.chosen(program, high, middle, index, width);
+        if low == high {
+            return low;
+        }
+        Expr::Select(Box::new(is_low), Box::new(low), Box::new(high))
     }
 
     /// A variable for an expression.

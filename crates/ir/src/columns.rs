@@ -1,0 +1,97 @@
+//! How the columns of a program lie in each other.
+//!
+//! Executors that keep the fields of a column at one distance from each other must be able to do so for all columns at
+//! once. Two columns that share fields are therefore a whole and a part of it: every second field, the first four …
+
+use std::collections::HashMap;
+
+use crate::{Column, FieldId, Op, Program};
+
+/// The columns of a program, and which are parts of others.
+#[derive(Debug, Default)]
+pub struct Columns {
+    /// Those that are part of no other.
+    pub whole: Vec<Column>,
+    /// For each field of a column: in which of `whole` it is, and where.
+    pub places: HashMap<FieldId, (usize, usize)>,
+}
+
+/// Where a column lies in a whole one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Number in [`Columns::whole`].
+    pub whole: usize,
+    /// Where its first field is there.
+    pub first: usize,
+    /// How far its next one is from that.
+    pub step: usize,
+}
+
+impl Columns {
+    /// Those of all statements. If two share fields and neither is a part of the other: a field that both have.
+    pub fn of(program: &Program) -> Result<Columns, FieldId> {
+        let mut all: Vec<Column> = Vec::new();
+        let mut seen: HashMap<Column, ()> = HashMap::new();
+        let mut stacks = HashMap::new();
+        for_each_column(program, &mut stacks, &mut |column| {
+            if seen.insert(column.clone(), ()).is_none() {
+                all.push(column.clone());
+            }
+        });
+        // Wholes come before their parts.
+        all.sort_by_key(|column| std::cmp::Reverse(column.len()));
+        let mut columns = Columns::default();
+        for column in all {
+            let known = |f: &&FieldId| columns.places.contains_key(f);
+            if let Some(&shared) = column.iter().find(known) {
+                columns.part(&column).ok_or(shared)?;
+                continue;
+            }
+            let number = columns.whole.len();
+            for (at, &field) in column.iter().enumerate() {
+                if columns.places.insert(field, (number, at)).is_some() {
+                    return Err(field);
+                }
+            }
+            columns.whole.push(column);
+        }
+        Ok(columns)
+    }
+
+    /// Where a column of the program lies.
+    pub fn part(&self, column: &[FieldId]) -> Option<Part> {
+        let mut places = column.iter().map(|f| self.places.get(f).copied());
+        let (whole, first) = places.next()??;
+        let mut step = None;
+        let mut before = first;
+        for place in places {
+            let (other, at) = place?;
+            let distance = at.checked_sub(before).filter(|distance| *distance > 0 && other == whole)?;
+            if *step.get_or_insert(distance) != distance {
+                return None;
+            }
+            before = at;
+        }
+        Some(Part { whole, first, step: step.unwrap_or(1) })
+    }
+}
+
+/// Calls `f` with the columns of all statements; those of header columns only once.
+fn for_each_column(
+    program: &Program,
+    stacks: &mut HashMap<crate::HeaderColumn, ()>,
+    f: &mut dyn FnMut(&Column),
+) {
+    let bodies = program.actions.iter().map(|a| &a.body).chain(program.blocks.iter().map(|b| &b.body));
+    for node in bodies.flat_map(|body| &body.nodes) {
+        for stmt in &node.stmts {
+            match &stmt.op {
+                Op::ExtractElement { headers, .. } if stacks.insert(headers.clone(), ()).is_some() => {
+                    stmt.op.for_each_expr(&mut |e| e.for_each_column(f));
+                }
+                op => op.for_each_column(&program.headers, f),
+            }
+        }
+        node.terminator.for_each_expr(&mut |e| e.for_each_column(f));
+    }
+}
