@@ -634,3 +634,54 @@ fn header_variables_need_not_be_whole_bytes() {
     };
     p.check(&[0xd, 0, 0, 0], &[0xd, 1, 0, 0]);
 }
+
+/// Statements, nodes and expressions of a program.
+fn size(program: &p4jet_ir::Program) -> usize {
+    let mut size = 0;
+    let actions = program.actions.iter().map(|a| &a.body);
+    for node in actions.chain(program.blocks.iter().map(|b| &b.body)).flat_map(|body| &body.nodes) {
+        let mut count = |e: &p4jet_ir::Expr| e.clone().rewrite(&mut |_| size += 1);
+        node.stmts.iter().for_each(|stmt| stmt.op.for_each_expr(&mut count));
+        node.terminator.for_each_expr(&mut count);
+        size += 1 + node.stmts.len();
+    }
+    size
+}
+
+/// A program with a stack of so many elements, and so many times all that an index that the packet gives can do.
+fn indexed(elements: usize, accesses: usize) -> usize {
+    let again = |text: &str| text.repeat(accesses);
+    let text = Pieces {
+        top: "header e_t { bit<8> v; bit<8>[2] w; }
+              header_union u_t { e_t p; e_t q; }
+              struct cell_t { bit<8> x; bit<8>[4] y; }",
+        headers: &format!("e_t[{elements}] s; u_t[{elements}] u;"),
+        meta: &format!("cell_t[{elements}] m;"),
+        states: &format!(
+            "state start {{ packet.extract(hdr.h); {} transition accept; }}",
+            again(
+                "packet.extract(hdr.s.next); packet.extract(hdr.s[meta.x]); packet.extract(hdr.u.next.p);
+                 meta.x = hdr.s.last.v + (bit<8>)hdr.s.lastIndex;"
+            )
+        ),
+        ingress: &again(
+            "hdr.s[hdr.h.a].v = hdr.s[hdr.s[hdr.h.b].w[hdr.h.c]].v + 1;
+             meta.m[hdr.h.a].y[meta.m[hdr.h.b].x] = hdr.h.d;
+             hdr.s[hdr.h.b] = hdr.s[hdr.h.d];
+             hdr.s[hdr.h.c].setInvalid();
+             hdr.s[hdr.h.d].setValid();
+             if (hdr.u[hdr.h.a].q.isValid()) { hdr.u[hdr.h.b].p.setValid(); }",
+        ),
+        ..Pieces::default()
+    };
+    size(&common::lower(&text.text()))
+}
+
+#[test]
+fn an_index_costs_the_same_whatever_it_chooses_from() {
+    let [one, more] = [16, 128].map(|elements| indexed(elements, 2) - indexed(elements, 1));
+    assert_eq!(one, more, "what one more use of each kind adds, with 16 elements and with 128");
+    // What an element adds does not depend on how often indices are used.
+    let [few, many] = [1, 8].map(|accesses| indexed(32, accesses) - indexed(16, accesses));
+    assert_eq!(few, many, "what 16 more elements add, with one use of each kind and with eight");
+}

@@ -25,7 +25,7 @@ fn errors() {
     );
     check_error(
         "field x: 8 temp block b control { n0: x = plus(x, x) return }",
-        "1:43: found `plus`, expected an operator: not, neg, add, sub, …, concat, zext, sext, select",
+        "1:43: found `plus`, expected an operator: not, neg, add, sub, …, concat, zext, sext, select, element",
     );
     check_error(
         "block b control { n0: drop \"x\" }",

@@ -16,6 +16,14 @@ field m.x: 8 metadata
 field m.w: 16 metadata
 field m.error: 32 metadata
 field a.p: 8 data a
+field m.v0: 4 metadata
+field m.v1: 4 metadata
+field m.v2: 4 metadata
+column v { m.v0, m.v1, m.v2 }
+column even { m.v0, m.v2 }
+column odd { m.v1, m.v0 }
+column mixed { m.v0, m.x }
+column data { a.p }
 header h valid h.$valid$ { h.f, h.v varbit h.v.len }
 instance d direct_counter both on t
 action a(a.p) { n0: m.x = a.p return }
@@ -49,6 +57,8 @@ fn good() -> String {
 #[test]
 fn accepts_the_good() {
     assert_eq!(verify::verify(&text::parse(&good()).unwrap()), Ok(()));
+    let with_columns = good().replace("m.x = a.p", "element v at m.x = element(even, m.w)");
+    assert_eq!(verify::verify(&text::parse(&with_columns).unwrap()), Ok(()));
 }
 
 #[test]
@@ -57,6 +67,22 @@ fn refuses() {
     check("m.x = a.p", "m.x = add(m.w, 0x1:8)", "action a, n0, statement 0: add of widths 16 and 8");
     check("m.x = a.p", "m.x = 0x100:8", "action a, n0, statement 0: 0x100 does not fit width 8");
     check("m.x = a.p", "m.x = m.x[8:1]", "action a, n0, statement 0: slice [8:1] of width 8");
+    check(
+        "m.x = a.p",
+        "element v at m.x = m.x",
+        "action a, n0, statement 0: a column of width 4, the value has 8",
+    );
+    check(
+        "m.x = a.p",
+        "m.x = element(mixed, m.w)",
+        "action a, n0, statement 0: a column of fields of different kinds",
+    );
+    check("m.x = a.p", "m.x = element(data, m.w)", "action a, n0, statement 0: a column of fields of different kinds");
+    check(
+        "m.x = a.p",
+        "element v at m.x = element(odd, m.x)",
+        "program: two columns share `m.v1`, and neither is a part of the other",
+    );
     check("m.x = a.p", "m.x = zext(m.w, 8)", "action a, n0, statement 0: extension from width 16 to 8");
     check("m.x = a.p", "emit h", "action a, n0, statement 0: emit outside a deparser");
     check(
