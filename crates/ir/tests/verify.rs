@@ -77,7 +77,11 @@ fn refuses() {
         "m.x = element(mixed, m.w)",
         "action a, n0, statement 0: a column of fields of different kinds",
     );
-    check("m.x = a.p", "m.x = element(data, m.w)", "action a, n0, statement 0: a column of fields of different kinds");
+    check(
+        "m.x = a.p",
+        "m.x = element(data, m.w)",
+        "action a, n0, statement 0: a column of fields of different kinds",
+    );
     check(
         "m.x = a.p",
         "element v at m.x = element(odd, m.x)",
