@@ -152,3 +152,74 @@ impl<W: Word, const LOG: usize> Changes<W, LOG> {
         found
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicU64 as Checked;
+    use loom::thread;
+
+    impl Word for Checked {
+        fn load(&self, order: Ordering) -> u64 {
+            Checked::load(self, order)
+        }
+
+        fn store(&self, value: u64, order: Ordering) {
+            Checked::store(self, value, order);
+        }
+
+        fn add(&self, value: u64) {
+            self.fetch_add(value, Ordering::SeqCst);
+        }
+
+        fn acquire_fence() {
+            loom::sync::atomic::fence(Ordering::Acquire);
+        }
+    }
+
+    /// A short route, and a longer one for some of its keys, 0 if there is none: the smallest search of two steps.
+    struct Routes {
+        changes: Changes<Checked, 2>,
+        short: Checked,
+        long: Checked,
+    }
+
+    impl Routes {
+        fn find(&self) -> u64 {
+            let search = || {
+                let short = self.short.load(Ordering::Acquire);
+                let long = self.long.load(Ordering::Acquire);
+                if long != 0 { long } else { short }
+            };
+            self.changes.read(search, |[key, _]| key == 0)
+        }
+    }
+
+    /// Every interleaving, and every reordering that the memory model allows: the routes are 1 and 2, then 3 and 2, then 3
+    /// alone, so that 1 is never the answer. A change for another key comes between, which the reader may pass over.
+    #[test]
+    fn a_search_meets_one_change_at_most() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let routes = Arc::new(Routes {
+                changes: Changes::with(|| Checked::new(0)),
+                short: Checked::new(1),
+                long: Checked::new(2),
+            });
+            let writer = Arc::clone(&routes);
+            let writer = thread::spawn(move || {
+                writer.changes.announce([0, 0]);
+                writer.short.store(3, Ordering::Release);
+                writer.changes.announce([9, 0]);
+                writer.changes.announce([0, 0]);
+                writer.long.store(0, Ordering::Release);
+            });
+            let found = routes.find();
+            assert!(found == 2 || found == 3, "found {found}");
+            writer.join().expect("no panic");
+            assert_eq!(routes.find(), 3);
+        });
+    }
+}
