@@ -573,3 +573,158 @@ fn restored_queues_take_effect() {
     asked(&socket, &format!("restore {dump}"));
     assert!(are_there(), "after restore");
 }
+
+/// Limits what a process may use; nothing given: no limit.
+fn limit(process: u32, resource: libc::__rlimit_resource_t, most: Option<u64>) {
+    let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both structures live through the calls.
+    unsafe {
+        assert_eq!(libc::prlimit(process as i32, resource, std::ptr::null(), &raw mut limits), 0);
+        limits.rlim_cur = most.map_or(limits.rlim_max, |most| most.min(limits.rlim_max));
+        assert_eq!(libc::prlimit(process as i32, resource, &raw const limits, std::ptr::null_mut()), 0);
+    }
+}
+
+/// Lets a process begin with a limit on the length of files, which are refused like those for which a disk has no room.
+fn with_file_limit(command: &mut Command, most: Option<u64>) -> &mut Command {
+    let begin = move || {
+        // SAFETY: a signal that is ignored has no handler.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+        limit(0, libc::RLIMIT_FSIZE, most);
+        Ok(())
+    };
+    // SAFETY: the function only makes system calls.
+    unsafe { command.pre_exec(begin) }
+}
+
+/// A full disk: a limit on the length of files stands in for it.
+#[test]
+fn a_full_disk_costs_only_what_is_said() {
+    let dir = TempDir::new("full-disk");
+    let (state, socket, program) = (dir.file("state"), dir.file("switch.sock"), program("basic_l2"));
+    let start = |most| {
+        let mut command = p4jet_run(&program);
+        Switch::start(with_file_limit(command.args(["--control", &socket, "--state", &state]), most))
+    };
+    let add = |n: u32| {
+        let line = format!("table_add forward set_dest 00:00:00:00:00:{n:02x} => 1");
+        let output = run_command(p4jet().args(["ctl", "--socket", &socket]).args(line.split(' ')));
+        output.expect_status(0).stderr
+    };
+    let there = || asked(&socket, "table_num_entries forward").trim().parse::<u32>().unwrap();
+    let is_told = |text: &str| text.contains("not being kept");
+    let switch = start(None);
+    assert!(!is_told(&add(1)));
+    // The journal has room for what it has, and no more.
+    let journal = fs::metadata(format!("{state}.journal")).unwrap().len();
+    limit(switch.child.id(), libc::RLIMIT_FSIZE, Some(journal));
+    for n in 2..5 {
+        let told = add(n);
+        assert!(is_told(&told), "{told}");
+    }
+    assert_eq!(there(), 4, "the switch goes on");
+    // It is full, and stays so over a kill and a start.
+    drop(switch);
+    let switch = start(Some(16));
+    let told = switch.told.join("\n");
+    assert!(told.contains("3 changes could not be written"), "{told}");
+    assert!(told.contains("no change is kept until"), "{told}");
+    assert_eq!(there(), 1);
+    assert!(is_told(&add(5)));
+    drop(switch);
+    let switch = start(Some(16));
+    assert_eq!(there(), 1);
+    // There is room again: all is kept, from the next change on. What a failed attempt took decides when that is tried.
+    limit(switch.child.id(), libc::RLIMIT_FSIZE, None);
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    for n in 10.. {
+        if !is_told(&add(n)) {
+            break;
+        }
+        assert!(std::time::Instant::now() < end, "nothing is kept");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let dump = asked(&socket, "dump");
+    drop(switch);
+    let switch = start(None);
+    assert_eq!(asked(&socket, "dump"), dump);
+    assert!(!switch.told.iter().any(|line| line.contains("left out")), "{:?}", switch.told);
+    // What was lost is kept to look at.
+    assert!(fs::exists(format!("{state}.old")).unwrap());
+}
+
+/// When memory runs out in a file of commands, all of it fails, and the switch goes on.
+#[test]
+fn without_memory_a_file_leaves_nothing() {
+    const ENTRIES: u32 = 100_000;
+    let dir = TempDir::new("memory");
+    let (socket, program) = (dir.file("switch.sock"), program("basic_l2"));
+    let switch = Switch::start(p4jet_run(&program).args(["--no-adapt", "--control", &socket]));
+    let mut client = Client::unix(Path::new(&socket)).unwrap();
+    let lines = |from: u32, to: u32| -> String {
+        let line = |i: u32| {
+            let [_, a, b, c] = i.to_be_bytes();
+            format!("table_add forward set_dest 00:00:00:{a:02x}:{b:02x}:{c:02x} => 1\n")
+        };
+        (from..to).map(line).collect()
+    };
+    let there = |client: &mut Client| {
+        let answer = client.command("table_num_entries forward", true).expect("control answers");
+        answer.data.expect("a number").as_u64().unwrap() as u32
+    };
+    let used_kib = || -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", switch.child.id())).unwrap();
+        let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+        size.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    let file = lines(0, ENTRIES);
+    // What was loaded once and deleted may have left memory behind; so this comes first.
+    let mut refused = 0;
+    for free_mib in [4, 8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 512] {
+        limit(switch.child.id(), libc::RLIMIT_AS, Some((used_kib() << 10) + (free_mib << 20)));
+        let loaded =
+            client.load("file", &file).unwrap_or_else(|e| panic!("{free_mib} MiB: control ended: {e}"));
+        let entries = there(&mut client);
+        match loaded {
+            Ok(_) => {
+                assert_eq!(entries, ENTRIES, "{free_mib} MiB");
+                let answer = client.command("table_clear forward", false).expect("control answers");
+                assert!(answer.ok, "{free_mib} MiB");
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(error.to_string().contains("no memory"), "{free_mib} MiB: {error}");
+                assert_eq!(entries, 0, "{free_mib} MiB: half applied");
+            }
+        }
+    }
+    assert!(refused > 0, "it never ran out of memory");
+    limit(switch.child.id(), libc::RLIMIT_AS, None);
+    client.load("file", &file).unwrap().unwrap();
+    assert_eq!(there(&mut client), ENTRIES);
+}
+
+#[test]
+fn without_threads_a_program_is_refused() {
+    let program = program("basic_l2");
+    let mut command = p4jet();
+    command.arg("check").arg(&program);
+    // SAFETY: the function only makes system calls. The limit counts for other users than root only.
+    unsafe {
+        command.pre_exec(|| {
+            if libc::geteuid() == 0 && (libc::setgid(65_534) != 0 || libc::setuid(65_534) != 0) {
+                return Err(std::io::Error::last_os_error());
+            }
+            limit(0, libc::RLIMIT_NPROC, Some(1));
+            Ok(())
+        });
+    }
+    match command.stdout(Stdio::null()).stderr(Stdio::null()).status() {
+        Ok(_) => {}
+        Err(error) => {
+            eprintln!("SKIPPED: no other user may run the binary: {error}");
+            return;
+        }
+    }
+    run_command(&mut command).expect_status(1).says(&["no thread to check the program", "ulimit -u"]);
+}

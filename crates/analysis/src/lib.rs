@@ -84,15 +84,20 @@ pub fn analyse(program: &ast::Program, sources: SourceMap) -> (Option<typed::Pro
         }
         (typed, diagnostics, failed)
     };
-    let (typed, mut diagnostics, failed) = std::thread::scope(|scope| {
-        std::thread::Builder::new()
-            .name("analysis".into())
-            .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, run)
-            .expect("no thread for the analysis: the system is out of memory or threads")
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    let analysed = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("analysis".into()).stack_size(STACK_BYTES);
+        let thread = thread.spawn_scoped(scope, run)?;
+        Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
+    let (typed, mut diagnostics, failed) = match analysed {
+        Ok(analysed) => analysed,
+        Err(error) => {
+            let error: std::io::Error = error;
+            let text = format!("no thread to check the program: {error}");
+            let note = "the system is out of memory or threads: see `ulimit -u` and `ulimit -v`";
+            return (None, vec![Diagnostic::error("system", EMPTY_SPAN, text).note(note)]);
+        }
+    };
     diagnostics.dedup_by(|a, b| a.span == b.span && a.message == b.message);
     (if failed { None } else { Some(typed) }, diagnostics)
 }

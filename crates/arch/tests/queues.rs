@@ -4,15 +4,15 @@ mod common;
 
 use common::{lower, lower_queued};
 use p4jet_dataplane::{
-    COPIES_MAX, EngineKind, GENERATIONS_MAX, NewPort, Processed, QueueConfig, QueueSettings, Rate,
-    RunOptions, Running, Switch, Worker,
+    COPIES_MAX, EngineKind, ForwardStats, GENERATIONS_MAX, NewPort, Processed, QueueConfig, QueueSettings,
+    Rate, RunOptions, Running, Switch, Worker,
 };
 use p4jet_externs::{Replica, Session};
 use p4jet_ir::Program;
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Pool};
 use p4jet_ports::{MemoryPort, Port, PortError, PortStats, Received, Sent, share};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Ingress sends to port `h.port` with priority `h.priority` after it has run `ingress`; egress writes what it learns of
@@ -610,5 +610,171 @@ fn a_reload_keeps_the_order() {
             assert!(sent.is_sorted(), "{workers} workers: {sent:?}");
         }
         running.finish().unwrap();
+    }
+}
+
+/// Flows of numbered packets, of which each comes to one worker: who sends them checks their order.
+#[derive(Default)]
+struct Flows {
+    /// By worker: packets that came, and that left.
+    came: [AtomicU64; FLOW_WORKERS],
+    left: [AtomicU64; FLOW_WORKERS],
+    /// The number of the next packet, by worker and port.
+    next: Mutex<[[u64; FLOW_PORTS]; FLOW_WORKERS]>,
+    wrong: Mutex<Vec<String>>,
+    stop: AtomicBool,
+}
+
+const FLOW_WORKERS: usize = 3;
+const FLOW_PORTS: usize = 2;
+/// Packets of a worker that are on their way at a time, far fewer than a queue holds.
+const FLOW_WINDOW: u64 = 100;
+
+/// A worker's handle of a port.
+struct FlowPort {
+    flows: Arc<Flows>,
+    worker: usize,
+    brings: bool,
+}
+
+impl Port for FlowPort {
+    fn receive(&mut self, number: u32, pool: &mut Pool, batch: &mut Batch) -> Result<Received, PortError> {
+        let Flows { came, left, stop, .. } = &*self.flows;
+        let (came, left) = (&came[self.worker], &left[self.worker]);
+        while self.brings && !stop.load(Ordering::SeqCst) && !batch.is_full() {
+            let n = came.load(Ordering::SeqCst);
+            if n >= left.load(Ordering::SeqCst) + FLOW_WINDOW {
+                break;
+            }
+            let port = n as usize % FLOW_PORTS;
+            let mut bytes = frame(1 + port as u8, 0, 0);
+            bytes.extend((n / FLOW_PORTS as u64).to_be_bytes());
+            bytes.extend([self.worker as u8, port as u8]);
+            batch.push(pool, number, &bytes).expect("it fits");
+            came.store(n + 1, Ordering::SeqCst);
+        }
+        Ok(if batch.is_empty() { Received::Empty } else { Received::Packets(batch.len()) })
+    }
+
+    fn send(&mut self, frames: &[&[u8]]) -> Result<Sent, PortError> {
+        let mut next = self.flows.next.lock().unwrap();
+        for frame in frames {
+            let number = u64::from_be_bytes(frame[24..32].try_into().expect("8"));
+            let (worker, port) = (frame[32] as usize, frame[33] as usize);
+            let expected = &mut next[worker][port];
+            if number != *expected {
+                let wrong = format!("{number} instead of {expected}, worker {worker}, port {port}");
+                self.flows.wrong.lock().unwrap().push(wrong);
+            }
+            *expected = number + 1;
+            self.flows.left[worker].fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(Sent { sent: frames.len(), dropped: 0 })
+    }
+
+    fn stats(&mut self) -> PortStats {
+        PortStats::default()
+    }
+}
+
+#[track_caller]
+fn assert_balanced(stats: &ForwardStats) {
+    let sum = |counts: &std::collections::BTreeMap<u32, u64>| counts.values().sum::<u64>();
+    let dropped: u64 = stats.dropped.values().sum();
+    let went = stats.done + sum(&stats.sent) + dropped + sum(&stats.no_port) + stats.not_sent + stats.waiting;
+    assert_eq!(stats.received + stats.copies, went, "{stats:?}");
+}
+
+/// Programs come and go while packets flow through slow queues: each flow keeps its order, nothing is lost, and whenever
+/// somebody asks, every packet is accounted for.
+fn reloads_beside_traffic(engine: EngineKind, workers: usize, reloads: usize, egress: &str, in_order: bool) {
+    let what = format!("{engine:?}, {workers} workers");
+    let programs = ["", "hdr.h.egress = 7;"].map(|more| {
+        let mut program = lower_queued(&v1model("", &format!("{more} {egress}")));
+        if engine == EngineKind::Jit {
+            p4jet_ir::passes::run(&mut program);
+        }
+        program
+    });
+    let slow = |config: &mut QueueConfig| {
+        config.change(None, |port| {
+            port.rate = Some(Rate::Packets(20_000));
+            port.queues[0].depth = Some(4000);
+            port.queues[1].depth = Some(4000);
+        });
+    };
+    let switch = Switch::with_options(programs[0].clone(), Default::default(), workers).expect("a switch");
+    switch.queues().configure(slow);
+    let options = RunOptions { engine, frame_max: 2048, listener: Arc::new(|_| ()) };
+    let running = Running::start(&switch, options).unwrap();
+    let flows = Arc::new(Flows::default());
+    let port = |number: u32| {
+        let handle = |worker: usize| -> Box<dyn Port> {
+            Box::new(FlowPort { flows: Arc::clone(&flows), worker, brings: number == 3 })
+        };
+        NewPort { number, spec: "flows".to_string(), handles: (0..workers).map(handle).collect() }
+    };
+    running.add_ports((1..=3).map(port).collect()).unwrap();
+    let ended = AtomicBool::new(false);
+    let samples = std::thread::scope(|scope| {
+        let sampler = scope.spawn(|| {
+            let (mut samples, mut waited) = (0u64, 0u64);
+            while !ended.load(Ordering::SeqCst) {
+                let stats = running.stats();
+                assert_balanced(&stats);
+                samples += 1;
+                waited += u64::from(stats.waiting > 0);
+            }
+            (samples, waited)
+        });
+        for number in 0..reloads {
+            running.reload(programs[(number + 1) % 2].clone()).unwrap();
+            // Some come while packets of several earlier ones still wait.
+            std::thread::sleep(Duration::from_millis([0, 1, 5][number % 3]));
+        }
+        flows.stop.store(true, Ordering::SeqCst);
+        let count = |counts: &[AtomicU64]| counts.iter().map(|n| n.load(Ordering::SeqCst)).sum::<u64>();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while running.stats().waiting > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        ended.store(true, Ordering::SeqCst);
+        let samples = sampler.join();
+        let (came, left) = (count(&flows.came), count(&flows.left));
+        let stats = running.stats();
+        assert_eq!((left, stats.waiting), (came, 0), "{what}: {stats:?}");
+        assert_eq!(stats.received, came, "{what}");
+        assert!(came > 1000, "{what}: {came} packets");
+        let wrong = flows.wrong.lock().unwrap();
+        assert!(
+            !in_order || wrong.is_empty(),
+            "{what}: {} of {came} out of order: {:?}",
+            wrong.len(),
+            &wrong[..wrong.len().min(5)]
+        );
+        samples.expect("it balances")
+    });
+    assert!(
+        samples.0 > 50 && samples.1 > 10,
+        "{what}: {samples:?} samples, and those in which packets waited"
+    );
+    running.finish().unwrap();
+    assert_balanced(&running.stats());
+}
+
+#[test]
+fn a_reload_beside_traffic_keeps_the_order() {
+    for workers in 1..=FLOW_WORKERS {
+        reloads_beside_traffic(EngineKind::Interp, workers, 100, "", true);
+    }
+    reloads_beside_traffic(EngineKind::Jit, 2, 20, "", true);
+}
+
+/// Each packet goes round once, so that workers of earlier programs hand packets over to each other.
+#[test]
+fn a_reload_loses_nothing_that_goes_round() {
+    let round = "if (hdr.h.priority == 0) { hdr.h.priority = 1; recirculate_preserving_field_list(1); }";
+    for workers in [1, 3] {
+        reloads_beside_traffic(EngineKind::Interp, workers, 60, round, false);
     }
 }

@@ -77,14 +77,15 @@ pub fn measure(
         for pace in [Some(rate), None] {
             let stop = AtomicBool::new(false);
             let (busy, changes) = thread::scope(|scope| {
-                let writer = scope.spawn(|| {
+                let writer = thread::Builder::new().spawn_scoped(scope, || {
                     changer.into_iter().for_each(Cores::keep_to);
                     change(&switch, table, &mut handles, pace, &stop)
                 });
+                let writer = writer.map_err(no_thread)?;
                 let busy = bench::measure(worker, source, pool, slice);
                 stop.store(true, Ordering::Relaxed);
-                (busy, writer.join().expect("changing a table does not panic"))
-            });
+                Ok::<_, Failure>((busy, writer.join().expect("changing a table does not panic")))
+            })?;
             let busy = busy?;
             let (per_second, ratio) = (changes.count as f64 / busy.seconds, busy.mpps() / quiet.mpps());
             if pace.is_some() {
@@ -187,7 +188,7 @@ fn effects(
         true
     };
     thread::scope(|scope| {
-        let writer = scope.spawn(|| {
+        let writer = thread::Builder::new().spawn_scoped(scope, || {
             changer.into_iter().for_each(Cores::keep_to);
             let mut effects = Vec::new();
             while effects.len() < PROBES {
@@ -204,6 +205,7 @@ fn effects(
             stop.store(true, Ordering::Relaxed);
             effects
         });
+        let writer = writer.map_err(no_thread)?;
         while !stop.load(Ordering::Relaxed) {
             batch.clear();
             source.receive(pool, &mut batch).map_err(|e| Failure::port(&e))?;
@@ -216,6 +218,10 @@ fn effects(
         }
         Ok(writer.join().expect("changing a table does not panic"))
     })
+}
+
+fn no_thread(error: std::io::Error) -> Failure {
+    Failure::Environment(format!("no thread to change a table: {error}"))
 }
 
 /// A frame whose output shows whether the entry that it hits is there: with that entry, and both outputs.

@@ -5,7 +5,8 @@ use crate::cores::Cores;
 use crate::failure::Failure;
 use p4jet_dataplane::{EngineKind, Switch, Worker};
 use p4jet_packet::Pool;
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 /// A worker with its packets and buffers.
@@ -79,17 +80,31 @@ pub fn processors() -> Vec<usize> {
 
 /// Runs each lane on a processor of its own for `seconds`.
 pub fn at_once(lanes: &mut [Lane], processors: &[usize], seconds: f64) -> Result<Measured, Failure> {
-    let start = Barrier::new(lanes.len());
+    // All start together: those that are ready wait for the last, or for the news that there is no thread for it.
+    let (count, ready, refused) = (lanes.len(), AtomicUsize::new(0), AtomicBool::new(false));
     let run = |(number, lane): (usize, &mut Lane)| {
         Cores::keep_to(&processors[number..=number]);
-        start.wait();
+        ready.fetch_add(1, Ordering::SeqCst);
+        while ready.load(Ordering::SeqCst) < count {
+            if refused.load(Ordering::SeqCst) {
+                return Ok(Measured::default());
+            }
+            thread::yield_now();
+        }
         lane.measure(seconds)
     };
     let run = &run;
     let results: Vec<Result<Measured, Failure>> = thread::scope(|scope| {
-        let lanes = lanes.iter_mut().enumerate();
-        let threads: Vec<_> = lanes.map(|lane| scope.spawn(move || run(lane))).collect();
-        threads.into_iter().map(|thread| thread.join().expect("measuring does not panic")).collect()
+        let spawn = |lane| thread::Builder::new().spawn_scoped(scope, move || run(lane));
+        let mut threads = Vec::new();
+        for lane in lanes.iter_mut().enumerate() {
+            threads.push(spawn(lane).inspect_err(|_| refused.store(true, Ordering::SeqCst)));
+        }
+        let join = |thread: std::io::Result<thread::ScopedJoinHandle<'_, _>>| match thread {
+            Ok(thread) => thread.join().expect("measuring does not panic"),
+            Err(e) => Err(Failure::Environment(format!("no thread for {count} cores: {e}"))),
+        };
+        threads.into_iter().map(join).collect()
     });
     let mut all = Measured::default();
     for result in results {

@@ -126,7 +126,11 @@ fn to_completion(
         tally.put(&mut measured);
         Ok((measured, latency_ns))
     };
-    std::thread::scope(|scope| scope.spawn(run).join().expect("measuring does not panic"))
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, run);
+        let thread = thread.map_err(|e| Failure::Environment(format!("no thread to measure on: {e}")))?;
+        thread.join().expect("measuring does not panic")
+    })
 }
 
 /// The digest of the outputs of one pass of the capture.

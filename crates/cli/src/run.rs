@@ -297,9 +297,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     };
     let terminal = std::io::stdin().is_terminal() && !args.emulation.no_prompt;
-    let prompt = (args.stdin || terminal).then(|| {
+    let prompt = if args.stdin || terminal {
         let mut control = control.clone();
-        std::thread::spawn(move || {
+        let thread = std::thread::Builder::new().name("prompt".into()).spawn(move || {
             if let Err(error) = p4jet_control::prompt::interact(&mut control) {
                 eprintln!("the prompt ended: {error}");
             }
@@ -307,8 +307,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             if terminal {
                 STOP.store(true, Ordering::Relaxed);
             }
-        })
-    });
+        });
+        Some(thread.map_err(|e| Failure::Environment(format!("no thread for the prompt: {e}")))?)
+    } else {
+        None
+    };
     // Once all captures are through, a script on standard input may still want to read counters.
     let script =
         |prompt: &Option<JoinHandle<()>>| !terminal && prompt.as_ref().is_some_and(|p| !p.is_finished());

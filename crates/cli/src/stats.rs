@@ -50,9 +50,8 @@ impl Meter {
         let tables = switch.program().tables.iter().zip(0..).filter(|(table, _)| !table.hidden);
         let tables =
             tables.map(|(table, i)| (table.name.clone(), switch.table(TableId(i)).len(), table.size));
-        let workers = running.worker_stats();
-        let mut total = ForwardStats::default();
-        workers.iter().for_each(|worker| total += worker.clone());
+        let (workers, of_program) = running.sample();
+        let total = ForwardStats::total(workers.iter().cloned());
         let (start, start_ticks) = self.start;
         let elapsed = start.elapsed().as_secs_f64().max(1e-6);
         Stats {
@@ -66,7 +65,7 @@ impl Meter {
             queues: switch.queues().stats(),
             total,
             workers,
-            of_program: running.program_stats(),
+            of_program,
             digests: running.digest_counts(),
             ticks_per_second: (ticks().wrapping_sub(start_ticks) as f64 / elapsed).max(1.0),
             memory_bytes: memory_bytes(),
@@ -118,7 +117,6 @@ impl Stats {
             drops.insert((reason.as_str(), place.as_str()), *n);
         }
         for (reason, n) in &self.total.dropped {
-            // Workers are asked one after the other: a packet may have been placed but not yet counted.
             let rest = n.saturating_sub(placed.get(reason.as_str()).copied().unwrap_or(0));
             if rest > 0 {
                 *drops.entry((reason, "")).or_default() += rest;

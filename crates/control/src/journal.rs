@@ -1,27 +1,46 @@
 //! The state file of a switch: what the control plane set survives the process.
 //!
-//! `FILE` has all of it as it was at one time, `FILE.journal` the changes since, each appended before it is answered. A
-//! process that is killed loses nothing: the system has what was written. Nothing waits for the disk except the file
-//! that replaces another, so the last seconds before a power cut may be lost.
+//! `FILE` holds all of it as it was at one time, `FILE.journal` the changes since; each is appended before it is answered.
+//! Both carry checksums and the same serial number. A process that is killed loses nothing: the system has what was written.
+//! Nothing waits for the disk except a file that replaces another, so a power cut may cost the last seconds.
+//!
+//! To replace both, a new journal is written beside the old one, then a new `FILE`; then each takes its place by a rename. At
+//! every moment there is a complete `FILE`, and the journal that continues it is `FILE.journal` or, for the moment between
+//! the two renames, `FILE.journal.new`. A full disk can prevent the replacement, but not harm what is there.
 
-use crate::commands::{Control, Did, Header, Record, Restoring};
+use crate::commands::{Control, Did, Header, JournalHeader, Record, Restoring};
+use crate::sealed::{Seal, open, seal};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, ErrorKind, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Seek};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-/// The journal may grow to this before it is replaced, however little there is otherwise.
+/// A journal may grow to this length before it is replaced, however small the state file is.
 const JOURNAL_BYTES_MIN: u64 = 64 << 20;
+/// After a replacement failed, the next attempt waits for this many times as long as the failed one took.
+const RETRY_FACTOR: u32 = 10;
+/// Damaged state files that are kept beside each other.
+const KEPT_MAX: u32 = 10_000;
+/// Attempts to lock a journal that another switch replaces meanwhile.
+const LOCK_ATTEMPTS: u32 = 100;
 
 /// An open state file.
 pub(crate) struct Journal {
     path: PathBuf,
-    /// Locked: another switch with the same file would destroy it.
-    journal: File,
+    /// Locked: another switch with the same file would destroy it. None if it could not be created.
+    journal: Option<File>,
+    /// What its first line says; none if it is not of this form.
+    header: Option<JournalHeader>,
     journal_bytes: u64,
     snapshot_bytes: u64,
     serial: u64,
-    /// A change could not be written: the file has a hole.
+    /// The files lack a change, so that nothing is appended before they have been replaced.
     incomplete: bool,
+    /// The files on disk are damaged or do not fit, and could not be kept under another name yet.
+    must_be_kept: bool,
+    /// When the next attempt to replace the files is due, if the last one failed.
+    retry: Option<Instant>,
 }
 
 fn beside(path: &Path, ending: &str) -> PathBuf {
@@ -30,8 +49,14 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// A file, if there is one with something in it.
-fn open(path: &Path) -> io::Result<Option<BufReader<File>>> {
+/// Names the file in an error.
+fn of(path: &Path) -> impl Fn(io::Error) -> io::Error {
+    let path = path.display().to_string();
+    move |error| io::Error::new(error.kind(), format!("{path}: {error}"))
+}
+
+/// Opens a file for reading, if there is one with something in it.
+fn open_filled(path: &Path) -> io::Result<Option<BufReader<File>>> {
     match File::open(path) {
         Ok(file) if file.metadata()?.len() == 0 => Ok(None),
         Ok(file) => Ok(Some(BufReader::new(file))),
@@ -40,89 +65,292 @@ fn open(path: &Path) -> io::Result<Option<BufReader<File>>> {
     }
 }
 
-/// Keeps a state file and its journal as they are, in files that are new: only what fits the program goes on.
+/// Creates a file, which takes the place of one that an earlier attempt left, but never follows a link.
+fn create(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().read(true).write(true).create_new(true).open(path)
+}
+
+/// Waits until the disk has the names of a file's folder.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+/// Whether an error says that there is no room, which may pass.
+fn is_full(error: &io::Error) -> bool {
+    let kinds = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
+    kinds.contains(&error.kind()) || error.raw_os_error() == Some(libc::EIO)
+}
+
+/// Gives a file a second name, which no other file has.
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            // The file system has no links.
+            let mut copy = OpenOptions::new().write(true).create_new(true).open(to)?;
+            let copied = io::copy(&mut File::open(from)?, &mut copy).and_then(|_| copy.sync_all());
+            copied.inspect_err(|_| drop(fs::remove_file(to)))
+        }
+        done => done,
+    }
+}
+
+/// Keeps a state file and its journal as they are, under names that nothing has yet.
 fn set_aside(path: &Path) -> io::Result<PathBuf> {
-    let names = (1..).map(|n| if n == 1 { ".old".to_string() } else { format!(".old{n}") });
-    let mut free = names.map(|ending| beside(path, &ending)).filter(|old| !old.exists());
-    let old = free.next().unwrap_or_else(|| beside(path, ".old"));
-    fs::copy(path, &old)?;
-    fs::copy(beside(path, ".journal"), beside(&old, ".journal"))?;
-    Ok(old)
+    let journal = beside(path, ".journal");
+    for n in 1..=KEPT_MAX {
+        let old = beside(path, &if n == 1 { ".old".to_string() } else { format!(".old{n}") });
+        let old_journal = beside(&old, ".journal");
+        if old.symlink_metadata().is_ok() || old_journal.symlink_metadata().is_ok() {
+            continue;
+        }
+        for (from, to) in [(path, &old), (&journal, &old_journal)] {
+            match link(from, to) {
+                Err(error) if error.kind() == ErrorKind::NotFound && !from.exists() => {}
+                Err(error) => return Err(of(to)(error)),
+                Ok(()) => {}
+            }
+        }
+        return Ok(old);
+    }
+    let why = format!(
+        "{} and the others up to .old{KEPT_MAX} exist; move some away",
+        beside(path, ".old").display()
+    );
+    Err(io::Error::new(ErrorKind::AlreadyExists, why))
+}
+
+/// Opens the journal, and creates it if there is none, so that no other switch can use the state file.
+fn locked(path: &Path) -> io::Result<File> {
+    for _ in 0..LOCK_ATTEMPTS {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
+        let journal = options.open(path).map_err(|error| match error.raw_os_error() {
+            Some(libc::ELOOP) => io::Error::new(error.kind(), "it is a symbolic link, expected a file"),
+            _ => error,
+        })?;
+        if journal.try_lock().is_err() {
+            return Err(io::Error::new(ErrorKind::WouldBlock, "another switch uses this state file"));
+        }
+        let (ours, now) = (journal.metadata()?, path.symlink_metadata());
+        if now.is_ok_and(|now| (now.dev(), now.ino()) == (ours.dev(), ours.ino())) {
+            return Ok(journal);
+        }
+        // A switch that has ended since replaced it before it was locked here.
+    }
+    Err(io::Error::new(ErrorKind::WouldBlock, "another switch replaces this state file again and again"))
+}
+
+/// The first line of a journal.
+enum First {
+    Nothing,
+    Sealed(JournalHeader),
+    /// As earlier p4jets wrote it.
+    Plain(Header),
+    Damaged,
+}
+
+fn first_line(journal: &File) -> io::Result<First> {
+    let mut line = Vec::new();
+    let mut reader = BufReader::new(journal);
+    reader.rewind()?;
+    if reader.read_until(b'\n', &mut line)? == 0 {
+        return Ok(First::Nothing);
+    }
+    let seal = open(&mut line);
+    Ok(match (seal, serde_json::from_slice(&line)) {
+        (Seal::Whole(_), Ok(Record::Journal(header))) => First::Sealed(header),
+        (Seal::Missing, Ok(Record::State(header))) => First::Plain(header),
+        _ => First::Damaged,
+    })
 }
 
 impl Journal {
-    /// Opens a state file and puts what it has into effect; what did not fit, and where it is kept, one a line. Without a
-    /// file `control` stays as it is.
+    /// Opens a state file and puts what it holds into effect. Returns what there is to say, one a line: what is damaged or
+    /// does not fit, and where the files are kept as they were. Without a file `control` stays as it is.
     pub fn open(control: &Control, path: &Path) -> io::Result<(Journal, Vec<String>)> {
-        let wrong = |path: &Path| {
-            let path = path.display().to_string();
-            move |e: io::Error| io::Error::new(e.kind(), format!("{path}: {e}"))
-        };
         let journal_path = beside(path, ".journal");
-        let journal = OpenOptions::new().read(true).append(true).create(true).open(&journal_path);
-        let journal = journal.map_err(wrong(&journal_path))?;
-        journal.try_lock().map_err(|_| {
-            let why = format!("{}: another switch uses this state file", path.display());
-            io::Error::new(ErrorKind::WouldBlock, why)
-        })?;
-        let mut lost = Vec::new();
-        let mut serial = 0;
-        if let Some(snapshot) = open(path).map_err(wrong(path))? {
-            let mut restoring = Restoring::new(control);
+        let mut told = Vec::new();
+        let journal = match locked(&journal_path) {
+            Ok(journal) => Some(journal),
+            Err(error) if is_full(&error) => {
+                told.push(format!("{}: {error}", journal_path.display()));
+                None
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(of(path)(error)),
+            Err(error) => return Err(of(&journal_path)(error)),
+        };
+        let first = journal.as_ref().map_or(Ok(First::Nothing), first_line).map_err(of(&journal_path))?;
+        let read = |journal: &File| -> io::Result<BufReader<File>> {
+            let mut again = journal.try_clone()?;
+            again.rewind()?;
+            Ok(BufReader::new(again))
+        };
+        let mut restoring = Restoring::new(control);
+        let (mut serial, mut is_other) = (0, None);
+        if let Some(snapshot) = open_filled(path).map_err(of(path))? {
             restoring.begin().map_err(|e| io::Error::other(e.to_string()))?;
-            let header = restoring.read(snapshot, true).map_err(wrong(path))?;
-            // Restored from a dump, the file has no number, and no journal goes on from it.
-            let (program, now) = (header.as_ref().map(|h| h.program.clone()), &control.program().name);
-            if let Some(found) = header.and_then(|header| header.serial) {
-                serial = found;
-                let goes_on = header_of(&journal)?.and_then(|header| header.serial) == Some(serial);
-                if goes_on {
-                    let again = File::open(&journal_path).map_err(wrong(&journal_path))?;
-                    restoring.read(BufReader::new(again), false).map_err(wrong(&journal_path))?;
+            let file = restoring.read(snapshot).map_err(of(path))?;
+            let now = &control.program().name;
+            is_other = file.program.filter(|program| program != now);
+            serial = file.serial.unwrap_or(0);
+            match (&first, &journal) {
+                (First::Sealed(header), Some(journal))
+                    if file.serial.is_none_or(|s| s == header.serial) && file.sealed =>
+                {
+                    serial = header.serial;
+                    let journal = read(journal).map_err(of(&journal_path))?;
+                    restoring.read_journal(journal, Some(serial), Some(header)).map_err(of(&journal_path))?;
+                }
+                (First::Damaged, Some(journal)) => {
+                    let journal = read(journal).map_err(of(&journal_path))?;
+                    restoring.read_journal(journal, file.serial, None).map_err(of(&journal_path))?;
+                }
+                (First::Plain(header), Some(journal)) if !file.sealed && header.serial == file.serial => {
+                    // A dump has no number, and no journal continues it.
+                    if file.serial.is_some() {
+                        let journal = read(journal).map_err(of(&journal_path))?;
+                        restoring.read_plain_journal(journal).map_err(of(&journal_path))?;
+                    }
+                }
+                // It was being replaced when the switch ended: `FILE` has all that was answered.
+                _ if is_replacement(&beside(path, ".journal.new"), file.serial) => {}
+                // Earlier p4jets emptied the journal first, and numbered it afterwards.
+                (First::Nothing | First::Plain(_), _) if !file.sealed => {}
+                (First::Nothing, _) => {
+                    restoring.damage(
+                        "journal",
+                        "it is missing, and with it the changes since the state file was written",
+                    );
+                }
+                (First::Sealed(header), _) if file.serial.is_none() => {
+                    if header.changes > 0 {
+                        restoring
+                            .damage("journal", "it continues another state file: its changes are left out");
+                    }
+                }
+                (First::Sealed(JournalHeader { serial: found, .. }), _) => {
+                    let is = serial;
+                    let why = match *found > is {
+                        true => "the state file is older than it: changes made since are left out",
+                        false => "it is older than the state file: changes made since are missing",
+                    };
+                    restoring.damage(
+                        "journal",
+                        format!("it continues state file number {found}, and this is number {is}: {why}"),
+                    );
+                }
+                (First::Plain(_) | First::Damaged, _) => {
+                    restoring
+                        .damage("journal", "it does not continue this state file: its changes are left out");
                 }
             }
-            let torn = usize::from(restoring.torn);
-            lost = restoring.finish().into_iter().map(|line| format!("left out: {line}")).collect();
-            if lost.len() > torn {
-                let old = set_aside(path).map_err(wrong(path))?;
-                lost.push(format!("the file as it was is kept as {}", old.display()));
-            }
-            if let Some(program) = program.filter(|program| program != now) {
-                lost.insert(0, format!("it is of the program {program}, and {now} runs now"));
+        } else {
+            // A journal that continues a state file which is gone.
+            let gone = |what: &str| format!("it is missing or empty, and {what}");
+            match (&first, &journal) {
+                (First::Sealed(header), Some(journal)) => {
+                    serial = header.serial;
+                    restoring.damage("state file", gone("only the changes in its journal are left"));
+                    let journal = read(journal).map_err(of(&journal_path))?;
+                    restoring.read_journal(journal, Some(serial), Some(header)).map_err(of(&journal_path))?;
+                }
+                (First::Damaged, Some(journal)) => {
+                    restoring.damage("state file", gone("its journal is damaged"));
+                    let journal = read(journal).map_err(of(&journal_path))?;
+                    restoring.read_journal(journal, None, None).map_err(of(&journal_path))?;
+                }
+                (First::Plain(header), Some(journal)) => {
+                    serial = header.serial.unwrap_or(0);
+                    restoring.damage("state file", gone("only the changes in its journal are left"));
+                    let journal = read(journal).map_err(of(&journal_path))?;
+                    restoring.read_plain_journal(journal).map_err(of(&journal_path))?;
+                }
+                _ => {}
             }
         }
-        let path = path.to_path_buf();
-        let (journal_bytes, snapshot_bytes, incomplete) = (0, 0, false);
-        let mut journal = Journal { path, journal, journal_bytes, snapshot_bytes, serial, incomplete };
-        journal.replace(control)?;
-        Ok((journal, lost))
+        let [records, changes] = restoring.in_effect;
+        let lost = restoring.finish();
+        let mut journal = Journal {
+            path: path.to_path_buf(),
+            journal,
+            header: match first {
+                First::Sealed(header) => Some(header),
+                _ => None,
+            },
+            journal_bytes: 0,
+            snapshot_bytes: 0,
+            serial,
+            incomplete: true,
+            must_be_kept: !lost.is_empty(),
+            retry: None,
+        };
+        if let Some(program) = is_other {
+            told.push(format!("it is of the program {program}, and {} runs now", control.program().name));
+        }
+        told.extend(lost.iter().map(|line| format!("left out: {line}")));
+        if !lost.is_empty() {
+            told.push(format!("in effect: {records} records of it, and {changes} lines of its journal"));
+        }
+        match journal.replace(control) {
+            Ok(kept) => told.extend(kept),
+            Err(error) if is_full(&error) || journal.must_be_kept => {
+                told.push(format!("no change is kept until this is solved: {error}"));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok((journal, told))
     }
 
-    /// Writes a new snapshot, from which on the journal begins anew.
-    pub fn replace(&mut self, control: &Control) -> io::Result<()> {
-        let serial = self.serial + 1;
-        let hidden = beside(&self.path, ".new");
+    /// Writes a new state file and begins a new journal. Returns where the files are kept that were damaged, if any.
+    pub fn replace(&mut self, control: &Control) -> io::Result<Option<String>> {
+        let began = Instant::now();
+        let done = self.try_replace(control).map_err(of(&self.path));
+        self.retry = done.is_err().then(|| Instant::now() + RETRY_FACTOR * began.elapsed());
+        done
+    }
+
+    fn try_replace(&mut self, control: &Control) -> io::Result<Option<String>> {
+        let mut kept = None;
+        if self.must_be_kept {
+            let old = set_aside(&self.path)?;
+            kept = Some(format!("the file as it was is kept as {}", old.display()));
+            self.must_be_kept = false;
+        }
+        let (hidden, hidden_journal) = (beside(&self.path, ".new"), beside(&self.path, ".journal.new"));
+        let header = JournalHeader::new(self.serial.max(self.header.as_ref().map_or(0, |h| h.serial)) + 1);
+        let first = header.line();
         let written = (|| {
-            let mut out = BufWriter::with_capacity(1 << 16, File::create(&hidden)?);
-            control.write_state(false, Some(serial), &mut out)?;
+            let journal = create(&hidden_journal)?;
+            journal.try_lock().map_err(|_| io::Error::other("another process has locked the new journal"))?;
+            journal.write_all_at(&first, 0)?;
+            journal.sync_all()?;
+            let mut out = BufWriter::with_capacity(1 << 16, create(&hidden)?);
+            control.write_state(false, Some(header.serial), &mut out)?;
             let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
             // Otherwise a power cut could leave neither the old one nor the new one.
-            file.sync_data()?;
+            file.sync_all()?;
             let bytes = file.metadata()?.len();
             fs::rename(&hidden, &self.path)?;
-            Ok(bytes)
+            Ok((journal, bytes))
         })();
-        let wrong = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", self.path.display()));
-        self.snapshot_bytes = written.inspect_err(|_| drop(fs::remove_file(&hidden))).map_err(wrong)?;
-        // The old journal goes on from another snapshot, so it is not read even if it stays.
-        self.serial = serial;
+        let (journal, bytes) = written.inspect_err(|_: &io::Error| {
+            let _ = fs::remove_file(&hidden);
+            let _ = fs::remove_file(&hidden_journal);
+        })?;
+        (self.snapshot_bytes, self.serial) = (bytes, header.serial);
+        // Until the new journal has its name nothing may be appended: a later start would not find it.
         self.incomplete = true;
-        self.journal.set_len(0)?;
-        let header = Header::new(control.program().name.clone(), Some(serial));
-        self.journal_bytes = 0;
-        self.append(&Record::State(header))?;
+        fs::rename(&hidden_journal, beside(&self.path, ".journal"))?;
+        (self.journal, self.journal_bytes, self.header) = (Some(journal), first.len() as u64, Some(header));
         self.incomplete = false;
-        Ok(())
+        // Both files are there, whatever this says; only a power cut could tell.
+        let _ = sync_folder(&self.path);
+        Ok(kept)
     }
 
     /// Notes changes, all of them or none.
@@ -132,32 +360,60 @@ impl Journal {
         commands: Vec<String>,
         handles: Vec<Option<u32>>,
     ) -> io::Result<()> {
-        // What could not be written then is written now, with all the rest.
-        if self.incomplete || self.journal_bytes > JOURNAL_BYTES_MIN.max(2 * self.snapshot_bytes) {
-            return self.replace(control);
+        if !self.incomplete && self.journal_bytes <= JOURNAL_BYTES_MIN.max(2 * self.snapshot_bytes) {
+            let appended = self.append(commands, handles);
+            if appended.is_ok() {
+                return Ok(());
+            }
+            // What could not be appended is in a new state file, if there is room for that.
         }
-        self.append(&Record::Did(Did { commands, handles }))
+        if let Some(retry) = self.retry.filter(|retry| Instant::now() < *retry) {
+            self.mark_unwritten();
+            let left = retry.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+            let why = format!("writing it failed; the next attempt is due in {} ms", left.as_millis());
+            return Err(of(&self.path)(io::Error::other(why)));
+        }
+        self.replace(control).map(drop).inspect_err(|_| self.mark_unwritten())
     }
 
-    fn append(&mut self, record: &Record) -> io::Result<()> {
-        let mut line = serde_json::to_vec(record)?;
-        line.push(b'\n');
-        let written = self.journal.write_all(&line);
-        self.incomplete |= written.is_err();
-        self.journal_bytes += line.len() as u64;
+    fn append(&mut self, commands: Vec<String>, handles: Vec<Option<u32>>) -> io::Result<()> {
+        let (Some(journal), Some(header)) = (&self.journal, &mut self.header) else {
+            return Err(io::Error::other("there is no journal"));
+        };
+        let number = header.changes + 1;
+        let did = Did { serial: Some(header.serial), number: Some(number), commands, handles };
+        let mut line = Vec::new();
+        seal(serde_json::to_vec(&Record::Did(did))?, &mut line);
+        let written = journal.write_all_at(&line, self.journal_bytes).and_then(|()| {
+            header.changes = number;
+            journal.write_all_at(&header.line(), 0)
+        });
+        match written {
+            Ok(()) => self.journal_bytes += line.len() as u64,
+            Err(_) => {
+                // A part of a line is of no use.
+                header.changes = number - 1;
+                let _ = journal.set_len(self.journal_bytes);
+                self.incomplete = true;
+            }
+        }
         written
+    }
+
+    /// Notes that a change could not be written, in the place of the first line, which a full disk has room for.
+    fn mark_unwritten(&mut self) {
+        self.incomplete = true;
+        if let (Some(journal), Some(header), false) = (&self.journal, &mut self.header, self.must_be_kept) {
+            header.unwritten += 1;
+            let _ = journal.write_all_at(&header.line(), 0);
+        }
     }
 }
 
-/// The first record of a journal.
-fn header_of(journal: &File) -> io::Result<Option<Header>> {
-    use io::{BufRead, Seek};
-    let mut first = Vec::new();
-    let mut reader = BufReader::new(journal);
-    reader.rewind()?;
-    reader.read_until(b'\n', &mut first)?;
-    Ok(match serde_json::from_slice(&first) {
-        Ok(Record::State(header)) => Some(header),
-        _ => None,
-    })
+/// Whether this is the journal, without changes yet, that continues the state file of this number.
+fn is_replacement(path: &Path, serial: Option<u64>) -> bool {
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).custom_flags(libc::O_NOFOLLOW).open(path);
+    let first = opened.and_then(|journal| first_line(&journal));
+    matches!(first, Ok(First::Sealed(header)) if Some(header.serial) == serial && header.changes == 0)
 }

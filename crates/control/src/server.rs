@@ -406,6 +406,11 @@ fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
         // A line that is no request ends the connection: what follows it, such as the body of an HTTP request, was not
         // meant for us.
         let (answer, last) = match requests.next(&mut stream, &mut answers) {
+            // What it becomes when it is read.
+            Next::Line(line) if Vec::<u8>::new().try_reserve(PARSED_BYTES * line.len()).is_err() => {
+                let why = "there is no memory for so long a request".to_string();
+                (Answer::refused(WireError::request(why)), false)
+            }
             Next::Line(line) => match Request::parse(line) {
                 Ok(Request::Command { line, .. } | Request::Complete { line, .. })
                     if line.len() > state.limits.line =>
@@ -511,6 +516,9 @@ enum Next<'b> {
     End,
 }
 
+/// Memory for each byte of a request that is read.
+const PARSED_BYTES: usize = 4;
+
 /// Bytes that answers may wait for those to requests behind.
 const ANSWERS_WAIT: usize = 64 << 10;
 
@@ -566,7 +574,12 @@ impl Requests<'_> {
             let mut chunk = [0; 16 << 10];
             match each!(&mut *stream, s => s.read(&mut chunk)) {
                 Ok(0) => return Next::End,
-                Ok(n) => self.buffer.extend_from_slice(&chunk[..n]),
+                Ok(n) => {
+                    if self.buffer.try_reserve(n).is_err() {
+                        return Next::Refused("there is no memory for so long a request".into());
+                    }
+                    self.buffer.extend_from_slice(&chunk[..n]);
+                }
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Next::End,

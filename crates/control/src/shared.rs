@@ -41,12 +41,14 @@ impl Kept {
     /// Writes all that is set anew.
     fn replace(&mut self) -> Option<String> {
         let Kept { control, journal: Some(journal) } = self else { return None };
-        journal.replace(control).err().map(unkept)
+        journal.replace(control).unwrap_or_else(|error| Some(unkept(error)))
     }
 }
 
 fn unkept(error: io::Error) -> String {
-    format!("the state file lacks this change until the next one: {error}")
+    format!(
+        "the state is not being kept, this change and those before it included, until the file can be written: {error}"
+    )
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -76,7 +78,7 @@ impl SharedControl {
     /// Brings the state file up to date, with the registers as they are, at the end of a switch.
     pub fn settle(&self) -> io::Result<()> {
         let Kept { control, journal: Some(journal) } = &mut *lock(&self.0.kept) else { return Ok(()) };
-        journal.replace(control)
+        journal.replace(control).map(drop)
     }
 
     /// Puts what `dump` said in place of all that is set: all of it or nothing.

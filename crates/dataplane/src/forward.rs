@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 const IDLE: Duration = Duration::from_millis(50);
 /// It does not sleep for less: it would come late.
 const SLEEP_MIN: Duration = Duration::from_micros(60);
-/// After a change of programs other workers still run the old one for so long at most, and may hand packets over.
-const HANDED_OVER: Duration = Duration::from_secs(1);
+/// The same while workers of earlier programs have packets, which others may hand over without waking it.
+const IDLE_RETIRING: Duration = Duration::from_millis(1);
 /// Empty rounds before the loop sleeps: a packet that comes right after the last finds it awake.
 const SPINS: u32 = 200;
 /// Port numbers below this are found by index.
@@ -37,9 +37,14 @@ const LOOK_ROUNDS: u32 = 1 << 10;
 pub struct ForwardStats {
     /// Packets received.
     pub received: u64,
-    /// Copies that packets made. `received + copies` is the sum of `done`, `sent`, `dropped`, `no_port`, `not_sent`
-    /// and `waiting`.
+    /// Copies that packets made. At every moment `received + copies + taken_over` is the sum of `done`, `sent`, `dropped`,
+    /// `no_port`, `not_sent`, `waiting` and `handed_over`.
     pub copies: u64,
+    /// Packets given to other workers, and taken over from them. In the sum of all workers both are 0: what is on its way
+    /// is `waiting`.
+    pub handed_over: u64,
+    /// See `handed_over`.
+    pub taken_over: u64,
     /// Packets that ended with their copies in their place: replicated, resubmitted, recirculated, queued.
     pub done: u64,
     /// Packets sent, by port.
@@ -50,7 +55,7 @@ pub struct ForwardStats {
     pub no_port: BTreeMap<u32, u64>,
     /// Packets that a port could not send.
     pub not_sent: u64,
-    /// Packets that wait in output queues now.
+    /// Packets that wait now: in output queues, to be processed again, or on the way between workers.
     pub waiting: u64,
     /// Batches of packets from ports.
     pub batches: u64,
@@ -58,6 +63,18 @@ pub struct ForwardStats {
     pub batch_sizes: [u64; 7],
     /// Time spent on packets, in [`ticks`] of the processor.
     pub busy_ticks: u64,
+}
+
+impl ForwardStats {
+    /// What all workers have done, of which these are the parts, given at one time ([`crate::Running::sample`]).
+    pub fn total(workers: impl IntoIterator<Item = ForwardStats>) -> ForwardStats {
+        let mut total = ForwardStats::default();
+        workers.into_iter().for_each(|worker| total += worker);
+        let (over, taken) = (std::mem::take(&mut total.handed_over), std::mem::take(&mut total.taken_over));
+        debug_assert!(over >= taken, "{taken} packets taken over, {over} handed over");
+        total.waiting += over.saturating_sub(taken);
+        total
+    }
 }
 
 impl std::ops::AddAssign for ForwardStats {
@@ -69,6 +86,8 @@ impl std::ops::AddAssign for ForwardStats {
         }
         self.received += other.received;
         self.copies += other.copies;
+        self.handed_over += other.handed_over;
+        self.taken_over += other.taken_over;
         self.done += other.done;
         add(&mut self.sent, other.sent);
         add(&mut self.dropped, other.dropped);
@@ -127,6 +146,8 @@ pub struct Forwarder {
     looked: Instant,
     /// Whether all its ports have come to their end.
     pub(crate) ended: Arc<AtomicBool>,
+    /// The number of the last sample that it gave its part of.
+    epoch: u64,
 }
 
 /// Packets that came, for those who want to know what packets are like. Memory for them is there from the beginning.
@@ -187,7 +208,6 @@ impl Buffers {
 struct Retiring {
     worker: Worker,
     pool: Pool,
-    since: Instant,
 }
 
 struct Attached {
@@ -259,12 +279,22 @@ impl Forwarder {
             listener,
             looked: Instant::now(),
             ended,
+            epoch: 0,
         })
     }
 
     /// Its place among those that share the pipeline.
     pub(crate) fn segment(&mut self) -> &mut Option<Segment> {
         &mut self.segment
+    }
+
+    /// Its part of a sample of what all workers have done: what leaves it from now on is not in it, and comes to no other
+    /// before that one has given its part, too.
+    pub(crate) fn sample(&mut self, epoch: u64) -> (ForwardStats, Counted) {
+        self.epoch = self.epoch.max(epoch);
+        self.worker.set_epoch(self.epoch);
+        self.retiring.iter_mut().for_each(|retiring| retiring.worker.set_epoch(self.epoch));
+        (self.stats(), self.counted())
     }
 
     /// What it has done so far.
@@ -276,7 +306,7 @@ impl Forwarder {
         }
         stats.sent.retain(|_, n| *n > 0);
         let retiring = self.retiring.iter().map(|retiring| &retiring.worker);
-        stats.waiting = retiring.chain([&self.worker]).map(|worker| worker.waiting() as u64).sum();
+        stats.waiting = retiring.chain([&self.worker]).map(|worker| worker.copies_waiting() as u64).sum();
         stats
     }
 
@@ -346,16 +376,19 @@ impl Forwarder {
 
     /// Goes on with another program's worker; gives back the old one, and its buffers, to be dropped elsewhere, unless
     /// it has output queues, where packets may wait. Other packets on their way through it get to their end first.
-    pub(crate) fn change_over(&mut self, worker: Worker, pool: Pool) -> Option<(Worker, Pool)> {
+    pub(crate) fn change_over(&mut self, mut worker: Worker, pool: Pool) -> Option<(Worker, Pool)> {
         self.run_copies(usize::MAX);
         self.keep_drops();
+        worker.set_epoch(self.epoch);
         let worker = std::mem::replace(&mut self.worker, worker);
         let pool = std::mem::replace(&mut self.buffers.pool, pool);
         if !worker.switch().program().is_queued() {
             Self::keep_tallies(&mut self.past, &worker);
             return Some((worker, pool));
         }
-        self.retiring.push(Retiring { worker, pool, since: Instant::now() });
+        self.retiring.push(Retiring { worker, pool });
+        // From its first packet on the new program lets those of earlier ones leave before.
+        self.worker.follow(self.retiring.iter().map(|retiring| &retiring.worker));
         None
     }
 
@@ -481,23 +514,15 @@ impl Forwarder {
             self.run_copies(self.worker.copies_per_round());
             self.swap_with_retiring(at);
         }
-        let rests = |retiring: &Retiring| {
-            // What waits for an earlier one is not due yet.
-            let waits = retiring.worker.waiting() > 0 || retiring.worker.next_due().is_some();
-            waits || retiring.since.elapsed() < HANDED_OVER
-        };
+        let past = &mut self.past;
+        self.retiring.retain(|retiring| {
+            let goes = retiring.worker.may_go();
+            if goes {
+                Self::keep_tallies(past, &retiring.worker);
+            }
+            !goes
+        });
         self.worker.follow(self.retiring.iter().map(|retiring| &retiring.worker));
-        if !self.retiring.iter().all(rests) {
-            let past = &mut self.past;
-            self.retiring.retain(|retiring| {
-                let rests = rests(retiring);
-                if !rests {
-                    Self::keep_tallies(past, &retiring.worker);
-                }
-                rests
-            });
-            self.worker.follow(self.retiring.iter().map(|retiring| &retiring.worker));
-        }
     }
 
     /// Lets an earlier program run, or the present one again.
@@ -584,14 +609,27 @@ impl Forwarder {
         }
         if let (Some(mut load), Some(segment)) = (load, &mut self.segment) {
             std::mem::swap(&mut self.buffers, &mut load.buffers);
-            if received { segment.pass(load) } else { segment.keep(load) }
+            if received {
+                load.epoch = self.epoch;
+                self.counts.stats.handed_over += load.buffers.batch.len() as u64;
+                segment.pass(load);
+            } else {
+                segment.keep(load);
+            }
         }
     }
 
     /// One batch from the thread before: to the next, or to the ports.
     fn relay(&mut self) -> bool {
         let Some(segment) = &mut self.segment else { return false };
+        // It has left the first thread after that gave its part of a sample: see `Inbox::take`.
+        if segment.is_last() && segment.next_epoch().is_some_and(|epoch| epoch > self.epoch) {
+            return false;
+        }
         let (last, Some(mut load)) = (segment.is_last(), segment.take()) else { return false };
+        if last {
+            self.counts.stats.taken_over += load.buffers.batch.len() as u64;
+        }
         let start = ticks();
         std::mem::swap(&mut self.buffers, &mut load.buffers);
         self.mailbox.pulse.runs(self.buffers.batch.packets());
@@ -628,10 +666,12 @@ impl Forwarder {
             self.send();
             self.mailbox.pulse.runs(&[]);
         }
-        self.counts.stats.copies += ran as u64;
+        let moved = self.worker.take_moved();
+        self.counts.stats.copies += moved.copies;
+        self.counts.stats.handed_over += moved.handed_over;
+        self.counts.stats.taken_over += moved.taken_over;
         for (reason, refused) in self.worker.take_refused() {
             if refused > 0 {
-                self.counts.stats.copies += refused;
                 *self.counts.dropped_rare.entry(reason).or_default() += refused;
             }
         }
@@ -729,7 +769,8 @@ impl Forwarder {
         let mut fds: Vec<libc::pollfd> = Vec::with_capacity(1 + self.ports.len());
         let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         fds.push(poll(self.mailbox.bell()));
-        let mut longest = due.map_or(IDLE, |due| due.min(IDLE));
+        let idle = if self.retiring.is_empty() { IDLE } else { IDLE_RETIRING };
+        let mut longest = due.map_or(idle, |due| due.min(idle));
         // Who waits for a load has nothing to do with what ports bring.
         let waits = self.segment.as_ref().is_some_and(|segment| !segment.is_first() || !segment.is_ready());
         for attached in self.ports.iter().filter(|p| !p.ended && !waits) {

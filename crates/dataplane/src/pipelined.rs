@@ -29,6 +29,8 @@ const SLEEP: Duration = Duration::from_millis(10);
 pub(crate) struct Load {
     pub buffers: Box<Buffers>,
     pub flight: Flight,
+    /// The number of the last sample that the first thread had given its part of.
+    pub epoch: u64,
     /// For who measures.
     received: Instant,
 }
@@ -66,7 +68,7 @@ pub(crate) fn loads(switch: &Switch, slots: usize, frame_max: usize) -> Result<V
         let frame_max = frame_max.max(p4jet_jit::FRAME_READABLE_BYTES);
         let pool = Pool::new(BATCH_MAX, frame_max, switch.program().emitted_bytes_max() as usize)?;
         let flight = Flight::new(&code);
-        Ok(Load { buffers: Box::new(Buffers::new(pool)), flight, received: Instant::now() })
+        Ok(Load { buffers: Box::new(Buffers::new(pool)), flight, epoch: 0, received: Instant::now() })
     };
     let loads = (0..(threads - 1) * slots + threads).map(|_| load()).collect::<Result<Vec<_>, _>>();
     loads.map_err(|e| format!("no memory for packets: {e}"))
@@ -123,6 +125,11 @@ impl Segment {
             wake(&self.before);
             Some(load)
         })
+    }
+
+    /// The [`Load::epoch`] of the next load, if there is one.
+    pub fn next_epoch(&self) -> Option<u64> {
+        self.from.peek().ok().map(|load| load.epoch)
     }
 
     /// Gives a load that [`Self::take`] gave to the next thread.

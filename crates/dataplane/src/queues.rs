@@ -346,8 +346,6 @@ impl<C> OutputPort<C> {
                     queue.deficit = left;
                     return self.turn;
                 }
-            } else if queue.items.is_empty() {
-                queue.deficit = 0;
             }
             self.turn = (self.turn + 1) % QUEUES_MAX;
             self.begins_turn = true;
@@ -360,6 +358,8 @@ impl<C> OutputPort<C> {
         let item = queue.items.pop_front()?;
         if queue.items.is_empty() {
             self.waiting &= !(1 << number);
+            // Credit does not outlast the packets that it was for.
+            queue.deficit = 0;
         }
         if self.limited {
             queue.free_at = moment + Rate::cost(self.settings.queues[number].rate, item.bytes);
@@ -557,7 +557,12 @@ impl<C> Serving<C> {
 
 /// Packets on their way to the worker that serves their queues, and memory on its way back.
 pub(crate) struct Inbox<P, M> {
-    content: Mutex<(Vec<P>, Vec<M>)>,
+    content: Mutex<Content<P, M>>,
+    /// Packets that were put in, and that were taken out, since the beginning.
+    put: AtomicU64,
+    taken: AtomicU64,
+    /// Whether the worker has been succeeded by one with another program, and nothing waits in it.
+    resting: AtomicBool,
     /// Whether packets are there.
     filled: AtomicBool,
     /// Whether the worker sleeps, or is about to.
@@ -566,25 +571,38 @@ pub(crate) struct Inbox<P, M> {
     wake: (UnixDatagram, UnixDatagram),
 }
 
+struct Content<P, M> {
+    packets: Vec<P>,
+    spare: Vec<M>,
+    /// The highest number of a sample that one who put packets in had given its part of.
+    epoch: u64,
+}
+
 impl<P, M> Inbox<P, M> {
     pub fn new() -> std::io::Result<Inbox<P, M>> {
         let wake = UnixDatagram::pair()?;
         wake.0.set_nonblocking(true)?;
         wake.1.set_nonblocking(true)?;
         Ok(Inbox {
-            content: Mutex::new((Vec::new(), Vec::new())),
+            content: Mutex::new(Content { packets: Vec::new(), spare: Vec::new(), epoch: 0 }),
+            put: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            resting: AtomicBool::new(false),
             filled: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
             wake,
         })
     }
 
-    /// Puts packets in, as far as there is room, and takes memory out.
-    pub fn put(&self, packets: &mut Vec<P>, mut spare: impl FnMut(M)) {
+    /// Puts packets in, as far as there is room, and takes memory out. `epoch` is the number of the last sample that the
+    /// caller gave its part of.
+    pub fn put(&self, packets: &mut Vec<P>, epoch: u64, mut spare: impl FnMut(M)) {
         let mut content = lock(&self.content);
-        let room = INBOX_MAX.saturating_sub(content.0.len()).min(packets.len());
-        content.0.extend(packets.drain(..room));
-        content.1.drain(..).for_each(&mut spare);
+        let room = INBOX_MAX.saturating_sub(content.packets.len()).min(packets.len());
+        content.packets.extend(packets.drain(..room));
+        content.epoch = content.epoch.max(epoch);
+        content.spare.drain(..).for_each(&mut spare);
+        self.put.fetch_add(room as u64, SeqCst);
         self.filled.store(true, SeqCst);
         drop(content);
         if self.asleep.swap(false, SeqCst) {
@@ -598,13 +616,28 @@ impl<P, M> Inbox<P, M> {
         self.filled.load(SeqCst)
     }
 
-    /// Takes the packets, which go behind those in `packets`, and puts memory in: as much as they have, if there is.
-    pub fn take(&self, packets: &mut Vec<P>, spare: impl FnMut() -> Option<M>) {
+    /// Takes the packets, which go behind those in `packets`, and puts memory in: as much as they have, if there is. They
+    /// stay if one who put them in has given its part of a sample after `epoch`, the last that the caller gave its part
+    /// of: in that sample they would have left one worker and come to the other before they left.
+    pub fn take(&self, packets: &mut Vec<P>, epoch: u64, spare: impl FnMut() -> Option<M>) {
         let mut content = lock(&self.content);
+        if content.epoch > epoch {
+            return;
+        }
         self.filled.store(false, SeqCst);
-        let count = content.0.len();
-        packets.append(&mut content.0);
-        content.1.extend(std::iter::from_fn(spare).take(count));
+        let count = content.packets.len();
+        packets.append(&mut content.packets);
+        content.spare.extend(std::iter::from_fn(spare).take(count));
+        if count > 0 {
+            // In this order: see `all_rest`.
+            self.resting.store(false, SeqCst);
+            self.taken.fetch_add(count as u64, SeqCst);
+        }
+    }
+
+    /// Says whether anything waits in the worker, which has been succeeded by one with another program.
+    pub fn set_resting(&self, resting: bool) {
+        self.resting.store(resting, SeqCst);
     }
 
     /// The worker is about to sleep until [`Self::wake_fd`] can be read; false: it has something to do.
@@ -623,6 +656,16 @@ impl<P, M> Inbox<P, M> {
     pub fn wake_fd(&self) -> RawFd {
         self.wake.0.as_raw_fd()
     }
+}
+
+/// Whether nothing waits in the workers that have these inboxes, or on its way between them, and nothing more will: only
+/// one in which something waits can put something into the inbox of another.
+pub(crate) fn all_rest<P, M>(inboxes: &[Inbox<P, M>]) -> bool {
+    let put = || -> u64 { inboxes.iter().map(|inbox| inbox.put.load(SeqCst)).sum() };
+    let before = put();
+    let taken: u64 = inboxes.iter().map(|inbox| inbox.taken.load(SeqCst)).sum();
+    // If nothing was put in meanwhile, those that rested still do.
+    before == taken && inboxes.iter().all(|inbox| inbox.resting.load(SeqCst)) && put() == before
 }
 
 /// Most packets in an inbox.

@@ -107,6 +107,8 @@ pub struct Running {
     slots: Option<usize>,
     reloads: AtomicU64,
     adaptations: AtomicU64,
+    /// Locked while letters are posted, so that all workers get them in one order; the number of the last sample.
+    samples: Mutex<u64>,
 }
 
 struct Inner {
@@ -193,6 +195,7 @@ impl Running {
             slots,
             reloads: AtomicU64::new(0),
             adaptations: AtomicU64::new(0),
+            samples: Mutex::new(0),
         };
         for (mut forwarder, index) in forwarders.into_iter().zip(0..) {
             let stop = Arc::clone(&running.stop);
@@ -263,27 +266,18 @@ impl Running {
         acts: impl Iterator<Item = A>,
     ) -> Result<Vec<T>, RunError> {
         self.not_stuck()?;
-        let withdrawn = Arc::new(AtomicBool::new(false));
-        let answers: Vec<mpsc::Receiver<T>> = self
-            .mailboxes
-            .iter()
-            .zip(acts)
-            .map(|(mailbox, act)| {
-                let (answer, receiver) = mpsc::sync_channel(1);
-                let withdrawn = Arc::clone(&withdrawn);
-                mailbox.post(Box::new(move |forwarder| {
-                    if !withdrawn.load(Ordering::SeqCst) {
-                        // Nobody waits any more: the answer is for nobody.
-                        let _ = answer.send(act(forwarder));
-                    }
-                }));
-                receiver
-            })
-            .collect();
-        let answers = answers.into_iter().enumerate().map(|(worker, answer)| self.answer(worker, &answer));
-        let answers: Result<Vec<T>, RunError> = answers.collect();
+        let (withdrawn, answers) = {
+            let _posting = lock(&self.samples);
+            self.post(acts)
+        };
+        let answers = self.answers(&answers);
         withdrawn.store(answers.is_err(), Ordering::SeqCst);
         answers
+    }
+
+    /// Waits for all.
+    fn answers<T>(&self, answers: &[mpsc::Receiver<T>]) -> Result<Vec<T>, RunError> {
+        answers.iter().enumerate().map(|(worker, answer)| self.answer(worker, answer)).collect()
     }
 
     /// Waits for a worker's answer as long as it makes progress.
@@ -314,6 +308,27 @@ impl Running {
     /// Whether all workers answer. To be asked before what must not be done by some of them only.
     pub fn responds(&self) -> Result<(), RunError> {
         self.ask(|_| ()).map(drop)
+    }
+
+    /// Posts each worker its own task. The caller has locked `samples`. Who sets the flag withdraws what has not begun.
+    fn post<T: Send + 'static, A: FnOnce(&mut Forwarder) -> T + Send + 'static>(
+        &self,
+        acts: impl Iterator<Item = A>,
+    ) -> (Arc<AtomicBool>, Vec<mpsc::Receiver<T>>) {
+        let withdrawn = Arc::new(AtomicBool::new(false));
+        let post = |(mailbox, act): (&Arc<Mailbox>, A)| {
+            let (answer, receiver) = mpsc::sync_channel(1);
+            let withdrawn = Arc::clone(&withdrawn);
+            mailbox.post(Box::new(move |forwarder| {
+                if !withdrawn.load(Ordering::SeqCst) {
+                    // Nobody waits any more: the answer is for nobody.
+                    let _ = answer.send(act(forwarder));
+                }
+            }));
+            receiver
+        };
+        let answers = self.mailboxes.iter().zip(acts).map(post).collect();
+        (withdrawn, answers)
     }
 
     /// Adds ports. No worker receives from one of them before all can send to them: what one receives another may send.
@@ -407,24 +422,37 @@ impl Running {
 
     /// What all workers together have done.
     pub fn stats(&self) -> ForwardStats {
-        let mut sum = ForwardStats::default();
-        self.worker_stats().into_iter().for_each(|stats| sum += stats);
-        sum
+        ForwardStats::total(self.sample().0)
     }
 
-    /// What each worker has done; after the end what all have done together.
-    pub fn worker_stats(&self) -> Vec<ForwardStats> {
+    /// What each worker has done, and what the program has, as far as it was counted ([`Self::set_counted`]); after the
+    /// end what all workers have done together.
+    ///
+    /// No worker waits for another, yet the numbers fit together ([`ForwardStats::copies`]): what a worker hands over
+    /// after it gave its part, the others take after they gave theirs.
+    pub fn sample(&self) -> (Vec<ForwardStats>, ProgramStats) {
+        let mut program = ProgramStats::default();
         if let Some((stats, _)) = &lock(&self.inner).last {
-            return vec![stats.clone()];
+            return (vec![stats.clone()], program);
         }
-        self.ask(|f| f.stats()).unwrap_or_default()
+        if self.not_stuck().is_err() {
+            return (Vec::new(), program);
+        }
+        let (_, answers) = {
+            let mut samples = lock(&self.samples);
+            *samples += 1;
+            let epoch = *samples;
+            self.post((0..self.workers()).map(|_| move |f: &mut Forwarder| f.sample(epoch)))
+        };
+        let parts = self.answers(&answers);
+        let (stats, counted): (Vec<_>, Vec<_>) = parts.unwrap_or_default().into_iter().unzip();
+        counted.into_iter().for_each(|counted| program.add(counted));
+        (stats, program)
     }
 
     /// What the program has done, as far as it was counted: [`Self::set_counted`].
     pub fn program_stats(&self) -> ProgramStats {
-        let mut stats = ProgramStats::default();
-        self.ask(|f| f.counted()).unwrap_or_default().into_iter().for_each(|counted| stats.add(counted));
-        stats
+        self.sample().1
     }
 
     /// Puts another program in the running one's place: [`Self::prepare`] and [`Self::reload_prepared`].
@@ -573,7 +601,7 @@ impl Running {
         self.mailboxes.iter().for_each(|mailbox| mailbox.wake());
         let mut inner = lock(&self.inner);
         let mut result = Ok(());
-        let mut stats = ForwardStats::default();
+        let mut parts = Vec::new();
         let mut forwarders: Vec<Forwarder> = Vec::new();
         let threads: Vec<_> = inner.threads.drain(..).collect();
         for (worker, thread) in threads.into_iter().enumerate() {
@@ -593,8 +621,9 @@ impl Running {
         for forwarder in &mut forwarders {
             let done = forwarder.finish();
             result = result.and(done);
-            stats += forwarder.stats();
+            parts.push(forwarder.stats());
         }
+        let stats = ForwardStats::total(parts);
         if let Some((end, watchdog)) = inner.watchdog.take() {
             drop(end);
             let _ = watchdog.join();

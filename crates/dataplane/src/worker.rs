@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::budgets::{Budgets, NO_BUDGET};
-use crate::queues::{Inbox, Refusal, Serving};
+use crate::queues::{Inbox, Refusal, Serving, all_rest};
 use crate::switch::{EngineKind, Place, Switch};
 use p4jet_externs::{Apart, Env};
 use p4jet_interp::{Arrival, Machine, Outcome, REASON_EMITS_TOO_MUCH, Ran};
@@ -351,6 +351,14 @@ struct Refused {
     no_queue: u64,
 }
 
+/// Copies that were made, and packets that changed workers, since somebody asked.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Moved {
+    pub copies: u64,
+    pub handed_over: u64,
+    pub taken_over: u64,
+}
+
 /// Runs packets on one core. What it writes shares no cache line with what another worker has.
 #[repr(align(128))]
 pub struct Worker {
@@ -375,6 +383,9 @@ pub struct Worker {
     budgets: Budgets,
     queueing: Option<Box<Queueing>>,
     refused: Refused,
+    moved: Moved,
+    /// The number of the last sample that its part was given of, see [`Inbox::take`].
+    epoch: u64,
     /// For [`Self::process_one`].
     own: Option<(Pool, Batch)>,
 }
@@ -466,6 +477,8 @@ impl Worker {
             budgets: Budgets::default(),
             queueing,
             refused: Refused::default(),
+            moved: Moved::default(),
+            epoch: 0,
             own: None,
         }
     }
@@ -646,8 +659,9 @@ impl Worker {
                     }
                 }
                 self.env.release();
-                self.refused.too_many +=
-                    engine.take_copies(|copy| self.made.push((copy.maker(), Copied::Jit(copy))));
+                let refused = engine.take_copies(|copy| self.made.push((copy.maker(), Copied::Jit(copy))));
+                self.refused.too_many += refused;
+                self.moved.copies += refused;
             }
             Runner::Interp(tallies) => {
                 let machine = Machine::new(self.place.switch().program()).expect("it was possible in `new`");
@@ -679,6 +693,7 @@ impl Worker {
 
     /// Queues what a batch of packets has made.
     fn wait(&mut self, mut makers: [Maker; BATCH_MAX]) {
+        self.moved.copies += self.made.len() as u64;
         if self.queueing.is_some() {
             self.enqueue(&mut makers);
         } else {
@@ -751,7 +766,9 @@ impl Worker {
             if outgoing.is_empty() {
                 continue;
             }
-            inbox.put(outgoing, |spare| self.engine.recycle(Copied::Jit(spare)));
+            let all = outgoing.len();
+            inbox.put(outgoing, self.epoch, |spare| self.engine.recycle(Copied::Jit(spare)));
+            self.moved.handed_over += (all - outgoing.len()) as u64;
             for handed in outgoing.drain(..) {
                 self.refused.count(Refusal::Full);
                 self.engine.recycle(handed.travelling.2);
@@ -777,10 +794,11 @@ impl Worker {
         if !inbox.is_filled() {
             return;
         }
-        inbox.take(&mut queueing.incoming, || match &mut self.engine {
+        inbox.take(&mut queueing.incoming, self.epoch, || match &mut self.engine {
             Runner::Jit(engine) => engine.take_spare(),
             Runner::Interp(_) => None,
         });
+        self.moved.taken_over += queueing.incoming.len() as u64;
         queueing.serving.refresh();
         for Handed { queue, enqueued_ns, copies_left, mut travelling } in queueing.incoming.drain(..) {
             let bytes = travelling.2.bytes();
@@ -808,10 +826,34 @@ impl Worker {
         self.queueing.as_ref().map_or(0, |q| q.serving.packets())
     }
 
+    /// Copies that wait, in output queues or without one.
+    pub(crate) fn copies_waiting(&self) -> usize {
+        self.waiting.len() + self.waiting()
+    }
+
+    /// Gives its part of a sample: from now on others that have not take nothing that it hands over.
+    pub(crate) fn set_epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
+    }
+
+    /// Copies that were made, and packets that changed workers, since the last call.
+    pub(crate) fn take_moved(&mut self) -> Moved {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// Whether it may go, for one that has been succeeded by another program's: nothing waits in it, nor in any of its
+    /// switch's workers, which could hand it over.
+    pub(crate) fn may_go(&self) -> bool {
+        let rests = self.copies_waiting() == 0 && self.next_due().is_none();
+        let inboxes = &self.place.switch().inboxes;
+        self.inbox().into_iter().for_each(|inbox| inbox.set_resting(rests));
+        rests && all_rest(inboxes)
+    }
+
     /// Most copies that a loop runs before it looks at its ports again: as many as wait, so that they do not become more and
     /// more while packets make no copies of copies; at most about 2 ms of them.
     pub(crate) fn copies_per_round(&self) -> usize {
-        (self.waiting.len() + self.waiting()).clamp(COPIES_PER_ROUND, COPIES_MAX)
+        self.copies_waiting().clamp(COPIES_PER_ROUND, COPIES_MAX)
     }
 
     /// To be called before the loop sleeps. False: another worker has handed packets over, and there is something to do.

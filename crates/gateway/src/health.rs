@@ -95,11 +95,18 @@ pub fn check_all(config: &Config) -> Vec<bool> {
             .back_ends
             .iter()
             .map(|back_end| {
-                let health = back_end.health.as_ref();
-                health.map(|health| scope.spawn(move || check(health, timeout).is_ok()))
+                let health = back_end.health.as_ref()?;
+                let run = move || check(health, timeout).is_ok();
+                // Without a thread it is checked here and now.
+                let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run);
+                Some(thread.map_err(|_| run()))
             })
             .collect();
-        checks.into_iter().map(|check| check.is_none_or(|check| check.join().unwrap_or(false))).collect()
+        let alive = |check: Result<std::thread::ScopedJoinHandle<'_, bool>, bool>| match check {
+            Ok(thread) => thread.join().unwrap_or(false),
+            Err(alive) => alive,
+        };
+        checks.into_iter().map(|check| check.is_none_or(alive)).collect()
     })
 }
 
@@ -200,6 +207,45 @@ mod tests {
         assert_eq!(check(&Health::Tcp(address), LONG), Ok(()));
         drop(listener);
         assert!(check(&Health::Tcp(address), LONG).unwrap_err().starts_with("no connection"));
+    }
+
+    #[test]
+    fn so_many_checks_change_the_verdict() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+        // Answers by number: two that are well, then failures that end before a verdict, then enough of them; then again.
+        let answers = [true, true, false, false, true, false, false, false, true, false, true, true];
+        let count = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            for (stream, well) in listener.incoming().zip(answers) {
+                let mut stream = stream.unwrap();
+                let _ = stream.read(&mut [0; 512]);
+                count.fetch_add(1, Ordering::SeqCst);
+                let _ = stream.write_all(if well {
+                    b"HTTP/1.1 200 OK\r\n\r\n"
+                } else {
+                    b"HTTP/1.1 503 No\r\n\r\n"
+                });
+            }
+        });
+        let (interval, timeout) = (Duration::from_millis(1), LONG);
+        let times = HealthTimes { interval, timeout, fall: 3, rise: 2 };
+        // No check begins before the verdict of the one before is taken.
+        let (to, events) = sync_channel(0);
+        let health = Health::Http { address, path: "/".to_string() };
+        let _watch = Watch::start(7, health, times, to).unwrap();
+        let mut verdicts = Vec::new();
+        for _ in 0..3 {
+            let verdict = match events.recv_timeout(LONG) {
+                Ok(verdict) => verdict,
+                Err(e) => panic!("no verdict: {e}"),
+            };
+            verdicts.push((verdict.alive, seen.load(Ordering::SeqCst)));
+        }
+        // The first check decides; the third failure in a row; the second success in a row. A check may have begun since.
+        let [(true, first), (false, second), (true, third)] = verdicts[..] else { panic!("{verdicts:?}") };
+        assert!((1..=2).contains(&first) && (8..=9).contains(&second) && third == 12, "{verdicts:?}");
     }
 
     #[test]

@@ -8,13 +8,15 @@ use std::collections::HashMap;
 /// The program's tables with the entries it gives, by [`p4jet_ir::TableId`]; those of one action profile share it. Fails
 /// where the tables refuse an entry.
 pub fn build_tables(program: &Program) -> Result<Vec<tables::Table>, String> {
-    let mut profiles = HashMap::new();
-    program
-        .tables
-        .iter()
-        .enumerate()
-        .map(|(id, table)| build_table(program, TableId(id as u32), table, &mut profiles))
-        .collect()
+    let build = || {
+        let mut profiles = HashMap::new();
+        let tables = program.tables.iter().enumerate();
+        tables.map(|(id, table)| build_table(program, TableId(id as u32), table, &mut profiles)).collect()
+    };
+    std::panic::catch_unwind(build).unwrap_or_else(|panic| match panic.downcast::<tables::NoMemory>() {
+        Ok(no_memory) => Err(format!("no memory: {}", no_memory.0)),
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
 }
 
 /// State of the program's extern instances, by [`p4jet_ir::InstanceId`], as the program says it begins.

@@ -443,7 +443,9 @@ fn compile_all(isa: &dyn TargetIsa, functions: &mut [(FuncId, Context)]) -> Resu
         compile(cx)?;
     };
     std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        // Without another thread this one does all the work.
+        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
+        let others: Vec<_> = (1..threads).map_while(spawn).collect();
         let mut result = run();
         for other in others {
             let theirs = other.join().unwrap_or_else(|_| Err(internal("a thread panicked")));

@@ -32,7 +32,14 @@ impl<T: Default> BySlot<T> {
     }
 }
 
-impl<T: Default + Copy> BySlot<T> {
+impl<T: Default + Copy + PartialEq> BySlot<T> {
+    /// Those that are not the default.
+    pub fn used(&self) -> impl Iterator<Item = (u32, T)> {
+        let pieces = (0..).step_by(PIECE).zip(&self.0);
+        let values = pieces.flat_map(|(first, piece)| (first..).zip(piece.iter().copied()));
+        values.filter(|(_, value)| *value != T::default())
+    }
+
     /// The value, which is the default where nothing was written.
     pub fn value(&self, at: usize) -> T {
         self.get(at).copied().unwrap_or_default()

@@ -43,6 +43,7 @@ mod view;
 
 pub use error::TableError;
 pub use explain::{Difference, Explanation, Hit, HitReason, Near};
+pub use memory::NoMemory;
 pub use profile::ActionProfile;
 pub use table::Table;
 pub use timeouts::{HIT_SHIFT, Idle, Life};

@@ -1,7 +1,7 @@
 //! Memory that readers share with the writer: zeroed, of atomic words, committed by the system as it is written.
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -62,6 +62,20 @@ pub(crate) fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
+/// What unwinds a change of a table for which the system gives no memory. No panic is reported: the command that made the
+/// change catches this and fails.
+#[derive(Debug)]
+pub struct NoMemory(pub String);
+
+impl NoMemory {
+    /// Ends the change that needs so many bytes.
+    pub fn raise(bytes: usize, error: &std::io::Error) -> ! {
+        let why =
+            format!("the system refuses {bytes} bytes of address space for a table ({error}); see ulimit -v");
+        std::panic::resume_unwind(Box::new(NoMemory(why)))
+    }
+}
+
 /// A piece of memory, all zero at first.
 pub(crate) struct Region {
     start: NonNull<u8>,
@@ -75,15 +89,16 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// # Panics
-    /// If the system gives no memory.
+    /// Unwinds with [`NoMemory`] if the system gives none.
     pub fn zeroed(bytes: usize) -> Region {
         let bytes = bytes.max(CACHE_LINE).next_multiple_of(CACHE_LINE);
         if bytes < MAPPED_BYTES_MIN {
             let layout = Self::layout(bytes);
             // SAFETY: the layout is not empty.
             let start = unsafe { alloc_zeroed(layout) };
-            let start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout));
+            let Some(start) = NonNull::new(start) else {
+                NoMemory::raise(bytes, &std::io::Error::from(std::io::ErrorKind::OutOfMemory))
+            };
             return Region { start, bytes, mapped: false };
         }
         let bytes = bytes.next_multiple_of(PAGE);
@@ -100,10 +115,7 @@ impl Region {
                 0,
             );
             if map == libc::MAP_FAILED {
-                let error = std::io::Error::last_os_error();
-                panic!(
-                    "the system refuses {bytes} bytes of address space for a table ({error}); see ulimit -v"
-                );
+                NoMemory::raise(bytes, &std::io::Error::last_os_error());
             }
             let head = if slack > 0 { (map as usize).next_multiple_of(HUGE) - map as usize } else { 0 };
             let start = map.cast::<u8>().add(head);

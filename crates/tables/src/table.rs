@@ -668,14 +668,30 @@ impl Table {
 
     /// The slots without entry whose next one has a handle with a generation above 0, and that generation.
     pub fn free_generations(&self) -> impl Iterator<Item = (u32, u8)> {
-        let free = self.free_slots.iter().map(|slot| (*slot, self.generations.value(*slot as usize)));
-        free.filter(|(_, generation)| *generation != 0)
+        self.generations.used().filter(|(slot, _)| self.row_in(*slot).is_none())
+    }
+
+    /// For each slot that has or had an entry, the generation of the next one, where that is above 0.
+    pub fn next_generations(&self) -> impl Iterator<Item = (u32, u8)> {
+        let next = |slot| match self.row_in(slot) {
+            Some(_) => self.generations.value(slot as usize).wrapping_add(1),
+            None => self.generations.value(slot as usize),
+        };
+        let slots = self.generations.used().map(|(slot, _)| slot).filter(|slot| *slot >= self.slots_used);
+        (0..self.slots_used).chain(slots).map(move |slot| (slot, next(slot))).filter(|(_, next)| *next != 0)
     }
 
     /// Sets the generation of the next entry in a slot, unless it has one now or there is no such slot.
     pub fn set_free_generation(&mut self, slot: u32, generation: u8) {
         if slot < self.spec.size.min(SLOTS_MAX) && self.row_in(slot).is_none() {
             self.set_generation(slot, generation);
+        }
+    }
+
+    /// As [`Self::set_free_generation`], unless the slot has a later generation already.
+    pub fn raise_free_generation(&mut self, slot: u32, generation: u8) {
+        if generation > self.generations.value(slot as usize) {
+            self.set_free_generation(slot, generation);
         }
     }
 

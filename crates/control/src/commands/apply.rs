@@ -34,7 +34,8 @@ pub(super) enum Undo {
 /// How to take the rarer changes back.
 pub(super) enum UndoOther {
     Modify(TableId, EntryHandle, Action),
-    Delete(TableId, Vec<Removed>),
+    /// Entries that are gone, and the generations of slots that had none.
+    Delete(TableId, Vec<Removed>, Vec<(u32, u8)>),
     Default(TableId, Action),
     /// By index; for a direct counter that is an entry's handle.
     Counters(InstanceId, Vec<(u32, CounterValue)>),
@@ -107,6 +108,7 @@ impl Control {
                             rates: rates.clone(),
                             life,
                         }],
+                        Vec::new(),
                     )
                 });
             }
@@ -132,6 +134,7 @@ impl Control {
                         life: self.life(id, handle),
                     })
                     .collect();
+                let generations = self.switch.table(id).free_generations().collect();
                 if keeps_some {
                     let mut table = self.switch.table(id);
                     for entry in &removed {
@@ -141,7 +144,7 @@ impl Control {
                     self.switch.table(id).clear();
                 }
                 if let Some(log) = log {
-                    log.push(Undo::Other(Box::new(UndoOther::Delete(id, removed))));
+                    log.push(Undo::Other(Box::new(UndoOther::Delete(id, removed, generations))));
                 }
             }
             Command::TableSetDefault { table, call, .. } => {
@@ -273,7 +276,10 @@ impl Control {
                 UndoOther::Modify(table, handle, action) => {
                     let _ = self.switch.table(table).modify(handle, action);
                 }
-                UndoOther::Delete(table, removed) => {
+                UndoOther::Delete(table, removed, generations) => {
+                    for (slot, generation) in generations {
+                        self.switch.table(table).set_free_generation(slot, generation);
+                    }
                     for Removed { handle, entry, counts, rates, life } in removed {
                         let restored = self.switch.table(table).restore(handle, entry);
                         if let Ok(handle) = restored {

@@ -3,6 +3,7 @@
 use super::parse::{Command, LineParser};
 use super::{Control, Reply, apply::Undo};
 use crate::error::{CommandError, LoadError};
+use crate::guard::{guarded, require_memory};
 use p4jet_ir::TableId;
 use p4jet_tables::Entry;
 
@@ -29,6 +30,9 @@ pub(crate) struct Prepared<'a> {
 impl<'a> Prepared<'a> {
     /// Reads a file for the switch that `control` has.
     pub(crate) fn new(control: &Control, name: &'a str, text: &'a str) -> Result<Self, LoadError> {
+        let tables = 0..control.program().tables.len() as u32;
+        let entries = tables.map(|id| control.switch.table(TableId(id)).len()).sum();
+        require_memory(text, entries).map_err(|e| error(name, text, 1, e))?;
         let mut parser = LineParser::new(control.switch.program(), &control.names);
         // A line end more than lines does no harm, and most lines are commands.
         let mut steps: Vec<Step<'_>> = Vec::with_capacity(text.bytes().filter(|b| *b == b'\n').count() + 1);
@@ -84,7 +88,7 @@ impl Control {
             let (number, result) = match step {
                 Step::Add { number, table, entry } => {
                     summary.entries_added += 1;
-                    let added = self.add(table, entry, Some(&mut log));
+                    let added = guarded(|| self.add(table, entry, Some(&mut log)));
                     (number, added.map(|handle| change(number, Some(handle.0))))
                 }
                 Step::Other(other) => {
@@ -95,14 +99,23 @@ impl Control {
                             check_output(&summary.output)
                         })
                     } else {
-                        let done = self.change(command, Some(&mut log));
+                        let done = guarded(|| self.change(command, Some(&mut log)));
                         done.map(|done| change(number, done.handle.map(|handle| handle.0).or(done.made)))
                     };
                     (number, result)
                 }
             };
             if let Err(e) = result {
-                self.take_back(log);
+                let taken_back = guarded(|| {
+                    self.take_back(log);
+                    Ok(())
+                });
+                let e = match taken_back {
+                    Ok(()) => e,
+                    Err(also) => {
+                        CommandError::new(format!("{e}; and not all of the file was taken back: {also}"))
+                    }
+                };
                 return Err(error(name, text, number, e));
             }
             summary.commands += 1;

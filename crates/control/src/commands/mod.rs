@@ -25,9 +25,10 @@ pub use load::LoadSummary;
 pub(crate) use load::Prepared;
 pub(crate) use parse::{Command, Named, check_default_action, check_entries_open, check_entry_action};
 pub(crate) use queues::configures_queues;
-pub(crate) use state::{Did, Header, Record, Restoring};
+pub(crate) use state::{Did, Header, JournalHeader, Record, Restoring};
 
 use crate::error::CommandError;
+use crate::guard::guarded;
 use crate::program::Names;
 use meters::MeterCommand;
 use num_bigint::BigUint;
@@ -126,7 +127,8 @@ impl Control {
     /// Carries out one command. With `data`, what a command that reads found comes as JSON, too.
     pub fn reply(&mut self, line: &str, data: bool) -> Reply {
         let parsed = LineParser::new(self.switch.program(), &self.names).parse(line);
-        let mut reply = match parsed.and_then(|command| self.reply_to(command, data)) {
+        let reply_to = |command| guarded(|| self.reply_to(command, data));
+        let mut reply = match parsed.and_then(reply_to) {
             Ok(reply) => reply,
             Err(error) => return error.into(),
         };

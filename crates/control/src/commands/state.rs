@@ -15,6 +15,7 @@ use super::value_sets::ValueSetCommand;
 use super::{Control, show};
 use crate::error::{CommandError, count};
 use crate::program::param_names;
+use crate::sealed::{FileSum, Seal, open, seal};
 use crate::value::parse_value;
 use num_bigint::BigUint;
 use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Rate};
@@ -25,8 +26,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{self, BufRead, Write};
 
-/// What this p4jet writes, and the only thing it reads.
+/// The version of dumps, and of the state files of earlier p4jets: lines without checksums.
 const VERSION: u32 = 1;
+/// The version of state files: every line carries a checksum, and the last line says how many there are.
+const VERSION_SEALED: u32 = 2;
 /// Most things that do not fit which are told one by one.
 const TOLD_MAX: usize = 20;
 /// Cells in a record.
@@ -52,6 +55,10 @@ pub(crate) enum Record {
     Multicast(Groups),
     Session(Session),
     Queues(QueueRecord),
+    /// The last line of a state file.
+    End(End),
+    /// The first line of a journal.
+    Journal(JournalHeader),
     /// Changes that came after the rest was written: all of a line or none.
     Did(Did),
 }
@@ -61,14 +68,50 @@ pub(crate) enum Record {
 pub(crate) struct Header {
     pub version: u32,
     pub program: String,
-    /// Says of a snapshot which journal goes on from there, and of a journal from which snapshot it goes on.
+    /// The number of a state file. The journal that continues it has the same number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<u64>,
 }
 
-impl Header {
-    pub(crate) fn new(program: String, serial: Option<u64>) -> Header {
-        Header { version: VERSION, program, serial }
+/// What the last line of a state file says, so that a file that was cut short is known to be.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct End {
+    serial: u64,
+    /// Lines before this one.
+    lines: u64,
+    /// The [`FileSum`] of these lines.
+    sums: String,
+}
+
+/// What the first line of a journal says. It has a fixed length, and is written again after every change: a journal that was
+/// cut short has fewer changes than its first line says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct JournalHeader {
+    version: u32,
+    /// The number of the state file that it continues.
+    pub serial: u64,
+    /// Changes in it.
+    pub changes: u64,
+    /// Changes that could not be written.
+    pub unwritten: u64,
+}
+
+impl JournalHeader {
+    pub(crate) fn new(serial: u64) -> JournalHeader {
+        JournalHeader { version: VERSION_SEALED, serial, changes: 0, unwritten: 0 }
+    }
+
+    /// The line, as long whatever the numbers are.
+    pub(crate) fn line(&self) -> Vec<u8> {
+        let JournalHeader { version, serial, changes, unwritten } = self;
+        let object = format!(
+            r#"{{"journal":{{"version":{version},"serial":{serial:>20},"changes":{changes:>20},"unwritten":{unwritten:>20}}}}}"#
+        );
+        let mut line = Vec::new();
+        seal(object.into_bytes(), &mut line);
+        line
     }
 }
 
@@ -251,6 +294,12 @@ enum RateRecord {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Did {
+    /// The number of the state file that these changes follow. Journals of earlier p4jets do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial: Option<u64>,
+    /// Its place in the journal, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
     pub commands: Vec<String>,
     /// For each command the handle that it gave, if it made something.
     pub handles: Vec<Option<u32>>,
@@ -344,15 +393,36 @@ fn call_record(program: &Program, table: &Table, action: &Action) -> Call {
 }
 
 /// Writes records, one a line.
-struct Lines<'w, W>(&'w mut W);
+struct Lines<'w, W> {
+    out: &'w mut W,
+    /// The sum of the lines so far, if they carry checksums.
+    sum: Option<FileSum>,
+    line: Vec<u8>,
+}
 
 impl<W: Write> Lines<'_, W> {
     fn put(&mut self, record: &Record) -> io::Result<()> {
-        serde_json::to_writer(&mut *self.0, record)?;
-        self.0.write_all(b"\n")
+        let Some(sum) = &mut self.sum else {
+            serde_json::to_writer(&mut *self.out, record)?;
+            return self.out.write_all(b"\n");
+        };
+        self.line.clear();
+        sum.add(seal(serde_json::to_vec(record)?, &mut self.line));
+        self.out.write_all(&self.line)
     }
 
-    /// Cells, so many a record.
+    /// Writes the last line, if lines carry checksums.
+    fn end(&mut self, serial: Option<u64>) -> io::Result<()> {
+        match (&self.sum, serial) {
+            (Some(sum), Some(serial)) => {
+                let end = End { serial, lines: sum.lines, sums: sum.text() };
+                self.put(&Record::End(end))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes cells, [`CELLS_MAX`] in a record.
     fn cells<T>(
         &mut self,
         cells: impl Iterator<Item = (u32, T)>,
@@ -370,7 +440,8 @@ impl<W: Write> Lines<'_, W> {
 }
 
 impl Control {
-    /// Writes all that the control plane set, and what packets left in registers; on request also the counters.
+    /// Writes all that the control plane set, and what packets left in registers; on request also the counters. With a
+    /// serial number it is a state file, of which every line carries a checksum; otherwise a dump.
     pub(crate) fn write_state(
         &self,
         counters: bool,
@@ -378,8 +449,12 @@ impl Control {
         out: &mut impl Write,
     ) -> io::Result<()> {
         let (program, names) = (self.program(), self.names());
-        let mut out = Lines(out);
-        out.put(&Record::State(Header::new(program.name.clone(), serial)))?;
+        let (version, sum) = match serial {
+            Some(_) => (VERSION_SEALED, Some(FileSum::default())),
+            None => (VERSION, None),
+        };
+        let mut out = Lines { out, sum, line: Vec::new() };
+        out.put(&Record::State(Header { version, program: program.name.clone(), serial }))?;
         for profile in names.profiles.sorted() {
             let Some(table) = program.tables.iter().position(|t| t.profile == Some(InstanceId(profile)))
             else {
@@ -443,7 +518,7 @@ impl Control {
             let (per_port, others) = (queues.queues_per_port, (&queues.others).into());
             out.put(&Record::Queues(QueueRecord { per_port, others, ports }))?;
         }
-        Ok(())
+        out.end(serial)
     }
 
     fn write_table(&self, id: TableId, out: &mut Lines<'_, impl Write>) -> io::Result<()> {
@@ -519,15 +594,17 @@ impl Control {
     pub(crate) fn restore(&self, text: &str) -> Result<()> {
         let mut log = Vec::new();
         let mut restoring = Restoring { log: Some(&mut log), ..Restoring::new(self) };
-        let done = restoring.begin().and_then(|()| restoring.read(text.as_bytes(), true).map_err(unreadable));
+        let done = restoring.begin().and_then(|()| restoring.read(text.as_bytes()).map_err(unreadable));
         let (lost, queues) = (restoring.told(), restoring.queues.take());
         let done = done.and_then(|_| match lost.is_empty() {
             true => Ok(()),
             false => Err(CommandError::new(format!("Error: the state does not fit: {}", lost.join("; ")))),
         });
-        match &done {
-            Ok(()) => self.configure_queues(queues),
-            Err(_) => self.take_back(log),
+        if done.is_ok() {
+            restoring.retire_handles();
+            self.configure_queues(queues);
+        } else {
+            self.take_back(log);
         }
         self.publish();
         done
@@ -657,8 +734,29 @@ pub(crate) struct Restoring<'c, 'l> {
     /// Actions with other parameters, with their table.
     other_actions: HashSet<(String, String)>,
     queues: Option<QueueConfig>,
-    /// The last line was not written to its end.
-    pub(crate) torn: bool,
+    /// Generations of the slots of tables, as they were before [`Self::begin`].
+    generations: Vec<Vec<(u32, u8)>>,
+    /// A file is not as it was written.
+    damaged: bool,
+    /// Records and changes that were put into effect.
+    pub(crate) in_effect: [u64; 2],
+}
+
+/// What a state file says of itself.
+#[derive(Default)]
+pub(crate) struct StateFile {
+    /// The program, unless that line is damaged.
+    pub program: Option<String>,
+    /// Its number; dumps have none.
+    pub serial: Option<u64>,
+    /// Whether its lines carry checksums.
+    pub sealed: bool,
+}
+
+fn other_version(version: u32) -> String {
+    format!(
+        "it has version {version} of the state's form, and this p4jet reads {VERSION} and, with checksums, {VERSION_SEALED}"
+    )
 }
 
 impl<'c> Restoring<'c, '_> {
@@ -671,13 +769,18 @@ impl<'c> Restoring<'c, '_> {
             other_tables: HashSet::new(),
             other_actions: HashSet::new(),
             queues: None,
-            torn: false,
+            generations: Vec::new(),
+            damaged: false,
+            in_effect: [0, 0],
         }
     }
 
     /// Takes away what there is.
     pub(crate) fn begin(&mut self) -> Result<()> {
         let control = self.control;
+        let tables = 0..control.program().tables.len() as u32;
+        self.generations =
+            tables.map(|id| control.switch.table(TableId(id)).next_generations().collect()).collect();
         control.change(Command::ResetState, self.log.as_deref_mut())?;
         for crc in control.names.crcs.sorted() {
             let usual = control.usual_crc(crc);
@@ -687,6 +790,16 @@ impl<'c> Restoring<'c, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Lets no handle that was given before [`Self::begin`] come again: the next entry of a slot has a later generation.
+    fn retire_handles(&mut self) {
+        for (id, generations) in (0..).zip(std::mem::take(&mut self.generations)) {
+            let mut table = self.control.switch.table(TableId(id));
+            for (slot, generation) in generations {
+                table.raise_free_generation(slot, generation);
+            }
+        }
     }
 
     /// What was lost, one a line; queues that were set.
@@ -714,10 +827,23 @@ impl<'c> Restoring<'c, '_> {
         }
     }
 
-    /// Reads records; gives the first one. Only a torn end is no reason to go on without what is lost.
-    pub(crate) fn read(&mut self, mut input: impl BufRead, needs_header: bool) -> io::Result<Option<Header>> {
+    /// Notes that a file is not as it was written.
+    pub(crate) fn damage(&mut self, of: &str, why: impl std::fmt::Display) {
+        self.damaged = true;
+        if self.lost.len() < TOLD_MAX {
+            self.lost.push(format!("{of}: {why}"));
+        } else {
+            *self.more.entry("damaged lines".to_string()).or_default() += 1;
+        }
+    }
+
+    /// Puts a state file or a dump into effect, as far as it can be read. An error means that it is no such file.
+    pub(crate) fn read(&mut self, mut input: impl BufRead) -> io::Result<StateFile> {
         let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-        let mut header = None;
+        let mut file = StateFile::default();
+        // Whether lines carry checksums: the first line that can be read tells.
+        let mut sealed = None;
+        let (mut sum, mut end) = (FileSum::default(), None);
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
@@ -727,38 +853,168 @@ impl<'c> Restoring<'c, '_> {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            match serde_json::from_slice(&line) {
-                Ok(Record::State(found)) if header.is_none() => {
-                    if found.version != VERSION {
-                        let version = found.version;
-                        return Err(wrong(format!(
-                            "it has version {version} of the state's form, and this p4jet reads {VERSION}"
-                        )));
+            let (of, torn) = (format!("line {number}"), !line.ends_with(b"\n"));
+            let seal = open(&mut line);
+            if end.is_some() {
+                self.damage(&of, "something follows the last line");
+                continue;
+            }
+            match (seal, sealed) {
+                (Seal::Broken, _) => self.damage(&of, "its checksum is wrong"),
+                (Seal::Whole(one), _) => {
+                    sealed.get_or_insert(true);
+                    match serde_json::from_slice(&line) {
+                        Ok(Record::State(header)) if number == 1 => {
+                            if header.version != VERSION_SEALED {
+                                return Err(wrong(other_version(header.version)));
+                            }
+                            (file.program, file.serial) = (Some(header.program), header.serial);
+                        }
+                        Ok(Record::End(found)) => {
+                            file.serial = Some(found.serial);
+                            end = Some((found, sum.clone()));
+                        }
+                        Ok(record) => self.put(record),
+                        Err(error) => self.lose(&of, format!("not a record: {error}")),
                     }
-                    header = Some(found);
+                    sum.add(one);
                 }
-                _ if header.is_none() && needs_header => {
-                    return Err(wrong(
-                        "it is no state of a switch: it does not begin with `{\"state\":`".into(),
-                    ));
-                }
-                Ok(record) => self.put(record),
-                Err(_) if !line.ends_with(b"\n") => {
-                    self.lose(&format!("line {number}"), "torn: it is left out");
-                    self.torn = true;
-                }
-                Err(error) => self.lose(&format!("line {number}"), format!("not a record: {error}")),
+                (Seal::Missing, Some(false)) => match serde_json::from_slice(&line) {
+                    Ok(record) => self.put(record),
+                    Err(_) if torn => self.damage(&of, "torn: it is left out"),
+                    Err(error) => self.lose(&of, format!("not a record: {error}")),
+                },
+                (Seal::Missing, None) if number == 1 => match serde_json::from_slice(&line) {
+                    Ok(Record::State(header)) => {
+                        if header.version != VERSION {
+                            return Err(wrong(other_version(header.version)));
+                        }
+                        sealed = Some(false);
+                        (file.program, file.serial) = (Some(header.program), header.serial);
+                    }
+                    _ => self.damage(&of, "it cannot be read"),
+                },
+                (Seal::Missing, _) => self.damage(&of, "it has no checksum"),
             }
         }
-        if header.is_none() && needs_header {
-            return Err(wrong("it is empty".into()));
+        match (sealed, end) {
+            (None, _) if line.is_empty() && !self.damaged => return Err(wrong("it is empty".into())),
+            (None, _) => {
+                let why = "it is no state of a switch: it does not begin with `{\"state\":`";
+                return Err(wrong(why.into()));
+            }
+            (Some(true), None) => self.damage("the end", "the file was cut short: its last line is missing"),
+            (Some(true), Some((end, sum)))
+                if !self.damaged && (end.lines, &end.sums) != (sum.lines, &sum.text()) =>
+            {
+                let (lines, found) = (end.lines, sum.lines);
+                self.damage("the whole", format!("{found} of {lines} lines, or lines of another file"));
+            }
+            _ => {}
         }
-        Ok(header)
+        file.sealed = sealed == Some(true);
+        Ok(file)
+    }
+
+    /// Puts the changes of a journal into effect that continue the state file of this number; of any number, if it is not
+    /// known. `header` is what the journal's first line says, if that can be read.
+    pub(crate) fn read_journal(
+        &mut self,
+        mut input: impl BufRead,
+        serial: Option<u64>,
+        header: Option<&JournalHeader>,
+    ) -> io::Result<()> {
+        let (mut last, mut others) = (0, 0u64);
+        if header.is_none() {
+            let why = "its first line is damaged or missing: how many changes there were is not known";
+            self.damage("journal", why);
+        }
+        let mut line = Vec::new();
+        for number in 1.. {
+            line.clear();
+            if input.read_until(b'\n', &mut line)? == 0 {
+                break;
+            }
+            let (of, torn) = (format!("journal line {number}"), !line.ends_with(b"\n"));
+            let seal = open(&mut line);
+            let record = matches!(seal, Seal::Whole(_)).then(|| serde_json::from_slice(&line));
+            match record {
+                Some(Ok(Record::Journal(_))) if number == 1 => {}
+                Some(Ok(Record::Did(did))) => {
+                    if did.serial.is_none() || serial.is_some_and(|serial| did.serial != Some(serial)) {
+                        others += 1;
+                        continue;
+                    }
+                    let place = did.number.unwrap_or(0);
+                    if place <= last {
+                        self.damage(&of, format!("change {place} comes again"));
+                        continue;
+                    }
+                    if place > last + 1 {
+                        self.damage(
+                            &of,
+                            format!("{} before it are missing", count((place - last - 1) as usize, "change")),
+                        );
+                    }
+                    last = place;
+                    self.did(&did);
+                }
+                Some(Ok(_)) => self.damage(&of, "not a change"),
+                Some(Err(error)) => self.damage(&of, format!("not a record: {error}")),
+                // Told above.
+                None if number == 1 && header.is_none() => {}
+                // It was not answered: the first line counts those that were.
+                None if torn && header.is_some_and(|header| header.changes <= last) => {
+                    self.damage(&of, "torn: a change that was not answered yet is left out");
+                }
+                None => self.damage(&of, "its checksum is wrong or missing"),
+            }
+        }
+        if others > 0 {
+            self.damage("journal", format!("{} of another state file", count(others as usize, "change")));
+        }
+        if let Some(header) = header {
+            if header.changes > last {
+                let missing = count((header.changes - last) as usize, "change");
+                self.damage(
+                    "journal",
+                    format!("it was cut short: the last {missing} of {} are missing", header.changes),
+                );
+            }
+            if header.unwritten > 0 {
+                let lost = count(header.unwritten as usize, "change");
+                self.damage("journal", format!("{lost} could not be written when they were made"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the changes of an earlier p4jet's journal into effect, whose lines carry no checksums.
+    pub(crate) fn read_plain_journal(&mut self, mut input: impl BufRead) -> io::Result<()> {
+        let mut line = Vec::new();
+        for number in 1.. {
+            line.clear();
+            if input.read_until(b'\n', &mut line)? == 0 {
+                break;
+            }
+            let of = format!("journal line {number}");
+            match serde_json::from_slice(&line) {
+                Ok(Record::State(_)) if number == 1 => {}
+                Ok(Record::Did(did)) => self.did(&did),
+                Ok(_) => self.damage(&of, "not a change"),
+                Err(_) if !line.ends_with(b"\n") => self.damage(&of, "torn: it is left out"),
+                Err(error) => self.damage(&of, format!("not a record: {error}")),
+            }
+        }
+        Ok(())
     }
 
     fn put(&mut self, record: Record) {
         let (of, done) = match record {
             Record::State(_) => ("state".to_string(), Err(CommandError::new("it began already"))),
+            Record::End(_) | Record::Journal(_) => {
+                ("journal".to_string(), Err(CommandError::new("it belongs in another file")))
+            }
             Record::Table(shape) => return self.compare(shape, false),
             Record::Profile(shape) => return self.compare(shape, true),
             Record::Member(member) => (member.profile.clone(), self.member(&member)),
@@ -771,7 +1027,10 @@ impl<'c> Restoring<'c, '_> {
                 let done = self.entry(&entry);
                 match done {
                     // Names are copied for those that are lost only.
-                    Ok(()) => return,
+                    Ok(()) => {
+                        self.in_effect[0] += 1;
+                        return;
+                    }
                     Err(error) => (entry.table, Err(error)),
                 }
             }
@@ -786,8 +1045,9 @@ impl<'c> Restoring<'c, '_> {
             Record::Queues(queues) => ("queues".to_string(), self.queues(&queues)),
             Record::Did(did) => return self.did(&did),
         };
-        if let Err(error) = done {
-            self.lose(&of, error);
+        match done {
+            Ok(()) => self.in_effect[0] += 1,
+            Err(error) => self.lose(&of, error),
         }
     }
 
@@ -1040,7 +1300,8 @@ impl<'c> Restoring<'c, '_> {
         Ok(())
     }
 
-    fn did(&mut self, Did { commands, handles }: &Did) {
+    fn did(&mut self, Did { commands, handles, .. }: &Did) {
+        self.in_effect[1] += 1;
         let control = self.control;
         let mut parser = LineParser::new(control.program(), &control.names);
         for (line, handle) in commands.iter().zip(handles.iter().copied().chain(std::iter::repeat(None))) {

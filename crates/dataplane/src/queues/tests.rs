@@ -187,13 +187,79 @@ fn settings_change_while_packets_wait() {
 fn an_inbox_hands_packets_over_and_memory_back() {
     let inbox: Inbox<u32, char> = Inbox::new().expect("sockets");
     assert!(inbox.sleep(), "nothing is there");
-    inbox.put(&mut vec![1, 2], |_| panic!("no memory yet"));
+    inbox.put(&mut vec![1, 2], 0, |_| panic!("no memory yet"));
     assert!(!inbox.sleep());
     let (mut taken, mut memory) = (vec![0], "abc".chars());
-    inbox.take(&mut taken, || memory.next());
+    inbox.take(&mut taken, 0, || memory.next());
     assert_eq!(taken, [0, 1, 2]);
     assert!(!inbox.is_filled());
     let mut back = Vec::new();
-    inbox.put(&mut vec![3], |c| back.push(c));
+    inbox.put(&mut vec![3], 1, |c| back.push(c));
     assert_eq!(back, ['a', 'b']);
+    // One who put something in has given its part of sample 1: it stays until this worker has, too.
+    inbox.take(&mut taken, 0, || None);
+    assert_eq!(taken, [0, 1, 2]);
+    assert!(inbox.is_filled());
+    inbox.take(&mut taken, 1, || None);
+    assert_eq!(taken, [0, 1, 2, 3]);
+}
+
+#[test]
+fn workers_rest_only_together() {
+    let inboxes: Vec<Inbox<u32, char>> = (0..2).map(|_| Inbox::new().expect("sockets")).collect();
+    assert!(!all_rest(&inboxes));
+    inboxes.iter().for_each(|inbox| inbox.set_resting(true));
+    assert!(all_rest(&inboxes));
+    inboxes[1].put(&mut vec![1], 0, drop);
+    assert!(!all_rest(&inboxes), "something is on its way");
+    inboxes[1].take(&mut Vec::new(), 0, || None);
+    assert!(!all_rest(&inboxes), "something has come");
+    inboxes[1].set_resting(true);
+    assert!(all_rest(&inboxes));
+}
+
+#[test]
+fn a_rate_makes_the_default_depth_small() {
+    let depth = |change: fn(&mut PortSettings)| {
+        let mut s = serving(|config| config.change(None, change));
+        (0..DEPTH_WITHOUT_RATE + 1).take_while(|i| s.enqueue((1, 2), *i, 100, 0).is_ok()).count() as u32
+    };
+    assert_eq!(depth(|_| ()), DEPTH_WITHOUT_RATE);
+    assert_eq!(depth(|port| port.rate = Some(Rate::Packets(1000))), DEPTH_WITH_RATE);
+    assert_eq!(depth(|port| port.queues[2].rate = Some(Rate::Packets(1000))), DEPTH_WITH_RATE);
+    assert_eq!(depth(|port| port.queues[1].rate = Some(Rate::Packets(1000))), DEPTH_WITHOUT_RATE);
+    assert_eq!(
+        depth(|port| {
+            port.rate = Some(Rate::Packets(1000));
+            port.queues[2].depth = Some(7);
+        }),
+        7
+    );
+}
+
+/// A queue that is emptied again and again, by packets that are shorter than its share, saves nothing up.
+#[test]
+fn an_empty_queue_keeps_no_credit() {
+    let mut s = serving(|config| {
+        config.change(None, |port| {
+            port.rate = Some(Rate::Packets(1_000_000));
+            port.queues[0].weight = 1;
+            port.queues[1].weight = 1;
+        });
+    });
+    for round in 0..50 {
+        let now = round * 1_000_000;
+        s.enqueue((1, 0), 0, 64, now).expect("room");
+        s.enqueue((1, 1), 1, 512, now).expect("room");
+        run(&mut s, now + 999_999);
+    }
+    for _ in 0..20 {
+        s.enqueue((1, 0), 0, 512, 50_000_000).expect("room");
+        s.enqueue((1, 1), 1, 512, 50_000_000).expect("room");
+    }
+    let order = packets(&run(&mut s, S));
+    assert_eq!(order.len(), 40);
+    for pair in order.chunks(2) {
+        assert_eq!(pair[0] + pair[1], 1, "each its turn: {order:?}");
+    }
 }

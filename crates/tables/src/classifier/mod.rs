@@ -377,7 +377,8 @@ impl Classifier {
             Made::Now(tree) => Ok(tree),
             Made::Soon(thread) => thread.join(),
         };
-        let mut tree = tree.expect("building a tree does not panic");
+        // That is `NoMemory`: the change that wants the tree fails of it.
+        let mut tree = tree.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let mut room = Ok(());
         for change in changes.drain(..most.min(changes.len())) {
             match change {

@@ -117,19 +117,24 @@ pub fn study(options: &Options) -> Result<Study, Error> {
     let hosts: Vec<u64> = (1..=options.hosts_max.ilog2()).map(|bits| 1 << bits).collect();
     let errors = Mutex::new(vec![Vec::new(); options.repetitions as usize]);
     let next = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..options.threads.max(1) {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= options.repetitions {
-                        break;
-                    }
-                    let found = repetition(options, number);
-                    errors.lock().unwrap_or_else(|e| e.into_inner())[number as usize] = found;
-                }
-            });
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= options.repetitions {
+                break;
+            }
+            let found = repetition(options, number);
+            errors.lock().unwrap_or_else(|e| e.into_inner())[number as usize] = found;
         }
+    };
+    std::thread::scope(|scope| {
+        // This thread is one of them, and the only one if there are no others to be had.
+        for _ in 1..options.threads {
+            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        work();
     });
     let errors = errors.into_inner().unwrap_or_else(|e| e.into_inner());
     let mut at = 0;

@@ -1,0 +1,71 @@
+//! What a command does when memory runs out in the middle, or p4jet itself fails: it fails, and control goes on.
+
+use crate::error::CommandError;
+use p4jet_tables::NoMemory;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Memory that must be free for a file of commands, however short it is.
+const FREE_BYTES_MIN: usize = 1 << 20;
+/// The same for each of its lines: what it becomes when it is read, and what its entry takes in a table.
+const FREE_BYTES_PER_LINE: usize = 1 << 10;
+/// The same for each byte of its text.
+const FREE_BYTES_PER_BYTE: usize = 8;
+/// The same for each entry that tables have already: indices that grow are copied.
+const FREE_BYTES_PER_ENTRY: usize = 128;
+
+/// Carries a command out. A panic in it becomes its error; whoever calls this takes back what it has done.
+pub(crate) fn guarded<T>(act: impl FnOnce() -> Result<T, CommandError>) -> Result<T, CommandError> {
+    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| Err(failed(&*panic)))
+}
+
+fn failed(panic: &(dyn Any + Send)) -> CommandError {
+    if let Some(NoMemory(why)) = panic.downcast_ref::<NoMemory>() {
+        return CommandError::new(format!("Error: no memory: {why}"));
+    }
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or(panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
+    CommandError::new(format!("Error: the command failed by a bug of p4jet: {text}"))
+}
+
+/// Refuses a file of commands for which there is not enough memory. Where the heap refuses memory the process ends, so this
+/// must be known before the file changes anything.
+pub(crate) fn require_memory(text: &str, entries: usize) -> Result<(), CommandError> {
+    let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
+    let bytes = FREE_BYTES_MIN
+        + FREE_BYTES_PER_LINE.saturating_mul(lines)
+        + FREE_BYTES_PER_BYTE.saturating_mul(text.len())
+        + FREE_BYTES_PER_ENTRY.saturating_mul(entries);
+    let mut probe: Vec<u8> = Vec::new();
+    probe.try_reserve_exact(bytes).map_err(|_| {
+        let mib = bytes.div_ceil(1 << 20);
+        CommandError::new(format!(
+            "Error: no memory: {lines} lines may need {mib} MiB, which the system refuses (see ulimit -v); \
+             use smaller files"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_of_the_command() {
+        let error = guarded::<()>(|| panic!("the {}th entry", 7)).unwrap_err();
+        assert!(error.message.contains("a bug of p4jet: the 7th entry"), "{error}");
+        let error =
+            guarded::<()>(|| NoMemory::raise(12_345, &std::io::Error::from_raw_os_error(12))).unwrap_err();
+        assert!(
+            error.message.starts_with("Error: no memory: ") && error.message.contains("12345"),
+            "{error}"
+        );
+        assert_eq!(guarded(|| Ok(1)).ok(), Some(1));
+    }
+
+    #[test]
+    fn what_cannot_fit_is_refused() {
+        assert!(require_memory("table_add", 10).is_ok());
+        assert!(require_memory("table_add", usize::MAX / 256).is_err());
+    }
+}
