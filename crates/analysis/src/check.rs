@@ -108,6 +108,8 @@ pub(crate) struct Checker {
     pub(crate) declared: Vec<HashMap<String, Declared>>,
     /// The error that says which standard include file is missing, and the file that it names.
     missing_include: Option<(usize, &'static str)>,
+    /// Members by name.
+    pub(crate) members: crate::members::Members,
     /// Names declared `@deprecated`, by their places, with what the annotation says.
     pub(crate) deprecated: HashMap<Span, String>,
 }
@@ -163,6 +165,7 @@ impl Checker {
             dont_care_params: None,
             declared: Vec::new(),
             missing_include: None,
+            members: Default::default(),
             deprecated: HashMap::new(),
         }
     }

@@ -239,3 +239,13 @@ mod tests {
         assert_eq!(slice(&n(-1), 7, 4), n(15));
     }
 }
+
+/// The number that stands for a value in comparisons.
+pub(crate) fn number(value: &ExprKind) -> Option<BigInt> {
+    match value {
+        ExprKind::Int(n) => Some(n.clone()),
+        ExprKind::Bool(b) => Some(BigInt::from(u8::from(*b))),
+        ExprKind::EnumMember(n) | ExprKind::Error(n) => Some(BigInt::from(*n)),
+        _ => None,
+    }
+}

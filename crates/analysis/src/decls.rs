@@ -2,6 +2,7 @@
 
 use crate::check::{Checker, Declared, Open, Overload, Place, VarKind};
 use crate::infer::{is_poison, substitute};
+use crate::members::Owner;
 use crate::scopes::Symbol;
 use crate::typed::*;
 use crate::types::{LEAVES_MAX, struct_kind_name};
@@ -10,7 +11,7 @@ use p4jet_syntax::ast::{self, Annotation, AnnotationBody, DeclKind, Direction};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 use p4jet_syntax::suggest;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Most values inside a constant.
 const CONSTANT_MAX: usize = 1 << 16;
@@ -90,7 +91,7 @@ impl Checker {
             DeclKind::Typedef(t) => self.typedef(decl, t),
             DeclKind::Error(names) => {
                 for name in names {
-                    if self.prog.errors.contains(&name.text) {
+                    if self.member_place(Owner::Errors, &name.text).is_some() {
                         self.error(
                             "duplicate-declaration",
                             name.span,
@@ -977,10 +978,11 @@ impl Checker {
             None => None,
         };
         let mut members: Vec<(String, BigInt)> = Vec::new();
+        let mut seen = HashSet::new();
         // Values may name the members before them.
         self.scopes.push();
         for (i, (name, value)) in e.members.iter().enumerate() {
-            if members.iter().any(|(n, _)| *n == name.text) {
+            if !seen.insert(name.text.as_str()) {
                 let text = format!("enum `{}` has two members `{}`", e.name.text, name.text);
                 let first = e.members.iter().find(|(first, _)| first.text == name.text);
                 let diagnostic = Diagnostic::error("duplicate-declaration", name.span, text);

@@ -3,6 +3,7 @@
 use crate::check::{Checker, Place, VarKind};
 use crate::consts::{self, FoldError, is_value};
 use crate::infer::is_poison;
+use crate::members::Owner;
 use crate::scopes::Symbol;
 use crate::typed::*;
 use crate::types::BITS_MAX;
@@ -327,8 +328,9 @@ impl Checker {
         };
         match ty {
             Type::Enum(id) => {
+                let place = self.member_place(Owner::Enum(*id), &name.text);
                 let decl = &self.prog.enums[id.index()];
-                match decl.members.iter().position(|(n, _)| *n == name.text) {
+                match place {
                     Some(i) if decl.underlying.is_some() => {
                         Expr { ty: ty.clone(), kind: ExprKind::Int(decl.members[i].1.clone()), span }
                     }
@@ -340,7 +342,7 @@ impl Checker {
                     }
                 }
             }
-            Type::Error => match self.prog.errors.iter().position(|n| *n == name.text) {
+            Type::Error => match self.member_place(Owner::Errors, &name.text) {
                 Some(i) => Expr { ty: Type::Error, kind: ExprKind::Error(i as u32), span },
                 None if self.prog.errors.is_empty()
                     && self.missing_file("core.p4", span, "the members of `error` are") =>
@@ -365,11 +367,10 @@ impl Checker {
         let ty = self.known(&base.ty);
         match &ty {
             Type::Struct(..) => {
-                let fields = self.fields(&ty);
-                if let Some(i) = fields.iter().position(|(n, _)| *n == name.text) {
-                    let (_, field) = fields[i].clone();
+                if let Some((i, field)) = self.field(&ty, &name.text) {
                     return field_of(base, i as u32, field, span);
                 }
+                let fields = self.fields(&ty);
                 let shown = self.show(&ty);
                 let names: Vec<String> = fields.into_iter().map(|(n, _)| n).collect();
                 let mut diagnostic = Diagnostic::error(

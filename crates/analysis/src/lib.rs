@@ -40,6 +40,7 @@ mod instances;
 mod integers;
 mod keysets;
 mod library;
+mod members;
 mod parsers;
 mod scopes;
 mod stmts;

@@ -6,10 +6,12 @@ use crate::exprs::operator;
 use crate::infer::is_poison;
 use crate::scopes::Symbol;
 use crate::typed::*;
+use num_bigint::BigInt;
 use p4jet_syntax::ast::{self, BinaryOp, DeclKind};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 use p4jet_syntax::suggest;
+use std::collections::HashMap;
 
 impl Checker {
     /// The statements of a block, in a scope of their own.
@@ -307,7 +309,7 @@ impl Checker {
 
     fn switch_action(&mut self, table: TableId, cases: &[ast::SwitchCase]) -> Option<StmtKind> {
         let mut done = Vec::new();
-        let mut seen: Vec<(u32, Span)> = Vec::new();
+        let mut seen: HashMap<u32, Span> = HashMap::new();
         let mut labels = Vec::new();
         let mut has_default = false;
         for (i, case) in cases.iter().enumerate() {
@@ -315,16 +317,15 @@ impl Checker {
                 ast::ExprKind::Default => has_default = true,
                 _ => {
                     if let Some(action) = self.action_label(table, &case.label) {
-                        match seen.iter().find(|(a, _)| *a == action) {
-                            Some((_, first)) => {
-                                let first = *first;
+                        match seen.get(&action).copied() {
+                            Some(first) => {
                                 self.report(
                                     Diagnostic::error("switch", case.label.span, "this label stands twice")
                                         .related(first, "first here"),
                                 );
                             }
                             None => {
-                                seen.push((action, case.label.span));
+                                seen.insert(action, case.label.span);
                                 labels.push(action);
                             }
                         }
@@ -377,7 +378,7 @@ impl Checker {
 
     fn switch_value(&mut self, value: Expr, ty: &Type, cases: &[ast::SwitchCase]) -> Option<StmtKind> {
         let mut done = Vec::new();
-        let mut seen: Vec<Expr> = Vec::new();
+        let mut seen: HashMap<BigInt, Span> = HashMap::new();
         let mut values = Vec::new();
         let mut has_default = false;
         for (i, case) in cases.iter().enumerate() {
@@ -386,16 +387,16 @@ impl Checker {
                 _ => {
                     let label = self.constant_of(&case.label, ty, "a label of this `switch`");
                     if !is_poison(&label.ty) {
-                        match seen.iter().find(|other| consts::equal(other, &label) == Some(true)) {
+                        let number = consts::number(&label.kind);
+                        match number.as_ref().and_then(|number| seen.get(number)).copied() {
                             Some(first) => {
-                                let first = first.span;
                                 self.report(
                                     Diagnostic::error("switch", label.span, "this label stands twice")
                                         .related(first, "first here"),
                                 );
                             }
                             None => {
-                                seen.push(label.clone());
+                                seen.extend(number.map(|number| (number, label.span)));
                                 values.push(label);
                             }
                         }

@@ -50,6 +50,8 @@ struct Draft {
     keys: Vec<Key>,
     has_key: bool,
     actions: Vec<TableAction>,
+    /// Where in that list each name stands.
+    action_places: HashMap<String, usize>,
     /// Whether an action of the list is wrong: then nothing is said about actions that are not in it.
     actions_wrong: bool,
 }
@@ -76,6 +78,7 @@ impl Checker {
             keys: Vec::new(),
             has_key: false,
             actions: Vec::new(),
+            action_places: HashMap::new(),
             actions_wrong: false,
         };
         let mut has_actions = false;
@@ -481,9 +484,7 @@ impl Checker {
                 return;
             }
         };
-        if let Some(earlier) =
-            draft.actions.iter().find(|a| self.prog.actions[a.action.action.index()].name == name.text)
-        {
+        if let Some(earlier) = draft.action_places.get(&name.text).map(|i| &draft.actions[*i]) {
             let text = format!("table `{}` lists two actions `{}`", draft.name, name.text);
             let earlier = earlier.action.span;
             self.report(
@@ -543,6 +544,7 @@ impl Checker {
             return;
         };
         args.extend(data.iter().map(|_| None));
+        draft.action_places.insert(name.text.clone(), draft.actions.len());
         draft.actions.push(TableAction {
             action: ActionRef { action: id, args, span: source.span },
             annotations: source.annotations.clone(),
@@ -598,6 +600,7 @@ impl Checker {
             body: AnnotationBody::Empty,
             span,
         };
+        draft.action_places.insert("NoAction".into(), draft.actions.len());
         draft.actions.push(TableAction { action: default.clone(), annotations: vec![annotation] });
         default
     }
@@ -642,9 +645,7 @@ impl Checker {
         what: &str,
     ) -> Option<TableAction> {
         let name = &path.name.text;
-        let names: Vec<String> =
-            draft.actions.iter().map(|a| self.prog.actions[a.action.action.index()].name.clone()).collect();
-        if let Some(i) = names.iter().position(|n| n == name) {
+        if let Some(i) = draft.action_places.get(name).copied() {
             let listed = draft.actions[i].clone();
             let meant = self.scopes.lookup(name, path.global).map(|b| b.symbol.clone());
             match meant {
@@ -667,6 +668,8 @@ impl Checker {
         if draft.actions_wrong {
             return None;
         }
+        let names: Vec<String> =
+            draft.actions.iter().map(|a| self.prog.actions[a.action.action.index()].name.clone()).collect();
         let mut diagnostic = Diagnostic::error(
             "unknown-action",
             span,

@@ -324,7 +324,7 @@ pub struct State {
 }
 
 /// Where a transition leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// `accept`
     Accept,

@@ -2,6 +2,7 @@
 
 use crate::check::Checker;
 use crate::infer::{POISON, is_poison, substitute};
+use crate::members::Owner;
 use crate::scopes::Symbol;
 use crate::typed::*;
 use num_bigint::BigInt;
@@ -293,6 +294,14 @@ impl Checker {
             Type::Enum(id) => self.prog.enums[id.index()].underlying.clone(),
             _ => None,
         }
+    }
+
+    /// The field of that name of a struct, header or union: its place, and its type with type arguments put in.
+    pub(crate) fn field(&mut self, ty: &Type, name: &str) -> Option<(usize, Type)> {
+        let Type::Struct(id, args) = ty else { return None };
+        let i = self.member_place(Owner::Struct(*id), name)?;
+        let decl = &self.prog.structs[id.index()];
+        Some((i, substitute(&decl.fields[i].ty, &decl.type_params, args)))
     }
 
     /// Fields of a struct, header or union with their types, type arguments put in.

@@ -7,7 +7,7 @@
 //! out. `isValid()` is believed where it is tested.
 
 use super::layout::{Kind, Layout, Layouts};
-use super::state::{State, Validity, join};
+use super::state::{State, Validity, join, join_into};
 use crate::typed::{
     ActionId, Call, Callee, Collection, Control, Expr, ExprKind, Function, Local, Param, Parser, Program,
     Stmt, StmtKind, SwitchActionCase, TableId, Target, Transition, Type, VarId,
@@ -15,14 +15,22 @@ use crate::typed::{
 use p4jet_syntax::ast::{BinaryOp, Direction, UnaryOp};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 /// Most slots of the variables of a parser, control or function; those beyond are believed to hold values.
 const SLOTS_MAX: u32 = 1 << 15;
 
-/// Most steps spent on a parser, control or function: actions that call actions that call actions may take many.
+/// Most steps spent on a parser, control or function. A step is a statement, an expression, or 64 slots that are copied,
+/// joined or set. Actions that call actions that call actions, and loops in loops, may take more: then nothing further is
+/// reported about the parser, control or function.
 const STEPS_MAX: u32 = 1 << 18;
+
+/// Most steps spent on a program.
+const PROGRAM_STEPS_MAX: u32 = 1 << 21;
+
+/// Slots that are handled in one step.
+const SLOTS_PER_STEP: usize = 64;
 
 /// Most fields that a message names.
 const FIELDS_MAX: usize = 4;
@@ -35,6 +43,7 @@ pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
         vars: vec![None; program.vars.len()],
         slots: 0,
         steps: 0,
+        steps_left: PROGRAM_STEPS_MAX,
         quiet: 0,
         state: None,
         ends: Ends::default(),
@@ -69,8 +78,10 @@ struct Flow<'a> {
     /// First slot of each variable that is followed.
     vars: Vec<Option<(u32, Rc<Layout>)>>,
     slots: u32,
-    /// Steps left.
+    /// Steps left for the parser, control or function at hand.
     steps: u32,
+    /// Steps left for those that follow.
+    steps_left: u32,
     /// Nothing is said while this is not 0: the state is not final.
     quiet: u32,
     /// What holds here; `None` where control never comes.
@@ -102,7 +113,9 @@ impl Flow<'_> {
     fn begin(&mut self) {
         self.vars.fill(None);
         self.slots = 0;
-        self.steps = STEPS_MAX;
+        self.steps_left += self.steps;
+        self.steps = self.steps_left.min(STEPS_MAX);
+        self.steps_left -= self.steps;
         self.quiet = 0;
         self.state = Some(State::default());
         self.ends = Ends::default();
@@ -127,7 +140,7 @@ impl Flow<'_> {
         let ends = std::mem::take(&mut self.ends);
         let end = join(self.state.take(), ends.returned);
         self.check_out_params(&function.params, end.as_ref(), "function", &function.name);
-        let Some(end) = end else { return };
+        let Some(end) = end.filter(|_| self.steps > 0) else { return };
         for (i, param) in function.params.iter().enumerate() {
             let Some((start, layout)) = &self.vars[param.var.index()] else { continue };
             let mut left = Vec::new();
@@ -146,25 +159,33 @@ impl Flow<'_> {
         self.locals(&body.locals);
         let mut entry: Vec<Option<State>> = vec![None; body.states.len()];
         entry[body.start as usize] = self.state.take();
-        let mut work = vec![body.start as usize];
+        // First in, first out: a state that many lead to is looked at after all of them.
+        let mut work = VecDeque::from([body.start as usize]);
+        let mut waits = vec![false; body.states.len()];
         let mut end = None;
         self.quiet += 1;
-        while let Some(i) = work.pop() {
+        while let Some(i) = work.pop_front() {
+            waits[i] = false;
             self.state = entry[i].clone();
             self.parser_state(&body.states[i]);
+            if self.steps == 0 {
+                // What is known of the states is not final.
+                return;
+            }
             for target in targets(&body.states[i].transition) {
+                self.spend_on_state();
                 match target {
                     Target::State(next) => {
                         let next = next as usize;
-                        let joined = join(entry[next].clone(), self.state.clone());
-                        if joined != entry[next] {
-                            entry[next] = joined;
-                            if !work.contains(&next) {
-                                work.push(next);
-                            }
+                        if join_into(&mut entry[next], self.state.as_ref())
+                            && !std::mem::replace(&mut waits[next], true)
+                        {
+                            work.push_back(next);
                         }
                     }
-                    Target::Accept | Target::Reject => end = join(end, self.state.clone()),
+                    Target::Accept | Target::Reject => {
+                        join_into(&mut end, self.state.as_ref());
+                    }
                 }
             }
         }
@@ -231,6 +252,7 @@ impl Flow<'_> {
 
     /// Sets everything inside a place.
     fn fill(&mut self, place: &Place, written: bool, validity: Validity) {
+        self.spend_on_place(place);
         let Some(state) = &mut self.state else { return };
         for &start in &place.starts {
             state.set_written(start, place.layout.size, written);
@@ -316,6 +338,7 @@ impl Flow<'_> {
 
     /// Copies what is known of headers; that values may be missing was said where they were read.
     fn copy(&mut self, to: &Place, from: &Place) {
+        self.spend_on_place(to);
         let Some(state) = &mut self.state else { return };
         let (to_start, from_start) = (to.starts[0], from.starts[0]);
         let mut valid = Vec::new();
@@ -333,7 +356,7 @@ impl Flow<'_> {
 
     fn stmts(&mut self, stmts: &[Stmt]) {
         for stmt in stmts {
-            if self.state.is_none() {
+            if self.state.is_none() || !self.step() {
                 return;
             }
             self.stmt(stmt);
@@ -360,6 +383,7 @@ impl Flow<'_> {
             }
             StmtKind::Call(call) => self.call(call),
             StmtKind::If(cond, then, other) => {
+                self.spend_on_state();
                 let (yes, no) = self.test(cond);
                 self.state = yes;
                 self.stmts(then);
@@ -384,6 +408,7 @@ impl Flow<'_> {
                 let has_default = cases.iter().any(|case| case.has_default);
                 let mut after = if has_default { None } else { before.clone() };
                 for case in cases {
+                    self.spend_on_state();
                     self.state = before.clone();
                     self.stmts(&case.body);
                     after = join(after, self.state.take());
@@ -426,6 +451,7 @@ impl Flow<'_> {
         let mut head = self.state.clone();
         self.quiet += 1;
         loop {
+            self.spend_on_state();
             self.state = head.clone();
             turn(self);
             let joined = join(head.clone(), self.state.take());
@@ -443,44 +469,52 @@ impl Flow<'_> {
     }
 
     fn switch_action(&mut self, table: TableId, cases: &[SwitchActionCase]) {
-        let outcomes = self.outcomes(table);
-        let named: HashSet<u32> = cases.iter().flat_map(|case| case.actions.iter().copied()).collect();
-        let of = |wanted: &dyn Fn(u32) -> bool| {
-            let states = outcomes.iter().filter(|(action, _)| wanted(*action)).map(|(_, s)| s.clone());
-            states.fold(None, join)
-        };
-        let has_default = cases.iter().any(|case| case.has_default);
-        let mut after = if has_default { None } else { of(&|a| !named.contains(&a)) };
-        for case in cases {
-            let rest = case.has_default;
-            self.state = of(&|a| case.actions.contains(&a) || rest && !named.contains(&a));
+        let mut case_of: HashMap<u32, usize> = HashMap::new();
+        for (i, case) in cases.iter().enumerate() {
+            case_of.extend(case.actions.iter().map(|action| (*action, i)));
+        }
+        let default = cases.iter().position(|case| case.has_default);
+        let mut entries: Vec<Option<State>> = vec![None; cases.len()];
+        let mut after = None;
+        self.outcomes(table, |action, state| match case_of.get(&action).copied().or(default) {
+            Some(case) => _ = join_into(&mut entries[case], state),
+            None => _ = join_into(&mut after, state),
+        });
+        for (case, entry) in cases.iter().zip(entries) {
+            self.spend_on_state();
+            self.state = entry;
             self.stmts(&case.body);
-            after = join(after, self.state.take());
+            join_into(&mut after, self.state.as_ref());
         }
         self.state = after;
     }
 
     // Tables and actions.
 
-    /// Applies a table: the state after each of its actions.
-    fn outcomes(&mut self, id: TableId) -> Vec<(u32, Option<State>)> {
+    /// Applies a table: `then` gets the state after each of its actions, by their places in the table's list.
+    fn outcomes(&mut self, id: TableId, mut then: impl FnMut(u32, Option<&State>)) {
         let table = &self.program.tables[id.index()];
         table.keys.iter().for_each(|key| self.read(&key.expr));
-        let before = self.state.clone();
-        let mut outcomes = Vec::with_capacity(table.actions.len());
-        for (i, listed) in table.actions.iter().enumerate() {
+        let before = self.state.take();
+        for (i, listed) in (0..).zip(&table.actions) {
+            if !self.step() {
+                break;
+            }
+            self.spend_on_state();
             self.state = before.clone();
             self.action(listed.action.action, &listed.action.args);
-            outcomes.push((i as u32, self.state.take()));
+            then(i, self.state.as_ref());
         }
-        if outcomes.is_empty() {
-            outcomes.push((0, before));
+        if table.actions.is_empty() {
+            then(0, before.as_ref());
         }
-        outcomes
+        self.state = None;
     }
 
     fn apply_table(&mut self, id: TableId) {
-        self.state = self.outcomes(id).into_iter().map(|(_, state)| state).fold(None, join);
+        let mut after = None;
+        self.outcomes(id, |_, state| _ = join_into(&mut after, state));
+        self.state = after;
     }
 
     /// Runs an action; an argument that is not there comes from the control plane.
@@ -681,21 +715,20 @@ impl Flow<'_> {
     /// The states after an entry's action and after the default action of a table.
     fn hit_or_miss(&mut self, id: TableId) -> (Option<State>, Option<State>) {
         let table = &self.program.tables[id.index()];
-        let outcomes = self.outcomes(id);
         let (mut hit, mut miss) = (None, None);
-        for (i, state) in outcomes {
-            let Some(listed) = table.actions.get(i as usize) else {
-                return (state.clone(), state);
+        self.outcomes(id, |i, state| {
+            let listed = table.actions.get(i as usize);
+            let marked = |name: &str| {
+                listed.is_some_and(|listed| listed.annotations.iter().any(|a| a.name.text == name))
             };
-            let marked = |name: &str| listed.annotations.iter().any(|a| a.name.text == name);
             if !marked("defaultonly") {
-                hit = join(hit, state.clone());
+                join_into(&mut hit, state);
             }
-            let default = listed.action.action == table.default.action;
+            let default = listed.is_none_or(|listed| listed.action.action == table.default.action);
             if default || !table.const_default && !marked("tableonly") {
-                miss = join(miss, state);
+                join_into(&mut miss, state);
             }
-        }
+        });
         (hit, miss)
     }
 
@@ -846,8 +879,22 @@ impl Flow<'_> {
     }
 
     fn step(&mut self) -> bool {
-        self.steps = self.steps.saturating_sub(1);
+        self.spend(1);
         self.steps > 0
+    }
+
+    fn spend(&mut self, steps: usize) {
+        self.steps = self.steps.saturating_sub(u32::try_from(steps).unwrap_or(u32::MAX));
+    }
+
+    /// The state is about to be copied or joined.
+    fn spend_on_state(&mut self) {
+        self.spend(self.slots as usize / SLOTS_PER_STEP);
+    }
+
+    /// All slots of a place are about to be looked at or set.
+    fn spend_on_place(&mut self, place: &Place) {
+        self.spend(place.starts.len() * (1 + place.layout.size as usize / SLOTS_PER_STEP));
     }
 
     // What is wrong.
@@ -885,6 +932,7 @@ impl Flow<'_> {
     }
 
     fn check_written(&mut self, expr: &Expr, place: &Place) {
+        self.spend_on_place(place);
         let Some(state) = &self.state else { return };
         let size = place.layout.size;
         let missing = |start: u32, layout: &Layout| {
@@ -975,11 +1023,14 @@ fn elements(place: &Place, element: &Rc<Layout>, wanted: std::ops::Range<u32>) -
     (!starts.is_empty()).then(|| Place { starts, layout: Rc::clone(element), union: None })
 }
 
-/// Where a transition may lead.
+/// Where a transition may lead, each target once.
 fn targets(transition: &Transition) -> Vec<Target> {
+    let mut seen = HashSet::new();
     match transition {
         Transition::Direct(target, _) => vec![*target],
-        Transition::Select { cases, .. } => cases.iter().map(|case| case.target).collect(),
+        Transition::Select { cases, .. } => {
+            cases.iter().map(|case| case.target).filter(|target| seen.insert(*target)).collect()
+        }
     }
 }
 

@@ -1,11 +1,18 @@
 //! Parser states and select cases that are never reached, and states that end without saying so.
 
+use crate::consts::number;
 use crate::typed::*;
 use num_bigint::BigInt;
 use num_traits::Zero;
 use p4jet_syntax::diagnostic::Diagnostic;
+use std::collections::{BTreeMap, HashMap};
+
+/// Most comparisons of a case with an earlier one, in a program. Of the cases after that only those are found that equal an
+/// earlier one, or are covered by ranges of one key.
+const COMPARISONS_MAX: u32 = 1 << 21;
 
 pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
+    let mut comparisons = COMPARISONS_MAX;
     for parser in &program.parsers {
         let Some(body) = &parser.body else { continue };
         for state in &body.states {
@@ -18,7 +25,7 @@ pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
                     );
                 }
                 Transition::Direct(..) => {}
-                Transition::Select { keys, cases, .. } => select(program, state, keys, cases, found),
+                Transition::Select { keys, cases, .. } => select(program, state, (keys, cases), &mut comparisons, found),
             }
         }
         reachable(parser, body, found);
@@ -28,12 +35,17 @@ pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
 fn select(
     program: &Program,
     state: &State,
-    keys: &[Expr],
-    cases: &[SelectCase],
+    (keys, cases): (&[Expr], &[SelectCase]),
+    comparisons: &mut u32,
     found: &mut Vec<Diagnostic>,
 ) {
     let mut earlier: Vec<(Vec<Values>, &SelectCase)> = Vec::new();
     let constants: Vec<Option<BigInt>> = keys.iter().map(|key| number(&key.kind)).collect();
+    // Where no key is constant, a case of one value for each key covers only cases that are the same.
+    let no_constants = constants.iter().all(Option::is_none);
+    let mut exact: HashMap<Vec<BigInt>, &SelectCase> = HashMap::new();
+    let mut wide: Vec<usize> = Vec::new();
+    let mut intervals = Intervals::default();
     for case in cases {
         let values: Vec<Values> = match &case.keysets[..] {
             // `default` alone stands for all keys.
@@ -42,16 +54,35 @@ fn select(
                 keysets.iter().zip(keys).map(|(keyset, key)| Values::of(program, keyset, &key.ty)).collect()
             }
         };
-        match earlier.iter().find(|(before, _)| covers(before, &values, &constants)) {
-            Some((_, before)) => found.push(
+        let single: Option<Vec<BigInt>> = values.iter().map(Values::single).collect();
+        let single = single.filter(|_| no_constants);
+        let same = single.as_ref().and_then(|values| exact.get(values).copied());
+        let before = same.or_else(|| {
+            let compared = wide.len().min(*comparisons as usize);
+            *comparisons -= compared as u32;
+            let mut candidates = wide[..compared].iter().map(|i| &earlier[*i]);
+            candidates.find(|(before, _)| covers(before, &values, &constants)).map(|(_, before)| *before)
+        });
+        let together = matches!(&values[..], [Values::Between(lo, hi)] if intervals.cover(lo, hi));
+        match before {
+            Some(before) => found.push(
                 Diagnostic::warning("parser-transition", case.span, "this case is never reached")
                     .related(before.span, "an earlier one takes all that it would"),
             ),
-            None if covered_together(&earlier, &values) => found.push(
+            None if together => found.push(
                 Diagnostic::warning("parser-transition", case.span, "this case is never reached")
                     .note("earlier ones together take all that it would"),
             ),
-            None => earlier.push((values, case)),
+            None => {
+                if let [Values::Between(lo, hi)] = &values[..] {
+                    intervals.add(lo.clone(), hi.clone());
+                }
+                match single {
+                    Some(single) => _ = exact.insert(single, case),
+                    None => wide.push(earlier.len()),
+                }
+                earlier.push((values, case));
+            }
         }
     }
     let may_take = |values: &Values, constant: &Option<BigInt>| match constant {
@@ -115,6 +146,14 @@ impl Values {
         }
     }
 
+    /// The only value that it has.
+    fn single(&self) -> Option<BigInt> {
+        match self {
+            Values::Between(lo, hi) if lo == hi => Some(lo.clone()),
+            _ => None,
+        }
+    }
+
     /// Whether it has all that another one has.
     fn covers(&self, other: &Values) -> bool {
         match (self, other) {
@@ -148,33 +187,30 @@ fn covers(earlier: &[Values], later: &[Values], constants: &[Option<BigInt>]) ->
         })
 }
 
-/// Whether several cases of one key take all numbers between two. Who writes `default` may do so to be safe.
-fn covered_together(earlier: &[(Vec<Values>, &SelectCase)], later: &[Values]) -> bool {
-    let [Values::Between(first, last)] = later else { return false };
-    let mut intervals: Vec<(&BigInt, &BigInt)> = earlier
-        .iter()
-        .filter_map(|(values, _)| match &values[..] {
-            [Values::Between(lo, hi)] => Some((lo, hi)),
-            _ => None,
-        })
-        .collect();
-    intervals.sort();
-    let mut next = first.clone();
-    for (lo, hi) in intervals {
-        if *lo <= next && *hi >= next {
-            next = hi + 1;
-        }
-    }
-    next > *last
-}
+/// The numbers that several cases of one key take together, as intervals that do not touch: the last number of each by its
+/// first.
+#[derive(Default)]
+struct Intervals(BTreeMap<BigInt, BigInt>);
 
-/// The number that stands for a value in comparisons.
-fn number(value: &ExprKind) -> Option<BigInt> {
-    match value {
-        ExprKind::Int(n) => Some(n.clone()),
-        ExprKind::Bool(b) => Some(BigInt::from(u8::from(*b))),
-        ExprKind::EnumMember(n) | ExprKind::Error(n) => Some(BigInt::from(*n)),
-        _ => None,
+impl Intervals {
+    fn cover(&self, lo: &BigInt, hi: &BigInt) -> bool {
+        lo > hi || self.0.range(..=lo).next_back().is_some_and(|(_, last)| last >= hi)
+    }
+
+    fn add(&mut self, mut lo: BigInt, mut hi: BigInt) {
+        if lo > hi {
+            return;
+        }
+        while let Some((first, last)) = self.0.range(..=&hi + 1u8).next_back()
+            && *last >= &lo - 1u8
+        {
+            let first = first.clone();
+            lo = lo.min(first.clone());
+            if let Some(last) = self.0.remove(&first) {
+                hi = hi.max(last);
+            }
+        }
+        self.0.insert(lo, hi);
     }
 }
 

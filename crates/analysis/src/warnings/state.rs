@@ -75,29 +75,41 @@ impl State {
         }
     }
 
-    /// What holds if either of two states may be the case.
-    fn join(mut self, other: &State) -> State {
+    /// Makes this what holds if either of two states may be the case. Gives whether that changed anything.
+    fn join(&mut self, other: &State) -> bool {
         if self.words.len() < other.words.len() {
             self.words.resize(other.words.len(), [0; 4]);
         }
+        let mut changed = false;
         // A header that is invalid by test alone is whatever it is on the other side.
         for (i, mine) in self.words.iter_mut().enumerate() {
             let theirs = other.words.get(i).copied().unwrap_or_default();
+            let before = *mine;
             mine[UNWRITTEN] |= theirs[UNWRITTEN];
             mine[VALID] |= theirs[VALID];
             let invalid = mine[INVALID] & !mine[TESTED] | theirs[INVALID] & !theirs[TESTED];
             mine[TESTED] &= theirs[TESTED];
             mine[INVALID] = invalid | mine[TESTED];
+            changed |= *mine != before;
         }
-        self
+        changed
     }
 }
 
 /// Joins two states; `None` is a point that is never reached.
-pub(super) fn join(a: Option<State>, b: Option<State>) -> Option<State> {
+pub(super) fn join(mut a: Option<State>, b: Option<State>) -> Option<State> {
+    join_into(&mut a, b.as_ref());
+    a
+}
+
+/// Joins a state into another; gives whether that changed it.
+pub(super) fn join_into(a: &mut Option<State>, b: Option<&State>) -> bool {
     match (a, b) {
-        (Some(a), Some(b)) => Some(a.join(&b)),
-        (a, None) => a,
-        (None, b) => b,
+        (_, None) => false,
+        (Some(a), Some(b)) => a.join(b),
+        (a @ None, Some(b)) => {
+            *a = Some(b.clone());
+            true
+        }
     }
 }

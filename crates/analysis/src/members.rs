@@ -1,0 +1,56 @@
+//! Finding members by name: fields of structs, members of enums and of `error`. Programs have thousands of them, and name
+//! them thousands of times.
+
+use crate::check::Checker;
+use crate::typed::{EnumId, StructId};
+use std::collections::HashMap;
+
+/// What has members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Owner {
+    Struct(StructId),
+    Enum(EnumId),
+    Errors,
+}
+
+/// Where members stand in their declarations, by name. Names are added when one is first looked up after them.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    known: HashMap<Owner, HashMap<String, usize>>,
+    /// How many members have been added.
+    added: HashMap<Owner, usize>,
+}
+
+impl Members {
+    fn find<'a>(
+        &mut self,
+        owner: Owner,
+        names: impl ExactSizeIterator<Item = &'a String>,
+        name: &str,
+    ) -> Option<usize> {
+        let known = self.known.entry(owner).or_default();
+        let added = self.added.entry(owner).or_default();
+        let count = names.len();
+        for (i, name) in names.enumerate().skip(*added) {
+            known.entry(name.clone()).or_insert(i);
+        }
+        *added = count;
+        known.get(name).copied()
+    }
+}
+
+impl Checker {
+    /// The place of the first member of that name.
+    pub(crate) fn member_place(&mut self, owner: Owner, name: &str) -> Option<usize> {
+        let (members, prog) = (&mut self.members, &self.prog);
+        match owner {
+            Owner::Struct(id) => {
+                members.find(owner, prog.structs[id.index()].fields.iter().map(|f| &f.name), name)
+            }
+            Owner::Enum(id) => {
+                members.find(owner, prog.enums[id.index()].members.iter().map(|(name, _)| name), name)
+            }
+            Owner::Errors => members.find(owner, prog.errors.iter(), name),
+        }
+    }
+}
