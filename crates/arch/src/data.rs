@@ -158,12 +158,12 @@ pub(crate) fn in_range(cx: &Lowerer<'_>, base: Expr, hashed: Expr, max: Expr, wi
 
 /// The width of all scalars of a (substituted) type together, validity bits among them.
 pub(crate) fn width_of(cx: &mut Lowerer<'_>, ty: &Type, span: Span) -> Lowered<u32> {
-    Ok(cx.zero(ty, span)?.leaves().iter().map(|e| cx.width(e)).sum())
+    Ok(cx.zero(ty, span)?.leaves().iter().fold(0, |sum, e| cx.width(e).saturating_add(sum)))
 }
 
 /// All scalars of a value, the first one highest.
 pub(crate) fn pack(value: &Value) -> Option<Expr> {
-    value.leaves().into_iter().reduce(|high, low| Expr::Concat(Box::new(high), Box::new(low)))
+    build::concat(value.leaves())
 }
 
 /// The value of a (substituted) type that [`pack`] made `packed` of.

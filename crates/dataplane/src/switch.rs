@@ -52,6 +52,7 @@ impl Drop for Place {
 /// Lets several workers have the same registers; one needs no locks, nor do those that share the pipeline: only one of
 /// them comes to a register that changes. Drops are counted by place only in programs that keep it.
 fn suit(program: &mut ir::Program, workers: usize, options: &p4jet_jit::Options) -> Result<(), String> {
+    check_headroom(program)?;
     match options.counted {
         true => ir::passes::place_drops(program),
         false => ir::passes::forget_drop_places(program),
@@ -98,6 +99,24 @@ fn described(program: &ir::Program, error: &p4jet_jit::Error) -> String {
         0 => error.message.clone(),
         _ => format!("{}\n  --> {}:{}:{}", error.message, loc.file, loc.line, loc.column),
     }
+}
+
+/// Refuses a program whose deparsers emit more bytes than buffers have room for.
+fn check_headroom(program: &ir::Program) -> Result<(), String> {
+    let bytes = program.emitted_bytes_max() as usize;
+    if bytes <= p4jet_packet::HEADROOM_LIMIT {
+        return Ok(());
+    }
+    let largest = program.blocks.iter().max_by_key(|block| program.block_emitted_bytes_max(block));
+    let stmts = largest.into_iter().flat_map(|block| &block.body.nodes).flat_map(|node| &node.stmts);
+    let emits = stmts.filter(|stmt| matches!(stmt.op, ir::Op::Emit { .. }));
+    let message = format!(
+        "the headers that {} may emit have {bytes} bytes: p4jet has room for {} before a packet's payload",
+        program.name,
+        p4jet_packet::HEADROOM_LIMIT
+    );
+    let loc = emits.map(|stmt| stmt.loc).last().unwrap_or(ir::Loc(0));
+    Err(described(program, &p4jet_jit::Error { message, loc }))
 }
 
 fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {

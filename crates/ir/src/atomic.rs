@@ -177,8 +177,7 @@ fn action_part(program: &mut Program, action: usize) -> Option<Part> {
         body.nodes.push(old);
     }
     let mut part = Part { begins: vec![(action, 0, 0)], ..Part::default() };
-    for (number, node) in body.nodes.iter().enumerate() {
-        let cycle = body.is_on_cycle(NodeId(number as u32));
+    for (number, (node, cycle)) in body.nodes.iter().zip(body.on_cycles()).enumerate() {
         for register in node.stmts.iter().filter_map(|stmt| stmt.op.register()) {
             part.registers.insert(register);
             part.accesses += 1 + usize::from(cycle);
@@ -197,6 +196,7 @@ fn block_parts(program: &Program, graph: usize, parts: &mut Vec<Part>) {
     let marked = block.kind == BlockKind::Control;
     // With the marked part that a node begins in, and how many more are inside.
     let mut before: Vec<Option<Option<(usize, i32)>>> = vec![None; body.nodes.len()];
+    let on_cycles = body.on_cycles();
     let mut same = Vec::new();
     let mut work = vec![(NodeId(0), None)];
     while let Some((at, part)) = work.pop() {
@@ -209,7 +209,7 @@ fn block_parts(program: &Program, graph: usize, parts: &mut Vec<Part>) {
         }
         before[at.index()] = Some(part);
         let (mut part, node) = (part, &body.nodes[at.index()]);
-        let cycle = usize::from(body.is_on_cycle(at));
+        let cycle = usize::from(on_cycles[at.index()]);
         // Statements that stand together, if no part is around: the first, one behind the last.
         let mut together: Option<Part> = None;
         for (number, stmt) in node.stmts.iter().enumerate() {

@@ -920,6 +920,60 @@ impl Cfg {
         }
         seen[node.index()]
     }
+
+    /// For each node whether control may come back to it, in time that grows with the graph: Tarjan's strongly connected
+    /// components.
+    pub fn on_cycles(&self) -> Vec<bool> {
+        const NEW: u32 = u32::MAX;
+        let n = self.nodes.len();
+        let targets: Vec<Vec<usize>> = self.nodes.iter().map(|node| {
+            let mut targets = Vec::new();
+            node.terminator.for_each_target(&mut |to| targets.push(to.index()));
+            targets
+        }).collect();
+        let (mut order, mut low) = (vec![NEW; n], vec![0; n]);
+        let (mut open, mut is_open) = (Vec::new(), vec![false; n]);
+        let mut result = vec![false; n];
+        let mut next = 0;
+        for start in 0..n {
+            if order[start] != NEW {
+                continue;
+            }
+            // Nodes on the way, with how many of their targets have been followed.
+            let mut way = vec![(start, 0)];
+            while let Some((at, followed)) = way.pop() {
+                if followed == 0 {
+                    (order[at], low[at]) = (next, next);
+                    next += 1;
+                    open.push(at);
+                    is_open[at] = true;
+                } else {
+                    let child = targets[at][followed - 1];
+                    if is_open[child] {
+                        low[at] = low[at].min(low[child]);
+                    }
+                }
+                if let Some(&to) = targets[at].get(followed) {
+                    way.push((at, followed + 1));
+                    if order[to] == NEW {
+                        way.push((to, 0));
+                    }
+                    continue;
+                }
+                if low[at] != order[at] {
+                    continue;
+                }
+                let first = open.iter().rposition(|node| *node == at).unwrap_or(0);
+                let component = open.split_off(first);
+                let cycle = component.len() > 1 || targets[at].contains(&at);
+                for node in component {
+                    is_open[node] = false;
+                    result[node] = cycle;
+                }
+            }
+        }
+        result
+    }
 }
 
 impl Program {
@@ -945,13 +999,14 @@ impl Program {
     /// [`LOOP_EMIT_BYTES_MAX`] if there are emits on cycles. A packet for which it would emit more is dropped.
     pub fn block_emitted_bytes_max(&self, block: &Block) -> u32 {
         let (mut bits, mut looped) = (0u64, 0);
-        for (index, node) in (0..).zip(&block.body.nodes) {
+        let on_cycles = block.body.on_cycles();
+        for (node, on_cycle) in block.body.nodes.iter().zip(on_cycles) {
             let emits = node.stmts.iter().filter_map(|stmt| match stmt.op {
                 Op::Emit { header } => Some(u64::from(self.header_bits_max(header))),
                 _ => None,
             });
             let node_bits: u64 = emits.sum();
-            if node_bits > 0 && block.body.is_on_cycle(NodeId(index)) {
+            if node_bits > 0 && on_cycle {
                 looped = u64::from(LOOP_EMIT_BYTES_MAX);
             } else {
                 bits += node_bits;

@@ -78,6 +78,19 @@ impl Expr {
         f(self);
     }
 
+    /// Expressions inside of this one, itself included; 1 for a field.
+    pub fn size(&self) -> usize {
+        1 + match self {
+            Expr::Const { .. } | Expr::Field(_) => 0,
+            Expr::Unary(_, a)
+            | Expr::Slice { value: a, .. }
+            | Expr::ZeroExtend(a, _)
+            | Expr::SignExtend(a, _) => a.size(),
+            Expr::Binary(_, a, b) | Expr::Concat(a, b) => a.size() + b.size(),
+            Expr::Select(c, a, b) => c.size() + a.size() + b.size(),
+        }
+    }
+
     /// Expressions below each other, this one included; 1 for a field.
     pub fn depth(&self) -> u32 {
         1 + match self {

@@ -79,21 +79,40 @@ pub fn and(a: Expr, b: Expr) -> Expr {
     }
 }
 
-/// All, of width 1; a balanced tree.
+/// All, of width 1.
 pub fn all(list: Vec<Expr>) -> Expr {
-    let mut list = list;
+    balanced(list, and).unwrap_or_else(|| truth(true))
+}
+
+/// One or more, of width 1.
+pub fn any(list: Vec<Expr>) -> Expr {
+    balanced(list, or).unwrap_or_else(|| truth(false))
+}
+
+/// The first expression is the highest bits. `None` if there is no expression.
+pub fn concat(list: Vec<Expr>) -> Option<Expr> {
+    balanced(list, |high, low| Expr::Concat(Box::new(high), Box::new(low)))
+}
+
+/// The sum; all are of one width. `None` if there is no expression.
+pub fn sum(list: Vec<Expr>) -> Option<Expr> {
+    balanced(list, |a, b| binary(BinaryOp::Add, a, b))
+}
+
+/// A balanced tree of an associative operator: long lists must not make deep expressions.
+fn balanced(mut list: Vec<Expr>, op: impl Fn(Expr, Expr) -> Expr) -> Option<Expr> {
     while list.len() > 1 {
         let mut pairs = list.into_iter();
         let mut halved = Vec::new();
         while let Some(a) = pairs.next() {
             halved.push(match pairs.next() {
-                Some(b) => and(a, b),
+                Some(b) => op(a, b),
                 None => a,
             });
         }
         list = halved;
     }
-    list.pop().unwrap_or_else(|| truth(true))
+    list.pop()
 }
 
 /// One or both, of width 1.

@@ -368,14 +368,16 @@ impl Lowerer<'_> {
         let result = body(self);
         self.flow = outer;
         self.goto(done);
-        let touches = self.cfg.since(start).any(|part| match part {
-            Ok(op) => op.register().is_some(),
-            Err(Terminator::Apply { table, .. }) => {
-                let actions = &self.ir.tables[table.index()].actions;
-                actions.iter().any(|a| self.ir.actions[a.action.index()].body.touches_registers())
+        let mut touches = false;
+        let mut applied = Vec::new();
+        for part in self.cfg.since(start) {
+            match part {
+                Ok(op) => touches |= op.register().is_some(),
+                Err(Terminator::Apply { table, .. }) => applied.push(*table),
+                Err(_) => {}
             }
-            Err(_) => false,
-        });
+        }
+        touches |= applied.into_iter().any(|table| self.table_effects(table).touches_registers);
         let end = atomic::call(atomic::END, None);
         if touches {
             let loc = self.loc(self.span);

@@ -44,6 +44,11 @@ impl CfgBuilder {
         NodeId(self.nodes.len() as u32 - 1)
     }
 
+    /// The node where the cursor stands.
+    pub(crate) fn current(&self) -> NodeId {
+        self.current
+    }
+
     /// Moves the cursor to a node that has no terminator yet.
     pub(crate) fn enter(&mut self, node: NodeId) {
         debug_assert!(self.nodes[node.index()].terminator.is_none());

@@ -31,9 +31,16 @@ pub struct ObjectId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ScopeId(pub(crate) u32);
 
-/// Most statements, nodes, fields, inlined calls and instances that a program may grow to. No program
-/// among p4c's tests with packets comes near it.
+/// Most statements, nodes, fields, inlined calls and instances that a program may grow to, and most turns of loops over
+/// elements, which are unrolled. The programs among p4c's tests with packets stay far below it.
 pub const PROGRAM_SIZE_MAX: u32 = 200_000;
+
+/// Most operators, fields and constants that the expressions of a program may consist of, and most scalars that all values
+/// made on the way may have: values of large structs have many.
+pub const EXPRESSIONS_SIZE_MAX: usize = 1 << 24;
+
+/// Most errors that are reported in one run.
+const ERRORS_MAX: usize = 200;
 
 /// How deep calls may nest; lowering recurses with them.
 const NESTING_MAX: usize = 100;
@@ -112,6 +119,13 @@ impl ControlKind {
             ControlKind::Digest => "digests",
         }
     }
+}
+
+/// What the actions of a table may do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableEffects {
+    pub(crate) exits: bool,
+    pub(crate) touches_registers: bool,
 }
 
 /// Who has a control-plane name.
@@ -208,6 +222,8 @@ pub struct Lowerer<'a> {
     pub(crate) actions_named: HashMap<String, Vec<ir::ActionId>>,
     /// Fields that tell actions the cell of the entry that was hit, of tables where some action wants to know.
     pub(crate) entry_cells: HashMap<ir::TableId, FieldId>,
+    /// Whether an action of a table exits, and whether one touches registers.
+    pub(crate) table_effects: HashMap<ir::TableId, TableEffects>,
     /// What an entry of a table does before its action runs.
     pub(crate) on_hit: HashMap<ir::TableId, Vec<Op>>,
     /// The object that holds the members of a table's entries.
@@ -217,6 +233,8 @@ pub struct Lowerer<'a> {
     temporaries: u32,
     /// Statements, nodes, fields, inlined calls and instances made so far.
     grown: u32,
+    /// Parts of expressions and values made so far.
+    expressions: usize,
     /// The calls that are being inlined and the instances that are being made, outermost first.
     nesting: Vec<Span>,
     /// Whether the program has been refused as too large.
@@ -225,7 +243,7 @@ pub struct Lowerer<'a> {
     pub(crate) claims: HashMap<(ControlKind, String), Claim>,
     locs: HashMap<Span, Loc>,
     places: HashMap<ir::SourceLoc, Loc>,
-    line_starts: HashMap<FileId, Vec<u32>>,
+    lines: HashMap<FileId, Lines>,
 }
 
 impl<'a> Lowerer<'a> {
@@ -270,25 +288,30 @@ impl<'a> Lowerer<'a> {
             member_action: None,
             actions_named: HashMap::new(),
             entry_cells: HashMap::new(),
+            table_effects: HashMap::new(),
             on_hit: HashMap::new(),
             profiles: HashMap::new(),
             names: HashMap::new(),
             temporaries: 0,
             grown: 0,
+            expressions: 0,
             nesting: Vec::new(),
             too_large: false,
             claims: HashMap::new(),
             locs: HashMap::new(),
             places: HashMap::new(),
-            line_starts: HashMap::new(),
+            lines: HashMap::new(),
         }
     }
 
     // -----------------------------------------------------------------------------------------------------------------
     // Diagnostics
 
-    /// Records a diagnostic, once.
+    /// Records a diagnostic, once. What follows the refusal of a program as too large is not a mistake of the program.
     pub fn report(&mut self, diagnostic: Diagnostic) -> Reported {
+        if self.too_large || self.diagnostics.len() >= ERRORS_MAX {
+            return Reported(());
+        }
         let known = |d: &Diagnostic| d.span == diagnostic.span && d.message == diagnostic.message;
         if !self.diagnostics.iter().any(known) {
             self.diagnostics.push(diagnostic);
@@ -302,8 +325,11 @@ impl<'a> Lowerer<'a> {
     }
 
     /// Refuses something that analysis should not have let through. A message instead of a panic: the running switch
-    /// must survive.
+    /// must survive. After an error, what it left unfinished may look like a mistake of p4jet; the error says enough.
     pub(crate) fn bug<T>(&mut self, span: Span, what: impl std::fmt::Display) -> Lowered<T> {
+        if !self.diagnostics.is_empty() {
+            return Err(Reported(()));
+        }
         let message = format!("p4jet is wrong here: {what}");
         Err(self.report(Diagnostic::error("internal", span, message).note("please report this program")))
     }
@@ -319,16 +345,9 @@ impl<'a> Lowerer<'a> {
         let Some(file) = self.program.sources.files.get(span.file.0 as usize) else {
             return Loc(0);
         };
-        let starts = self.line_starts.entry(span.file).or_insert_with(|| {
-            let breaks = file.text.bytes().enumerate().filter(|(_, b)| *b == b'\n');
-            std::iter::once(0).chain(breaks.map(|(i, _)| i as u32 + 1)).collect()
-        });
-        let lo = span.lo.min(file.text.len() as u32);
-        let line = starts.partition_point(|&s| s <= lo).max(1);
-        let before = &file.text.as_bytes()[starts[line - 1] as usize..lo as usize];
-        // Characters: bytes that do not continue one. Lines may be long, so this must be fast.
-        let column = before.iter().filter(|&&b| b & 0xc0 != 0x80).count() as u32 + 1;
-        let place = ir::SourceLoc { file: file.name.clone(), line: line as u32, column };
+        let lines = self.lines.entry(span.file).or_insert_with(|| Lines::of(&file.text));
+        let (line, column) = lines.line_column(&file.text, span.lo.min(file.text.len() as u32));
+        let place = ir::SourceLoc { file: file.name.clone(), line, column };
         let next = Loc(self.ir.locs.len() as u32);
         let loc = *self.places.entry(place.clone()).or_insert(next);
         if loc == next {
@@ -414,7 +433,7 @@ impl<'a> Lowerer<'a> {
 
     /// A new field; its name is made unique.
     pub fn field(&mut self, name: &str, width: u32, kind: FieldKind) -> FieldId {
-        self.grown += 1;
+        self.grow();
         let name = self.unique_name(Kind::Field, name);
         self.ir.fields.push(ir::Field { name, width, kind });
         FieldId(self.ir.fields.len() as u32 - 1)
@@ -466,7 +485,10 @@ impl<'a> Lowerer<'a> {
 
     /// Appends a statement, attributed to the P4 statement at hand.
     pub fn emit(&mut self, op: Op) {
-        self.grown += 1;
+        op.for_each_expr(&mut |e| self.grow_expressions(e.size()));
+        if !self.grow() {
+            return;
+        }
         let loc = self.loc(self.span);
         self.cfg.push(op, loc);
     }
@@ -484,14 +506,23 @@ impl<'a> Lowerer<'a> {
 
     /// Ends the node at hand. What follows is unreachable until [`Lowerer::enter`].
     pub fn terminate(&mut self, terminator: Terminator) {
-        self.grown += 1;
+        terminator.for_each_expr(&mut |e| self.grow_expressions(e.size()));
+        if !self.grow() {
+            return;
+        }
         let loc = self.loc(self.span);
         self.cfg.terminate(terminator, loc);
     }
 
     /// A new node.
     pub fn node(&mut self) -> NodeId {
-        self.cfg.node("")
+        self.labelled_node(String::new())
+    }
+
+    /// A new node with a label.
+    pub(crate) fn labelled_node(&mut self, label: String) -> NodeId {
+        // Its terminator will count.
+        if self.too_large { self.cfg.current() } else { self.cfg.node(label) }
     }
 
     /// Goes on in a node made by [`Lowerer::node`].
@@ -602,11 +633,12 @@ impl<'a> Lowerer<'a> {
         span: Span,
         inline: impl FnOnce(&mut Self) -> Lowered<T>,
     ) -> Lowered<T> {
-        self.grown += 1;
         self.nesting.push(span);
-        let result = if self.grown > PROGRAM_SIZE_MAX {
-            let what = format!("more than {PROGRAM_SIZE_MAX} statements, nodes, fields and instances");
-            Err(self.refuse_size(span, what))
+        let outer = std::mem::replace(&mut self.span, span);
+        let grown = self.grow();
+        self.span = outer;
+        let result = if !grown {
+            Err(Reported(()))
         } else if self.nesting.len() > NESTING_MAX {
             Err(self.refuse_size(span, format!("calls nested more than {NESTING_MAX} deep")))
         } else {
@@ -616,9 +648,34 @@ impl<'a> Lowerer<'a> {
         result
     }
 
+    /// Counts something that is made: a statement, a node, a field, an instance, an inlined call. Gives whether it may be
+    /// made. All that makes such things asks here, so a program cannot grow without bound.
+    pub(crate) fn grow(&mut self) -> bool {
+        self.grown = self.grown.saturating_add(1);
+        if self.grown > PROGRAM_SIZE_MAX && !self.too_large {
+            let what = format!("more than {PROGRAM_SIZE_MAX} statements, nodes, fields and instances");
+            self.refuse_size(self.span, what);
+        }
+        !self.too_large
+    }
+
+    /// Counts parts of an expression or value.
+    pub(crate) fn grow_expressions(&mut self, parts: usize) {
+        self.expressions = self.expressions.saturating_add(parts);
+        if self.expressions > EXPRESSIONS_SIZE_MAX && !self.too_large {
+            let what = format!("more than {EXPRESSIONS_SIZE_MAX} operators, fields and constants in expressions");
+            self.refuse_size(self.span, what);
+        }
+    }
+
+    /// An error once the program has been refused as too large: nothing more is made of it.
+    pub(crate) fn go_on(&self) -> Lowered<()> {
+        if self.too_large { Err(Reported(())) } else { Ok(()) }
+    }
+
     /// Says once that the program is too large.
     fn refuse_size(&mut self, span: Span, what: String) -> Reported {
-        if std::mem::replace(&mut self.too_large, true) {
+        if self.too_large {
             return Reported(());
         }
         let text = format!("the program grows too large when calls are inlined: {what}");
@@ -627,9 +684,12 @@ impl<'a> Lowerer<'a> {
         if outermost != span {
             diagnostic = diagnostic.related(span, "the limit is reached here");
         }
-        self.report(
-            diagnostic.note("each call of a function, action, parser or control is a copy of its body"),
-        )
+        let reported = self.report(
+            diagnostic.note("each call of a function, action, parser or control is a copy of its body")
+                .note("each turn of a loop over the elements of a list or stack is one, too"),
+        );
+        self.too_large = true;
+        reported
     }
 
     // -----------------------------------------------------------------------------------------------------------------
@@ -682,9 +742,68 @@ impl<'a> Lowerer<'a> {
         self.lookup(|s| s.vars.get(&var).cloned())
     }
 
+    /// What a variable stands for, without a copy of it.
+    pub(crate) fn binding_of(&self, var: typed::VarId) -> Option<&Binding> {
+        let mut at = Some(self.scope);
+        while let Some(id) = at {
+            let scope = &self.scopes[id.0 as usize];
+            if let Some(found) = scope.vars.get(&var) {
+                return Some(found);
+            }
+            at = scope.parent;
+        }
+        None
+    }
+
     pub(crate) fn bind(&mut self, var: typed::VarId, binding: Binding) {
         let scope = self.scope;
         self.scope_mut(scope).vars.insert(var, binding);
+    }
+}
+
+/// Bytes between two places of a text up to which its characters have been counted.
+const MARK_DISTANCE: usize = 256;
+
+/// Lines and columns of a text. Lines may be as long as the text, so characters are not counted from the start of the line.
+#[derive(Debug)]
+struct Lines {
+    /// Where each line starts.
+    starts: Vec<u32>,
+    /// How many characters stand before each multiple of [`MARK_DISTANCE`] bytes.
+    marks: Vec<u32>,
+}
+
+/// How many characters begin in some bytes: all bytes but those that continue one.
+fn characters(bytes: &[u8]) -> u32 {
+    bytes.iter().filter(|&&b| b & 0xc0 != 0x80).count() as u32
+}
+
+impl Lines {
+    fn of(text: &str) -> Lines {
+        let breaks = text.bytes().enumerate().filter(|(_, b)| *b == b'\n');
+        let starts = std::iter::once(0).chain(breaks.map(|(i, _)| i as u32 + 1)).collect();
+        let mut before = 0;
+        let marks = text.as_bytes().chunks(MARK_DISTANCE).map(|chunk| {
+            let mark = before;
+            before += characters(chunk);
+            mark
+        });
+        Lines { starts, marks: marks.collect() }
+    }
+
+    /// Characters before a byte.
+    fn before(&self, text: &str, at: u32) -> u32 {
+        let at = at as usize;
+        let mark = (at / MARK_DISTANCE).min(self.marks.len().saturating_sub(1));
+        let counted = self.marks.get(mark).copied().unwrap_or(0);
+        counted + characters(&text.as_bytes()[mark * MARK_DISTANCE..at])
+    }
+
+    /// Line and column of a byte, from 1.
+    fn line_column(&self, text: &str, at: u32) -> (u32, u32) {
+        let line = self.starts.partition_point(|&s| s <= at).max(1);
+        let start = self.starts[line - 1];
+        (line as u32, self.before(text, at) - self.before(text, start) + 1)
     }
 }
 
@@ -742,6 +861,19 @@ mod tests {
         cx.release_name(Kind::Field, "x_2");
         let mut fresh = |name: &str| cx.unique_name(Kind::Field, name);
         assert_eq!(["x", "x", "x"].map(&mut fresh), ["x_2", "x_5", "x_6"]);
+    }
+
+    #[test]
+    fn columns_count_characters_across_marks() {
+        let text = format!("ab\n{}\u{e4}x\n\u{e4}\u{e4}y", "\u{e4}".repeat(300));
+        let lines = Lines::of(&text);
+        for (at, c) in text.char_indices().filter(|(_, c)| *c != '\n') {
+            let line_start = text[..at].rfind('\n').map_or(0, |i| i + 1);
+            let line = text[..at].matches('\n').count() as u32 + 1;
+            let column = text[line_start..at].chars().count() as u32 + 1;
+            assert_eq!(lines.line_column(&text, at as u32), (line, column), "{c} at {at}");
+        }
+        assert_eq!(Lines::of("").line_column("", 0), (1, 1));
     }
 
     /// The number to try next is kept: a hundred thousand names in a row were minutes before.

@@ -22,11 +22,19 @@ const DEPTH_MAX: u32 = 100;
 impl Lowerer<'_> {
     /// Evaluates an expression.
     pub fn expr(&mut self, e: &typed::Expr) -> Lowered<Value> {
+        self.go_on()?;
         let value = self.expr_inner(e)?;
-        match value {
-            Value::Scalar(s) if s.depth() >= DEPTH_MAX => Ok(Value::Scalar(self.snapshot_expr(s))),
-            value => Ok(value),
-        }
+        let value = match value {
+            Value::Scalar(s) if s.depth() >= DEPTH_MAX => Value::Scalar(self.snapshot_expr(s)),
+            Value::Scalar(_) => value,
+            value => {
+                let (size, depth) = value.size_and_depth();
+                self.grow_expressions(size);
+                if depth >= DEPTH_MAX { self.snapshot(value) } else { value }
+            }
+        };
+        self.go_on()?;
+        Ok(value)
     }
 
     /// Evaluates an expression that is one scalar.
@@ -39,9 +47,10 @@ impl Lowerer<'_> {
     /// Evaluates several expressions in order.
     pub(crate) fn exprs(&mut self, list: &[typed::Expr]) -> Lowered<Vec<Value>> {
         let mut values = Vec::new();
+        let last = list.iter().rposition(has_effects);
         for (i, e) in list.iter().enumerate() {
             let value = self.expr(e)?;
-            let later = list[i + 1..].iter().any(has_effects);
+            let later = last.is_some_and(|last| i < last);
             values.push(if later { self.snapshot(value) } else { value });
         }
         Ok(values)

@@ -1,5 +1,7 @@
 //! Parsers: states to nodes, `select` to switches and chains of ifs.
 
+use std::collections::HashSet;
+
 use num_bigint::BigUint;
 use num_traits::Zero;
 use p4jet_analysis::typed::{self, KeySet, ParserBody, SelectCase, Target, Transition, Type};
@@ -23,7 +25,7 @@ impl Lowerer<'_> {
         self.init_locals(&body.locals)?;
         let visited = reachable(body);
         let nodes: Vec<NodeId> =
-            body.states.iter().map(|s| self.cfg.node(format!("{prefix}{}", s.name))).collect();
+            body.states.iter().map(|s| self.labelled_node(format!("{prefix}{}", s.name))).collect();
         self.goto(nodes[body.start as usize]);
         let mut result = Ok(());
         let runs_once = self.runs_once;
@@ -142,6 +144,7 @@ impl Lowerer<'_> {
             return Ok(false);
         }
         let mut targets: Vec<(BigUint, NodeId)> = Vec::new();
+        let mut seen = HashSet::new();
         for case in &cases[..live] {
             let mut label = BigUint::zero();
             for ((set, ty), width) in case.keysets.iter().zip(tys).zip(&widths) {
@@ -150,7 +153,7 @@ impl Lowerer<'_> {
             }
             let target = self.target_node(case.target, nodes, accept);
             // The first case that matches is taken.
-            if !targets.iter().any(|(known, _)| *known == label) {
+            if seen.insert(label.clone()) {
                 targets.push((label, target));
             }
         }
@@ -166,8 +169,7 @@ impl Lowerer<'_> {
                 self.reject_node(code)
             }
         };
-        let value = keys.iter().cloned().reduce(|a, b| Expr::Concat(Box::new(a), Box::new(b)));
-        match value {
+        match build::concat(keys.to_vec()) {
             Some(value) => self.terminate(Terminator::Switch { value, cases: targets, default }),
             None => self.goto(default),
         }
@@ -189,7 +191,7 @@ impl Lowerer<'_> {
         {
             return self.in_value_set(*id, keys, typed_keys);
         }
-        let mut cond = build::truth(true);
+        let mut conds = Vec::new();
         for (i, (set, ty)) in case.keysets.iter().zip(tys).enumerate() {
             let key = keys[i].clone();
             let signed = self.is_signed(ty);
@@ -218,9 +220,9 @@ impl Lowerer<'_> {
                 }
                 KeySet::ValueSet(id) => self.in_value_set(*id, &keys[i..=i], &typed_keys[i..=i])?,
             };
-            cond = build::and(cond, here);
+            conds.push(here);
         }
-        Ok(cond)
+        Ok(build::all(conds))
     }
 
     fn in_value_set(

@@ -105,7 +105,7 @@ impl Lowerer<'_> {
     /// Whether the expression denotes a place: something to assign to, or at least to refer to.
     pub(crate) fn is_place(&self, e: &typed::Expr) -> bool {
         match &e.kind {
-            ExprKind::Var(v) => matches!(self.binding(*v), Some(Binding::Storage(_))),
+            ExprKind::Var(v) => matches!(self.binding_of(*v), Some(Binding::Storage(_))),
             ExprKind::Field(base, _)
             | ExprKind::Index(base, _)
             | ExprKind::Slice(base, ..)
@@ -116,8 +116,24 @@ impl Lowerer<'_> {
         }
     }
 
+    /// The storage that a variable, or a field inside one, is in. Only what is asked for is copied: a struct of all headers
+    /// has thousands of fields.
+    fn known_storage(&self, e: &typed::Expr) -> Option<&Storage> {
+        match &e.kind {
+            ExprKind::Var(v) => match self.binding_of(*v)? {
+                Binding::Storage(storage) => Some(storage),
+                Binding::Value(_) => None,
+            },
+            ExprKind::Field(base, field) => self.known_storage(base)?.parts().get(*field as usize),
+            _ => None,
+        }
+    }
+
     /// Evaluates an l-value.
     pub(crate) fn place(&mut self, e: &typed::Expr) -> Lowered<Place> {
+        if let Some(storage) = self.known_storage(e) {
+            return Ok(Place::Storage(storage.clone()));
+        }
         match &e.kind {
             ExprKind::Var(v) => match self.binding(*v) {
                 Some(Binding::Storage(s)) => Ok(Place::Storage(s)),

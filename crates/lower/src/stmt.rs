@@ -1,5 +1,7 @@
 //! Statements.
 
+use std::collections::HashSet;
+
 use num_bigint::BigUint;
 use p4jet_analysis::typed::{
     self, Call, Callee, Collection, Stmt, StmtKind, SwitchActionCase, SwitchCase, TableId, Type, TypeParamId,
@@ -26,6 +28,7 @@ impl Lowerer<'_> {
     }
 
     fn stmt(&mut self, stmt: &Stmt) -> Lowered<()> {
+        self.go_on()?;
         match &stmt.kind {
             StmtKind::Var(var, init) => self.declare_var(*var, init.as_ref()),
             StmtKind::Instance(id) => self.declare(*id).map(|_| ()),
@@ -128,6 +131,7 @@ impl Lowerer<'_> {
     fn switch(&mut self, value: Expr, cases: &[SwitchCase]) -> Lowered<()> {
         let join = self.node();
         let mut targets: Vec<(BigUint, _)> = Vec::new();
+        let mut seen = HashSet::new();
         let mut default = join;
         let mut bodies = Vec::new();
         for case in cases {
@@ -135,7 +139,7 @@ impl Lowerer<'_> {
             for e in &case.values {
                 let ty = self.ty(&e.ty);
                 let label = self.constant(e, &ty)?;
-                if !targets.iter().any(|(known, _)| *known == label) {
+                if seen.insert(label.clone()) {
                     targets.push((label, node));
                 }
             }
@@ -214,6 +218,7 @@ impl Lowerer<'_> {
         let after = self.node();
         let mut result = Ok(());
         for element in elements.parts() {
+            self.go_on()?;
             let next = self.node();
             let element = match element {
                 Value::Integer(_) => self.cast(element.clone(), &Type::Integer, ty, span)?,

@@ -4,6 +4,8 @@
 //! tables of the instance list becomes one [`ir::Action`], unless it is bound to arguments: then it becomes one for each
 //! table, all with one control-plane name.
 
+use std::collections::{HashMap, HashSet};
+
 use num_bigint::{BigInt, BigUint};
 use num_traits::{One, ToPrimitive, Zero};
 use p4jet_analysis::typed::{self, ExprKind, KeySet, Type};
@@ -14,11 +16,16 @@ use p4jet_syntax::span::Span;
 
 use crate::arch::{Arg, Property};
 use crate::build;
-use crate::context::{ControlKind, Flow, GLOBAL, Jump, Kind, Lowered, Lowerer, ObjectId, ScopeId, full_name};
+use crate::context::{
+    ControlKind, Flow, GLOBAL, Jump, Kind, Lowered, Lowerer, ObjectId, ScopeId, TableEffects, full_name,
+};
 use crate::value::Value;
 
 /// P4Runtime's and bmv2's `size` of a table that states none.
 const SIZE_DEFAULT: u32 = 1024;
+
+/// What an entry counts for, apart from its key and data, among the parts of expressions.
+const ENTRY_PARTS: usize = 16;
 
 /// The match kind of keys that take no part in the match, but pick a member of a group.
 const SELECTOR: &str = "selector";
@@ -72,12 +79,8 @@ impl Lowerer<'_> {
         selector: Option<ir::Expr>,
     ) {
         let next = self.node();
-        let actions = &self.ir.tables[table.index()].actions;
-        let exits = |a: &ir::TableAction| {
-            let body = &self.ir.actions[a.action.index()].body;
-            body.nodes.iter().any(|n| n.terminator == Terminator::Exit)
-        };
-        let exit = if actions.iter().any(exits) { self.jump_node(self.flow.exit) } else { next };
+        let exits = self.table_effects(table).exits;
+        let exit = if exits { self.jump_node(self.flow.exit) } else { next };
         self.terminate(Terminator::Apply {
             table,
             keys,
@@ -89,6 +92,20 @@ impl Lowerer<'_> {
             exit,
         });
         self.enter(next);
+    }
+
+    /// What the actions of a table may do, looked up once: tables have many actions, and are applied at many places.
+    pub(crate) fn table_effects(&mut self, table: ir::TableId) -> TableEffects {
+        let (tables, actions) = (&self.ir.tables, &self.ir.actions);
+        *self.table_effects.entry(table).or_insert_with(|| {
+            let listed = &tables[table.index()].actions;
+            let bodies = || listed.iter().map(|a| &actions[a.action.index()].body);
+            let exits = |body: &ir::Cfg| body.nodes.iter().any(|n| n.terminator == Terminator::Exit);
+            TableEffects {
+                exits: bodies().any(exits),
+                touches_registers: bodies().any(ir::Cfg::touches_registers),
+            }
+        })
     }
 
     /// The IR table of a table of the instance at hand.
@@ -152,9 +169,13 @@ impl Lowerer<'_> {
         self.ir.tables[table.index()].keys = keys.clone();
 
         let mut actions: Vec<ir::TableAction> = Vec::new();
-        for listed in &declaration.actions {
+        let mut names = HashSet::new();
+        let mut positions = HashMap::new();
+        for (i, listed) in declaration.actions.iter().enumerate() {
+            self.grow_expressions(1);
             let action = self.table_action(table, &listed.action)?;
-            self.check_name_is_new(&actions, action, listed.action.span)?;
+            self.check_name_is_new(&mut names, action, listed.action.span)?;
+            positions.entry(listed.action.action).or_insert(i);
             let has = |name: &str| listed.annotations.iter().any(|a| a.name.text == name);
             actions.push(ir::TableAction {
                 action,
@@ -162,13 +183,13 @@ impl Lowerer<'_> {
                 default_only: has("defaultonly"),
             });
         }
-        let position = |id| declaration.actions.iter().position(|a| a.action.action == id);
+        let position = |id| positions.get(&id).copied();
         let default = match position(declaration.default.action) {
             Some(i) => i as u32,
             None => {
                 // `NoAction` that the program need not list.
                 let action = self.table_action(table, &declaration.default)?;
-                self.check_name_is_new(&actions, action, declaration.span)?;
+                self.check_name_is_new(&mut names, action, declaration.span)?;
                 actions.push(ir::TableAction { action, table_only: false, default_only: true });
                 actions.len() as u32 - 1
             }
@@ -185,6 +206,8 @@ impl Lowerer<'_> {
         let mut entries = Vec::new();
         let priorities = self.priorities(declaration)?;
         for (entry, priority) in declaration.entries.iter().zip(priorities) {
+            self.grow_expressions(ENTRY_PARTS + declaration.keys.len());
+            self.go_on()?;
             let mut key = Vec::new();
             for (i, typed_key) in declaration.keys.iter().enumerate() {
                 let (Some(set), Some(span)) = (entry.keysets.get(i), entry.keyset_spans.get(i)) else {
@@ -209,20 +232,20 @@ impl Lowerer<'_> {
     /// Refuses an action whose control-plane name another one in the table's list has.
     fn check_name_is_new(
         &mut self,
-        listed: &[ir::TableAction],
+        listed: &mut HashSet<String>,
         action: ir::ActionId,
         span: Span,
     ) -> Lowered<()> {
-        let name = |id: ir::ActionId| &self.ir.actions[id.index()].control_name;
-        if listed.iter().all(|a| name(a.action) != name(action)) {
+        let name = self.ir.actions[action.index()].control_name.clone();
+        if listed.insert(name.clone()) {
             return Ok(());
         }
+        let what = format!("a table with two actions of the control-plane name `{name}`");
         // Two that differ have been reported where they are declared.
-        let claim = self.claims.get(&(ControlKind::Action, name(action).clone()));
+        let claim = self.claims.get(&(ControlKind::Action, name));
         if claim.is_some_and(|c| c.contested) {
             return Ok(());
         }
-        let what = format!("a table with two actions of the control-plane name `{}`", name(action));
         self.unsupported(span, what)
     }
 

@@ -135,7 +135,7 @@ impl Lowerer<'_> {
             t @ (Type::Struct(..) | Type::Tuple(_))
                 if self.struct_kind(&t) != Some(StructKind::HeaderUnion) =>
             {
-                self.fields_of(&t).iter().map(|(_, t)| self.wire_width(t)).sum()
+                self.fields_of(&t).iter().try_fold(0u32, |sum, (_, t)| sum.checked_add(self.wire_width(t)?))
             }
             _ => None,
         }
@@ -209,6 +209,7 @@ impl Lowerer<'_> {
 
     /// New storage for a value of a (substituted) type, called `name`.
     pub fn storage(&mut self, ty: &Type, name: &str, role: Role, span: Span) -> Lowered<Storage> {
+        self.go_on()?;
         if let Some(width) = self.scalar_width(ty) {
             return Ok(Storage::Scalar(self.field(name, width, role.kind())));
         }
@@ -284,6 +285,7 @@ impl Lowerer<'_> {
         wire: &mut Vec<ir::HeaderField>,
         span: Span,
     ) -> Lowered<Storage> {
+        self.go_on()?;
         if let Some(width) = self.scalar_width(ty) {
             let field = self.field(name, width, FieldKind::Header(id));
             wire.push(ir::HeaderField { field, varbit_length: None });

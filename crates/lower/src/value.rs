@@ -190,6 +190,21 @@ impl Value {
         out
     }
 
+    /// How many operators, fields and constants there are, and how deep expressions nest.
+    pub(crate) fn size_and_depth(&self) -> (usize, u32) {
+        let of = |e: &Expr| (e.size(), e.depth());
+        let (first, second) = match self {
+            Value::Scalar(e) | Value::Header { valid: e, .. } | Value::Stack { next: e, .. } => {
+                (of(e), (0, 0))
+            }
+            Value::Varbit { value, length } => (of(value), of(length)),
+            _ => ((1, 0), (0, 0)),
+        };
+        let parts = self.parts().iter().map(Value::size_and_depth);
+        let all = parts.fold(first, |(size, depth), (more, deep)| (size + more, depth.max(deep)));
+        (all.0 + second.0, all.1.max(second.1))
+    }
+
     /// All scalar expressions in order but validity and `nextIndex`: what the control plane gives as action data.
     pub(crate) fn data(&self) -> Vec<Expr> {
         match self {
@@ -238,7 +253,7 @@ impl Value {
             Value::Header { valid, .. } => valid.clone(),
             // P4_16 "header unions": valid if one of the members is.
             Value::Union(members) => {
-                members.iter().map(Value::is_valid).reduce(build::or).unwrap_or_else(|| build::truth(false))
+                build::any(members.iter().map(Value::is_valid).collect())
             }
             _ => build::truth(true),
         }

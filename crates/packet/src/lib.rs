@@ -22,4 +22,4 @@ mod pool;
 
 pub use batch::{BATCH_MAX, Batch, PushError};
 pub use packet::{PORT_DROP, Packet, REASON_DONE};
-pub use pool::{CACHE_LINE, COUNT_DEFAULT, Pool};
+pub use pool::{CACHE_LINE, COUNT_DEFAULT, HEADROOM_LIMIT, Pool};

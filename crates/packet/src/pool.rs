@@ -16,7 +16,8 @@ pub const COUNT_DEFAULT: usize = 1024;
 const HUGE_PAGE: usize = 2 << 20;
 /// Frames longer than this no port can bring (a GSO frame is 64 KiB; jumbo frames are 9 to 16 KiB).
 const FRAME_MAX_LIMIT: usize = 1 << 20;
-const HEADROOM_LIMIT: usize = 1 << 16;
+/// Most bytes that may be put before a frame.
+pub const HEADROOM_LIMIT: usize = 1 << 16;
 const COUNT_LIMIT: usize = 1 << 20;
 
 /// One memory of equal buffers, handed out round-robin as a ring.

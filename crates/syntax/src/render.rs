@@ -2,15 +2,27 @@
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::span::{SourceMap, Span};
-use annotate_snippets::{Annotation, AnnotationKind, Element, Level, Renderer, Snippet};
+use annotate_snippets::{Annotation, AnnotationKind, Element, Level, Origin, Renderer, Snippet};
 use std::ops::Range;
+
+/// Most diagnostics whose text is shown; the others are counted.
+const SHOWN_MAX: usize = 500;
+
+/// Most bytes of a file between the places of a diagnostic that are shown together.
+const SHOWN_BYTES_MAX: usize = 1 << 16;
+
+/// Most bytes of a line that is shown: lines may be as long as files.
+const LINE_BYTES_MAX: usize = 2_000;
+
+/// Bytes that are shown on each side of a place in a line that is too long to be shown.
+const SHOWN_AROUND: usize = 60;
 
 /// Renders diagnostics: what is wrong, file, line and column, the source line with a caret, related places, notes;
 /// and at the end how many errors and warnings there are. Without diagnostics the text is empty.
 pub fn render(diagnostics: &[Diagnostic], sources: &SourceMap, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut text = String::new();
-    for diagnostic in diagnostics {
+    for diagnostic in &diagnostics[..diagnostics.len().min(SHOWN_MAX)] {
         let level = match diagnostic.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
@@ -24,6 +36,9 @@ pub fn render(diagnostics: &[Diagnostic], sources: &SourceMap, color: bool) -> S
         }
         text += &renderer.render(&[group]);
         text += "\n\n";
+    }
+    if let Some(more) = diagnostics.len().checked_sub(SHOWN_MAX).filter(|more| *more > 0) {
+        text += &format!("{more} more are not shown\n\n");
     }
     text += &summary(diagnostics);
     text
@@ -73,9 +88,7 @@ fn places<'a>(diagnostic: &'a Diagnostic, sources: &'a SourceMap) -> Vec<Element
     while let Some(&(first, ..)) = rest.first() {
         let (here, other) = rest.into_iter().partition(|(span, ..)| span.file == first.file);
         rest = other;
-        if let Some(element) = snippet(here, sources) {
-            elements.push(element);
-        }
+        elements.extend(snippets(here, sources));
     }
     elements
 }
@@ -89,8 +102,48 @@ fn macro_at(span: Span, sources: &SourceMap) -> Option<Span> {
     sources.macros.iter().find(ends_here).map(|(_, name)| *name)
 }
 
-/// The lines of one file from the first to the last place in it.
-fn snippet<'a>(places: Vec<(Span, &'a str, AnnotationKind)>, sources: &'a SourceMap) -> Option<Element<'a>> {
+type Place<'a> = (Span, &'a str, AnnotationKind);
+
+/// The lines of one file from the first to the last place in it; where that is much text, those of each place, and of long
+/// lines only what is around the place.
+fn snippets<'a>(places: Vec<Place<'a>>, sources: &'a SourceMap) -> Vec<Element<'a>> {
+    let together = snippet(&places, sources);
+    if together.is_some() {
+        return together.into_iter().collect();
+    }
+    let alone = |place: &Place<'a>| {
+        let one = snippet(std::slice::from_ref(place), sources);
+        one.map_or_else(|| cut(*place, sources), |snippet| vec![snippet])
+    };
+    places.iter().flat_map(alone).collect()
+}
+
+/// A place in a line that is too long.
+fn cut<'a>((span, label, kind): Place<'a>, sources: &'a SourceMap) -> Vec<Element<'a>> {
+    let Some(file) = sources.files.get(span.file.0 as usize) else { return Vec::new() };
+    let text = file.text.as_str();
+    let range = first_line(span, text);
+    let boundary = |mut at: usize| {
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    };
+    let end = boundary(range.end.min(range.start + SHOWN_AROUND)).max(range.start);
+    let lo = boundary(range.start.saturating_sub(SHOWN_AROUND));
+    let lo = text[lo..range.start].rfind('\n').map_or(lo, |at| lo + at + 1);
+    let hi = boundary((end + SHOWN_AROUND).min(text.len()));
+    let hi = text[end..hi].find('\n').map_or(hi, |at| end + at);
+    let (line, column) = sources.line_column(span);
+    let annotation: Annotation<'a> = kind.span(range.start - lo..end - lo);
+    let annotation = if label.is_empty() { annotation } else { annotation.label(label) };
+    let origin = Origin::path(file.name.as_str()).line(line as usize).char_column(column as usize);
+    let snippet = Snippet::source(&text[lo..hi]).line_start(line as usize).annotation(annotation);
+    vec![origin.into(), snippet.into()]
+}
+
+/// The lines of one file from the first to the last place in it, unless that is too much text.
+fn snippet<'a>(places: &[Place<'a>], sources: &'a SourceMap) -> Option<Element<'a>> {
     let file = sources.files.get(places.first()?.0.file.0 as usize)?;
     let text = file.text.as_str();
     let ranges: Vec<Range<usize>> = places.iter().map(|(span, ..)| first_line(*span, text)).collect();
@@ -98,6 +151,9 @@ fn snippet<'a>(places: Vec<(Span, &'a str, AnnotationKind)>, sources: &'a Source
     let hi = ranges.iter().map(|r| r.end).max()?;
     let lo = text[..lo].rfind('\n').map_or(0, |at| at + 1);
     let hi = text[hi..].find('\n').map_or(text.len(), |at| hi + at);
+    if hi - lo > SHOWN_BYTES_MAX || text[lo..hi].lines().any(|line| line.len() > LINE_BYTES_MAX) {
+        return None;
+    }
     let line = text[..lo].bytes().filter(|&b| b == b'\n').count() + 1;
     let annotations = places.iter().zip(ranges).map(|(&(_, label, kind), range)| {
         let annotation: Annotation = kind.span(range.start - lo..range.end - lo);

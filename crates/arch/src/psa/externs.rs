@@ -221,8 +221,8 @@ fn hash(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId) -> Lowered<Value>
     // Unlike v1model, psa_switch takes invalid headers' fields as any others, and fills up whole bytes in front.
     let i = if call.args.len() == 1 { 0 } else { 1 };
     let mut data = data::pieces(cx, call, i)?;
-    let lengths = data.iter().map(|piece| data::length(cx, piece));
-    let bits = lengths.reduce(|a, b| build::binary(BinaryOp::Add, a, b)).unwrap_or_else(|| build::zero(32));
+    let lengths = data.iter().map(|piece| data::length(cx, piece)).collect();
+    let bits = build::sum(lengths).unwrap_or_else(|| build::zero(32));
     let fill = build::binary(BinaryOp::And, build::neg(bits), Expr::constant(7u32, 32));
     match build::as_const(&fill).map(|n| u32::try_from(n).unwrap_or(0)) {
         Some(0) => {}
