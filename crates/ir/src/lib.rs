@@ -926,11 +926,15 @@ impl Cfg {
     pub fn on_cycles(&self) -> Vec<bool> {
         const NEW: u32 = u32::MAX;
         let n = self.nodes.len();
-        let targets: Vec<Vec<usize>> = self.nodes.iter().map(|node| {
-            let mut targets = Vec::new();
-            node.terminator.for_each_target(&mut |to| targets.push(to.index()));
-            targets
-        }).collect();
+        let targets: Vec<Vec<usize>> = self
+            .nodes
+            .iter()
+            .map(|node| {
+                let mut targets = Vec::new();
+                node.terminator.for_each_target(&mut |to| targets.push(to.index()));
+                targets
+            })
+            .collect();
         let (mut order, mut low) = (vec![NEW; n], vec![0; n]);
         let (mut open, mut is_open) = (Vec::new(), vec![false; n]);
         let mut result = vec![false; n];

@@ -663,7 +663,8 @@ impl<'a> Lowerer<'a> {
     pub(crate) fn grow_expressions(&mut self, parts: usize) {
         self.expressions = self.expressions.saturating_add(parts);
         if self.expressions > EXPRESSIONS_SIZE_MAX && !self.too_large {
-            let what = format!("more than {EXPRESSIONS_SIZE_MAX} operators, fields and constants in expressions");
+            let what =
+                format!("more than {EXPRESSIONS_SIZE_MAX} operators, fields and constants in expressions");
             self.refuse_size(self.span, what);
         }
     }
@@ -685,7 +686,8 @@ impl<'a> Lowerer<'a> {
             diagnostic = diagnostic.related(span, "the limit is reached here");
         }
         let reported = self.report(
-            diagnostic.note("each call of a function, action, parser or control is a copy of its body")
+            diagnostic
+                .note("each call of a function, action, parser or control is a copy of its body")
                 .note("each turn of a loop over the elements of a list or stack is one, too"),
         );
         self.too_large = true;

@@ -252,9 +252,7 @@ impl Value {
         match self {
             Value::Header { valid, .. } => valid.clone(),
             // P4_16 "header unions": valid if one of the members is.
-            Value::Union(members) => {
-                build::any(members.iter().map(Value::is_valid).collect())
-            }
+            Value::Union(members) => build::any(members.iter().map(Value::is_valid).collect()),
             _ => build::truth(true),
         }
     }

@@ -25,7 +25,9 @@ pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
                     );
                 }
                 Transition::Direct(..) => {}
-                Transition::Select { keys, cases, .. } => select(program, state, (keys, cases), &mut comparisons, found),
+                Transition::Select { keys, cases, .. } => {
+                    select(program, state, (keys, cases), &mut comparisons, found)
+                }
             }
         }
         reachable(parser, body, found);
