@@ -18,6 +18,7 @@ mod demo_and_docs;
 mod frames;
 mod gateway;
 mod gateway_namespaces;
+mod growth;
 mod language;
 mod namespaces;
 mod notices;

@@ -1,8 +1,8 @@
-//! Finding members by name: fields of structs, members of enums and of `error`. Programs have thousands of them, and name
+//! Finding members by name: fields of structs, members of enums and of `error`, actions of tables. Programs have thousands of them, and name
 //! them thousands of times.
 
 use crate::check::Checker;
-use crate::typed::{EnumId, StructId};
+use crate::typed::{EnumId, StructId, TableId};
 use std::collections::HashMap;
 
 /// What has members.
@@ -11,6 +11,8 @@ pub(crate) enum Owner {
     Struct(StructId),
     Enum(EnumId),
     Errors,
+    /// The actions of a table.
+    Table(TableId),
 }
 
 /// Where members stand in their declarations, by name. Names are added when one is first looked up after them.
@@ -51,6 +53,10 @@ impl Checker {
                 members.find(owner, prog.enums[id.index()].members.iter().map(|(name, _)| name), name)
             }
             Owner::Errors => members.find(owner, prog.errors.iter(), name),
+            Owner::Table(id) => {
+                let listed = prog.tables[id.index()].actions.iter();
+                members.find(owner, listed.map(|a| &prog.actions[a.action.action.index()].name), name)
+            }
         }
     }
 }

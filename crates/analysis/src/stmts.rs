@@ -4,6 +4,7 @@ use crate::check::{Checker, Place, VarKind};
 use crate::consts;
 use crate::exprs::operator;
 use crate::infer::is_poison;
+use crate::members::Owner;
 use crate::scopes::Symbol;
 use crate::typed::*;
 use num_bigint::BigInt;
@@ -357,12 +358,12 @@ impl Checker {
                 return None;
             }
         };
+        if let Some(i) = self.member_place(Owner::Table(table), name) {
+            return Some(i as u32);
+        }
         let decl = &self.prog.tables[table.index()];
         let names: Vec<String> =
             decl.actions.iter().map(|a| self.prog.actions[a.action.action.index()].name.clone()).collect();
-        if let Some(i) = names.iter().position(|n| n == name) {
-            return Some(i as u32);
-        }
         let mut diagnostic = Diagnostic::error(
             "switch",
             label.span,

@@ -115,7 +115,7 @@ fn check_headroom(program: &ir::Program) -> Result<(), String> {
         program.name,
         p4jet_packet::HEADROOM_LIMIT
     );
-    let loc = emits.map(|stmt| stmt.loc).last().unwrap_or(ir::Loc(0));
+    let loc = emits.map(|stmt| stmt.loc).next_back().unwrap_or(ir::Loc(0));
     Err(described(program, &p4jet_jit::Error { message, loc }))
 }
 

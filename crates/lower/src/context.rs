@@ -679,7 +679,7 @@ impl<'a> Lowerer<'a> {
         if self.too_large {
             return Reported(());
         }
-        let text = format!("the program grows too large when calls are inlined: {what}");
+        let text = format!("the program grows too large: {what}");
         let outermost = self.nesting.first().copied().unwrap_or(span);
         let mut diagnostic = Diagnostic::error("too-large", outermost, text);
         if outermost != span {

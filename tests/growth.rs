@@ -1,0 +1,261 @@
+//! The compiler is bounded: any text gives a result or a refusal in bounded time and memory. Programs that grow in one way
+//! each are compiled, without machine code, under limits on processor time and memory, which no other process on the
+//! machine can use up. The limits are several times what is needed, and a small part of what a quadratic or exponential step
+//! would need.
+
+use crate::common::{Output, TempDir, run, run_command};
+use std::fmt::Write;
+use std::process::Command;
+
+/// Processor time for one program, in seconds.
+const SECONDS_MAX: u32 = 4;
+/// Memory for one program, in KiB of addresses.
+const MEMORY_MAX: u32 = 3 << 20;
+
+/// What a program consists of, besides an Ethernet header and two metadata fields.
+#[derive(Default)]
+struct Parts {
+    top: String,
+    headers: String,
+    meta: String,
+    states: String,
+    declarations: String,
+    statements: String,
+}
+
+impl Parts {
+    fn text(&self) -> String {
+        let Parts { top, headers, meta, states, declarations, statements } = self;
+        let states =
+            if states.is_empty() { "state start { p.extract(h.e); transition accept; }" } else { states };
+        format!(
+            "#include <core.p4>
+#include <v1model.p4>
+header e_t {{ bit<48> d; bit<48> s; bit<16> t; }}
+{top}
+struct H {{ e_t e; {headers} }}
+struct M {{ bit<32> x; bit<32> y; {meta} }}
+parser P(packet_in p, out H h, inout M m, inout standard_metadata_t sm) {{ {states} }}
+control V(inout H h, inout M m) {{ apply {{}} }}
+control I(inout H h, inout M m, inout standard_metadata_t sm) {{
+{declarations}
+apply {{ {statements} }} }}
+control E(inout H h, inout M m, inout standard_metadata_t sm) {{ apply {{}} }}
+control C(inout H h, inout M m) {{ apply {{}} }}
+control D(packet_out p, in H h) {{ apply {{ p.emit(h); }} }}
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"
+        )
+    }
+}
+
+/// `text` for each number below `n`.
+fn times(n: usize, text: impl Fn(usize) -> String) -> String {
+    (0..n).fold(String::new(), |mut all, i| {
+        _ = writeln!(all, "{}", text(i));
+        all
+    })
+}
+
+/// Compiles under the limits.
+fn check(name: &str, parts: &Parts) -> Output {
+    let dir = TempDir::new("growth");
+    let program = dir.write(&format!("{name}.p4"), parts.text());
+    let limits = format!("ulimit -t {SECONDS_MAX}; ulimit -v {MEMORY_MAX}; exec \"$0\" \"$@\"");
+    let arguments = ["-c", &limits, env!("CARGO_BIN_EXE_p4jet"), "check", &program, "--engine", "interp"];
+    run_command(Command::new("sh").args(arguments))
+}
+
+#[test]
+fn what_the_text_says_once_is_compiled_in_time_that_grows_with_the_text() {
+    let select = |cases: String| {
+        format!(
+            "state start {{ p.extract(h.e); transition select(h.e.d) {{ {cases} default: accept; }} }} state s {{ transition accept; }}"
+        )
+    };
+    let programs = [
+        (
+            "fields",
+            Parts {
+                top: format!("header f_t {{ {} }}", times(10_000, |i| format!("bit<16> f{i};"))),
+                headers: "f_t f;".into(),
+                statements: times(10_000, |i| format!("h.f.f{i} = h.f.f{};", 9_999 - i)),
+                ..Parts::default()
+            },
+        ),
+        (
+            "headers",
+            Parts {
+                top: times(6_000, |i| format!("header h{i}_t {{ bit<16> a; }}")),
+                headers: times(6_000, |i| format!("h{i}_t h{i};")),
+                states: "state start { p.extract(h.e); transition s0; }".to_string()
+                    + &times(6_000, |i| {
+                        let next = if i == 5_999 { "accept".into() } else { format!("s{}", i + 1) };
+                        format!(
+                            "state s{i} {{ p.extract(h.h{i}); transition select(h.h{i}.a) {{ 0: accept; default: {next}; }} }}"
+                        )
+                    }),
+                ..Parts::default()
+            },
+        ),
+        ("select", Parts { states: select(times(20_000, |i| format!("{i}: s;"))), ..Parts::default() }),
+        (
+            "ranges",
+            Parts {
+                states: select(times(20_000, |i| format!("{} .. {}: s;", 10 * i, 10 * i + 5))),
+                ..Parts::default()
+            },
+        ),
+        (
+            "masks_that_are_covered_in_one_line",
+            Parts {
+                states: select(times(4_000, |i| format!("{i} &&& 0xffff00ff: s;")).replace('\n', " ")),
+                ..Parts::default()
+            },
+        ),
+        (
+            "a_switch_over_actions",
+            Parts {
+                declarations: times(8_000, |i| format!("action a{i}() {{ m.x = {i}; }}"))
+                    + "table t { key = { h.e.d: exact; } actions = {"
+                    + &times(8_000, |i| format!("a{i};"))
+                    + "} }",
+                statements: format!(
+                    "switch (t.apply().action_run) {{ {} }}",
+                    times(8_000, |i| format!("a{i}: {{ m.y = {i}; }}"))
+                ),
+                ..Parts::default()
+            },
+        ),
+        (
+            "enums_and_errors",
+            Parts {
+                top: format!(
+                    "error {{ {} NoMore }} enum E {{ {} last }}",
+                    times(30_000, |i| format!("e{i},")),
+                    times(30_000, |i| format!("v{i},"))
+                ),
+                statements: "E e = E.last; if (e == E.v1 && sm.parser_error == error.e1) { m.x = 1; }".into(),
+                ..Parts::default()
+            },
+        ),
+        (
+            "keys_of_a_select",
+            Parts {
+                meta: times(3_000, |i| format!("bit<8> k{i};")),
+                states: format!(
+                    "state start {{ p.extract(h.e); transition select({} m.k0) {{ ({} 0): accept; default: reject; }} }}",
+                    times(3_000, |i| format!("m.k{i},")),
+                    times(3_000, |i| format!("{},", i % 256))
+                ),
+                ..Parts::default()
+            },
+        ),
+    ];
+    for (name, parts) in programs {
+        let output = check(name, &parts).expect_status(0);
+        // Each warning is short, however long the line is, and not all are shown.
+        assert!(output.stderr.len() < 500_000, "{name}: {} bytes of warnings", output.stderr.len());
+    }
+}
+
+#[test]
+fn what_multiplies_is_refused_with_the_limit_and_the_place() {
+    let double = |first: &str, call: &str| {
+        format!("action a0() {{ {first} }}")
+            + &times(40, |i| {
+                format!("action a{}() {{ {} }}", i + 1, call.replace("NEXT", &format!("a{i}();")))
+            })
+    };
+    let actions = |call| Parts {
+        declarations: double("h.e.d = h.e.d + 1;", call),
+        statements: "a40();".into(),
+        ..Parts::default()
+    };
+    let nested = |n: usize, elements: &str| {
+        times(n, |i| format!("for (bit<32> v{i} in {elements}) {{")) + "m.x = m.x + 1;" + &"}".repeat(n)
+    };
+    let controls = |inside: &str| {
+        "control c0(inout bit<48> x) { apply { x = x + 1; } }\n".to_string()
+            + &times(40, |i| {
+                format!(
+                    "control c{}(inout bit<48> x) {{ {} }}",
+                    i + 1,
+                    inside.replace("INNER", &format!("c{i}"))
+                )
+            })
+    };
+    let eight = "(list<bit<32>>) { 1, 2, 3, 4, 5, 6, 7, 8 }";
+    let programs = [
+        ("actions", actions("NEXT NEXT")),
+        ("actions_in_branches", actions("if (h.e.t == 1) { NEXT } else { NEXT }")),
+        ("loops_over_lists", Parts { statements: nested(12, eight), ..Parts::default() }),
+        (
+            "copies_of_large_stacks",
+            Parts {
+                headers: "e_t[4096] a; e_t[4096] b;".into(),
+                statements: "h.a = h.b;".repeat(1_000),
+                ..Parts::default()
+            },
+        ),
+        (
+            "controls",
+            Parts {
+                top: controls("INNER() a; INNER() b; apply { a.apply(x); b.apply(x); }"),
+                declarations: "c40() c;".into(),
+                statements: "c.apply(h.e.d);".into(),
+                ..Parts::default()
+            },
+        ),
+    ];
+    for (name, parts) in programs {
+        let output = check(name, &parts).expect_status(1);
+        let output = output.says(&["error[too-large]", "200000 statements", &format!("{name}.p4:")]);
+        assert!(!output.stderr.contains("error[internal]"), "{}", output.stderr);
+    }
+}
+
+/// Headers of 65,538 bytes in all, of which any may be emitted: no buffer has room for them.
+#[test]
+fn check_refuses_what_run_refuses() {
+    let dir = TempDir::new("refused");
+    let parts = Parts {
+        top: format!("header big_t {{ {} }}", times(8, |i| format!("bit<2048> f{i};"))),
+        headers: "big_t[32] s;".into(),
+        statements: "h.s[0].setValid(); sm.egress_spec = 1;".into(),
+        ..Parts::default()
+    };
+    let program = dir.write("big.p4", parts.text());
+    for words in [&["check", &program] as &[&str], &["run", &program, "-i", "0@mem"]] {
+        run(words).expect_status(1).says(&["the headers that big may emit", "65536", "big.p4:"]);
+    }
+}
+
+/// What an error left unfinished is no mistake of p4jet.
+#[test]
+fn an_error_is_not_followed_by_an_internal_one() {
+    let parts = Parts {
+        declarations: "bit<32> v; action unknown_extern() {}".into(),
+        top: "extern bit<32> nowhere<T>(in T t);".into(),
+        statements: "bit<32> got = nowhere(m.x) / (int<32>) 3 == 1 ? 1 : 2; m.x = got;".into(),
+        ..Parts::default()
+    };
+    let output = check("unfinished", &parts);
+    assert!(!output.stderr.contains("internal"), "{}", output.stderr);
+}
+
+/// The Internet checksum is counted as one, whatever form the call takes; other hashes are calls of externs.
+#[test]
+fn internet_checksums_are_counted_apart_from_hashes() {
+    let dir = TempDir::new("checksums");
+    let hash = |name: &str| format!("hash(m.x, HashAlgorithm.{name}, 32w0, {{ h.e.d, h.e.s }}, 32w100);");
+    let parts = Parts { statements: hash("csum16") + &hash("crc16") + &hash("csum16"), ..Parts::default() };
+    let program = dir.write("checksums.p4", parts.text());
+    let done = run(&["check", &program, "--complexity", "--json"]).expect_status(0);
+    let report: serde_json::Value = serde_json::from_str(&done.stdout).expect("JSON");
+    let counts = &report["program"];
+    assert_eq!(counts["checksums"], 2, "{counts}");
+    let externs = counts["externs"].as_object().expect("calls by name");
+    assert!(externs.keys().all(|name| !name.starts_with("csum16")), "{counts}");
+    assert!(externs.keys().any(|name| name.starts_with("crc16")), "{counts}");
+}
