@@ -83,6 +83,7 @@ impl Expr {
         1 + match self {
             Expr::Const { .. } | Expr::Field(_) => 0,
             Expr::Unary(_, a)
+            | Expr::Element { index: a, .. }
             | Expr::Slice { value: a, .. }
             | Expr::ZeroExtend(a, _)
             | Expr::SignExtend(a, _) => a.size(),
