@@ -104,6 +104,7 @@ fn engines_agree_after_each_change() {
         Options { cut_entries_min: Some(0), ..plain },
         Options { measured: true, ..plain },
         Options { live_limbs_max: Some(0), ..plain },
+        Options { optimised_max: Some(0), ..plain },
     ];
     let [_, switch] = switches(plain);
     assert_eq!(switch.code().unwrap().memos(), 1, "the next hop of a route leads to its address");

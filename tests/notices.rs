@@ -8,7 +8,8 @@ use p4jet_control::{
     Control, Host, Message, Observed, PortInfo, Program, Rights, SharedControl, Swap, parse_topics,
 };
 use p4jet_dataplane::{
-    DigestCounts, EngineKind, NewPort, Notice, RunOptions, Running, Subscription, Switch, Topics, WAITING_MAX,
+    Cancel, DigestCounts, EngineKind, NewPort, Notice, RunOptions, Running, Subscription, Switch, Topics,
+    WAITING_MAX,
 };
 use p4jet_ports::{MemoryHandle, MemoryPort};
 use std::io::{ErrorKind, Read, Write};
@@ -169,7 +170,7 @@ fn who_does_not_read_loses_messages_and_nobody_else_does() {
 struct Bare(Arc<Running>);
 
 impl Host for Bare {
-    fn prepare(&self, _: &Program<'_>) -> Result<Swap, String> {
+    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, String> {
         Err("not here".into())
     }
 

@@ -3,7 +3,7 @@
 
 use crate::common::chain::{Outcome, compile};
 use p4jet_control::Control;
-use p4jet_dataplane::{Adapter, Carried, EngineKind, NewPort, RunOptions, Running, Switch};
+use p4jet_dataplane::{Adapter, Cancel, Carried, EngineKind, NewPort, RunOptions, Running, Switch};
 use p4jet_jit::Options;
 use p4jet_packet::{Batch, Pool};
 use p4jet_ports::{Port, PortError, PortStats, Received, Sent};
@@ -283,13 +283,13 @@ fn what_was_prepared_is_not_compiled_again() {
     let running = Running::start(&switch(1, &[]), options).unwrap();
     Control::new(running.switch()).execute("table_add t to 1 => 0 11").unwrap();
     for changed in [[("SIZE", "64")], [("SIZE", "128")]] {
-        let next = running.prepare(switch(2, &changed).program().clone()).unwrap();
+        let next = running.prepare(switch(2, &changed).program().clone(), &Cancel::default()).unwrap();
         let code = Arc::clone(next.code().unwrap());
         let (new, _) = running.reload_prepared(next).unwrap();
         assert!(Arc::ptr_eq(&new.code().ok().unwrap(), &code), "{changed:?}");
     }
     // Code that does not count is no use to a switch that does by now.
-    let next = running.prepare(switch(3, &[]).program().clone()).unwrap();
+    let next = running.prepare(switch(3, &[]).program().clone(), &Cancel::default()).unwrap();
     running.set_counted(true).unwrap();
     let (new, _) = running.reload_prepared(next).unwrap();
     assert!(new.is_counted());

@@ -4,8 +4,8 @@ mod common;
 
 use common::{lower, lower_queued};
 use p4jet_dataplane::{
-    COPIES_MAX, EngineKind, ForwardStats, GENERATIONS_MAX, NewPort, Processed, QueueConfig, QueueSettings,
-    Rate, RunOptions, Running, Switch, Worker,
+    COPIES_MAX, EngineKind, Event, ForwardStats, GENERATIONS_MAX, NewPort, Processed, QueueConfig,
+    QueueSettings, RING_DEFAULT, Rate, RunOptions, Running, Switch, Worker,
 };
 use p4jet_externs::{Replica, Session};
 use p4jet_ir::Program;
@@ -449,6 +449,11 @@ struct Slow {
 impl Slow {
     /// The first worker receives all of them at once, as soon as it may. Each port sends `rate` a second.
     fn start(program: &Program, workers: usize, rate: u64) -> Slow {
+        Slow::start_within(program, workers, rate, None)
+    }
+
+    /// The same, with the interpreter if machine code takes longer.
+    fn start_within(program: &Program, workers: usize, rate: u64, wait: Option<Duration>) -> Slow {
         let slow = |config: &mut QueueConfig| {
             config.change(None, |port| {
                 port.rate = Some(Rate::Packets(rate));
@@ -457,7 +462,7 @@ impl Slow {
         };
         let switch = switch(program, EngineKind::Jit, slow, workers);
         let options = RunOptions { engine: EngineKind::Jit, frame_max: 2048, listener: Arc::new(|_| ()) };
-        let running = Running::start(&switch, options).unwrap();
+        let running = Running::start_within(&switch, options, RING_DEFAULT, wait).unwrap();
         let sent = Arc::new(AtomicU64::new(0));
         Slow { switch, running, sent, deadline: Instant::now() + Duration::from_secs(20) }
     }
@@ -494,6 +499,80 @@ impl Slow {
         assert_eq!((stats.received, stats.copies, stats.done), (400, 400, 400));
         self.running.finish().unwrap();
     }
+}
+
+/// What ingress does to the number of a packet, in a program whose machine code takes a while.
+fn long(ifs: u32) -> (String, u16) {
+    let (mut text, mut number) = (String::new(), 0u16);
+    for i in 0..ifs {
+        text += &format!(
+            "if (hdr.h.number & 1 == {}) {{ hdr.h.number = hdr.h.number + {}; }}\n",
+            i & 1,
+            2 * i + 1
+        );
+        if u32::from(number & 1) == i & 1 {
+            number = number.wrapping_add((2 * i + 1) as u16);
+        }
+    }
+    (text, number)
+}
+
+/// Packets wait neither for the machine code of a large program, nor for the end of its making.
+#[test]
+fn the_interpreter_forwards_until_there_is_machine_code() {
+    let (text, number) = long(6000);
+    let mut program = lower(&v1model(&text, ""));
+    p4jet_ir::passes::run(&mut program);
+    let switch = Switch::new(program).unwrap();
+    let told: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+    let tell = Arc::clone(&told);
+    let listener = move |event: Event<'_>| {
+        tell.lock().unwrap().push(match event {
+            Event::Interpreting => "interpreter",
+            Event::MachineCode(_) => "machine code",
+            Event::NoMachineCode(why) => panic!("{why}"),
+            _ => "something else",
+        });
+    };
+    let options = RunOptions { engine: EngineKind::Jit, frame_max: 2048, listener: Arc::new(listener) };
+    let running = Running::start_within(&switch, options, RING_DEFAULT, Some(Duration::ZERO)).unwrap();
+    let (port, handle) = MemoryPort::new();
+    let handles: Vec<Box<dyn Port>> = vec![Box::new(port)];
+    running.add_ports(vec![NewPort { number: 1, spec: "memory".to_string(), handles }]).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let (mut put, mut got) = (0, 0);
+    let mut interpreted = false;
+    while told.lock().unwrap().len() < 2 || put < 2000 {
+        assert!(Instant::now() < deadline, "{got} of {put} packets, {:?}", told.lock().unwrap());
+        if put < got + 64 {
+            handle.put(&frame(1, 0, 0));
+            put += 1;
+        }
+        for frame in handle.take() {
+            assert_eq!(u16::from_be_bytes([frame[2], frame[3]]), number);
+            got += 1;
+        }
+        interpreted |= got > 0 && running.is_interpreting();
+    }
+    while got < put {
+        assert!(Instant::now() < deadline, "{got} of {put} packets");
+        got += handle.take().len();
+    }
+    assert!(interpreted, "packets came through before there was machine code");
+    assert_eq!(*told.lock().unwrap(), ["interpreter", "machine code"]);
+    let stats = running.stats();
+    assert_eq!((stats.received, stats.sent[&1]), (put as u64, put as u64));
+    running.finish().unwrap();
+}
+
+/// What the interpreter has put into queues leaves them when machine code runs.
+#[test]
+fn what_waits_stays_when_machine_code_comes() {
+    let slow = Slow::start_within(&lower_queued(&v1model(&long(3000).0, "")), 1, 200, Some(Duration::ZERO));
+    assert!(slow.running.is_interpreting());
+    slow.add_ports();
+    slow.wait_until_queued();
+    slow.wait_until_sent();
 }
 
 /// What waits when another program comes leaves in its time; none is lost, whoever serves its queue.

@@ -7,7 +7,7 @@ use crate::observe::Observation;
 use crate::simple_switch;
 use p4jet_control::server::{self, Limits, Server};
 use p4jet_control::{Host, Observed, PortInfo, Program, Rights, SharedControl, Swap, Swapped, Users};
-use p4jet_dataplane::{Carried, NewPort, Running, Subscription, Topics};
+use p4jet_dataplane::{Cancel, Carried, NewPort, Running, Subscription, Switch, Topics};
 use p4jet_ports::{LinkStatus, PortKind, PortOptions, PortSpec};
 use p4jet_syntax::{Files, sources};
 use std::net::SocketAddr;
@@ -134,8 +134,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Process {
-    /// What puts a program in the place of the running one; with output queues if there are any.
-    fn swap_to(&self, compiled: Compiled) -> Result<Swap, String> {
+    /// What puts a program in the place of the running one, or of this one only; with output queues if there are any.
+    fn swap_to(&self, compiled: Compiled, of: Option<Arc<Switch>>, cancel: &Cancel) -> Result<Swap, String> {
         let queued = match self.running.switch().queues().are_wanted() {
             true => Some(compiled.queued().map_err(|failure| plain(&failure.text()))?),
             false => None,
@@ -143,10 +143,15 @@ impl Process {
         let made = queued.as_ref().unwrap_or(&compiled);
         let (program, lowered) = (made.for_engine(self.engine.into()), Arc::new(made.lowered.clone()));
         // Machine code, too, is made while other commands are carried out.
-        let next = self.running.prepare(program).map_err(|e| e.to_string())?;
+        let next = self.running.prepare(program, cancel).map_err(|e| e.to_string())?;
         let (running, now) = (Arc::clone(&self.running), Arc::clone(&self.compiled));
         let voice = self.voice.clone();
         Ok(Box::new(move || {
+            if of.is_some_and(|of| !Arc::ptr_eq(&of, &running.switch())) {
+                return Err(
+                    "another program, or other code, was put in place meanwhile: try again".to_string()
+                );
+            }
             let (switch, carried) = running.reload_prepared(next).map_err(|e| e.to_string())?;
             switch.tell_by(lowered);
             *lock(&now) = compiled;
@@ -163,7 +168,7 @@ impl Process {
 }
 
 impl Host for Process {
-    fn prepare(&self, program: &Program<'_>) -> Result<Swap, String> {
+    fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, String> {
         let path = program.path();
         let (path, files) = match program {
             Program::File(_, Rights::All) => (simple_switch::source_of(path)?, Files::System),
@@ -185,12 +190,16 @@ impl Host for Process {
             self.voice.tell(Level::Warn, "load", None, format!("{program} is not loaded: {first}"));
             text
         })?;
-        self.swap_to(compiled)
+        if cancel.is_cancelled() {
+            return Err("the compilation was cancelled".to_string());
+        }
+        self.swap_to(compiled, None, cancel)
     }
 
     fn prepare_queues(&self) -> Result<Swap, String> {
+        let switch = self.running.switch();
         let compiled = lock(&self.compiled).clone();
-        self.swap_to(compiled)
+        self.swap_to(compiled, Some(switch), &Cancel::default())
     }
 
     fn observe(&self, words: &[&str], rights: &Rights) -> Result<Observed, String> {

@@ -3,7 +3,8 @@
 use crate::stats::Meter;
 use p4jet_control::{Observed, Rights, Swap, Swapped, did_you_mean};
 use p4jet_dataplane::{
-    BytePattern, CaptureInfo, CaptureSpec, Did, FieldPattern, Observer, Running, TraceInfo, TraceSpec, Traced,
+    BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, FieldPattern, Observer, Running, TraceInfo,
+    TraceSpec, Traced,
 };
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -98,7 +99,7 @@ impl Observation {
     }
 
     fn count(&self, counted: bool) -> Result<Observed, String> {
-        let next = self.running.prepare_counted(counted).map_err(|e| e.to_string())?;
+        let next = self.running.prepare_counted(counted, &Cancel::default()).map_err(|e| e.to_string())?;
         let swap = next.map(|next| -> Swap {
             let running = Arc::clone(&self.running);
             Box::new(move || {

@@ -182,6 +182,9 @@ fn catch_signals() {
     }
 }
 
+/// How long packets wait for machine code before the interpreter forwards them.
+const CODE_WAIT: Duration = Duration::from_millis(50);
+
 /// Runs until the ports have ended, the user leaves, or a signal comes.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let specs: Vec<PortSpec> = args
@@ -219,7 +222,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         frame_max: args.frame_max as usize,
         listener: listener(Arc::clone(&failed), lines.clone(), voice.clone()),
     };
-    let running = Running::start_with_ring(&switch, options, args.ring);
+    let running = Running::start_within(&switch, options, args.ring, Some(CODE_WAIT));
     let running = Arc::new(running.map_err(run_failure)?);
     let (frame_max, workers) = (args.frame_max as usize, running.handles());
     let options = PortOptions { frame_max, wall_clock: false, workers, split: threads.is_some() };
@@ -414,6 +417,18 @@ fn listener(failed: Arc<OnceLock<u8>>, lines: Option<Arc<log::Log>>, voice: Voic
             let text = format!("{error}; it is no longer used");
             voice.tell(Level::Error, "port_failed", Some(number), text);
             failed.get_or_init(|| error.exit_status());
+        }
+        Event::Interpreting => {
+            let text = "the interpreter forwards until the machine code is there";
+            voice.tell(Level::Debug, "interpreter", None, text);
+        }
+        Event::MachineCode(took) => {
+            let text = format!("machine code forwards now, after {} ms more", took.as_millis());
+            voice.tell(Level::Debug, "machine_code", None, text);
+        }
+        Event::NoMachineCode(why) => {
+            let text = format!("the interpreter goes on forwarding: there is no machine code: {why}");
+            voice.tell(Level::Warn, "machine_code", None, text);
         }
         Event::Link(number, LinkStatus::Up) => {
             voice.tell(Level::Info, "link", Some(number), "the link is up again");

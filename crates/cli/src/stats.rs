@@ -22,6 +22,7 @@ pub struct Stats {
     program: String,
     reloads: u64,
     adaptations: u64,
+    interpreting: bool,
     counted: bool,
     ports: Vec<PortInfo>,
     workers: Vec<ForwardStats>,
@@ -59,6 +60,7 @@ impl Meter {
             program: switch.program().name.clone(),
             reloads: running.reloads(),
             adaptations: running.adaptations(),
+            interpreting: running.is_interpreting(),
             counted: switch.is_counted(),
             ports: running.ports(),
             tables: tables.collect(),
@@ -188,7 +190,7 @@ impl Stats {
         });
         json!({
             "program": self.program, "uptime_seconds": self.uptime.as_secs_f64(), "reloads": self.reloads,
-            "adaptations": self.adaptations,
+            "adaptations": self.adaptations, "interpreting": self.interpreting,
             "memory_bytes": self.memory_bytes, "counted": self.counted,
             "received": total.received, "copies": total.copies, "done": total.done,
             "waiting": total.waiting,
@@ -212,6 +214,9 @@ impl Stats {
         out.sample("p4jet_info", &[("program", &self.program), ("version", version)], 1.0);
         out.family("p4jet_uptime_seconds", "gauge", "Since the switch began.");
         out.sample("p4jet_uptime_seconds", &none, self.uptime.as_secs_f64());
+        let help = "1 while the interpreter forwards because machine code is not there yet.";
+        out.family("p4jet_interpreting", "gauge", help);
+        out.sample("p4jet_interpreting", &none, f64::from(u8::from(self.interpreting)));
         for (name, help, n) in [
             ("p4jet_reloads_total", "Programs put in place of the running one.", self.reloads),
             (

@@ -1,7 +1,7 @@
 //! What a running switch can be asked for besides its tables and state: its ports, another program, its end.
 
 use crate::rights::Rights;
-use p4jet_dataplane::{Subscription, Switch, Topics};
+use p4jet_dataplane::{Cancel, Subscription, Switch, Topics};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,9 +27,9 @@ impl Program<'_> {
 
 /// The process around a running switch.
 pub trait Host: Send + Sync {
-    /// Compiles a program aside, while the old one runs. What comes back puts it in the old one's place; dropped, it changes
-    /// nothing. An error may be several lines: diagnostics.
-    fn prepare(&self, program: &Program<'_>) -> Result<Swap, String>;
+    /// Compiles a program aside, while the old one runs, unless that is cancelled meanwhile. What comes back puts it in the
+    /// old one's place; dropped, it changes nothing. An error may be several lines: diagnostics.
+    fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, String>;
 
     /// As [`Self::prepare`], of the program that runs: made anew for the output queues that are configured by now.
     fn prepare_queues(&self) -> Result<Swap, String>;

@@ -4,15 +4,19 @@
 //! its requests, the time that half a request or an unread answer may take. A client that is silent gives its place to
 //! one that has none.
 
+use crate::commands::HostCommand;
 use crate::error::CommandError;
 use crate::messages::Subscription;
 use crate::peer::{self, Peer};
 use crate::wire::{Answer, Request, WireError};
 use crate::{Rights, SharedControl, Topics, Users};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use p4jet_dataplane::Cancel;
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -430,7 +434,7 @@ fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
                 },
                 Ok(request) => {
                     requests.understood = true;
-                    (state.control.answer(request, &state.rights), false)
+                    (answer_while_there(&stream, state, request), false)
                 }
                 Err(why) => (Answer::refused(WireError::request(why)), true),
             },
@@ -456,6 +460,72 @@ fn subscribe(state: &State, turn: &Turn, topics: Topics) -> Result<Subscription,
     turn.set(Turn::SUBSCRIBER);
     drop(clients);
     state.control.subscribe(topics)
+}
+
+/// How long it takes until a client that left is missed.
+const MISSED: Duration = Duration::from_millis(50);
+
+/// Carries out a request. If the client leaves meanwhile, what is compiled for it is cancelled.
+fn answer_while_there(stream: &Stream, state: &State, request: Request) -> Answer {
+    let compiles = match &request {
+        Request::Command { line, .. } => HostCommand::compiles(line),
+        Request::Program { .. } => true,
+        _ => false,
+    };
+    if !compiles {
+        return state.control.answer(request, &state.rights);
+    }
+    let (cancel, done) = (Cancel::default(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let watch = || {
+            while !done.load(Ordering::Relaxed) {
+                if has_left(stream) {
+                    return cancel.cancel();
+                }
+            }
+        };
+        // Without a thread nobody looks.
+        let _ = thread::Builder::new().name("control".into()).spawn_scoped(scope, watch);
+        let answer = state.control.answer_unless(request, &state.rights, &cancel);
+        done.store(true, Ordering::Relaxed);
+        answer
+    })
+}
+
+/// Whether a client has closed its connection; takes [`MISSED`] if it has not. A TCP client that will send nothing more
+/// cannot be told from one that has left.
+fn has_left(stream: &Stream) -> bool {
+    let events = |fd: BorrowedFd<'_>, wanted| {
+        let mut fds = [PollFd::new(fd, wanted)];
+        let timeout = PollTimeout::from(MISSED.as_millis() as u16);
+        match poll(&mut fds, timeout) {
+            Ok(_) => fds[0].revents().unwrap_or(PollFlags::empty()),
+            Err(_) => {
+                thread::sleep(MISSED);
+                PollFlags::empty()
+            }
+        }
+    };
+    match stream {
+        Stream::Unix(s) => {
+            events(s.as_fd(), PollFlags::empty()).intersects(PollFlags::POLLHUP | PollFlags::POLLERR)
+        }
+        Stream::Tcp(s) => {
+            let events = events(s.as_fd(), PollFlags::POLLIN);
+            if events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR) {
+                return true;
+            }
+            if !events.contains(PollFlags::POLLIN) {
+                return false;
+            }
+            // The end, or the next request.
+            if matches!(s.peek(&mut [0]), Ok(0)) {
+                return true;
+            }
+            thread::sleep(MISSED);
+            false
+        }
+    }
 }
 
 /// How often a subscriber's connection is looked at while there is nothing to tell.

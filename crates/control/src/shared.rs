@@ -7,9 +7,10 @@ use crate::journal::Journal;
 use crate::messages::Subscription;
 use crate::rights::Rights;
 use crate::wire::{Answer, Request, WireError};
-use p4jet_dataplane::Topics;
+use p4jet_dataplane::{Cancel, Topics};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Control of a running switch, for several clients at once: their commands are carried out one after the other, a file of
@@ -20,8 +21,34 @@ pub struct SharedControl(Arc<Shared>);
 struct Shared {
     kept: Mutex<Kept>,
     host: Option<Arc<dyn Host>>,
-    /// The program that waits to be swapped in. Locked while one compiles: one at a time.
+    /// The program that waits to be swapped in.
     next: Mutex<Option<Swap>>,
+    /// Compilations that clients wait for now.
+    compilations: AtomicUsize,
+}
+
+/// Most compilations at once that commands ask for. They wait neither for each other nor does any command wait for them.
+const COMPILATIONS_MAX: usize = 4;
+
+/// One of those compilations.
+struct Compilation<'s>(&'s AtomicUsize);
+
+impl<'s> Compilation<'s> {
+    fn begin(compilations: &'s AtomicUsize) -> Result<Compilation<'s>, CommandError> {
+        let one_more = |n| (n < COMPILATIONS_MAX).then_some(n + 1);
+        match compilations.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
+            Ok(_) => Ok(Compilation(compilations)),
+            Err(n) => Err(CommandError::new(format!(
+                "Error: {n} programs are being compiled already, and no more may be: try again"
+            ))),
+        }
+    }
+}
+
+impl Drop for Compilation<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// A control, and where its changes are written down.
@@ -60,7 +87,12 @@ impl SharedControl {
     /// Shares a control. Without a host, ports and programs stay as they are.
     pub fn new(control: Control, host: Option<Arc<dyn Host>>) -> SharedControl {
         let kept = Mutex::new(Kept { control, journal: None });
-        SharedControl(Arc::new(Shared { kept, host, next: Mutex::new(None) }))
+        SharedControl(Arc::new(Shared {
+            kept,
+            host,
+            next: Mutex::new(None),
+            compilations: AtomicUsize::new(0),
+        }))
     }
 
     /// Puts what a state file has into effect and keeps all changes from now on there, too: what a switch had whose
@@ -101,8 +133,13 @@ impl SharedControl {
 
     /// Carries one command out for a client with these rights.
     pub fn reply_with(&self, rights: &Rights, line: &str, data: bool) -> Reply {
+        self.reply_unless(rights, line, data, &Cancel::default())
+    }
+
+    /// The same; what it compiles can be cancelled meanwhile.
+    fn reply_unless(&self, rights: &Rights, line: &str, data: bool, cancel: &Cancel) -> Reply {
         match HostCommand::parse(line) {
-            Some(Ok(command)) => self.host_reply(&command, rights, data).unwrap_or_else(Reply::from),
+            Some(Ok(command)) => self.host_reply(&command, rights, data, cancel).unwrap_or_else(Reply::from),
             Some(Err(error)) => error.into(),
             None => {
                 let mut kept = lock(&self.0.kept);
@@ -124,13 +161,19 @@ impl SharedControl {
     /// nothing to do.
     fn make_queues(&self) -> Option<Result<(), String>> {
         let host = self.0.host.as_ref()?;
-        if !lock(&self.0.kept).control.switch().needs_queues() {
+        let needs_queues = || lock(&self.0.kept).control.switch().needs_queues();
+        if !needs_queues() {
             return None;
         }
-        let _one_at_a_time = lock(&self.0.next);
-        let swap = host.prepare_queues().map_err(CommandError::new);
-        let done = swap.and_then(|swap| self.swap(swap)).map(drop);
-        Some(done.map_err(|error| format!("the output queues have no effect: {error}")))
+        let prepared = Compilation::begin(&self.0.compilations)
+            .and_then(|_one_of_few| host.prepare_queues().map_err(CommandError::new));
+        match prepared.and_then(|swap| self.swap(swap)) {
+            // Another client's command has done it meanwhile.
+            Err(_) if !needs_queues() => Some(Ok(())),
+            done => {
+                Some(done.map(drop).map_err(|error| format!("the output queues have no effect: {error}")))
+            }
+        }
     }
 
     /// Carries a file of commands out, all of it or nothing, as [`Control::load`].
@@ -177,12 +220,17 @@ impl SharedControl {
 
     /// Answers a request from a client with these rights. A connection that subscribes is its own matter.
     pub fn answer(&self, request: Request, rights: &Rights) -> Answer {
+        self.answer_unless(request, rights, &Cancel::default())
+    }
+
+    /// The same; what it compiles can be cancelled meanwhile.
+    pub(crate) fn answer_unless(&self, request: Request, rights: &Rights, cancel: &Cancel) -> Answer {
         match request {
-            Request::Command { line, data } => self.reply_with(rights, &line, data).into(),
+            Request::Command { line, data } => self.reply_unless(rights, &line, data, cancel).into(),
             Request::Program { path, texts, aside } => match &self.0.host {
                 Some(host) => {
                     let program = Program::Texts(&path, Arc::new(texts), rights);
-                    self.program_reply(&**host, &program, aside).unwrap_or_else(Reply::from).into()
+                    self.program_reply(&**host, &program, aside, cancel).unwrap_or_else(Reply::from).into()
                 }
                 None => Reply::from(set_up_once("load")).into(),
             },
@@ -203,6 +251,7 @@ impl SharedControl {
         command: &HostCommand<'_>,
         rights: &Rights,
         data: bool,
+        cancel: &Cancel,
     ) -> Result<Reply, CommandError> {
         let Some(host) = &self.0.host else { return Err(set_up_once(command.name())) };
         let nothing = Rights::nothing();
@@ -231,10 +280,10 @@ impl SharedControl {
                 Reply::default()
             }
             HostCommand::Load(path) => {
-                self.program_reply(&**host, &Program::File(Path::new(path), rights), false)?
+                self.program_reply(&**host, &Program::File(Path::new(path), rights), false, cancel)?
             }
             HostCommand::LoadAside(path) => {
-                self.program_reply(&**host, &Program::File(Path::new(path), rights), true)?
+                self.program_reply(&**host, &Program::File(Path::new(path), rights), true, cancel)?
             }
             HostCommand::Swap => {
                 let mut reply = Reply::from("Swapping configs\n".to_string());
@@ -250,8 +299,10 @@ impl SharedControl {
                 reply
             }
             HostCommand::Observe(words) => {
-                // Another switch may take the place of the one that is controlled: one at a time.
-                let _next = matches!(words[..], ["stats", _]).then(|| lock(&self.0.next));
+                let _one_of_few = match words[..] {
+                    ["stats", _] => Some(Compilation::begin(&self.0.compilations)?),
+                    _ => None,
+                };
                 let observed = host.observe(words, rights).map_err(CommandError::new)?;
                 if let Some(swap) = observed.swap {
                     let mut kept = lock(&self.0.kept);
@@ -272,28 +323,49 @@ impl SharedControl {
         host: &dyn Host,
         program: &Program<'_>,
         aside: bool,
+        cancel: &Cancel,
     ) -> Result<Reply, CommandError> {
-        let mut next = lock(&self.0.next);
         if !aside {
-            let swap = host.prepare(program).map_err(CommandError::new)?;
-            *next = None;
-            return Ok(self.swap(swap)?.into());
+            let swap = self.prepare(host, program, cancel)?;
+            *lock(&self.0.next) = None;
+            let told = self.swap(swap)?;
+            // Another client may have configured queues meanwhile.
+            let note = self.make_queues().and_then(Result::err);
+            return Ok(Reply { note, ..told.into() });
         }
         // As bmv2's CLI says it.
         let mut reply = Reply::from("Loading new Json config\n".to_string());
-        if next.is_some() {
+        let ongoing = || {
             let why = "swap_configs comes first, or load, which forgets the prepared program";
-            reply.refused = Some(CommandError::refused("swap", "ONGOING_SWAP", why));
+            CommandError::refused("swap", "ONGOING_SWAP", why)
+        };
+        if lock(&self.0.next).is_some() {
+            reply.refused = Some(ongoing());
             return Ok(reply);
         }
-        match host.prepare(program) {
+        match self.prepare(host, program, cancel) {
             Ok(swap) => {
-                *next = Some(swap);
-                reply.note = Some("until swap_configs commands go to the program that still runs".into());
+                let mut next = lock(&self.0.next);
+                if next.is_some() {
+                    reply.refused = Some(ongoing());
+                } else {
+                    *next = Some(swap);
+                    reply.note = Some("until swap_configs commands go to the program that still runs".into());
+                }
             }
-            Err(why) => reply.refused = Some(CommandError::new(why)),
+            Err(error) => reply.refused = Some(error),
         }
         Ok(reply)
+    }
+
+    /// Compiles a program. Whoever cancelled that does not want it any more, even if it was there in time.
+    fn prepare(&self, host: &dyn Host, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, CommandError> {
+        let _one_of_few = Compilation::begin(&self.0.compilations)?;
+        let swap = host.prepare(program, cancel).map_err(CommandError::new)?;
+        match cancel.is_cancelled() {
+            true => Err(CommandError::new("Error: the compilation was cancelled".to_string())),
+            false => Ok(swap),
+        }
     }
 
     /// Lets the prepared program run. What it says.

@@ -10,14 +10,14 @@ use p4jet_control::prompt::{self, Commander};
 use p4jet_control::server::{self, Limits, Server};
 use p4jet_control::wire::{Answer, Request};
 use p4jet_control::{Host, Observed, PortInfo, Program, Rights, SharedControl, Swap, Swapped, Users};
-use p4jet_dataplane::{Subscription, Switch, Topics};
+use p4jet_dataplane::{Cancel, Subscription, Switch, Topics};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -451,6 +451,8 @@ fn many_clients_at_once_do_not_mix() {
 struct Stub {
     ports: Mutex<Vec<PortInfo>>,
     stopped: AtomicBool,
+    /// Programs that are never done.
+    compiling: AtomicUsize,
     /// Of the last call that had some.
     had_all_rights: Mutex<Option<bool>>,
 }
@@ -462,10 +464,18 @@ impl Stub {
 }
 
 impl Host for Stub {
-    fn prepare(&self, program: &Program<'_>) -> Result<Swap, String> {
+    fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, String> {
         let (Program::File(_, rights) | Program::Texts(_, _, rights)) = program;
         self.note(rights);
         let program = program.path();
+        if program.ends_with("endless.p4") {
+            self.compiling.fetch_add(1, Ordering::SeqCst);
+            while !cancel.is_cancelled() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            self.compiling.fetch_sub(1, Ordering::SeqCst);
+            return Err("it was cancelled".into());
+        }
         if !program.ends_with("good.p4") {
             return Err(format!("error: {} does not compile", program.display()));
         }
@@ -510,6 +520,71 @@ impl Host for Stub {
     fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
     }
+}
+
+/// Waits until so many programs are being compiled.
+fn wait_for_compilations(host: &Stub, count: usize) {
+    let start = Instant::now();
+    while host.compiling.load(Ordering::SeqCst) != count {
+        assert!(
+            start.elapsed() < DEADLINE,
+            "{} compilations, not {count}",
+            host.compiling.load(Ordering::SeqCst)
+        );
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_compilation_keeps_nobody_waiting_and_ends_with_its_client() {
+    let host = Arc::new(Stub::default());
+    let folder = Folder::new();
+    let control = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+    let server = tcp(control.clone(), Limits::default(), Rights::All).unwrap();
+    let _local = Server::unix(control, &folder.socket(), Limits::default()).unwrap();
+    let request = |path: &str| {
+        let request = Request::Command { line: format!("load {path}"), data: false };
+        request.to_line() + "\n"
+    };
+    let mut local = UnixStream::connect(folder.socket()).unwrap();
+    local.write_all(request("endless.p4").as_bytes()).unwrap();
+    wait_for_compilations(&host, 1);
+    // A client that will send nothing more may still wait for the answer.
+    local.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut remote = std::net::TcpStream::connect(server.address()).unwrap();
+    remote.write_all(request("endless.p4").as_bytes()).unwrap();
+    wait_for_compilations(&host, 2);
+
+    // Others go on meanwhile.
+    let mut client = Client::unix(&folder.socket()).unwrap();
+    let mut done = |line: &str| client.command(line, false).unwrap();
+    assert!(done("table_num_entries l2").ok);
+    assert!(done("stats on").ok);
+    assert!(done("load good.p4").ok);
+    assert!(done("load_new_config_file good.p4").ok);
+
+    // But not any number of them.
+    let more: Vec<_> = (3..=4)
+        .map(|count| {
+            let mut more = UnixStream::connect(folder.socket()).unwrap();
+            more.write_all(request("endless.p4").as_bytes()).unwrap();
+            wait_for_compilations(&host, count);
+            more
+        })
+        .collect();
+    let refused = done("load good.p4");
+    assert!(!refused.ok);
+    let why = refused.error.unwrap().text;
+    assert_eq!(why, "Error: 4 programs are being compiled already, and no more may be: try again");
+    assert!(done("show_tables").ok);
+
+    drop(remote);
+    wait_for_compilations(&host, 3);
+    drop(more);
+    wait_for_compilations(&host, 1);
+    assert!(done("load good.p4").ok);
+    drop(local);
+    wait_for_compilations(&host, 0);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::forward::{Forwarder, Sample};
 use crate::running::Running;
 use crate::seen::Paths;
 use crate::switch::Switch;
-use p4jet_jit::{ENTRIES_STEPS, Seen};
+use p4jet_jit::{Cancel, ENTRIES_STEPS, Seen};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -37,6 +37,7 @@ pub struct Adaptation {
 /// Lets a running switch have code that is made for its packets and entries. Dropping it ends that.
 pub struct Adapter {
     stop: Option<Sender<()>>,
+    cancel: Cancel,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -48,7 +49,9 @@ impl Adapter {
         tell: impl Fn(&Adaptation) + Send + 'static,
     ) -> std::io::Result<Adapter> {
         let (stop, stopped) = channel();
-        let mut follower = Follower { running: Arc::downgrade(running), tell, using: None };
+        let cancel = Cancel::default();
+        let mut follower =
+            Follower { running: Arc::downgrade(running), tell, using: None, cancel: cancel.clone() };
         let thread = std::thread::Builder::new().name("adapter".to_string()).spawn(move || {
             give_way();
             let mut wait = WAIT_MIN;
@@ -59,13 +62,14 @@ impl Adapter {
                 wait = wait.min(WAIT_MAX).max(SHARE * start.elapsed());
             }
         })?;
-        Ok(Adapter { stop: Some(stop), thread: Some(thread) })
+        Ok(Adapter { stop: Some(stop), cancel, thread: Some(thread) })
     }
 }
 
 impl Drop for Adapter {
     fn drop(&mut self) {
         self.stop.take();
+        self.cancel.cancel();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -84,6 +88,7 @@ struct Follower<F> {
     tell: F,
     /// What the code was made for that the workers run, and of which switch.
     using: Option<(Weak<Switch>, Seen)>,
+    cancel: Cancel,
 }
 
 impl<F: Fn(&Adaptation)> Follower<F> {
@@ -91,7 +96,8 @@ impl<F: Fn(&Adaptation)> Follower<F> {
     fn look(&mut self) -> Option<bool> {
         let running = self.running.upgrade()?;
         let switch = running.switch();
-        if switch.program().is_queued() {
+        // The first code comes first.
+        if switch.program().is_queued() || running.is_interpreting() {
             return Some(false);
         }
         let samples = running.ask(|f: &mut Forwarder| f.change_sample(Some(Sample::new()))).ok()?;
@@ -108,7 +114,7 @@ impl<F: Fn(&Adaptation)> Follower<F> {
         let start = Instant::now();
         let mut adapted = false;
         // Code that cannot be made is not tried again: it counts as what the workers have.
-        if pays && let Ok(code) = switch.code_for_seen(&seen) {
+        if pays && let Ok(code) = switch.code_for_seen_unless(&seen, &self.cancel) {
             let engines = (0..switch.workers()).map(|index| switch.engine(&code, index));
             adapted = running.change_engines(&switch, engines).ok()?;
         }

@@ -115,6 +115,12 @@ pub enum Event<'a> {
     Stuck(&'a Stuck),
     /// This worker goes on, after so long.
     Unstuck(usize, Duration),
+    /// Packets flow by the interpreter, until there is machine code.
+    Interpreting,
+    /// Machine code runs instead of the interpreter, after this time.
+    MachineCode(Duration),
+    /// There will be none, for this reason; the interpreter goes on.
+    NoMachineCode(&'a str),
 }
 
 /// Who is told.

@@ -9,6 +9,7 @@
 
 mod adapt;
 mod budgets;
+mod compiling;
 mod counted;
 mod forward;
 mod mailbox;
@@ -35,7 +36,7 @@ pub use observer::{
 };
 pub use p4jet_externs::{Digest, DigestCounts};
 pub use p4jet_interp::{Matched, Trace, TraceEvent, value_text};
-pub use p4jet_jit::{Seen, StageTime, THREADS_MAX, ticks};
+pub use p4jet_jit::{Cancel, Seen, StageTime, THREADS_MAX, ticks};
 pub use p4jet_tables::{EntryHandle, Life};
 pub use pipelined::{Pipelined, RING_DEFAULT, RING_MAX};
 pub use pulse::{Doing, Stuck, StuckBatch};

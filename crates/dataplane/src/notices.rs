@@ -350,7 +350,12 @@ impl Hub {
             listener(event);
             if hub.ports.load(Ordering::Relaxed) {
                 let (number, change) = match event {
-                    Event::Log(_) | Event::Stuck(_) | Event::Unstuck(..) => return,
+                    Event::Log(_)
+                    | Event::Stuck(_)
+                    | Event::Unstuck(..)
+                    | Event::Interpreting
+                    | Event::MachineCode(_)
+                    | Event::NoMachineCode(_) => return,
                     Event::PortFailed(number, error) => (number, PortChange::Failed(error.to_string())),
                     Event::Link(number, LinkStatus::Up) => (number, PortChange::Up),
                     Event::Link(number, LinkStatus::Down(why)) => (number, PortChange::Down(why.clone())),

@@ -7,10 +7,10 @@
 
 use crate::switch::{Code, Switch};
 use p4jet_ir as ir;
-use p4jet_jit::Compiled;
+use p4jet_jit::{Cancel, Compiled};
 use p4jet_tables::{Action, Entry, EntryHandle, Table};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 /// What a reload kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,18 +28,25 @@ pub struct Successor {
     program: ir::Program,
     counted: bool,
     code: Option<Code>,
+    /// The switch whose place it was made for.
+    of: Weak<Switch>,
 }
 
 impl Successor {
-    /// `counted`: whether it counts what it does.
+    /// `counted`: whether it counts what it does; `cancel`: of its machine code, if that is to be made now.
     pub(crate) fn new(
-        switch: &Switch,
+        switch: &Arc<Switch>,
         program: ir::Program,
         counted: bool,
-        with_code: bool,
+        cancel: Option<&Cancel>,
     ) -> Result<Successor, String> {
-        let code = if with_code { Some(switch.code_for(&program, counted)?) } else { None };
-        Ok(Successor { program, counted, code })
+        let code = cancel.map(|cancel| switch.code_for(&program, counted, cancel)).transpose()?;
+        Ok(Successor { program, counted, code, of: Arc::downgrade(switch) })
+    }
+
+    /// Whether it was made for the place of this switch.
+    pub(crate) fn is_of(&self, switch: &Arc<Switch>) -> bool {
+        std::ptr::eq(self.of.as_ptr(), Arc::as_ptr(switch))
     }
 
     /// Its machine code, if that is made already.
@@ -139,12 +146,12 @@ impl Switch {
     /// A switch with another program, which takes this one's place: what is unchanged is shared by both, so workers may
     /// run either program until the last has changed over. The control plane must not change this switch from
     /// the call on.
-    pub fn succeed(&self, program: ir::Program) -> Result<(Arc<Switch>, Carried), String> {
-        self.succeed_by(Successor::new(self, program, self.is_counted(), false)?)
+    pub fn succeed(self: &Arc<Self>, program: ir::Program) -> Result<(Arc<Switch>, Carried), String> {
+        self.succeed_by(Successor::new(self, program, self.is_counted(), None)?)
     }
 
     pub(crate) fn succeed_by(&self, next: Successor) -> Result<(Arc<Switch>, Carried), String> {
-        let Successor { program, counted, code } = next;
+        let Successor { program, counted, code, .. } = next;
         let (old, new) = (Side(self.program()), Side(&program));
         let same = same_tables(old, new);
         let mut carried = Carried::default();

@@ -1,5 +1,6 @@
 //! A running switch: its workers, each on a thread of its own, and what can be done with them while packets flow.
 
+use crate::compiling::Compiling;
 use crate::counted::ProgramStats;
 use crate::forward::{ForwardStats, Forwarder, Listener};
 use crate::mailbox::Mailbox;
@@ -11,7 +12,7 @@ use crate::reload::{Carried, Successor};
 use crate::switch::{EngineKind, Switch};
 use crate::worker::Worker;
 use p4jet_externs::DigestCounts;
-use p4jet_jit::Engine;
+use p4jet_jit::{Cancel, Engine};
 use p4jet_packet::Pool;
 use p4jet_ports::{LinkStatus, Port, PortError, PortStats};
 use std::fmt;
@@ -109,6 +110,9 @@ pub struct Running {
     adaptations: AtomicU64,
     /// Locked while letters are posted, so that all workers get them in one order; the number of the last sample.
     samples: Mutex<u64>,
+    /// Whether workers interpret until machine code is there, and what ends its making.
+    interpreting: Arc<AtomicBool>,
+    compiling: Option<Cancel>,
 }
 
 struct Inner {
@@ -148,15 +152,42 @@ impl Running {
         options: RunOptions,
         ring_packets: usize,
     ) -> Result<Running, RunError> {
+        Running::start_within(switch, options, ring_packets, None)
+    }
+
+    /// The same; if there is no machine code within this time, the interpreter runs packets until it is there. Workers that
+    /// share the pipeline, or that hand each other copies for output queues, wait for it: both need code that all have.
+    pub fn start_within(
+        switch: &Arc<Switch>,
+        options: RunOptions,
+        ring_packets: usize,
+        wait: Option<Duration>,
+    ) -> Result<Running, RunError> {
         let RunOptions { engine, frame_max, listener } = options;
         let stop = Arc::new(AtomicBool::new(false));
         let hub = Hub::new(switch);
         let listener = hub.listener(listener);
         let system =
             |e: std::io::Error| RunError::System(format!("no memory or descriptor for a worker: {e}"));
+        let may_interpret = engine == EngineKind::Jit
+            && switch.threads().is_none()
+            && !(switch.program().is_queued() && switch.workers() > 1);
+        let mut compiling = None;
+        if let Some(wait) = wait.filter(|_| may_interpret) {
+            let begun = Compiling::start(switch)
+                .map_err(|e| RunError::System(format!("no thread to make machine code: {e}")))?;
+            match begun.wait(wait) {
+                Some(made) => _ = made.map_err(RunError::Program)?,
+                None => compiling = Some(begun),
+            }
+        }
         let mut forwarders = Vec::new();
         for index in 0..switch.workers() {
-            let worker = switch.worker(engine, index).map_err(RunError::Program)?;
+            let worker = match compiling.is_some() {
+                true => Worker::interim(switch, index),
+                false => switch.worker(engine, index),
+            }
+            .map_err(RunError::Program)?;
             let ended = Arc::new(AtomicBool::new(false));
             let listener = Arc::clone(&listener);
             forwarders.push(Forwarder::new(worker, frame_max, listener, ended).map_err(system)?);
@@ -196,6 +227,8 @@ impl Running {
             reloads: AtomicU64::new(0),
             adaptations: AtomicU64::new(0),
             samples: Mutex::new(0),
+            interpreting: Arc::new(AtomicBool::new(compiling.is_some())),
+            compiling: None,
         };
         for (mut forwarder, index) in forwarders.into_iter().zip(0..) {
             let stop = Arc::clone(&running.stop);
@@ -208,6 +241,10 @@ impl Running {
             let inner = running.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
             inner.threads.push(thread.map_err(system)?);
         }
+        running.compiling = compiling.map(|compiling| {
+            let (mailboxes, interpreting) = (running.mailboxes.clone(), Arc::clone(&running.interpreting));
+            compiling.change_over(switch, mailboxes, interpreting, Arc::clone(&listener))
+        });
         let (end, ended) = mpsc::channel();
         let mailboxes = running.mailboxes.clone();
         let watchdog = std::thread::Builder::new()
@@ -457,18 +494,25 @@ impl Running {
 
     /// Puts another program in the running one's place: [`Self::prepare`] and [`Self::reload_prepared`].
     pub fn reload(&self, program: p4jet_ir::Program) -> Result<(Arc<Switch>, Carried), RunError> {
-        self.reload_prepared(self.prepare(program)?)
+        self.reload_prepared(self.prepare(program, &Cancel::default())?)
     }
 
-    /// Makes what takes longest of another program, its machine code.
-    pub fn prepare(&self, program: p4jet_ir::Program) -> Result<Successor, RunError> {
+    /// Makes what takes longest of another program, its machine code, unless that is cancelled meanwhile. It runs in the
+    /// thread of the caller; packets and other calls do not wait for it.
+    pub fn prepare(&self, program: p4jet_ir::Program, cancel: &Cancel) -> Result<Successor, RunError> {
         let switch = self.switch();
-        self.successor(program, switch.is_counted())
+        self.successor(&switch, program, switch.is_counted(), cancel)
     }
 
-    fn successor(&self, program: p4jet_ir::Program, counted: bool) -> Result<Successor, RunError> {
-        let with_code = self.engine == EngineKind::Jit;
-        Successor::new(&self.switch(), program, counted, with_code).map_err(RunError::Program)
+    fn successor(
+        &self,
+        switch: &Arc<Switch>,
+        program: p4jet_ir::Program,
+        counted: bool,
+        cancel: &Cancel,
+    ) -> Result<Successor, RunError> {
+        let with_code = (self.engine == EngineKind::Jit).then_some(cancel);
+        Successor::new(switch, program, counted, with_code).map_err(RunError::Program)
     }
 
     /// Puts another program in the running one's place: carries over what is unchanged ([`Switch::succeed`]), and lets
@@ -476,9 +520,12 @@ impl Running {
     /// anything meanwhile.
     pub fn reload_prepared(&self, next: Successor) -> Result<(Arc<Switch>, Carried), RunError> {
         // Somebody may have changed his mind meanwhile.
-        let counted = self.switch().is_counted();
-        let next =
-            if next.is_counted() == counted { next } else { self.successor(next.into_program(), counted)? };
+        let switch = self.switch();
+        let counted = switch.is_counted();
+        let next = match next.is_counted() == counted {
+            true => next,
+            false => self.successor(&switch, next.into_program(), counted, &Cancel::default())?,
+        };
         let reloaded = self.change_over(next)?;
         self.reloads.fetch_add(1, Ordering::Relaxed);
         Ok(reloaded)
@@ -487,6 +534,15 @@ impl Running {
     /// How often another program was put in place.
     pub fn reloads(&self) -> u64 {
         self.reloads.load(Ordering::Relaxed)
+    }
+
+    /// Whether the interpreter runs packets because machine code is not there yet.
+    pub fn is_interpreting(&self) -> bool {
+        self.interpreting.load(Ordering::Relaxed)
+    }
+
+    fn stop_compiling(&self) {
+        self.compiling.iter().for_each(Cancel::cancel);
     }
 
     /// How often an [`crate::Adapter`] has given the workers other code.
@@ -518,24 +574,28 @@ impl Running {
     /// Begins, or ends, to count what the program does ([`Self::program_stats`]): the workers change over to code that
     /// does, as [`Self::reload`] lets them to another program. That code is a little slower.
     pub fn set_counted(&self, counted: bool) -> Result<Arc<Switch>, RunError> {
-        match self.prepare_counted(counted)? {
+        match self.prepare_counted(counted, &Cancel::default())? {
             Some(next) => self.replace_same(next),
             None => Ok(self.switch()),
         }
     }
 
     /// Makes the machine code for [`Self::replace_same`]; `None` if there is nothing to do.
-    pub fn prepare_counted(&self, counted: bool) -> Result<Option<Successor>, RunError> {
+    pub fn prepare_counted(&self, counted: bool, cancel: &Cancel) -> Result<Option<Successor>, RunError> {
         let switch = self.switch();
         if switch.is_counted() == counted {
             return Ok(None);
         }
-        self.successor(switch.program().clone(), counted).map(Some)
+        self.successor(&switch, switch.program().clone(), counted, cancel).map(Some)
     }
 
-    /// Lets the workers change over to other code of the same program.
+    /// Lets the workers change over to other code of the same program, unless that does not run any more.
     pub fn replace_same(&self, next: Successor) -> Result<Arc<Switch>, RunError> {
         let switch = self.switch();
+        if !next.is_of(&switch) {
+            let why = "another program, or other code, was put in place meanwhile: try again";
+            return Err(RunError::Program(why.to_string()));
+        }
         let (new, _) = self.change_over(next)?;
         new.tell_as(&switch);
         Ok(new)
@@ -579,6 +639,9 @@ impl Running {
             self.hand_out(std::iter::once(go_on))?;
         }
         *lock(&self.switch) = Arc::clone(&new);
+        // All of them have the code of the new one.
+        self.interpreting.store(false, Ordering::Relaxed);
+        self.stop_compiling();
         // Here, not in the workers: it takes a while.
         drop(replaced);
         drop(old);
@@ -598,6 +661,7 @@ impl Running {
     /// that is stuck is left behind with its ports: [`Self::abandoned`].
     pub fn finish(&self) -> Result<(), PortError> {
         self.stop.store(true, Ordering::Relaxed);
+        self.stop_compiling();
         self.mailboxes.iter().for_each(|mailbox| mailbox.wake());
         let mut inner = lock(&self.inner);
         let mut result = Ok(());
@@ -644,6 +708,26 @@ impl Running {
     pub fn abandoned(&self) -> Vec<String> {
         lock(&self.inner).abandoned.clone()
     }
+}
+
+/// Gives each worker its own task, and waits for what they give.
+pub(crate) fn hand_out<T: Send + 'static, A: FnOnce(&mut Forwarder) -> T + Send + 'static>(
+    mailboxes: &[Arc<Mailbox>],
+    acts: impl Iterator<Item = A>,
+) -> Result<Vec<T>, RunError> {
+    let answers: Vec<mpsc::Receiver<T>> = mailboxes
+        .iter()
+        .zip(acts)
+        .map(|(mailbox, act)| {
+            let (answer, receiver) = mpsc::sync_channel(1);
+            mailbox.post(Box::new(move |forwarder| {
+                // Nobody waits any more: the answer is for nobody.
+                let _ = answer.send(act(forwarder));
+            }));
+            receiver
+        })
+        .collect();
+    answers.into_iter().map(|answer| answer.recv().map_err(|_| RunError::Stopped)).collect()
 }
 
 /// A port of which each worker has a handle.

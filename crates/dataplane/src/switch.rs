@@ -3,7 +3,7 @@
 use p4jet_externs::{Env, State};
 use p4jet_interp::{Arrival, Machine, Outcome, Trace, TraceEvent};
 use p4jet_ir as ir;
-use p4jet_jit::{Compiled, Engine, Seen};
+use p4jet_jit::{Cancel, Compiled, Engine, Seen};
 use p4jet_tables::{Table, TableSpec};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -192,13 +192,18 @@ impl Switch {
     }
 
     /// Machine code for a successor of this switch.
-    pub(crate) fn code_for(&self, program: &ir::Program, counted: bool) -> Result<Code, String> {
+    pub(crate) fn code_for(
+        &self,
+        program: &ir::Program,
+        counted: bool,
+        cancel: &Cancel,
+    ) -> Result<Code, String> {
         let options = p4jet_jit::Options { counted, ..self.options };
         let mut program = program.clone();
         suit(&mut program, self.workers(), &options)?;
         let specs: Vec<TableSpec> =
             p4jet_interp::build_tables(&program)?.iter().map(|table| table.spec().clone()).collect();
-        let compiled = Compiled::new(&program, &specs, &Seen::default(), options)
+        let compiled = Compiled::new(&program, &specs, &Seen::default(), options, cancel)
             .map_err(|e| described(&program, &e))?;
         Ok(Code { specs, compiled: Arc::new(compiled) })
     }
@@ -278,16 +283,43 @@ impl Switch {
         self.code.get_or_init(|| self.compile(&Seen::default(), self.options).map(Arc::new)).clone()
     }
 
+    /// The same, unless it is cancelled meanwhile: that error is not kept.
+    pub(crate) fn code_unless(&self, cancel: &Cancel) -> Result<Arc<Compiled>, p4jet_jit::Error> {
+        if let Some(code) = self.code.get() {
+            return code.clone();
+        }
+        let made = self.compile_unless(&Seen::default(), self.options, cancel).map(Arc::new);
+        if cancel.is_cancelled() { made } else { self.code.get_or_init(|| made).clone() }
+    }
+
     /// Machine code for packets and entries like those that were seen ([`Self::seen`]), for [`Worker::change_code`].
     pub fn code_for_seen(&self, seen: &Seen) -> Result<Arc<Compiled>, p4jet_jit::Error> {
         self.compile(seen, self.options).map(Arc::new)
     }
 
+    /// The same, unless it is cancelled meanwhile.
+    pub(crate) fn code_for_seen_unless(
+        &self,
+        seen: &Seen,
+        cancel: &Cancel,
+    ) -> Result<Arc<Compiled>, p4jet_jit::Error> {
+        self.compile_unless(seen, self.options, cancel).map(Arc::new)
+    }
+
     /// The program's machine code, made now.
     pub fn compile(&self, seen: &Seen, options: p4jet_jit::Options) -> Result<Compiled, p4jet_jit::Error> {
+        self.compile_unless(seen, options, &Cancel::default())
+    }
+
+    fn compile_unless(
+        &self,
+        seen: &Seen,
+        options: p4jet_jit::Options,
+        cancel: &Cancel,
+    ) -> Result<Compiled, p4jet_jit::Error> {
         let specs: Vec<TableSpec> =
             (0..self.tables.len()).map(|t| self.table(ir::TableId(t as u32)).spec().clone()).collect();
-        Compiled::new(&self.program, &specs, seen, options)
+        Compiled::new(&self.program, &specs, seen, options, cancel)
     }
 
     /// What runs such code for a worker.

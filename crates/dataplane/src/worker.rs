@@ -261,6 +261,10 @@ enum Copied {
 }
 
 impl Copied {
+    fn is_interpreted(&self) -> bool {
+        matches!(self, Copied::Interp(_))
+    }
+
     fn begin(&self) -> Begin {
         match self {
             Copied::Jit(copy) => copy.begin(),
@@ -363,6 +367,8 @@ pub(crate) struct Moved {
 #[repr(align(128))]
 pub struct Worker {
     engine: Runner,
+    /// Whether the interpreter runs until machine code is there.
+    interim: bool,
     views: Vec<ViewHandle>,
     /// The views of the batch that runs.
     pinned: Apart<*const View>,
@@ -433,6 +439,12 @@ impl Worker {
         }
     }
 
+    /// One that interprets until [`Self::change_engine`] gives it machine code.
+    pub(crate) fn interim(switch: &Arc<Switch>, index: usize) -> Result<Worker, String> {
+        let worker = Worker::new(switch, EngineKind::Interp, index)?;
+        Ok(Worker { interim: true, ..worker })
+    }
+
     /// `code` is the switch's program's.
     pub(crate) fn with_code(
         switch: &Arc<Switch>,
@@ -464,6 +476,7 @@ impl Worker {
             .collect();
         Worker {
             engine,
+            interim: false,
             pinned: Apart::zeroed(views.len()),
             views,
             env,
@@ -490,14 +503,25 @@ impl Worker {
         self.change_engine(engine).is_ok()
     }
 
-    /// The same with all that takes a while to make and to drop made and dropped elsewhere: gives back what ran, or `new`.
-    pub(crate) fn change_engine(&mut self, mut new: Box<Engine>) -> Result<Box<Engine>, Box<Engine>> {
+    /// The same with all that takes a while to make and to drop made and dropped elsewhere: gives back what ran, if that
+    /// was machine code, or `new`. A worker that interprets in the meantime changes over in any case: it goes on
+    /// interpreting the copies that the interpreter made.
+    pub(crate) fn change_engine(&mut self, mut new: Box<Engine>) -> Result<Option<Box<Engine>>, Box<Engine>> {
         let idle = self.made.is_empty() && self.waiting.is_empty() && self.queueing.is_none();
         match &mut self.engine {
             Runner::Jit(engine) if idle && self.place.switch().threads().is_none() => {
                 self.reads_time = new.code().reads_time();
                 new.go_on_counting(engine);
-                Ok(std::mem::replace(engine, new))
+                Ok(Some(std::mem::replace(engine, new)))
+            }
+            Runner::Interp(tallies) if self.interim => {
+                self.interim = false;
+                self.reads_time = new.code().reads_time();
+                if let Some(tallies) = tallies.take() {
+                    new.set_tallies(tallies);
+                }
+                self.engine = Runner::Jit(new);
+                Ok(None)
             }
             _ => Err(new),
         }
@@ -583,8 +607,11 @@ impl Worker {
         while batch.len() < BATCH_MAX
             && let Some(Waiting { generation, budget, copy }) = self.waiting.pop_front()
         {
-            // A batch begins at one place.
-            if self.running.first().is_some_and(|first| first.begin() != copy.begin()) {
+            // A batch begins at one place and runs by one engine.
+            let fits = |first: &Copied| {
+                first.begin() == copy.begin() && first.is_interpreted() == copy.is_interpreted()
+            };
+            if !self.running.first().is_none_or(fits) {
                 self.waiting.push_front(Waiting { generation, budget, copy });
                 break;
             }
@@ -605,6 +632,12 @@ impl Worker {
             while batch.len() < BATCH_MAX
                 && let Some(((generation, budget, mut copy), queued)) = queueing.serving.next(now)
             {
+                if self.running.first().is_some_and(|first| first.is_interpreted() != copy.is_interpreted()) {
+                    copy.set_queued(queued);
+                    // Such copies are the next batch.
+                    self.waiting.push_back(Waiting { generation, budget: budget as u32, copy });
+                    break;
+                }
                 let number = batch.len();
                 if copy.push(pool, batch).is_err() {
                     self.refused.too_many += 1;
@@ -633,61 +666,70 @@ impl Worker {
             None => 0,
         };
         self.env.set_now(now);
-        match &mut self.engine {
-            Runner::Jit(engine) => {
-                let guard = p4jet_tables::pin();
-                for (pinned, view) in self.pinned.iter_mut().zip(&self.views) {
-                    *pinned = view.load(&guard);
-                }
-                let packets = batch.packets_mut();
-                // SAFETY: the pool has the headroom and slack; the views stay until the guard is dropped; the environment
-                // is of the same switch; all copies are of this engine.
-                unsafe {
-                    if self.running.is_empty() {
-                        engine.run(packets, &self.pinned, &mut self.env, now);
-                    } else {
-                        let copies = self.running.iter().filter_map(|copy| match copy {
-                            Copied::Jit(copy) => Some(copy),
-                            Copied::Interp(_) => None,
-                        });
-                        engine.run_copies(packets, copies, &self.pinned, &mut self.env, now);
-                    }
-                }
-                for copy in self.running.drain(..) {
-                    if let Copied::Jit(copy) = copy {
-                        engine.recycle(copy);
-                    }
-                }
-                self.env.release();
-                let refused = engine.take_copies(|copy| self.made.push((copy.maker(), Copied::Jit(copy))));
-                self.refused.too_many += refused;
-                self.moved.copies += refused;
+        let interpreted = match self.running.first() {
+            Some(copy) => copy.is_interpreted(),
+            None => matches!(self.engine, Runner::Interp(_)),
+        };
+        if interpreted {
+            return self.interpret(pool, batch, now);
+        }
+        let Runner::Jit(engine) = &mut self.engine else {
+            unreachable!("only machine code makes copies that it runs")
+        };
+        let guard = p4jet_tables::pin();
+        for (pinned, view) in self.pinned.iter_mut().zip(&self.views) {
+            *pinned = view.load(&guard);
+        }
+        let packets = batch.packets_mut();
+        // SAFETY: the pool has the headroom and slack; the views stay until the guard is dropped; the environment
+        // is of the same switch; all copies are of this engine.
+        unsafe {
+            if self.running.is_empty() {
+                engine.run(packets, &self.pinned, &mut self.env, now);
+            } else {
+                let copies = self.running.iter().filter_map(|copy| match copy {
+                    Copied::Jit(copy) => Some(copy),
+                    Copied::Interp(_) => None,
+                });
+                engine.run_copies(packets, copies, &self.pinned, &mut self.env, now);
             }
-            Runner::Interp(tallies) => {
-                let machine = Machine::new(self.place.switch().program()).expect("it was possible in `new`");
-                let tables = self.place.switch().tables.as_slice();
-                let mut copies = self.running.drain(..);
-                for (number, packet) in batch.packets_mut().iter_mut().enumerate() {
-                    let ran = match copies.next() {
-                        Some(Copied::Interp(copy)) => {
-                            machine.run_copy(tables, &mut self.env, *copy, now, None)
-                        }
-                        _ => {
-                            let frame = pool.frame(packet).to_vec();
-                            let arrival = Arrival { port: packet.ingress_port, frame: &frame, now_us: now };
-                            machine.run(tables, &mut self.env, &arrival, None)
-                        }
-                    };
-                    // Where the packet ended inside an action it still has its registers.
-                    self.env.release();
-                    if let Some(tallies) = tallies {
-                        count(tallies, &ran);
-                    }
-                    put_outcome(pool, packet, self.headroom, ran.outcome);
-                    self.made
-                        .extend(ran.copies.into_iter().map(|copy| (number, Copied::Interp(Box::new(copy)))));
-                }
+        }
+        for copy in self.running.drain(..) {
+            if let Copied::Jit(copy) = copy {
+                engine.recycle(copy);
             }
+        }
+        self.env.release();
+        let refused = engine.take_copies(|copy| self.made.push((copy.maker(), Copied::Jit(copy))));
+        self.refused.too_many += refused;
+        self.moved.copies += refused;
+    }
+
+    /// The same by the interpreter.
+    fn interpret(&mut self, pool: &mut Pool, batch: &mut Batch, now: u64) {
+        let machine = Machine::new(self.place.switch().program()).expect("it was possible in `new`");
+        let tables = self.place.switch().tables.as_slice();
+        let mut tallies = match &mut self.engine {
+            Runner::Jit(engine) => engine.tallies_mut(),
+            Runner::Interp(tallies) => tallies.as_mut(),
+        };
+        let mut copies = self.running.drain(..);
+        for (number, packet) in batch.packets_mut().iter_mut().enumerate() {
+            let ran = match copies.next() {
+                Some(Copied::Interp(copy)) => machine.run_copy(tables, &mut self.env, *copy, now, None),
+                _ => {
+                    let frame = pool.frame(packet).to_vec();
+                    let arrival = Arrival { port: packet.ingress_port, frame: &frame, now_us: now };
+                    machine.run(tables, &mut self.env, &arrival, None)
+                }
+            };
+            // Where the packet ended inside an action it still has its registers.
+            self.env.release();
+            if let Some(tallies) = &mut tallies {
+                count(tallies, &ran);
+            }
+            put_outcome(pool, packet, self.headroom, ran.outcome);
+            self.made.extend(ran.copies.into_iter().map(|copy| (number, Copied::Interp(Box::new(copy)))));
         }
     }
 

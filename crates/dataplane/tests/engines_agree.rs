@@ -77,6 +77,7 @@ fn in_batches(worker: &mut Worker, frames: &[Vec<u8>]) -> Vec<String> {
 const CUT_EVERYWHERE: Options = Options {
     cut_entries_min: Some(0),
     live_limbs_max: None,
+    optimised_max: None,
     listing: false,
     measured: false,
     counted: false,
@@ -84,10 +85,11 @@ const CUT_EVERYWHERE: Options = Options {
 };
 /// As if each stage was to be measured: also cut between blocks, and between lookup and action.
 const MEASURED: Options = Options { measured: true, ..CUT_EVERYWHERE };
-/// The same with all fields in the PHV, or the longest-lived.
-const IN_MEMORY: [Options; 2] = [
+/// The same with all fields in the PHV, or the longest-lived; and with code that is made quickly, as for large programs.
+const IN_MEMORY: [Options; 3] = [
     Options { live_limbs_max: Some(0), ..CUT_EVERYWHERE },
     Options { live_limbs_max: Some(200), ..CUT_EVERYWHERE },
+    Options { optimised_max: Some(0), ..CUT_EVERYWHERE },
 ];
 
 /// Workers that count, with the cuts of large tables and of none.
@@ -186,7 +188,7 @@ fn random_programs_agree_when_cut_everywhere() {
 #[test]
 fn random_programs_agree_in_memory() {
     for seed in 2 * programs()..3 * programs() {
-        compare(seed, &random::program(seed), IN_MEMORY[seed as usize % 2]);
+        compare(seed, &random::program(seed), IN_MEMORY[seed as usize % 3]);
     }
 }
 
@@ -403,4 +405,19 @@ fn one_seed() {
     for options in COUNTED.into_iter().chain(IN_MEMORY) {
         compare(seed, &program, options);
     }
+}
+
+/// Whoever does not want the code any more does not wait for it.
+#[test]
+fn a_cancelled_compilation_ends() {
+    let program = random::program(1);
+    let tables = p4jet_interp::build_tables(&program).expect("they fit");
+    let specs: Vec<_> = tables.iter().map(|table| table.spec().clone()).collect();
+    let cancel = p4jet_jit::Cancel::default();
+    let compile = || {
+        p4jet_jit::Compiled::new(&program, &specs, &p4jet_jit::Seen::default(), Options::default(), &cancel)
+    };
+    assert!(compile().is_ok());
+    cancel.cancel();
+    assert_eq!(compile().err().map(|e| e.message).as_deref(), Some("the compilation was cancelled"));
 }

@@ -130,6 +130,7 @@ fn model(e: &Expr, widths: &[u32; 3], fields: &[BigUint; 3]) -> (BigUint, u32) {
     match e {
         Expr::Const { value, width } => (value.clone(), *width),
         Expr::Field(f) => (fields[f.index()].clone(), widths[f.index()]),
+        Expr::Element { .. } => unreachable!("the expressions here are of fields without columns"),
         Expr::Unary(op, a) => {
             let (a, w) = eval(a);
             let a = BigInt::from(a);

@@ -51,6 +51,10 @@ const SKIPS_MAX: usize = 64;
 /// More visits of each place than this, on average, are not worth the time.
 const VISITS_MAX: usize = 24;
 
+/// Most facts that are kept, summed over the places: 64 MiB. Of a larger program only the cursor is tracked, so its code
+/// asks for what it could know.
+const FACTS_MAX: usize = 4 << 20;
+
 /// Where a place leads, and what is known there.
 type Edges = Vec<(Option<Place>, Facts)>;
 
@@ -516,11 +520,15 @@ impl Knowledge {
         follow_copies(program, indices, &mut tracked);
         // These get their values from outside.
         program.intrinsics.iter().for_each(|(_, f)| tracked[f.index()] = false);
+        for (tracked, field) in tracked.iter_mut().zip(&program.fields) {
+            *tracked &= field.width <= 64;
+        }
+        let wanted = tracked.iter().filter(|tracked| **tracked).count() + 1 + program.headers.len();
+        let all = wanted.saturating_mul(flow.places.len()) <= FACTS_MAX;
         let mut count = 0;
-        let fields =
-            tracked.iter().zip(&program.fields).map(|(&tracked, field)| tracked && field.width <= 64);
+        let fields = tracked.into_iter().map(|tracked| tracked && all);
         // The cursor, and where headers begin.
-        let others = std::iter::repeat_n(true, 1 + program.headers.len());
+        let others = std::iter::once(true).chain(std::iter::repeat_n(all, program.headers.len()));
         let index = fields.chain(others).map(|tracked| {
             tracked.then(|| {
                 count += 1;

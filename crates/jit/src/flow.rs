@@ -144,6 +144,12 @@ fn slot_count(program: &Program) -> usize {
     first_sum_slot(program) + program.blocks.iter().flat_map(|block| sums_in(&block.body)).count()
 }
 
+/// The size of a set of slots for each node that runs.
+pub fn liveness_bits(program: &Program) -> usize {
+    let blocks = program.ingress.iter().chain(&program.egress).map(|b| &program.blocks[b.index()]);
+    blocks.map(|block| block.body.nodes.len()).sum::<usize>().saturating_mul(slot_count(program))
+}
+
 fn first_sum_slot(program: &Program) -> usize {
     program.fields.len() + 1 + program.headers.len() + program.tables.len()
 }
@@ -222,6 +228,8 @@ pub struct Flow<'a> {
     pub memos: Vec<Memo>,
     /// Checksums that have to do with each other, by place and number of the statement.
     pub sums: HashMap<(Place, usize), Sum>,
+    /// How many slots there are. Counted once: that takes a walk over the whole program.
+    slots: usize,
     /// Where stages begin besides.
     stops: Stops,
     /// Slots that copies may bring along, by where they begin.
@@ -376,6 +384,7 @@ impl<'a> Flow<'a> {
             is_indexed: Vec::new(),
             memos: Vec::new(),
             sums: HashMap::new(),
+            slots,
             stops,
             brought: [SlotSet::new(slots), SlotSet::new(slots)],
             reads: Vec::new(),
@@ -618,7 +627,7 @@ impl<'a> Flow<'a> {
     }
     /// How many slots there are.
     pub fn slots(&self) -> usize {
-        slot_count(self.program)
+        self.slots
     }
     /// The node at a place.
     pub fn node(&self, place: Place) -> &'a p4jet_ir::Node {

@@ -46,6 +46,7 @@ use runtime::Ctx;
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// [`Packet::drop_reason`] of a packet whose `assert` or `assume` failed.
@@ -127,6 +128,8 @@ pub struct Options {
     pub cut_entries_min: Option<u32>,
     /// Most limbs live in nodes, summed over the nodes, that are kept in registers; `None` for the default.
     pub live_limbs_max: Option<usize>,
+    /// Functions of more instructions are compiled quickly instead of well; `None` for the default.
+    pub optimised_max: Option<usize>,
     /// Cut the pipeline where blocks begin, and before and after every lookup, and measure what each stage costs
     /// ([`Engine::stage_times`]).
     pub measured: bool,
@@ -169,23 +172,78 @@ fn internal(error: impl std::fmt::Display) -> Error {
     Error { message: format!("internal error in code generation (please report): {error}"), loc: Loc(0) }
 }
 
-/// Bytes of PC-relative code per function beyond which we would rather refuse than wait.
-const NODES_MAX: usize = 200_000;
+/// Nodes and statements of a program beyond which machine code is refused.
+const SIZE_MAX: usize = 500_000;
+
+/// Nodes times slots beyond which machine code is refused: a set of slots for each node takes 256 MiB then.
+const LIVENESS_BITS_MAX: usize = 1 << 31;
+
+/// Instructions of Cranelift's, over all functions, beyond which machine code is refused: a program whose code grows far
+/// more than the program itself.
+const INSTRUCTIONS_MAX: usize = 2_000_000;
+
+/// Functions of more instructions than this are compiled quickly: without optimisation, by a register allocator that makes
+/// one pass. The other one's time grows faster than the function. The gateway's largest function has 4,500 instructions.
+const OPTIMISED_INSTRUCTIONS_MAX: usize = 8_000;
+
+/// The same for code that is made for what was seen: nobody waits for it.
+const OPTIMISED_INSTRUCTIONS_MAX_SEEN: usize = 40_000;
+
+/// Ends a compilation that nobody waits for any more. Clones end the same one.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Ends it, soon: it is asked between passes and between functions, each of which is bounded.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it shall end.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        match self.is_cancelled() {
+            true => Err(Error { message: "the compilation was cancelled".to_string(), loc: Loc(0) }),
+            false => Ok(()),
+        }
+    }
+}
+
+fn too_large(what: &str, found: usize, most: usize) -> Error {
+    let message = format!(
+        "not supported yet: machine code for a program of {found} {what} (at most {most}); `--engine interp` runs it \
+         without"
+    );
+    Error { message, loc: Loc(0) }
+}
+
+/// Nodes and statements of blocks and actions.
+fn size(program: &Program) -> usize {
+    let actions = program.actions.iter().map(|action| &action.body);
+    let bodies = program.blocks.iter().map(|block| &block.body).chain(actions);
+    bodies.flat_map(|body| &body.nodes).map(|node| 1 + node.stmts.len()).sum()
+}
 
 impl Compiled {
-    /// Compiles a program whose tables have the given shapes, for packets and entries like those that were seen.
+    /// Compiles a program whose tables have the given shapes, for packets and entries like those that were seen, unless
+    /// that is cancelled meanwhile.
     pub fn new(
         program: &Program,
         tables: &[TableSpec],
         seen: &Seen,
         options: Options,
+        cancel: &Cancel,
     ) -> Result<Compiled, Error> {
-        let nodes = nodes(program);
-        if nodes > NODES_MAX {
-            return Err(Error {
-                message: format!("not supported yet: a program of {nodes} nodes (at most {NODES_MAX})"),
-                loc: Loc(0),
-            });
+        let size = size(program);
+        if size > SIZE_MAX {
+            return Err(too_large("nodes and statements", size, SIZE_MAX));
+        }
+        let bits = flow::liveness_bits(program);
+        if bits > LIVENESS_BITS_MAX {
+            return Err(too_large("nodes, times fields and headers", bits, LIVENESS_BITS_MAX));
         }
         let shapes = Shapes {
             structures: tables.iter().map(p4jet_tables::structure_of).collect(),
@@ -206,6 +264,7 @@ impl Compiled {
         };
         let hot_paths = if stops == Stops::Nowhere { seen.hot_paths.as_slice() } else { &[] };
         let mut flow = Flow::new(program, stops, &memoized, hot_paths);
+        cancel.check()?;
         if options.threads.is_some() {
             refuse_shared_registers(&flow)?;
         }
@@ -221,19 +280,7 @@ impl Compiled {
         );
         flow.end_stages(layout.ends(&flow));
 
-        let mut flags = settings::builder();
-        flags.set("opt_level", "speed").map_err(internal)?;
-        flags
-            .set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })
-            .map_err(internal)?;
-        flags.set("is_pic", "false").map_err(internal)?;
-        flags.set("use_colocated_libcalls", "false").map_err(internal)?;
-        // Packets do not carry secrets of ours, and the guard costs a fifth of the router's rate.
-        flags.set("enable_table_access_spectre_mitigation", "false").map_err(internal)?;
-        let isa = cranelift_native::builder()
-            .map_err(internal)?
-            .finish(settings::Flags::new(flags))
-            .map_err(internal)?;
+        let (isa, quick) = (target(true)?, target(false)?);
         let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
         builder.symbol("p4jet_wide", runtime::wide as *const u8);
         builder.symbol("p4jet_read_bits", runtime::read_bits as *const u8);
@@ -275,6 +322,7 @@ impl Compiled {
         let mut entries = vec![Entry::Start];
         entries.extend((0..layout.cuts.len()).map(Entry::Cut));
         entries.extend(flow.has_copies(Begin::Egress).then_some(Entry::Egress));
+        let mut instructions = 0;
         for (stage, &entry) in entries.iter().enumerate() {
             let id = module
                 .declare_function(&format!("stage_{stage}"), Linkage::Local, &stage_signature)
@@ -297,10 +345,20 @@ impl Compiled {
             let b = FunctionBuilder::new(&mut cx.func, &mut builder_cx);
             let tallies = tallies.as_ref();
             Codegen::emit(b, &flow, &layout, &shapes, tallies, helpers, &mut sites, entry, frontend)?;
+            instructions += cx.func.dfg.num_insts();
+            if instructions > INSTRUCTIONS_MAX {
+                return Err(too_large("instructions", instructions, INSTRUCTIONS_MAX));
+            }
             cx.set_disasm(options.listing);
             functions.push((id, cx));
+            cancel.check()?;
         }
-        compile_all(module.isa(), &mut functions)?;
+        let optimised_max = options.optimised_max.unwrap_or(match *seen == Seen::default() {
+            true => OPTIMISED_INSTRUCTIONS_MAX,
+            false => OPTIMISED_INSTRUCTIONS_MAX_SEEN,
+        });
+        let targets = Targets { optimising: module.isa(), quick: &*quick, optimised_max };
+        compile_all(targets, &mut functions, cancel)?;
         for (stage, (id, cx)) in functions.iter().enumerate() {
             let code = cx.compiled_code().ok_or_else(|| internal("no code was made"))?;
             let relocations: Vec<_> =
@@ -420,9 +478,42 @@ fn threads(flow: &Flow, layout: &Layout, count: usize) -> Vec<Range<usize>> {
     (0..count).map(|thread| if thread == 0 { 0..of(0) } else { of(thread - 1)..of(thread) }).collect()
 }
 
+/// This machine, with code that runs fast or code that is made fast.
+fn target(optimising: bool) -> Result<Arc<dyn TargetIsa>, Error> {
+    let mut flags = settings::builder();
+    let (level, allocator) = if optimising { ("speed", "backtracking") } else { ("none", "single_pass") };
+    flags.set("opt_level", level).map_err(internal)?;
+    flags.set("regalloc_algorithm", allocator).map_err(internal)?;
+    flags.set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }).map_err(internal)?;
+    flags.set("is_pic", "false").map_err(internal)?;
+    flags.set("use_colocated_libcalls", "false").map_err(internal)?;
+    // Packets do not carry secrets of ours, and the guard costs a fifth of the router's rate.
+    flags.set("enable_table_access_spectre_mitigation", "false").map_err(internal)?;
+    let isa = cranelift_native::builder().map_err(internal)?;
+    isa.finish(settings::Flags::new(flags)).map_err(internal)
+}
+
+/// For which target a function is compiled.
+#[derive(Clone, Copy)]
+struct Targets<'t> {
+    optimising: &'t dyn TargetIsa,
+    quick: &'t dyn TargetIsa,
+    /// Functions of more instructions are for `quick`.
+    optimised_max: usize,
+}
+
 /// Makes machine code of all functions, on as many processors as there are.
-fn compile_all(isa: &dyn TargetIsa, functions: &mut [(FuncId, Context)]) -> Result<(), Error> {
+fn compile_all(
+    targets: Targets<'_>,
+    functions: &mut [(FuncId, Context)],
+    cancel: &Cancel,
+) -> Result<(), Error> {
     let compile = |cx: &mut Context| {
+        cancel.check()?;
+        let isa = match cx.func.dfg.num_insts() <= targets.optimised_max {
+            true => targets.optimising,
+            false => targets.quick,
+        };
         same_params::remove_same_params(&mut cx.func);
         compares::compare_unswapped(&mut cx.func);
         // Last: the others leave what nobody uses any more.
@@ -564,6 +655,18 @@ impl Engine {
         if self.tallies.is_some() && other.tallies.is_some() {
             std::mem::swap(&mut self.tallies, &mut other.tallies);
         }
+    }
+
+    /// Begins with what was counted before it ran; nothing unless it was compiled to count.
+    pub fn set_tallies(&mut self, tallies: Tallies) {
+        if self.tallies.is_some() {
+            self.tallies = Some(tallies);
+        }
+    }
+
+    /// For what is counted outside its code.
+    pub fn tallies_mut(&mut self) -> Option<&mut Tallies> {
+        self.tallies.as_mut()
     }
 
     /// The code that it runs.

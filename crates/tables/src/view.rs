@@ -378,9 +378,9 @@ pub fn lookup_fast(view: &View, key: &[u64]) -> u32 {
 fn lookup_quotient(view: &View, key: u64) -> u32 {
     let words = view.base().words();
     let product = key.wrapping_mul(view.seed);
-    let mut index = ((u128::from(product) * u128::from(view.buckets)) >> 64) as usize;
+    let first = ((u128::from(product) * u128::from(view.buckets)) >> 64) as usize;
     let mut tag = (product << view.shift) + view.step;
-    for _ in 0..BUCKETS_MAX {
+    for index in first..first + BUCKETS_MAX {
         let bucket = words[index * BUCKET..].first_chunk::<BUCKET>().expect("no search passes the end");
         let words = bucket.each_ref().map(|word| word.load(Ordering::Acquire));
         let nearest = words.iter().fold(u64::MAX, |nearest, word| nearest.min(word ^ tag));
@@ -390,7 +390,6 @@ fn lookup_quotient(view: &View, key: u64) -> u32 {
         if words[BUCKET - 1] == 0 {
             return 0;
         }
-        index += 1;
         tag += view.step;
     }
     0

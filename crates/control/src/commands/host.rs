@@ -39,6 +39,11 @@ impl<'a> HostCommand<'a> {
         "trace",
     ];
 
+    /// Whether a line asks for a program to be compiled, which takes a while.
+    pub(crate) fn compiles(line: &str) -> bool {
+        matches!(line.split_ascii_whitespace().next(), Some("load" | "load_new_config_file"))
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         match self {
             HostCommand::ShowPorts => "show_ports",
