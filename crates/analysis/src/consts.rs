@@ -222,6 +222,16 @@ pub(crate) fn slice(value: &BigInt, hi: u32, lo: u32) -> BigInt {
     wrap_unsigned(&(value >> lo), hi - lo + 1)
 }
 
+/// The number that stands for a value in comparisons.
+pub(crate) fn number(value: &ExprKind) -> Option<BigInt> {
+    match value {
+        ExprKind::Int(n) => Some(n.clone()),
+        ExprKind::Bool(b) => Some(BigInt::from(u8::from(*b))),
+        ExprKind::EnumMember(n) | ExprKind::Error(n) => Some(BigInt::from(*n)),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,15 +247,5 @@ mod tests {
         assert_eq!(wrap(&n(-5), &Type::Integer), n(-5));
         assert_eq!(wrap(&n(5), &Type::Bit(0)), n(0));
         assert_eq!(slice(&n(-1), 7, 4), n(15));
-    }
-}
-
-/// The number that stands for a value in comparisons.
-pub(crate) fn number(value: &ExprKind) -> Option<BigInt> {
-    match value {
-        ExprKind::Int(n) => Some(n.clone()),
-        ExprKind::Bool(b) => Some(BigInt::from(u8::from(*b))),
-        ExprKind::EnumMember(n) | ExprKind::Error(n) => Some(BigInt::from(*n)),
-        _ => None,
     }
 }
