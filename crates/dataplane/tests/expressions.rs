@@ -130,7 +130,11 @@ fn model(e: &Expr, widths: &[u32; 3], fields: &[BigUint; 3]) -> (BigUint, u32) {
     match e {
         Expr::Const { value, width } => (value.clone(), *width),
         Expr::Field(f) => (fields[f.index()].clone(), widths[f.index()]),
-        Expr::Element { .. } => unreachable!("the expressions here are of fields without columns"),
+        Expr::Element { column, index } => {
+            let at = usize::try_from(eval(index).0).ok();
+            let value = at.and_then(|at| column.get(at)).map_or(BigUint::ZERO, |f| fields[f.index()].clone());
+            (value, widths[column[0].index()])
+        }
         Expr::Unary(op, a) => {
             let (a, w) = eval(a);
             let a = BigInt::from(a);
