@@ -885,6 +885,11 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.flow.known(&self.facts, self.program().headers[header.index()].valid.index()) == Some(1)
     }
 
+    /// The value of an expression, if it is known here.
+    pub(crate) fn known_value(&self, expr: &Expr) -> Option<u64> {
+        self.flow.value(&self.facts, expr)
+    }
+
     /// A slot's value now.
     pub(crate) fn get(&mut self, slot: Slot) -> Limbs {
         if let Some(value) = self.flow.known(&self.facts, slot) {

@@ -1342,9 +1342,16 @@ impl<'a> Flow<'a> {
                 self.slots_of_expr(place, b, set, facts, slots);
             }
             Expr::Select(c, a, b) => {
-                self.slots_of_expr(place, c, set, facts, slots);
-                self.slots_of_expr(place, a, set, facts, slots);
-                self.slots_of_expr(place, b, set, facts, slots);
+                let known = self.value(facts, c);
+                if known.is_none() {
+                    self.slots_of_expr(place, c, set, facts, slots);
+                }
+                if known != Some(0) {
+                    self.slots_of_expr(place, a, set, facts, slots);
+                }
+                if known.is_none_or(|known| known == 0) {
+                    self.slots_of_expr(place, b, set, facts, slots);
+                }
             }
         }
     }

@@ -360,6 +360,9 @@ impl Codegen<'_, '_> {
                 x
             }
             Expr::Select(c, a, b) => {
+                if let Some(known) = self.known_value(c) {
+                    return self.expr(if known == 0 { b } else { a });
+                }
                 let c = self.condition(c)?;
                 let x = self.expr(a)?;
                 let y = self.expr(b)?;

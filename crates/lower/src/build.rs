@@ -42,7 +42,7 @@ pub fn as_const(e: &Expr) -> Option<&BigUint> {
     }
 }
 
-fn as_truth(e: &Expr) -> Option<bool> {
+pub(crate) fn as_truth(e: &Expr) -> Option<bool> {
     as_const(e).map(|v| !v.is_zero())
 }
 

@@ -14,9 +14,11 @@
 //!
 //! # What "undefined" means
 //!
-//! Everything the specification leaves undefined is 0: variables before their first assignment, `out` arguments, the
-//! fields of invalid headers (`setInvalid` clears them), stack elements and slices beyond the end. Writes beyond the end
-//! of a stack are ignored.
+//! Variables before their first assignment are 0, and so are `out` arguments, the fields of headers that were never
+//! valid, stack elements and slices beyond the end. Writes beyond the end of a stack are ignored.
+//!
+//! The fields of an invalid header follow bmv2. `setInvalid` and the copy of an invalid header leave them as they are;
+//! `setValid` of an invalid header makes them 0. A table key that names such a field is 0.
 //!
 //! # Limits
 //!

@@ -376,61 +376,63 @@ impl Lowerer<'_> {
         build::resize(&self.ir, shifted, width)
     }
 
-    /// Makes an element, header by header, what `change` makes of storage of the same layout: `setValid` and the like.
-    fn change(
-        &mut self,
-        place: &Place,
-        of_storage: fn(&mut Self, &Storage),
-        of_element: fn(&mut Self, &Element) -> Lowered<()>,
-    ) -> Lowered<()> {
+    /// P4_16 "operations on headers": `setValid`. Leaves a valid header alone; an invalid one's fields become 0, as in
+    /// bmv2 (`add_header`), but for the lengths of varbits.
+    pub(crate) fn set_valid(&mut self, place: &Place) -> Lowered<()> {
+        let Value::Header { valid, fields } = self.read(place)? else {
+            return self.bug(self.span, "setValid of something that is no header");
+        };
+        let was_valid = if let Place::Storage(_) = place { valid } else { self.atom(valid) };
+        let mut values = Vec::new();
+        for field in fields {
+            let (value, length) = match field {
+                Value::Varbit { value, length } => (value, Some(length)),
+                Value::Scalar(value) => (value, None),
+                _ => continue,
+            };
+            let zero = build::zero(self.width(&value));
+            values.push(build::select(was_valid.clone(), value, zero));
+            values.extend(length);
+        }
         match place {
-            Place::Storage(s) => {
-                of_storage(self, s);
+            Place::Storage(storage @ Storage::Header { id, valid, .. }) => {
+                for (field, value) in storage.leaves().into_iter().skip(1).zip(values) {
+                    self.set(field, value);
+                }
+                self.set(*valid, build::truth(true));
+                self.invalidate_siblings(*id);
                 Ok(())
             }
-            Place::Element(element) => of_element(self, element),
-            Place::Slice(..) | Place::SliceAt(..) => self.bug(self.span, "a slice used as a whole"),
+            Place::Element(element) => {
+                values.insert(0, build::truth(true));
+                self.set_element(element, values)?;
+                self.invalidate_siblings_of(element)
+            }
+            _ => self.bug(self.span, "setValid of something that is no header"),
         }
     }
 
-    /// P4_16 "operations on headers": `setValid`. An invalid header's fields are 0 already.
-    pub(crate) fn set_valid(&mut self, place: &Place) -> Lowered<()> {
-        self.change(
-            place,
-            |cx, storage| {
-                if let Storage::Header { id, valid, .. } = storage {
-                    cx.set(*valid, build::truth(true));
-                    cx.invalidate_siblings(*id);
-                }
-            },
-            |cx, element| {
+    /// P4_16 "operations on headers": `setInvalid`. The fields keep their values, as in bmv2. P4_16 "header unions": no
+    /// member of its union is valid then.
+    pub(crate) fn set_invalid(&mut self, place: &Place) -> Lowered<()> {
+        match place {
+            Place::Storage(Storage::Header { id, valid, .. }) => {
+                self.set(*valid, build::truth(false));
+                self.invalidate_siblings(*id);
+                Ok(())
+            }
+            Place::Element(element) => {
                 let valid = element.map(&|storage| match storage {
                     Storage::Header { valid, .. } => Some(Storage::Scalar(*valid)),
                     _ => None,
                 });
                 if let Some(valid) = valid {
-                    cx.set_element(&valid, vec![build::truth(true)])?;
+                    self.set_element(&valid, vec![build::truth(false)])?;
                 }
-                cx.invalidate_siblings_of(element)
-            },
-        )
-    }
-
-    /// P4_16 "operations on headers": `setInvalid`. P4_16 "header unions": no member of its union is valid then.
-    pub(crate) fn set_invalid(&mut self, place: &Place) -> Lowered<()> {
-        self.change(
-            place,
-            |cx, storage| {
-                cx.reset(storage);
-                if let Storage::Header { id, .. } = storage {
-                    cx.invalidate_siblings(*id);
-                }
-            },
-            |cx, element| {
-                cx.reset_element(element)?;
-                cx.invalidate_siblings_of(element)
-            },
-        )
+                self.invalidate_siblings_of(element)
+            }
+            _ => self.bug(self.span, "setInvalid of something that is no header"),
+        }
     }
 
     /// P4_16 "packet extraction". The second argument is the length of the varbit.
@@ -591,15 +593,8 @@ impl Lowerer<'_> {
     pub(crate) fn invalidate_siblings(&mut self, id: p4jet_ir::HeaderId) {
         let Some(siblings) = self.siblings.get(&id).cloned() else { return };
         for sibling in siblings {
-            let header = &self.ir.headers[sibling.index()];
-            let mut fields = vec![header.valid];
-            for f in &header.fields {
-                fields.push(f.field);
-                fields.extend(f.varbit_length);
-            }
-            for field in fields {
-                self.set(field, build::zero(self.ir.width(field)));
-            }
+            let valid = self.ir.headers[sibling.index()].valid;
+            self.set(valid, build::truth(false));
         }
     }
 
@@ -613,22 +608,13 @@ impl Lowerer<'_> {
         for n in 0..siblings {
             let sibling = element.map(&|storage| {
                 let sibling = self.siblings.get(&id(storage)?)?.get(n)?;
-                let header = &self.ir.headers[sibling.index()];
-                let mut fields = Vec::new();
-                header.for_each_field(&mut |f| fields.push(Storage::Scalar(f)));
-                Some(Storage::Struct(fields))
+                Some(Storage::Scalar(self.ir.headers[sibling.index()].valid))
             });
-            if let Some(sibling) = sibling {
-                self.reset_element(&sibling)?;
+            if let Some(valid) = sibling {
+                self.set_element(&valid, vec![build::truth(false)])?;
             }
         }
         Ok(())
-    }
-
-    fn reset_element(&mut self, element: &Element) -> Lowered<()> {
-        let leaves = element.first.leaves();
-        let zeros = leaves.into_iter().map(|f| build::zero(self.ir.width(f))).collect();
-        self.set_element(element, zeros)
     }
 
     /// The fields that a place may be or depend on.
@@ -644,6 +630,35 @@ impl Lowerer<'_> {
                 }
             }
             Place::Slice(base, ..) | Place::SliceAt(base, ..) => self.place_fields(base, out),
+        }
+    }
+
+    /// What an assignment of `value` stores: where a header in it is invalid, the destination's fields keep their values,
+    /// as in bmv2 (`assign_header`).
+    pub(crate) fn without_invalid_fields(&mut self, place: &Place, value: Value) -> Lowered<Value> {
+        if !value.has_invalid_header() {
+            return Ok(value);
+        }
+        let old = self.read(place)?;
+        Ok(self.kept_where_invalid(value, old))
+    }
+
+    fn kept_where_invalid(&mut self, new: Value, old: Value) -> Value {
+        let mut all = |new: Vec<Value>, old: Vec<Value>| -> Vec<Value> {
+            new.into_iter().zip(old).map(|(new, old)| self.kept_where_invalid(new, old)).collect()
+        };
+        match (new, old) {
+            (Value::Header { valid, fields: new }, Value::Header { fields: old, .. }) => {
+                let valid = self.atom(valid);
+                let fields = new.into_iter().zip(old).map(|(new, old)| Value::select(&valid, new, old));
+                Value::Header { fields: fields.collect(), valid }
+            }
+            (Value::Struct(new), Value::Struct(old)) => Value::Struct(all(new, old)),
+            (Value::Union(new), Value::Union(old)) => Value::Union(all(new, old)),
+            (Value::Stack { elements, next }, Value::Stack { elements: old, .. }) => {
+                Value::Stack { elements: all(elements, old), next }
+            }
+            (new, _) => new,
         }
     }
 }

@@ -37,6 +37,7 @@ impl Lowerer<'_> {
                 let place = self.place(l)?;
                 let value = self.expr(r)?;
                 let value = self.cast(value, &self.ty(&r.ty), &self.ty(&l.ty), r.span)?;
+                let value = self.without_invalid_fields(&place, value)?;
                 self.assign(&place, value)
             }
             StmtKind::AssignOp(l, op, r) => {

@@ -11,7 +11,7 @@ use num_traits::{One, ToPrimitive, Zero};
 use p4jet_analysis::typed::{self, ExprKind, KeySet, Type};
 use p4jet_ir as ir;
 use p4jet_ir::{FieldId, FieldKind, KeyMatch, MatchKind, Terminator};
-use p4jet_syntax::ast::{Direction, StructKind};
+use p4jet_syntax::ast::{BinaryOp, Direction, StructKind};
 use p4jet_syntax::span::Span;
 
 use crate::arch::{Arg, Property};
@@ -50,7 +50,7 @@ impl Lowerer<'_> {
                 inputs.push(if later_effects(i) { self.snapshot(value) } else { value });
                 continue;
             }
-            let value = self.scalar(&key.expr)?;
+            let value = self.key_value(&key.expr)?;
             keys.push(if later_effects(i) { self.snapshot_expr(value) } else { value });
         }
         let outer = std::mem::replace(&mut self.span, span);
@@ -58,6 +58,39 @@ impl Lowerer<'_> {
         let applied = selector.map(|s| self.apply_lowered(table, keys, hit, action_run, s));
         self.span = outer;
         applied
+    }
+
+    /// The value that a table matches: 0 for a field of an invalid header, whatever the field holds.
+    ///
+    /// bmv2's `MatchKeyBuilder` does so for keys that name a field, masked by a constant or not. p4c copies any other
+    /// expression to a temporary first, so it reads what the field holds.
+    fn key_value(&mut self, key: &typed::Expr) -> Lowered<ir::Expr> {
+        match &key.kind {
+            ExprKind::Field(base, index)
+                if self.struct_kind(&self.ty(&base.ty)) == Some(StructKind::Header) =>
+            {
+                let header = self.expr(base)?;
+                match header.parts().get(*index as usize).cloned() {
+                    Some(field) => {
+                        let field = self.scalar_of(field, &self.ty(&key.ty), key.span)?;
+                        let invalid = build::zero(self.width(&field));
+                        Ok(build::select(header.is_valid(), field, invalid))
+                    }
+                    None => self.bug(key.span, "a field of something without fields"),
+                }
+            }
+            ExprKind::Binary(BinaryOp::BitAnd, field, mask) if matches!(mask.kind, ExprKind::Int(_)) => {
+                let field = self.key_value(field)?;
+                let mask = self.scalar(mask)?;
+                Ok(build::binary(ir::BinaryOp::And, field, mask))
+            }
+            ExprKind::Binary(BinaryOp::BitAnd, mask, field) if matches!(mask.kind, ExprKind::Int(_)) => {
+                let mask = self.scalar(mask)?;
+                let field = self.key_value(field)?;
+                Ok(build::binary(ir::BinaryOp::And, mask, field))
+            }
+            _ => self.scalar(key),
+        }
     }
 
     /// What picks a member where an entry of the table names a group.

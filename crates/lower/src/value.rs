@@ -257,6 +257,14 @@ impl Value {
         }
     }
 
+    /// Whether a header in it may be invalid.
+    pub(crate) fn has_invalid_header(&self) -> bool {
+        match self {
+            Value::Header { valid, .. } => build::as_truth(valid) != Some(true),
+            value => value.parts().iter().any(Value::has_invalid_header),
+        }
+    }
+
     /// `cond ? a : b`, scalar by scalar. Both have the same shape.
     pub fn select(cond: &Expr, a: Value, b: Value) -> Value {
         let others = b.leaves();
