@@ -100,13 +100,22 @@ pub fn compile_from(args: &ProgramArgs, files: Files) -> Result<Compiled, Failur
 pub fn compile_text(name: &str, text: &str) -> Result<Compiled, Failure> {
     let options = p4jet_syntax::Options {
         include_dirs: Vec::new(),
-        defines: Vec::new(),
+        defines: defines(&[]),
         builtins: p4jet_analysis::BUILTINS.to_vec(),
         files: Files::System,
     };
     let start = Instant::now();
     let parsed = p4jet_syntax::parse_text(name, text, &options);
     analyse(parsed, start, stem(Path::new(name)), &Levels::default())?.lower("auto")
+}
+
+/// What is defined before the first line: `__TARGET_BMV2__`, as by p4c's back ends for bmv2, and what `-D` says.
+fn defines(given: &[String]) -> Vec<(String, Option<String>)> {
+    let given = given.iter().map(|d| match d.split_once('=') {
+        Some((name, value)) => (name.to_string(), Some(value.to_string())),
+        None => (d.clone(), None),
+    });
+    std::iter::once(("__TARGET_BMV2__".to_string(), None)).chain(given).collect()
 }
 
 /// The program's name for reports.
@@ -132,14 +141,7 @@ fn front_end_from(args: &ProgramArgs, files: Files) -> Result<Typed, Failure> {
     let levels = args.warnings.levels()?;
     let options = p4jet_syntax::Options {
         include_dirs: args.include.clone(),
-        defines: args
-            .define
-            .iter()
-            .map(|d| match d.split_once('=') {
-                Some((name, value)) => (name.to_string(), Some(value.to_string())),
-                None => (d.clone(), None),
-            })
-            .collect(),
+        defines: defines(&args.define),
         builtins: p4jet_analysis::BUILTINS.to_vec(),
         files,
     };

@@ -316,6 +316,12 @@ impl Lexer {
                 let length = self.string(rest, strings_end_with_line, diagnostics);
                 (Kind::String, interner.intern(&rest[1..1 + length]))
             }
+            // Of a directive; elsewhere an apostrophe begins nothing.
+            Some(b'\'') if strings_end_with_line && character(rest).is_some() => {
+                let length = character(rest).unwrap_or(1);
+                self.pos += length;
+                (Kind::Unknown, interner.intern(&rest[..length]))
+            }
             Some(_) => match PUNCTUATION.iter().find(|(_, p)| rest.starts_with(p)) {
                 Some(&(kind, punctuation)) => {
                     self.pos += punctuation.len();
@@ -368,6 +374,22 @@ impl Lexer {
         self.pos += line;
         line - 1
     }
+}
+
+/// How long the character constant is that `rest` begins with, if its line closes it.
+fn character(rest: &str) -> Option<usize> {
+    let mut bytes = rest.bytes().enumerate().skip(1);
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'\'' => return Some(at + 1),
+            b'\n' => return None,
+            b'\\' => {
+                bytes.next();
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Removes backslash-newline (P4_16 "Preprocessing").

@@ -1,6 +1,6 @@
 @pure
 @name("x")
-@deep(a (b, "c" @ 3) { [ ] } >> &&& #)
+@deep(a (b, "c" @ 3) { [ ] } >> &&&)
 @structured[1, "two", 3 + 4,]
 @pairs[a = 1, key = "v"]
 @none[]

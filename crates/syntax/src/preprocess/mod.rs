@@ -1,13 +1,17 @@
 //! The preprocessor: source files to the one token stream that the parser reads.
 //!
-//! P4_16 (section "Preprocessing") asks for a subset of the C preprocessor; this one has function-like macros too.
-//! It works on tokens. A token that a macro's body produced has the span of the macro's use in the source, so that
+//! P4_16 (section "Preprocessing") asks for a subset of the C preprocessor. This one does what p4c does, which runs
+//! `cpp -undef -x assembler-with-cpp`: a `#` that begins no directive begins a comment, and `##` may leave two tokens.
+//! `against_cpp.rs` compares the two. It works on tokens. A token that a macro's body produced has the span of the macro's use in the source, so that
 //! every diagnostic points at text that the user can see.
 
 use crate::Options;
+#[cfg(test)]
+mod against_cpp;
+mod condition;
+
 use crate::diagnostic::Diagnostic;
 use crate::lexer::{Interner, Kind, Lexer, Symbol, Token};
-use crate::literal;
 use crate::parser::ERRORS_MAX;
 use crate::span::{FileId, SourceFile, SourceMap, Span};
 use crate::suggest;
@@ -17,20 +21,33 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// How deep `#include`s nest.
-const INCLUDE_DEPTH_MAX: usize = 64;
+/// How deep `#include`s nest, as in `cpp`.
+const INCLUDE_DEPTH_MAX: usize = 200;
 /// How many `#include`s one compilation follows: files that include each other twice double at each level.
 const INCLUDES_MAX: usize = 20_000;
+/// How many bytes one compilation reads; a file counts each time it is included.
+const BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// How many tokens macros may produce in one compilation, for the same reason.
-const EXPANDED_TOKENS_MAX: usize = 4_000_000;
+const EXPANDED_TOKENS_MAX: usize = 1_000_000;
+/// So many bytes of a text that `#` or `##` builds count as one of these tokens.
+const BYTES_PER_TOKEN: usize = 16;
 /// How deep macro calls nest in macro arguments.
 const ARGUMENT_DEPTH_MAX: usize = 100;
 /// How long a text `#` and `##` may build, in bytes.
 const PASTED_BYTES_MAX: usize = 64 * 1024;
-/// How deep expressions in `#if` nest.
-const CONDITION_DEPTH_MAX: usize = 200;
 /// How large a source file may be, in bytes.
-pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+pub const FILE_BYTES_MAX: u64 = BYTES_MAX;
+
+/// Which file an `#include` means.
+#[derive(Clone, Copy, PartialEq)]
+enum Including {
+    /// The first of the search.
+    First,
+    /// `#include_next`: the first behind the directory where the file at hand was found.
+    Next,
+    /// `#import`: the first, unless it was imported before.
+    Once,
+}
 
 /// What the preprocessor hands to the parser.
 pub(crate) struct Output {
@@ -63,14 +80,19 @@ pub(crate) fn preprocess(name: &str, text: &str, options: &Options) -> Output {
         interner: Interner::new(),
         loaded: HashMap::new(),
         once: HashSet::new(),
+        imported: HashSet::new(),
         line_starts: HashMap::new(),
         files: Vec::new(),
         contexts: Vec::new(),
         macros: HashMap::new(),
         tokens: Vec::new(),
         pragmas: Vec::new(),
+        moved_lines: HashMap::new(),
         includes: 0,
+        bytes: 0,
         expanded: 0,
+        counter: 0,
+        in_condition: false,
         argument_depth: 0,
         aborted: false,
         words: Words::default(),
@@ -107,14 +129,31 @@ macro_rules! words {
 }
 
 words! {
-    defined "defined" pragma "pragma" file "__FILE__" line "__LINE__" va_args "__VA_ARGS__" once "once"
-    include "include" define "define" undef "undef" if_ "if" ifdef "ifdef" ifndef "ifndef" elif "elif"
+    defined "defined" pragma "pragma" va_args "__VA_ARGS__" va_opt "__VA_OPT__" once "once"
+    file "__FILE__" line "__LINE__" counter "__COUNTER__" level "__INCLUDE_LEVEL__" base_file "__BASE_FILE__"
+    assembler "__ASSEMBLER__" stdc "__STDC__" has_include "__has_include" has_include_next "__has_include_next"
+    include "include" include_next "include_next" import "import" define "define" undef "undef" if_ "if" ifdef "ifdef" ifndef "ifndef" elif "elif"
     elifdef "elifdef" elifndef "elifndef" else_ "else" endif "endif" error "error" warning "warning" line_directive "line"
 }
 
 const DIRECTIVES: &[&str] = &[
-    "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else", "endif",
-    "error", "warning", "line", "pragma",
+    "include",
+    "include_next",
+    "import",
+    "define",
+    "undef",
+    "if",
+    "ifdef",
+    "ifndef",
+    "elif",
+    "elifdef",
+    "elifndef",
+    "else",
+    "endif",
+    "error",
+    "warning",
+    "line",
+    "pragma",
 ];
 
 /// A macro.
@@ -125,14 +164,23 @@ struct Macro {
     /// The last parameter takes all remaining arguments.
     variadic: bool,
     body: Vec<Token>,
+    /// For each token of the body, the parameter that it names.
+    body_params: Vec<Option<usize>>,
     /// Its expansion is being read: its name does not expand again.
     active: Cell<bool>,
 }
 
 impl Macro {
-    fn param(&self, token: &Token) -> Option<usize> {
-        let params = self.params.as_ref()?;
-        if token.is_word() { params.iter().position(|&p| p == token.symbol) } else { None }
+    fn new(name: Span, params: Option<Vec<Symbol>>, variadic: bool, body: Vec<Token>) -> Macro {
+        let index: HashMap<Symbol, usize> =
+            params.iter().flatten().enumerate().map(|(i, &param)| (param, i)).collect();
+        let param = |token: &Token| if token.is_word() { index.get(&token.symbol).copied() } else { None };
+        let body_params = body.iter().map(param).collect();
+        Macro { name, params, variadic, body, body_params, active: Cell::new(false) }
+    }
+
+    fn param_at(&self, at: usize) -> Option<usize> {
+        self.body_params.get(at).copied().flatten()
     }
 
     fn same_as(&self, other: &Macro) -> bool {
@@ -172,6 +220,15 @@ struct OpenFile {
     conditions: Vec<Condition>,
     /// Where `#include "x"` looks first.
     dir: Option<PathBuf>,
+    /// From which directory of the search on `#include_next` looks: see [`Preprocessor::find_include`].
+    next_dir: usize,
+}
+
+/// What an `#include` names.
+struct Found {
+    id: FileId,
+    dir: Option<PathBuf>,
+    next_dir: usize,
 }
 
 struct Preprocessor<'a> {
@@ -182,14 +239,23 @@ struct Preprocessor<'a> {
     loaded: HashMap<String, FileId>,
     /// Files with `#pragma once`.
     once: HashSet<FileId>,
+    /// Files that `#import` has read.
+    imported: HashSet<FileId>,
     line_starts: HashMap<FileId, Vec<u32>>,
     files: Vec<OpenFile>,
     contexts: Vec<Context>,
     macros: HashMap<Symbol, Rc<Macro>>,
     tokens: Vec<Token>,
     pragmas: Vec<Pragma>,
+    /// What `#line` says, by file: from which offset on, what to add to line numbers, and the file's name.
+    moved_lines: HashMap<FileId, Vec<(u32, i64, Option<Symbol>)>>,
     includes: usize,
+    bytes: u64,
     expanded: usize,
+    /// `__COUNTER__`
+    counter: u32,
+    /// The tokens of an `#if` are being expanded: `defined` and `__has_include` have a meaning.
+    in_condition: bool,
     argument_depth: usize,
     /// A bound was exceeded: nothing more is read.
     aborted: bool,
@@ -200,7 +266,7 @@ impl Preprocessor<'_> {
     fn run(&mut self, name: &str, text: &str) {
         let main = self.add_file(name.to_string(), text.to_string(), false);
         self.loaded.insert(name.to_string(), main);
-        self.open(main, Path::new(name).parent().map(Path::to_path_buf));
+        self.open(main, Path::new(name).parent().map(Path::to_path_buf), 1);
         self.open_defines();
         loop {
             let token = self.expand_next();
@@ -208,6 +274,8 @@ impl Preprocessor<'_> {
                 Kind::Eof if self.files.is_empty() => break,
                 // The end of an included file, or of a directive that a macro swallowed.
                 Kind::Eof => {}
+                // p4c's lexer takes what stands behind a `#` for a comment.
+                Kind::Hash if self.contexts.is_empty() => self.skip_line(),
                 Kind::At if self.contexts.is_empty() && self.at_pragma() => self.at_pragma_line(token.span),
                 _ => self.tokens.push(token),
             }
@@ -224,16 +292,25 @@ impl Preprocessor<'_> {
     }
 
     /// Opens a file that the `#include` at `span` names.
-    fn open_included(&mut self, id: FileId, dir: Option<PathBuf>, span: Span) {
+    fn open_included(&mut self, found: Found, span: Span) {
+        let Found { id, dir, next_dir } = found;
         if id != span.file {
             self.sources.files[id.0 as usize].included_from.get_or_insert(span);
         }
-        self.open(id, dir);
+        self.bytes += self.sources.files[id.0 as usize].text.len() as u64;
+        if self.bytes > BYTES_MAX {
+            let message = format!(
+                "the program has more than {BYTES_MAX} bytes, a file counted each time it is included"
+            );
+            self.abort(span, message);
+            return;
+        }
+        self.open(id, dir, next_dir);
     }
 
-    fn open(&mut self, id: FileId, dir: Option<PathBuf>) {
+    fn open(&mut self, id: FileId, dir: Option<PathBuf>, next_dir: usize) {
         let lexer = Lexer::new(id, &self.sources.files[id.0 as usize].text);
-        self.files.push(OpenFile { id, lexer, conditions: Vec::new(), dir });
+        self.files.push(OpenFile { id, lexer, conditions: Vec::new(), dir, next_dir });
     }
 
     /// `-D` definitions are a file of `#define` lines that is read before the program.
@@ -247,7 +324,7 @@ impl Preprocessor<'_> {
             text += &format!("#define {} {}\n", name.replace(['\n', '\\'], " "), value.replace('\n', " "));
         }
         let id = self.add_file("<command line>".to_string(), text, true);
-        self.open(id, None);
+        self.open(id, None, 1);
     }
 
     fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
@@ -261,6 +338,9 @@ impl Preprocessor<'_> {
             self.error("limit-exceeded", span, message);
         }
         self.files.clear();
+        // What breaks off in the middle need not be parsed.
+        self.tokens.clear();
+        self.pragmas.clear();
         for context in self.contexts.drain(..) {
             if let Some(of) = context.of {
                 of.active.set(false);
@@ -335,8 +415,11 @@ impl Preprocessor<'_> {
             if !token.is_word() || token.no_expand {
                 return token;
             }
-            if token.symbol == self.words.line || token.symbol == self.words.file {
-                return self.place_literal(token);
+            if self.is_special(token.symbol) {
+                return self.special(token);
+            }
+            if self.in_condition && self.is_question(token.symbol) {
+                return self.answer(token);
             }
             let Some(of) = self.macros.get(&token.symbol).cloned() else {
                 return token;
@@ -344,7 +427,7 @@ impl Preprocessor<'_> {
             if of.active.get() {
                 return Token { no_expand: true, ..token };
             }
-            let mut arguments = Vec::new();
+            let (mut arguments, mut rest_is_missing) = (Vec::new(), false);
             if of.params.is_some() {
                 let next = self.next_token();
                 if next.kind != Kind::LParen {
@@ -352,11 +435,11 @@ impl Preprocessor<'_> {
                     return token;
                 }
                 match self.arguments(&of, token) {
-                    Some(found) => arguments = found,
+                    Some(found) => (arguments, rest_is_missing) = found,
                     None => continue,
                 }
             }
-            let mut body = self.substitute(&of, &arguments, token);
+            let mut body = self.substitute(&of, &arguments, rest_is_missing, token);
             if self.aborted || !self.spend(body.len(), token.span) {
                 continue;
             }
@@ -380,22 +463,107 @@ impl Preprocessor<'_> {
         !self.aborted
     }
 
-    /// `__LINE__`, `__FILE__`
-    fn place_literal(&mut self, token: Token) -> Token {
-        if token.symbol == self.words.file {
-            let name = self.sources.file_name(token.span).replace('\\', "\\\\").replace('"', "\\\"");
-            return Token { kind: Kind::String, symbol: self.interner.intern(&name), ..token };
-        }
-        let text = &self.sources.files[token.span.file.0 as usize].text;
-        let starts = self.line_starts.entry(token.span.file).or_insert_with(|| {
-            text.bytes().enumerate().filter(|b| b.1 == b'\n').map(|b| b.0 as u32 + 1).collect()
-        });
-        let line = starts.partition_point(|&start| start <= token.span.lo) + 1;
-        Token { kind: Kind::Integer, symbol: self.interner.intern(&line.to_string()), ..token }
+    /// A name that stands for something else at each place, and that no `#define` changes.
+    fn is_special(&self, name: Symbol) -> bool {
+        let w = &self.words;
+        [w.line, w.file, w.counter, w.level, w.base_file, w.assembler, w.stdc].contains(&name)
     }
 
-    /// The arguments of a call of `of`; its `(` is read.
-    fn arguments(&mut self, of: &Macro, name: Token) -> Option<Vec<Vec<Token>>> {
+    fn special(&mut self, token: Token) -> Token {
+        let place = token.span;
+        let w = &self.words;
+        let number = match token.symbol {
+            name if name == w.file || name == w.base_file => {
+                let is_base = name == w.base_file;
+                let given = self.moved_line(place).and_then(|(_, name)| name).filter(|_| !is_base);
+                let file = if is_base { FileId(0) } else { place.file };
+                let symbol = given.unwrap_or_else(|| {
+                    let name = &self.sources.files[file.0 as usize].name;
+                    self.interner.intern(&name.replace('\\', "\\\\").replace('"', "\\\""))
+                });
+                return Token { kind: Kind::String, symbol, ..token };
+            }
+            name if name == w.line => {
+                (self.line_of(place) + self.moved_line(place).map_or(0, |m| m.0)).to_string()
+            }
+            name if name == w.counter => {
+                self.counter += 1;
+                (self.counter - 1).to_string()
+            }
+            // The file of the `-D` options is open beside the program.
+            name if name == w.level => (self.files.len().max(1) - 1).to_string(),
+            _ => "1".to_string(),
+        };
+        Token { kind: Kind::Integer, symbol: self.interner.intern(&number), ..token }
+    }
+
+    fn line_of(&mut self, place: Span) -> i64 {
+        let text = &self.sources.files[place.file.0 as usize].text;
+        let starts = self.line_starts.entry(place.file).or_insert_with(|| {
+            text.bytes().enumerate().filter(|b| b.1 == b'\n').map(|b| b.0 as u32 + 1).collect()
+        });
+        starts.partition_point(|&start| start <= place.lo) as i64 + 1
+    }
+
+    /// What the last `#line` before a place says.
+    fn moved_line(&self, place: Span) -> Option<(i64, Option<Symbol>)> {
+        let moved = self.moved_lines.get(&place.file)?;
+        let after = moved.partition_point(|m| m.0 <= place.lo);
+        moved[..after].last().map(|m| (m.1, m.2))
+    }
+
+    /// A word that asks something in a condition.
+    fn is_question(&self, name: Symbol) -> bool {
+        let w = &self.words;
+        [w.defined, w.has_include, w.has_include_next].contains(&name)
+    }
+
+    /// `defined X`, `__has_include(<x>)`: 1 or 0.
+    fn answer(&mut self, question: Token) -> Token {
+        let yes = if question.symbol == self.words.defined {
+            self.answer_defined(question)
+        } else {
+            self.answer_has_include(question)
+        };
+        let symbol = self.interner.intern(if yes { "1" } else { "0" });
+        Token { kind: Kind::Integer, symbol, ..question }
+    }
+
+    fn answer_defined(&mut self, question: Token) -> bool {
+        let mut name = self.next_token();
+        let open = name.kind == Kind::LParen;
+        if open {
+            name = self.next_token();
+        }
+        let closed = name.is_word() && (!open || self.next_token().kind == Kind::RParen);
+        if !closed {
+            self.error("bad-condition", question.span, "expected a macro name after `defined`");
+            return false;
+        }
+        self.has_macro(name.symbol)
+    }
+
+    fn answer_has_include(&mut self, question: Token) -> bool {
+        let mut tokens = Vec::new();
+        let open = self.next_token();
+        while open.kind == Kind::LParen {
+            let token = self.next_token();
+            if matches!(token.kind, Kind::RParen | Kind::Eof) {
+                break;
+            }
+            tokens.push(token);
+        }
+        let tokens = self.expand_list(tokens, question.span);
+        let Some((name, quoted)) = self.file_name_of(&tokens) else {
+            self.error("bad-condition", question.span, "expected `(\"file\")` or `(<file>)`");
+            return false;
+        };
+        let after = if question.symbol == self.words.has_include_next { self.next_dir() } else { 0 };
+        self.find_include(&name, quoted, after).is_ok_and(|found| found.is_some())
+    }
+
+    /// The arguments of a call of `of`, whose `(` is read; and whether the variadic ones are left out.
+    fn arguments(&mut self, of: &Macro, name: Token) -> Option<(Vec<Vec<Token>>, bool)> {
         let params = of.params.as_ref().map_or(0, Vec::len);
         let mut arguments = vec![Vec::new()];
         let mut depth = 0;
@@ -431,7 +599,10 @@ impl Preprocessor<'_> {
             arguments.clear();
         }
         // `f(a)` for `f(x, ...)` leaves the variadic part empty.
+        let mut rest_is_missing =
+            of.variadic && params == 1 && arguments.iter().all(Vec::is_empty) && arguments.len() == 1;
         if of.variadic && arguments.len() + 1 == params {
+            rest_is_missing = true;
             arguments.push(Vec::new());
         }
         if arguments.len() != params {
@@ -445,82 +616,130 @@ impl Preprocessor<'_> {
                 .push(Diagnostic::error("macro-call", name.span, message).related(of.name, "defined here"));
             return None;
         }
-        Some(arguments)
+        Some((arguments, rest_is_missing))
     }
 
     /// The body of `of` with its arguments in place.
-    fn substitute(&mut self, of: &Macro, arguments: &[Vec<Token>], call: Token) -> Vec<Token> {
+    fn substitute(
+        &mut self,
+        of: &Macro,
+        arguments: &[Vec<Token>],
+        rest_is_missing: bool,
+        call: Token,
+    ) -> Vec<Token> {
         let mut out: Vec<Token> = Vec::new();
         let mut expanded: Vec<Option<Vec<Token>>> = vec![None; arguments.len()];
+        let skipped = self.skipped_options(of, arguments);
+        let is_paste = |at: usize| of.body.get(at).is_some_and(|t| t.kind == Kind::HashHash);
+        // `##` came before; and what it pastes to is an argument without tokens.
+        let (mut pasting, mut left_is_empty) = (false, false);
         let mut at = 0;
         while let Some(&token) = of.body.get(at) {
-            at += 1;
             if self.aborted {
                 return Vec::new();
             }
-            let next_is_paste = of.body.get(at).is_some_and(|t| t.kind == Kind::HashHash);
-            if token.kind == Kind::Hash
-                && of.params.is_some()
-                && let Some(param) = of.body.get(at).and_then(|t| of.param(t))
-            {
+            if skipped.get(at).copied().unwrap_or(false) {
                 at += 1;
-                out.push(self.stringify(&arguments[param], Token { span: call.span, ..token }));
                 continue;
             }
-            if token.kind == Kind::HashHash && !out.is_empty() && at < of.body.len() {
-                let right = of.body[at];
-                at += 1;
-                match of.param(&right) {
-                    Some(param) => {
-                        let argument = &arguments[param];
-                        let is_variadic = of.variadic && param + 1 == arguments.len();
-                        if is_variadic && out.last().is_some_and(|t| t.kind == Kind::Comma) {
-                            // `, ## __VA_ARGS__`: the comma goes when there are no arguments.
-                            if argument.is_empty() {
-                                out.pop();
-                            }
-                            out.extend(argument);
-                        } else if let Some((&first, rest)) = argument.split_first() {
-                            self.paste(&mut out, first, call.span);
-                            out.extend(rest);
-                        }
-                    }
-                    None => self.paste(&mut out, Token { span: call.span, ..right }, call.span),
-                }
+            let stringified = match token.kind {
+                Kind::Hash if of.params.is_some() => of.param_at(at + 1),
+                _ => None,
+            };
+            let param = of.param_at(at);
+            at += if stringified.is_some() { 2 } else { 1 };
+            let next_is_paste = is_paste(at) && at + 1 < of.body.len();
+            if stringified.is_none() && param.is_none() && !pasting && !next_is_paste {
+                out.push(Token { span: call.span, line_start: false, ..token });
                 continue;
             }
-            match of.param(&token) {
-                // Beside `##` an argument stands as it was written.
-                Some(param) if next_is_paste => {
-                    if arguments[param].is_empty() {
-                        // Nothing to paste to: what follows `##` stands alone.
-                        at += 1;
-                        if of.body.get(at).is_some_and(|t| of.param(t).is_none()) {
-                            out.push(Token { span: call.span, ..of.body[at] });
-                            at += 1;
-                        }
-                    } else {
-                        out.extend(&arguments[param]);
+            let mut tokens = if let Some(param) = stringified {
+                vec![self.stringify(&arguments[param], Token { span: call.span, ..token })]
+            } else if let Some(param) = param {
+                let is_rest = of.variadic && param + 1 == arguments.len();
+                if pasting && is_rest && out.last().is_some_and(|t| t.kind == Kind::Comma) {
+                    // `, ## __VA_ARGS__`: the comma goes where the call leaves the arguments out.
+                    pasting = false;
+                    if rest_is_missing {
+                        out.pop();
                     }
-                }
-                Some(param) => {
+                    arguments[param].clone()
+                } else if pasting || next_is_paste {
+                    // Beside `##` an argument stands as it was written.
+                    arguments[param].clone()
+                } else {
                     if expanded[param].is_none() {
                         expanded[param] = Some(self.expand_list(arguments[param].clone(), call.span));
                     }
-                    let argument = expanded[param].as_ref().expect("just set");
-                    let start = out.len();
-                    out.extend(argument);
-                    if let Some(first) = out.get_mut(start) {
-                        first.space_before = token.space_before;
-                    }
+                    expanded[param].clone().unwrap_or_default()
                 }
-                None => out.push(Token { span: call.span, line_start: false, ..token }),
+            } else {
+                vec![Token { span: call.span, line_start: false, ..token }]
+            };
+            if let Some(first) = tokens.first_mut() {
+                first.space_before = token.space_before && !pasting;
             }
+            if !pasting {
+                left_is_empty = tokens.is_empty();
+                out.extend(tokens);
+            } else if let Some((&first, rest)) = tokens.split_first() {
+                match left_is_empty {
+                    true => out.push(first),
+                    false => self.paste(&mut out, first, call.span),
+                }
+                left_is_empty = false;
+                out.extend(rest);
+            }
+            pasting = next_is_paste;
+            at += usize::from(next_is_paste);
             if out.len() > EXPANDED_TOKENS_MAX {
                 self.spend(out.len(), call.span);
             }
         }
         out
+    }
+
+    /// The tokens of a body that `__VA_OPT__(…)` leaves out: itself and its parentheses, and what is in them where the
+    /// variadic argument is empty.
+    fn skipped_options(&mut self, of: &Macro, arguments: &[Vec<Token>]) -> Vec<bool> {
+        let va_opt = self.words.va_opt;
+        let is_option = |t: &Token| t.is_word() && t.symbol == va_opt;
+        if !of.variadic || !of.body.iter().any(is_option) {
+            return Vec::new();
+        }
+        let rest = arguments.last().cloned().unwrap_or_default();
+        let span = rest.first().map_or(NO_SPAN, |t| t.span);
+        let is_empty = self.expand_list(rest, span).is_empty();
+        let mut skipped = vec![false; of.body.len()];
+        let mut at = 0;
+        while at < of.body.len() {
+            if !is_option(&of.body[at]) || of.body.get(at + 1).is_none_or(|t| t.kind != Kind::LParen) {
+                at += 1;
+                continue;
+            }
+            let mut depth = 0;
+            let mut end = at + 1;
+            while let Some(token) = of.body.get(end) {
+                match token.kind {
+                    Kind::LParen => depth += 1,
+                    Kind::RParen => depth -= 1,
+                    _ => {}
+                }
+                if depth == 0 {
+                    break;
+                }
+                end += 1;
+            }
+            skipped[at..=at + 1].fill(true);
+            if is_empty {
+                skipped[at..end.min(of.body.len())].fill(true);
+            }
+            if let Some(last) = skipped.get_mut(end) {
+                *last = true;
+            }
+            at = end + 1;
+        }
+        skipped
     }
 
     /// Expands `tokens` by themselves.
@@ -573,6 +792,7 @@ impl Preprocessor<'_> {
                 break;
             }
         }
+        self.spend(text.len() / BYTES_PER_TOKEN, place.span);
         Token { kind: Kind::String, symbol: self.interner.intern(&text), ..place }
     }
 
@@ -583,6 +803,9 @@ impl Preprocessor<'_> {
             return;
         };
         let text = format!("{}{}", left.text(&self.interner), right.text(&self.interner));
+        if !self.spend(text.len() / BYTES_PER_TOKEN, span) {
+            return;
+        }
         if text.len() > PASTED_BYTES_MAX {
             self.abort(span, format!("`##` builds a token of more than {PASTED_BYTES_MAX} bytes"));
             return;
@@ -601,12 +824,7 @@ impl Preprocessor<'_> {
                 return;
             }
         }
-        let message = format!(
-            "`{}` and `{}` do not make one token",
-            left.text(&self.interner),
-            right.text(&self.interner)
-        );
-        self.error("bad-paste", span, message);
+        // `cpp` leaves the two tokens where it preprocesses assembler.
         out.push(left);
         out.push(right);
     }
@@ -665,7 +883,9 @@ impl Preprocessor<'_> {
                 }
             }
             _ if !active => {}
-            Some(w) if w == words.include => self.include(span),
+            Some(w) if w == words.include => self.include(span, Including::First),
+            Some(w) if w == words.include_next => self.include(span, Including::Next),
+            Some(w) if w == words.import => self.include(span, Including::Once),
             Some(w) if w == words.define => self.define(span),
             Some(w) if w == words.undef => {
                 if let Some(name) = self.macro_name(span) {
@@ -681,25 +901,50 @@ impl Preprocessor<'_> {
                 });
             }
             Some(w) if w == words.pragma => self.hash_pragma(span),
-            // Line markers of another preprocessor: spans tell the real place instead.
-            Some(w) if w == words.line_directive => {}
-            None if name.kind == Kind::Integer => {}
+            Some(w) if w == words.line_directive => {
+                let number = self.line_tokens();
+                let number = self.expand_list(number, span);
+                self.move_line(span, &number);
+            }
+            // A comment, as in scripts (`# 7 "file"` too); unless it looks like a directive.
             _ => {
                 let found = name.text(&self.interner).to_string();
-                let mut diagnostic =
-                    Diagnostic::error("unknown-directive", span, format!("unknown directive `#{found}`"));
-                if let Some(near) = suggest::nearest(&found, DIRECTIVES.iter().copied()) {
-                    diagnostic = diagnostic.note(format!("did you mean `#{near}`?"));
+                let near = suggest::nearest(&found, DIRECTIVES.iter().copied());
+                if let Some(near) = near.filter(|_| word.is_some() && !name.space_before) {
+                    let message = format!("`#{found}` is no directive: this line is a comment");
+                    let note = format!("did you mean `#{near}`?");
+                    self.diagnostics.push(Diagnostic::warning("unknown-directive", span, message).note(note));
                 }
-                self.diagnostics.push(
-                    diagnostic
-                        .note(format!("the directives are {}", suggest::some(DIRECTIVES, DIRECTIVES.len()))),
-                );
             }
         }
         // What is left of the line; an include has opened another file meanwhile.
         if let Some(file) = self.files.get_mut(depth - 1) {
             while file.lexer.next_on_line(&mut self.interner, &mut Vec::new(), true).is_some() {}
+        }
+    }
+
+    fn skip_line(&mut self) {
+        if let Some(file) = self.files.last_mut() {
+            while file.lexer.next_on_line(&mut self.interner, &mut Vec::new(), true).is_some() {}
+        }
+    }
+
+    /// `#line 7 "file"`: what `__LINE__` and `__FILE__` are from the next line on. Diagnostics show the real place.
+    fn move_line(&mut self, span: Span, tokens: &[Token]) {
+        let number = tokens.first().and_then(|t| self.interner.text(t.symbol).parse::<i32>().ok());
+        let (Some(number), Some(Kind::Integer)) = (number, tokens.first().map(|t| t.kind)) else {
+            self.error("bad-directive", span, "expected a line number after `#line`");
+            return;
+        };
+        let name = tokens.get(1).filter(|t| t.kind == Kind::String).map(|t| t.symbol);
+        let name = name.or_else(|| self.moved_line(span).and_then(|(_, name)| name));
+        let delta = i64::from(number) - self.line_of(span) - 1;
+        let moved = self.moved_lines.entry(span.file).or_default();
+        // A file may be included again.
+        let at = moved.partition_point(|m| m.0 < span.lo);
+        match moved.get_mut(at) {
+            Some(known) if known.0 == span.lo => *known = (span.lo, delta, name),
+            _ => moved.insert(at, (span.lo, delta, name)),
         }
     }
 
@@ -775,7 +1020,9 @@ impl Preprocessor<'_> {
     }
 
     fn has_macro(&self, name: Symbol) -> bool {
-        self.macros.contains_key(&name) || name == self.words.line || name == self.words.file
+        let w = &self.words;
+        let asks = name == w.has_include || name == w.has_include_next;
+        asks || self.is_special(name) || self.macros.contains_key(&name)
     }
 
     fn define(&mut self, span: Span) {
@@ -800,7 +1047,7 @@ impl Preprocessor<'_> {
                 return;
             }
         }
-        let new = Macro { name: name.span, params, variadic, body, active: Cell::new(false) };
+        let new = Macro::new(name.span, params, variadic, body);
         if let Some(old) = self.macros.get(&name.symbol)
             && !old.same_as(&new)
         {
@@ -820,6 +1067,7 @@ impl Preprocessor<'_> {
     /// Parses `(a, b, ...)`: how many tokens it has, the parameters, and whether the last is variadic.
     fn macro_params(&mut self, tokens: &[Token], name: Span) -> Option<(usize, Vec<Symbol>, bool)> {
         let mut params = Vec::new();
+        let mut seen = HashSet::new();
         let mut at = 1;
         let mut last = name;
         if tokens.get(1).is_some_and(|t| t.kind == Kind::RParen) {
@@ -832,7 +1080,7 @@ impl Preprocessor<'_> {
                     true
                 }
                 Some(token) if token.is_word() => {
-                    if params.contains(&token.symbol) {
+                    if !seen.insert(token.symbol) {
                         let text = self.interner.text(token.symbol).to_string();
                         self.error("bad-directive", token.span, format!("a second macro parameter `{text}`"));
                         return None;
@@ -916,10 +1164,11 @@ impl Preprocessor<'_> {
 
     // Includes.
 
-    fn include(&mut self, span: Span) {
+    fn include(&mut self, span: Span, including: Including) {
         let Some((name, quoted, span)) = self.include_name(span) else {
             return;
         };
+        let after = if including == Including::Next { self.next_dir() } else { 0 };
         if self.files.len() > INCLUDE_DEPTH_MAX {
             let chain: Vec<String> = self
                 .files
@@ -941,41 +1190,20 @@ impl Preprocessor<'_> {
             self.abort(span, format!("more than {INCLUDES_MAX} includes"));
             return;
         }
-        let mut dirs: Vec<PathBuf> = Vec::new();
-        if quoted && let Some(dir) = self.files.last().and_then(|f| f.dir.clone()) {
-            dirs.push(dir);
-        }
-        dirs.extend(self.options.include_dirs.iter().cloned());
-        let mut refused = Vec::new();
-        for dir in &dirs {
-            let path = dir.join(&name);
-            match self.load(&path) {
-                Ok(Some(id)) => {
-                    if !self.once.contains(&id) {
-                        self.open_included(id, path.parent().map(Path::to_path_buf), span);
-                    }
+        let refused = match self.find_include(&name, quoted, after) {
+            Ok(Some(found)) => {
+                if including == Including::Once && !self.imported.insert(found.id) {
                     return;
                 }
-                Ok(None) => {}
-                Err(reason) => refused.push(reason),
-            }
-        }
-        let builtin = self.options.builtins.iter().find(|(builtin, _)| *builtin == name);
-        if let Some(&(_, text)) = builtin {
-            let shown = format!("<{name}>");
-            let id = match self.loaded.get(&shown) {
-                Some(&id) => id,
-                None => {
-                    let id = self.add_file(shown.clone(), text.to_string(), true);
-                    self.loaded.insert(shown, id);
-                    id
+                if !self.once.contains(&found.id) {
+                    self.open_included(found, span);
                 }
-            };
-            if !self.once.contains(&id) {
-                self.open_included(id, None, span);
+                return;
             }
-            return;
-        }
+            Ok(None) => Vec::new(),
+            Err(refused) => refused,
+        };
+        let dirs: Vec<PathBuf> = self.search_dirs(quoted).into_iter().skip(after).flatten().collect();
         let mut diagnostic =
             Diagnostic::error("include-not-found", span, format!("cannot find include file `{name}`"));
         for reason in refused {
@@ -1002,6 +1230,64 @@ impl Preprocessor<'_> {
             diagnostic = diagnostic.note(format!("files that p4jet brings along: {}", suggest::list(&names)));
         }
         self.diagnostics.push(diagnostic);
+    }
+
+    /// Where an include is looked for: the directory of the file that includes, if the name is quoted, and those of `-I`.
+    fn search_dirs(&self, quoted: bool) -> Vec<Option<PathBuf>> {
+        let own = self.files.last().and_then(|f| f.dir.clone()).filter(|_| quoted);
+        std::iter::once(own).chain(self.options.include_dirs.iter().cloned().map(Some)).collect()
+    }
+
+    /// Where `#include_next` begins to look.
+    fn next_dir(&self) -> usize {
+        self.files.last().map_or(1, |f| f.next_dir)
+    }
+
+    /// Looks for a file from the directory numbered `after` of [`Preprocessor::search_dirs`] on, then among those that
+    /// p4jet brings along. The error says which files were there and could not be read.
+    fn find_include(&mut self, name: &str, quoted: bool, after: usize) -> Result<Option<Found>, Vec<String>> {
+        let dirs = self.search_dirs(quoted);
+        let count = dirs.len();
+        let mut refused = Vec::new();
+        for (i, dir) in dirs.into_iter().enumerate().skip(after) {
+            let Some(dir) = dir else { continue };
+            let path = dir.join(name);
+            match self.load(&path) {
+                Ok(Some(id)) => {
+                    let dir = path.parent().map(Path::to_path_buf);
+                    return Ok(Some(Found { id, dir, next_dir: i + 1 }));
+                }
+                Ok(None) => {}
+                Err(reason) => refused.push(reason),
+            }
+        }
+        let builtin = self.options.builtins.iter().find(|(builtin, _)| *builtin == name);
+        if let Some(&(_, text)) = builtin.filter(|_| after <= count) {
+            let shown = format!("<{name}>");
+            let id = match self.loaded.get(&shown) {
+                Some(&id) => id,
+                None => {
+                    let id = self.add_file(shown.clone(), text.to_string(), true);
+                    self.loaded.insert(shown, id);
+                    id
+                }
+            };
+            return Ok(Some(Found { id, dir: None, next_dir: count + 1 }));
+        }
+        if refused.is_empty() { Ok(None) } else { Err(refused) }
+    }
+
+    /// The file that `"x"` or `<x>` names, and whether it is quoted.
+    fn file_name_of(&self, tokens: &[Token]) -> Option<(String, bool)> {
+        match tokens {
+            [token] if token.kind == Kind::String => {
+                Some((self.interner.text(token.symbol).to_string(), true))
+            }
+            [first, middle @ .., last] if first.kind == Kind::Less && last.kind == Kind::Greater => {
+                Some((middle.iter().map(|t| t.text(&self.interner)).collect(), false))
+            }
+            _ => None,
+        }
     }
 
     /// The name after `#include`, whether it was quoted, and its span.
@@ -1043,14 +1329,8 @@ impl Preprocessor<'_> {
         let tokens = self.line_tokens();
         let span = tokens.first().map_or(directive, |t| t.span);
         let tokens = self.expand_list(tokens, directive);
-        match tokens.as_slice() {
-            [token] if token.kind == Kind::String => {
-                return Some((self.interner.text(token.symbol).to_string(), true, span));
-            }
-            [first, middle @ .., last] if first.kind == Kind::Less && last.kind == Kind::Greater => {
-                return Some((middle.iter().map(|t| t.text(&self.interner)).collect(), false, span));
-            }
-            _ => {}
+        if let Some((name, quoted)) = self.file_name_of(&tokens) {
+            return Some((name, quoted, span));
         }
         self.diagnostics.push(
             Diagnostic::error("bad-directive", span, "expected a file name after `#include`")
@@ -1081,34 +1361,14 @@ impl Preprocessor<'_> {
     /// Evaluates the rest of the line as the condition of `#if`; what is wrong is reported and false.
     fn condition(&mut self, span: Span) -> bool {
         let line = self.line_tokens();
-        // `defined X` first: X must not be expanded.
-        let mut tokens = Vec::new();
-        let mut at = 0;
-        while let Some(&token) = line.get(at) {
-            at += 1;
-            if token.is_word() && token.symbol == self.words.defined {
-                let open = line.get(at).is_some_and(|t| t.kind == Kind::LParen);
-                let name = line.get(at + open as usize).filter(|t| t.is_word());
-                let closed = !open || line.get(at + 2).is_some_and(|t| t.kind == Kind::RParen);
-                if let Some(name) = name.filter(|_| closed) {
-                    at += if open { 3 } else { 1 };
-                    let value = if self.has_macro(name.symbol) { "1" } else { "0" };
-                    tokens.push(Token { kind: Kind::Integer, symbol: self.interner.intern(value), ..token });
-                    continue;
-                }
-                self.error("bad-condition", token.span, "expected a macro name after `defined`");
-                return false;
-            }
-            tokens.push(token);
-        }
-        let tokens = self.expand_list(tokens, span);
+        self.in_condition = true;
+        let tokens = self.expand_list(line, span);
+        self.in_condition = false;
         if self.aborted {
             return false;
         }
-        let mut evaluator =
-            Evaluator { tokens: &tokens, at: 0, interner: &self.interner, end: span, depth: 0 };
-        match evaluator.whole() {
-            Ok(value) => value != 0,
+        match condition::evaluate(&tokens, &self.interner, span) {
+            Ok(holds) => holds,
             Err((span, message)) => {
                 self.error("bad-condition", span, message);
                 false
@@ -1125,180 +1385,4 @@ fn join(a: Span, b: Span) -> Span {
 
 fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
-}
-
-type Value = Result<i64, (Span, String)>;
-
-/// Evaluates a condition. The arithmetic is that of 64-bit signed integers.
-struct Evaluator<'a> {
-    tokens: &'a [Token],
-    at: usize,
-    interner: &'a Interner,
-    end: Span,
-    depth: usize,
-}
-
-impl Evaluator<'_> {
-    fn whole(&mut self) -> Value {
-        if self.tokens.is_empty() {
-            return Err((self.end, "this conditional has no condition".to_string()));
-        }
-        let value = self.conditional(true)?;
-        match self.tokens.get(self.at) {
-            None => Ok(value),
-            Some(token) => {
-                Err((token.span, format!("unexpected `{}` in a condition", token.text(self.interner))))
-            }
-        }
-    }
-
-    fn kind(&self) -> Kind {
-        self.tokens.get(self.at).map_or(Kind::Eof, |t| t.kind)
-    }
-
-    fn span(&self) -> Span {
-        self.tokens.get(self.at).map_or(self.end, |t| t.span)
-    }
-
-    fn nested(&mut self, parse: impl FnOnce(&mut Self) -> Value) -> Value {
-        if self.depth >= CONDITION_DEPTH_MAX {
-            return Err((self.span(), format!("this condition nests more than {CONDITION_DEPTH_MAX} deep")));
-        }
-        self.depth += 1;
-        let value = parse(self);
-        self.depth -= 1;
-        value
-    }
-
-    /// `live`: the value matters, so that a division by zero is an error.
-    fn conditional(&mut self, live: bool) -> Value {
-        let condition = self.binary(0, live)?;
-        if self.kind() != Kind::Question {
-            return Ok(condition);
-        }
-        self.at += 1;
-        let then = self.nested(|e| e.conditional(live && condition != 0))?;
-        if self.kind() != Kind::Colon {
-            return Err((self.span(), "expected `:` in a condition".to_string()));
-        }
-        self.at += 1;
-        let other = self.nested(|e| e.conditional(live && condition == 0))?;
-        Ok(if condition != 0 { then } else { other })
-    }
-
-    /// The operator here: its precedence, and how many tokens it has.
-    fn operator(&self) -> Option<(Kind, u8, usize)> {
-        let token = self.tokens.get(self.at)?;
-        let precedence = match token.kind {
-            Kind::OrOr => 1,
-            Kind::AndAnd => 2,
-            Kind::Pipe => 3,
-            Kind::Caret => 4,
-            Kind::Amp => 5,
-            Kind::EqEq | Kind::NotEq => 6,
-            // `>>` comes as two tokens; Shl's mirror image has no kind of its own.
-            Kind::Greater if token.joint => return Some((Kind::Greater, 8, 2)),
-            Kind::Less | Kind::LessEq | Kind::Greater | Kind::GreaterEq => 7,
-            Kind::Shl => 8,
-            Kind::Plus | Kind::Minus => 9,
-            Kind::Star | Kind::Slash | Kind::Percent => 10,
-            _ => return None,
-        };
-        Some((token.kind, precedence, 1))
-    }
-
-    fn binary(&mut self, min: u8, live: bool) -> Value {
-        let mut left = self.unary(live)?;
-        while let Some((kind, precedence, length)) = self.operator() {
-            if precedence <= min {
-                break;
-            }
-            let span = self.span();
-            self.at += length;
-            let right_live = live
-                && match kind {
-                    Kind::OrOr => left == 0,
-                    Kind::AndAnd => left != 0,
-                    _ => true,
-                };
-            let right = self.nested(|e| e.binary(precedence, right_live))?;
-            left = match kind {
-                Kind::OrOr => (left != 0 || right != 0) as i64,
-                Kind::AndAnd => (left != 0 && right != 0) as i64,
-                Kind::Pipe => left | right,
-                Kind::Caret => left ^ right,
-                Kind::Amp => left & right,
-                Kind::EqEq => (left == right) as i64,
-                Kind::NotEq => (left != right) as i64,
-                Kind::Less => (left < right) as i64,
-                Kind::LessEq => (left <= right) as i64,
-                Kind::Greater if length == 2 => shift(left, right.wrapping_neg()),
-                Kind::Greater => (left > right) as i64,
-                Kind::GreaterEq => (left >= right) as i64,
-                Kind::Shl => shift(left, right),
-                Kind::Plus => left.wrapping_add(right),
-                Kind::Minus => left.wrapping_sub(right),
-                Kind::Star => left.wrapping_mul(right),
-                _ if right == 0 && right_live => {
-                    return Err((span, "division by zero in a condition".to_string()));
-                }
-                _ if right == 0 => 0,
-                Kind::Slash => left.wrapping_div(right),
-                _ => left.wrapping_rem(right),
-            };
-        }
-        Ok(left)
-    }
-
-    fn unary(&mut self, live: bool) -> Value {
-        let kind = self.kind();
-        let span = self.span();
-        let Some(token) = self.tokens.get(self.at) else {
-            return Err((span, "expected a value at the end of this condition".to_string()));
-        };
-        self.at += 1;
-        match kind {
-            Kind::Not => Ok((self.nested(|e| e.unary(live))? == 0) as i64),
-            Kind::Tilde => Ok(!self.nested(|e| e.unary(live))?),
-            Kind::Minus => Ok(self.nested(|e| e.unary(live))?.wrapping_neg()),
-            Kind::Plus => self.nested(|e| e.unary(live)),
-            Kind::LParen => {
-                let value = self.nested(|e| e.conditional(live))?;
-                if self.kind() != Kind::RParen {
-                    return Err((self.span(), "expected `)` in a condition".to_string()));
-                }
-                self.at += 1;
-                Ok(value)
-            }
-            Kind::Integer => {
-                // C's suffixes, as in `201710L`.
-                let text = self.interner.text(token.symbol);
-                let hex = text.starts_with("0x") || text.starts_with("0X");
-                let text = if hex || text.contains(['w', 's']) {
-                    text
-                } else {
-                    text.trim_end_matches(['u', 'U', 'l', 'L'])
-                };
-                match literal::parse(text) {
-                    Ok(literal) => Ok(i64::try_from(literal.value).unwrap_or(i64::MAX)),
-                    Err(message) => Err((span, message)),
-                }
-            }
-            // C: a name that is no macro is 0.
-            Kind::Ident | Kind::Keyword(_) => Ok((self.interner.text(token.symbol) == "true") as i64),
-            _ => {
-                Err((span, format!("expected a value in a condition, found `{}`", token.text(self.interner))))
-            }
-        }
-    }
-}
-
-/// Shifts left by `by`, right when it is negative.
-fn shift(value: i64, by: i64) -> i64 {
-    match by {
-        0..64 => value << by,
-        -63..0 => value >> -by,
-        ..=-64 => value >> 63,
-        _ => 0,
-    }
 }
