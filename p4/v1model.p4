@@ -10,10 +10,6 @@
 #define V1MODEL_VERSION 20180101
 #endif
 
-#if V1MODEL_VERSION < 20180101 || V1MODEL_VERSION > 20200408
-#error "V1MODEL_VERSION must be a version of v1model: from 20180101 to 20200408"
-#endif
-
 match_kind {
     range,      // between two bounds, both included
     optional,   // equal, or anything

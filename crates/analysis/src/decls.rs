@@ -23,11 +23,26 @@ impl Checker {
     /// The whole program.
     pub(crate) fn program(&mut self, program: &ast::Program) {
         self.declared.push(declared(&program.decls));
+        // P4_16 "The error type": an error is known everywhere, wherever it is declared.
+        for decl in &program.decls {
+            if let DeclKind::Error(names) = &decl.kind {
+                names.iter().for_each(|name| self.declare_error(name));
+            }
+        }
         for decl in &program.decls {
             self.top_level(decl);
         }
         self.declared.pop();
         self.check_main();
+    }
+
+    fn declare_error(&mut self, name: &ast::Ident) {
+        if self.member_place(Owner::Errors, &name.text).is_some() {
+            let message = format!("error `{}` exists already", name.text);
+            self.error("duplicate-declaration", name.span, message);
+        } else {
+            self.prog.errors.push(name.text.clone());
+        }
     }
 
     /// What is called `main` is a package. That there is one is asked of a program that shall run, not of every
@@ -89,19 +104,8 @@ impl Checker {
             DeclKind::Struct(s) => self.structure(decl, s),
             DeclKind::Enum(e) => self.enumeration(decl, e),
             DeclKind::Typedef(t) => self.typedef(decl, t),
-            DeclKind::Error(names) => {
-                for name in names {
-                    if self.member_place(Owner::Errors, &name.text).is_some() {
-                        self.error(
-                            "duplicate-declaration",
-                            name.span,
-                            format!("error `{}` exists already", name.text),
-                        );
-                    } else {
-                        self.prog.errors.push(name.text.clone());
-                    }
-                }
-            }
+            // Declared before all others.
+            DeclKind::Error(_) => {}
             DeclKind::MatchKind(names) => {
                 for name in names {
                     if self.prog.match_kinds.contains(&name.text) {

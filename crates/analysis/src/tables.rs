@@ -401,20 +401,59 @@ impl Checker {
         }
     }
 
-    /// The control plane's name of a key without `@name` (P4_16, "Keys" of "Computing control-plane names").
+    /// The control plane's name of a key without `@name` (P4_16, "Keys" of "Computing control-plane names"), as p4c
+    /// writes it: a field goes by its own `@name`, a number has no leading zeros.
     fn key_name(&self, source: &ast::Expr, typed: &Expr) -> String {
-        if let (ast::ExprKind::Call(callee, _, args), ExprKind::Call(call)) = (&source.kind, &typed.kind)
-            && let (ast::ExprKind::Member(base, _), Callee::IsValid(_), true) =
-                (&callee.kind, &call.callee, args.is_empty())
-        {
-            return format!("{}.$valid$", self.source_text(base));
-        }
         match (&source.kind, &typed.kind) {
-            (ast::ExprKind::Slice(base, ..), ExprKind::Slice(_, hi, lo)) => {
-                format!("{}[{hi}:{lo}]", self.source_text(base))
+            (ast::ExprKind::Call(callee, _, args), ExprKind::Call(call)) if args.is_empty() => {
+                match (&callee.kind, &call.callee) {
+                    (ast::ExprKind::Member(base, _), Callee::IsValid(header)) => {
+                        format!("{}.$valid$", self.key_name(base, header))
+                    }
+                    _ => self.source_text(source),
+                }
+            }
+            (ast::ExprKind::Member(base, name), ExprKind::Field(typed_base, index)) => {
+                let field = match &typed_base.ty {
+                    Type::Struct(id, _) => self.prog.structs[id.index()].fields.get(*index as usize),
+                    _ => None,
+                };
+                let name = field.map_or(name.text.clone(), |f| control_name(&f.annotations, &f.name));
+                match name.strip_prefix('.') {
+                    Some(global) => global.to_owned(),
+                    None => format!("{}.{name}", self.key_name(base, typed_base)),
+                }
+            }
+            (ast::ExprKind::Index(base, index), ExprKind::Index(typed_base, _)) => {
+                format!("{}[{}]", self.key_name(base, typed_base), self.source_text(index))
+            }
+            (ast::ExprKind::Slice(base, ..), ExprKind::Slice(typed_base, hi, lo)) => {
+                format!("{}[{hi}:{lo}]", self.key_name(base, typed_base))
+            }
+            (ast::ExprKind::Binary(ast::BinaryOp::BitAnd, a, b), ExprKind::Binary(_, typed_a, typed_b)) => {
+                format!("{} & {}", self.key_name(a, typed_a), self.key_name(b, typed_b))
+            }
+            (ast::ExprKind::Int(n), _) => {
+                let text = self.text_of(source.span).to_ascii_lowercase();
+                let digits = text.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(['w', 's']);
+                let of = |start: &str| text.starts_with(start) || digits.starts_with(start);
+                if of("0x") {
+                    format!("{:#x}", n.value)
+                } else if of("0b") {
+                    format!("{:#b}", n.value)
+                } else if of("0o") {
+                    format!("{:#o}", n.value)
+                } else {
+                    n.value.to_string()
+                }
             }
             _ => self.source_text(source),
         }
+    }
+
+    fn text_of(&self, span: Span) -> &str {
+        let file = self.prog.sources.files.get(span.file.0 as usize);
+        file.and_then(|f| f.text.get(span.lo as usize..span.hi as usize)).unwrap_or("")
     }
 
     /// An expression as written, blanks between its tokens reduced.
@@ -438,12 +477,7 @@ impl Checker {
                 format!("{}()", self.source_text(callee))
             }
             ast::ExprKind::Int(n) if n.width.is_none() => n.value.to_string(),
-            _ => {
-                let file = self.prog.sources.files.get(expr.span.file.0 as usize);
-                let text =
-                    file.and_then(|f| f.text.get(expr.span.lo as usize..expr.span.hi as usize)).unwrap_or("");
-                text.split_whitespace().collect::<Vec<_>>().join(" ")
-            }
+            _ => self.text_of(expr.span).split_whitespace().collect::<Vec<_>>().join(" "),
         }
     }
 

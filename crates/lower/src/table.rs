@@ -342,8 +342,8 @@ impl Lowerer<'_> {
     /// without that has its position, from 1 (p4c, `backends/bmv2/common/control.h`, `convertTableEntries`).
     ///
     /// P4_16 "entry priorities": an entry without takes the one before it, `priority_delta` less important. Larger ones
-    /// win unless `largest_priority_wins` is false; then the number is the IR's. Otherwise the IR counts from the largest
-    /// that P4Runtime knows, as bmv2's server does.
+    /// win unless `largest_priority_wins` is false; then the number is the IR's. Otherwise it is the entry's rank, from 1:
+    /// so an entry that is added at run time compares with it as with p4c's, which are numbered by position.
     fn priorities(&mut self, table: &typed::Table) -> Lowered<Vec<u32>> {
         if table.entries.iter().all(|e| e.priority.is_none()) {
             return (1..).zip(&table.entries).map(|(place, e)| self.bmv2_priority(e, place)).collect();
@@ -353,23 +353,27 @@ impl Lowerer<'_> {
             Some((_, typed::Expr { kind: ExprKind::Int(delta), .. })) => delta.clone(),
             _ => BigInt::one(),
         };
-        let mut last: Option<BigInt> = None;
-        let mut out = Vec::new();
+        let mut given: Vec<BigInt> = Vec::new();
         for entry in &table.entries {
-            let priority = match (&entry.priority, last) {
+            let priority = match (&entry.priority, given.last()) {
                 (Some(given), _) => given.clone(),
                 (None, Some(last)) if larger_wins => last - &delta,
                 (None, Some(last)) => last + &delta,
                 (None, None) => BigInt::one(),
             };
-            let stored = if larger_wins { BigInt::from(i32::MAX) - &priority } else { priority.clone() };
-            match stored.to_u32() {
-                Some(stored) => out.push(stored),
-                None => return self.unsupported(entry.span, "a priority beyond 31 bits"),
+            if priority.to_i32().is_none_or(|p| p < 0) {
+                return self.unsupported(entry.span, "a priority beyond 31 bits");
             }
-            last = Some(priority);
+            given.push(priority);
         }
-        Ok(out)
+        if !larger_wins {
+            return Ok(given.iter().filter_map(ToPrimitive::to_u32).collect());
+        }
+        let mut ranked = given.clone();
+        ranked.sort_by(|a, b| b.cmp(a));
+        ranked.dedup();
+        let rank = |priority: &BigInt| ranked.binary_search_by(|other| priority.cmp(other)).unwrap_or(0) as u32 + 1;
+        Ok(given.iter().map(rank).collect())
     }
 
     fn bmv2_priority(&mut self, entry: &typed::Entry, position: u32) -> Lowered<u32> {
