@@ -1,5 +1,5 @@
 // Errors used above their declaration; key names as p4c writes them; entries of the program against added ones; what a
-// preprocessor for bmv2 defines.
+// preprocessor for bmv2 defines; labels of a select that are known only at run time.
 #include "include/v1.p4"
 # a comment as scripts have them
 
@@ -27,12 +27,21 @@ parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t
     state start {
         p.extract(h.byte);
         verify(h.byte.v != 0xff, error.Late);
+        // a label that is known only at run time
+        transition select(h.byte.v) {
+            h.byte.w: twins;
+            default: accept;
+        }
+    }
+    state twins {
+        verify(false, error.Twins);
         transition accept;
     }
 }
 
 error {
-    Late
+    Late,
+    Twins
 }
 
 control C(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
@@ -65,6 +74,9 @@ control C(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
 #ifndef __TARGET_BMV2__
         set_v(0x99);
 #endif
+        if (s.parser_error == error.Twins) {
+            set_w(0xaa);
+        }
         if (s.parser_error == error.Late) {
             set_w(0xee);
         }

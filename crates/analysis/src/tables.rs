@@ -435,7 +435,8 @@ impl Checker {
             }
             (ast::ExprKind::Int(n), _) => {
                 let text = self.text_of(source.span).to_ascii_lowercase();
-                let digits = text.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(['w', 's']);
+                let digits =
+                    text.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(['w', 's']);
                 let of = |start: &str| text.starts_with(start) || digits.starts_with(start);
                 if of("0x") {
                     format!("{:#x}", n.value)

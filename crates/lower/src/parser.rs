@@ -143,14 +143,24 @@ impl Lowerer<'_> {
         if !cases[..live].iter().all(is_value) {
             return Ok(false);
         }
-        let mut targets: Vec<(BigUint, NodeId)> = Vec::new();
-        let mut seen = HashSet::new();
+        let mut labels = Vec::new();
         for case in &cases[..live] {
             let mut label = BigUint::zero();
             for ((set, ty), width) in case.keysets.iter().zip(tys).zip(&widths) {
                 let KeySet::Value(e) = set else { return Ok(false) };
-                label = (label << *width) | self.constant(e, ty)?;
+                if crate::survey::has_effects(e) {
+                    return Ok(false);
+                }
+                let value = self.expr(e)?;
+                // P4_16 "select expressions" leaves it to targets whether a label may be known only at run time.
+                let Expr::Const { value, .. } = self.scalar_of(value, ty, e.span)? else { return Ok(false) };
+                label = (label << *width) | value;
             }
+            labels.push(label);
+        }
+        let mut targets: Vec<(BigUint, NodeId)> = Vec::new();
+        let mut seen = HashSet::new();
+        for (case, label) in cases[..live].iter().zip(labels) {
             let target = self.target_node(case.target, nodes, accept);
             // The first case that matches is taken.
             if seen.insert(label.clone()) {

@@ -372,7 +372,8 @@ impl Lowerer<'_> {
         let mut ranked = given.clone();
         ranked.sort_by(|a, b| b.cmp(a));
         ranked.dedup();
-        let rank = |priority: &BigInt| ranked.binary_search_by(|other| priority.cmp(other)).unwrap_or(0) as u32 + 1;
+        let rank =
+            |priority: &BigInt| ranked.binary_search_by(|other| priority.cmp(other)).unwrap_or(0) as u32 + 1;
         Ok(given.iter().map(rank).collect())
     }
 
