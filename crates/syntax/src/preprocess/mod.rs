@@ -545,13 +545,14 @@ impl Preprocessor<'_> {
 
     fn answer_has_include(&mut self, question: Token) -> bool {
         let mut tokens = Vec::new();
-        let open = self.next_token();
-        while open.kind == Kind::LParen {
-            let token = self.next_token();
-            if matches!(token.kind, Kind::RParen | Kind::Eof) {
-                break;
+        if self.next_token().kind == Kind::LParen {
+            loop {
+                let token = self.next_token();
+                if matches!(token.kind, Kind::RParen | Kind::Eof) {
+                    break;
+                }
+                tokens.push(token);
             }
-            tokens.push(token);
         }
         let tokens = self.expand_list(tokens, question.span);
         let Some((name, quoted)) = self.file_name_of(&tokens) else {
