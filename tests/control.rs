@@ -498,6 +498,30 @@ fn output_queues_come_while_it_runs() {
     assert!(!ctl("show_queues").contains("There are no"));
 }
 
+/// A packet is traced against the entries of the moment, and the switch does not notice.
+#[test]
+fn a_running_switch_tells_what_it_would_do() {
+    let dir = TempDir::new("trace-packet");
+    let switch = router(&dir);
+    let ctl = |line: &str| run_command(p4jet().args(["ctl", "--socket", switch.socket(), line]));
+    let frame = "00005e005301 00005e005302 0800 45";
+    ctl(&format!("trace packet 0 {frame}")).expect_status(0).prints(&["arrives at port 0", "miss"]);
+    ctl("table_add forward set_dest 00:00:5e:00:53:01 => 7").expect_status(0);
+    ctl(&format!("trace packet 0 {frame}")).expect_status(0).prints(&["hit entry 0x0", "leave by port 7"]);
+    let json = ["ctl", "--socket", switch.socket(), "--json", "trace", "packet", "0", frame];
+    run_command(p4jet().args(json)).expect_status(0).prints(&["\"did\":{\"outcome\":\"sent\",\"port\":7"]);
+    for (line, why) in [
+        ("trace packet 0 012", "is no frame"),
+        ("trace packet x 01", "is no port number"),
+        ("trace packet 511 01", "means drop"),
+        ("trace packt 0 01", "did you mean `packet`?"),
+    ] {
+        ctl(line).expect_status(1).says(&[why]);
+    }
+    let stats = ctl("stats").expect_status(0).stdout;
+    assert!(stats.contains("\"received\": 0"), "{stats}");
+}
+
 /// What a switch says over a socket, command by command.
 fn asked(socket: &str, command: &str) -> String {
     run_command(p4jet().args(["ctl", "--socket", socket]).args(command.split(' '))).stdout

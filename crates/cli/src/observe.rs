@@ -3,7 +3,7 @@
 use crate::stats::Meter;
 use p4jet_control::{Observed, Rights, Swap, Swapped, did_you_mean};
 use p4jet_dataplane::{
-    BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, FieldPattern, Observer, Running, TraceInfo,
+    BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, FieldPattern, Observer, Outcome, Running, TraceInfo,
     TraceSpec, Traced,
 };
 use serde_json::{Value, json};
@@ -17,6 +17,9 @@ pub struct Observation {
     observer: Observer,
     meter: Meter,
 }
+
+/// Lines of the text of `trace packet`.
+const TRACE_LINES_MAX: usize = 4000;
 
 /// Packets that `trace add` takes if it is not told how many.
 const COUNT_DEFAULT: u32 = 1;
@@ -58,11 +61,12 @@ impl Observation {
                 self.observer.remove_trace(id)?;
                 Ok(Observed { data: json!({"removed": id}), ..Observed::default() })
             }
+            ["trace", "packet", port, hex @ ..] if !hex.is_empty() => self.trace_packet(port, &hex.concat()),
             ["trace", rest @ ..] => {
                 let found = rest.first().unwrap_or(&"");
-                Err(did_you_mean(found, &["add", "list", "show", "remove"])
+                Err(did_you_mean(found, &["add", "list", "show", "remove", "packet"])
                     + "expected trace add [port=N] [FIELD=VALUE[&&&MASK]]… [bytes=AT:HEX]… [count=N], \
-                       trace list, trace show [ID] or trace remove ID")
+                       trace list, trace show [ID], trace remove ID or trace packet PORT HEX")
             }
             ["capture", "start", port, path, options @ ..] => {
                 let spec = capture_spec(port, path, options)?;
@@ -148,6 +152,34 @@ impl Observation {
         Ok(FieldPattern { field: field.to_string(), value, mask })
     }
 
+    /// What the running switch would do with a packet; nothing is sent, and nothing changes.
+    fn trace_packet(&self, port: &str, digits: &str) -> Result<Observed, String> {
+        let port = port_number(port)?;
+        let frame = unhex(digits).ok_or_else(|| {
+            format!(
+                "`{digits}` is no frame: expected hexadecimal digits, two for each byte, such as 0200000000ff"
+            )
+        })?;
+        let max = self.running.frame_max();
+        if frame.len() > max {
+            return Err(format!(
+                "the frame has {} bytes, and the longest that the switch takes has {max}",
+                frame.len()
+            ));
+        }
+        let switch = self.running.switch();
+        crate::compile::check_port(&switch, port).map_err(|failure| failure.text())?;
+        let (trace, outcome) = switch.trace_dry(port, &frame, switch.now_us())?;
+        let program = switch.told();
+        let outcome = match outcome {
+            Outcome::Sent { port, frame } => json!({"outcome": "sent", "port": port, "frame": hex(&frame)}),
+            Outcome::Dropped { .. } => json!({"outcome": "dropped"}),
+            Outcome::Done => json!({"outcome": "done"}),
+        };
+        let text = trace.render_shortened(program, TRACE_LINES_MAX);
+        Ok(Observed { text, data: json!({"did": outcome, "steps": trace.to_json(program)}), swap: None })
+    }
+
     fn trace_list(&self) -> Observed {
         let traces = self.observer.traces();
         let mut text = String::new();
@@ -220,6 +252,12 @@ fn trace_id(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("`{text}` is no number of a trace"))
 }
 
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
+    let digits = digits.filter(|d| d.len() % 2 == 0 && !d.is_empty())?;
+    Some(digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect())
+}
+
 /// `AT:HEX[/MASK]`
 fn byte_pattern(text: &str) -> Result<BytePattern, String> {
     let wrong = || format!("bytes={text}: expected AT:HEX or AT:HEX/MASK, such as bytes=12:0800");
@@ -227,11 +265,6 @@ fn byte_pattern(text: &str) -> Result<BytePattern, String> {
     let (value, mask) = match bytes.split_once('/') {
         Some((value, mask)) => (value, Some(mask)),
         None => (bytes, None),
-    };
-    let unhex = |text: &str| -> Option<Vec<u8>> {
-        let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
-        let digits = digits.filter(|d| d.len() % 2 == 0 && !d.is_empty())?;
-        Some(digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect())
     };
     let value = unhex(value).ok_or_else(wrong)?;
     let mask = match mask {

@@ -35,7 +35,7 @@ pub use observer::{
     TraceInfo, TraceSpec, Traced,
 };
 pub use p4jet_externs::{Digest, DigestCounts};
-pub use p4jet_interp::{Matched, Trace, TraceEvent, value_text};
+pub use p4jet_interp::{Matched, Outcome, Trace, TraceEvent, value_text};
 pub use p4jet_jit::{Cancel, Seen, StageTime, THREADS_MAX, ticks};
 pub use p4jet_tables::{EntryHandle, Life};
 pub use pipelined::{Pipelined, RING_DEFAULT, RING_MAX};

@@ -374,7 +374,7 @@ impl Switch {
 
     /// One packet, and its copies, through the interpreter, as [`Self::trace`], but at this time and without any change to
     /// the state. What became of the packet itself comes with it.
-    pub(crate) fn trace_dry(
+    pub fn trace_dry(
         &self,
         ingress_port: u32,
         frame: &[u8],

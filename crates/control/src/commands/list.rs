@@ -361,8 +361,8 @@ pub(crate) const COMMANDS: &[Spec] = &[
         "trace",
         Switch,
         "add [port=<port>] [<field>=<value>[&&&<mask>]] [bytes=<at>:<hex>] [count=<packets>] | list | show [<trace>] \
-         | remove <trace>",
-        "Tell step by step what becomes of live packets",
+         | remove <trace> | packet <port> <hexadecimal digits>",
+        "Tell step by step what becomes of live packets, or what would become of one",
     ),
 ];
 
