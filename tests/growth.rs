@@ -131,11 +131,12 @@ fn what_the_text_says_once_is_compiled_in_time_that_grows_with_the_text() {
             "enums_and_errors",
             Parts {
                 top: format!(
-                    "error {{ {} NoMore }} enum E {{ {} last }}",
+                    "error {{ {} NoMore }} enum Kind {{ {} last }}",
                     times(30_000, |i| format!("e{i},")),
                     times(30_000, |i| format!("v{i},"))
                 ),
-                statements: "E e = E.last; if (e == E.v1 && sm.parser_error == error.e1) { m.x = 1; }".into(),
+                statements:
+                    "Kind k = Kind.last; if (k == Kind.v1 && sm.parser_error == error.e1) { m.x = 1; }".into(),
                 ..Parts::default()
             },
         ),
@@ -248,7 +249,7 @@ fn an_error_is_not_followed_by_an_internal_one() {
 #[test]
 fn internet_checksums_are_counted_apart_from_hashes() {
     let dir = TempDir::new("checksums");
-    let hash = |name: &str| format!("hash(m.x, HashAlgorithm.{name}, 32w0, {{ h.e.d, h.e.s }}, 32w100);");
+    let hash = |name: &str| format!("hash(m.x, HashAlgorithm.{name}, 32w0, {{ m.x, m.y }}, 32w100);");
     let parts = Parts { statements: hash("csum16") + &hash("crc16") + &hash("csum16"), ..Parts::default() };
     let program = dir.write("checksums.p4", parts.text());
     let done = run(&["check", &program, "--complexity", "--json"]).expect_status(0);
