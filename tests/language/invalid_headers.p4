@@ -1,5 +1,5 @@
-// What bmv2 does with the fields of invalid headers. `setInvalid` and the copy of an invalid header keep them, `setValid`
-// of an invalid header makes them 0, and a table key that names one is 0.
+// P4_16 "operations on headers": what bmv2 does with the fields of invalid headers. `setInvalid` and the copy of an
+// invalid header keep them, `setValid` of an invalid header makes them 0, and a table key that names one is 0.
 #include "include/v1.p4"
 
 header op_t {

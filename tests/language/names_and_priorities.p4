@@ -1,5 +1,6 @@
-// Errors used above their declaration; key names as p4c writes them; entries of the program against added ones; what a
-// preprocessor for bmv2 defines; labels of a select that are known only at run time.
+// P4_16 "the error type", "computing control-plane names", "entry priorities", "select expressions": errors used above
+// their declaration, key names as p4c writes them, entries of the program against added ones, labels that are known only
+// at run time; and what p4c's preprocessor for bmv2 does.
 #include "include/v1.p4"
 # a comment as scripts have them
 

@@ -73,7 +73,6 @@ pub const ERRORS: &[(&str, &str)] = &[
     ("type-mismatch", "a value of another type than needed"),
     ("type-nesting", "a type that cannot be part of another"),
     ("unknown-action", "an action that does not exist, or that the table does not list"),
-    ("unknown-directive", "a comment that looks like a misspelt directive"),
     ("unknown-field", "a field that does not exist"),
     ("unknown-member", "a member that does not exist"),
     ("unknown-method", "a method that does not exist"),

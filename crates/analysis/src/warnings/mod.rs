@@ -43,6 +43,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("uninitialized-out-param", "an `out` parameter that may never be set"),
     ("uninitialized-use", "reading what may never have been written"),
     ("unknown", "an unknown name of a warning in `@noWarn`"),
+    ("unknown-directive", "a comment that looks like a misspelt directive"),
     ("unreachable", "a parser state that is never entered"),
     ("unused", "a declaration that nothing uses"),
     ("warning-directive", "`#warning`"),

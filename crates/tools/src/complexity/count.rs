@@ -124,7 +124,9 @@ impl Counts {
                 self.touch(program, dest);
             }
             _ if parser => {}
-            FieldKind::Header(header) if !copied.contains(&header) => self.field_writes += 1,
+            FieldKind::Header(header) if !copied.contains(&header) && !is_cleared(dest, value) => {
+                self.field_writes += 1;
+            }
             FieldKind::Valid(_) => match value {
                 Expr::Const { value, .. } if value.bits() == 0 => self.header_removes += 1,
                 // Of a copy the validity comes along.
@@ -275,11 +277,28 @@ fn kind_name(kind: MatchKind) -> &'static str {
     }
 }
 
+/// The field that this copies, perhaps only if its header is valid.
+fn copied_from(dest: FieldId, value: &Expr) -> Option<FieldId> {
+    match value {
+        Expr::Field(source) => Some(*source),
+        Expr::Select(_, new, old) if **old == Expr::Field(dest) => copied_from(dest, new),
+        _ => None,
+    }
+}
+
+/// Whether this is part of `setValid`, which clears the fields of a header that was invalid.
+fn is_cleared(dest: FieldId, value: &Expr) -> bool {
+    let Expr::Select(_, kept, cleared) = value else { return false };
+    let keeps = matches!(&**kept, Expr::Element { .. }) || **kept == Expr::Field(dest);
+    keeps && matches!(&**cleared, Expr::Const { value, .. } if value.bits() == 0)
+}
+
 /// The headers whose fields are all set to those of one other header.
 fn copies(program: &Program, node: &Node) -> BTreeSet<HeaderId> {
     let mut from: BTreeMap<HeaderId, (BTreeSet<HeaderId>, usize)> = BTreeMap::new();
     for stmt in &node.stmts {
-        if let Op::Set { dest, value: Expr::Field(source) } = &stmt.op
+        if let Op::Set { dest, value } = &stmt.op
+            && let Some(source) = copied_from(*dest, value)
             && let FieldKind::Header(to) = program.fields[dest.index()].kind
             && let FieldKind::Header(source) = program.fields[source.index()].kind
             && to != source
