@@ -65,6 +65,7 @@ pub const ERRORS: &[(&str, &str)] = &[
     ("static-assert", "a `static_assert` that does not hold"),
     ("switch", "a `switch` and its labels"),
     ("syntax", "text that the grammar does not have"),
+    ("system", "the system refuses memory or a thread"),
     ("table", "a table's properties, keys, entries and default action"),
     ("this", "`this` outside of an abstract method"),
     ("too-deep", "a program that nests deeper than p4jet follows"),
