@@ -103,7 +103,7 @@ fn wrong_usage_is_status_2() {
         ("run PROG -i 0@pcap:,DIR/x -i 1@pcap:DIR/x,", &["use the file", "which one of them writes"]),
         ("run PROG -i 0@mem --engine turbo", &["invalid value 'turbo'", "jit", "interp"]),
         ("run PROG -i 0@mem --frame-max x", &["invalid value 'x'", "--frame-max"]),
-        ("trace PROG", &["<HEX>"]),
+        ("trace PROG", &["<HEX|LAYERS>"]),
         ("trace PROG --port x 00", &["invalid value 'x'", "--port"]),
         ("trace PROG 0g", &["character 2 of the frame is `g`", "expected hexadecimal digits"]),
         ("trace PROG 00 0", &["3 hexadecimal digits", "expected two for each byte"]),

@@ -376,9 +376,22 @@ fn documented_commands_run() {
 fn every_option_is_documented() {
     let text = fs::read_to_string(root().join("docs/commands.md")).unwrap();
     let mut known = BTreeSet::from(["--help".to_string(), "--version".to_string()]);
-    for command in
-        ["check", "test", "run", "ctl", "top", "trace", "bench", "gen", "lb", "gateway", "traffic", "demo"]
-    {
+    for command in [
+        "check",
+        "test",
+        "run",
+        "ctl",
+        "top",
+        "trace",
+        "bench",
+        "gen",
+        "lb",
+        "gateway",
+        "traffic",
+        "demo",
+        "completions",
+        "man",
+    ] {
         assert!(
             text.contains(&format!("## `p4jet {command}")),
             "docs/commands.md has no section for {command}"

@@ -436,3 +436,182 @@ fn load_balance_is_studied() {
     run(&["lb", "--hosts", "1000"]).expect_status(2).says(&["1000 hosts: expected a power of two"]);
     run(&["lb", "--hash", "md5"]).expect_status(2).says(&["unknown hash `md5`", "crc32c"]);
 }
+
+/// A key in a header that some packets do not have, and no port that anything chooses.
+const CAUSES: &str = r#"#include <core.p4>
+#include <v1model.p4>
+header eth_t { bit<48> dst; bit<48> src; bit<16> type; }
+header ip_t { bit<96> rest; bit<32> src; bit<32> dst; }
+struct headers { eth_t eth; ip_t ip; }
+struct meta {}
+parser P(packet_in p, out headers hdr, inout meta m, inout standard_metadata_t s) {
+    state start { p.extract(hdr.eth); transition select(hdr.eth.type) { 0x800: ip; default: accept; } }
+    state ip { p.extract(hdr.ip); transition accept; }
+}
+control V(inout headers hdr, inout meta m) { apply {} }
+control I(inout headers hdr, inout meta m, inout standard_metadata_t s) {
+    action go(bit<9> port) { s.egress_spec = port; }
+    table t { key = { hdr.ip.dst: exact; } actions = { go; NoAction; } }
+    table late { key = { hdr.ip.src: exact; } actions = { NoAction; } }
+    apply {
+        t.apply();
+        hdr.ip.setInvalid();
+        late.apply();
+    }
+}
+control E(inout headers hdr, inout meta m, inout standard_metadata_t s) { apply {} }
+control C(inout headers hdr, inout meta m) { apply {} }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+#[test]
+fn a_trace_names_the_cause() {
+    let dir = TempDir::new("causes");
+    let path = dir.write("causes.p4", CAUSES);
+    let commands = dir.write("go.cmd", "table_add t go 10.0.0.9 => 3\n");
+    let trace = |frame: &str| run(&["trace", &path, "--commands", &commands, frame]).expect_status(0);
+    // Without the header, nothing chooses a port.
+    trace("ip6").prints(&[
+        "key hdr.ip.dst (exact) = 0: hdr.ip was never extracted\n",
+        "leave by port 0\n  because standard_metadata.egress_spec = 0, which the program never wrote\n",
+    ]);
+    let output = trace("ip dst=10.0.0.9").prints(&[
+        "key hdr.ip.dst (exact) = 0xa000009 (10.0.0.9)\n",
+        ": hdr.ip was made invalid at ",
+        "causes.p4:18:",
+        "leave by port 3\n  because standard_metadata.egress_spec = 3, written by action I.go of table I.t",
+    ]);
+    assert!(!output.stdout.contains("never"), "{}", output.stdout);
+    let json = run(&["trace", &path, "--commands", &commands, "--json", "ip6"]).expect_status(0).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let steps = json.as_array().unwrap();
+    let apply = steps.iter().find(|step| step["step"] == "apply").unwrap();
+    assert_eq!(apply["keys"][0]["invalid"], serde_json::json!({"header": "hdr.ip", "since": "never valid"}));
+    let sent = steps.last().unwrap();
+    assert_eq!(sent["because"][0]["field"], "standard_metadata.egress_spec");
+    assert_eq!(sent["because"][0]["written"], false);
+}
+
+#[test]
+fn captures_and_layers_are_traced() {
+    let dir = TempDir::new("layers");
+    let path = dir.write("causes.p4", CAUSES);
+    let frames = [vec![0; 60], vec![1; 61], vec![2; 62]];
+    let capture = dir.write("three.pcap", common::pcap(&frames));
+    let output = run(&["trace", &path, "--pcap", &capture]).expect_status(0);
+    for (i, frame) in frames.iter().enumerate() {
+        let text = format!("packet {} of the capture:\npacket of {} bytes arrives", i + 1, frame.len());
+        assert!(output.stdout.contains(&text), "{}", output.stdout);
+    }
+    let output = run(&["trace", &path, "--pcap", &capture, "--first", "2"]).expect_status(0);
+    assert!(!output.stdout.contains("packet 3 of"), "{}", output.stdout);
+    output.prints(&["packet 2 of the capture:", "The capture goes on; --first 2 ends here."]);
+    let output = run(&["trace", &path, "--pcap", &capture, "--json"]).expect_status(0);
+    let documents = output.stdout.lines().filter(|l| serde_json::from_str::<serde_json::Value>(l).is_ok());
+    assert_eq!(documents.count(), 3, "{}", output.stdout);
+    run(&["trace", &path, "--pcap", &capture, "00"]).expect_status(2);
+    run(&["trace", &path, "--pcap", &dir.file("none.pcap")]).expect_status(1).says(&["none.pcap"]);
+
+    // The words of an expression may be one argument or several.
+    run(&["trace", &path, "--port", "2", "ip dst=10.0.0.1 / tcp dport=80"])
+        .expect_status(0)
+        .prints(&["packet of 54 bytes arrives at port 2", "hdr.ip.dst = 0xa000001 (10.0.0.1)"]);
+    run(&["trace", &path, "ip", "dst=10.0.0.7"]).expect_status(0).prints(&["(10.0.0.7)"]);
+    run(&["trace", &path, "ip dst=10.0.0.1 / tpc"])
+        .expect_status(2)
+        .says(&["unknown layer `tpc`: did you mean `tcp`?", "layers: eth, vlan, ip"]);
+}
+
+#[test]
+fn check_takes_several_programs_and_standard_input() {
+    let dir = TempDir::new("several");
+    let fine = dir.write("fine.p4", CAUSES);
+    let wrong = dir.write("wrong.p4", CAUSES.replace("hdr.ip.dst: exact", "hdr.ip.dts: exact"));
+    run(&["check", &fine, &fine]).expect_status(0);
+    // What comes after a wrong program is checked, too.
+    let output = run(&["check", &wrong, &fine, &dir.file("none.p4"), &wrong]).expect_status(1);
+    assert_eq!(output.stderr.matches("unknown-field").count(), 2, "{}", output.stderr);
+    output.says(&["none.p4"]);
+    run(&["check", &fine, &fine, "--ir"]).expect_status(2).says(&["--ir", "one program"]);
+    run(&["check", "-", "-"]).expect_status(2).says(&["twice"]);
+
+    let check_stdin = |text: &str, more: &[&str]| {
+        let path = dir.write("stdin.p4", text);
+        let input = std::fs::File::open(path).unwrap();
+        common::run_command(common::p4jet().args(["check", "-"]).args(more).stdin(input))
+    };
+    check_stdin(CAUSES, &[]).expect_status(0);
+    check_stdin("control C( {}", &[]).expect_status(1).says(&["--> <stdin>:1:12"]);
+}
+
+#[test]
+fn diagnostics_as_json() {
+    let dir = TempDir::new("json");
+    let wrong = dir.write("wrong.p4", CAUSES.replace("hdr.ip.dst: exact", "hdr.ip.dts: exact"));
+    let none = dir.file("none.p4");
+    let output = run(&["check", &wrong, &none, "--diagnostics", "json"]).expect_status(1);
+    let objects: Vec<serde_json::Value> =
+        output.stderr.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let error = objects.iter().find(|object| object["severity"] == "error").unwrap();
+    assert_eq!(error["file"], wrong.as_str());
+    assert_eq!(error["line"], 14, "{error}");
+    assert_eq!(error["column"], 30, "{error}");
+    assert_eq!(error["end"], serde_json::json!({"line": 14, "column": 33}));
+    assert_eq!(error["code"], "unknown-field");
+    assert_eq!(error["choices"][0], "dst", "{error}");
+    assert!(error["choices"].as_array().unwrap().len() >= 3, "{error}");
+    assert!(error["message"].as_str().unwrap().contains("dts"), "{error}");
+    let last = objects.last().unwrap();
+    assert_eq!(last["file"], none.as_str());
+    assert!(last["line"].is_null());
+    // A fine program has warnings at most.
+    let fine = dir.write("fine.p4", CAUSES);
+    let output = run(&["check", &fine, "--diagnostics", "json"]).expect_status(0);
+    for line in output.stderr.lines() {
+        let object: serde_json::Value = serde_json::from_str(line).expect(line);
+        assert_eq!(object["severity"], "warning");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_come_from_the_command_line() {
+    for shell in ["bash", "zsh", "fish"] {
+        run(&["completions", shell]).expect_status(0).prints(&["p4jet", "trace", "pcap"]);
+    }
+    run(&["completions", "tcsh"]).expect_status(2).says(&["bash", "fish"]);
+    run(&["man"]).expect_status(0).prints(&[".TH p4jet 1"]);
+    let dir = TempDir::new("man");
+    let pages = dir.file("pages");
+    run(&["man", &pages]).expect_status(0);
+    let page = std::fs::read_to_string(Path::new(&pages).join("p4jet-trace.1")).unwrap();
+    assert!(page.contains("pcap"), "{page}");
+    let file = dir.write("file", "");
+    run(&["man", &file]).expect_status(3).says(&["cannot write", &file]);
+}
+
+#[test]
+fn derived_packet_tests_pass_on_both_engines() {
+    for name in ["basic_l2", "simple_router"] {
+        let dir = TempDir::new("stf");
+        let path = program(name);
+        let path = path.to_str().unwrap();
+        let (out, stf) = (dir.file("out"), dir.file("tests"));
+        run(&["gen", "--program", path, "--out", &out, "--stf", &stf])
+            .expect_status(0)
+            .prints(&["a packet test with"]);
+        let tests = common::stf_files(dir.path());
+        let text: String = tests.iter().map(|test| std::fs::read_to_string(test).unwrap()).collect();
+        for part in ["table_add", "\npacket 0 ", "\nexpect ", "\nno_packet\n"] {
+            assert!(text.contains(part), "{name}: {part}: {text}");
+        }
+        let mut words =
+            vec!["test".to_string(), path.to_string(), "--engine".to_string(), "both".to_string()];
+        words.extend(tests.iter().map(|test| test.to_str().unwrap().to_string()));
+        run(&words).expect_status(0).prints(&[&format!("{} passed, 0 failed\n", tests.len())]);
+        // The expectations are looked at: another frame is noticed.
+        let text = std::fs::read_to_string(&tests[0]).unwrap();
+        let other = dir.write("other.stf", text.replacen("\nexpect ", "\nexpect 1 00$\nexpect ", 1));
+        run(&["test", path, &other]).expect_status(1);
+    }
+}

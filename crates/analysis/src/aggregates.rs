@@ -143,9 +143,9 @@ impl Checker {
                     format!("{shown} has no field `{}`", name.text),
                 );
                 if let Some(near) = suggest::nearest(&name.text, names.iter().map(String::as_str)) {
-                    diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+                    diagnostic = diagnostic.meant(near);
                 }
-                self.report(diagnostic.note(crate::exprs::fields_note(&names)));
+                self.report(crate::exprs::with_fields(diagnostic, &names));
                 poisoned = true;
                 continue;
             };

@@ -352,10 +352,10 @@ impl Checker {
                     format!("{shown} has no method `{}`", name.text),
                 );
                 if let Some(near) = suggest::nearest(&name.text, methods.iter().copied()) {
-                    diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+                    diagnostic = diagnostic.meant(near);
                 }
                 if !methods.is_empty() {
-                    diagnostic = diagnostic.note(format!("its methods: {}", suggest::list(methods)));
+                    diagnostic = diagnostic.choices("its methods", methods);
                 }
                 self.report(diagnostic);
                 self.poison(span)
@@ -550,10 +550,10 @@ impl Checker {
             )
             .related(decl.span, format!("`{}` is declared here", decl.name));
             if let Some(near) = suggest::nearest(&name.text, names.iter().map(String::as_str)) {
-                diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+                diagnostic = diagnostic.meant(near);
             }
             if !names.is_empty() {
-                diagnostic = diagnostic.note(format!("its methods: {}", suggest::list(&names)));
+                diagnostic = diagnostic.choices("its methods", &names);
             }
             self.report(diagnostic);
             return self.poison(span);
@@ -972,11 +972,10 @@ impl Checker {
                             format!("`{callee}` has no parameter `{}`", name.text),
                         );
                         if let Some(near) = suggest::nearest(&name.text, names.iter().copied()) {
-                            diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+                            diagnostic = diagnostic.meant(near);
                         }
                         if !names.is_empty() {
-                            diagnostic =
-                                diagnostic.note(format!("its parameters: {}", suggest::list(&names)));
+                            diagnostic = diagnostic.choices("its parameters", &names);
                         }
                         self.report(diagnostic);
                         ok = false;
@@ -1026,7 +1025,7 @@ impl Checker {
         );
         if !formals.is_empty() {
             let names: Vec<&str> = formals.iter().map(|f| f.name.as_str()).collect();
-            diagnostic = diagnostic.note(format!("its parameters: {}", suggest::list(&names)));
+            diagnostic = diagnostic.choices("its parameters", &names);
         }
         diagnostic = match formals.get(given..).and_then(|rest| rest.iter().find(|f| !f.may_be_left_out())) {
             Some(missing) => diagnostic.related(missing.span, "no argument for this one"),

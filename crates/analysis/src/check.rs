@@ -310,9 +310,9 @@ impl Checker {
         let diagnostic = match self.declared_later(&diagnostic, &path.name) {
             Some(diagnostic) => diagnostic,
             None => match suggest::nearest(name, names.iter().map(String::as_str)) {
-                Some(near) => self.declared_here(diagnostic, near).note(format!("did you mean `{near}`?")),
+                Some(near) => self.declared_here(diagnostic, near).meant(near),
                 None if names.is_empty() => diagnostic,
-                None => diagnostic.note(format!("in scope: {}", suggest::some(&names, CHOICES_MAX))),
+                None => diagnostic.some_choices("in scope", &names, CHOICES_MAX),
             },
         };
         self.report(diagnostic);

@@ -936,7 +936,7 @@ impl Checker {
                 let text = format!("`@length` names `{}`, which is no field before this one", token.text);
                 let mut diagnostic = Diagnostic::error("unknown-name", token.span, text);
                 if let Some(near) = suggest::nearest(&token.text, fields.keys().copied()) {
-                    diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+                    diagnostic = diagnostic.meant(near);
                 }
                 self.report(diagnostic);
             }

@@ -320,9 +320,9 @@ impl Checker {
             let mut diagnostic =
                 Diagnostic::error("unknown-member", name.span, format!("{of} has no member `{}`", name.text));
             if let Some(near) = suggest::nearest(&name.text, names.iter().map(String::as_str)) {
-                diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+                diagnostic = diagnostic.meant(near);
             }
-            diagnostic = diagnostic.note(format!("members of {of}: {}", suggest::list(names)));
+            diagnostic = diagnostic.choices(format!("members of {of}"), names);
             c.report(diagnostic);
             c.poison(span)
         };
@@ -379,9 +379,9 @@ impl Checker {
                     format!("{shown} has no field `{}`", name.text),
                 );
                 if let Some(near) = suggest::nearest(&name.text, names.iter().map(String::as_str)) {
-                    diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+                    diagnostic = diagnostic.meant(near);
                 }
-                diagnostic = diagnostic.note(fields_note(&names));
+                diagnostic = with_fields(diagnostic, &names);
                 if ["isValid", "setValid", "setInvalid"].contains(&name.text.as_str()) {
                     diagnostic =
                         diagnostic.note(format!("a method is called with parentheses: `{}()`", name.text));
@@ -1069,8 +1069,11 @@ impl Checker {
 }
 
 /// Which fields there are.
-pub(crate) fn fields_note(names: &[String]) -> String {
-    if names.is_empty() { "it has no fields".into() } else { format!("its fields: {}", suggest::list(names)) }
+pub(crate) fn with_fields(diagnostic: Diagnostic, names: &[String]) -> Diagnostic {
+    match names.is_empty() {
+        true => diagnostic.note("it has no fields"),
+        false => diagnostic.choices("its fields", names),
+    }
 }
 
 /// Whether an expression gets its type from the context only.

@@ -10,7 +10,6 @@ use crate::types::Missing;
 use p4jet_syntax::ast;
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
-use p4jet_syntax::suggest;
 
 impl Checker {
     /// `T(args)` as an expression.
@@ -322,7 +321,7 @@ impl Checker {
                                     name.span,
                                     format!("extern `{}` has no abstract method `{}`", decl.name, name.text),
                                 )
-                                .note(format!("its abstract methods: {}", suggest::list(&names))),
+                                .choices("its abstract methods", &names),
                             );
                         }
                         Some(method) => {

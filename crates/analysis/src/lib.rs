@@ -52,7 +52,6 @@ pub mod warnings;
 use p4jet_syntax::ast;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::{FileId, SourceMap, Span};
-use p4jet_syntax::suggest;
 
 /// The standard include files that p4jet brings along: name and text.
 pub const BUILTINS: &[(&str, &str)] = &[
@@ -107,12 +106,11 @@ pub fn analyse(program: &ast::Program, sources: SourceMap) -> (Option<typed::Pro
 pub fn no_main(program: &typed::Program) -> Diagnostic {
     let text = "the program has no instance called `main`, with which everything starts";
     let packages: Vec<&str> = program.packages.iter().map(|p| p.name.as_str()).collect();
-    let note = if packages.is_empty() {
-        "no package is declared: is the `#include` of an architecture missing?".to_string()
-    } else {
-        format!("packages to make it from: {}", suggest::list(&packages))
-    };
-    Diagnostic::error("main", end_of_program(&program.sources), text).note(note)
+    let diagnostic = Diagnostic::error("main", end_of_program(&program.sources), text);
+    match packages.is_empty() {
+        true => diagnostic.note("no package is declared: is the `#include` of an architecture missing?"),
+        false => diagnostic.choices("packages to make it from", &packages),
+    }
 }
 
 /// The last line of the user's file that says anything.

@@ -57,7 +57,7 @@ impl Checker {
                     diagnostic = diagnostic.related(near.name.span, text);
                 }
                 if !names.is_empty() {
-                    diagnostic = diagnostic.note(format!("its states: {}", suggest::list(&names)));
+                    diagnostic = diagnostic.choices("its states", &names);
                 }
                 self.report(diagnostic);
                 0
@@ -156,13 +156,9 @@ impl Checker {
             format!("transition to unknown state `{}`", name.text),
         );
         if let Some(near) = suggest::nearest(&name.text, names.iter().map(String::as_str)) {
-            diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+            diagnostic = diagnostic.meant(near);
         }
-        self.report(diagnostic.note(format!(
-            "states of parser `{}`: {}",
-            parser.text,
-            suggest::list(&names)
-        )));
+        self.report(diagnostic.choices(format!("states of parser `{}`", parser.text), &names));
         Target::Reject
     }
 }

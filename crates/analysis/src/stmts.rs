@@ -371,9 +371,9 @@ impl Checker {
         )
         .related(decl.span, format!("table `{}` is declared here", decl.name));
         if let Some(near) = suggest::nearest(name, names.iter().map(String::as_str)) {
-            diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+            diagnostic = diagnostic.meant(near);
         }
-        self.report(diagnostic.note(format!("its actions: {}", suggest::list(&names))));
+        self.report(diagnostic.choices("its actions", &names));
         None
     }
 

@@ -256,7 +256,7 @@ impl Checker {
         let text = format!("table `{table}` has an unknown property `{}`", name.text);
         let mut diagnostic = Diagnostic::warning("ignore-prop", name.span, text);
         if let Some(near) = near {
-            diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+            diagnostic = diagnostic.meant(near);
         }
         if is_poison(&typed.ty) {
             // What is wrong with the value of, say, `defualt_action` is that it is none.
@@ -367,9 +367,9 @@ impl Checker {
                 format!("unknown match kind `{kind}`"),
             );
             if let Some(near) = suggest::nearest(kind, self.prog.match_kinds.iter().map(String::as_str)) {
-                diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+                diagnostic = diagnostic.meant(near);
             }
-            diagnostic = diagnostic.note(format!("match kinds: {}", suggest::list(&self.prog.match_kinds)));
+            diagnostic = diagnostic.choices("match kinds", &self.prog.match_kinds);
             self.report(diagnostic);
         }
         let name = match text_annotation(&element.annotations, "name") {
@@ -590,12 +590,12 @@ impl Checker {
     fn action_choices(&self, mut diagnostic: Diagnostic, name: &str) -> Diagnostic {
         let names = self.scopes.names(|s| matches!(s, Symbol::Action(_)));
         if let Some(near) = suggest::nearest(name, names.iter().map(String::as_str)) {
-            diagnostic = self.declared_here(diagnostic, near).note(format!("did you mean `{near}`?"));
+            diagnostic = self.declared_here(diagnostic, near).meant(near);
         }
-        diagnostic.note(match names.is_empty() {
-            true => format!("no action is visible in {}", self.owner),
-            false => format!("actions visible in {}: {}", self.owner, suggest::list(&names)),
-        })
+        match names.is_empty() {
+            true => diagnostic.note(format!("no action is visible in {}", self.owner)),
+            false => diagnostic.choices(format!("actions visible in {}", self.owner), &names),
+        }
     }
 
     /// Adds `NoAction` as the default of a table that names none.
@@ -711,9 +711,9 @@ impl Checker {
             format!("`{name}` is {what} table `{}`, but not in its list of actions", draft.name),
         );
         if let Some(near) = suggest::nearest(name, names.iter().map(String::as_str)) {
-            diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+            diagnostic = diagnostic.meant(near);
         }
-        diagnostic = diagnostic.note(format!("its actions: {}", suggest::list(&names)));
+        diagnostic = diagnostic.choices("its actions", &names);
         self.report(diagnostic);
         None
     }

@@ -1,20 +1,27 @@
 //! `p4jet check`: compile only.
 
-use crate::compile::{self, EngineArg, ProgramArgs};
+use crate::compile::{self, EngineArg, ProgramArgs, STDIN, SourceArgs};
+use crate::diagnostics::{self, Format};
 use crate::failure::Failure;
 use crate::output;
 use crate::output::say;
 use p4jet_dataplane::{EngineKind, Seen};
 use p4jet_ir::Program;
 use p4jet_tools::{complexity, derive};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Options of `check`.
 #[derive(clap::Args)]
 pub struct Args {
+    /// The P4_16 programs, each compiled for itself; - is standard input.
+    #[arg(required = true, value_name = "PROGRAM")]
+    programs: Vec<PathBuf>,
     #[command(flatten)]
-    program: ProgramArgs,
+    source: SourceArgs,
+    /// How diagnostics are written: for people, or one JSON object a line.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    diagnostics: Format,
     /// With interp, no machine code is made.
     #[arg(long, value_enum, default_value = "jit")]
     engine: EngineArg,
@@ -41,21 +48,52 @@ pub struct Args {
     dot: Option<PathBuf>,
 }
 
+/// Checks every program, also after one that is wrong.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let results = [args.ir, args.asm, args.time, args.complexity];
+    if args.programs.len() > 1 && results.contains(&true) {
+        let text = "--ir, --asm, --time and --complexity take one program: which results are whose?";
+        return Err(Failure::Usage(text.to_string()));
+    }
+    let is_stdin = |program: &&PathBuf| program.as_os_str() == "-";
+    if args.programs.iter().filter(is_stdin).count() > 1 {
+        return Err(Failure::Usage("- is given twice: standard input can be read once".to_string()));
+    }
+    let source = SourceArgs { diagnostics: args.diagnostics, ..args.source.clone() };
+    let mut wrong = false;
+    for program in &args.programs {
+        let stdin = is_stdin(&program);
+        let name = if stdin { STDIN.to_string() } else { program.display().to_string() };
+        match check(args, program, &source, stdin, &name) {
+            Ok(()) => {}
+            Err(failure) if failure.status() == 1 => {
+                diagnostics::report(failure, &name, args.diagnostics);
+                wrong = true;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    if wrong { Err(Failure::Reported) } else { Ok(()) }
+}
+
 /// Compiles down to machine code, so that what `run` would refuse is refused here; except that a program
 /// which is no switch, being a library or for another architecture, is fine here if it is right.
-pub fn run(args: &Args) -> Result<(), Failure> {
-    let typed = compile::front_end(&args.program)?;
-    if let Some(why) = typed.no_switch(&args.program.arch) {
+fn check(args: &Args, program: &Path, source: &SourceArgs, stdin: bool, name: &str) -> Result<(), Failure> {
+    let typed = match stdin {
+        true => compile::front_end_of_stdin(source)?,
+        false => compile::front_end(&ProgramArgs { program: program.into(), source: source.clone() })?,
+    };
+    if let Some(why) = typed.no_switch(&source.arch) {
         typed.show_warnings();
-        return say!("{}: fine as P4, but {why}", args.program.program.display());
+        return say!("{}: fine as P4, but {why}", name);
     }
-    let mut compiled = typed.lower(&args.program.arch)?;
+    let mut compiled = typed.lower(&source.arch)?;
     if args.ir {
         output::write(format_args!("{}", p4jet_ir::text::print(&compiled.program)))?;
     }
     if let Some(function) = compiled.foreign_function() {
         let why = p4jet_ir::unknown_extern(function);
-        return say!("{}: fine as P4, but {why}", args.program.program.display());
+        return say!("{}: fine as P4, but {why}", name);
     }
     if args.complexity {
         return complexity(args, &compiled.lowered);

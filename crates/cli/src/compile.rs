@@ -1,5 +1,6 @@
 //! From a file name to a switch: the options that all commands share, and the stages of the compiler in order.
 
+use crate::diagnostics::{self, Format};
 use crate::failure::Failure;
 use crate::output;
 use crate::warnings::{Levels, WarningArgs};
@@ -21,6 +22,13 @@ use std::time::{Duration, Instant};
 pub struct ProgramArgs {
     /// The P4_16 program.
     pub program: PathBuf,
+    #[command(flatten)]
+    pub source: SourceArgs,
+}
+
+/// How a program's text becomes a program.
+#[derive(clap::Args, Clone, Debug)]
+pub struct SourceArgs {
     /// Where `#include` looks, before the built-in files.
     #[arg(short = 'I', value_name = "DIR")]
     pub include: Vec<PathBuf>,
@@ -33,6 +41,9 @@ pub struct ProgramArgs {
     /// Which warnings count how.
     #[command(flatten)]
     pub warnings: WarningArgs,
+    /// How diagnostics are written.
+    #[arg(skip)]
+    pub diagnostics: Format,
 }
 
 /// Which executor.
@@ -67,18 +78,21 @@ pub struct Compiled {
     architecture: &'static dyn Architecture,
 }
 
-fn render(diagnostics: &[Diagnostic], sources: &SourceMap) -> String {
-    p4jet_syntax::render(diagnostics, sources, std::io::stderr().is_terminal())
-}
-
-fn show(diagnostics: &[Diagnostic], sources: &SourceMap) {
-    if !diagnostics.is_empty() {
-        eprint!("{}", render(diagnostics, sources));
+fn render(diagnostics: &[Diagnostic], sources: &SourceMap, format: Format) -> String {
+    match format {
+        Format::Text => p4jet_syntax::render(diagnostics, sources, std::io::stderr().is_terminal()),
+        Format::Json => diagnostics::json_lines(diagnostics, sources),
     }
 }
 
-fn diagnosed(diagnostics: &[Diagnostic], sources: &SourceMap) -> Failure {
-    Failure::Diagnosed(render(diagnostics, sources))
+fn show(diagnostics: &[Diagnostic], sources: &SourceMap, format: Format) {
+    if !diagnostics.is_empty() {
+        eprint!("{}", render(diagnostics, sources, format));
+    }
+}
+
+fn diagnosed(diagnostics: &[Diagnostic], sources: &SourceMap, format: Format) -> Failure {
+    Failure::Diagnosed(render(diagnostics, sources, format))
 }
 
 fn has_errors(diagnostics: &[Diagnostic]) -> bool {
@@ -88,12 +102,12 @@ fn has_errors(diagnostics: &[Diagnostic]) -> bool {
 /// Compiles the program of `args`; what is wrong is the failure's text, warnings go to
 /// standard error.
 pub fn compile(args: &ProgramArgs) -> Result<Compiled, Failure> {
-    front_end(args)?.lower(&args.arch)
+    front_end(args)?.lower(&args.source.arch)
 }
 
 /// Compiles the program of `args`, which is among `files`.
 pub fn compile_from(args: &ProgramArgs, files: Files) -> Result<Compiled, Failure> {
-    front_end_from(args, files)?.lower(&args.arch)
+    front_end_from(args, files)?.lower(&args.source.arch)
 }
 
 /// Compiles a text that is not in a file.
@@ -106,7 +120,7 @@ pub fn compile_text(name: &str, text: &str) -> Result<Compiled, Failure> {
     };
     let start = Instant::now();
     let parsed = p4jet_syntax::parse_text(name, text, &options);
-    analyse(parsed, start, stem(Path::new(name)), &Levels::default())?.lower("auto")
+    analyse(parsed, start, stem(Path::new(name)), &Levels::default(), Format::Text)?.lower("auto")
 }
 
 /// What is defined before the first line: `__TARGET_BMV2__`, as by p4c's back ends for bmv2, and what `-D` says.
@@ -130,6 +144,7 @@ pub struct Typed {
     sources: SourceMap,
     name: String,
     times: Vec<(&'static str, Duration)>,
+    format: Format,
 }
 
 /// The front end: reads and types the program of `args`; if it is wrong, the diagnostics go to standard error.
@@ -138,17 +153,37 @@ pub fn front_end(args: &ProgramArgs) -> Result<Typed, Failure> {
 }
 
 fn front_end_from(args: &ProgramArgs, files: Files) -> Result<Typed, Failure> {
-    let levels = args.warnings.levels()?;
-    let options = p4jet_syntax::Options {
-        include_dirs: args.include.clone(),
-        defines: defines(&args.define),
-        builtins: p4jet_analysis::BUILTINS.to_vec(),
-        files,
-    };
+    let levels = args.source.warnings.levels()?;
+    let options = args.source.options(files);
     let start = Instant::now();
     let parsed = p4jet_syntax::parse_file(&args.program, &options)
         .map_err(|e| Failure::unreadable(&args.program, &e))?;
-    analyse(parsed, start, stem(&args.program), &levels)
+    analyse(parsed, start, stem(&args.program), &levels, args.source.diagnostics)
+}
+
+/// The front end, for a program on standard input: what it includes with quotes is looked for in the current folder.
+pub fn front_end_of_stdin(source: &SourceArgs) -> Result<Typed, Failure> {
+    let levels = source.warnings.levels()?;
+    let bytes = p4jet_files::read_from(std::io::stdin().lock(), p4jet_syntax::FILE_BYTES_MAX)
+        .map_err(|e| Failure::unreadable(Path::new(STDIN), &e))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let start = Instant::now();
+    let parsed = p4jet_syntax::parse_text(STDIN, &text, &source.options(Files::System));
+    analyse(parsed, start, "stdin".to_string(), &levels, source.diagnostics)
+}
+
+/// What messages call standard input.
+pub const STDIN: &str = "<stdin>";
+
+impl SourceArgs {
+    fn options(&self, files: Files) -> p4jet_syntax::Options {
+        p4jet_syntax::Options {
+            include_dirs: self.include.clone(),
+            defines: defines(&self.define),
+            builtins: p4jet_analysis::BUILTINS.to_vec(),
+            files,
+        }
+    }
 }
 
 fn analyse(
@@ -156,12 +191,13 @@ fn analyse(
     start: Instant,
     name: String,
     levels: &Levels,
+    format: Format,
 ) -> Result<Typed, Failure> {
     let mut times = vec![("parse", start.elapsed())];
     let mut diagnostics = parsed.diagnostics;
     if has_errors(&diagnostics) {
         levels.apply(&mut diagnostics);
-        return Err(diagnosed(&diagnostics, &parsed.sources));
+        return Err(diagnosed(&diagnostics, &parsed.sources, format));
     }
     let start = Instant::now();
     let sources = parsed.sources.clone();
@@ -174,9 +210,9 @@ fn analyse(
     times.push(("analyse", start.elapsed()));
     match typed {
         Some(typed) if !has_errors(&diagnostics) => {
-            Ok(Typed { typed, warnings: diagnostics, sources, name, times })
+            Ok(Typed { typed, warnings: diagnostics, sources, name, times, format })
         }
-        _ => Err(diagnosed(&diagnostics, &sources)),
+        _ => Err(diagnosed(&diagnostics, &sources, format)),
     }
 }
 
@@ -198,12 +234,12 @@ impl Typed {
 
     /// Says the warnings.
     pub fn show_warnings(&self) {
-        show(&self.warnings, &self.sources);
+        show(&self.warnings, &self.sources, self.format);
     }
 
     /// The rest of the compiler.
     pub fn lower(self, arch: &str) -> Result<Compiled, Failure> {
-        let Typed { typed, warnings: mut diagnostics, sources, name, mut times } = self;
+        let Typed { typed, warnings: mut diagnostics, sources, name, mut times, format } = self;
         let architecture =
             if arch == "auto" { p4jet_arch::detect(&typed) } else { p4jet_arch::by_name(arch) };
         let known = p4jet_arch::names().join(", ");
@@ -217,9 +253,9 @@ impl Typed {
             ))),
         };
         let refuse = |diagnostics: &[Diagnostic]| match usage {
-            None => diagnosed(diagnostics, &sources),
+            None => diagnosed(diagnostics, &sources, format),
             Some(usage) => {
-                show(diagnostics, &sources);
+                show(diagnostics, &sources, format);
                 usage
             }
         };
@@ -243,7 +279,7 @@ impl Typed {
 
         if !architecture.recognises(&typed) {
             diagnostics.push(other_architecture(&typed, main, arch));
-            return Err(diagnosed(&diagnostics, &sources));
+            return Err(diagnosed(&diagnostics, &sources, format));
         }
         let start = Instant::now();
         let lowered = p4jet_lower::lower(&typed, architecture, &name);
@@ -252,10 +288,10 @@ impl Typed {
             Ok(program) => program,
             Err(more) => {
                 diagnostics.extend(more);
-                return Err(diagnosed(&diagnostics, &sources));
+                return Err(diagnosed(&diagnostics, &sources, format));
             }
         };
-        show(&diagnostics, &sources);
+        show(&diagnostics, &sources, format);
         let start = Instant::now();
         verify(&lowered)?;
         times.push(("verify", start.elapsed()));

@@ -1,13 +1,16 @@
 //! `p4jet gen`: captures, and entries that go with them.
 
-use crate::compile::{self, ProgramArgs};
+use crate::compile::{self, Compiled, ProgramArgs, SourceArgs};
+use crate::diagnostics::Format;
 use crate::failure::Failure;
 use crate::output::{self, say};
 use crate::warnings::WarningArgs;
 use clap::ValueEnum;
+use p4jet_dataplane::EngineKind;
 use p4jet_ports::CaptureWriter;
 use p4jet_tools::derive;
 use p4jet_tools::traffic::{self, Content, Protocol, Transport};
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -89,6 +92,9 @@ struct DeriveArgs {
     /// Of derived packets: how often a packet may come to the same decision.
     #[arg(long, value_name = "N", default_value_t = 4, requires = "program")]
     loops: u32,
+    /// Of derived packets: also writes packet tests into this folder, which expect what the interpreter does with the packets.
+    #[arg(long, value_name = "DIR", requires = "program")]
+    stf: Option<PathBuf>,
     /// Of derived packets: one JSON document instead of text.
     #[arg(long, requires = "program")]
     json: bool,
@@ -184,10 +190,13 @@ fn run_derived(args: &Args, program: &Path) -> Result<(), Failure> {
     }
     let compiled = compile::compile(&ProgramArgs {
         program: program.to_path_buf(),
-        include: derive_args.include.clone(),
-        define: derive_args.define.clone(),
-        arch: derive_args.arch.clone(),
-        warnings: derive_args.warnings.clone(),
+        source: SourceArgs {
+            include: derive_args.include.clone(),
+            define: derive_args.define.clone(),
+            arch: derive_args.arch.clone(),
+            warnings: derive_args.warnings.clone(),
+            diagnostics: Format::Text,
+        },
     })?;
     if let Some(port) = derive_args.port {
         compile::check_port(&*compile::switch(compiled.lowered.clone(), 1)?, port)?;
@@ -207,11 +216,20 @@ fn run_derived(args: &Args, program: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(&args.out).map_err(|e| unwritable(&args.out, &e))?;
     let name = args.name.clone().unwrap_or_else(|| compile::stem(program));
     let usual = derive_args.port.unwrap_or(0);
-    let mut files = Vec::new();
+    let (mut files, mut tests) = (Vec::new(), Vec::new());
     for (i, (commands, captures)) in derived.sets.iter().enumerate() {
         let name = if i == 0 { name.clone() } else { format!("{name}.{}", i + 1) };
         let cmd = args.out.join(format!("{name}.cmd"));
         std::fs::write(&cmd, commands).map_err(|e| unwritable(&cmd, &e))?;
+        if let Some(folder) = &derive_args.stf {
+            let packets =
+                captures.iter().flat_map(|(port, frames)| frames.iter().map(move |frame| (*port, frame)));
+            let (test, count) = packet_test(&compiled, commands, &cmd, packets)?;
+            std::fs::create_dir_all(folder).map_err(|e| unwritable(folder, &e))?;
+            let path = folder.join(format!("{name}.stf"));
+            std::fs::write(&path, test).map_err(|e| unwritable(&path, &e))?;
+            tests.push((path, count));
+        }
         for (port, frames) in captures {
             let at = if *port == usual { String::new() } else { format!(".port{port}") };
             let pcap = args.out.join(format!("{name}{at}.pcap"));
@@ -232,12 +250,56 @@ fn run_derived(args: &Args, program: &Path) -> Result<(), Failure> {
             }));
         }
         document["files"] = listed.into();
+        let tests =
+            tests.iter().map(|(path, packets)| serde_json::json!({ "test": path, "packets": packets }));
+        document["tests"] = tests.collect();
         return say!("{document}");
     }
     for (pcap, cmd, port, packets) in &files {
         say!("{}: {packets} packets for port {port}, with {}", pcap.display(), cmd.display())?;
     }
+    for (path, packets) in &tests {
+        say!("{}: a packet test with {packets} packets", path.display())?;
+    }
     output::write(format_args!("{}", derived.text()))
+}
+
+/// A packet test: the commands, the packets, and what the interpreter makes of them, one after the other from an empty switch.
+/// Also how many packets it has: a packet test cannot say one without bytes.
+fn packet_test<'a>(
+    compiled: &Compiled,
+    commands: &str,
+    path: &Path,
+    packets: impl Iterator<Item = (u32, &'a Vec<u8>)>,
+) -> Result<(String, usize), Failure> {
+    let options = p4jet_jit::Options::default();
+    let (switch, _) = compile::switch_with(compiled, EngineKind::Interp, options, 1, None, Some(path))?;
+    let mut worker = switch.worker(EngineKind::Interp, 0).map_err(Failure::Input)?;
+    worker.set_time(Some(0));
+    let mut text = format!("# Made by `p4jet gen --program`: expects what the interpreter did.\n{commands}");
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let mut count = 0;
+    for (port, frame) in packets.filter(|(_, frame)| !frame.is_empty()) {
+        count += 1;
+        let _ = writeln!(text, "packet {port} {}", hex(frame));
+        if switch.needs_queues() {
+            text.push_str("wait\n");
+        }
+        let processed = worker.process_and_wait(port, frame);
+        for (port, frame) in &processed.sent {
+            let _ = writeln!(text, "expect {port} {}$", hex(frame));
+        }
+        if processed.sent.is_empty() {
+            text.push_str("no_packet\n");
+        }
+    }
+    Ok((text, count))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Failure {

@@ -8,6 +8,7 @@ mod control;
 mod cores;
 mod ctl;
 mod demo;
+mod diagnostics;
 mod failure;
 mod gateway;
 mod generate;
@@ -17,8 +18,10 @@ mod log;
 mod metrics;
 mod observe;
 mod output;
+mod packet;
 mod pipelined;
 mod run;
+mod shell;
 mod simple_switch;
 mod simple_switch_cli;
 mod stages;
@@ -29,7 +32,7 @@ mod trace;
 mod traffic;
 mod warnings;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
 use std::ffi::OsString;
 use std::path::Path;
@@ -75,6 +78,10 @@ enum Command {
     Gateway(gateway::Args),
     /// Show what p4jet does; needs no file, no root, no interface.
     Demo(demo::Args),
+    /// Print what a shell needs to complete commands and options.
+    Completions(shell::CompletionsArgs),
+    /// Print the manual page, or write one for each command.
+    Man(shell::ManArgs),
 }
 
 /// The names under which p4jet is one of bmv2's programs.
@@ -127,6 +134,8 @@ fn main() -> ExitCode {
         Command::Lb(args) => lb::run(&args),
         Command::Gateway(args) => gateway::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Completions(args) => shell::completions(&args, Cli::command()),
+        Command::Man(args) => shell::man(&args, Cli::command()),
     })
 }
 

@@ -1,10 +1,12 @@
-//! `p4jet trace`: one packet, step by step.
+//! `p4jet trace`: one packet, or those of a capture, step by step.
 
 use crate::compile::{self, EngineArg, ProgramArgs};
 use crate::failure::Failure;
 use crate::output;
 use crate::output::say;
+use crate::packet;
 use p4jet_dataplane::EngineKind;
+use p4jet_ports::CaptureReader;
 use std::path::PathBuf;
 
 /// Options of `trace`.
@@ -21,10 +23,16 @@ pub struct Args {
     /// The port the packet comes in by.
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u32,
-    /// The frame: hexadecimal digits; blanks and colons do not count.
-    #[arg(required = true, value_name = "HEX")]
+    /// The frame: hexadecimal digits, in which blanks and colons do not count, or layers such as `ip dst=10.0.0.1 / tcp`.
+    #[arg(required_unless_present = "pcap", conflicts_with = "pcap", value_name = "HEX|LAYERS")]
     frame: Vec<String>,
-    /// One JSON document instead of text.
+    /// Trace the packets of this capture, one after the other.
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// How many packets of the capture.
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "pcap")]
+    first: usize,
+    /// One JSON document for each packet instead of text.
     #[arg(long)]
     json: bool,
 }
@@ -32,31 +40,72 @@ pub struct Args {
 /// Most lines of text; JSON has them all.
 const LINES_MAX: usize = 4000;
 
-/// Traces one packet.
+/// Traces one packet, or those of a capture.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let frame = parse_hex(&args.frame.concat())?;
+    let mut capture = match &args.pcap {
+        Some(_) if args.first == 0 => {
+            return Err(Failure::Usage("--first 0: expected at least 1".to_string()));
+        }
+        Some(path) => Some(CaptureReader::open(path).map_err(|e| Failure::port(&e))?),
+        None => None,
+    };
+    let text = args.frame.join(" ");
+    let single = match &capture {
+        Some(_) => None,
+        None if packet::is_expression(&text) => Some(packet::build(&text).map_err(Failure::Usage)?),
+        None => Some(parse_hex(&args.frame.concat())?),
+    };
     let compiled = compile::compile(&args.program)?;
     let commands = args.commands.as_deref();
     let switch_on =
         |engine| compile::switch_with(&compiled, engine, p4jet_jit::Options::default(), 1, None, commands);
     let (switch, _) = switch_on(EngineKind::Interp)?;
     compile::check_port(&switch, args.port)?;
-    let (trace, expected) = switch.trace(args.port, &frame).map_err(Failure::Input)?;
-    if args.json {
-        say!("{}", trace.to_json(switch.program()))?;
-    } else {
-        output::write(format_args!("{}", trace.render_shortened(switch.program(), LINES_MAX)))?;
-    }
-    if args.engine == EngineArg::Jit {
-        let (fast, _) = switch_on(EngineKind::Jit)?;
-        let mut worker = fast.worker(EngineKind::Jit, 0).map_err(Failure::Input)?;
-        worker.set_time(Some(0));
-        let got = worker.process_and_wait(args.port, &frame);
+    let fast = match args.engine {
+        EngineArg::Interp => None,
+        EngineArg::Jit => Some(switch_on(EngineKind::Jit)?.0),
+    };
+    let mut worker = match &fast {
+        Some(fast) => {
+            let mut worker = fast.worker(EngineKind::Jit, 0).map_err(Failure::Input)?;
+            worker.set_time(Some(0));
+            Some(worker)
+        }
+        None => None,
+    };
+    let mut trace = |frame: &[u8]| {
+        let (trace, expected) = switch.trace(args.port, frame).map_err(Failure::Input)?;
+        if args.json {
+            say!("{}", trace.to_json(switch.program()))?;
+        } else {
+            output::write(format_args!("{}", trace.render_shortened(switch.program(), LINES_MAX)))?;
+        }
+        let Some(worker) = &mut worker else { return Ok(()) };
+        let got = worker.process_and_wait(args.port, frame);
         if got != expected {
             return Err(Failure::Input(format!(
                 "internal error: machine code does something else with this packet (please report): {got:02x?}"
             )));
         }
+        Ok(())
+    };
+    let Some(capture) = &mut capture else { return trace(&single.unwrap_or_default()) };
+    let mut count = 0;
+    while let Some(frame) = capture.next_frame().map_err(|e| Failure::port(&e))? {
+        if count == args.first {
+            if !args.json {
+                say!("\nThe capture goes on; --first {count} ends here.")?;
+            }
+            return Ok(());
+        }
+        count += 1;
+        if !args.json {
+            say!("{}packet {count} of the capture:", if count == 1 { "" } else { "\n" })?;
+        }
+        trace(frame)?;
+    }
+    if count == 0 {
+        return Err(Failure::Input("the capture has no packets".to_string()));
     }
     Ok(())
 }

@@ -30,8 +30,8 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
-/// Reads the rest of an open file of at most `bytes_max` bytes.
-pub fn read_from(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
+/// Reads the rest of an open file, or of standard input, of at most `bytes_max` bytes.
+pub fn read_from(file: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // A device may have no end, so its size says nothing.
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;

@@ -6,7 +6,7 @@ use p4jet_tables::{Entry, KeyMatch, Near};
 use serde_json::{Map, Value, json};
 
 use crate::render::{code_name, reason_text};
-use crate::trace::{Cause, Matched, Trace, TraceEvent};
+use crate::trace::{Absent, Cause, Matched, Since, Trace, TraceEvent};
 use crate::wording::{Wording, field_name};
 
 impl Trace {
@@ -81,14 +81,20 @@ fn step(p: &Program, words: &Wording<'_>, event: &TraceEvent) -> Value {
             "step": "switch", "selector": words.expr(selector), "value": hex(value), "matched": matched,
             "at": place(p, *loc),
         }),
-        TraceEvent::Apply { table, keys, matched, loc } => {
+        TraceEvent::Apply { table, keys, absent, matched, loc } => {
             let mut object =
                 json!({"step": "apply", "table": p.tables[table.index()].name, "at": place(p, *loc)});
             let keys: Vec<Value> = p.tables[table.index()]
                 .keys
                 .iter()
                 .zip(keys)
-                .map(|(key, value)| json!({"name": key.name, "kind": key.kind.name(), "value": hex(value)}))
+                .zip(absent)
+                .map(|((key, value), absent)| {
+                    let absent = absent.as_ref().map(|absent| absent_json(p, absent));
+                    json!({
+                        "name": key.name, "kind": key.kind.name(), "value": hex(value), "invalid": absent,
+                    })
+                })
                 .collect();
             object["keys"] = Value::Array(keys);
             match matched {
@@ -217,7 +223,17 @@ fn causes(p: &Program, causes: &[Cause]) -> Value {
             "action": by.map(|(action, _)| &p.actions[action.index()].control_name),
             "table": by.map(|(_, table)| &p.tables[table.index()].name),
             "at": cause.written.map(|w| place(p, w.loc)),
+            "invalid": cause.absent.as_ref().map(|absent| absent_json(p, absent)),
         })
     };
     Value::Array(causes.iter().map(cause).collect())
+}
+
+fn absent_json(p: &Program, absent: &Absent) -> Value {
+    let since = match absent.since {
+        Since::Ever => json!("never valid"),
+        Since::Here(loc) => place(p, loc),
+        Since::TheCopyBegan => Value::Null,
+    };
+    json!({"header": p.headers[absent.header.index()].name, "since": since})
 }

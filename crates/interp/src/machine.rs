@@ -17,7 +17,7 @@ use p4jet_tables::{Resolved, Table};
 
 use crate::calls::Calls;
 use crate::packet::{Frame, Output};
-use crate::trace::{Cause, Matched, Trace, TraceEvent, Written};
+use crate::trace::{Absent, Cause, Matched, Since, Trace, TraceEvent, Written};
 use crate::wording::is_nameless;
 
 /// The reason of a packet for which an extern function failed: `assert`.
@@ -192,6 +192,7 @@ impl<'a> Machine<'a> {
         let program = self.program;
         let mut run = Run {
             program,
+            whole: start.set.is_empty() && start.begin == Begin::Ingress,
             calls: &self.calls,
             emitted_bytes_max: &self.emitted_bytes_max,
             output_bytes_max: 0,
@@ -251,7 +252,7 @@ impl<'a> Machine<'a> {
                 run.tell(|run| TraceEvent::Sent {
                     port,
                     length: run.frame.bytes.len(),
-                    causes: run.causes(program.egress_port.as_slice()),
+                    causes: run.causes_of_port(),
                 });
                 Outcome::Sent { port, frame: run.frame.bytes }
             }
@@ -289,6 +290,8 @@ type Doer = Option<(ActionId, TableId)>;
 /// One packet on its way.
 struct Run<'a, 'e, 't> {
     program: &'a Program,
+    /// Whether it runs from its arrival on, so that all that was written was written here.
+    whole: bool,
     calls: &'a Calls<'a>,
     emitted_bytes_max: &'a [u32],
     /// Of the block that runs.
@@ -449,6 +452,7 @@ impl Run<'_, '_, '_> {
         loc: Loc,
     ) -> End {
         let keys_read: Vec<&Expr> = keys.iter().chain(selector).collect();
+        let key_exprs = keys;
         let table = &self.program.tables[id.index()];
         let keys: Vec<BigUint> = keys.iter().map(|key| self.eval(key)).collect();
         let mut found = None;
@@ -458,7 +462,11 @@ impl Run<'_, '_, '_> {
         (self.tables)(id, &mut |table| found = Some(look_up(table, &keys, number, tracing)));
         let LookedUp { row, named, call, matched } = found.expect("`with` looks");
         if let Some(matched) = matched {
-            self.tell(|_| TraceEvent::Apply { table: id, keys: keys.clone(), matched, loc });
+            self.tell(|run| {
+                let absent = |key| run.causes(&run.fields_of(&[key])).into_iter().find_map(|c| c.absent);
+                let absent = key_exprs.iter().map(absent).collect();
+                TraceEvent::Apply { table: id, keys: keys.clone(), absent, matched, loc }
+            });
         }
         let Resolved { member, action: call } = call;
         if let Some(group) = named.as_group() {
@@ -768,6 +776,10 @@ impl Run<'_, '_, '_> {
             "a value is wider than its field"
         );
         let reads = if self.teller.is_some() { self.fields_of(reads) } else { Vec::new() };
+        if Some(field) == self.program.egress_port && !reads.is_empty() {
+            let causes = self.causes(&reads);
+            self.teller.iter_mut().for_each(|teller| teller.port.clone_from(&causes));
+        }
         let old = std::mem::replace(&mut self.fields[field.index()], value);
         if let Some(teller) = &mut self.teller {
             teller.count += 1;
@@ -858,6 +870,30 @@ impl Run<'_, '_, '_> {
         self.teller.as_ref().map(|teller| self.causes(&teller.decision)).unwrap_or_default()
     }
 
+    /// What the port was chosen by. The architecture copies it from what the program wrote, which may be gone by now.
+    fn causes_of_port(&self) -> Vec<Cause> {
+        match &self.teller {
+            Some(teller) if !teller.port.is_empty() => teller.port.clone(),
+            _ => self.causes(self.program.egress_port.as_slice()),
+        }
+    }
+
+    /// The header of a field, if it is not valid.
+    fn absent(&self, field: FieldId) -> Option<Absent> {
+        let FieldKind::Header(header) = self.program.fields[field.index()].kind else { return None };
+        let valid = self.program.headers[header.index()].valid;
+        if !self.fields[valid.index()].is_zero() {
+            return None;
+        }
+        let write = self.teller.as_ref().and_then(|teller| teller.writes[valid.index()].as_ref());
+        let since = match write {
+            Some(write) => Since::Here(write.written.loc),
+            None if self.whole => Since::Ever,
+            None => Since::TheCopyBegan,
+        };
+        Some(Absent { header, since })
+    }
+
     /// Who wrote these fields. A temporary says nothing to people: what it was computed from stands for it.
     fn causes(&self, fields: &[FieldId]) -> Vec<Cause> {
         let Some(teller) = &self.teller else { return Vec::new() };
@@ -880,6 +916,7 @@ impl Run<'_, '_, '_> {
                     field,
                     value: self.fields[field.index()].clone(),
                     written: write.map(|write| write.written),
+                    absent: self.absent(field),
                 }),
             }
         }
@@ -941,6 +978,8 @@ struct Teller<'t> {
     writes: Vec<Option<Write>>,
     /// The fields that the last branch, switch or lookup read.
     decision: Vec<FieldId>,
+    /// What the egress port was computed from last.
+    port: Vec<Cause>,
     /// Writes so far.
     count: u64,
 }
@@ -948,7 +987,7 @@ struct Teller<'t> {
 impl<'t> Teller<'t> {
     fn new(trace: &'t mut Trace, program: &Program) -> Teller<'t> {
         let writes = program.fields.iter().map(|_| None).collect();
-        Teller { trace, writes, decision: Vec::new(), count: 0 }
+        Teller { trace, writes, decision: Vec::new(), port: Vec::new(), count: 0 }
     }
 }
 

@@ -8,7 +8,7 @@ use p4jet_ir::{BlockKind, Expr, FieldId, Intrinsic, Key, Loc, MatchKind, Program
 use p4jet_tables::{Difference, Entry, EntryHandle, HitReason, KeyMatch};
 
 use crate::machine::{REASON_ASSERTION_FAILED, REASON_EMITS_TOO_MUCH};
-use crate::trace::{Cause, Matched, Trace, TraceEvent};
+use crate::trace::{Absent, Cause, Matched, Since, Trace, TraceEvent};
 use crate::wording::{Wording, field_name, is_nameless};
 
 impl Trace {
@@ -251,7 +251,9 @@ impl<'a> Teller<'a> {
                 };
                 self.step(&text, *loc);
             }
-            TraceEvent::Apply { table, keys, matched, loc } => self.apply(*table, keys, matched, *loc),
+            TraceEvent::Apply { table, keys, absent, matched, loc } => {
+                self.apply(*table, keys, absent, matched, *loc);
+            }
             TraceEvent::Selected { group, selector, member, .. } => self.detail(&match (group, member) {
                 (Some(group), Some(member)) => {
                     format!("group {group}: the selector, {selector:#x}, picks member {member}")
@@ -366,16 +368,35 @@ impl<'a> Teller<'a> {
         }
     }
 
-    fn apply(&mut self, id: TableId, keys: &[BigUint], matched: &Matched, loc: Loc) {
+    /// Why a header's fields say nothing.
+    fn absent(&self, absent: &Absent) -> String {
+        let header = &self.p.headers[absent.header.index()].name;
+        match absent.since {
+            Since::Ever => format!("{header} was never extracted"),
+            Since::TheCopyBegan => format!("{header} is invalid"),
+            Since::Here(loc) => match &self.p.locs[loc.index()] {
+                place if place.line == 0 => format!("{header} was made invalid"),
+                place => {
+                    format!("{header} was made invalid at {}:{}:{}", place.file, place.line, place.column)
+                }
+            },
+        }
+    }
+
+    fn apply(
+        &mut self,
+        id: TableId,
+        keys: &[BigUint],
+        absent: &[Option<Absent>],
+        matched: &Matched,
+        loc: Loc,
+    ) {
         let table = &self.p.tables[id.index()];
         self.step(&format!("table {}", table.name), loc);
-        for (key, value) in table.keys.iter().zip(keys) {
-            self.detail(&format!(
-                "key {} ({}) = {}",
-                key.name,
-                key.kind.name(),
-                value_text(value, key.width)
-            ));
+        for ((key, value), absent) in table.keys.iter().zip(keys).zip(absent) {
+            let (kind, value) = (key.kind.name(), value_text(value, key.width));
+            let why = absent.as_ref().map_or(String::new(), |absent| format!(": {}", self.absent(absent)));
+            self.detail(&format!("key {} ({kind}) = {value}{why}", key.name));
         }
         match matched {
             Matched::Hit { handle, entry, reason } => {
@@ -423,7 +444,10 @@ impl<'a> Teller<'a> {
         for cause in causes {
             let what = self.field(cause.field, &cause.value);
             let (who, loc) = match cause.written {
-                None => ("not written since the packet arrived".to_string(), Loc(0)),
+                None => match &cause.absent {
+                    Some(absent) => (self.absent(absent), Loc(0)),
+                    None => ("which the program never wrote".to_string(), Loc(0)),
+                },
                 Some(written) => match written.by {
                     None => ("written here".to_string(), written.loc),
                     Some((action, table)) => {

@@ -123,6 +123,8 @@ pub enum TraceEvent {
         table: TableId,
         /// The values of its keys.
         keys: Vec<BigUint>,
+        /// For each key the header that it reads although that is not valid.
+        absent: Vec<Option<Absent>>,
         /// What was found.
         matched: Matched,
         /// Where the program says so.
@@ -282,6 +284,28 @@ pub struct Cause {
     pub value: BigUint,
     /// Who wrote it; `None` if nothing did since the packet arrived.
     pub written: Option<Written>,
+    /// The header that it is in, if that is not valid.
+    pub absent: Option<Absent>,
+}
+
+/// A header that is not valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Absent {
+    /// Which.
+    pub header: HeaderId,
+    /// Since when.
+    pub since: Since,
+}
+
+/// Since when a header is not valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// Nothing extracted it or set it valid.
+    Ever,
+    /// Since the program said so here.
+    Here(Loc),
+    /// It came so with the copy that is traced.
+    TheCopyBegan,
 }
 
 /// A write.

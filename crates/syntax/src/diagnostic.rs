@@ -1,6 +1,7 @@
 //! Errors and warnings with spans.
 
 use crate::span::Span;
+use crate::suggest;
 
 /// How bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +105,12 @@ pub struct Diagnostic {
     pub related: Vec<(Span, String)>,
     /// Valid choices, what to do.
     pub notes: Vec<String>,
+    /// What could stand there instead, for tools: what was probably meant comes first. At most 100; notes say it to people.
+    pub choices: Vec<String>,
 }
+
+/// Most choices that a diagnostic carries.
+const CHOICES_MAX: usize = 100;
 
 impl Diagnostic {
     /// An error at `span`.
@@ -125,6 +131,7 @@ impl Diagnostic {
             label: String::new(),
             related: Vec::new(),
             notes: Vec::new(),
+            choices: Vec::new(),
         }
     }
 
@@ -150,7 +157,35 @@ impl Diagnostic {
         self
     }
 
-    /// Adds a note: valid choices, what to do.
+    /// Adds what was probably meant.
+    pub fn meant(mut self, near: impl std::fmt::Display) -> Self {
+        self.notes.push(format!("did you mean `{near}`?"));
+        self.choices.insert(0, near.to_string());
+        self
+    }
+
+    /// Adds the valid choices; `what` says what they are: "its states".
+    pub fn choices<S: AsRef<str>>(self, what: impl std::fmt::Display, names: &[S]) -> Self {
+        self.some_choices(what, names, suggest::LISTED_MAX)
+    }
+
+    /// Adds the valid choices, of which the note names at most `max`.
+    pub fn some_choices<S: AsRef<str>>(
+        mut self,
+        what: impl std::fmt::Display,
+        names: &[S],
+        max: usize,
+    ) -> Self {
+        self.notes.push(format!("{what}: {}", suggest::some(names, max)));
+        for name in names.iter().map(AsRef::as_ref).take(CHOICES_MAX) {
+            if !self.choices.iter().any(|choice| choice == name) {
+                self.choices.push(name.to_string());
+            }
+        }
+        self
+    }
+
+    /// Adds a note: what to do.
     pub fn note(mut self, text: impl Into<String>) -> Self {
         self.notes.push(text.into());
         self

@@ -1,7 +1,7 @@
 //! "Did you mean": the nearest of several words.
 
 /// Most choices that a list names.
-const LISTED_MAX: usize = 12;
+pub(crate) const LISTED_MAX: usize = 12;
 /// The longest word that is compared with others: the time grows with the square.
 const WORD_MAX: usize = 60;
 

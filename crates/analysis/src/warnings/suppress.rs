@@ -14,7 +14,7 @@ pub(super) fn apply(tree: &ast::Program, found: &mut Vec<Diagnostic>) {
         let mut diagnostic =
             Diagnostic::warning("unknown", span, format!("`@noWarn` of an unknown warning `{name}`"));
         if let Some(near) = suggest::nearest(&name, NAMES.iter().map(|(name, _)| *name)) {
-            diagnostic = diagnostic.note(format!("did you mean `{near}`?"));
+            diagnostic = diagnostic.meant(near);
         }
         found.push(diagnostic);
     }

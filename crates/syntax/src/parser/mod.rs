@@ -432,7 +432,7 @@ impl Parser<'_> {
         if let Some(&keyword) = near.and_then(|near| choices.iter().find(|c| c.text() == near)) {
             self.report(
                 Diagnostic::error("syntax", token.span, format!("unknown word `{text}`"))
-                    .note(format!("did you mean `{}`?", keyword.text())),
+                    .meant(keyword.text()),
             );
             // Unless that was one error too many.
             if !self.at(Kind::Eof) {

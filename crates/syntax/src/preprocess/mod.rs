@@ -913,8 +913,8 @@ impl Preprocessor<'_> {
                 let near = suggest::nearest(&found, DIRECTIVES.iter().copied());
                 if let Some(near) = near.filter(|_| word.is_some() && !name.space_before) {
                     let message = format!("`#{found}` is no directive: this line is a comment");
-                    let note = format!("did you mean `#{near}`?");
-                    self.diagnostics.push(Diagnostic::warning("unknown-directive", span, message).note(note));
+                    let warning = Diagnostic::warning("unknown-directive", span, message);
+                    self.diagnostics.push(warning.meant(format!("#{near}")));
                 }
             }
         }
@@ -1225,10 +1225,10 @@ impl Preprocessor<'_> {
         }
         let names: Vec<&str> = self.options.builtins.iter().map(|b| b.0).collect();
         if let Some(near) = suggest::nearest(&name, names.iter().copied()) {
-            diagnostic = diagnostic.note(format!("did you mean `<{near}>`?"));
+            diagnostic = diagnostic.meant(format!("<{near}>"));
         }
         if !names.is_empty() {
-            diagnostic = diagnostic.note(format!("files that p4jet brings along: {}", suggest::list(&names)));
+            diagnostic = diagnostic.choices("files that p4jet brings along", &names);
         }
         self.diagnostics.push(diagnostic);
     }

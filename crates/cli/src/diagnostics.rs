@@ -1,0 +1,81 @@
+//! Diagnostics as JSON, for editors and scripts.
+
+use crate::failure::Failure;
+use p4jet_syntax::diagnostic::{Diagnostic, Severity};
+use p4jet_syntax::span::{SourceMap, Span};
+use serde_json::{Value, json};
+
+/// How diagnostics are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people: with the source line and a caret.
+    #[default]
+    Text,
+    /// For tools: one JSON object a line.
+    Json,
+}
+
+/// Most diagnostics that are written, as in text.
+const SHOWN_MAX: usize = 500;
+
+/// One JSON object a line for each diagnostic.
+pub fn json_lines(diagnostics: &[Diagnostic], sources: &SourceMap) -> String {
+    let shown = &diagnostics[..diagnostics.len().min(SHOWN_MAX)];
+    let mut text: String = shown.iter().map(|d| format!("{}\n", json(d, sources))).collect();
+    if let Some(more) = diagnostics.len().checked_sub(SHOWN_MAX).filter(|more| *more > 0) {
+        text += &format!("{}\n", without_place(None, "info", None, &format!("{more} more are not shown")));
+    }
+    text
+}
+
+fn json(diagnostic: &Diagnostic, sources: &SourceMap) -> Value {
+    let severity = match diagnostic.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Info => "info",
+    };
+    let related = diagnostic.related.iter().map(|(span, text)| {
+        let mut place = place(*span, sources);
+        place["message"] = text.as_str().into();
+        place
+    });
+    let mut object = place(diagnostic.span, sources);
+    object["severity"] = severity.into();
+    object["code"] = diagnostic.code.into();
+    object["message"] = diagnostic.message.as_str().into();
+    object["label"] = diagnostic.label.as_str().into();
+    object["notes"] = diagnostic.notes.clone().into();
+    object["choices"] = diagnostic.choices.clone().into();
+    object["related"] = related.collect();
+    object
+}
+
+/// Lines and columns count from 1; the end is the first character behind.
+fn place(span: Span, sources: &SourceMap) -> Value {
+    let (line, column) = sources.line_column(span);
+    let (end_line, end_column) = sources.line_column(Span { lo: span.hi, ..span });
+    json!({
+        "file": sources.file_name(span),
+        "line": line,
+        "column": column,
+        "end": { "line": end_line, "column": end_column },
+    })
+}
+
+fn without_place(file: Option<&str>, severity: &str, code: Option<&str>, message: &str) -> Value {
+    json!({
+        "file": file, "line": null, "column": null, "end": null, "severity": severity, "code": code,
+        "message": message, "label": "", "notes": [], "choices": [], "related": [],
+    })
+}
+
+/// Says on standard error why a program cannot be compiled.
+pub fn report(failure: Failure, file: &str, format: Format) {
+    match (failure, format) {
+        (Failure::Input(text), Format::Json) => {
+            let code = text.starts_with("internal error").then_some("internal");
+            eprintln!("{}", without_place(Some(file), "error", code, text.trim_end()));
+        }
+        (failure, _) => failure.report(),
+    }
+}
