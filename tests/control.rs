@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A running switch, which ends with the test.
 struct Switch {
@@ -520,6 +520,64 @@ fn a_running_switch_tells_what_it_would_do() {
     }
     let stats = ctl("stats").expect_status(0).stdout;
     assert!(stats.contains("\"received\": 0"), "{stats}");
+}
+
+/// Injected packets go the way of those that a port brings: they leave, are captured, and are counted where they came in.
+#[test]
+fn injected_packets_pass_through_a_running_switch() {
+    for extra in [&[][..], &["--engine", "interp"], &["--cores", "2"], &["--pipelined=2"]] {
+        let dir = TempDir::new("inject");
+        let (socket, program, out) = (dir.file("s.sock"), program("basic_l2"), dir.file("out.pcap"));
+        let mut run = p4jet_run(&program);
+        let out_port = format!("2@pcap:,{out}");
+        run.args(["--control", &socket, "--control-tcp", "0", "--frame-max", "2048"]).args(extra);
+        run.args(["-i", "1@mem", "-i", &out_port]);
+        let switch = Switch::start(&mut run);
+        let ctl = |line: &str| run_command(p4jet().args(["ctl", "--socket", &socket, line]));
+        ctl("table_add forward set_dest 00:00:5e:00:53:01 => 2").expect_status(0);
+        let frame = |last: u8| {
+            let mut frame = vec![0, 0, 0x5e, 0, 0x53, 1, 0, 0, 0x5e, 0, 0x53, 2, 8, 0];
+            frame.extend([0x45, last]);
+            frame
+        };
+        ctl("inject 1 00005e005301 00005e005302 0800 4501").expect_status(0);
+        ctl("inject 1 00005e0053ff 00005e005302 0800 4501").expect_status(0);
+        // A capture is read by the client, also over TCP.
+        let more: Vec<Vec<u8>> = (2..202).map(frame).collect();
+        dir.write("more.pcap", common::pcap(&more));
+        let tcp = ["ctl", "--tcp", switch.port(), "inject", "1", "more.pcap"];
+        run_command(p4jet().args(tcp).current_dir(dir.path()))
+            .expect_status(0)
+            .prints(&["200 packets injected\n"]);
+        for (line, why) in [
+            ("inject 1 012", "is no frame"),
+            ("inject 9 0123", "there is no port 9"),
+            ("inject 1 /nowhere.pcap", "cannot open capture /nowhere.pcap"),
+            (&format!("inject 9 {}", dir.file("more.pcap")), "more.pcap, frame 1: there is no port 9"),
+            ("inject 1", "expected inject PORT HEX"),
+            (&format!("inject 1 {}", "00".repeat(2049)), "the longest that the switch takes"),
+        ] {
+            ctl(line).expect_status(1).says(&[why]);
+        }
+        let deadline = Instant::now() + common::DEADLINE;
+        loop {
+            let stats = ctl("stats").expect_status(0).stdout;
+            let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+            if stats["sent"].as_u64() == Some(201) {
+                assert_eq!(stats["received"], 202, "{stats}");
+                let ports = stats["ports"].as_array().unwrap();
+                let came: Vec<_> =
+                    ports.iter().map(|p| (p["port"].as_u64(), p["rx_packets"].as_u64())).collect();
+                assert_eq!(came, [(Some(1), Some(202)), (Some(2), Some(0))], "{stats}");
+                break;
+            }
+            assert!(Instant::now() < deadline, "{stats}");
+        }
+        ctl("port_remove 2").expect_status(0);
+        let mut expected = vec![frame(1)];
+        expected.extend(more);
+        assert_eq!(common::read_pcap(&out), expected);
+    }
 }
 
 /// What a switch says over a socket, command by command.

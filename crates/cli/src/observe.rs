@@ -3,8 +3,8 @@
 use crate::stats::Meter;
 use p4jet_control::{Observed, Rights, Swap, Swapped, did_you_mean};
 use p4jet_dataplane::{
-    BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, FieldPattern, Observer, Outcome, Running, TraceInfo,
-    TraceSpec, Traced,
+    BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, FieldPattern, Observer, Outcome, RunError, Running,
+    TraceInfo, TraceSpec, Traced,
 };
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -83,7 +83,14 @@ impl Observation {
                     + "expected capture start PORT FILE [in|out|both] [snaplen=BYTES] [count=N], \
                        capture stop PORT or capture list")
             }
-            _ => Err("expected stats, trace or capture".to_string()),
+            ["inject", port, hex @ ..] if !hex.is_empty() => {
+                let (port, frame) = (port_number(port)?, frame_of(&hex.concat())?);
+                let bytes = frame.len();
+                self.running.inject(port, frame).map_err(|e| e.to_string())?;
+                Ok(Observed { data: json!({"port": port, "bytes": bytes}), ..Observed::default() })
+            }
+            ["inject", ..] => Err("expected inject PORT HEX or inject PORT CAPTURE".to_string()),
+            _ => Err("expected stats, trace, capture or inject".to_string()),
         }
     }
 
@@ -91,7 +98,7 @@ impl Observation {
         let ports: Vec<u32> = self.running.ports().iter().map(|p| p.number).collect();
         match ports.contains(&port) {
             true => Ok(()),
-            false => Err(p4jet_dataplane::RunError::NoPort(port, ports).to_string()),
+            false => Err(RunError::NoPort(port, ports).to_string()),
         }
     }
 
@@ -154,18 +161,10 @@ impl Observation {
 
     /// What the running switch would do with a packet; nothing is sent, and nothing changes.
     fn trace_packet(&self, port: &str, digits: &str) -> Result<Observed, String> {
-        let port = port_number(port)?;
-        let frame = unhex(digits).ok_or_else(|| {
-            format!(
-                "`{digits}` is no frame: expected hexadecimal digits, two for each byte, such as 0200000000ff"
-            )
-        })?;
+        let (port, frame) = (port_number(port)?, frame_of(digits)?);
         let max = self.running.frame_max();
         if frame.len() > max {
-            return Err(format!(
-                "the frame has {} bytes, and the longest that the switch takes has {max}",
-                frame.len()
-            ));
+            return Err(RunError::TooLong(frame.len(), max).to_string());
         }
         let switch = self.running.switch();
         crate::compile::check_port(&switch, port).map_err(|failure| failure.text())?;
@@ -256,6 +255,14 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
     let digits = digits.filter(|d| d.len() % 2 == 0 && !d.is_empty())?;
     Some(digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect())
+}
+
+fn frame_of(digits: &str) -> Result<Vec<u8>, String> {
+    unhex(digits).ok_or_else(|| {
+        format!(
+            "`{digits}` is no frame: expected hexadecimal digits, two for each byte, such as 0200000000ff"
+        )
+    })
 }
 
 /// `AT:HEX[/MASK]`

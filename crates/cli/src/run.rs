@@ -383,6 +383,7 @@ fn run_failure(error: RunError) -> Failure {
         RunError::System(why) => Failure::Environment(why),
         RunError::Program(_)
         | RunError::PortExists(_)
+        | RunError::TooLong(..)
         | RunError::NoPort(..)
         | RunError::Stuck(_)
         | RunError::Stopped => Failure::Input(error.to_string()),

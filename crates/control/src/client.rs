@@ -139,6 +139,16 @@ impl Client {
                 Ok(text) => self.ask(&Request::Restore { text }),
                 Err(error) => Ok(refused(error)),
             },
+            Some(FileCommand::Inject { port, path }) => {
+                let mut send = |line: &str| {
+                    let request = Request::Command { line: line.into(), data: false };
+                    Ok(Reply::from(self.ask(&request)?).refused)
+                };
+                Ok(match files::inject(port, path, &mut send)? {
+                    Ok(text) => Reply::from(text).into(),
+                    Err(error) => refused(error),
+                })
+            }
         }
     }
 

@@ -51,6 +51,10 @@ impl Commander for SharedControl {
                 Ok(text) => self.restore(&text),
                 Err(error) => error.into(),
             },
+            Some(FileCommand::Inject { port, path }) => {
+                let send = |line: &str| Ok(SharedControl::reply(self, line, false).refused);
+                files::inject(port, path, send)?.map_or_else(Reply::from, Reply::from)
+            }
         })
     }
 

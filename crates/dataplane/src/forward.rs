@@ -4,7 +4,7 @@
 
 use crate::counted::{Counted, ProgramStats};
 use crate::mailbox::Mailbox;
-use crate::pipelined::{LOOKS, Segment, YIELDS};
+use crate::pipelined::{LOOKS, Load, Segment, YIELDS};
 use crate::pulse::Stuck;
 use crate::watch::{self, Sighted, Watch};
 use crate::worker::Worker;
@@ -223,6 +223,8 @@ struct Attached {
     receives: bool,
     ended: bool,
     sent: u64,
+    /// Frames of [`Forwarder::inject`].
+    injected: PortStats,
     status: LinkStatus,
 }
 
@@ -342,13 +344,16 @@ impl Forwarder {
     /// What its handle of a port has carried, and how the link is.
     pub fn port(&mut self, number: u32) -> Option<(PortStats, LinkStatus)> {
         let attached = self.ports.iter_mut().find(|p| p.number == number)?;
-        Some((attached.port.stats(), attached.port.status()))
+        let mut stats = attached.port.stats();
+        stats += attached.injected;
+        Some((stats, attached.port.status()))
     }
 
     /// Adds its handle of a port, to send by it; [`Self::receive_from`] comes when all workers have theirs.
     pub(crate) fn attach(&mut self, number: u32, port: Box<dyn Port>) {
         let status = port.status();
-        self.ports.push(Attached { number, port, receives: false, ended: false, sent: 0, status });
+        let injected = PortStats::default();
+        self.ports.push(Attached { number, port, receives: false, ended: false, sent: 0, injected, status });
         self.index_ports();
         self.ended.store(false, Ordering::Release);
     }
@@ -358,13 +363,13 @@ impl Forwarder {
         self.ports.iter_mut().filter(|p| numbers.contains(&p.number)).for_each(|p| p.receives = true);
     }
 
-    /// Takes its handle of a port away.
-    pub(crate) fn detach(&mut self, number: u32) -> Option<Box<dyn Port>> {
+    /// Takes its handle of a port away. With it comes what [`Self::inject`] put in there.
+    pub(crate) fn detach(&mut self, number: u32) -> Option<(Box<dyn Port>, PortStats)> {
         let at = self.ports.iter().position(|p| p.number == number)?;
         let attached = self.ports.remove(at);
         *self.counts.stats.sent.entry(number).or_default() += attached.sent;
         self.index_ports();
-        Some(attached.port)
+        Some((attached.port, attached.injected))
     }
 
     fn index_ports(&mut self) {
@@ -587,14 +592,48 @@ impl Forwarder {
                 *ended = true;
             }
         }
-        let received = !batch.is_empty();
+        let number = *number;
+        self.process_received(number, load);
+    }
+
+    /// Runs a frame through the pipeline as if a port had brought it. False if it has no such port, or the frame is too
+    /// long for its buffers.
+    pub(crate) fn inject(&mut self, number: u32, frame: &[u8]) -> bool {
+        let Some(place) = self.place(number) else { return false };
+        let mut load = None;
+        if let Some(segment) = &mut self.segment {
+            // All loads come home, so there is one.
+            segment.drain();
+            load = segment.take();
+            match &mut load {
+                Some(load) => std::mem::swap(&mut self.buffers, &mut load.buffers),
+                // The next thread has ended.
+                None => return false,
+            }
+        }
+        let Buffers { pool, batch, .. } = &mut *self.buffers;
+        batch.clear();
+        let taken = batch.push(pool, number, frame).is_ok();
+        if taken {
+            let injected = &mut self.ports[place].injected;
+            injected.rx_packets += 1;
+            injected.rx_bytes += frame.len() as u64;
+        }
+        self.process_received(number, load);
+        taken
+    }
+
+    /// Processes what is in the buffers, which belong to `load` if several threads share the pipeline: all its way, or to
+    /// the next thread.
+    fn process_received(&mut self, number: u32, mut load: Option<Load>) {
+        let received = !self.buffers.batch.is_empty();
         if received {
             if let Some(watch) = &mut self.watch {
-                watch.received(*number, &mut self.buffers);
+                watch.received(number, &mut self.buffers);
             }
             if self.samples {
                 let sample = self.sample.as_mut();
-                self.samples = sample.is_some_and(|sample| sample.take(*number, &self.buffers));
+                self.samples = sample.is_some_and(|sample| sample.take(number, &self.buffers));
             }
             let start = ticks();
             let Buffers { pool, batch, .. } = &mut *self.buffers;

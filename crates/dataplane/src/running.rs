@@ -28,6 +28,8 @@ pub enum RunError {
     PortExists(u32),
     /// There is no port of this number; these there are.
     NoPort(u32, Vec<u32>),
+    /// A frame has so many bytes, and the longest that fits so many.
+    TooLong(usize, usize),
     /// The program cannot be run, or not on so many workers.
     Program(String),
     /// The system refuses memory, threads or descriptors.
@@ -51,6 +53,9 @@ impl fmt::Display for RunError {
             RunError::NoPort(number, there) => {
                 let there: Vec<String> = there.iter().map(u32::to_string).collect();
                 write!(f, "there is no port {number}; the ports are {}", there.join(", "))
+            }
+            RunError::TooLong(bytes, max) => {
+                write!(f, "the frame has {bytes} bytes, and the longest that the switch takes has {max}")
             }
             RunError::Program(why) | RunError::System(why) => f.write_str(why),
             RunError::Stuck(what) => write!(f, "a worker does not answer: {what}"),
@@ -422,12 +427,26 @@ impl Running {
         let handles = self.ask(move |f| f.detach(number))?;
         self.hub.tell(Notice::Port { number, change: PortChange::Removed });
         let (mut stats, mut failed) = (PortStats::default(), None);
-        for mut handle in handles.into_iter().flatten() {
+        for (mut handle, injected) in handles.into_iter().flatten() {
             let closed = handle.finish();
             stats += handle.stats();
+            stats += injected;
             failed = failed.or(closed.err());
         }
         Ok((stats, failed))
+    }
+
+    /// Lets a worker process a frame as if it had come by this port, with all that it counts and tells.
+    pub fn inject(&self, port: u32, frame: Vec<u8>) -> Result<(), RunError> {
+        if frame.len() > self.frame_max {
+            return Err(RunError::TooLong(frame.len(), self.frame_max));
+        }
+        // The first worker has a handle of every port, also where several share the pipeline.
+        let taken = self.hand_out(std::iter::once(move |f: &mut Forwarder| f.inject(port, &frame)))?;
+        match taken[..] {
+            [true] => Ok(()),
+            _ => Err(RunError::NoPort(port, lock(&self.inner).ports.iter().map(|(n, _)| *n).collect())),
+        }
     }
 
     /// The ports, by number.

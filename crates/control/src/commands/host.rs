@@ -26,8 +26,9 @@ pub(crate) enum HostCommand<'a> {
 
 impl<'a> HostCommand<'a> {
     /// The names of all.
-    pub(super) const NAMES: [&'static str; 10] = [
+    pub(super) const NAMES: [&'static str; 11] = [
         "capture",
+        "inject",
         "load",
         "load_new_config_file",
         "port_add",
@@ -79,7 +80,7 @@ impl<'a> HostCommand<'a> {
             number(line.get(at, "a port number")?, "a port number", u64::from(u32::MAX)).map(|n| n as u32)
         };
         let path = || line.get(1, "the path of a program").map(|token| token.text);
-        if matches!(line.spec.name, "capture" | "stats" | "trace") {
+        if matches!(line.spec.name, "capture" | "inject" | "stats" | "trace") {
             return Ok(HostCommand::Observe(line.tokens.iter().map(|token| token.text).collect()));
         }
         let (command, words) = match line.spec.name {
@@ -110,7 +111,7 @@ mod tests {
         for name in HostCommand::NAMES {
             let line = match name {
                 // What they say is checked by the host.
-                "capture" | "stats" | "trace" => continue,
+                "capture" | "inject" | "stats" | "trace" => continue,
                 "port_add" => format!("{name} veth0 3 a.pcap"),
                 "port_remove" => format!("{name} 3"),
                 name if name.starts_with("load") => format!("{name} a.p4"),

@@ -103,6 +103,12 @@ pub(crate) const COMMANDS: &[Spec] = &[
     spec("get_time_since_epoch", State, "", "Microseconds since 1970"),
     spec("help", State, "[command]", "List available commands, or tell about one of them"),
     spec(
+        "inject",
+        Switch,
+        "<port> <hexadecimal digits>|<capture>",
+        "Let the switch process packets as if they had come by a port",
+    ),
+    spec(
         "load",
         Machine,
         "<path of a program>",
