@@ -92,7 +92,8 @@ fn every_warning_is_shown() {
         .filter(|path| path.extension().is_some_and(|e| e == "txt"))
         .map(|path| fs::read_to_string(path).unwrap())
         .collect();
-    let preprocessor = ["bad-pragma", "ignored-pragma", "macro-redefined", "warning-directive"];
+    let preprocessor =
+        ["bad-pragma", "ignored-pragma", "macro-redefined", "unknown-directive", "warning-directive"];
     for (name, _) in NAMES {
         let found = shown.contains(&format!("warning[{name}]: "));
         assert!(found || preprocessor.contains(name), "no golden test shows `{name}`");

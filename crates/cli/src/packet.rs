@@ -503,8 +503,8 @@ mod tests {
     fn mistakes_are_told_with_the_choices() {
         for (text, parts) in [
             (
-                "ipv / tcp",
-                &["unknown layer `ipv`: did you mean `ip`?", "layers: eth, vlan, ip, ip6"] as &[&str],
+                "vlam / tcp",
+                &["unknown layer `vlam`: did you mean `vlan`?", "layers: eth, vlan, ip, ip6"] as &[&str],
             ),
             ("tcp dprot=80", &["tcp has no field `dprot`: did you mean `dport`?", "fields of tcp: sport"]),
             ("tcp dport=65536", &["tcp dport=65536: expected a number from 0 to 65535"]),
