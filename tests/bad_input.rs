@@ -81,7 +81,7 @@ fn wrong_usage_is_status_2() {
         ("chekc PROG", &["unrecognized subcommand 'chekc'", "check"]),
         ("check", &["<PROGRAM>"]),
         ("check PROG --tim", &["unexpected argument '--tim'", "'--time'"]),
-        ("check PROG PROG", &["unexpected argument"]),
+        ("run PROG PROG -i 0@mem", &["unexpected argument"]),
         ("check PROG --arch tna", &["unknown architecture `tna`", "expected auto or one of: v1model"]),
         ("check PROG --arch pna", &["not supported yet: architecture `pna`", "v1model, psa"]),
         ("test PROG", &["<TESTS>"]),

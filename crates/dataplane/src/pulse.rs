@@ -141,11 +141,12 @@ pub(crate) fn watch(mailboxes: &[Arc<Mailbox>], listener: &Listener, end: &Recei
             let pulse = &mailbox.pulse;
             let beat = pulse.beat.load(Ordering::Relaxed);
             if beat != *last || mailbox.is_closed() {
+                // Before the event: whoever acts on it finds a worker that is not stuck.
+                pulse.still_ms.store(0, Ordering::Relaxed);
                 if std::mem::take(told) {
                     listener(Event::Unstuck(worker, since.elapsed()));
                 }
                 (*last, *since) = (beat, Instant::now());
-                pulse.still_ms.store(0, Ordering::Relaxed);
                 continue;
             }
             pulse.still_ms.store(since.elapsed().as_millis() as u64, Ordering::Relaxed);
