@@ -6,6 +6,8 @@
 
 #[path = "namespaces/rights.rs"]
 mod rights;
+#[path = "namespaces/slow_link.rs"]
+mod slow_link;
 #[path = "namespaces/two_switches.rs"]
 mod two_switches;
 

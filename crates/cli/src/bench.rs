@@ -2,7 +2,7 @@
 //! and counted at the port it leaves by, as a hand-written or DPDK peer does.
 
 use crate::churn;
-use crate::compile::{self, EngineArg, ProgramArgs};
+use crate::compile::{self, EngineArg, ProgramArgs, QueueArgs};
 use crate::failure::Failure;
 use crate::lanes::{self, Lane};
 use crate::output::say;
@@ -214,7 +214,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         // What reading commands say would not be JSON.
         compile::load_commands(&switch, path)?;
         if switch.needs_queues() {
-            (switch, _) = compile::switch_with(&compiled, engine, options, workers, None, Some(path))?;
+            (switch, _) =
+                compile::switch_with(&compiled, engine, options, workers, QueueArgs::default(), Some(path))?;
         }
     }
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
@@ -266,7 +267,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let threads = usize::from(threads);
             let options = p4jet_jit::Options { threads: Some(threads), ..options };
             let commands = args.commands.as_deref();
-            let (other, _) = compile::switch_with(&compiled, engine, options, threads, None, commands)?;
+            let (other, _) =
+                compile::switch_with(&compiled, engine, options, threads, QueueArgs::default(), commands)?;
             Some(pipelined::measure(&other, &mut lanes[0], rings, args.seconds, &digest)?)
         }
         None => None,

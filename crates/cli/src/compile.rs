@@ -375,20 +375,32 @@ pub fn switch_of(
     Switch::with_options(program, options, workers).map_err(Failure::Input)
 }
 
+/// Output queues that are there from the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QueueArgs {
+    /// So many for each port.
+    pub per_port: Option<usize>,
+    /// Programs that read how packets waited have queues that follow the links ([`p4jet_dataplane::Queues::follow_links`]).
+    pub follow_links: bool,
+}
+
 /// Makes the switch that `engine` runs and loads runtime commands, if there are any. If these configure output queues, or
-/// `queues` says how many each port has, the program has them, else none. What the commands had to say comes along.
+/// `queues` asks for them, the program has them, else none. What the commands had to say comes along.
 pub fn switch_with(
     compiled: &Compiled,
     engine: EngineKind,
     options: p4jet_jit::Options,
     workers: usize,
-    queues: Option<usize>,
+    queues: QueueArgs,
     commands: Option<&Path>,
 ) -> Result<(Arc<Switch>, String), Failure> {
     let make = |compiled: &Compiled| {
         let switch = switch_of(compiled.for_engine(engine), options, workers)?;
         switch.tell_by(Arc::new(compiled.lowered.clone()));
-        if let Some(queues) = queues {
+        if queues.follow_links {
+            switch.queues().follow_links();
+        }
+        if let Some(queues) = queues.per_port {
             switch.queues().configure(|config| {
                 config.queues_per_port = queues;
                 config.wanted = true;

@@ -136,7 +136,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Process {
     /// What puts a program in the place of the running one, or of this one only; with output queues if there are any.
     fn swap_to(&self, compiled: Compiled, of: Option<Arc<Switch>>, cancel: &Cancel) -> Result<Swap, String> {
-        let queued = match self.running.switch().queues().are_wanted() {
+        let program = compiled.for_engine(self.engine.into());
+        let queued = match self.running.switch().queues().are_needed_by(&program) {
             true => Some(compiled.queued().map_err(|failure| plain(&failure.text()))?),
             false => None,
         };

@@ -1,6 +1,6 @@
 //! `p4jet gen`: captures, and entries that go with them.
 
-use crate::compile::{self, Compiled, ProgramArgs, SourceArgs};
+use crate::compile::{self, Compiled, ProgramArgs, QueueArgs, SourceArgs};
 use crate::diagnostics::Format;
 use crate::failure::Failure;
 use crate::output::{self, say};
@@ -273,7 +273,8 @@ fn packet_test<'a>(
     packets: impl Iterator<Item = (u32, &'a Vec<u8>)>,
 ) -> Result<(String, usize), Failure> {
     let options = p4jet_jit::Options::default();
-    let (switch, _) = compile::switch_with(compiled, EngineKind::Interp, options, 1, None, Some(path))?;
+    let (switch, _) =
+        compile::switch_with(compiled, EngineKind::Interp, options, 1, QueueArgs::default(), Some(path))?;
     let mut worker = switch.worker(EngineKind::Interp, 0).map_err(Failure::Input)?;
     worker.set_time(Some(0));
     let mut text = format!("# Made by `p4jet gen --program`: expects what the interpreter did.\n{commands}");

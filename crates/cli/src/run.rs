@@ -1,7 +1,7 @@
 //! `p4jet run`: the switch.
 #![allow(unsafe_code)]
 
-use crate::compile::{self, EngineArg, ProgramArgs};
+use crate::compile::{self, EngineArg, ProgramArgs, QueueArgs};
 use crate::control::{self, ControlArgs, Process};
 use crate::failure::Failure;
 use crate::log::{self, Level, Voice};
@@ -209,7 +209,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         engine,
         options,
         threads.unwrap_or(args.cores),
-        args.queues.map(usize::from),
+        // Threads that share the pipeline cannot have queues between them.
+        QueueArgs { per_port: args.queues.map(usize::from), follow_links: threads.is_none() },
         args.commands.as_deref().filter(|_| kept.is_none()),
     )?;
     output::write(format_args!("{said}"))?;

@@ -1,6 +1,6 @@
 //! `p4jet trace`: one packet, or those of a capture, step by step.
 
-use crate::compile::{self, EngineArg, ProgramArgs};
+use crate::compile::{self, EngineArg, ProgramArgs, QueueArgs};
 use crate::failure::Failure;
 use crate::output;
 use crate::output::say;
@@ -57,8 +57,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let compiled = compile::compile(&args.program)?;
     let commands = args.commands.as_deref();
-    let switch_on =
-        |engine| compile::switch_with(&compiled, engine, p4jet_jit::Options::default(), 1, None, commands);
+    let switch_on = |engine| {
+        compile::switch_with(
+            &compiled,
+            engine,
+            p4jet_jit::Options::default(),
+            1,
+            QueueArgs::default(),
+            commands,
+        )
+    };
     let (switch, _) = switch_on(EngineKind::Interp)?;
     compile::check_port(&switch, args.port)?;
     let fast = match args.engine {

@@ -636,7 +636,7 @@ impl Forwarder {
                 self.samples = sample.is_some_and(|sample| sample.take(number, &self.buffers));
             }
             let start = ticks();
-            let Buffers { pool, batch, .. } = &mut *self.buffers;
+            let batch = &mut self.buffers.batch;
             let stats = &mut self.counts.stats;
             stats.received += batch.len() as u64;
             stats.batches += 1;
@@ -645,6 +645,8 @@ impl Forwarder {
             match &mut load {
                 Some(load) => self.worker.process_part(batch, &mut load.flight),
                 None => {
+                    self.ask_for_room();
+                    let Buffers { pool, batch, .. } = &mut *self.buffers;
                     self.worker.process(pool, batch);
                     self.send_processed();
                     self.run_copies(self.worker.copies_per_round());
@@ -702,11 +704,24 @@ impl Forwarder {
         self.send();
     }
 
+    /// Asks the links what they take now, if output queues follow them.
+    fn ask_for_room(&mut self) {
+        if self.worker.follows_links() {
+            for attached in &mut self.ports {
+                self.worker.set_room(attached.number, attached.port.room());
+            }
+        }
+    }
+
     /// Runs the copies that wait, also in output queues, as far as they may leave these; about `most`.
     fn run_copies(&mut self, most: usize) {
         let mut ran = 0;
         self.mailbox.pulse.runs(&[]);
-        while ran < most && self.worker.process_copies(&mut self.buffers.pool, &mut self.buffers.batch) {
+        loop {
+            self.ask_for_room();
+            if ran >= most || !self.worker.process_copies(&mut self.buffers.pool, &mut self.buffers.batch) {
+                break;
+            }
             ran += self.buffers.batch.len();
             self.send();
             self.mailbox.pulse.runs(&[]);

@@ -5,7 +5,7 @@
 //! as if it were done at the very moment at which the rates allow it, even if the worker looks later. Strict queues come
 //! before weighted ones, the higher number first; weighted ones share what is left by deficit round robin, in bytes.
 
-use p4jet_ir::{QUEUE_MAX, Queued};
+use p4jet_ir::{Program, QUEUE_MAX, Queued};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixDatagram;
@@ -23,6 +23,8 @@ pub const DEPTH_WITHOUT_RATE: u32 = 1 << 14;
 pub const QUEUED_PORTS_MAX: usize = 4096;
 /// Bytes that a weight of one gives each turn.
 const QUANTUM: u64 = 512;
+/// How often a busy link is asked whether it has room.
+const LOOK_AT_LINK: Duration = Duration::from_millis(1);
 const PS_PER_S: u128 = 1_000_000_000_000;
 
 /// How fast a queue or a port sends.
@@ -155,6 +157,7 @@ pub struct Queues {
     /// How often the configuration has changed.
     changes: AtomicU64,
     wanted: AtomicBool,
+    follow_links: AtomicBool,
     ports: Mutex<BTreeMap<u32, PortCounters>>,
 }
 
@@ -181,6 +184,22 @@ impl Queues {
     /// Whether anything is configured, so that a program must be run with queues.
     pub fn are_wanted(&self) -> bool {
         self.wanted.load(Relaxed)
+    }
+
+    /// From the next program on, programs that read how packets waited ([`Program::reads_queues`]) are run with queues
+    /// that follow the ports' links: packets wait in them while a link is busy.
+    pub fn follow_links(&self) {
+        self.follow_links.store(true, Relaxed);
+    }
+
+    /// Whether a program runs with queues that follow the links.
+    pub fn follow_links_of(&self, program: &Program) -> bool {
+        self.follow_links.load(Relaxed) && program.reads_queues()
+    }
+
+    /// Whether a program must be run with queues.
+    pub fn are_needed_by(&self, program: &Program) -> bool {
+        self.are_wanted() || self.follow_links_of(program)
     }
 
     /// What each queue of each port has done, by port and number: of ports that have had a packet.
@@ -260,6 +279,8 @@ struct OutputPort<C> {
     turn: usize,
     /// Whether that queue has not had its quantum yet.
     begins_turn: bool,
+    /// How many packets the link takes now, if the queues follow it.
+    room: Option<usize>,
     counters: PortCounters,
 }
 
@@ -285,6 +306,7 @@ impl<C> OutputPort<C> {
             free_at: 0,
             turn: 0,
             begins_turn: true,
+            room: None,
             counters,
         };
         port.configure(config);
@@ -298,8 +320,30 @@ impl<C> OutputPort<C> {
         self.limited = self.settings.rate.or(self.settings.queues.iter().find_map(|q| q.rate)).is_some();
     }
 
+    /// How many of the packets that wait now leave at once: they count as if they had left already.
+    fn at_once(&self) -> usize {
+        if self.limited { 0 } else { self.room.unwrap_or(0) }
+    }
+
+    /// Packets that a queue holds, beside those that leave at once.
+    fn depth_max(&self, queue: usize) -> usize {
+        let depth = match self.room {
+            Some(_) => self.settings.queues[queue].depth.unwrap_or(DEPTH_WITH_RATE),
+            None => self.settings.depth(queue),
+        };
+        depth as usize
+    }
+
+    /// Whether packets wait for the link.
+    fn is_blocked(&self) -> bool {
+        self.room == Some(0) && self.waiting != 0
+    }
+
     /// When the first packet may leave.
     fn due(&self) -> u128 {
+        if self.is_blocked() {
+            return u128::MAX;
+        }
         if !self.limited && self.waiting != 0 {
             return 0;
         }
@@ -366,10 +410,14 @@ impl<C> OutputPort<C> {
             self.free_at = moment + Rate::cost(self.settings.rate, item.bytes);
         }
         count(&self.counters[number].dequeued);
+        let left = queue.items.len();
+        if let Some(room) = self.room.as_mut().filter(|room| **room != usize::MAX) {
+            *room = room.saturating_sub(1);
+        }
         let queued = Queued {
             enqueued_us: item.enqueued_ns / 1000,
             enqueue_depth: item.depth,
-            dequeue_depth: queue.items.len() as u32,
+            dequeue_depth: left.saturating_sub(self.at_once()) as u32,
             queue: number as u32,
         };
         Some((item.packet, queued))
@@ -395,6 +443,8 @@ pub(crate) struct Serving<C> {
     packets: usize,
     /// Picoseconds: none may leave before.
     earliest: u128,
+    /// Whether the queues follow the ports' links.
+    follows_links: bool,
 }
 
 impl<C> Serving<C> {
@@ -412,9 +462,36 @@ impl<C> Serving<C> {
             held: Vec::new(),
             packets: 0,
             earliest: 0,
+            follows_links: false,
         };
         serving.refresh();
         serving
+    }
+
+    /// The same, with queues that follow the ports' links.
+    pub fn following_links(shared: Arc<Queues>) -> Serving<C> {
+        Serving { follows_links: true, ..Serving::new(shared) }
+    }
+
+    /// Whether the queues follow the ports' links: then somebody calls [`Self::set_room`] in each round.
+    pub fn follows_links(&self) -> bool {
+        self.follows_links
+    }
+
+    /// How many packets the link of a port takes now.
+    pub fn set_room(&mut self, port: u32, room: usize) {
+        // A port that has had no packet yet has room.
+        if let Some(index) = self.known(port) {
+            let port = &mut self.ports[index];
+            if port.is_blocked() && room > 0 {
+                self.earliest = 0;
+            }
+            port.room = Some(room);
+        }
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.follows_links && self.waiting.iter().any(|index| self.ports[*index].is_blocked())
     }
 
     /// Packets that wait.
@@ -460,17 +537,23 @@ impl<C> Serving<C> {
         self.ports.iter_mut().for_each(|port| port.configure(&config));
     }
 
-    fn port(&mut self, number: u32) -> Option<usize> {
-        let known = match self.few.get(number as usize) {
+    fn known(&self, number: u32) -> Option<usize> {
+        match self.few.get(number as usize) {
             Some(index) => (*index as usize).checked_sub(1),
             None => self.many.get(&number).copied(),
-        };
+        }
+    }
+
+    fn port(&mut self, number: u32) -> Option<usize> {
+        let known = self.known(number);
         if known.is_some() || self.ports.len() >= QUEUED_PORTS_MAX {
             return known;
         }
         let index = self.ports.len();
         let counters = self.shared.counters(number);
-        self.ports.push(OutputPort::new(number, &lock(&self.shared.config), counters));
+        let mut port = OutputPort::new(number, &lock(&self.shared.config), counters);
+        port.room = self.follows_links.then_some(usize::MAX);
+        self.ports.push(port);
         match self.few.get_mut(number as usize) {
             Some(place) => *place = index as u32 + 1,
             None => drop(self.many.insert(number, index)),
@@ -492,9 +575,11 @@ impl<C> Serving<C> {
         }
         let Some(index) = self.port(port) else { return Err((packet, Refusal::NoQueue)) };
         let port = &mut self.ports[index];
+        let (depth_max, at_once) = (port.depth_max(number), port.at_once());
         let (queue, counters) = (&mut port.queues[number], &port.counters[number]);
-        let depth = queue.items.len();
-        if depth >= port.settings.depth(number) as usize {
+        let waiting = queue.items.len();
+        let depth = waiting.saturating_sub(at_once);
+        if depth >= depth_max || waiting >= depth_max.max(DEPTH_WITHOUT_RATE as usize) {
             count(&counters.dropped);
             return Err((packet, Refusal::Full));
         }
@@ -551,7 +636,9 @@ impl<C> Serving<C> {
 
     /// How long until then.
     pub fn next_due(&self, now_ns: u64) -> Option<Duration> {
-        self.next_due_ns().map(|due| Duration::from_nanos(due.saturating_sub(now_ns)))
+        let due = self.next_due_ns().map(|due| Duration::from_nanos(due.saturating_sub(now_ns)));
+        // Nothing tells when a link has room again.
+        due.into_iter().chain(self.is_blocked().then_some(LOOK_AT_LINK)).min()
     }
 }
 

@@ -273,9 +273,9 @@ impl Switch {
         &self.queues
     }
 
-    /// Whether output queues are configured that the program, as it was lowered, does not have.
+    /// Whether it needs output queues ([`Queues::are_needed_by`]) that the program, as it was lowered, does not have.
     pub fn needs_queues(&self) -> bool {
-        self.queues.are_wanted() && !self.program.is_queued()
+        self.queues.are_needed_by(&self.program) && !self.program.is_queued()
     }
 
     /// The program's machine code, made on first use.

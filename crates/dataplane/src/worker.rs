@@ -468,7 +468,11 @@ impl Worker {
         let env: Env<'static> = unsafe { std::mem::transmute(env) };
         let queueing = switch.program().is_queued().then(|| {
             let outgoing = switch.inboxes.iter().map(|_| Vec::new()).collect();
-            let serving = Serving::new(Arc::clone(switch.queues()));
+            let queues = Arc::clone(switch.queues());
+            let serving = match queues.follow_links_of(switch.program()) {
+                true => Serving::following_links(queues),
+                false => Serving::new(queues),
+            };
             Box::new(Queueing { serving, outgoing, incoming: Vec::new(), follows: false, arrived: 0 })
         });
         let views: Vec<ViewHandle> = (0..switch.tables.len())
@@ -861,6 +865,18 @@ impl Worker {
         }
         let queueing = self.queueing.as_ref()?;
         queueing.serving.next_due(self.now_ns())
+    }
+
+    /// Whether its output queues follow the ports' links, see [`Self::set_room`].
+    pub(crate) fn follows_links(&self) -> bool {
+        self.queueing.as_ref().is_some_and(|queueing| queueing.serving.follows_links())
+    }
+
+    /// How many packets the link of a port takes now.
+    pub(crate) fn set_room(&mut self, port: u32, room: usize) {
+        if let Some(queueing) = &mut self.queueing {
+            queueing.serving.set_room(port, room);
+        }
     }
 
     /// Packets that wait in output queues that this worker serves.

@@ -179,9 +179,41 @@ impl Program {
         let nodes = self.blocks.iter().flat_map(|block| &block.body.nodes);
         nodes.flat_map(|node| &node.stmts).any(|s| matches!(&s.op, Op::Copy(copy) if copy.queue.is_some()))
     }
+
+    /// Whether what it does depends on how packets waited in output queues: depths and times.
+    pub fn reads_queues(&self) -> bool {
+        let told: Vec<FieldId> = self
+            .intrinsics
+            .iter()
+            .filter(|(intrinsic, _)| intrinsic.is_of_waiting())
+            .map(|(_, field)| *field)
+            .collect();
+        if told.is_empty() {
+            return false;
+        }
+        let mut found = false;
+        let mut look = |field| found |= told.contains(&field);
+        let bodies = self.actions.iter().map(|action| &action.body);
+        for node in bodies.chain(self.blocks.iter().map(|block| &block.body)).flat_map(|body| &body.nodes) {
+            for stmt in &node.stmts {
+                // A copy only carries them along.
+                if !matches!(stmt.op, Op::Copy(_)) {
+                    stmt.op.for_each_read(&self.headers, &mut look);
+                }
+            }
+            node.terminator.for_each_expr(&mut |expr| expr.for_each_field(&mut look));
+        }
+        found
+    }
 }
 
 impl Intrinsic {
+    /// Whether it says how a packet waited in an output queue.
+    fn is_of_waiting(self) -> bool {
+        use Intrinsic::{DequeueDepth, EnqueueDepth, EnqueueTimestamp, QueueTime};
+        matches!(self, EnqueueTimestamp | EnqueueDepth | QueueTime | DequeueDepth)
+    }
+
     /// In which half of the pipeline it is set.
     pub fn begin(self) -> Begin {
         match self {

@@ -108,7 +108,7 @@ struct About {
     set: u16,
     /// The port and the number of the output queue in which it waits.
     queue: Option<(u32, u32)>,
-    queued: Queued,
+    queued: Option<Queued>,
 }
 
 impl Copied {
@@ -134,7 +134,7 @@ impl Copied {
 
     /// What it tells egress of its queue.
     pub fn set_queued(&mut self, queued: Queued) {
-        self.0.about.queued = queued;
+        self.0.about.queued = Some(queued);
     }
 
     /// The number of the packet that made it, in its batch.
@@ -246,6 +246,7 @@ pub unsafe fn enter(layout: &CopyLayout, copied: &Copied, phv: *mut u64, now_us:
     // SAFETY: as the caller promises.
     let image = unsafe { std::slice::from_raw_parts_mut(phv, layout.image_limbs) };
     let Content { about, image: brought, .. } = &*copied.0;
+    let queued = about.queued.unwrap_or(Queued { enqueued_us: now_us, ..Queued::default() });
     image.copy_from_slice(brought);
     for &(begin, intrinsic, cell) in &layout.intrinsics {
         if begin == about.begin && about.set & intrinsic_bit(intrinsic) == 0 {
@@ -253,7 +254,7 @@ pub unsafe fn enter(layout: &CopyLayout, copied: &Copied, phv: *mut u64, now_us:
                 Intrinsic::IngressPort => about.port.into(),
                 Intrinsic::PacketLength => about.length as u64,
                 Intrinsic::IngressTimestamp => now_us,
-                _ => about.queued.value(intrinsic, now_us),
+                _ => queued.value(intrinsic, now_us),
             };
             cell.put(image, value);
         }
@@ -343,7 +344,7 @@ unsafe fn make(
         length,
         set: site.set,
         queue,
-        queued: Queued::default(),
+        queued: None,
     };
     match &site.replicas {
         None => {

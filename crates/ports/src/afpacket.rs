@@ -14,6 +14,11 @@
 //! and 2.14 of 1514, TX ring 2.18 and 1.94; the kernel copies out of the ring all the same, and allocates pages for it.
 //! `PACKET_QDISC_BYPASS` gains nothing (2.27 and 2.20), and hides what is sent from tcpdump.
 //!
+//! **A slow link** (a `tc` qdisc with a rate, a slow card) shows in the bytes that the sending socket has in the kernel, as
+//! it does to bmv2, whose writes block once they fill the socket's buffer. Where the switch has output queues of its own
+//! that follow the link ([`Port::room`]), the port takes no more than that; what a qdisc refuses, its limit being lower, waits
+//! here, a batch at most, and is sent again.
+//!
 //! **Frames arrive as on a wire.** A kernel at the other end of a veth leaves checksums and segmentation undone, and
 //! its end, in another namespace, is out of our reach (`ethtool -K` on our end changes what we send, not what it
 //! sends). So the port asks the kernel for a `virtio_net_hdr` before each frame, which says what is undone, and does it
@@ -29,6 +34,7 @@ use crate::offload::{Segmenter, VNET_HEADER_BYTES, VnetHeader};
 use crate::ring::{RxRing, Slot};
 use crate::{LinkStatus, Port, PortError, PortStats, Received, Sent};
 use p4jet_packet::{BATCH_MAX, Batch, Pool, PushError};
+use std::collections::VecDeque;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -54,6 +60,16 @@ const ADDRESSES_BYTES: usize = 12;
 const TPID_DEFAULT: u16 = 0x8100;
 /// Every so many empty receives the socket is asked for an error: it costs a system call.
 const EMPTY_PER_LOOK: u32 = 16;
+/// Bytes in the kernel that make a link busy, by the kernel's count: the buffer of a socket (`net.core.wmem_default`), in
+/// which bmv2 waits. Enough for a link of 1 Gbit/s between two looks, and not so much that a delay of a few
+/// milliseconds makes a link slow.
+const LINK_BYTES_MAX: usize = 212_992;
+/// What the kernel counts for a frame of 1500 bytes; less for short ones.
+const LINK_FRAME_BYTES: usize = 2304;
+/// When a refused frame is sent again.
+const RETRY: Duration = Duration::from_millis(1);
+/// How long after a refusal the link gets frames one by one.
+const REFUSED_LATELY: Duration = Duration::from_millis(100);
 /// How often an interface that is gone is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -77,7 +93,20 @@ pub struct AfPacketPort {
     gso: Vec<u8>,
     gso_rest: Option<(Segmenter, Option<Tag>)>,
     empty: u32,
+    /// Since the first [`Port::room`].
+    following: Option<Following>,
     stats: PortStats,
+}
+
+/// What a handle knows of a link that output queues follow.
+#[derive(Debug, Default)]
+struct Following {
+    /// Frames that the link's queue has refused, [`BATCH_MAX`] at most.
+    refused: VecDeque<Vec<u8>>,
+    /// When it last did.
+    refused_at: Option<Instant>,
+    /// When they were last sent again.
+    tried_at: Option<Instant>,
 }
 
 /// What the handles of an interface have in common.
@@ -256,6 +285,7 @@ impl AfPacketPort {
             gso: vec![0; VNET_HEADER_BYTES + GSO_FRAME_MAX],
             gso_rest: None,
             empty: 0,
+            following: None,
             stats: PortStats::default(),
         };
         Ok(sockets.into_iter().map(port).collect())
@@ -345,6 +375,86 @@ impl AfPacketPort {
         }
     }
 
+    /// Hands frames to the kernel, in order. How many it took and how many are lost; the rest, if any, its queue refused.
+    fn hand_over(&mut self, frames: &[&[u8]]) -> Handed {
+        let mut handed = Handed::default();
+        let mut bytes = 0;
+        // Those that know that the interface is gone ask the kernel no more.
+        let mut rest = if self.gone.is_some() { &[] } else { frames };
+        handed.lost = frames.len() - rest.len();
+        while !rest.is_empty() {
+            let chunk = &rest[..rest.len().min(BATCH_MAX)];
+            match send_many(&self.sockets.tx, chunk) {
+                Ok(taken) => {
+                    handed.taken += taken;
+                    bytes += chunk[..taken].iter().map(|frame| frame.len() as u64).sum::<u64>();
+                    rest = &rest[taken..];
+                }
+                // The error is about the first frame, and none of the chunk was sent.
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    // The queue of the link, or the socket, is full: the frames may be sent later.
+                    Some(libc::ENOBUFS | libc::EAGAIN) if self.following.is_some() => break,
+                    Some(libc::ENXIO | libc::ENODEV) => {
+                        self.lose();
+                        handed.lost += rest.len();
+                        break;
+                    }
+                    // Down, or no room to queue: what is true for this frame is true for the others.
+                    Some(libc::ENETDOWN | libc::EAGAIN | libc::ENOMEM) => {
+                        handed.lost += rest.len();
+                        break;
+                    }
+                    // Longer than the link's MTU, shorter than an Ethernet header, or the queue of the link is full.
+                    _ => {
+                        handed.lost += 1;
+                        rest = &rest[1..];
+                    }
+                },
+            }
+        }
+        self.stats.tx_packets += handed.taken as u64;
+        self.stats.tx_bytes += bytes;
+        self.stats.tx_dropped += handed.lost as u64;
+        handed
+    }
+
+    /// Sends again what the link's queue refused, once that is due. Whether nothing is left of it.
+    fn try_again(&mut self) -> bool {
+        let Some(following) = &mut self.following else { return true };
+        if following.refused.is_empty() {
+            return true;
+        }
+        let now = Instant::now();
+        if following.tried_at.is_some_and(|at| now.duration_since(at) < RETRY) {
+            return false;
+        }
+        let mut refused = mem::take(&mut following.refused);
+        let frames: Vec<&[u8]> = refused.iter().map(|frame| &frame[..]).collect();
+        let handed = self.hand_over(&frames);
+        refused.drain(..handed.taken + handed.lost);
+        let done = refused.is_empty();
+        if let Some(following) = &mut self.following {
+            following.tried_at = Some(now);
+            if !done {
+                following.refused_at = Some(now);
+            }
+            following.refused = refused;
+        }
+        done
+    }
+
+    /// Bytes that the sending socket has in the kernel, by the kernel's count.
+    fn bytes_under_way(&self) -> usize {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: TIOCOUTQ, which sockets call SIOCOUTQ, writes an int.
+        let status = unsafe {
+            libc::ioctl(self.sockets.tx.as_raw_fd(), libc::TIOCOUTQ, std::ptr::from_mut(&mut bytes))
+        };
+        // A kernel that does not tell has a link that takes everything.
+        if status < 0 { 0 } else { usize::try_from(bytes).unwrap_or(0) }
+    }
+
     /// Has something happened to the interface? One that is merely down will come back by itself.
     fn look(&mut self) {
         // Reading the error also clears it; poll(2) would report it for ever.
@@ -427,38 +537,45 @@ impl Port for AfPacketPort {
     }
 
     fn send(&mut self, frames: &[&[u8]]) -> Result<Sent, PortError> {
-        let mut sent = 0;
-        let mut bytes = 0;
-        // Those that know that the interface is gone ask the kernel no more.
-        let mut rest = if self.gone.is_some() { &[] } else { frames };
-        while !rest.is_empty() {
-            let chunk = &rest[..rest.len().min(BATCH_MAX)];
-            let taken = match send_many(&self.sockets.tx, chunk) {
-                Ok(taken) => {
-                    sent += taken;
-                    bytes += chunk[..taken].iter().map(|frame| frame.len() as u64).sum::<u64>();
-                    taken
-                }
-                // The error is about the first frame, and none of the chunk was sent.
-                Err(error) => match error.raw_os_error() {
-                    Some(libc::ENXIO | libc::ENODEV) => {
-                        self.lose();
-                        rest.len()
-                    }
-                    Some(libc::EINTR) => 0,
-                    // Down, or no room to queue: what is true for this frame is true for the others.
-                    Some(libc::ENETDOWN | libc::EAGAIN | libc::ENOMEM) => rest.len(),
-                    // Longer than the link's MTU, shorter than an Ethernet header, or the queue of the link is full.
-                    _ => 1,
-                },
-            };
-            rest = &rest[taken..];
+        let mut handed = match self.try_again() {
+            true => self.hand_over(frames),
+            // They wait behind those that were refused before.
+            false => Handed::default(),
+        };
+        if let Some(following) = &mut self.following {
+            let waiting = &frames[handed.taken + handed.lost..];
+            let kept = waiting.len().min(BATCH_MAX.saturating_sub(following.refused.len()));
+            following.refused.extend(waiting[..kept].iter().map(|frame| frame.to_vec()));
+            if !waiting.is_empty() {
+                let now = Some(Instant::now());
+                (following.refused_at, following.tried_at) = (now, now);
+            }
+            let dropped = waiting.len() - kept;
+            self.stats.tx_dropped += dropped as u64;
+            handed.taken += kept;
+            handed.lost += dropped;
         }
-        let dropped = frames.len() - sent;
-        self.stats.tx_packets += sent as u64;
-        self.stats.tx_bytes += bytes;
-        self.stats.tx_dropped += dropped as u64;
-        Ok(Sent { sent, dropped })
+        Ok(Sent { sent: handed.taken, dropped: handed.lost })
+    }
+
+    fn room(&mut self) -> usize {
+        self.following.get_or_insert_default();
+        if self.gone.is_some() {
+            return usize::MAX;
+        }
+        if !self.try_again() {
+            return 0;
+        }
+        let room = LINK_BYTES_MAX.saturating_sub(self.bytes_under_way()) / LINK_FRAME_BYTES;
+        let refused_at = self.following.as_ref().and_then(|following| following.refused_at);
+        match refused_at {
+            Some(at) if at.elapsed() < REFUSED_LATELY => room.min(1),
+            _ => room,
+        }
+    }
+
+    fn due(&mut self) -> Option<Duration> {
+        (!self.try_again()).then_some(RETRY)
     }
 
     fn poll_fd(&self) -> Option<RawFd> {
@@ -470,7 +587,8 @@ impl Port for AfPacketPort {
         let [_, drops] =
             get_option(&self.sockets.rx, libc::SOL_PACKET, libc::PACKET_STATISTICS).unwrap_or([0; 2]);
         self.stats.rx_dropped_overrun += u64::from(drops);
-        self.stats
+        let waiting = self.following.as_ref().map_or(0, |following| following.refused.len());
+        PortStats { tx_waiting: waiting as u64, ..self.stats }
     }
 
     fn status(&self) -> LinkStatus {
@@ -496,6 +614,13 @@ impl Port for AfPacketPort {
         });
         down.into_iter().chain(merges).collect()
     }
+}
+
+/// What became of frames that were handed to the kernel.
+#[derive(Clone, Copy, Debug, Default)]
+struct Handed {
+    taken: usize,
+    lost: usize,
 }
 
 /// Adds `frame`, completed as `vnet` says, with its tag put back. `Ok(0)`: that cannot be done, nothing was added.

@@ -31,6 +31,8 @@ use std::time::{Duration, Instant};
 const BUFFER_BYTES_MAX: usize = 256 << 20;
 /// Short frames count as this many bytes, for what is kept with each.
 const BUFFER_BYTES_MIN: usize = 64;
+/// Frames that wait for a line with a rate where output queues follow it ([`Port::room`]): the others wait there.
+const WAITING_MAX: usize = 8;
 /// No frame is held.
 const NEVER: u64 = u64::MAX;
 
@@ -185,7 +187,7 @@ impl Line {
             Some(Rate::Bits(rate)) => (len as u64 * 8 * 1_000_000_000, rate),
             Some(Rate::Packets(rate)) => (1_000_000_000, rate),
         };
-        while self.starts.pop_front_if(|start| *start <= now).is_some() {}
+        self.forget_started(now);
         let start = if self.free_ns > now {
             if self.starts.len() >= self.queue_max {
                 return None;
@@ -200,6 +202,11 @@ impl Line {
         self.free_ns = start.saturating_add(parts / rate);
         self.free_rest = parts % rate;
         Some(self.free_ns)
+    }
+
+    /// Forgets those that wait for the line no more.
+    fn forget_started(&mut self, now: u64) {
+        while self.starts.pop_front_if(|start| *start <= now).is_some() {}
     }
 
     /// Keeps a copy of `frame` until it leaves. `false`: no memory is left for it.
@@ -304,6 +311,16 @@ impl Port for Emulated {
             result.dropped += chunk.len() - sent;
         }
         Ok(result)
+    }
+
+    fn room(&mut self) -> usize {
+        let mut line = self.link.lock();
+        if line.spec.rate.is_none() {
+            drop(line);
+            return self.port.room();
+        }
+        line.forget_started(self.link.now_ns());
+        line.queue_max.min(WAITING_MAX).saturating_sub(line.starts.len())
     }
 
     fn poll_fd(&self) -> Option<RawFd> {

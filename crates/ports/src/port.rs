@@ -59,7 +59,8 @@ pub struct PortStats {
     pub tx_dropped_loss: u64,
     /// Frames that found the queue of the emulated link full.
     pub tx_dropped_queue: u64,
-    /// Frames that the emulated link holds now; at the first handle, for all.
+    /// Frames that are held now: by the emulated link (at the first handle, for all), or refused by the queue of a link that
+    /// output queues follow.
     pub tx_waiting: u64,
 }
 
@@ -85,6 +86,13 @@ pub trait Port: Send {
     ///
     /// The port is of no more use.
     fn send(&mut self, frames: &[&[u8]]) -> Result<Sent, PortError>;
+
+    /// How many more frames the link takes without letting them queue up outside the switch: 0 while it is busy with those
+    /// sent before. From the first call on, the port keeps frames that a full queue of the link refuses and sends them
+    /// again, instead of dropping them. `usize::MAX` for a port that cannot tell.
+    fn room(&mut self) -> usize {
+        usize::MAX
+    }
 
     /// A descriptor to poll for readability after [`Received::Empty`]; `None` for a port that always knows at once. It
     /// may be another one after each call of a method that changes the port.

@@ -11,7 +11,7 @@ use p4jet_lower::{Lowered, Lowerer, build};
 use super::DROP_PORT;
 use super::memory::memory;
 use super::pipeline::Standard;
-use crate::writes::{Writes, reads};
+use crate::writes::Writes;
 
 /// Values of `instance_type`.
 mod instance_type {
@@ -122,23 +122,12 @@ impl Manager {
     }
 
     /// What each packet finds in its metadata when it begins egress.
-    pub(super) fn before_egress(&self, cx: &mut Lowerer<'_>, blocks: &[BlockId]) -> Lowered<Option<BlockId>> {
-        let mut sets = Vec::new();
-        if self.port != self.standard.egress_port {
-            sets.push((self.standard.egress_port, Expr::Field(self.port)));
-        }
-        // Without queues packets leave them when they enter.
-        if let (Some(enqueued), Some(now)) = (self.standard.enq_timestamp, self.standard.egress_timestamp)
-            && !cx.queued
-            && reads(&cx.ir, blocks, enqueued)
-        {
-            sets.push((enqueued, build::resize(&cx.ir, Expr::Field(now), cx.ir.width(enqueued))));
-        }
-        if sets.is_empty() {
+    pub(super) fn before_egress(&self, cx: &mut Lowerer<'_>) -> Lowered<Option<BlockId>> {
+        if self.port == self.standard.egress_port {
             return Ok(None);
         }
         let glue = cx.glue("egress_start", |cx| {
-            sets.into_iter().for_each(|(field, value)| cx.set(field, value));
+            cx.set(self.standard.egress_port, Expr::Field(self.port));
             Ok(())
         })?;
         Ok(Some(glue))

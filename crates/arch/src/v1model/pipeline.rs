@@ -7,7 +7,7 @@ use p4jet_lower::{BlockArg, Lowered, Lowerer, ObjectId, Role};
 
 use super::manager::Manager;
 use super::memory::memory;
-use crate::writes::Writes;
+use crate::writes::{Writes, reads};
 
 /// The fields of `standard_metadata` that the target itself reads or writes. A program may bring an older
 /// `v1model.p4`, so that some are missing.
@@ -19,7 +19,6 @@ pub(super) struct Standard {
     pub(super) packet_length: Option<FieldId>,
     pub(super) ingress_timestamp: Option<FieldId>,
     pub(super) egress_timestamp: Option<FieldId>,
-    pub(super) enq_timestamp: Option<FieldId>,
     pub(super) priority: Option<FieldId>,
     pub(super) instance_type: Option<FieldId>,
     pub(super) mcast_grp: Option<FieldId>,
@@ -50,7 +49,6 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
         packet_length: member("packet_length"),
         ingress_timestamp: member("ingress_global_timestamp"),
         egress_timestamp: member("egress_global_timestamp"),
-        enq_timestamp: member("enq_timestamp"),
         priority: member("priority"),
         instance_type: member("instance_type"),
         mcast_grp: member("mcast_grp"),
@@ -58,7 +56,7 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
         parser_error: member("parser_error"),
     };
     let queue_fields = [
-        (Intrinsic::EnqueueTimestamp, standard.enq_timestamp),
+        (Intrinsic::EnqueueTimestamp, member("enq_timestamp")),
         (Intrinsic::EnqueueDepth, member("enq_qdepth")),
         (Intrinsic::QueueTime, member("deq_timedelta")),
         (Intrinsic::DequeueDepth, member("deq_qdepth")),
@@ -83,9 +81,6 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
     ] {
         cx.ir.intrinsics.extend(field.map(|f| (intrinsic, f)));
     }
-    if cx.queued {
-        cx.ir.intrinsics.extend(queue_fields.into_iter().filter_map(|(i, field)| Some((i, field?))));
-    }
 
     // A failed `verify`, or a packet that is too short, does not drop: ingress sees the error.
     let error_field = match standard.parser_error {
@@ -103,6 +98,13 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
     let deparser = cx.block(deparser, BlockKind::Deparser, &[BlockArg::PacketOut, hdr], None);
     let (parser, verify, ingress) = (parser?, verify?, ingress?);
     let (egress, compute, deparser) = (egress?, compute?, deparser?);
+
+    // Without queues packets leave them when they enter, which only those that ask need to know.
+    let blocks = [parser, verify, ingress, egress, compute, deparser];
+    for (intrinsic, field) in queue_fields {
+        let field = field.filter(|field| cx.queued || reads(&cx.ir, &blocks, *field));
+        cx.ir.intrinsics.extend(field.map(|f| (intrinsic, f)));
+    }
 
     // The packet leaves by the port that the traffic manager chose, whatever egress writes into `egress_port`.
     let egress_writes = Writes::of(&cx.ir, &[egress, compute]);
@@ -122,7 +124,7 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
     };
     let clone_parsed = manager.after_parser(cx)?;
     let traffic_manager = manager.after_ingress(cx)?;
-    let egress_start = manager.before_egress(cx, &[egress, compute])?;
+    let egress_start = manager.before_egress(cx)?;
     let egress_end = manager.after_egress(cx)?;
     let departure = manager.after_deparser(cx)?;
     let present = |list: &[Option<_>]| list.iter().copied().flatten().collect();
