@@ -430,6 +430,20 @@ mod tests {
     }
 
     #[test]
+    fn a_line_with_a_rate_has_room_for_few() {
+        let (mut handles, _handle) = memory("rate=100pps", 1);
+        assert_eq!(handles[0].room(), WAITING_MAX);
+        // One is on the line, the others wait.
+        send(&mut *handles[0], &frames(6, 60));
+        assert_eq!(handles[0].room(), WAITING_MAX - 5);
+        send(&mut *handles[0], &frames(9, 60));
+        assert_eq!(handles[0].room(), 0);
+        let (mut handles, _handle) = memory("delay=5ms", 1);
+        send(&mut *handles[0], &frames(60, 60));
+        assert_eq!(handles[0].room(), usize::MAX, "a long line is not a slow one");
+    }
+
+    #[test]
     fn each_nth_is_lost() {
         let (mut handles, handle) = memory("loss=1/3", 2);
         // Of the frames of all handles.

@@ -263,3 +263,29 @@ fn an_empty_queue_keeps_no_credit() {
         assert_eq!(pair[0] + pair[1], 1, "each its turn: {order:?}");
     }
 }
+
+#[test]
+fn queues_follow_a_busy_link() {
+    let mut serving: Serving<u32> = Serving::following_links(Arc::default());
+    let put = |serving: &mut Serving<u32>, packet| serving.enqueue((1, 0), packet, 100, 1000);
+    let depths = |serving: &mut Serving<u32>| {
+        let left = std::iter::from_fn(|| serving.next(2000));
+        left.map(|(packet, queued)| (packet, queued.enqueue_depth, queued.dequeue_depth)).collect::<Vec<_>>()
+    };
+    // What the link takes at once has nothing before it.
+    (0..3).for_each(|packet| put(&mut serving, packet).unwrap());
+    assert_eq!(depths(&mut serving), [(0, 0, 0), (1, 0, 0), (2, 0, 0)]);
+    serving.set_room(1, 2);
+    (0..6).for_each(|packet| put(&mut serving, packet).unwrap());
+    assert_eq!(depths(&mut serving), [(0, 0, 4), (1, 0, 4)]);
+    assert_eq!(serving.next_due(2000), Some(LOOK_AT_LINK));
+    serving.set_room(1, 1);
+    assert_eq!(depths(&mut serving), [(2, 0, 3)]);
+    serving.set_room(1, 0);
+    let refused = (6..100).map(|packet| put(&mut serving, packet)).filter(Result::is_err).count();
+    assert_eq!(refused, 94 - (64 - 3), "as many fit as into a queue of bmv2");
+    serving.set_room(1, usize::MAX);
+    let left = depths(&mut serving);
+    assert_eq!((left[3], left.len()), ((6, 3, 0), 64));
+    assert_eq!(serving.next_due(2000), None);
+}
