@@ -3,7 +3,8 @@
 //! compile forward packets on both engines, which must agree.
 //!
 //! A case is its number, so that it can be repeated alone: `CASE=compiler:1234 cargo test --release -p p4jet-cli --test
-//! fuzz`. A case that kills the process (stack, memory) is one of those that stand in the files `fuzz.*.case` in the target
+//! fuzz`. `CASE=language:4000..9000` runs more cases of one target; `SEEDS=DIR` mutates the programs of that folder, too
+//! (`language` only). A case that kills the process (stack, memory) is one of those that stand in the files `fuzz.*.case` in the target
 //! folder for tests; one that does not end in time aborts the process with its text on standard error.
 //!
 //! Blind spots: texts that differ from the seeds by more than a few edits (fuzz/ goes further); deep structure
@@ -18,8 +19,9 @@ use p4jet_ir::random;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,6 +33,8 @@ const CASES_BY_BINARY: u64 = 50;
 const CASE_TIME_MAX: Duration = Duration::from_secs(20);
 /// For a case that waits instead of working, and for a whole process.
 const CASE_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Cases that take longer are named; a busy machine may be the cause.
+const SLOW: Duration = Duration::from_secs(2);
 /// The stack of the binary's main thread.
 const STACK_BYTES: usize = 8 << 20;
 /// Distinct panics to report.
@@ -44,6 +48,7 @@ fn cases(target: &Target) -> u64 {
     let cases = match target.name {
         "compiler" => 10_000,
         "ir" => 2_000,
+        "language" => 3_000,
         _ => 4_000,
     };
     cases / SLOWDOWN
@@ -68,6 +73,13 @@ fn seeds(target: &Target) -> Vec<Seed> {
         "preprocessor" => files(&["fuzz/seeds/preprocessor", "crates/syntax/tests/golden"]),
         "parser" => files(&["crates/syntax/tests/golden"]),
         "compiler" => common::program_folders().iter().map(|folder| shipped(folder)).collect(),
+        "language" => {
+            let mut folders = vec![root().join("tests/language"), root().join("crates/analysis/tests")];
+            folders.extend(std::env::var_os("SEEDS").map(PathBuf::from));
+            let programs = folders.iter().flat_map(|folder| texts(folder));
+            let programs = programs.filter(|(path, _)| path.ends_with(".p4") && !path.contains("/include/"));
+            programs.map(|(_, t)| text(without_comments(&with_includes(&t)))).collect()
+        }
         "ir" => {
             let mut seeds = files(&["crates/ir/tests/passes"]);
             seeds.extend((0..60).map(|seed| text(p4jet_ir::text::print(&random::program(seed)))));
@@ -95,6 +107,16 @@ fn shipped(folder: &Path) -> Seed {
 fn without_comments(text: &str) -> String {
     let lines = text.lines().map(|l| l.split("//").next().unwrap_or(l).trim_end()).filter(|l| !l.is_empty());
     lines.map(|l| format!("{l}\n")).collect()
+}
+
+/// A language test with the files of tests/language/include in their places.
+fn with_includes(text: &str) -> String {
+    let line = |line: &str| {
+        let name = line.strip_prefix("#include \"")?.strip_suffix('"')?;
+        fs::read_to_string(root().join("tests/language").join(name)).ok()
+    };
+    let lines = text.lines().map(|l| line(l).map_or_else(|| l.to_string(), |text| with_includes(&text)));
+    lines.map(|l| l + "\n").collect()
 }
 
 /// The files in a folder and below, by path; what is not UTF-8 is replaced.
@@ -177,12 +199,16 @@ impl Runner {
         *lock(&self.current) = Some(Current { name: name.clone(), text: text.to_string(), start });
         let result = catch_unwind(AssertUnwindSafe(work));
         *lock(&self.current) = None;
+        if start.elapsed() > SLOW {
+            println!("{name}: {:?}", start.elapsed());
+        }
         if start.elapsed() > self.slowest.0 {
             self.slowest = (start.elapsed(), name.clone());
         }
         result.unwrap_or_else(|_| {
             let what = std::mem::take(&mut *lock(&self.panicked));
-            let place = what.split(": ").next().unwrap_or_default().to_string();
+            // What p4jet itself calls its mistake is told in one place for all of them.
+            let place = what.lines().next().unwrap_or_default().to_string();
             self.panics.entry(place).or_insert((name, 0, what)).1 += 1;
             "panic"
         })
@@ -196,7 +222,7 @@ impl Runner {
     }
 
     /// The cases of a target, or one of them.
-    fn mutations(&mut self, target: &Target, only: Option<u64>) {
+    fn mutations(&mut self, target: &Target, only: Option<Range<u64>>) {
         let seeds = seeds(target);
         if only.is_none() && matches!(target.name, "stf" | "commands") {
             for seed in &seeds {
@@ -206,7 +232,7 @@ impl Runner {
         }
         let start = Instant::now();
         let mut outcomes: BTreeMap<&str, u64> = BTreeMap::new();
-        for number in only.map_or(0..cases(target), |n| n..n + 1) {
+        for number in only.clone().unwrap_or(0..cases(target)) {
             let (seed, text) = case(target, number, &seeds);
             let entries: Vec<&str> =
                 if number % ENTRIES_EVERY == 0 { seed.entries.lines().collect() } else { Vec::new() };
@@ -218,7 +244,7 @@ impl Runner {
                 _ => (target.run)(&text),
             });
             *outcomes.entry(outcome).or_default() += 1;
-            if only.is_some() {
+            if only.as_ref().is_some_and(|only| only.end == only.start + 1) {
                 println!("{text}\n{outcome}");
             }
         }
@@ -237,9 +263,13 @@ impl Runner {
 #[test]
 fn every_text_gets_an_answer() {
     let only = std::env::var("CASE").ok().map(|case| {
-        let (name, number) = case.split_once(':').expect("CASE is TARGET:NUMBER");
+        let (name, numbers) = case.split_once(':').expect("CASE is TARGET:NUMBER");
         let target = ALL.iter().find(|t| t.name == name).expect("CASE names a target");
-        (*target, number.parse::<u64>().expect("the number of a case"))
+        let number = |text: &str| text.parse::<u64>().expect("the number of a case");
+        match numbers.split_once("..") {
+            Some((first, end)) => (*target, number(first)..number(end)),
+            None => (*target, number(numbers)..number(numbers) + 1),
+        }
     });
     let panicked: Shared<String> = Arc::default();
     let (hook_place, said) = (panicked.clone(), panicked.clone());
@@ -259,6 +289,7 @@ fn every_text_gets_an_answer() {
     let (programs, others): (Vec<&Target>, Vec<&Target>) =
         ALL.iter().copied().partition(|target| target.name == COMPILER.name);
     let begin = |name: &str, targets: Vec<&'static Target>| {
+        let only = only.clone();
         let current: Shared<Option<Current>> = Arc::default();
         watch(&current);
         let progress = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz.{name}.case"));
@@ -271,8 +302,10 @@ fn every_text_gets_an_answer() {
         };
         let work = move || {
             for target in targets {
-                match only {
-                    Some((of, number)) if of.name == target.name => runner.mutations(target, Some(number)),
+                match &only {
+                    Some((of, numbers)) if of.name == target.name => {
+                        runner.mutations(target, Some(numbers.clone()))
+                    }
                     Some(_) => {}
                     None => {
                         runner.regressions(target);

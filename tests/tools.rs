@@ -295,6 +295,320 @@ fn derived_traffic_reports_what_it_cannot_reach() {
     run(&["gen", "--commands", "x.cmd"]).expect_status(2).says(&["--program"]);
 }
 
+/// The frame of the programs below; in it are states, declarations and statements of the ingress.
+fn counted_program(states: &str, declarations: &str, statements: &str) -> String {
+    format!(
+        r#"
+#include <core.p4>
+#include <v1model.p4>
+header a_t {{ bit<8> x; bit<8> y; bit<16> z; }}
+header b_t {{ bit<8> x; bit<8> y; bit<16> z; varbit<64> rest; }}
+struct headers_t {{ a_t a; a_t a2; b_t b; a_t[4] s; }}
+struct inner_t {{ bit<5> deep; }}
+struct meta_t {{ bit<32> m; bit<7> n; inner_t inner; bool flag; }}
+control Sub(inout bit<32> v, inout headers_t hdr) {{ apply {{ v = v + 1; hdr.a.x = 1; }} }}
+parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) {{ {states} }}
+control V(inout headers_t h, inout meta_t m) {{ apply {{}} }}
+control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {{
+    {declarations}
+    apply {{ {statements} }}
+}}
+control E(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {{ apply {{}} }}
+control C(inout headers_t h, inout meta_t m) {{ apply {{}} }}
+control D(packet_out p, in headers_t h) {{ apply {{ p.emit(h); }} }}
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#
+    )
+}
+
+/// Small programs with known answers: what is named is counted so, and every other number is 0.
+#[test]
+fn complexity_counts_what_the_source_says() {
+    let start = "state start { transition accept; }";
+    let checksum = "hash(m.m, HashAlgorithm.csum16, 32w0, { h.a.x, h.a.y }, 32w9);";
+    let table = "action set(bit<8> v) { h.a.x = v; }
+        action no() { }
+        table t { key = { h.a.x: exact; m.m: ternary; h.a.z: lpm; } actions = { set; no; NoAction; } }";
+    // States, declarations, statements, counts.
+    let rows: &[(&str, &str, &str, &str)] = &[
+        // Headers.
+        ("", "", "h.a.setInvalid();", "header_removes 1"),
+        ("", "", "h.a.setValid();", "header_adds 1"),
+        ("", "", "h.a = h.a2;", "header_copies 1"),
+        ("", "", "h.a = { 1, 2, 3 };", "header_adds 1, field_writes 3"),
+        ("", "", "h.a.x = h.a2.x; h.a.y = h.a2.y; h.a.z = h.a2.z;", "header_copies 1"),
+        ("", "", "h.a.x = h.a2.x; h.a.y = h.a2.y;", "field_writes 2, field_reads 2"),
+        ("", "", "h.s.pop_front(2);", "stack_shifts 1, header_removes 2"),
+        ("", "", "h.s.push_front(1); h.s[0].setValid();", "stack_shifts 1, header_adds 1"),
+        ("", "", "h.s[m.m].x = 1;", "field_writes 1, metadata_reads 1, metadata m.m 32"),
+        // Fields, of headers and of metadata, the architecture's apart.
+        ("", "", "h.a.x = h.a.y;", "field_writes 1, field_reads 1"),
+        ("", "", "h.a.x[3:0] = h.a.y[7:4];", "field_writes 1, field_reads 1"),
+        ("", "", "m.m = 1;", "metadata_writes 1, metadata m.m 32"),
+        (
+            "",
+            "",
+            "m.inner.deep = (bit<5>) m.n[4:0];",
+            "metadata_writes 1, metadata_reads 1, metadata m.inner.deep 5, metadata m.n 7",
+        ),
+        (
+            "",
+            "",
+            "s.egress_spec = s.ingress_port;",
+            "architecture_metadata_writes 1, architecture_metadata_reads 1, \
+            architecture_metadata standard_metadata.egress_spec 9, \
+            architecture_metadata standard_metadata.ingress_port 9",
+        ),
+        (
+            "",
+            "",
+            "bit<8> v = 1; v = v + h.a.x; h.a.x = v;",
+            "arithmetic_expressions 1, field_reads 1, field_writes 1",
+        ),
+        ("", "", "meta_t own = { 1, 2, { 3 }, true }; own.m = 4;", ""),
+        // Operators.
+        (
+            "",
+            "",
+            "m.m = m.m + 1 - m.m * 2 << 3;",
+            "arithmetic_expressions 4, metadata_reads 2, metadata_writes 1, metadata m.m 32",
+        ),
+        (
+            "",
+            "",
+            "m.m = m.m & 3 | 4 ^ ~m.m;",
+            "bitwise_expressions 4, metadata_reads 2, metadata_writes 1, metadata m.m 32",
+        ),
+        (
+            "",
+            "",
+            "m.flag = !(m.m == 3) && m.m < 5 || m.m >= 6;",
+            "boolean_expressions 6, metadata_reads 3, metadata_writes 1, metadata m.m 32, metadata m.flag 1",
+        ),
+        (
+            "",
+            "",
+            "m.m += 1;",
+            "arithmetic_expressions 1, metadata_reads 1, metadata_writes 1, metadata m.m 32",
+        ),
+        ("", "", "m.m = 1 + 2 + 3;", "metadata_writes 1, metadata m.m 32"),
+        // Branches.
+        (
+            "",
+            "",
+            "if (h.a.isValid()) { h.a.x = 1; } else if (h.b.isValid()) { h.b.x = 1; }",
+            "branches 2, field_writes 2",
+        ),
+        (
+            "",
+            "",
+            "switch (h.a.x) { 1: { h.a.y = 1; } 2: { h.a.y = 2; } default: { } }",
+            "branches 1, field_reads 1, field_writes 2",
+        ),
+        ("", "", "m.m = h.a.isValid() ? 32w1 : 2;", "branches 1, metadata_writes 1, metadata m.m 32"),
+        (
+            "",
+            "",
+            "for (bit<8> i = 0; i < 4; i = i + 1) { h.a.x = i; }",
+            "branches 1, boolean_expressions 1, arithmetic_expressions 1, field_writes 1",
+        ),
+        ("", "", "for (bit<8> i in 8w1 .. 3) { h.a.x = i; }", "branches 1, field_writes 1"),
+        // Externs: one call is one, also where a header may be invalid and where the data are of many fields.
+        ("", "", checksum, "checksums 1, field_reads 2, metadata_writes 1, metadata m.m 32"),
+        (
+            "",
+            "",
+            "hash(m.m, HashAlgorithm.crc16, 32w0, { h.a.x, h.a.y, h.a2.x, h.b.rest }, 32w9);",
+            "externs hash(crc16) 1, field_reads 4, metadata_writes 1, metadata m.m 32",
+        ),
+        (
+            "",
+            "",
+            "hash(m.m, HashAlgorithm.crc32, 32w0, { h.a }, 32w9);",
+            "externs hash(crc32) 1, field_reads 3, metadata_writes 1, metadata m.m 32",
+        ),
+        (
+            "",
+            "register<bit<32>>(4) r;",
+            "r.read(m.m, 0); r.write(1, m.m);",
+            "register_reads 1, register_writes 1, metadata_reads 1, metadata_writes 1, metadata m.m 32",
+        ),
+        (
+            "",
+            "counter(4, CounterType.packets) c;",
+            "c.count(1); c.count(2); mark_to_drop(s);",
+            "externs counter.count 2, externs mark_to_drop 1",
+        ),
+        // Tables and actions.
+        (
+            "",
+            table,
+            "t.apply(); t.apply();",
+            "tables 1, actions 2, field_reads 2, metadata_reads 1, metadata m.m 32, \
+            field_writes 1, lookups exact[8]+ternary[32]+lpm[16] 2",
+        ),
+        (
+            "",
+            table,
+            "if (t.apply().hit) { }",
+            "tables 1, actions 2, branches 1, field_reads 2, metadata_reads 1, \
+            metadata m.m 32, field_writes 1, lookups exact[8]+ternary[32]+lpm[16] 1",
+        ),
+        (
+            "",
+            table,
+            "switch (t.apply().action_run) { set: { h.a.y = 1; } default: { } }",
+            "tables 1, actions 2, branches 1, field_reads 2, metadata_reads 1, metadata m.m 32, field_writes 2, \
+            lookups exact[8]+ternary[32]+lpm[16] 1",
+        ),
+        ("", "action twice() { h.a.x = 1; }", "twice(); twice();", "actions 1, field_writes 1"),
+        // What is applied in two places is there once; an argument that comes back is read and written.
+        (
+            "",
+            "Sub() one; Sub() two;",
+            "one.apply(m.m, h); two.apply(m.m, h);",
+            "arithmetic_expressions 1, field_writes 1, metadata_reads 2, metadata_writes 2, metadata m.m 32",
+        ),
+        // Nothing reaches it.
+        ("", table, "", ""),
+        // Parsers.
+        (
+            "state start { p.extract(h.a); transition select(h.a.x) { 1: next; 2: next; default: accept; } }
+          state next { p.extract(h.b, 16); m.m = 1; transition accept; }
+          state apart { p.extract(h.a2); transition accept; }",
+            "",
+            "",
+            "parser_states 2, transitions 4, branches_in_the_parse_graph 1, packet_headers 2, packet_fields 7, \
+            field_reads 1, metadata_writes 1, metadata m.m 32",
+        ),
+        (
+            "state start { p.extract(h.s.next); transition select(h.s.last.x, m.n) { (1, 2): start; _: accept; } }",
+            "",
+            "",
+            "parser_states 1, transitions 2, branches_in_the_parse_graph 1, packet_headers 1, packet_fields 3, \
+            field_reads 1, metadata_reads 1, metadata m.n 7",
+        ),
+        (
+            "state start { verify(s.packet_length > 9, error.NoMatch); if (h.a.isValid()) { h.a.x = 1; } transition accept; }",
+            "",
+            "",
+            "externs verify 1, branches_in_the_parse_graph 1, boolean_expressions 1, field_writes 1, \
+            architecture_metadata_reads 1, architecture_metadata standard_metadata.packet_length 32",
+        ),
+    ];
+    let dir = TempDir::new("counts");
+    for (states, declarations, statements, expected) in rows {
+        let states = if states.is_empty() { start } else { states };
+        let program = dir.write("counts.p4", counted_program(states, declarations, statements));
+        let done = run(&["check", &program, "--Wdisable", "--complexity", "--json"]).expect_status(0);
+        let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+        let mut found = std::collections::BTreeSet::new();
+        for (key, value) in report["program"].as_object().unwrap() {
+            match value {
+                // The bits are the sum of the fields, which are compared.
+                _ if key.ends_with("_bits") => {}
+                serde_json::Value::Object(counts) => {
+                    found.extend(counts.iter().map(|(name, n)| format!("{key} {name} {n}")));
+                }
+                n if n == 0 => {}
+                n => drop(found.insert(format!("{key} {n}"))),
+            }
+        }
+        let mut wanted: std::collections::BTreeSet<String> =
+            expected.split(", ").filter(|count| !count.is_empty()).map(str::to_string).collect();
+        if !expected.contains("parser_states") {
+            wanted.extend(["parser_states 1".to_string(), "transitions 1".to_string()]);
+        }
+        assert_eq!(found, wanted, "{declarations} {statements} {states}");
+    }
+}
+
+/// A picture of any program is well-formed, as narrow as a page, and each line of it short, whatever the program's texts are.
+#[test]
+fn pictures_show_the_source_and_stay_narrow() {
+    let dir = TempDir::new("pictures");
+    let (svg, dot) = (dir.file("graph.svg"), dir.file("graph.dot"));
+    let draw = |program: &str| {
+        run(&["check", program, "--Wdisable", "--complexity", "--svg", &svg, "--dot", &dot]).expect_status(0);
+        let picture = std::fs::read_to_string(&svg).unwrap();
+        check_xml(&picture);
+        let width = picture.split("width=\"").nth(1).and_then(|rest| rest.split('"').next());
+        let width: u32 = width.and_then(|width| width.parse().ok()).expect("a width");
+        assert!(width <= 1600, "{program}: {width} pixels wide");
+        let texts =
+            picture.split("xml:space=\"preserve\">").skip(1).filter_map(|rest| rest.split('<').next());
+        for line in texts {
+            let shown = line.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+            assert!(shown.chars().count() <= 60, "{program}: {shown}");
+        }
+        picture
+    };
+    for folder in common::program_folders() {
+        draw(common::program(&common::stem(&folder)).to_str().unwrap());
+    }
+    let gateway = draw(common::program("vxlan_gateway").to_str().unwrap());
+    for text in
+        ["parser ParserImpl", "state look_at_ethernet", "tunnels_v4.apply();", "hdr.under_v4.dstAddr: exact"]
+    {
+        assert!(gateway.contains(text), "{text}");
+    }
+    let odd = counted_program(
+        "state start { p.extract(h.a); transition select(h.a.x) { 1 &&& 0xf: start; 2 .. 9: accept; default: reject; } }",
+        "action very(bit<8> a_long_parameter_whose_name_goes_on_and_on_and_on_and_on) { h.a.x = 1; }",
+        &format!(
+            "{} log_msg(\"<b>&amp; ]]> \u{1} \\\" // 'é' \"); if (m.m < 3 && m.m > 1 {}) {{ very(1); }} {}",
+            "if (h.a.x == 1) {".repeat(40) + "exit;" + &"}".repeat(40),
+            "&& h.a.isValid() ".repeat(60),
+            "h.a.x = h.a.x + 1;".repeat(40),
+        ),
+    );
+    let odd = draw(&dir.write("odd.p4", odd));
+    for text in [
+        "if (m.m &lt; 3 &amp;&amp; m.m &gt; 1 &amp;&amp; h.a.isValid()",
+        "1 &amp;&amp;&amp; 0xf → start",
+        "… 25 more",
+    ] {
+        assert!(odd.contains(text), "{text}\n{odd}");
+    }
+    let states: String = (0..300)
+        .map(|i| {
+            let cases: String = (0..4).map(|k| format!("{k}: s{};", (i * 7 + k * 13) % 300)).collect();
+            format!(
+                "state s{i} {{ transition select(h.a.x) {{ {cases} 4: accept; default: s{}; }} }}",
+                (i + 1) % 300
+            )
+        })
+        .collect();
+    let many = counted_program(&format!("state start {{ p.extract(h.a); transition s0; }} {states}"), "", "");
+    draw(&dir.write("many.p4", many));
+}
+
+/// Tags are closed in order, and no character stands where XML does not allow it.
+fn check_xml(text: &str) {
+    let mut open = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        let content = &rest[..at];
+        for entity in content.split('&').skip(1) {
+            assert!(["amp;", "lt;", "gt;", "quot;"].iter().any(|name| entity.starts_with(name)), "&{entity}");
+        }
+        assert!(!content.contains("]]>"), "{content}");
+        let allowed = |c: char| matches!(c, '\n' | '\t') || !c.is_control();
+        assert!(content.chars().all(allowed), "{content:?}");
+        let end = at + rest[at..].find('>').expect("a tag ends");
+        let tag = &rest[at + 1..end];
+        assert!(!tag.contains('<') && tag.matches('"').count() % 2 == 0, "<{tag}>");
+        let name = tag.split([' ', '\n']).next().unwrap_or_default();
+        match tag.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop(), Some(name), "</{name}>"),
+            None if tag.ends_with('/') || tag.starts_with('?') => {}
+            None => open.push(name),
+        }
+        rest = &rest[end + 1..];
+    }
+    assert!(open.is_empty() && rest.trim().is_empty(), "{open:?} {rest}");
+}
+
 /// What a tunnel's ingress does, counted by hand from its text.
 #[test]
 fn complexity_is_counted() {
@@ -398,7 +712,9 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
     assert_eq!(pop["counts"]["lookups"], serde_json::json!({ "ternary[24]": 1 }));
     let svg = std::fs::read_to_string(svg).unwrap();
     let dot = std::fs::read_to_string(dot).unwrap();
-    for word in ["extract h.tunnel", "table I.out_", "0x88b5"] {
+    for word in
+        ["p.extract(h.tunnel);", "table out_", "0x88b5", "h.ethernet.dst: exact", "if (h.tunnel.isValid())"]
+    {
         assert!(svg.contains(word) && dot.contains(word), "{word}\n{dot}");
     }
 }

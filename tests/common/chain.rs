@@ -15,7 +15,7 @@ pub enum Outcome {
 
 /// Compiles `text` down to machine code; `jit` is for the program as the passes left it.
 ///
-/// A refusal without a word, and IR that the verifier does not accept, are bugs of p4jet: they panic.
+/// A refusal without a word or as `internal`, and IR that the verifier does not accept, are bugs of p4jet: they panic.
 pub fn compile(name: &str, text: &str, jit: p4jet_jit::Options) -> Outcome {
     let options = Options { builtins: p4jet_analysis::BUILTINS.to_vec(), ..Options::default() };
     let parsed = p4jet_syntax::parse_text(name, text, &options);
@@ -25,6 +25,9 @@ pub fn compile(name: &str, text: &str, jit: p4jet_jit::Options) -> Outcome {
     let refuse = |stage, diagnostics: &[Diagnostic]| {
         let text = render(diagnostics, &sources, false);
         assert!(text.contains("error"), "refused by `{stage}` without a reason:\n{text}");
+        if let Some(internal) = diagnostics.iter().find(|d| d.code == "internal") {
+            panic!("{}\n{text}", internal.message);
+        }
         Outcome::Refused(stage)
     };
     if is_wrong(&diagnostics) {

@@ -30,6 +30,8 @@ pub const PREPROCESSOR: Target = Target { name: "preprocessor", run: preprocesso
 pub const PARSER: Target = Target { name: "parser", run: parser, vocabulary: &P4 };
 /// The whole compiler, then packets through both engines.
 pub const COMPILER: Target = Target { name: "compiler", run: compiler, vocabulary: &P4 };
+/// The same, on programs with every construct of the language.
+pub const LANGUAGE: Target = Target { name: "language", run: compiler, vocabulary: &P4 };
 /// The IR's text form: reader, printer, verifier, passes, both engines.
 pub const IR: Target = Target { name: "ir", run: ir, vocabulary: &IR_WORDS };
 /// Packet tests.
@@ -38,7 +40,7 @@ pub const STF: Target = Target { name: "stf", run: packet_tests, vocabulary: &ST
 pub const COMMANDS: Target = Target { name: "commands", run: commands, vocabulary: &COMMAND_WORDS };
 
 /// All of them.
-pub const ALL: &[&Target] = &[&PREPROCESSOR, &PARSER, &COMPILER, &IR, &STF, &COMMANDS];
+pub const ALL: &[&Target] = &[&PREPROCESSOR, &PARSER, &COMPILER, &LANGUAGE, &IR, &STF, &COMMANDS];
 
 fn preprocessor(text: &str) -> &'static str {
     const FILES: &[(&str, &str)] = &[

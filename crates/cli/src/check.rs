@@ -1,12 +1,11 @@
 //! `p4jet check`: compile only.
 
-use crate::compile::{self, EngineArg, ProgramArgs, STDIN, SourceArgs};
+use crate::compile::{self, Compiled, EngineArg, ProgramArgs, STDIN, SourceArgs};
 use crate::diagnostics::{self, Format};
 use crate::failure::Failure;
 use crate::output;
 use crate::output::say;
 use p4jet_dataplane::{EngineKind, Seen};
-use p4jet_ir::Program;
 use p4jet_tools::{complexity, derive};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -34,7 +33,7 @@ pub struct Args {
     /// Print the time of each stage.
     #[arg(long)]
     time: bool,
-    /// Print how complex the program is: in all, and on each way that a packet may take.
+    /// Print how complex the program is: in all, and on each path that a packet may take.
     #[arg(long, conflicts_with_all = ["ir", "asm", "time"])]
     complexity: bool,
     /// JSON instead of Markdown.
@@ -96,7 +95,7 @@ fn check(args: &Args, program: &Path, source: &SourceArgs, stdin: bool, name: &s
         return say!("{}: fine as P4, but {why}", name);
     }
     if args.complexity {
-        return complexity(args, &compiled.lowered);
+        return complexity(args, &compiled);
     }
     let start = Instant::now();
     let switch = compile::switch(compiled.program.clone(), 1)?;
@@ -123,28 +122,28 @@ fn check(args: &Args, program: &Path, source: &SourceArgs, stdin: bool, name: &s
     Ok(())
 }
 
-/// Ways through the parser that are counted.
+/// Paths through the parser that are counted.
 const PATHS_MAX: usize = 256;
-/// How often a way may come to the same decision.
+/// How often a path may come to the same decision.
 const VISITS_MAX: u32 = 4;
 
-fn complexity(args: &Args, program: &Program) -> Result<(), Failure> {
+fn complexity(args: &Args, compiled: &Compiled) -> Result<(), Failure> {
     let write = |path: &PathBuf, text: String| {
         std::fs::write(path, text)
             .map_err(|e| Failure::Environment(format!("cannot write {}: {e}", path.display())))
     };
     if let Some(path) = &args.dot {
-        write(path, complexity::dot(program))?;
+        write(path, complexity::dot(&compiled.typed))?;
     }
     if let Some(path) = &args.svg {
-        write(path, complexity::svg(program))?;
+        write(path, complexity::svg(&compiled.typed))?;
     }
     let options =
         derive::Options { port: None, paths_max: PATHS_MAX, visits_max: VISITS_MAX, seed: 1, commands: None };
-    let found = complexity::complexity(program, &options)?;
+    let found = complexity::complexity(&compiled.lowered, &compiled.typed, &options)?;
     if args.json {
         say!("{}", found.to_json())
     } else {
-        output::write(format_args!("{}", found.markdown(&program.name)))
+        output::write(format_args!("{}", found.markdown(&compiled.lowered.name)))
     }
 }

@@ -73,8 +73,9 @@ pub struct Compiled {
     pub program: Program,
     /// Stage and time, in order.
     pub times: Vec<(&'static str, Duration)>,
-    /// What it was lowered from, and for which architecture.
-    typed: typed::Program,
+    /// What it was lowered from.
+    pub typed: typed::Program,
+    /// For which architecture.
     architecture: &'static dyn Architecture,
 }
 

@@ -1,203 +1,510 @@
-//! Parsers and controls as a picture.
+//! Parsers, controls, actions and functions as pictures that show what the source says.
 
-use super::picture::Picture;
-use p4jet_ir::{BlockKind, Op, Program, Terminator};
-use std::collections::HashMap;
+use super::picture::{Picture, Sheet};
+use p4jet_analysis::typed::{
+    Action, Call, Callee, Expr, ExprKind, KeySet, Local, Param, ParserBody, Program, Stmt, StmtKind, TableId,
+    Target, Transition,
+};
+use p4jet_syntax::span::Span;
 use std::fmt::Write;
 
-/// Longer texts are cut.
-const LABEL_CHARS_MAX: usize = 60;
+/// Longer lines are cut, with an ellipsis.
+pub(super) const LINE_CHARS_MAX: usize = 60;
+/// Lines of one condition; what does not fit is cut.
+const CONDITION_LINES_MAX: usize = 4;
+/// Statements, keys or cases that one node shows; how many more there are is the last line.
+const LINES_MAX: usize = 16;
+/// Arrows in the picture of a parser. If there are more, there are none: the states say where they lead.
+const ARROWS_MAX: usize = 200;
 
-/// A Graphviz text: block after block, parser states, decisions and tables with their actions. Nodes that
-/// only lead on are left out.
+/// A Graphviz text: each parser, control, action and function is a cluster.
 pub fn dot(program: &Program) -> String {
-    let drawing = Drawing::new(program);
-    let mut dot = "digraph program {\n  node [shape=box, style=filled];\n".to_string();
-    for (name, label, colour) in &drawing.nodes {
-        writeln!(dot, "  {name} [fillcolor=\"{colour}\", label=\"{}\"];", escape(label))
-            .expect("a String takes everything");
-    }
-    for (from, to, label) in &drawing.edges {
-        writeln!(dot, "  {from} -> {to} [label=\"{}\"];", escape(label)).expect("a String takes everything");
-    }
-    dot + "}\n"
+    super::with_stack(|| {
+        let mut dot = "digraph program {\n  node [shape=box, style=filled];\n".to_string();
+        for (i, graph) in graphs(program).iter().enumerate() {
+            writeln!(dot, "  subgraph cluster_{i} {{\n    label=\"{}\";", escape(&graph.title))
+                .expect("a String takes everything");
+            for (n, node) in graph.nodes.iter().enumerate() {
+                let label = node.lines.iter().map(|line| escape(line) + "\\l").collect::<String>();
+                writeln!(dot, "    n{i}_{n} [fillcolor=\"{}\", label=\"{label}\"];", node.colour)
+                    .expect("a String takes everything");
+            }
+            for (from, to, label) in &graph.edges {
+                writeln!(dot, "    n{i}_{from} -> n{i}_{to} [label=\"{}\"];", escape(label))
+                    .expect("a String takes everything");
+            }
+            dot += "  }\n";
+        }
+        dot + "}\n"
+    })
 }
 
 /// The same as an SVG picture.
 pub fn svg(program: &Program) -> String {
-    let drawing = Drawing::new(program);
-    let index: HashMap<&str, usize> =
-        drawing.nodes.iter().enumerate().map(|(i, (name, ..))| (name.as_str(), i)).collect();
-    let nodes = drawing.nodes.iter().map(|(_, label, colour)| (label.as_str(), *colour)).collect();
-    let edges = drawing.edges.iter().filter_map(|(from, to, label)| {
-        Some((*index.get(from.as_str())?, *index.get(to.as_str())?, label.as_str()))
-    });
-    Picture::new(nodes, edges.collect()).svg()
+    super::with_stack(|| {
+        let mut sheet = Sheet::new();
+        for graph in graphs(program) {
+            if graph.is_parser {
+                let nodes = graph.nodes.iter().map(|node| (&node.lines[..], node.colour)).collect();
+                let shown = graph.edges.len() <= ARROWS_MAX;
+                let edges = graph.edges.iter().filter(|_| shown).map(|(from, to, _)| (*from, *to)).collect();
+                sheet.add_row(&graph.title, Picture::new(nodes, edges).draw());
+                continue;
+            }
+            if graph.is_control {
+                sheet.end_row();
+            }
+            sheet.add(&graph.title, super::picture::outline(&graph.nodes));
+        }
+        sheet.svg()
+    })
 }
+
+/// A parser, control, action or function.
+struct Graph {
+    title: String,
+    is_parser: bool,
+    is_control: bool,
+    nodes: Vec<Node>,
+    /// From, to, label.
+    edges: Vec<(usize, usize, String)>,
+}
+
+/// What is drawn as one box.
+pub(super) struct Node {
+    pub lines: Vec<String>,
+    pub colour: &'static str,
+    /// In how many branches it is.
+    pub depth: usize,
+    /// The decision that leads here, and its answer; nothing in the outermost list of statements.
+    pub parent: Option<(usize, String)>,
+}
+
+/// Everything with a body in the order of declaration, each control followed by its actions.
+fn graphs(program: &Program) -> Vec<Graph> {
+    let mut graphs = Vec::new();
+    let own = |span: Span| !program.sources.files[span.file.0 as usize].builtin;
+    for parser in &program.parsers {
+        if let (Some(body), true) = (&parser.body, own(parser.span)) {
+            graphs.push(Drawing::new(program, format!("parser {}", parser.name)).parser(body));
+        }
+    }
+    let mut local = vec![false; program.actions.len()];
+    for control in &program.controls {
+        let (Some(body), true) = (&control.body, own(control.span)) else { continue };
+        let mut drawing = Drawing::new(program, format!("control {}", control.name));
+        drawing.graph.is_control = true;
+        graphs.push(drawing.statements(&body.apply));
+        for id in body.locals.iter().filter_map(|local| match local {
+            Local::Action(id) => Some(id),
+            _ => None,
+        }) {
+            local[id.index()] = true;
+            graphs.push(action(program, &program.actions[id.index()]));
+        }
+    }
+    for (_, global) in program.actions.iter().enumerate().filter(|(i, a)| !local[*i] && own(a.span)) {
+        graphs.push(action(program, global));
+    }
+    for function in &program.functions {
+        if let (Some(body), true) = (&function.body, own(function.span)) {
+            let title = format!("{}{}", function.name, names(program, &function.params));
+            graphs.push(Drawing::new(program, title).statements(body));
+        }
+    }
+    graphs
+}
+
+fn action(program: &Program, action: &Action) -> Graph {
+    let title = format!("action {}{}", action.name, names(program, &action.params));
+    Drawing::new(program, title).statements(&action.body)
+}
+
+fn names(program: &Program, params: &[Param]) -> String {
+    let names: Vec<&str> = params.iter().map(|p| program.vars[p.var.index()].name.as_str()).collect();
+    format!("({})", names.join(", "))
+}
+
+/// Where a way comes from: a node and its answer.
+type Ends = Vec<(usize, String)>;
 
 struct Drawing<'a> {
     program: &'a Program,
-    /// Name, label, colour.
-    nodes: Vec<(String, String, &'static str)>,
-    /// From, to, label.
-    edges: Vec<(String, String, String)>,
+    graph: Graph,
+    /// The decision in whose branch the next node is.
+    parent: Option<(usize, String)>,
+    depth: usize,
 }
 
 impl<'a> Drawing<'a> {
-    fn new(program: &'a Program) -> Drawing<'a> {
-        let mut drawing = Drawing { program, nodes: Vec::new(), edges: Vec::new() };
-        let order: Vec<_> = program.ingress.iter().chain(&program.egress).collect();
-        for (place, id) in order.iter().enumerate() {
-            drawing.block(place, &program.blocks[id.index()], place + 1 < order.len());
-        }
-        drawing.node("end", "packet leaves", "white");
-        drawing
+    fn new(program: &'a Program, title: String) -> Drawing<'a> {
+        let graph = Graph {
+            title: cut(&title),
+            is_parser: false,
+            is_control: false,
+            nodes: Vec::new(),
+            edges: Vec::new(),
+        };
+        Drawing { program, graph, parent: None, depth: 0 }
     }
 
-    fn node(&mut self, name: &str, label: &str, colour: &'static str) {
-        self.nodes.push((name.to_string(), label.to_string(), colour));
+    /// The text of a place in one line, without comments.
+    fn text(&self, span: Span) -> String {
+        let file = &self.program.sources.files[span.file.0 as usize];
+        one_line(file.text.get(span.lo as usize..span.hi as usize).unwrap_or_default())
     }
 
-    fn edge(&mut self, from: &str, to: &str, label: &str) {
-        self.edges.push((from.to_string(), to.to_string(), cut(label)));
+    fn node(&mut self, lines: Vec<String>, colour: &'static str) -> usize {
+        let lines = lines.iter().map(|line| cut(line)).collect();
+        self.graph.nodes.push(Node { lines, colour, depth: self.depth, parent: self.parent.clone() });
+        self.graph.nodes.len() - 1
     }
 
-    fn block(&mut self, place: usize, block: &p4jet_ir::Block, more: bool) {
-        let program = self.program;
-        let begin = format!("b{place}");
-        let next = if more { format!("b{}", place + 1) } else { "end".to_string() };
-        self.node(&begin, &block.name, "lightgray");
-        let drawn = |node: usize| {
-            let node = &block.body.nodes[node];
-            let statements = match block.kind {
-                BlockKind::Parser => {
-                    node.stmts.iter().any(|s| matches!(s.op, Op::Extract { .. } | Op::ExtractElement { .. }))
-                }
-                BlockKind::Control | BlockKind::Deparser => !node.stmts.is_empty(),
+    fn lead(&mut self, ends: Ends, to: usize) {
+        self.graph.edges.extend(ends.into_iter().map(|(from, label)| (from, to, label)));
+    }
+
+    fn parser(mut self, body: &ParserBody) -> Graph {
+        self.graph.is_parser = true;
+        // The start is on top.
+        let mut order: Vec<usize> = (0..body.states.len()).collect();
+        order.sort_by_key(|&i| i != body.start as usize);
+        let place = |state: u32| order.iter().position(|&i| i == state as usize);
+        let places: Vec<usize> = (0..body.states.len() as u32).filter_map(place).collect();
+        for &i in &order {
+            let state = &body.states[i];
+            let mut lines = vec![format!("state {}", state.name)];
+            lines.extend(some(state.stmts.iter().map(|stmt| self.text(stmt.span)).collect()));
+            let name = |target: Target| match target {
+                Target::Accept => "accept",
+                Target::Reject => "reject",
+                Target::State(i) => &body.states[i as usize].name,
             };
-            let decides = matches!(
-                node.terminator,
-                Terminator::If { .. }
-                    | Terminator::Switch { .. }
-                    | Terminator::Apply { .. }
-                    | Terminator::Reject(_)
-                    | Terminator::Drop(_)
-                    | Terminator::Done
+            let mut targets = Vec::new();
+            match &state.transition {
+                Transition::Direct(target, _) => {
+                    lines.push(format!("→ {}", name(*target)));
+                    targets.push(*target);
+                }
+                Transition::Select { keys, cases, .. } => {
+                    let keys: Vec<String> = keys.iter().map(|key| self.text(key.span)).collect();
+                    lines.extend(wrap(&format!("select ({})", keys.join(", "))));
+                    let cases_shown = cases.iter().map(|case| {
+                        let any = case.keysets.iter().all(|set| matches!(set, KeySet::Any));
+                        let text = self.text(case.span);
+                        let label = text.rsplit_once(':').map_or("", |(label, _)| label.trim());
+                        format!("  {} → {}", if any { "default" } else { label }, name(case.target))
+                    });
+                    lines.extend(some(cases_shown.collect()));
+                    targets.extend(cases.iter().map(|case| case.target));
+                }
+            }
+            let from = self.node(
+                lines,
+                if matches!(state.transition, Transition::Direct(..)) { "white" } else { "lightyellow" },
             );
-            statements || decides || (block.kind == BlockKind::Parser && !node.label.is_empty())
-        };
-        let name = |node: usize| format!("b{place}n{node}");
-        // Where a way into a node leads: past those that are not drawn.
-        let lead = |node: p4jet_ir::NodeId| {
-            let mut at = node;
-            for _ in 0..block.body.nodes.len() {
-                if drawn(at.index()) {
-                    return name(at.index());
+            let mut next: Vec<usize> = targets
+                .iter()
+                .filter_map(|target| match target {
+                    Target::State(i) => Some(places[*i as usize]),
+                    Target::Accept | Target::Reject => None,
+                })
+                .collect();
+            next.sort_unstable();
+            next.dedup();
+            next.into_iter().for_each(|to| self.graph.edges.push((from, to, String::new())));
+        }
+        self.graph
+    }
+
+    fn statements(mut self, stmts: &[Stmt]) -> Graph {
+        self.list(stmts, Vec::new());
+        if self.graph.nodes.is_empty() {
+            self.node(vec!["(empty)".to_string()], "white");
+        }
+        self.graph
+    }
+
+    /// Draws statements that are reached from `ends`; gives where they end.
+    fn list(&mut self, stmts: &[Stmt], mut ends: Ends) -> Ends {
+        let mut plain: Vec<String> = Vec::new();
+        let mut shown = None;
+        for stmt in stmts {
+            if let StmtKind::Block { stmts, .. } = &stmt.kind {
+                ends = self.flush(&mut plain, ends);
+                ends = self.list(stmts, ends);
+            } else if self.decides(stmt) {
+                ends = self.flush(&mut plain, ends);
+                ends = self.decision(stmt, ends);
+            } else {
+                // What one macro makes is shown once.
+                if shown.replace(stmt.span) != Some(stmt.span) {
+                    plain.push(self.text(stmt.span));
                 }
-                match block.body.nodes[at.index()].terminator {
-                    Terminator::Goto(next) | Terminator::Turn { next, .. } => at = next,
-                    _ => return next.clone(),
+                if matches!(
+                    stmt.kind,
+                    StmtKind::Return(_) | StmtKind::Exit | StmtKind::Break | StmtKind::Continue
+                ) {
+                    self.flush(&mut plain, ends);
+                    ends = Vec::new();
                 }
-            }
-            next.clone()
-        };
-        self.edge(&begin, &lead(p4jet_ir::NodeId(0)), "");
-        for (index, node) in block.body.nodes.iter().enumerate().filter(|(index, _)| drawn(*index)) {
-            let from = name(index);
-            let mut lines: Vec<String> = Vec::new();
-            if !node.label.is_empty() {
-                lines.push(node.label.clone());
-            }
-            let mut others = 0;
-            for stmt in &node.stmts {
-                match &stmt.op {
-                    Op::Extract { header, .. } => {
-                        lines.push(format!("extract {}", program.headers[header.index()].name))
-                    }
-                    Op::ExtractElement { headers, .. } => {
-                        let name = &program.headers[headers[0].index()].name;
-                        lines.push(format!("extract {}", name.replace("[0]", "[…]")))
-                    }
-                    Op::Emit { header } => {
-                        lines.push(format!("emit {}", program.headers[header.index()].name))
-                    }
-                    Op::Extern { function, .. } => lines.push(function.clone()),
-                    Op::Copy(_) => lines.push("copy".to_string()),
-                    _ => others += 1,
-                }
-            }
-            if others > 0 {
-                lines.push(format!("{others} statement{}", if others == 1 { "" } else { "s" }));
-            }
-            let words = |e: &p4jet_ir::Expr| p4jet_ir::text::print_expr(program, e);
-            let mut look = "white";
-            let mut edges: Vec<(String, String)> = Vec::new();
-            match &node.terminator {
-                Terminator::Goto(to) | Terminator::Turn { next: to, .. } => {
-                    edges.push((lead(*to), String::new()))
-                }
-                Terminator::If { cond, then, otherwise } => {
-                    look = "lightyellow";
-                    lines.push(format!("{}?", words(cond)));
-                    edges.push((lead(*then), "yes".to_string()));
-                    edges.push((lead(*otherwise), "no".to_string()));
-                }
-                Terminator::Switch { value, cases, default } => {
-                    look = "lightyellow";
-                    lines.push(format!("{}?", words(value)));
-                    for (case, to) in cases {
-                        edges.push((lead(*to), format!("{case:#x}")));
-                    }
-                    edges.push((lead(*default), "else".to_string()));
-                }
-                Terminator::Apply { table, next: to, exit, .. } => {
-                    look = "lightblue";
-                    let table = &program.tables[table.index()];
-                    lines.push(format!("table {}", table.name));
-                    let kind = |key: &p4jet_ir::Key| format!("{:?}", key.kind).to_lowercase();
-                    lines.extend(
-                        table.keys.iter().map(|key| format!("{}: {}[{}]", key.name, kind(key), key.width)),
-                    );
-                    let actions =
-                        table.actions.iter().map(|a| program.actions[a.action.index()].control_name.as_str());
-                    lines.push(format!("{{ {} }}", actions.collect::<Vec<_>>().join("; ")));
-                    edges.push((lead(*to), String::new()));
-                    if lead(*exit) != lead(*to) {
-                        edges.push((lead(*exit), "exit".to_string()));
-                    }
-                }
-                Terminator::Drop(reason) => {
-                    look = "lightpink";
-                    lines.push(format!("drop: {}", program.drop_reasons[*reason as usize]));
-                }
-                Terminator::Done => lines.push("only copies go on".to_string()),
-                Terminator::Reject(code) => {
-                    look = "lightpink";
-                    lines.push(format!("reject {}", words(code)));
-                    edges.push((next.clone(), String::new()));
-                }
-                Terminator::Egress => {
-                    edges.push((format!("b{}", program.ingress.len()), "egress".to_string()));
-                }
-                Terminator::Return | Terminator::Exit => edges.push((next.clone(), String::new())),
-            }
-            let lines: Vec<String> = lines.iter().map(|line| cut(line)).collect();
-            self.node(&from, &lines.join("\n"), look);
-            for (to, label) in edges {
-                self.edge(&from, &to, &label);
             }
         }
+        self.flush(&mut plain, ends)
+    }
+
+    fn decides(&self, stmt: &Stmt) -> bool {
+        match &stmt.kind {
+            StmtKind::If(..)
+            | StmtKind::Switch { .. }
+            | StmtKind::SwitchAction { .. }
+            | StmtKind::For { .. }
+            | StmtKind::ForIn { .. } => true,
+            StmtKind::Call(call) => matches!(call.callee, Callee::TableApply(_)),
+            _ => false,
+        }
+    }
+
+    fn flush(&mut self, plain: &mut Vec<String>, ends: Ends) -> Ends {
+        if plain.is_empty() {
+            return ends;
+        }
+        let node = self.node(some(std::mem::take(plain)), "white");
+        self.lead(ends, node);
+        vec![(node, String::new())]
+    }
+
+    fn branch(&mut self, node: usize, label: &str, stmts: &[Stmt]) -> Ends {
+        // `else if` goes on beside the `if`, so that a chain of them stays in one column.
+        let chained = label == "no" && matches!(stmts, [Stmt { kind: StmtKind::If(..), .. }]);
+        let parent = self.parent.replace((node, label.to_string()));
+        self.depth += usize::from(!chained);
+        let ends = self.list(stmts, vec![(node, label.to_string())]);
+        self.depth -= usize::from(!chained);
+        self.parent = parent;
+        ends
+    }
+
+    fn decision(&mut self, stmt: &Stmt, ends: Ends) -> Ends {
+        match &stmt.kind {
+            StmtKind::If(cond, then, otherwise) => {
+                let mut lines = wrap(&format!("if ({})", self.text(cond.span)));
+                let tables = tables_of(cond);
+                tables.iter().for_each(|table| lines.extend(self.table(*table)));
+                let node = self.node(lines, if tables.is_empty() { "lightyellow" } else { "lightblue" });
+                self.lead(ends, node);
+                let mut ends = self.branch(node, "yes", then);
+                ends.extend(self.branch(node, "no", otherwise));
+                ends
+            }
+            StmtKind::SwitchAction { table, cases } => {
+                let mut lines = vec![self.head(stmt.span)];
+                lines.extend(self.table(*table));
+                let node = self.node(lines, "lightblue");
+                self.lead(ends, node);
+                let mut ends = Vec::new();
+                let mut has_default = false;
+                for case in cases {
+                    let listed = &self.program.tables[table.index()].actions;
+                    let actions = case.actions.iter().map(|i| {
+                        self.program.actions[listed[*i as usize].action.action.index()].name.clone()
+                    });
+                    let mut labels: Vec<String> = actions.collect();
+                    labels.extend(case.has_default.then(|| "default".to_string()));
+                    has_default |= case.has_default;
+                    ends.extend(self.branch(node, &cut(&labels.join(", ")), &case.body));
+                }
+                ends.extend((!has_default).then(|| (node, "default".to_string())));
+                ends
+            }
+            StmtKind::Switch { cases, .. } => {
+                let head = self.head(stmt.span);
+                let node = self.node(wrap(&head), "lightyellow");
+                self.lead(ends, node);
+                let mut ends = Vec::new();
+                let mut has_default = false;
+                for case in cases {
+                    let mut labels: Vec<String> = case.values.iter().map(|e| self.text(e.span)).collect();
+                    labels.extend(case.has_default.then(|| "default".to_string()));
+                    has_default |= case.has_default;
+                    ends.extend(self.branch(node, &cut(&labels.join(", ")), &case.body));
+                }
+                ends.extend((!has_default).then(|| (node, "default".to_string())));
+                ends
+            }
+            StmtKind::For { body, .. } | StmtKind::ForIn { body, .. } => {
+                let head = self.head(stmt.span);
+                let node = self.node(wrap(&head), "lightyellow");
+                self.lead(ends, node);
+                let again = self.branch(node, "each", body);
+                self.lead(again, node);
+                vec![(node, "done".to_string())]
+            }
+            StmtKind::Call(Call { callee: Callee::TableApply(table), .. }) => {
+                let mut lines = vec![self.text(stmt.span)];
+                lines.extend(self.table(*table));
+                let node = self.node(lines, "lightblue");
+                self.lead(ends, node);
+                vec![(node, String::new())]
+            }
+            _ => ends,
+        }
+    }
+
+    /// A statement up to what its first parentheses enclose: `for (…)`, `switch (…)`.
+    fn head(&self, span: Span) -> String {
+        let text = self.text(span);
+        let mut open = 0;
+        for (at, c) in text.char_indices() {
+            match c {
+                '(' => open += 1,
+                ')' if open == 1 => return text[..=at].to_string(),
+                ')' => open -= 1,
+                _ => {}
+            }
+        }
+        text
+    }
+
+    /// The keys and actions of a table.
+    fn table(&self, id: TableId) -> Vec<String> {
+        let table = &self.program.tables[id.index()];
+        let mut lines = vec![format!("table {}", table.name)];
+        let key = |key: &p4jet_analysis::typed::Key| {
+            let kind = &key.match_kind;
+            let room = LINE_CHARS_MAX.saturating_sub(kind.chars().count() + 4);
+            format!("  {}: {kind}", cut_to(&self.text(key.expr.span), room))
+        };
+        lines.extend(some(table.keys.iter().map(key).collect()));
+        let actions = table
+            .actions
+            .iter()
+            .map(|a| format!("  {};", self.program.actions[a.action.action.index()].name));
+        lines.extend(some(actions.collect()));
+        lines
     }
 }
 
+/// The tables that an expression applies.
+fn tables_of(e: &Expr) -> Vec<TableId> {
+    match &e.kind {
+        ExprKind::ApplyHit { table, .. } => vec![*table],
+        ExprKind::Call(call) => match call.callee {
+            Callee::TableApply(table) => vec![table],
+            _ => call.args.iter().flatten().flat_map(tables_of).collect(),
+        },
+        ExprKind::Unary(_, e) | ExprKind::Cast(e) | ExprKind::Slice(e, ..) | ExprKind::Field(e, _) => {
+            tables_of(e)
+        }
+        ExprKind::Binary(_, a, b) => [tables_of(a), tables_of(b)].concat(),
+        ExprKind::Conditional(a, b, c) => [tables_of(a), tables_of(b), tables_of(c)].concat(),
+        _ => Vec::new(),
+    }
+}
+
+/// At most [`LINES_MAX`] lines.
+fn some(mut lines: Vec<String>) -> Vec<String> {
+    if lines.len() > LINES_MAX {
+        let more = lines.len() - (LINES_MAX - 1);
+        lines.truncate(LINES_MAX - 1);
+        lines.push(format!("… {more} more"));
+    }
+    lines
+}
+
+/// A text in lines of at most [`LINE_CHARS_MAX`] characters, broken at blanks where there are any.
+fn wrap(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        let room =
+            lines.last().is_some_and(|l| l.chars().count() + 1 + word.chars().count() <= LINE_CHARS_MAX);
+        let full = lines.len() == CONDITION_LINES_MAX;
+        match lines.last_mut() {
+            Some(line) if room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(line) if full => {
+                *line = cut_to(line, LINE_CHARS_MAX - 2) + " …";
+                return lines;
+            }
+            Some(_) => lines.push(format!("    {word}")),
+            None => lines.push(word.to_string()),
+        }
+    }
+    lines
+}
+
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(LABEL_CHARS_MAX) {
-        Some((at, _)) => format!("{}…", &text[..at]),
+    cut_to(text, LINE_CHARS_MAX)
+}
+
+fn cut_to(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        Some(_) => text.chars().take(chars.saturating_sub(1)).chain(['…']).collect(),
         None => text.to_string(),
     }
+}
+
+/// Blanks, line ends and comments become one blank each. What is in quotes stays.
+fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            rest.find("*/").map_or(rest.len(), |end| end + 2)
+        } else if c == '"' {
+            let mut escaped = false;
+            let end = rest.char_indices().skip(1).find(|(_, c)| {
+                let ends = *c == '"' && !escaped;
+                escaped = *c == '\\' && !escaped;
+                ends
+            });
+            let length = end.map_or(rest.len(), |(at, _)| at + 1);
+            line.push_str(&rest[..length].replace(|c: char| c.is_control(), " "));
+            rest = &rest[length..];
+            continue;
+        } else {
+            if !c.is_whitespace() && !c.is_control() {
+                line.push(c);
+                rest = &rest[c.len_utf8()..];
+                continue;
+            }
+            c.len_utf8()
+        };
+        if !line.ends_with(' ') {
+            line.push(' ');
+        }
+        rest = &rest[length..];
+    }
+    line.trim().to_string()
 }
 
 /// For a text in quotes.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_short_and_lose_comments() {
+        assert_eq!(one_line("a =  b; // c\n  /* d */ e"), "a = b; e");
+        assert_eq!(
+            one_line("log_msg(\"// no  comment \\\" /* \", x)"),
+            "log_msg(\"// no  comment \\\" /* \", x)"
+        );
+        assert_eq!(one_line("a\u{0}b\u{1b}c"), "a b c");
+        let long = "word ".repeat(100);
+        let lines = wrap(&long);
+        assert_eq!(lines.len(), CONDITION_LINES_MAX);
+        assert!(lines.iter().all(|line| line.chars().count() <= LINE_CHARS_MAX), "{lines:?}");
+        assert!(lines[CONDITION_LINES_MAX - 1].ends_with('…'), "{lines:?}");
+        assert_eq!(cut(&"x".repeat(61)), "x".repeat(59) + "…");
+        assert_eq!(some(vec!["x".to_string(); 30]).last().expect("a line"), "… 15 more");
+    }
 }

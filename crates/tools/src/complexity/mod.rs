@@ -1,75 +1,107 @@
-//! How complex a program is: for the whole of it and for each way that a packet takes through it.
+//! How complex a program is: for the whole of it and for each path that a packet takes through it.
 //!
-//! What is counted is the pipeline IR as lowering made it: parsers, controls, deparsers, and what the
-//! architecture adds between them.
+//! The whole program is counted as the source has it: every statement that `main` can reach, once. A path is found in the pipeline
+//! IR; what it does is what the source says of the statements that it comes by.
 
 mod count;
 mod graph;
 mod picture;
+mod source;
 
-pub use count::Counts;
+pub use count::{Counts, What};
 pub use graph::{dot, svg};
 
 use crate::Error;
 use crate::derive::{self, Graph};
-use p4jet_ir::{ActionId, Cfg, NodeId, Program, Terminator};
+use p4jet_analysis::typed;
+use p4jet_ir::{Cfg, Node, NodeId, Op, Program, Terminator};
 use serde_json::{Value, json};
+use source::Source;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+/// Statements and expressions may stand in each other as deep as analysis allows; it takes a stack of this size, too.
+const STACK_BYTES: usize = 256 << 20;
+
 /// The complexity of a program.
 pub struct Complexity {
-    /// Of the whole program, each thing counted once.
+    /// Of the whole program, each statement once.
     pub program: Counts,
     /// Tables that one packet may come to, one after another.
     pub depth: usize,
-    /// Of the ways that packets go: the parsers' states, the tables, the counts.
+    /// Of the paths that packets take: the parsers' states, the tables, the counts.
     pub paths: Vec<Path>,
 }
 
-/// A way through the program.
+/// A path through the program.
 pub struct Path {
     /// The parsers' states.
     pub states: Vec<String>,
     /// The tables, in order.
     pub tables: Vec<String>,
-    /// What it takes.
+    /// What the statements on it do, each once; but headers count as often as they are extracted.
     pub counts: Counts,
 }
 
-/// Counts. The ways are those of packets that [`derive::derive`] finds: one at least for each way through the
-/// parser, and one for each decision behind it.
-pub fn complexity(program: &Program, options: &derive::Options) -> Result<Complexity, Error> {
-    let mut paths = Vec::new();
-    for path in derive::paths(program, options)? {
-        let nodes: Vec<_> = path
-            .nodes
-            .iter()
-            .map(|(graph, node)| (*graph, &body(program, *graph).nodes[node.index()]))
-            .collect();
-        let tables = nodes.iter().filter_map(|(_, node)| match node.terminator {
-            Terminator::Apply { table, .. } => Some(program.tables[table.index()].name.clone()),
-            _ => None,
-        });
-        let tables = tables.collect();
-        paths.push(Path { states: path.states, tables, counts: Counts::of(program, &nodes) });
-    }
-    let mut nodes = Vec::new();
-    for graph in graphs(program) {
-        nodes.extend(body(program, graph).nodes.iter().map(|node| (graph, node)));
-    }
-    Ok(Complexity { program: Counts::of(program, &nodes), depth: depth(program), paths })
+/// Counts the program, which was lowered from `source`. The paths are those of packets that [`derive::derive`] finds: one at
+/// least for each path through the parser, and one for each decision behind it.
+pub fn complexity(
+    program: &Program,
+    source: &typed::Program,
+    options: &derive::Options,
+) -> Result<Complexity, Error> {
+    with_stack(|| {
+        let source = Source::new(source);
+        let paths = derive::paths(program, options)?;
+        let paths = paths.into_iter().map(|path| count_path(program, &source, path)).collect();
+        Ok(Complexity { program: source.whole(), depth: depth(program), paths })
+    })
 }
 
-/// The graphs that packets come to, each once.
-fn graphs(program: &Program) -> Vec<Graph> {
-    let mut seen = BTreeSet::new();
-    let blocks = program.ingress.iter().chain(&program.egress).filter(|id| seen.insert(**id));
-    let mut graphs: Vec<Graph> = blocks.map(|id| Graph::Block(*id)).collect();
-    let tables = program.tables.iter();
-    let actions: BTreeSet<ActionId> = tables.flat_map(|t| &t.actions).map(|listed| listed.action).collect();
-    graphs.extend(actions.into_iter().map(Graph::Action));
-    graphs
+/// Runs `work` where there is room for deep recursion.
+fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
+        let thread = thread.expect("memory for a thread");
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn count_path(program: &Program, source: &Source, path: derive::Path) -> Path {
+    let node = |(graph, node): &(Graph, NodeId)| -> &Node { &body(program, *graph).nodes[node.index()] };
+    let nodes: Vec<&Node> = path.nodes.iter().map(node).collect();
+    let applied = nodes.iter().filter_map(|node| match node.terminator {
+        Terminator::Apply { table, .. } => Some(&program.tables[table.index()]).filter(|table| !table.hidden),
+        _ => None,
+    });
+    let applied: Vec<_> = applied.collect();
+    let mut locs: BTreeSet<_> = applied.iter().map(|table| table.loc).collect();
+    let tables = locs.len();
+    for node in &nodes {
+        locs.extend(node.stmts.iter().map(|stmt| stmt.loc));
+        locs.insert(node.terminator_loc);
+    }
+    let mut counts = source.of_places(locs.iter().map(|loc| &program.locs[loc.index()]));
+    let extracted = nodes.iter().flat_map(|node| &node.stmts).filter_map(|stmt| match &stmt.op {
+        Op::Extract { header, .. } => Some(header),
+        Op::ExtractElement { headers, .. } => headers.first(),
+        _ => None,
+    });
+    let fields: Vec<usize> = extracted.map(|header| program.headers[header.index()].fields.len()).collect();
+    counts[What::Headers] = fields.len();
+    counts[What::Fields] = fields.iter().sum();
+    counts[What::ParserStates] = path.states.len();
+    counts[What::Transitions] = path.states.len();
+    counts[What::Tables] = tables;
+    let actions = path.nodes.iter().filter_map(|(graph, _)| match graph {
+        Graph::Action(id) => Some(&program.actions[id.index()]),
+        Graph::Block(_) => None,
+    });
+    let actions: BTreeSet<_> =
+        actions.filter(|action| action.control_name != "NoAction").map(|action| action.loc).collect();
+    counts[What::Actions] = actions.len();
+    let tables = applied.iter().map(|table| table.name.clone()).collect();
+    Path { states: path.states, tables, counts }
 }
 
 fn body(program: &Program, graph: Graph) -> &Cfg {
@@ -84,12 +116,12 @@ fn depth(program: &Program) -> usize {
     let longest = |id: &p4jet_ir::BlockId| {
         let body = &program.blocks[id.index()].body;
         let mut known = vec![None; body.nodes.len()];
-        longest_from(body, NodeId(0), &mut known)
+        longest_from(program, body, NodeId(0), &mut known)
     };
     program.ingress.iter().chain(&program.egress).map(longest).sum()
 }
 
-fn longest_from(body: &Cfg, start: NodeId, known: &mut [Option<usize>]) -> usize {
+fn longest_from(program: &Program, body: &Cfg, start: NodeId, known: &mut [Option<usize>]) -> usize {
     // Without recursion: graphs may be deep. A node is looked at twice, before and after what follows it.
     let mut work = vec![(start, false)];
     let mut open = vec![false; body.nodes.len()];
@@ -98,7 +130,8 @@ fn longest_from(body: &Cfg, start: NodeId, known: &mut [Option<usize>]) -> usize
         if after {
             let mut best = 0;
             terminator.for_each_target(&mut |next| best = best.max(known[next.index()].unwrap_or(0)));
-            known[at.index()] = Some(best + usize::from(matches!(terminator, Terminator::Apply { .. })));
+            let looked_up = matches!(terminator, Terminator::Apply { table, .. } if !program.tables[table.index()].hidden);
+            known[at.index()] = Some(best + usize::from(looked_up));
         } else if known[at.index()].is_none() && !std::mem::replace(&mut open[at.index()], true) {
             work.push((at, true));
             terminator.for_each_target(&mut |next| work.push((next, false)));
@@ -146,20 +179,22 @@ impl Complexity {
             "writes",
             "adds, copies, removes",
             "metadata (bits)",
+            "architecture's (bits)",
             "lookups",
         ]);
-        line(&["---"; 9]);
+        line(&["---"; 10]);
         for path in &self.paths {
             let c = &path.counts;
             line(&[
                 &path.states.join(" "),
                 &path.tables.join(" "),
-                &c.headers.to_string(),
-                &c.fields.to_string(),
-                &c.parser_branches.to_string(),
-                &c.field_writes.to_string(),
-                &format!("{}, {}, {}", c.header_adds, c.header_copies, c.header_removes),
+                &c[What::Headers].to_string(),
+                &c[What::Fields].to_string(),
+                &c[What::ParserBranches].to_string(),
+                &c[What::FieldWrites].to_string(),
+                &format!("{}, {}, {}", c[What::HeaderAdds], c[What::HeaderCopies], c[What::HeaderRemoves]),
                 &format!("{} ({})", c.metadata.len(), c.metadata_bits()),
+                &format!("{} ({})", c.architecture_metadata.len(), c.architecture_metadata_bits()),
                 &c.lookups_text(),
             ]);
         }

@@ -1,9 +1,10 @@
-//! Drawing a directed graph in rows: every edge that is not part of a loop leads downwards.
+//! Drawing: states of a parser in rows, statements as an outline, and many such pictures on one sheet of bounded width.
 //!
-//! The steps are Sugiyama's: rows by the longest way from the top; a long edge gets a place in every row that
-//! it passes; rows are put in order by where their neighbours are; places are shifted towards these. Time
-//! grows with the size of the graph only, whatever its shape.
+//! Rows: every edge that is not part of a loop leads downwards. The steps are Sugiyama's: rows by the longest path from the
+//! top, and no row wider than the sheet; a long edge gets a place in every row that it passes; rows are put in order by where
+//! their neighbours are; places are shifted towards these. Time grows with the size of the graph only, whatever its shape.
 
+use super::graph::Node;
 use std::fmt::Write;
 
 const CHAR_WIDTH: f64 = 6.6;
@@ -11,6 +12,18 @@ const LINE_HEIGHT: f64 = 15.0;
 const GAP_X: f64 = 24.0;
 const GAP_Y: f64 = 46.0;
 const MARGIN: f64 = 8.0;
+/// Between the places of edges that pass a row.
+const GAP_EDGE: f64 = 8.0;
+/// Rows of boxes are no wider than this.
+const WIDTH_MAX: f64 = 1500.0;
+/// How much a branch is indented.
+const INDENT: f64 = 44.0;
+/// Branches inside more branches than this are indented no further.
+const INDENTS_MAX: usize = 16;
+/// An outline that is higher goes on in the next column.
+const COLUMN_HEIGHT_MAX: f64 = 1200.0;
+/// Between boxes of an outline.
+const GAP_OUTLINE: f64 = 16.0;
 /// Sweeps down and up that improve the order and the places.
 const SWEEPS: usize = 12;
 
@@ -18,6 +31,8 @@ const SWEEPS: usize = 12;
 struct Item {
     row: usize,
     width: f64,
+    /// Where an edge passes.
+    passes: bool,
     /// Left end.
     x: f64,
     above: Vec<usize>,
@@ -26,20 +41,211 @@ struct Item {
 
 /// A graph to draw.
 pub(super) struct Picture<'a> {
-    nodes: Vec<(&'a str, &'a str)>,
-    edges: Vec<(usize, usize, &'a str)>,
+    nodes: Vec<(&'a [String], &'a str)>,
+    edges: Vec<(usize, usize)>,
+}
+
+/// A picture of a size, its left upper corner at (0, 0).
+pub(super) struct Drawn {
+    svg: String,
+    width: f64,
+    height: f64,
+}
+
+/// Pictures in rows.
+pub(super) struct Sheet {
+    svg: String,
+    width: f64,
+    /// Where the next picture goes, if it has room there.
+    x: f64,
+    y: f64,
+    /// Of the row at hand.
+    height: f64,
+}
+
+impl Sheet {
+    pub fn new() -> Sheet {
+        Sheet { svg: String::new(), width: 0.0, x: GAP_X, y: GAP_X, height: 0.0 }
+    }
+
+    /// Adds a picture in a row of its own.
+    pub fn add_row(&mut self, title: &str, drawn: Drawn) {
+        self.end_row();
+        self.add(title, drawn);
+        self.end_row();
+    }
+
+    /// Adds a picture beside the last one, if there is room.
+    pub fn add(&mut self, title: &str, drawn: Drawn) {
+        let width = drawn.width.max(width_of(title)) + 2.0 * MARGIN;
+        if self.x + width > WIDTH_MAX {
+            self.end_row();
+        }
+        let height = drawn.height + 2.0 * LINE_HEIGHT + MARGIN;
+        let (x, y) = (self.x, self.y);
+        writeln!(
+            self.svg,
+            "<g transform=\"translate({x:.1} {y:.1})\"><rect width=\"{width:.1}\" height=\"{height:.1}\" rx=\"5\" \
+             fill=\"#f6f6f6\" stroke=\"#bbb\"/>"
+        )
+        .expect("a String takes everything");
+        text(&mut self.svg, MARGIN, LINE_HEIGHT + 2.0, title, "black\" font-weight=\"bold");
+        writeln!(
+            self.svg,
+            "<g transform=\"translate({MARGIN} {:.1})\">\n{}</g></g>",
+            2.0 * LINE_HEIGHT,
+            drawn.svg
+        )
+        .expect("a String takes everything");
+        self.x += width + GAP_X;
+        self.width = self.width.max(self.x);
+        self.height = self.height.max(height);
+    }
+
+    /// What comes next stands below all that is there.
+    pub fn end_row(&mut self) {
+        if self.x > GAP_X {
+            self.y += self.height + GAP_X;
+            (self.x, self.height) = (GAP_X, 0.0);
+        }
+    }
+
+    /// All of it.
+    pub fn svg(mut self) -> String {
+        self.end_row();
+        let (width, height) = (self.width.max(2.0 * GAP_X), self.y);
+        format!(
+            r#"<?xml version="1.0" encoding="UTF-8"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}"
+ viewBox="0 0 {width:.0} {height:.0}" font-family="monospace" font-size="11">
+<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">
+<path d="M0 0L8 4L0 8z"/></marker></defs>
+<rect width="100%" height="100%" fill="white"/>
+{}</svg>
+"#,
+            self.svg
+        )
+    }
+}
+
+fn width_of(line: &str) -> f64 {
+    line.chars().count() as f64 * CHAR_WIDTH
+}
+
+/// The size of a box with these lines.
+fn size_of(lines: &[String]) -> (f64, f64) {
+    let longest = lines.iter().map(|line| width_of(line)).fold(0.0, f64::max);
+    (longest + 2.0 * MARGIN, lines.len().max(1) as f64 * LINE_HEIGHT + 2.0 * MARGIN)
+}
+
+fn boxed(svg: &mut String, (x, y): (f64, f64), lines: &[String], colour: &str) {
+    let (width, height) = size_of(lines);
+    writeln!(
+        svg,
+        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"3\" \
+         fill=\"{colour}\" stroke=\"black\"/>"
+    )
+    .expect("a String takes everything");
+    for (n, line) in lines.iter().enumerate() {
+        text(svg, x + MARGIN, y + MARGIN + (n as f64 + 0.75) * LINE_HEIGHT, line, "black");
+    }
+}
+
+/// Statements from top to bottom. A branch is indented below its decision, with the answer that leads into it; what follows
+/// the decision stands below it again. Long outlines go on in columns, from left to right.
+pub(super) fn outline(nodes: &[Node]) -> Drawn {
+    let mut drawn = Drawn { svg: String::new(), width: 0.0, height: 0.0 };
+    let mut boxes = String::new();
+    // The last box in each list of statements that is not over, and the places of all of them.
+    let mut last: Vec<Option<usize>> = Vec::new();
+    let mut places: Vec<(f64, f64, f64)> = Vec::new();
+    // The column at hand: where it begins, how wide it is, where its next box goes. Columns beside each other begin at `band`.
+    let (mut left, mut width, mut y, mut band) = (0.0, 0.0, 0.0, 0.0);
+    for (i, node) in nodes.iter().enumerate() {
+        let mut turned = false;
+        if node.depth == 0 && y > band {
+            // What stands below this box up to the next one of the outermost list stays with it.
+            let inside = nodes[i + 1..].iter().take_while(|node| node.depth > 0);
+            let sizes = std::iter::once(node).chain(inside).map(|node| {
+                let (width, height) = size_of(&node.lines);
+                (node.depth.min(INDENTS_MAX) as f64 * INDENT + width, height + GAP_OUTLINE)
+            });
+            let (wide, high) =
+                sizes.fold((0.0, 0.0), |(w, h), (width, height)| (f64::max(w, width), h + height));
+            if y + high > band + COLUMN_HEIGHT_MAX {
+                turned = true;
+                left += width + 2.0 * GAP_X;
+                if left + wide > WIDTH_MAX - 4.0 * GAP_X {
+                    (left, band) = (0.0, drawn.height + GAP_X);
+                }
+                (width, y) = (0.0, band + GAP_OUTLINE);
+            }
+        }
+        let x = left + node.depth.min(INDENTS_MAX) as f64 * INDENT;
+        let (box_width, height) = size_of(&node.lines);
+        boxed(&mut boxes, (x, y), &node.lines, node.colour);
+        last.resize(node.depth + 1, None);
+        let before = last[node.depth].replace(i);
+        let enters = |(parent, _): &&(usize, String)| {
+            nodes[*parent].depth < node.depth
+                && before.is_none_or(|before| branch_of(nodes, before) != node.parent.as_ref())
+        };
+        if let Some((parent, answer)) = node.parent.as_ref().filter(enters) {
+            // The first box of a branch: from its decision. Beyond the last indent it stands right below that.
+            let (px, _, bottom) = places[*parent];
+            let (from, middle) = (px + INDENT / 4.0, y + LINE_HEIGHT / 2.0 + MARGIN);
+            if x > px {
+                arrow(&mut drawn.svg, &format!("M{from:.1} {bottom:.1}V{middle:.1}H{x:.1}"));
+            }
+            text(&mut drawn.svg, from + 2.0, y - 3.0, answer, "#a00");
+        } else if let Some(before) = before {
+            let (from, bottom) = (x + INDENT / 8.0, places[before].2);
+            let answer = node.parent.as_ref().filter(|(parent, _)| *parent == before);
+            let answer = answer.map_or("", |(_, answer)| answer.as_str());
+            match turned {
+                true => text(&mut drawn.svg, from + 4.0, y - 3.0, "then", "#a00"),
+                false => {
+                    arrow(&mut drawn.svg, &format!("M{from:.1} {bottom:.1}V{y:.1}"));
+                    text(&mut drawn.svg, from + 4.0, y - 3.0, answer, "#a00");
+                }
+            }
+        }
+        places.push((x, y, y + height));
+        width = f64::max(width, x - left + box_width);
+        y += height + GAP_OUTLINE;
+        drawn.width = drawn.width.max(x + box_width);
+        drawn.height = drawn.height.max(y);
+    }
+    drawn.svg += &boxes;
+    drawn
+}
+
+/// The decision and answer that lead to the list of statements in which a box stands, whose `else if`s stand beside their `if`.
+fn branch_of(nodes: &[Node], at: usize) -> Option<&(usize, String)> {
+    let mut at = at;
+    while let Some((parent, _)) =
+        nodes[at].parent.as_ref().filter(|(parent, _)| nodes[*parent].depth == nodes[at].depth)
+    {
+        at = *parent;
+    }
+    nodes[at].parent.as_ref()
+}
+
+fn arrow(svg: &mut String, path: &str) {
+    writeln!(svg, "<path d=\"{path}\" fill=\"none\" stroke=\"#555\" marker-end=\"url(#arrow)\"/>")
+        .expect("a String takes everything");
 }
 
 impl<'a> Picture<'a> {
-    /// Labels and colours of nodes; edges from and to nodes by number, with labels.
-    pub fn new(nodes: Vec<(&'a str, &'a str)>, edges: Vec<(usize, usize, &'a str)>) -> Picture<'a> {
+    /// Lines and colours of nodes; edges from and to nodes by number.
+    pub fn new(nodes: Vec<(&'a [String], &'a str)>, edges: Vec<(usize, usize)>) -> Picture<'a> {
         Picture { nodes, edges }
     }
 
     /// Edges that close a loop, as a search from the top finds them.
     fn back_edges(&self) -> Vec<bool> {
         let mut out = vec![Vec::new(); self.nodes.len()];
-        for (i, (from, ..)) in self.edges.iter().enumerate() {
+        for (i, (from, _)) in self.edges.iter().enumerate() {
             out[*from].push(i);
         }
         let mut back = vec![false; self.edges.len()];
@@ -68,22 +274,37 @@ impl<'a> Picture<'a> {
         back
     }
 
-    /// Rows by the longest way from above.
+    /// Rows by the longest path from above; a row that is full passes what comes then to the next.
     fn rows(&self, back: &[bool]) -> Vec<usize> {
         let mut missing = vec![0; self.nodes.len()];
         let mut out = vec![Vec::new(); self.nodes.len()];
-        for ((from, to, _), _) in self.edges.iter().zip(back).filter(|(_, back)| !**back) {
+        for ((from, to), _) in self.edges.iter().zip(back).filter(|(_, back)| !**back) {
             missing[*to] += 1;
             out[*from].push(*to);
         }
         let mut rows = vec![0; self.nodes.len()];
-        let mut work: Vec<usize> = (0..self.nodes.len()).filter(|node| missing[*node] == 0).collect();
-        while let Some(at) = work.pop() {
+        let mut widths: Vec<f64> = Vec::new();
+        let mut full = 0;
+        let mut work: std::collections::VecDeque<usize> =
+            (0..self.nodes.len()).filter(|node| missing[*node] == 0).collect();
+        while let Some(at) = work.pop_front() {
+            let width = size_of(self.nodes[at].0).0 + GAP_X;
+            rows[at] = rows[at].max(full);
+            loop {
+                widths.resize(widths.len().max(rows[at] + 1), 0.0);
+                if widths[rows[at]] == 0.0 || widths[rows[at]] + width <= WIDTH_MAX {
+                    break;
+                }
+                // The first row that has no room for a box gets no more: no box asks all rows.
+                full += usize::from(rows[at] == full);
+                rows[at] += 1;
+            }
+            widths[rows[at]] += width;
             for &to in &out[at] {
                 rows[to] = rows[to].max(rows[at] + 1);
                 missing[to] -= 1;
                 if missing[to] == 0 {
-                    work.push(to);
+                    work.push_back(to);
                 }
             }
         }
@@ -91,28 +312,25 @@ impl<'a> Picture<'a> {
     }
 
     /// The picture.
-    pub fn svg(&self) -> String {
+    pub fn draw(&self) -> Drawn {
         let back = self.back_edges();
         let node_rows = self.rows(&back);
-        let lines = |label: &str| label.lines().count().max(1);
-        let width = |label: &str| {
-            let longest = label.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-            longest as f64 * CHAR_WIDTH + 2.0 * MARGIN
-        };
         let mut items: Vec<Item> = self
             .nodes
             .iter()
             .zip(&node_rows)
-            .map(|((label, _), &row)| Item { row, width: width(label), x: 0.0, above: vec![], below: vec![] })
+            .map(|((lines, _), &row)| {
+                let width = size_of(lines).0;
+                Item { row, width, passes: false, x: 0.0, above: vec![], below: vec![] }
+            })
             .collect();
         // The items that each edge goes through, from top to bottom.
         let mut ways = Vec::new();
-        for ((from, to, label), back) in self.edges.iter().zip(&back) {
+        for ((from, to), back) in self.edges.iter().zip(&back) {
             let (top, bottom) = if *back { (*to, *from) } else { (*from, *to) };
             let mut way = vec![top];
             for row in node_rows[top] + 1..node_rows[bottom] {
-                let wide = if row == node_rows[top] + 1 { width(label) / 2.0 } else { 0.0 };
-                items.push(Item { row, width: wide, x: 0.0, above: vec![], below: vec![] });
+                items.push(Item { row, width: 0.0, passes: true, x: 0.0, above: vec![], below: vec![] });
                 way.push(items.len() - 1);
             }
             if top != bottom {
@@ -130,31 +348,22 @@ impl<'a> Picture<'a> {
         }
         place(&mut items, &mut rows);
 
-        let height = |row: &[usize]| {
-            let most = row.iter().filter_map(|&i| self.nodes.get(i)).map(|(label, _)| lines(label)).max();
-            most.unwrap_or(1) as f64 * LINE_HEIGHT + 2.0 * MARGIN
-        };
+        let height_of = |i: usize| self.nodes.get(i).map_or(0.0, |(lines, _)| size_of(lines).1);
         let mut tops = Vec::new();
-        let mut y = GAP_X;
+        let mut y = 0.0;
         for row in &rows {
-            tops.push((y, y + height(row)));
-            y += height(row) + GAP_Y;
+            let height = row.iter().map(|&i| height_of(i)).fold(0.0, f64::max);
+            tops.push((y, y + height));
+            y += height + GAP_Y;
         }
-        let right = items.iter().map(|item| item.x + item.width).fold(0.0, f64::max) + GAP_X;
-        let mut svg = format!(
-            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{right:.0}" height="{y:.0}"
- viewBox="0 0 {right:.0} {y:.0}" font-family="monospace" font-size="11">
-<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">
-<path d="M0 0L8 4L0 8z"/></marker></defs>
-<rect width="100%" height="100%" fill="white"/>
-"#
-        );
+        let right = items.iter().map(|item| item.x + item.width).fold(0.0, f64::max);
+        let mut drawn = Drawn { svg: String::new(), width: right, height: (y - GAP_Y + MARGIN).max(0.0) };
         let centre = |i: usize| items[i].x + items[i].width / 2.0;
         let bottom_of = |i: usize| match self.nodes.get(i) {
-            Some((label, _)) => tops[items[i].row].0 + lines(label) as f64 * LINE_HEIGHT + 2.0 * MARGIN,
+            Some(_) => tops[items[i].row].0 + height_of(i),
             None => tops[items[i].row].1,
         };
-        for (((_, _, label), back), way) in self.edges.iter().zip(&back).zip(&ways) {
+        for (back, way) in back.iter().zip(&ways) {
             let (Some(&first), Some(&last)) = (way.first(), way.last()) else { continue };
             let mut path = format!("M{:.1} {:.1}", centre(first), bottom_of(first));
             let mut from = (centre(first), bottom_of(first));
@@ -168,47 +377,34 @@ impl<'a> Picture<'a> {
                     write!(path, "L{:.1} {:.1}", from.0, from.1).expect("a String takes everything");
                 }
             }
-            let marker = if *back { "marker-start" } else { "marker-end" };
+            if way.len() == 1 {
+                // Back to the same state.
+                let (x, y) = (items[first].x + items[first].width, tops[items[first].row].0);
+                path = format!("M{x:.1} {:.1}c22 0 22 -12 0 -12", y + 20.0);
+            }
+            let marker = if *back && way.len() > 1 { "marker-start" } else { "marker-end" };
             let dashes = if *back { " stroke-dasharray=\"4 3\"" } else { "" };
             writeln!(
-                svg,
+                drawn.svg,
                 "<path d=\"{path}\" fill=\"none\" stroke=\"#555\"{dashes} {marker}=\"url(#arrow)\"/>"
             )
             .expect("a String takes everything");
-            if let (false, Some(&second)) = (label.is_empty(), way.get(1)) {
-                let x = centre(first) * 0.6 + centre(second) * 0.4;
-                let y = (bottom_of(first) + tops[items[second].row].0) / 2.0;
-                text(&mut svg, x, y, label, "#a00");
-            }
         }
-        for (i, (label, colour)) in self.nodes.iter().enumerate() {
-            let (x, top, width) = (items[i].x, tops[items[i].row].0, items[i].width);
-            let high = lines(label) as f64 * LINE_HEIGHT + 2.0 * MARGIN;
-            writeln!(
-                svg,
-                "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{high:.1}\" rx=\"3\" \
-                 fill=\"{colour}\" stroke=\"black\"/>"
-            )
-            .expect("a String takes everything");
-            for (n, line) in label.lines().enumerate() {
-                text(
-                    &mut svg,
-                    x + width / 2.0,
-                    top + MARGIN + (n as f64 + 0.75) * LINE_HEIGHT,
-                    line,
-                    "black",
-                );
-            }
+        for (i, (lines, colour)) in self.nodes.iter().enumerate() {
+            boxed(&mut drawn.svg, (items[i].x, tops[items[i].row].0), lines, colour);
         }
-        svg + "</svg>\n"
+        drawn
     }
 }
 
+/// What XML gives a meaning is escaped, and what it does not know replaced.
 fn text(svg: &mut String, x: f64, y: f64, content: &str, colour: &str) {
+    let known = |c: char| if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') { '\u{fffd}' } else { c };
+    let content: String = content.chars().map(known).collect();
     let content = content.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     writeln!(
         svg,
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" fill=\"{colour}\">{content}</text>"
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{colour}\" xml:space=\"preserve\">{content}</text>"
     )
     .expect("a String takes everything");
 }
@@ -237,7 +433,23 @@ fn place(items: &mut [Item], rows: &mut [Vec<usize>]) {
         }
     }
     let left = items.iter().map(|item| item.x).fold(f64::INFINITY, f64::min);
-    items.iter_mut().for_each(|item| item.x += GAP_X - left);
+    items.iter_mut().for_each(|item| item.x -= left);
+    rows.iter().for_each(|row| fit(items, row));
+}
+
+/// Moves a row's items to the left, so that they end at [`WIDTH_MAX`] if there is room for all.
+fn fit(items: &mut [Item], row: &[usize]) {
+    let gap = |item: &Item| if item.passes { GAP_EDGE } else { GAP_X };
+    let mut end = WIDTH_MAX - 4.0 * MARGIN;
+    for &i in row.iter().rev() {
+        items[i].x = items[i].x.min(end - items[i].width);
+        end = items[i].x - gap(&items[i]);
+    }
+    let mut begin = 0.0;
+    for &i in row {
+        items[i].x = items[i].x.max(begin);
+        begin = items[i].x + items[i].width + gap(&items[i]);
+    }
 }
 
 /// Puts a row's items next to each other, each as near to where it wants its middle as those before leave
@@ -252,7 +464,7 @@ fn pack(items: &mut [Item], row: &[usize], wish: impl Fn(usize, f64) -> f64) {
         let middle = if x == f64::NEG_INFINITY { wanted } else { wanted.max(x + width / 2.0) };
         shift += wanted - middle;
         items[i].x = middle - width / 2.0;
-        x = middle + width / 2.0 + GAP_X;
+        x = middle + width / 2.0 + if items[i].passes { GAP_EDGE } else { GAP_X };
     }
     // What was pushed to the right is shared by all.
     if !row.is_empty() {
@@ -266,14 +478,15 @@ mod tests {
     use super::*;
 
     fn check(nodes: usize, edges: &[(usize, usize)]) {
-        let nodes: Vec<_> = (0..nodes).map(|_| ("a <b> & \"c\"\nd", "white")).collect();
-        let edges: Vec<_> = edges.iter().map(|(from, to)| (*from, *to, "x<y")).collect();
-        let picture = Picture::new(nodes, edges);
-        let svg = picture.svg();
+        let lines = ["a <b> & \"c\"".to_string(), "d\u{1}".to_string()];
+        let picture = Picture::new(vec![(&lines[..], "white"); nodes], edges.to_vec());
+        let mut sheet = Sheet::new();
+        sheet.add_row("<title>", picture.draw());
+        let svg = sheet.svg();
         assert_eq!(svg.matches("<rect x").count(), picture.nodes.len());
         assert_eq!(svg.matches("stroke=\"#555\"").count(), picture.edges.len());
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-        assert!(!svg.contains("<b>") && svg.contains("&lt;b&gt; &amp;"), "{svg}");
+        assert!(!svg.contains("<b>") && svg.contains("&lt;b&gt; &amp;") && !svg.contains('\u{1}'), "{svg}");
     }
 
     #[test]
@@ -287,14 +500,28 @@ mod tests {
         check(40, &all);
         let chain: Vec<_> = (0..3000).map(|a| (a, a + 1)).collect();
         check(3001, &chain);
+        check(30_000, &[]);
     }
 
     #[test]
     fn edges_lead_down() {
-        let picture =
-            Picture::new(vec![("", ""); 5], vec![(0, 1, ""), (1, 2, ""), (0, 2, ""), (2, 1, ""), (2, 3, "")]);
+        let lines = [String::new()];
+        let edges = vec![(0, 1), (1, 2), (0, 2), (2, 1), (2, 3)];
+        let picture = Picture::new(vec![(&lines[..], ""); 5], edges);
         let back = picture.back_edges();
         assert_eq!(back, [false, false, false, true, false]);
         assert_eq!(picture.rows(&back), [0, 1, 2, 3, 0]);
+    }
+
+    #[test]
+    fn no_row_is_wider_than_the_sheet() {
+        let lines = ["x".repeat(super::super::graph::LINE_CHARS_MAX)];
+        let picture = Picture::new(vec![(&lines[..], "white"); 50], Vec::new());
+        assert!(picture.draw().width <= WIDTH_MAX);
+        let mut sheet = Sheet::new();
+        for _ in 0..20 {
+            sheet.add("action a()", Picture::new(vec![(&lines[..], "white")], Vec::new()).draw());
+        }
+        assert!(sheet.width <= WIDTH_MAX + GAP_X, "{}", sheet.width);
     }
 }
