@@ -2,16 +2,25 @@
 
 use p4jet_syntax::diagnostic::Severity;
 use p4jet_syntax::{Options, Parsed, parse_text};
-use std::time::{Duration, Instant};
+use std::fs;
+use std::time::Duration;
 
-const DEADLINE: Duration = Duration::from_secs(20);
+/// Of processor time: a machine that is busy with other things makes no text wrong.
+const TIME_MAX: Duration = Duration::from_secs(20);
 
-/// Parses, on the stack that a test thread has, within the deadline.
+/// The processor time that this thread has used.
+fn used() -> Duration {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts the time of threads");
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().expect("nanoseconds"))
+}
+
+/// Parses, on the stack that a test thread has, within the time.
 fn parse(text: &str) -> Parsed {
-    let start = Instant::now();
+    let start = used();
     let parsed = parse_text("hostile.p4", text, &Options::default());
     let shown = text.chars().take(60).collect::<String>();
-    assert!(start.elapsed() < DEADLINE, "{:?} for {shown:?}…", start.elapsed());
+    let time = used() - start;
+    assert!(time < TIME_MAX, "{time:?} for {shown:?}…");
     let errors = parsed.diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
     assert!(errors <= 100, "{errors} errors for {shown:?}…");
     parsed
@@ -225,9 +234,9 @@ fn includes_that_double_are_bounded() {
         let next = if i < 39 { format!("#include <f{}.p4>\n", i + 1).repeat(2) } else { String::new() };
         options.builtins.push((format!("f{i}.p4").leak(), next.leak()));
     }
-    let start = Instant::now();
+    let start = used();
     let parsed = parse_text("hostile.p4", "#include <f0.p4>\n", &options);
-    assert!(start.elapsed() < DEADLINE);
+    assert!(used() - start < TIME_MAX);
     assert_eq!(first_error(&parsed), "more than 20000 includes");
 }
 
@@ -238,9 +247,9 @@ fn bytes_of_includes_that_double_are_bounded() {
         let next = if i < 13 { format!("#include <f{}.p4>\n", i + 1).repeat(2) } else { "; ".repeat(30_000) };
         options.builtins.push((format!("f{i}.p4").leak(), next.leak()));
     }
-    let start = Instant::now();
+    let start = used();
     let parsed = parse_text("hostile.p4", "#include <f0.p4>\n", &options);
-    assert!(start.elapsed() < DEADLINE);
+    assert!(used() - start < TIME_MAX);
     assert_eq!(
         first_error(&parsed),
         "the program has more than 16777216 bytes, a file counted each time it is included"

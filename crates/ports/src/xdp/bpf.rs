@@ -14,6 +14,7 @@ const MAP_CREATE: libc::c_long = 0;
 const MAP_UPDATE_ELEM: libc::c_long = 2;
 const PROG_LOAD: libc::c_long = 5;
 const LINK_CREATE: libc::c_long = 28;
+const LINK_DETACH: libc::c_long = 34;
 const MAP_TYPE_XSKMAP: u32 = 17;
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_TYPE_XDP: u32 = 37;
@@ -40,8 +41,7 @@ pub(crate) enum Mode {
 #[derive(Debug)]
 pub(crate) struct Program {
     map: OwnedFd,
-    /// Kept for its end.
-    _link: OwnedFd,
+    link: OwnedFd,
     pub(crate) mode: Mode,
 }
 
@@ -53,12 +53,12 @@ impl Program {
         // Kernels before 5.18 do not know frames in several pieces; there the flag is refused.
         let program = load(&map, PROG_HAS_FRAGS).or_else(|_| load(&map, 0))?;
         match create_link(&program, index, XDP_FLAGS_DRV_MODE) {
-            Ok(link) => Ok(Program { map, _link: link, mode: Mode::Native }),
+            Ok(link) => Ok(Program { map, link, mode: Mode::Native }),
             Err(error) => match error.raw_os_error() {
                 Some(libc::EBUSY | libc::EEXIST | libc::EPERM | libc::ENODEV) | None => Err(error),
                 Some(code) => {
                     let link = create_link(&program, index, XDP_FLAGS_SKB_MODE)?;
-                    Ok(Program { map, _link: link, mode: Mode::Generic(code) })
+                    Ok(Program { map, link, mode: Mode::Generic(code) })
                 }
             },
         }
@@ -84,6 +84,16 @@ impl Program {
         };
         // SAFETY: key and value are of the sizes the map was made with, and live until the call returns.
         unsafe { bpf(MAP_UPDATE_ELEM, &update) }.map(drop)
+    }
+}
+
+impl Drop for Program {
+    /// Detaches the program at once. Closing the link alone would leave it attached for as long as a child of this
+    /// process that has not yet called exec(2) holds the descriptor.
+    fn drop(&mut self) {
+        let link = self.link.as_raw_fd();
+        // SAFETY: no pointers. Kernels before 5.9 refuse the command; there closing the link has to do.
+        let _ = unsafe { bpf(LINK_DETACH, &link) };
     }
 }
 

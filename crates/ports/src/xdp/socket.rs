@@ -17,13 +17,15 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 /// Chunks, and entries of the rings: at 1 Mpps, 2048 are 2 ms in which the switch may be busy. All chunks
 /// take their turns, so that more of them are longer out of the processor's caches: with 4096, the kernel
 /// takes 15 % longer to bring a frame of 1514 bytes to the port of a veth.
 const RX_CHUNKS: u32 = 2048;
 const TX_CHUNKS: u32 = 1024;
-/// The kernel keeps so many bytes of each chunk free before a received frame.
+/// The kernel keeps this many bytes of each chunk free before a received frame.
 const RX_HEADROOM: usize = 256;
 const CHUNK_BYTES_MIN: usize = 2048;
 /// A chunk is at most a page.
@@ -35,6 +37,9 @@ const FRAME_MIN: usize = 14;
 /// Most system calls of one `send`. Without `XDP_MAX_TX_SKB_BUDGET`, the kernel sends 32 frames a call; and
 /// the call ends at a frame that the link refuses. What is left then goes with the next call.
 const KICKS_MAX: usize = 16;
+/// A queue that is still taken is asked for again, for a second in all.
+const BIND_TRIES: u32 = 100;
+const BIND_PAUSE: Duration = Duration::from_millis(10);
 /// linux/if_xdp.h, since Linux 6.17: how many frames one system call sends in copy mode.
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
 
@@ -170,15 +175,25 @@ pub(super) fn open(
         sxdp_queue_id: queue,
         sxdp_shared_umem_fd: 0,
     };
-    // SAFETY: pointer and length describe `address`.
-    let status = unsafe {
-        libc::bind(
-            fd.as_raw_fd(),
-            std::ptr::from_ref(&address).cast(),
-            mem::size_of_val(&address) as libc::socklen_t,
-        )
-    };
-    interface::result(status as isize)?;
+    let mut tries = 0;
+    loop {
+        // SAFETY: pointer and length describe `address`.
+        let status = unsafe {
+            libc::bind(
+                fd.as_raw_fd(),
+                std::ptr::from_ref(&address).cast(),
+                mem::size_of_val(&address) as libc::socklen_t,
+            )
+        };
+        match interface::result(status as isize) {
+            // A child of this process that has not yet called exec(2) may still hold a socket that we closed.
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries < BIND_TRIES => {
+                tries += 1;
+                thread::sleep(BIND_PAUSE);
+            }
+            result => break result?,
+        }
+    }
     // SAFETY: a structure of integers.
     let options: libc::xdp_options = unsafe { get_structure(&fd, libc::XDP_OPTIONS) }?;
     let shared = Arc::new(Shared { fd, memory, chunk_bytes });
