@@ -11,7 +11,7 @@ use crate::common::{self, TempDir, program, root, run, run_command, workload};
 use p4jet_control::Control;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[test]
 fn demo_does_what_the_readme_says() {
@@ -487,4 +487,38 @@ fn documents_name_code_that_exists() {
         }
     }
     assert!(checked >= 5, "{checked}");
+}
+
+/// A crate that leaves out its unit tests or its examples, to save CI a compilation, has none.
+#[test]
+fn what_is_not_compiled_for_tests_has_none() {
+    let mut left_out = 0;
+    for folder in fs::read_dir(root().join("crates")).unwrap() {
+        let folder = folder.unwrap().path();
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let is_left_out = |what: &str| manifest.lines().any(|line| line == format!("{what} = false"));
+        let (no_tests, no_examples) = (is_left_out("test"), is_left_out("doctest"));
+        left_out += usize::from(no_tests || no_examples);
+        for path in rust_files(&folder.join("src")) {
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(!(no_tests && text.contains("#[test]")), "{} has tests that never run", path.display());
+            let fences = text.lines().filter_map(|line| {
+                let line = line.trim_start();
+                line.strip_prefix("//! ```").or_else(|| line.strip_prefix("/// ```"))
+            });
+            let is_example = |fence: &str| fence.is_empty() || fence.starts_with("rust");
+            let examples = fences.step_by(2).filter(|fence| is_example(fence)).count();
+            assert!(!(no_examples && examples > 0), "{} has examples that never run", path.display());
+        }
+    }
+    assert!(left_out > 0);
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let (folders, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
+    let mut files: Vec<_> =
+        files.into_iter().filter(|path| path.extension().is_some_and(|e| e == "rs")).collect();
+    files.extend(folders.iter().flat_map(|folder| rust_files(folder)));
+    files
 }

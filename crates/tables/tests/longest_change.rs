@@ -112,17 +112,17 @@ fn lpm(width: u32, lens: &'static [u32]) -> impl Fn(u64) -> Vec<KeyMatch> {
 
 #[test]
 fn exact_of_48_bits() {
-    grow("exact 48", &[(48, MatchKind::Exact)], size(1_000_000), 4, exact(48));
+    grow("exact 48", &[(48, MatchKind::Exact)], size(400_000), 4, exact(48));
 }
 
 #[test]
 fn exact_of_48_bits_each_with_its_action() {
-    grow("exact 48, actions", &[(48, MatchKind::Exact)], size(1_000_000), u64::MAX - 1, exact(48));
+    grow("exact 48, actions", &[(48, MatchKind::Exact)], size(400_000), u64::MAX - 1, exact(48));
 }
 
 #[test]
 fn exact_of_128_bits() {
-    grow("exact 128", &[(128, MatchKind::Exact)], size(1_000_000), 4, exact(128));
+    grow("exact 128", &[(128, MatchKind::Exact)], size(400_000), 4, exact(128));
 }
 
 /// Any two of so many bits may be equal.
@@ -135,12 +135,12 @@ fn lpm_32(i: u64) -> Vec<KeyMatch> {
 
 #[test]
 fn lpm_of_32_bits() {
-    grow("lpm 32", &[(32, MatchKind::Lpm)], size(1_000_000), 64, lpm_32);
+    grow("lpm 32", &[(32, MatchKind::Lpm)], size(400_000), 64, lpm_32);
 }
 
 #[test]
 fn lpm_of_128_bits() {
-    grow("lpm 128", &[(128, MatchKind::Lpm)], size(200_000), 64, lpm(128, &[48, 48, 48, 44, 40, 36, 56, 64]));
+    grow("lpm 128", &[(128, MatchKind::Lpm)], size(100_000), 64, lpm(128, &[48, 48, 48, 44, 40, 36, 56, 64]));
 }
 
 /// Routes in tables by number: few large ones, many small.
@@ -156,9 +156,9 @@ fn of_tables(route: impl Fn(u64) -> Vec<KeyMatch>) -> impl Fn(u64) -> Vec<KeyMat
 #[test]
 fn lpm_of_tables() {
     let keys = |bits| [(16, MatchKind::Exact), (bits, MatchKind::Lpm)];
-    grow("16 and lpm 32", &keys(32), size(400_000), 64, of_tables(lpm_32));
+    grow("16 and lpm 32", &keys(32), size(200_000), 64, of_tables(lpm_32));
     let v6 = of_tables(lpm(128, &[48, 48, 48, 44, 40, 36, 56, 64]));
-    grow("16 and lpm 128", &keys(128), size(200_000), 64, v6);
+    grow("16 and lpm 128", &keys(128), size(100_000), 64, v6);
 }
 
 /// Nested prefixes of addresses, ports, priorities.
