@@ -191,7 +191,8 @@ pub(super) fn open(
                 tries += 1;
                 thread::sleep(BIND_PAUSE);
             }
-            result => break result?,
+            Err(error) => return Err(error),
+            Ok(_) => break,
         }
     }
     // SAFETY: a structure of integers.
