@@ -820,3 +820,304 @@ fn without_threads_a_program_is_refused() {
     }
     run_command(&mut command).expect_status(1).says(&["no thread to check the program", "ulimit -u"]);
 }
+
+const LOGGED: &str = r#"#include <v1model.p4>
+header eth_t { bit<48> dst; bit<48> src; bit<16> type; }
+header tag_t { bit<8> kind; bit<8> turns; }
+struct headers { eth_t eth; tag_t tag; }
+struct meta { bit<32> n; @field_list(1) bit<8> kept; }
+parser P(packet_in p, out headers hdr, inout meta m, inout standard_metadata_t sm) {
+    state start { transition parse_eth; }
+    state parse_eth { p.extract(hdr.eth); transition select(hdr.eth.type) { 0x800: parse_tag; default: accept; } }
+    state parse_tag { p.extract(hdr.tag); transition accept; }
+}
+control V(inout headers hdr, inout meta m) { apply { } }
+control In(inout headers hdr, inout meta m, inout standard_metadata_t sm) {
+    register<bit<32>>(1) seen;
+    action drop() { mark_to_drop(sm); }
+    action forward(bit<9> port) { sm.egress_spec = port; log_msg("packet {} to {}", { m.n, port }); }
+    action flood() { sm.mcast_grp = 1; }
+    action mirror() { sm.egress_spec = 2; clone_preserving_field_list(CloneType.I2E, 5, 1); }
+    action again() { sm.egress_spec = 2; m.kept = 1; resubmit_preserving_field_list(1); }
+    table t {
+        key = { hdr.eth.dst : exact; }
+        actions = { drop; forward; flood; mirror; again; }
+        default_action = drop();
+    }
+    apply {
+        seen.read(m.n, 0);
+        m.n = m.n + 1;
+        seen.write(0, m.n);
+        if (hdr.tag.isValid() && m.kept == 0) { t.apply(); } else { sm.egress_spec = 3; }
+    }
+}
+control Eg(inout headers hdr, inout meta m, inout standard_metadata_t sm) {
+    apply {
+        if (sm.egress_port == sm.ingress_port) { mark_to_drop(sm); }
+        if (hdr.tag.turns > 0) { hdr.tag.turns = hdr.tag.turns - 1; recirculate_preserving_field_list(0); }
+    }
+}
+control C(inout headers hdr, inout meta m) { apply { } }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr); } }
+V1Switch(P(), V(), In(), Eg(), C(), D()) main;
+"#;
+
+/// Lines of bmv2's log, by packet and copy; those without are what the program says.
+fn logged(text: &str) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let Some((prefix, rest)) = line.split_once("] [thread ") else {
+            let last: &mut (String, String) = lines.last_mut().expect("a line before");
+            last.1 += "\n";
+            last.1 += line;
+            continue;
+        };
+        // [12:34:56.789] [bmv2] [D
+        let (time, level) = prefix.split_once("] [bmv2] [").expect("bmv2's line");
+        let digits: Vec<bool> = time.chars().map(|c| c.is_ascii_digit()).collect();
+        assert_eq!(digits.iter().filter(|digit| **digit).count(), 9, "{line}");
+        assert!(time.len() == 13 && ["T", "D", "I", "W", "E"].contains(&level), "{line}");
+        let (thread, rest) = rest.split_once("] ").expect("a thread");
+        assert!(thread.parse::<u32>().is_ok(), "{line}");
+        match rest.strip_prefix('[').and_then(|rest| rest.split_once("] [cxt 0] ")) {
+            Some((packet, text)) => lines.push((packet.to_string(), text.to_string())),
+            None => lines.push((String::new(), rest.to_string())),
+        }
+    }
+    lines
+}
+
+/// Reads the log until it has this line.
+fn log_until(path: &str, line: &str) -> Vec<(String, String)> {
+    let start = Instant::now();
+    loop {
+        let text = fs::read_to_string(path).unwrap();
+        // The last line may not be whole yet.
+        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+        if whole.contains(line) {
+            return logged(whole);
+        }
+        assert!(start.elapsed() < Duration::from_secs(30), "no `{line}` in:\n{text}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn simple_switch_logs_packets_as_bmv2_does() {
+    let dir = TempDir::new("packet_log");
+    let program = dir.write("logged.p4", LOGGED);
+    let mut command = named("simple_switch");
+    command.args(["--thrift-port", "0", "--log-file", &dir.file("s"), "--log-flush", &program]);
+    let ports = (1..=4).map(|port| format!("{port}@mem"));
+    let switch = Switch::start(command.args(ports.flat_map(|port| ["-i".to_string(), port])));
+    let ctl = |line: &str| run_command(p4jet().args(["ctl", "--tcp", switch.port(), line])).expect_status(0);
+    for line in [
+        "table_add t forward 00:00:00:00:00:01 => 3",
+        "table_add t flood 00:00:00:00:00:02 =>",
+        "table_add t mirror 00:00:00:00:00:03 =>",
+        "table_add t again 00:00:00:00:00:04 =>",
+        "mc_mgrp_create 1",
+        "mc_node_create 0 1 2",
+        "mc_node_associate 1 0",
+        "mirroring_add 5 4",
+    ] {
+        ctl(line);
+    }
+    let log = dir.file("s.txt");
+    let inject = |dst: u8, tag: &str, line: &str| {
+        ctl(&format!("inject 1 0000000000{dst:02x}000000000009{tag}"));
+        log_until(&log, line)
+    };
+    let of = |lines: &[(String, String)], packet: &str| -> Vec<String> {
+        let lines = lines.iter().filter(|(of, _)| of == packet);
+        // The place in the program, which bmv2 tells as well, is told before some.
+        lines
+            .map(|(_, text)| text.split_once("logged.p4(").map_or(text.clone(), |(_, text)| text.to_string()))
+            .collect()
+    };
+    let has = |lines: &[String], wanted: &[&str]| {
+        let mut rest = lines.iter();
+        for wanted in wanted {
+            assert!(
+                rest.any(|line| line == wanted),
+                "no `{wanted}`, or not in this order:\n{}",
+                lines.join("\n")
+            );
+        }
+    };
+
+    let lines = inject(1, "08004500", "[0.0] [cxt 0] Transmitting packet of size 16 out of port 3\n");
+    let key = |name: &str, text: &str| format!("* {name:<20}: {text}");
+    let looked_up = format!("Looking up key:\n{}\n", key("hdr.eth.dst", "000000000001"));
+    let entry = key("hdr.eth.dst", "EXACT     000000000001");
+    let entry = format!("Dumping entry 0\nMatch key:\n{entry}\nAction entry: In.forward - 3,\n");
+    has(
+        &of(&lines, "0.0"),
+        &[
+            "Processing packet received on port 1",
+            "Parser 'parser': start",
+            "Parser 'parser' entering state 'start'",
+            "Parser state 'start' has no switch, going to default next state",
+            "Parser 'parser' entering state 'parse_eth'",
+            "Extracting header 'eth'",
+            "Parser state 'parse_eth': key is 0800",
+            "Parser 'parser' entering state 'parse_tag'",
+            "Extracting header 'tag'",
+            "Parser state 'parse_tag' has no switch, going to default next state",
+            "Parser 'parser': end",
+            "Pipeline 'ingress': start",
+            "26) Primitive m.n = 1",
+            "28) Condition \"hdr.tag.isValid() && m.kept == 0\" is true",
+            "Applying table 'In.t'",
+            &looked_up,
+            "Table 'In.t': hit with handle 0",
+            &entry,
+            "Action entry is In.forward - 3,",
+            "Action In.forward",
+            "15) Primitive standard_metadata.egress_spec = 3",
+            "Pipeline 'ingress': end",
+            "Egress port is 3",
+            "Pipeline 'egress': start",
+            "33) Condition \"standard_metadata.egress_port == standard_metadata.ingress_port\" is false",
+            "Pipeline 'egress': end",
+            "Deparser 'deparser': start",
+            "Deparsing header 'eth'",
+            "Deparsing header 'tag'",
+            "Deparser 'deparser': end",
+            "Transmitting packet of size 16 out of port 3",
+        ],
+    );
+    assert_eq!(of(&lines, ""), ["packet 1 to 3"]);
+
+    // A miss, and a drop at the end of ingress. The register has what the packet before wrote, and not more.
+    let lines = inject(9, "08004500", "[1.0] [cxt 0] Dropping packet at the end of ingress\n");
+    has(
+        &of(&lines, "1.0"),
+        &[
+            "26) Primitive m.n = 2",
+            "Table 'In.t': miss",
+            "Action entry is In.drop - ",
+            "Action In.drop",
+            "Pipeline 'ingress': end",
+            "Egress port is 511",
+            "Dropping packet at the end of ingress",
+        ],
+    );
+
+    // Multicast: each replica is a copy with a number of its own; one comes back to its port and dies in egress.
+    let lines = inject(2, "08004500", "[2.2] [cxt 0] Transmitting packet of size 16 out of port 2\n");
+    has(
+        &of(&lines, "2.0"),
+        &[
+            "Action In.flood",
+            "Multicast requested for packet",
+            "Replicating packet on port 1",
+            "Replicating packet on port 2",
+        ],
+    );
+    has(
+        &of(&lines, "2.1"),
+        &["Pipeline 'egress': start", "Pipeline 'egress': end", "Dropping packet at the end of egress"],
+    );
+
+    // A clone, which is parsed again.
+    let lines = inject(3, "08004500", "[3.1] [cxt 0] Transmitting packet of size 16 out of port 4\n");
+    has(
+        &of(&lines, "3.0"),
+        &[
+            "Cloning packet at ingress",
+            "Cloning packet to egress port 4",
+            "Egress port is 2",
+            "Transmitting packet of size 16 out of port 2",
+        ],
+    );
+    has(&of(&lines, "3.1"), &["Extracting header 'eth'", "Pipeline 'egress': start"]);
+
+    let lines = inject(4, "08004500", "[4.1] [cxt 0] Transmitting packet of size 16 out of port 3\n");
+    has(&of(&lines, "4.0"), &["Action In.again", "Resubmitting packet"]);
+    let lines_of_copy = of(&lines, "4.1");
+    has(&lines_of_copy, &["Parser 'parser': start", "Egress port is 3"]);
+
+    let lines = inject(1, "08004501", "[5.1] [cxt 0] Transmitting packet of size 16 out of port 3\n");
+    has(&of(&lines, "5.0"), &["Pipeline 'egress': end", "Recirculating packet"]);
+
+    // Too short for a header that the parser wants.
+    let lines = inject(1, "0800", "[6.0] [cxt 0] Transmitting packet of size 14 out of port 3\n");
+    has(&of(&lines, "6.0"), &["Exception while parsing: PacketTooShort", "Parser 'parser': end"]);
+    ctl("stop");
+    assert_eq!(switch.status(), 0);
+}
+
+/// More packets than wait for a log that nobody reads: all are forwarded, and the log says how many it does not have.
+#[test]
+fn an_overloaded_packet_log_counts_its_losses() {
+    const PACKETS: usize = 20_000;
+    let dir = TempDir::new("packet_log_full");
+    let program = dir.write("logged.p4", LOGGED);
+    // By tag 0 all are sent to port 3.
+    let frame = common::hex("000000000001 000000000009 0806");
+    dir.write("a_in.pcap", common::pcap(&vec![frame; PACKETS]));
+    dir.write("b_in.pcap", common::pcap(&[]));
+    let mut command = named("simple_switch");
+    command.current_dir(dir.path()).args([
+        "-i",
+        "1@a",
+        "-i",
+        "3@b",
+        "--use-files",
+        "0",
+        "--thrift-port",
+        "0",
+    ]);
+    let mut switch = Switch::start(command.args(["--log-console", &program]));
+    let port = switch.port().to_string();
+    let ctl = |line: &str| run_command(p4jet().args(["ctl", "--tcp", &port, line])).expect_status(0).stdout;
+    let start = Instant::now();
+    while !ctl("show_ports").contains(&format!("sent={PACKETS};")) {
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", ctl("show_ports"));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Only now does anybody read.
+    let (mut have, mut lost) = (0, 0);
+    let mut lines = BufReader::new(switch.child.stdout.take().unwrap()).lines();
+    while have + lost < PACKETS {
+        let line = lines.next().expect("the log goes on").unwrap();
+        have += usize::from(line.ends_with("] [cxt 0] Processing packet received on port 1"));
+        if let Some((before, _)) = line.split_once(" packets and copies are not logged") {
+            lost += before.rsplit(' ').next().unwrap().parse::<usize>().unwrap();
+        }
+        assert!(start.elapsed() < Duration::from_secs(120), "{have} and {lost}");
+    }
+    assert!(have > 1000 && lost > 1000 && have + lost == PACKETS, "{have} and {lost}");
+    std::thread::spawn(move || lines.for_each(drop));
+    ctl("stop");
+    assert_eq!(switch.status(), 0);
+}
+
+/// A full disk costs the log, and nothing else.
+#[test]
+fn a_packet_log_on_a_full_disk_does_not_stop_the_switch() {
+    let dir = TempDir::new("packet_log_disk");
+    std::os::unix::fs::symlink("/dev/full", dir.file("s.txt")).unwrap();
+    let program = dir.write("logged.p4", LOGGED);
+    let mut command = named("simple_switch");
+    command.args([
+        "--thrift-port",
+        "0",
+        "--log-file",
+        &dir.file("s"),
+        "-i",
+        "1@mem",
+        "-i",
+        "3@mem",
+        &program,
+    ]);
+    let switch = Switch::start(&mut command);
+    let ctl = |line: &str| run_command(p4jet().args(["ctl", "--tcp", switch.port(), line])).expect_status(0);
+    for _ in 0..10 {
+        ctl("inject 1 0000000000010000000000090806");
+    }
+    ctl("show_ports").prints(&["sent=10;"]);
+    ctl("stop");
+    assert_eq!(switch.status(), 0);
+}

@@ -144,7 +144,8 @@ impl Process {
         let made = queued.as_ref().unwrap_or(&compiled);
         let (program, lowered) = (made.for_engine(self.engine.into()), Arc::new(made.lowered.clone()));
         // Machine code, too, is made while other commands are carried out.
-        let next = self.running.prepare(program, cancel).map_err(|e| e.to_string())?;
+        let mut next = self.running.prepare(program, cancel).map_err(|e| e.to_string())?;
+        next.tell_by(lowered);
         let (running, now) = (Arc::clone(&self.running), Arc::clone(&self.compiled));
         let voice = self.voice.clone();
         Ok(Box::new(move || {
@@ -154,7 +155,6 @@ impl Process {
                 );
             }
             let (switch, carried) = running.reload_prepared(next).map_err(|e| e.to_string())?;
-            switch.tell_by(lowered);
             *lock(&now) = compiled;
             let (program, told) = (&switch.program().name, told(&carried));
             voice.tell(

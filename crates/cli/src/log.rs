@@ -1,14 +1,17 @@
-//! What a running switch tells as it runs: one event a line, plainly or, with `run --log`, for people or as JSON.
+//! What a running switch tells as it runs: one event a line, plainly or, with `run --log`, for people or as JSON; or as
+//! bmv2's log, with each packet's steps.
 //!
-//! Workers only put lines into a bounded queue; a thread writes them. What packets cause is limited to so many lines a
-//! second. What was left out is counted and told.
+//! Workers only put lines and packets into a bounded queue; a thread makes text of them and writes it. What packets cause is
+//! limited to so many lines a second, but in bmv2's log. What was left out is counted and told.
+#![allow(unsafe_code)]
 
 use crate::failure::Failure;
+use p4jet_dataplane::{LogLevel, LoggedPacket};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,6 +37,9 @@ pub enum Form {
     /// The text alone, with the port if it is about one.
     #[value(skip)]
     Plain,
+    /// bmv2's: local time, level, thread, packet, text.
+    #[value(skip)]
+    Bmv2,
 }
 
 /// How grave an event is.
@@ -45,8 +51,11 @@ pub enum Level {
     Warn,
     /// Something happened.
     Info,
-    /// Something that concerns only how fast packets are: code made anew.
+    /// Something that concerns only how fast packets are: code made anew. In bmv2's log what happens to packets.
     Debug,
+    /// In bmv2's log what happens to packets, step by step.
+    #[value(skip)]
+    Trace,
 }
 
 impl Level {
@@ -56,13 +65,33 @@ impl Level {
             Level::Warn => "warn",
             Level::Info => "info",
             Level::Debug => "debug",
+            Level::Trace => "trace",
         }
     }
+}
+
+impl From<LogLevel> for Level {
+    fn from(level: LogLevel) -> Level {
+        match level {
+            LogLevel::Trace => Level::Trace,
+            LogLevel::Debug => Level::Debug,
+            LogLevel::Info => Level::Info,
+            LogLevel::Error => Level::Error,
+        }
+    }
+}
+
+/// What waits to be written.
+enum Entry {
+    Line(Line),
+    Packet(Box<LoggedPacket>),
 }
 
 /// An event.
 struct Line {
     time: SystemTime,
+    /// The system's number of the thread that told it.
+    thread: i32,
     level: Level,
     event: &'static str,
     port: Option<u32>,
@@ -71,58 +100,136 @@ struct Line {
     text: String,
 }
 
-/// A log file that may have been moved away.
-struct Anew {
-    path: PathBuf,
-    wanted: AtomicBool,
+/// The files of a log.
+pub struct Files {
+    /// The name of the one that is written.
+    pub path: PathBuf,
+    /// Bytes of that one, and how many older ones are kept, called F.1.txt, F.2.txt and so on: then it is renamed.
+    pub rotation: Option<(u64, u32)>,
 }
 
-fn appended(path: &Path) -> io::Result<File> {
-    File::options().create(true).append(true).open(path)
+impl Files {
+    /// Opens the file, or makes it.
+    fn open(&self) -> io::Result<File> {
+        File::options().create(true).append(true).open(&self.path)
+    }
+
+    /// The name of an older one; 0 is the file itself.
+    fn older(&self, number: u32) -> PathBuf {
+        match (number, self.path.extension()) {
+            (0, _) => self.path.clone(),
+            (_, None) => self.path.with_extension(number.to_string()),
+            (_, Some(extension)) => {
+                self.path.with_extension(format!("{number}.{}", extension.to_string_lossy()))
+            }
+        }
+    }
+
+    /// Renames all, the oldest is gone.
+    fn rotate(&self, kept: u32) -> io::Result<File> {
+        for number in (0..kept).rev() {
+            // Some are not there yet.
+            let _ = std::fs::rename(self.older(number), self.older(number + 1));
+        }
+        File::create(&self.path)
+    }
+}
+
+/// Where text goes.
+struct Target {
+    to: Option<Box<dyn Write + Send>>,
+    files: Option<Files>,
+    /// Set when the file shall be opened again, under its name.
+    reopen: Arc<AtomicBool>,
+    /// Bytes of the file.
+    written: u64,
+}
+
+impl Target {
+    /// Writes some lines; whether they were written. If nobody reads any more, they are thrown away from then on; a disk that
+    /// is full may have room later.
+    fn write(&mut self, text: &str) -> bool {
+        if let Some(files) = &self.files {
+            let file = if self.reopen.swap(false, Ordering::Relaxed) {
+                Some(files.open())
+            } else {
+                let rotation =
+                    files.rotation.filter(|(bytes_max, _)| self.written + text.len() as u64 > *bytes_max);
+                rotation.filter(|_| self.written > 0).map(|(_, kept)| files.rotate(kept))
+            };
+            if let Some(file) = file {
+                self.to = file.ok().map(|file| Box::new(file) as _);
+                self.written = 0;
+            }
+        }
+        let Some(to) = &mut self.to else { return false };
+        match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
+            Ok(()) => {
+                self.written += text.len() as u64;
+                true
+            }
+            Err(error) => {
+                use io::ErrorKind::{QuotaExceeded, StorageFull};
+                if !matches!(error.kind(), StorageFull | QuotaExceeded) {
+                    self.to = None;
+                }
+                false
+            }
+        }
+    }
+}
+
+/// What was not written: it is told once there is room.
+#[derive(Default)]
+struct LeftOut {
+    lines: AtomicU64,
+    packets: Arc<AtomicU64>,
 }
 
 /// Takes events.
 pub struct Log {
     level: Level,
     form: Form,
-    anew: Option<Arc<Anew>>,
-    lines: Mutex<Option<SyncSender<Line>>>,
-    left_out: Arc<AtomicU64>,
+    /// If it writes to a file.
+    reopen: Option<Arc<AtomicBool>>,
+    entries: Mutex<Option<SyncSender<Entry>>>,
+    left_out: Arc<LeftOut>,
     packets: Mutex<(Instant, u32)>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Log {
-    /// Writes to a file, or to standard error.
-    pub fn start(form: Form, level: Level, file: Option<&Path>) -> Result<Log, Failure> {
-        let Some(path) = file else { return Log::to(form, level, Box::new(io::stderr()), None) };
-        let file = appended(path);
-        let refused = |e| Failure::Environment(format!("cannot write {}: {e}", path.display()));
-        Log::to(form, level, Box::new(file.map_err(refused)?), Some(path.to_path_buf()))
+    /// Writes to files, or to standard error.
+    pub fn start(form: Form, level: Level, files: Option<Files>) -> Result<Log, Failure> {
+        let Some(files) = files else { return Log::to(form, level, Box::new(io::stderr()), None) };
+        let path = files.path.display();
+        let file = files.open().map_err(|e| Failure::Environment(format!("cannot write {path}: {e}")))?;
+        Log::to(form, level, Box::new(file), Some(files))
     }
 
-    /// Writes where it is told; `file` is what [`Self::reopen`] opens.
+    /// Writes where it is told; `files` is what [`Self::reopen`] opens.
     pub fn to(
         form: Form,
         level: Level,
         to: Box<dyn Write + Send>,
-        file: Option<PathBuf>,
+        files: Option<Files>,
     ) -> Result<Log, Failure> {
-        let anew = file.map(|path| Arc::new(Anew { path, wanted: AtomicBool::new(false) }));
-        let (lines, waiting) = sync_channel(WAITING_MAX);
-        let left_out = Arc::new(AtomicU64::new(0));
+        let wanted = Arc::new(AtomicBool::new(false));
+        let reopen = files.is_some().then(|| Arc::clone(&wanted));
+        let (entries, waiting) = sync_channel(WAITING_MAX);
+        let left_out = Arc::new(LeftOut::default());
+        let target = Target { to: Some(to), files, reopen: wanted, written: 0 };
         let writer = {
             let left_out = Arc::clone(&left_out);
-            let anew = anew.clone();
-            let work = move || write(form, to, anew.as_deref(), &waiting, &left_out);
+            let work = move || write(form, level, target, &waiting, &left_out);
             std::thread::Builder::new().name("log".into()).spawn(work)
         };
         let writer = writer.map_err(|e| Failure::Environment(format!("no thread for the log: {e}")))?;
         Ok(Log {
             level,
             form,
-            anew,
-            lines: Mutex::new(Some(lines)),
+            reopen,
+            entries: Mutex::new(Some(entries)),
             left_out,
             packets: Mutex::new((Instant::now(), 0)),
             writer: Mutex::new(Some(writer)),
@@ -145,11 +252,28 @@ impl Log {
         if level > self.level {
             return;
         }
-        let line = Line { time: SystemTime::now(), level, event, port, more, text };
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.as_ref().is_none_or(|lines| lines.try_send(line).is_err()) {
-            self.left_out.fetch_add(1, Ordering::Relaxed);
+        let line = Line { time: SystemTime::now(), thread: thread_number(), level, event, port, more, text };
+        if !self.enter(Entry::Line(line)) {
+            self.left_out.lines.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Puts it into the queue, if there is room.
+    fn enter(&self, entry: Entry) -> bool {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.as_ref().is_some_and(|entries| entries.try_send(entry).is_ok())
+    }
+
+    /// Writes what became of a packet, soon.
+    pub fn put_packet(&self, packet: LoggedPacket) {
+        if !self.enter(Entry::Packet(Box::new(packet))) {
+            self.left_out.packets.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Where packets are counted that did not come to [`Self::put_packet`].
+    pub fn packets_left_out(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.left_out.packets)
     }
 
     /// The same of a line that a packet caused; all of them if nothing else is written there.
@@ -157,7 +281,7 @@ impl Log {
         if level > self.level {
             return;
         }
-        if self.form != Form::Plain {
+        if !matches!(self.form, Form::Plain | Form::Bmv2) {
             let mut packets = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
             let (since, lines) = &mut *packets;
             if since.elapsed() >= Duration::from_secs(1) {
@@ -165,7 +289,7 @@ impl Log {
             }
             *lines += 1;
             if *lines > PACKET_LINES_MAX {
-                self.left_out.fetch_add(1, Ordering::Relaxed);
+                self.left_out.lines.fetch_add(1, Ordering::Relaxed);
                 return;
             }
         }
@@ -174,13 +298,13 @@ impl Log {
 
     /// From the next line on it writes to a file of the name that it was given; false: it writes to none.
     pub fn reopen(&self) -> bool {
-        self.anew.iter().for_each(|anew| anew.wanted.store(true, Ordering::Relaxed));
-        self.anew.is_some()
+        self.reopen.iter().for_each(|wanted| wanted.store(true, Ordering::Relaxed));
+        self.reopen.is_some()
     }
 
     /// Waits until all is written, or nobody has read it for [`LINGER`].
     pub fn finish(&self) {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let start = Instant::now();
             while !writer.is_finished() && start.elapsed() < LINGER {
@@ -218,51 +342,105 @@ impl Voice {
     }
 }
 
-/// Writes lines as they come, until no more can. If nobody reads them any more, they are thrown away.
-fn write(
-    form: Form,
-    to: Box<dyn Write + Send>,
-    anew: Option<&Anew>,
-    waiting: &Receiver<Line>,
-    left_out: &AtomicU64,
-) {
-    let mut to = Some(to);
-    let mut put = |line: Line| {
-        if let Some(Anew { path, .. }) = anew.filter(|anew| anew.wanted.swap(false, Ordering::Relaxed)) {
-            to = appended(path).ok().map(|file| Box::new(file) as _);
-        }
-        let done =
-            to.as_mut().map(|to| to.write_all(text_of(form, &line).as_bytes()).and_then(|()| to.flush()));
-        if let Some(Err(_)) = done {
-            to = None;
-        }
-    };
+/// Writes what comes, until no more can.
+fn write(form: Form, level: Level, mut target: Target, waiting: &Receiver<Entry>, left_out: &LeftOut) {
     let mut told = Instant::now();
     loop {
-        let line = waiting.recv_timeout(TELL);
-        let ended = matches!(line, Err(RecvTimeoutError::Disconnected));
-        if let Ok(line) = line {
-            put(line);
+        let entry = waiting.recv_timeout(TELL);
+        let ended = matches!(entry, Err(RecvTimeoutError::Disconnected));
+        match entry {
+            Ok(Entry::Line(line)) if !target.write(&text_of(form, &line)) => {
+                left_out.lines.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(Entry::Packet(packet)) if !target.write(&packet_text(&packet, level)) => {
+                left_out.packets.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {}
         }
         if ended || told.elapsed() >= TELL {
             told = Instant::now();
-            let n = left_out.swap(0, Ordering::Relaxed);
-            if n > 0 {
-                let text = format!("{n} lines left out: there were too many");
-                put(Line {
-                    time: SystemTime::now(),
-                    level: Level::Warn,
-                    event: "left_out",
-                    port: None,
-                    more: Vec::new(),
-                    text,
-                });
-            }
+            tell_left_out(form, &mut target, left_out);
         }
         if ended {
             return;
         }
     }
+}
+
+/// Says what was not written, if anything and if that can be written.
+fn tell_left_out(form: Form, target: &mut Target, left_out: &LeftOut) {
+    let (lines, packets) = (&left_out.lines, &left_out.packets);
+    for (count, what) in [
+        (lines, "lines left out: there were too many, or they could not be written"),
+        (packets, "packets and copies are not logged: they came faster than the log could be written"),
+    ] {
+        let n = count.swap(0, Ordering::Relaxed);
+        if n == 0 {
+            continue;
+        }
+        let line = Line {
+            time: SystemTime::now(),
+            thread: thread_number(),
+            level: Level::Warn,
+            event: "left_out",
+            port: None,
+            more: Vec::new(),
+            text: format!("{n} {what}"),
+        };
+        if !target.write(&text_of(form, &line)) {
+            count.fetch_add(n, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The lines of a packet that matter enough.
+fn packet_text(packet: &LoggedPacket, level_max: Level) -> String {
+    let mut text = String::new();
+    packet.tell(&mut |level, line| {
+        let of_packet = level != LogLevel::Info;
+        let level = Level::from(level);
+        if level > level_max {
+            return;
+        }
+        text += &bmv2_prefix(packet.time, level, packet.thread);
+        // What the program says stands alone, as in bmv2.
+        if of_packet {
+            let _ = write!(text, "[{}.{}] [cxt 0] ", packet.number, packet.copy);
+        }
+        text.push_str(line);
+        text.push('\n');
+    });
+    text
+}
+
+/// The beginning of a line of bmv2's log.
+fn bmv2_prefix(time: SystemTime, level: Level, thread: i32) -> String {
+    let level = match level {
+        Level::Error => 'E',
+        Level::Warn => 'W',
+        Level::Info => 'I',
+        Level::Debug => 'D',
+        Level::Trace => 'T',
+    };
+    let (hours, minutes, seconds, ms) = local_time(time);
+    format!("[{hours:02}:{minutes:02}:{seconds:02}.{ms:03}] [bmv2] [{level}] [thread {thread}] ")
+}
+
+/// Hours, minutes, seconds, milliseconds.
+fn local_time(time: SystemTime) -> (i32, i32, i32, u32) {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let seconds = libc::time_t::try_from(since.as_secs()).unwrap_or(libc::time_t::MAX);
+    // SAFETY: `tm` holds integers and a pointer that is not used; all zeros are a good value.
+    let mut local: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both are valid; a year that does not fit leaves zeros.
+    unsafe { libc::localtime_r(&raw const seconds, &raw mut local) };
+    (local.tm_hour, local.tm_min, local.tm_sec, since.subsec_millis())
+}
+
+/// The system's number of this thread.
+fn thread_number() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { libc::gettid() }
 }
 
 fn text_of(form: Form, line: &Line) -> String {
@@ -272,6 +450,7 @@ fn text_of(form: Form, line: &Line) -> String {
             Some(port) => format!("port {port}: {}\n", line.text),
             None => line.text.clone() + "\n",
         },
+        Form::Bmv2 => bmv2_prefix(line.time, line.level, line.thread) + &line.text + "\n",
         Form::Text => {
             let mut text = format!("{time} {:<5} {}", line.level.name(), line.event);
             if let Some(port) = line.port {
@@ -359,7 +538,7 @@ mod tests {
         for _ in 0..2 * WAITING_MAX {
             log.tell_of_packet(Level::Info, "log_msg", "line");
         }
-        assert!(log.left_out.load(Ordering::Relaxed) >= WAITING_MAX as u64 - 1);
+        assert!(log.left_out.lines.load(Ordering::Relaxed) >= WAITING_MAX as u64 - 1);
         drop(log);
         assert!(start.elapsed() < Duration::from_secs(20));
     }
@@ -368,7 +547,8 @@ mod tests {
     fn a_file_that_was_moved_is_made_anew() {
         let path = std::env::temp_dir().join(format!("p4jet-log-{}", std::process::id()));
         let moved = path.with_extension("1");
-        let log = Log::start(Form::Plain, Level::Info, Some(&path)).expect("a log");
+        let files = Files { path: path.clone(), rotation: None };
+        let log = Log::start(Form::Plain, Level::Info, Some(files)).expect("a log");
         log.tell(Level::Info, "start", None, "one");
         let start = Instant::now();
         while std::fs::read_to_string(&path).expect("a file") != "one\n" {
@@ -387,6 +567,7 @@ mod tests {
         let time = SystemTime::UNIX_EPOCH;
         let line = Line {
             time,
+            thread: 7,
             level: Level::Warn,
             event: "link",
             port: Some(3),
@@ -403,5 +584,74 @@ mod tests {
             "{\"time\":\"1970-01-01T00:00:00.000000Z\",\"level\":\"warn\",\"event\":\"link\",\"port\":3,\
              \"packets\":7,\"text\":\"down\\n\\\"gone\\\"\"}\n"
         );
+    }
+
+    #[test]
+    fn a_large_file_becomes_an_older_one() {
+        let dir = std::env::temp_dir().join(format!("p4jet-log-rotation-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a folder");
+        let files = Files { path: dir.join("s.txt"), rotation: Some((10, 2)) };
+        let log = Log::start(Form::Plain, Level::Info, Some(files)).expect("a log");
+        ["first", "2nd", "third line, longer than a file", "fourth", "fifth"]
+            .into_iter()
+            .for_each(|line| log.tell(Level::Info, "start", None, line));
+        drop(log);
+        let read = |name: &str| std::fs::read_to_string(dir.join(name)).ok();
+        assert_eq!(read("s.txt").as_deref(), Some("fifth\n"));
+        assert_eq!(read("s.1.txt").as_deref(), Some("fourth\n"));
+        assert_eq!(read("s.2.txt").as_deref(), Some("third line, longer than a file\n"));
+        assert_eq!(read("s.3.txt"), None, "two are kept");
+        std::fs::remove_dir_all(&dir).expect("removed");
+    }
+
+    /// A disk without room, for so many times.
+    struct Full(u32, Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            match self.0.checked_sub(1) {
+                Some(left) => {
+                    self.0 = left;
+                    Err(io::Error::from_raw_os_error(libc::ENOSPC))
+                }
+                None => {
+                    self.1.lock().expect("nobody panics").extend(bytes);
+                    Ok(bytes.len())
+                }
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_disk_that_was_full_takes_lines_again() {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let log = Log::to(Form::Plain, Level::Info, Box::new(Full(2, Arc::clone(&written))), None);
+        let log = log.expect("a log");
+        (1..=3).for_each(|n| log.tell(Level::Info, "start", None, n.to_string()));
+        drop(log);
+        let written = String::from_utf8(written.lock().expect("nobody panics").clone()).expect("text");
+        let left_out = "2 lines left out: there were too many, or they could not be written\n";
+        assert_eq!(written, format!("3\n{left_out}"));
+    }
+
+    #[test]
+    fn bmv2s_lines() {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_275_296_007);
+        let line = Line {
+            time,
+            thread: 7,
+            level: Level::Info,
+            event: "log_msg",
+            port: None,
+            more: Vec::new(),
+            text: "n = 3".into(),
+        };
+        let text = text_of(Form::Bmv2, &line);
+        // Hours and minutes are those of the place.
+        assert_eq!((&text[..1], &text[7..]), ("[", "56.007] [bmv2] [I] [thread 7] n = 3\n"));
     }
 }

@@ -10,8 +10,8 @@ use crate::observe::{self, Observation};
 use crate::output;
 use p4jet_control::{Control, Host, SharedControl};
 use p4jet_dataplane::{
-    Adaptation, Adapter, CaptureSpec, EngineKind, Event, Listener, QUEUES_MAX, RING_DEFAULT, RING_MAX,
-    RunError, RunOptions, Running, THREADS_MAX,
+    Adaptation, Adapter, CaptureSpec, EngineKind, Event, Listener, PacketLog, QUEUES_MAX, RING_DEFAULT,
+    RING_MAX, RunError, RunOptions, Running, THREADS_MAX,
 };
 use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
 use std::io::IsTerminal;
@@ -101,6 +101,8 @@ pub struct Emulation {
     pub wait: Duration,
     /// Where `log_msg` writes.
     pub log: Log,
+    /// That log is bmv2's, down to this level; below info it has each packet's steps.
+    pub log_level: Option<Level>,
     /// State to begin with.
     pub restore: Option<PathBuf>,
 }
@@ -111,8 +113,8 @@ pub enum Log {
     /// Standard output.
     #[default]
     Output,
-    /// A file, written anew.
-    File(PathBuf),
+    /// A file, written anew; of how many bytes it becomes an older one, and how many of these are kept.
+    File(PathBuf, (u64, u32)),
     /// Nowhere.
     Nowhere,
 }
@@ -215,8 +217,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     )?;
     output::write(format_args!("{said}"))?;
     let form = args.log.unwrap_or(log::Form::Plain);
-    let voice = Voice(Arc::new(log::Log::start(form, args.log_level, args.log_file.as_deref())?));
+    let files = args.log_file.clone().map(|path| log::Files { path, rotation: None });
+    let voice = Voice(Arc::new(log::Log::start(form, args.log_level, files)?));
     let lines = log_to(args, &voice)?;
+    if let Some(lines) = lines.as_ref().filter(|_| args.emulation.log_level >= Some(Level::Debug)) {
+        let (left_out, lines) = (lines.packets_left_out(), Arc::clone(lines));
+        switch.log_packets(PacketLog::new(left_out, move |packet| lines.put_packet(packet)));
+    }
     let failed = Arc::new(OnceLock::new());
     let options = RunOptions {
         engine,
@@ -393,15 +400,20 @@ fn run_failure(error: RunError) -> Failure {
 
 /// What takes the lines of `log_msg`, if anything does.
 fn log_to(args: &Args, voice: &Voice) -> Result<Option<Arc<log::Log>>, Failure> {
+    let (form, level) = match args.emulation.log_level {
+        Some(level) => (log::Form::Bmv2, level),
+        None => (log::Form::Plain, Level::Info),
+    };
     let log = match &args.emulation.log {
         Log::Nowhere => return Ok(None),
         _ if args.log.is_some() => return Ok(Some(Arc::clone(&voice.0))),
-        Log::Output => log::Log::to(log::Form::Plain, Level::Info, Box::new(std::io::stdout()), None)?,
-        Log::File(path) => {
+        Log::Output => log::Log::to(form, level, Box::new(std::io::stdout()), None)?,
+        Log::File(path, rotation) => {
             let refused = |e| Failure::Environment(format!("cannot write {}: {e}", path.display()));
             // It is written anew.
             std::fs::File::create(path).map_err(refused)?;
-            log::Log::start(log::Form::Plain, Level::Info, Some(path))?
+            let files = log::Files { path: path.clone(), rotation: Some(*rotation) };
+            log::Log::start(form, level, Some(files))?
         }
     };
     Ok(Some(Arc::new(log)))

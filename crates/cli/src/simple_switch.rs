@@ -2,6 +2,7 @@
 //! of the program changed. It is translated into what `p4jet run` does.
 
 use crate::failure::Failure;
+use crate::log::Level;
 use crate::run::{self, Emulation, Log};
 use clap::{CommandFactory, Parser};
 use p4jet_control::{Users, server};
@@ -50,25 +51,25 @@ struct Options {
     /// Accepted without effect.
     #[arg(long, value_name = "ADDR")]
     nanolog: Option<String>,
-    /// Write what log_msg says to standard output.
+    /// Write what happens to each packet, and what log_msg says, to standard output.
     #[arg(long, conflicts_with = "log_file")]
     log_console: bool,
-    /// Write what log_msg says to the file F.txt.
+    /// The same to the file F.txt.
     #[arg(long, value_name = "F")]
     log_file: Option<String>,
-    /// Lowest level to log: log_msg is info.
+    /// Lowest level to log: what happens to packets is debug, each step trace, log_msg info.
     #[arg(short = 'L', long, value_name = "LEVEL", default_value = "trace",
           value_parser = ["trace", "debug", "info", "warn", "error", "off"])]
     log_level: String,
     /// Accepted: every line is flushed.
     #[arg(long)]
     log_flush: bool,
-    /// Accepted without effect.
-    #[arg(long, value_name = "BYTES")]
-    log_file_max_size: Option<u64>,
-    /// Accepted without effect.
-    #[arg(long, value_name = "N")]
-    log_file_max_files: Option<u64>,
+    /// Bytes after which F.txt becomes F.1.txt, F.1.txt becomes F.2.txt and so on.
+    #[arg(long, value_name = "BYTES", default_value_t = 5 << 20, value_parser = clap::value_parser!(u64).range(1..))]
+    log_file_max_size: u64,
+    /// How many such older files are kept.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(..=1000))]
+    log_file_max_files: u32,
     /// Accepted without effect.
     #[arg(long, value_name = "ADDR")]
     notifications_addr: Option<String>,
@@ -242,7 +243,6 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
         (options.debugger || options.debugger_addr.is_some(), "--debugger"),
         (options.notifications_addr.is_some(), "--notifications-addr"),
         (options.dump_packet_data.is_some_and(|bytes| bytes > 0), "--dump-packet-data"),
-        (options.log_file_max_size.or(options.log_file_max_files).is_some(), "rotation of the log"),
         (target.disable_swap, "--disable-swap"),
         (grpc || grpc_options, "the P4Runtime server of simple_switch_grpc"),
     ] {
@@ -290,16 +290,26 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
     if grpc && options.thrift_port.is_none() {
         args.control.tcp = None;
     }
-    let shown = matches!(options.log_level.as_str(), "trace" | "debug" | "info");
+    let log_level = match options.log_level.as_str() {
+        "trace" => Some(Level::Trace),
+        "debug" => Some(Level::Debug),
+        "info" => Some(Level::Info),
+        // There is nothing graver.
+        _ => None,
+    };
     args.emulation = Emulation {
         no_prompt: true,
         no_program: program.is_none(),
         wait: Duration::from_secs(options.use_files.unwrap_or(0).into()),
         log: match &options.log_file {
-            Some(file) if shown => Log::File(format!("{file}.txt").into()),
-            None if shown && options.log_console => Log::Output,
+            Some(file) if log_level.is_some() => {
+                let rotation = (options.log_file_max_size, options.log_file_max_files);
+                Log::File(format!("{file}.txt").into(), rotation)
+            }
+            None if log_level.is_some() && options.log_console => Log::Output,
             _ => Log::Nowhere,
         },
+        log_level,
         restore: options.restore_state.clone(),
     };
     Ok(Asked::Run(Box::new(args)))
@@ -414,7 +424,10 @@ mod tests {
         let args = run_args("prog.p4 --use-files 2 -i 1@a -i 2@b --log-console");
         assert_eq!(args.ports, ["1@pcap:a_in.pcap,a_out.pcap", "2@pcap:b_in.pcap,b_out.pcap"]);
         assert_eq!((args.emulation.wait, args.emulation.log), (Duration::from_secs(2), Log::Output));
-        assert_eq!(run_args("prog.p4 --log-file x -L info").emulation.log, Log::File("x.txt".into()));
+        assert_eq!(
+            run_args("prog.p4 --log-file x -L info").emulation.log,
+            Log::File("x.txt".into(), (5 << 20, 3))
+        );
         assert_eq!(run_args("prog.p4 --log-file x --log-level warn").emulation.log, Log::Nowhere);
         assert!(run_args("--no-p4").emulation.no_program);
         let captures = run_args("prog.p4 --pcap=/d -i 1@a").capture;

@@ -15,6 +15,7 @@ mod forward;
 mod mailbox;
 mod notices;
 mod observer;
+mod packet_log;
 mod pipelined;
 mod places;
 mod pulse;
@@ -35,9 +36,10 @@ pub use observer::{
     TraceInfo, TraceSpec, Traced,
 };
 pub use p4jet_externs::{Digest, DigestCounts};
-pub use p4jet_interp::{Matched, Outcome, Trace, TraceEvent, value_text};
+pub use p4jet_interp::{LogLevel, Matched, Outcome, Trace, TraceEvent, value_text};
 pub use p4jet_jit::{Cancel, Seen, StageTime, THREADS_MAX, ticks};
 pub use p4jet_tables::{EntryHandle, Life};
+pub use packet_log::{LoggedPacket, PacketLog};
 pub use pipelined::{Pipelined, RING_DEFAULT, RING_MAX};
 pub use pulse::{Doing, Stuck, StuckBatch};
 pub use queues::{

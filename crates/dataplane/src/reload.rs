@@ -27,6 +27,8 @@ pub struct Carried {
 pub struct Successor {
     program: ir::Program,
     counted: bool,
+    /// See [`Switch::tell_by`].
+    told: Option<Arc<ir::Program>>,
     code: Option<Code>,
     /// The switch whose place it was made for.
     of: Weak<Switch>,
@@ -41,7 +43,12 @@ impl Successor {
         cancel: Option<&Cancel>,
     ) -> Result<Successor, String> {
         let code = cancel.map(|cancel| switch.code_for(&program, counted, cancel)).transpose()?;
-        Ok(Successor { program, counted, code, of: Arc::downgrade(switch) })
+        Ok(Successor { program, counted, told: None, code, of: Arc::downgrade(switch) })
+    }
+
+    /// The program as lowering made it, see [`Switch::tell_by`].
+    pub fn tell_by(&mut self, lowered: Arc<ir::Program>) {
+        self.told = Some(lowered);
     }
 
     /// Whether it was made for the place of this switch.
@@ -58,8 +65,9 @@ impl Successor {
         self.counted
     }
 
-    pub(crate) fn into_program(self) -> ir::Program {
-        self.program
+    /// Its program, and that as lowering made it.
+    pub(crate) fn into_programs(self) -> (ir::Program, Option<Arc<ir::Program>>) {
+        (self.program, self.told)
     }
 }
 
@@ -151,7 +159,7 @@ impl Switch {
     }
 
     pub(crate) fn succeed_by(&self, next: Successor) -> Result<(Arc<Switch>, Carried), String> {
-        let Successor { program, counted, code, .. } = next;
+        let Successor { program, counted, told, code, .. } = next;
         let (old, new) = (Side(self.program()), Side(&program));
         let same = same_tables(old, new);
         let mut carried = Carried::default();
@@ -169,7 +177,7 @@ impl Switch {
             same_instance[i as usize].map(|id| id.0)
         })
         .map_err(|e| e.to_string())?;
-        let switch = self.successor(program, counted, code, tables, state)?;
+        let switch = self.successor(program, counted, told, code, tables, state)?;
         for (o, i) in self.program().tables.iter().zip(0..) {
             let old_id = ir::TableId(i);
             if same.contains(&Some(old_id)) {

@@ -543,7 +543,12 @@ impl Running {
         let counted = switch.is_counted();
         let next = match next.is_counted() == counted {
             true => next,
-            false => self.successor(&switch, next.into_program(), counted, &Cancel::default())?,
+            false => {
+                let (program, told) = next.into_programs();
+                let mut next = self.successor(&switch, program, counted, &Cancel::default())?;
+                told.into_iter().for_each(|told| next.tell_by(told));
+                next
+            }
         };
         let reloaded = self.change_over(next)?;
         self.reloads.fetch_add(1, Ordering::Relaxed);
@@ -605,7 +610,9 @@ impl Running {
         if switch.is_counted() == counted {
             return Ok(None);
         }
-        self.successor(&switch, switch.program().clone(), counted, cancel).map(Some)
+        let mut next = self.successor(&switch, switch.program().clone(), counted, cancel)?;
+        switch.lowered().into_iter().for_each(|told| next.tell_by(Arc::clone(told)));
+        Ok(Some(next))
     }
 
     /// Lets the workers change over to other code of the same program, unless that does not run any more.
@@ -615,9 +622,7 @@ impl Running {
             let why = "another program, or other code, was put in place meanwhile: try again";
             return Err(RunError::Program(why.to_string()));
         }
-        let (new, _) = self.change_over(next)?;
-        new.tell_as(&switch);
-        Ok(new)
+        self.change_over(next).map(|(new, _)| new)
     }
 
     fn change_over(&self, next: Successor) -> Result<(Arc<Switch>, Carried), RunError> {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
+use crate::packet_log::{Logging, PacketLog};
 use crate::queues::{Inbox, Queues, Serving};
 use crate::worker::{
     COPIES_MAX, Carrier, Handed, Processed, Step, TOO_MANY_COPIES, Worker, copied, join, run_out, run_queued,
@@ -135,6 +136,9 @@ pub struct Switch {
     options: p4jet_jit::Options,
     start: Instant,
     queues: Arc<Queues>,
+    packet_log: OnceLock<Arc<PacketLog>>,
+    /// What the interpreter runs for it.
+    logged: OnceLock<Arc<ir::Program>>,
     /// For each worker, if there are several and output queues: what others have for it.
     pub(crate) inboxes: Box<[Inbox<Handed, p4jet_jit::Copied>]>,
     /// For each worker: whether there is one now. It has counters to itself, which it changes without a lock.
@@ -165,7 +169,21 @@ impl Switch {
         let (code, start) = (OnceLock::new(), Instant::now());
         let inboxes = inboxes(workers, &program)?;
         let (queues, told) = (Arc::default(), OnceLock::new());
-        Ok(Arc::new(Switch { program, told, tables, state, code, options, start, queues, inboxes, taken }))
+        let (packet_log, logged) = (OnceLock::new(), OnceLock::new());
+        Ok(Arc::new(Switch {
+            program,
+            told,
+            tables,
+            state,
+            code,
+            options,
+            start,
+            queues,
+            packet_log,
+            logged,
+            inboxes,
+            taken,
+        }))
     }
 
     /// A switch with another program, its time, engine options and workers being those of this one; whether it counts what
@@ -174,6 +192,7 @@ impl Switch {
         &self,
         mut program: ir::Program,
         counted: bool,
+        told: Option<Arc<ir::Program>>,
         code: Option<Code>,
         tables: Vec<Arc<Mutex<Table>>>,
         state: State,
@@ -187,8 +206,22 @@ impl Switch {
             |code: &Code| code.specs.iter().zip(&tables).all(|(spec, table)| spec == lock(table).spec());
         let code = code.filter(fits).map_or_else(OnceLock::new, |code| Ok(code.compiled).into());
         let (queues, inboxes) = (Arc::clone(&self.queues), inboxes(self.workers(), &program)?);
-        let told = OnceLock::new();
-        Ok(Arc::new(Switch { program, told, tables, state, code, options, start, queues, inboxes, taken }))
+        let (packet_log, logged) = (self.packet_log.clone(), OnceLock::new());
+        let told = told.map_or_else(OnceLock::new, OnceLock::from);
+        Ok(Arc::new(Switch {
+            program,
+            told,
+            tables,
+            state,
+            code,
+            options,
+            start,
+            queues,
+            packet_log,
+            logged,
+            inboxes,
+            taken,
+        }))
     }
 
     /// Machine code for a successor of this switch.
@@ -226,11 +259,29 @@ impl Switch {
         let _ = self.told.set(lowered);
     }
 
-    /// Tells by the program by which another switch with the same program does.
-    pub(crate) fn tell_as(&self, other: &Switch) {
-        if let Some(told) = other.told.get() {
-            let _ = self.told.set(Arc::clone(told));
-        }
+    /// What [`Self::tell_by`] was given.
+    pub(crate) fn lowered(&self) -> Option<&Arc<ir::Program>> {
+        self.told.get()
+    }
+
+    /// Lets workers log packets, from the next worker on, and those of programs that take this one's place. The first one
+    /// given stays. Threads that share the pipeline log nothing.
+    pub fn log_packets(&self, log: PacketLog) {
+        let _ = self.packet_log.set(Arc::new(log));
+    }
+
+    /// What a worker needs to log packets, if it shall.
+    pub(crate) fn logging(&self) -> Option<Logging> {
+        let log = self.packet_log.get().filter(|_| self.threads().is_none())?;
+        let program = self.logged.get_or_init(|| {
+            let mut program = self.told().clone();
+            // As it could be made for the program that workers run, it can be for the one that this comes from.
+            match suit(&mut program, self.workers(), &self.options) {
+                Ok(()) => Arc::new(program),
+                Err(_) => Arc::new(self.program.clone()),
+            }
+        });
+        Some(Logging::new(Arc::clone(log), Arc::clone(program)))
     }
 
     /// The program by which traces tell.

@@ -2,10 +2,11 @@
 #![allow(unsafe_code)]
 
 use crate::budgets::{Budgets, NO_BUDGET};
+use crate::packet_log::{Logged, Logging};
 use crate::queues::{Inbox, Refusal, Serving, all_rest};
 use crate::switch::{EngineKind, Place, Switch};
 use p4jet_externs::{Apart, Env};
-use p4jet_interp::{Arrival, Machine, Outcome, REASON_EMITS_TOO_MUCH, Ran};
+use p4jet_interp::{Arrival, Machine, Outcome, REASON_EMITS_TOO_MUCH, Ran, Trace, TraceEvent};
 use p4jet_ir::tallies::Tallies;
 use p4jet_ir::{Begin, Queued};
 use p4jet_jit::{Compiled, DROP_ASSERTION, Engine, Flight, StageTime};
@@ -257,7 +258,14 @@ pub(crate) fn reason_text(program: &p4jet_ir::Program, reason: u32) -> String {
 /// A copy as the engine that made it keeps it.
 enum Copied {
     Jit(p4jet_jit::Copied),
-    Interp(Box<p4jet_interp::Copied>),
+    Interp(Box<Interpreted>),
+}
+
+/// A copy that the interpreter made.
+struct Interpreted {
+    copy: p4jet_interp::Copied,
+    /// Whether it is logged, and as what.
+    logged: Option<Logged>,
 }
 
 impl Copied {
@@ -268,42 +276,42 @@ impl Copied {
     fn begin(&self) -> Begin {
         match self {
             Copied::Jit(copy) => copy.begin(),
-            Copied::Interp(copy) => copy.begin,
+            Copied::Interp(made) => made.copy.begin,
         }
     }
 
     fn made_in(&self) -> Begin {
         match self {
             Copied::Jit(copy) => copy.made_in(),
-            Copied::Interp(copy) => copy.made_in,
+            Copied::Interp(made) => made.copy.made_in,
         }
     }
 
     fn queue(&self) -> Option<(u32, u32)> {
         match self {
             Copied::Jit(copy) => copy.queue(),
-            Copied::Interp(copy) => copy.queue,
+            Copied::Interp(made) => made.copy.queue,
         }
     }
 
     fn bytes(&self) -> usize {
         match self {
             Copied::Jit(copy) => copy.length(),
-            Copied::Interp(copy) => copy.frame.len(),
+            Copied::Interp(made) => made.copy.frame.len(),
         }
     }
 
     fn set_queued(&mut self, queued: Queued) {
         match self {
             Copied::Jit(copy) => copy.set_queued(queued),
-            Copied::Interp(copy) => copy.queued = Some(queued),
+            Copied::Interp(made) => made.copy.queued = Some(queued),
         }
     }
 
     fn push(&self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PushError> {
         match self {
             Copied::Jit(copy) => copy.push(pool, batch),
-            Copied::Interp(copy) => batch.push(pool, copy.port, &copy.frame),
+            Copied::Interp(made) => batch.push(pool, made.copy.port, &made.copy.frame),
         }
     }
 }
@@ -388,6 +396,8 @@ pub struct Worker {
     waiting: VecDeque<Waiting>,
     budgets: Budgets,
     queueing: Option<Box<Queueing>>,
+    /// If packets are logged.
+    logging: Option<Logging>,
     refused: Refused,
     moved: Moved,
     /// The number of the last sample that its part was given of, see [`Inbox::take`].
@@ -458,8 +468,9 @@ impl Worker {
 
     fn with_runner(place: Place, engine: Runner) -> Worker {
         let switch = place.switch();
+        let logging = switch.logging();
         let reads_time = match &engine {
-            Runner::Jit(engine) => engine.code().reads_time(),
+            Runner::Jit(engine) => logging.is_some() || engine.code().reads_time(),
             Runner::Interp(_) => true,
         };
         let env = switch.state().env(place.index());
@@ -493,6 +504,7 @@ impl Worker {
             waiting: VecDeque::new(),
             budgets: Budgets::default(),
             queueing,
+            logging,
             refused: Refused::default(),
             moved: Moved::default(),
             epoch: 0,
@@ -514,13 +526,13 @@ impl Worker {
         let idle = self.made.is_empty() && self.waiting.is_empty() && self.queueing.is_none();
         match &mut self.engine {
             Runner::Jit(engine) if idle && self.place.switch().threads().is_none() => {
-                self.reads_time = new.code().reads_time();
+                self.reads_time = self.logging.is_some() || new.code().reads_time();
                 new.go_on_counting(engine);
                 Ok(Some(std::mem::replace(engine, new)))
             }
             Runner::Interp(tallies) if self.interim => {
                 self.interim = false;
-                self.reads_time = new.code().reads_time();
+                self.reads_time = self.logging.is_some() || new.code().reads_time();
                 if let Some(tallies) = tallies.take() {
                     new.set_tallies(tallies);
                 }
@@ -672,10 +684,16 @@ impl Worker {
         self.env.set_now(now);
         let interpreted = match self.running.first() {
             Some(copy) => copy.is_interpreted(),
-            None => matches!(self.engine, Runner::Interp(_)),
+            None => matches!(self.engine, Runner::Interp(_)) || self.logs_arrived(),
         };
         if interpreted {
             return self.interpret(pool, batch, now);
+        }
+        if let Some(logging) = &self.logging {
+            logging.log().lose(batch.len());
+            if self.running.is_empty() {
+                logging.log().number(batch.len());
+            }
         }
         let Runner::Jit(engine) = &mut self.engine else {
             unreachable!("only machine code makes copies that it runs")
@@ -709,22 +727,54 @@ impl Worker {
         self.moved.copies += refused;
     }
 
+    /// Whether packets that arrive are to be logged now.
+    fn logs_arrived(&self) -> bool {
+        self.logging.as_ref().is_some_and(|logging| logging.log().has_room())
+    }
+
     /// The same by the interpreter.
     fn interpret(&mut self, pool: &mut Pool, batch: &mut Batch, now: u64) {
-        let machine = Machine::new(self.place.switch().program()).expect("it was possible in `new`");
+        let program = match &self.logging {
+            Some(logging) => &*logging.program,
+            None => self.place.switch().program(),
+        };
+        let machine = Machine::new(program).expect("it was possible in `new`");
         let tables = self.place.switch().tables.as_slice();
         let mut tallies = match &mut self.engine {
             Runner::Jit(engine) => engine.tallies_mut(),
             Runner::Interp(tallies) => tallies.as_mut(),
         };
+        let mut arrives = match &self.logging {
+            Some(logging) if self.running.is_empty() => logging.log().number(batch.len()),
+            _ => 0,
+        };
         let mut copies = self.running.drain(..);
         for (number, packet) in batch.packets_mut().iter_mut().enumerate() {
-            let ran = match copies.next() {
-                Some(Copied::Interp(copy)) => machine.run_copy(tables, &mut self.env, *copy, now, None),
-                _ => {
+            let copy = match copies.next() {
+                Some(Copied::Interp(made)) => Some(*made),
+                _ => None,
+            };
+            let mut logged = None;
+            if let Some(logging) = &self.logging {
+                logged = match &copy {
+                    Some(copy) => copy.logged.clone(),
+                    None => Some(Logged::arrived(arrives)),
+                };
+                arrives += 1;
+                if logged.is_none() || !logging.log().has_room() {
+                    logging.log().lose(1);
+                    logged = None;
+                }
+            }
+            let mut trace = logged.is_some().then(Trace::brief);
+            // What earlier packets said is not this one's.
+            let said_before = if logged.is_some() { self.env.take_log() } else { Vec::new() };
+            let ran = match copy {
+                Some(made) => machine.run_copy(tables, &mut self.env, made.copy, now, trace.as_mut()),
+                None => {
                     let frame = pool.frame(packet).to_vec();
                     let arrival = Arrival { port: packet.ingress_port, frame: &frame, now_us: now };
-                    machine.run(tables, &mut self.env, &arrival, None)
+                    machine.run(tables, &mut self.env, &arrival, trace.as_mut())
                 }
             };
             // Where the packet ended inside an action it still has its registers.
@@ -733,7 +783,19 @@ impl Worker {
                 count(tallies, &ran);
             }
             put_outcome(pool, packet, self.headroom, ran.outcome);
-            self.made.extend(ran.copies.into_iter().map(|copy| (number, Copied::Interp(Box::new(copy)))));
+            let mut as_what = match (&logged, &trace) {
+                (Some(logged), Some(trace)) => logged_copies(logged, trace),
+                _ => Vec::new(),
+            }
+            .into_iter();
+            self.made.extend(ran.copies.into_iter().map(|copy| {
+                let made = Interpreted { copy, logged: as_what.next() };
+                (number, Copied::Interp(Box::new(made)))
+            }));
+            if let (Some(logging), Some(logged), Some(trace)) = (&self.logging, logged, trace) {
+                logging.take(&logged, trace, self.env.take_log());
+                said_before.into_iter().for_each(|line| self.env.log(line));
+            }
         }
     }
 
@@ -1053,6 +1115,23 @@ impl Carrier<Copied> for Steps<'_> {
             Ok(())
         })
     }
+}
+
+/// As what the copies of a packet are logged, in order.
+fn logged_copies(logged: &Logged, trace: &Trace) -> Vec<Logged> {
+    let mut copies = Vec::new();
+    for event in &trace.events {
+        match event {
+            // Only an output queue lies between.
+            TraceEvent::Copied { begin: Begin::Egress, to: None, .. } => copies.push(logged.clone()),
+            TraceEvent::Copied { to: None, .. } => copies.push(logged.copied()),
+            TraceEvent::Copied { to: Some((_, _, ports)), .. } => {
+                copies.extend(ports.iter().map(|_| logged.copied()));
+            }
+            _ => {}
+        }
+    }
+    copies
 }
 
 /// Counts what the interpreter says of a packet.

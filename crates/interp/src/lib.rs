@@ -9,6 +9,7 @@
 //! * When an extern function fails (`assert`), its results are stored, then the packet is dropped.
 //! * On a hit, direct counters count before the action runs.
 
+mod bmv2;
 mod calls;
 mod json;
 mod machine;
@@ -18,6 +19,7 @@ mod setup;
 mod trace;
 mod wording;
 
+pub use bmv2::LogLevel;
 pub use machine::{
     Arrival, Copied, Machine, Outcome, REASON_ASSERTION_FAILED, REASON_EMITS_TOO_MUCH, Ran, Tables, Visited,
 };

@@ -456,10 +456,14 @@ impl Run<'_, '_, '_> {
         let table = &self.program.tables[id.index()];
         let keys: Vec<BigUint> = keys.iter().map(|key| self.eval(key)).collect();
         let mut found = None;
-        let tracing = self.teller.is_some();
+        let telling = match &self.teller {
+            None => Telling::Nothing,
+            Some(teller) if teller.trace.is_brief() => Telling::What,
+            Some(_) => Telling::Why,
+        };
         // The low 64 bits of the selector: hashes have no more.
         let number = selector.map_or(0, |s| self.eval(s).iter_u64_digits().next().unwrap_or(0));
-        (self.tables)(id, &mut |table| found = Some(look_up(table, &keys, number, tracing)));
+        (self.tables)(id, &mut |table| found = Some(look_up(table, &keys, number, telling)));
         let LookedUp { row, named, call, matched } = found.expect("`with` looks");
         if let Some(matched) = matched {
             self.tell(|run| {
@@ -797,10 +801,15 @@ impl Run<'_, '_, '_> {
     // What follows matters to traces alone.
 
     fn tell(&mut self, event: impl FnOnce(&Self) -> TraceEvent) {
-        if self.teller.is_some() {
-            let event = event(self);
-            if let Some(teller) = &mut self.teller {
-                teller.trace.events.push(event);
+        let is_full = match &self.teller {
+            None => return,
+            Some(teller) => teller.trace.is_full(),
+        };
+        let event = (!is_full).then(|| event(self));
+        if let Some(teller) = &mut self.teller {
+            match event {
+                Some(event) => teller.trace.events.push(event),
+                None => teller.trace.left_out += 1,
             }
         }
     }
@@ -944,22 +953,32 @@ struct LookedUp {
     matched: Option<Matched>,
 }
 
-fn look_up(table: &Table, keys: &[BigUint], selector: u64, tracing: bool) -> LookedUp {
+/// What a trace tells of a lookup.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Telling {
+    Nothing,
+    What,
+    /// And why, which takes a look at all entries.
+    Why,
+}
+
+fn look_up(table: &Table, keys: &[BigUint], selector: u64, telling: Telling) -> LookedUp {
+    let explained = || (telling == Telling::Why).then(|| table.explain(keys));
     let entry_of = |handle| table.get(handle).expect("the table gives handles of its entries");
     match table.lookup(keys) {
         Some(handle) => {
             let entry = entry_of(handle);
             let named = entry.action.clone();
             let call = table.resolve(&named, selector);
-            let matched = tracing.then(|| {
-                let reason = table.explain(keys).hit.map(|hit| hit.reason);
+            let matched = (telling != Telling::Nothing).then(|| {
+                let reason = explained().and_then(|explained| explained.hit).map(|hit| hit.reason);
                 Matched::Hit { handle, entry, reason }
             });
             LookedUp { row: Some(table.row_of(handle)), named, call, matched }
         }
         None => {
-            let matched = tracing.then(|| {
-                let nearest = table.explain(keys).nearest.into_iter();
+            let matched = (telling != Telling::Nothing).then(|| {
+                let nearest = explained().map_or_else(Vec::new, |explained| explained.nearest).into_iter();
                 Matched::Miss { nearest: nearest.map(|near| (near.clone(), entry_of(near.handle))).collect() }
             });
             let named = table.default_action().clone();

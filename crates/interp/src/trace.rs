@@ -11,6 +11,28 @@ use p4jet_tables::{Entry, EntryHandle, HitReason, Near};
 pub struct Trace {
     /// The steps.
     pub events: Vec<TraceEvent>,
+    /// Steps that a brief trace does not have.
+    pub left_out: u64,
+    brief: bool,
+}
+
+/// Steps of a brief trace; a loop that does not end makes hundreds of thousands.
+const BRIEF_MAX: usize = 4000;
+
+impl Trace {
+    /// Nothing yet, and not all of what comes: at most 4000 steps, and not what takes a look at all entries of a table (why
+    /// one matched, which came near).
+    pub fn brief() -> Trace {
+        Trace { brief: true, ..Trace::default() }
+    }
+
+    pub(crate) fn is_brief(&self) -> bool {
+        self.brief
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.brief && self.events.len() >= BRIEF_MAX
+    }
 }
 
 /// A step.

@@ -1,0 +1,134 @@
+//! The packet log: every step of every packet, as far as whoever writes it keeps up.
+//!
+//! Packets that are logged are run by the interpreter, which tells what it does, so that the log says what happened to
+//! these very packets. It is bounded by what waits to be written: while there is too much, workers run machine code and only
+//! count the packets that are not logged.
+#![allow(unsafe_code)]
+
+use p4jet_interp::{LogLevel, Trace};
+use p4jet_ir::Program;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::SystemTime;
+
+/// Steps that wait to be written, of all packets: about 30 MB.
+pub(crate) const STEPS_MAX: usize = 1 << 17;
+
+/// Takes packets that have been processed.
+pub struct PacketLog {
+    waiting: Arc<AtomicUsize>,
+    lost: Arc<AtomicU64>,
+    arrived: AtomicU64,
+    take: Box<dyn Fn(LoggedPacket) + Send + Sync>,
+}
+
+/// What became of a packet, or a copy.
+pub struct LoggedPacket {
+    /// When it was processed.
+    pub time: SystemTime,
+    /// The system's number of the thread that did.
+    pub thread: i32,
+    /// How many packets arrived before.
+    pub number: u64,
+    /// Which of its copies; 0 is the packet itself.
+    pub copy: u32,
+    program: Arc<Program>,
+    trace: Trace,
+    said: Vec<String>,
+    _weight: Weight,
+}
+
+/// What is counted as waiting.
+struct Weight {
+    waiting: Arc<AtomicUsize>,
+    steps: usize,
+}
+
+impl Drop for Weight {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(self.steps, Relaxed);
+    }
+}
+
+impl LoggedPacket {
+    /// Tells it line by line ([`Trace::tell_as_bmv2`]).
+    pub fn tell(&self, tell: &mut dyn FnMut(LogLevel, &str)) {
+        self.trace.tell_as_bmv2(&self.program, &self.said, tell);
+    }
+}
+
+impl PacketLog {
+    /// Packets go to `take`, which never waits. Those that are not logged are counted in `lost`.
+    pub fn new(lost: Arc<AtomicU64>, take: impl Fn(LoggedPacket) + Send + Sync + 'static) -> PacketLog {
+        PacketLog { waiting: Arc::default(), lost, arrived: AtomicU64::new(0), take: Box::new(take) }
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.waiting.load(Relaxed) < STEPS_MAX
+    }
+
+    pub(crate) fn lose(&self, packets: usize) {
+        self.lost.fetch_add(packets as u64, Relaxed);
+    }
+
+    /// The numbers of so many packets that have arrived begin here.
+    pub(crate) fn number(&self, packets: usize) -> u64 {
+        self.arrived.fetch_add(packets as u64, Relaxed)
+    }
+}
+
+/// A logged packet on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Logged {
+    number: u64,
+    copy: u32,
+    /// Copies of the packet so far.
+    copies: Arc<AtomicU32>,
+}
+
+impl Logged {
+    pub fn arrived(number: u64) -> Logged {
+        Logged { number, copy: 0, copies: Arc::default() }
+    }
+
+    /// The next copy of the same packet.
+    pub fn copied(&self) -> Logged {
+        let copy = self.copies.fetch_add(1, Relaxed) + 1;
+        Logged { copy, ..self.clone() }
+    }
+}
+
+/// A worker's share of the log.
+pub(crate) struct Logging {
+    log: Arc<PacketLog>,
+    /// What the interpreter runs: the program as it was lowered, of which traces tell more.
+    pub program: Arc<Program>,
+}
+
+impl Logging {
+    pub fn new(log: Arc<PacketLog>, program: Arc<Program>) -> Logging {
+        Logging { log, program }
+    }
+
+    pub fn log(&self) -> &PacketLog {
+        &self.log
+    }
+
+    pub fn take(&self, logged: &Logged, trace: Trace, said: Vec<String>) {
+        // What is said waits, too.
+        let steps = trace.events.len() + said.len() + 1;
+        let waiting = Arc::clone(&self.log.waiting);
+        waiting.fetch_add(steps, Relaxed);
+        (self.log.take)(LoggedPacket {
+            time: SystemTime::now(),
+            // SAFETY: no arguments.
+            thread: unsafe { libc::gettid() },
+            number: logged.number,
+            copy: logged.copy,
+            program: Arc::clone(&self.program),
+            trace,
+            said,
+            _weight: Weight { waiting, steps },
+        });
+    }
+}
