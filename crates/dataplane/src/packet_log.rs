@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::SystemTime;
 
-/// Steps that wait to be written, of all packets: about 30 MB.
+/// Steps that wait to be written, of all packets: about 40 MB.
 pub(crate) const STEPS_MAX: usize = 1 << 17;
 
 /// Takes packets that have been processed.
