@@ -429,6 +429,17 @@ mod tests {
             Log::File("x.txt".into(), (5 << 20, 3))
         );
         assert_eq!(run_args("prog.p4 --log-file x --log-level warn").emulation.log, Log::Nowhere);
+        assert_eq!(
+            run_args("p.p4 --log-file x --log-file-max-size 9 --log-file-max-files 1").emulation.log,
+            Log::File("x.txt".into(), (9, 1))
+        );
+        for (line, level) in [
+            ("prog.p4 --log-console", Level::Trace),
+            ("prog.p4 --log-console -L debug", Level::Debug),
+            ("prog.p4 --log-console --log-level info", Level::Info),
+        ] {
+            assert_eq!(run_args(line).emulation.log_level, Some(level), "{line}");
+        }
         assert!(run_args("--no-p4").emulation.no_program);
         let captures = run_args("prog.p4 --pcap=/d -i 1@a").capture;
         let files: Vec<_> =
