@@ -15,6 +15,7 @@ mod changes;
 mod control;
 mod controller;
 mod demo_and_docs;
+mod differences;
 mod frames;
 mod gateway;
 mod gateway_namespaces;

@@ -597,7 +597,7 @@ fn check_xml(text: &str) {
         assert!(content.chars().all(allowed), "{content:?}");
         let end = at + rest[at..].find('>').expect("a tag ends");
         let tag = &rest[at + 1..end];
-        assert!(!tag.contains('<') && tag.matches('"').count() % 2 == 0, "<{tag}>");
+        assert!(!tag.contains('<') && tag.matches('"').count().is_multiple_of(2), "<{tag}>");
         let name = tag.split([' ', '\n']).next().unwrap_or_default();
         match tag.strip_prefix('/') {
             Some(name) => assert_eq!(open.pop(), Some(name), "</{name}>"),

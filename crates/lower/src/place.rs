@@ -230,7 +230,8 @@ impl Lowerer<'_> {
             return Ok(element);
         }
         let (Some(first), second) = (base.part(0), base.part(1)) else {
-            return self.bug(self.span, "an index of something without elements");
+            // Analysis warns of arrays of size 0.
+            return self.unsupported(self.span, "an index of an array without elements");
         };
         let moved = next.map(|next| {
             let one = Expr::constant(1u32, 32);

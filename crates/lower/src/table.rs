@@ -336,19 +336,29 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// The IR's priority of each entry, the smaller the more important.
-    ///
-    /// Where no entry has the standard's priority, bmv2's `@priority` counts, the smaller the more important; an entry
-    /// without that has its position, from 1 (p4c, `backends/bmv2/common/control.h`, `convertTableEntries`).
-    ///
-    /// P4_16 "entry priorities": an entry without takes the one before it, `priority_delta` less important. Larger ones
-    /// win unless `largest_priority_wins` is false; then the number is the IR's. Otherwise it is the entry's rank, from 1:
-    /// so an entry that is added at run time compares with it as with p4c's, which are numbered by position.
+    /// The IR's priority of each entry, the smaller the more important: its place among the entries, from 1, once they are
+    /// sorted by the priorities of P4_16; or bmv2's `@priority`. So entries that are added at run time compare with those
+    /// of the program as they do in bmv2 (p4c, `frontends/p4/entryPriorities.cpp` sorts, `backends/bmv2/common/control.h`
+    /// numbers).
     fn priorities(&mut self, table: &typed::Table) -> Lowered<Vec<u32>> {
-        if table.entries.iter().all(|e| e.priority.is_none()) {
-            return (1..).zip(&table.entries).map(|(place, e)| self.bmv2_priority(e, place)).collect();
+        let mut order: Vec<usize> = (0..table.entries.len()).collect();
+        if table.entries.iter().any(|e| e.priority.is_some()) {
+            let given = self.given_priorities(table)?;
+            // Stable: of equal priorities the first entry comes first.
+            match table.largest_priority_wins {
+                true => order.sort_by(|a, b| given[*b].cmp(&given[*a])),
+                false => order.sort_by(|a, b| given[*a].cmp(&given[*b])),
+            }
         }
-        let larger_wins = table.largest_priority_wins;
+        let mut priorities = vec![0; order.len()];
+        for (place, entry) in (1..).zip(order) {
+            priorities[entry] = self.bmv2_priority(&table.entries[entry], place)?;
+        }
+        Ok(priorities)
+    }
+
+    /// P4_16 "entry priorities": an entry without takes the one before it, `priority_delta` less important.
+    fn given_priorities(&mut self, table: &typed::Table) -> Lowered<Vec<BigInt>> {
         let delta = match table.properties.iter().find(|(name, _)| name == "priority_delta") {
             Some((_, typed::Expr { kind: ExprKind::Int(delta), .. })) => delta.clone(),
             _ => BigInt::one(),
@@ -357,7 +367,7 @@ impl Lowerer<'_> {
         for entry in &table.entries {
             let priority = match (&entry.priority, given.last()) {
                 (Some(given), _) => given.clone(),
-                (None, Some(last)) if larger_wins => last - &delta,
+                (None, Some(last)) if table.largest_priority_wins => last - &delta,
                 (None, Some(last)) => last + &delta,
                 (None, None) => BigInt::one(),
             };
@@ -366,15 +376,7 @@ impl Lowerer<'_> {
             }
             given.push(priority);
         }
-        if !larger_wins {
-            return Ok(given.iter().filter_map(ToPrimitive::to_u32).collect());
-        }
-        let mut ranked = given.clone();
-        ranked.sort_by(|a, b| b.cmp(a));
-        ranked.dedup();
-        let rank =
-            |priority: &BigInt| ranked.binary_search_by(|other| priority.cmp(other)).unwrap_or(0) as u32 + 1;
-        Ok(given.iter().map(rank).collect())
+        Ok(given)
     }
 
     fn bmv2_priority(&mut self, entry: &typed::Entry, position: u32) -> Lowered<u32> {

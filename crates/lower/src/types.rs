@@ -389,8 +389,9 @@ impl Lowerer<'_> {
                 Ok(Expr::constant(build::pattern(&n, width), width))
             }
             _ => {
-                let what = format!("an expression of type {} used as a scalar", self.type_name(ty));
-                self.bug(span, what)
+                // Extern functions leave types open that only some of them can take.
+                let what = format!("a value of type `{}` where a number is needed", self.type_name(ty));
+                self.unsupported(span, what)
             }
         }
     }

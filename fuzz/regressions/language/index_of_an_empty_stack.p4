@@ -1,0 +1,13 @@
+// An element of a stack of size 0 was a mistake of p4jet; it is refused now.
+#include <core.p4>
+#include <v1model.p4>
+header a_t { bit<8> x; }
+struct headers_t { a_t[0] a; }
+struct meta_t { }
+parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    state start { p.extract(h.a[0]); transition accept; }
+}
+control V(inout headers_t h, inout meta_t m) { apply {} }
+control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { apply {} }
+control D(packet_out p, in headers_t h) { apply { p.emit(h.a); } }
+V1Switch(P(), V(), I(), I(), V(), D()) main;

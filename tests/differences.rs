@@ -1,0 +1,284 @@
+//! docs/differences.md says the truth: each of its entries has a test here, and each test an entry.
+
+use crate::common::{TempDir, root, run};
+
+/// What a program has in its places.
+#[derive(Default)]
+struct Parts<'a> {
+    meta: &'a str,
+    states: &'a str,
+    declarations: &'a str,
+    statements: &'a str,
+    deparser: &'a str,
+    emits: &'a str,
+}
+
+fn program(parts: &Parts) -> String {
+    let Parts { meta, states, declarations, statements, deparser, emits } = parts;
+    let states =
+        if states.is_empty() { "state start { p.extract(h.a); transition accept; }" } else { states };
+    format!(
+        r#"#include <core.p4>
+#include <v1model.p4>
+header a_t {{ bit<8> x; int<8> y; }}
+header b_t {{ bit<16> v; }}
+header v_t {{ varbit<64> v; }}
+header_union u_t {{ a_t a; b_t b; }}
+struct headers_t {{ a_t a; a_t a2; v_t v; u_t u; a_t[2] s; }}
+struct meta_t {{ bit<32> m; {meta} }}
+parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) {{ {states} }}
+control V(inout headers_t h, inout meta_t m) {{ apply {{}} }}
+control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {{
+    {declarations}
+    apply {{
+        s.egress_spec = 1;
+{statements}
+    }}
+}}
+control E(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {{ apply {{}} }}
+control C(inout headers_t h, inout meta_t m) {{ apply {{}} }}
+control D(packet_out p, in headers_t h) {{ {deparser} apply {{ p.emit(h.a); p.emit(h.u); {emits} }} }}
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#
+    )
+}
+
+/// Both engines fulfil a packet test.
+fn passes(parts: &Parts, script: &str) {
+    let dir = TempDir::new("differences");
+    let path = dir.write("program.p4", program(parts));
+    let script = dir.write("packets.stf", script);
+    run(&["test", "--Wdisable", "--engine", "both", &path, &script])
+        .expect_status(0)
+        .prints(&["1 passed, 0 failed"]);
+}
+
+fn refuses(parts: &Parts, says: &str) {
+    let dir = TempDir::new("differences");
+    let path = dir.write("program.p4", program(parts));
+    run(&["check", "--Wdisable", &path]).expect_status(1).says(&["error[", says, "program.p4:"]);
+}
+
+/// A test that needs more than this file has stands elsewhere.
+fn tested_in(file: &str, test: &str) {
+    let text = std::fs::read_to_string(root().join(file)).expect("the file with the test");
+    assert!(text.contains(test), "{file} has no `{test}`");
+}
+
+/// How an entry of the page begins, and its test.
+type Entry = (&'static str, fn());
+
+const ENTRIES: &[Entry] = &[
+    ("**A member of a header union.**", || {
+        passes(
+            &Parts { statements: "h.u.b = { 16w0x1234 }; h.u.a.setInvalid();", ..Parts::default() },
+            "packet 0 01 02\nexpect 1 01 02 $\n",
+        );
+        passes(
+            &Parts { statements: "h.u.b = { 16w0x1234 };", ..Parts::default() },
+            "packet 0 01 02\nexpect 1 01 02 12 34 $\n",
+        );
+    }),
+    ("**Elements that a header stack loses.**", || {
+        let states =
+            "state start { p.extract(h.a); p.extract(h.s.next); p.extract(h.s.next); transition accept; }";
+        passes(
+            &Parts { states, statements: "h.s.pop_front(1); h.a.x = h.s[1].x;", ..Parts::default() },
+            "packet 0 01 02 03 04 05 06\nexpect 1 00 02 $\n",
+        );
+    }),
+    ("**Values that were never written.**", || {
+        let states = "state start { p.extract(h.a); transition select(h.a.x) { 1: more; default: accept; } }
+            state more { p.extract(h.a2); transition accept; }";
+        passes(
+            &Parts { states, statements: "h.a.x = h.a2.x;", ..Parts::default() },
+            "packet 0 01 02 07 08\nexpect 1 07 02 $\npacket 0 02 02\nexpect 1 00 02 $\n",
+        );
+    }),
+    ("**Comments that begin with `#` and end in a macro's name.**", || {
+        let statements = "#define h_of(x)\n        h.a.x =\n# see h_of\n(2);";
+        let parts = Parts { statements, ..Parts::default() };
+        passes(&parts, "packet 0 01 02\nexpect 1 02 02 $\n");
+        // What the page says of cpp, where there is one: the number is the macro's argument, and gone.
+        let dir = TempDir::new("differences");
+        let text = dir.write("text.p4", "#define h_of(x)\n# see h_of\n(2);\n");
+        let cpp = std::process::Command::new("cpp")
+            .args(["-undef", "-x", "assembler-with-cpp", "-P", &text])
+            .output();
+        if let Ok(output) = cpp {
+            assert!(!String::from_utf8_lossy(&output.stdout).contains("(2)"));
+        }
+    }),
+    ("**`__DATE__`, `__TIME__` and `__TIMESTAMP__`**", || {
+        let statements =
+            "#if defined(__DATE__) || defined(__TIME__) || defined(__TIMESTAMP__)\n#error defined\n#endif";
+        passes(&Parts { statements, ..Parts::default() }, "packet 0 01 02\nexpect 1 01 02 $\n");
+    }),
+    ("**Commands between `load_new_config_file` and `swap_configs`**", || {
+        tested_in(
+            "crates/control/tests/server.rs",
+            "fn a_compilation_keeps_nobody_waiting_and_ends_with_its_client(",
+        );
+    }),
+    ("**Slow links.**", || {
+        tested_in("tests/namespaces/slow_link.rs", "fn a_slow_link_fills_queues_that_nobody_configured(");
+    }),
+    ("**Loops that do not end.**", || {
+        let states = "state start { transition select(p.lookahead<bit<8>>()) { 9: start; default: done; } }
+            state done { p.extract(h.a); transition accept; }";
+        passes(
+            &Parts {
+                states,
+                statements: "if (s.parser_error == error.ParserTimeout) { h.a.setValid(); h.a.x = 0xee; }",
+                ..Parts::default()
+            },
+            "packet 0 01 02\nexpect 1 01 02 $\npacket 0 09 02\nexpect 1 ee 00 09 02 $\n",
+        );
+        // 65,535 turns are within the bound, 65,543 are not.
+        let statements = "for (bit<32> i = 0; i != 65534 + (bit<32>) h.a.x; i = i + 1) { m.m = i; }";
+        passes(
+            &Parts { statements, ..Parts::default() },
+            "packet 0 01 02\nexpect 1 01 02 $\npacket 0 09 02\npacket 0 01 03\nexpect 1 01 03 $\n",
+        );
+    }),
+    ("* varbits in digests,", || {
+        let states = "state start { p.extract(h.a); p.extract(h.v, 8); transition accept; }";
+        let parts = Parts { states, statements: "digest<v_t>(1, h.v);", ..Parts::default() };
+        refuses(&parts, "a varbit among the data of `digest`");
+    }),
+    ("* `emit` in actions that tables of the deparser run,", || {
+        let deparser = "action e() { p.emit(h.a2); } table t { key = { h.a.x: exact; } actions = { e; } }";
+        refuses(
+            &Parts { deparser, emits: "t.apply();", ..Parts::default() },
+            "emit in an action that a table runs",
+        );
+    }),
+    ("* ranges of signed keys", || {
+        let table = |range: &str| {
+            "action hit() { h.a.x = 0xee; } table t { key = { h.a.y: range; } actions = { hit; NoAction; } \
+             const entries = { RANGE: hit(); } }"
+                .replace("RANGE", range)
+        };
+        let statements = "t.apply();";
+        let declarations = table("-8s3 .. 8s5");
+        refuses(
+            &Parts { declarations: &declarations, statements, ..Parts::default() },
+            "a range whose low end is above",
+        );
+        // As bits: -3 is 0xfd, which is between 5 and 0xff.
+        let declarations = table("8s5 .. -8s1");
+        let script = "packet 0 01 fd\nexpect 1 ee fd $\npacket 0 01 04\nexpect 1 01 04 $\n";
+        passes(&Parts { declarations: &declarations, statements, ..Parts::default() }, script);
+    }),
+    ("* expressions more than 256 deep", || {
+        let deep = format!("h.a.x = {}h.a.x{};", "(".repeat(300), " + h.a.x)".repeat(300));
+        refuses(&Parts { statements: &deep, ..Parts::default() }, "nests more than 256 deep");
+        refuses(&Parts { meta: "bit<2049> w;", ..Parts::default() }, "up to 2048 bits");
+        refuses(&Parts { meta: "varbit<32769> w;", ..Parts::default() }, "up to 32768 bits");
+        passes(
+            &Parts { meta: "bit<2048> w; varbit<32768> v;", ..Parts::default() },
+            "packet 0 01 02\nexpect 1 01 02 $\n",
+        );
+    }),
+    ("* P4_14, and architectures", || {
+        let dir = TempDir::new("differences");
+        let old =
+            dir.write("old.p4", "header_type h { fields { a : 8; } } parser start { return ingress; }\n");
+        run(&["check", &old]).expect_status(1).says(&["this is P4_14"]);
+        let path = dir.write("program.p4", program(&Parts::default()));
+        run(&["check", "--arch", "pna", &path]).expect_status(2).says(&["v1model", "psa"]);
+    }),
+];
+
+#[test]
+fn every_entry_of_the_page_is_true() {
+    let page = std::fs::read_to_string(root().join("docs/differences.md")).expect("the page");
+    let entries: Vec<&str> = page.lines().filter(|l| l.starts_with("**") || l.starts_with("* ")).collect();
+    for line in &entries {
+        let tests = ENTRIES.iter().filter(|(begin, _)| line.starts_with(begin)).count();
+        assert_eq!(tests, 1, "tests of this entry of docs/differences.md: {line}");
+    }
+    for (begin, test) in ENTRIES {
+        assert!(
+            entries.iter().any(|line| line.starts_with(begin)),
+            "no entry of docs/differences.md begins with {begin}"
+        );
+        println!("{begin}");
+        test();
+    }
+}
+
+/// p4c for bmv2 refuses these, too, so that they are no differences.
+#[test]
+fn what_p4c_refuses_is_refused() {
+    let table =
+        "action a() {} table t { key = { h.a.x: exact; } actions = { a; } const entries = { _: a(); } }";
+    refuses(
+        &Parts { declarations: table, statements: "t.apply();", ..Parts::default() },
+        "a don't-care as exact key",
+    );
+}
+
+/// Whatever `run` refuses for the program's sake, `check` refuses in the same words.
+#[test]
+fn check_and_run_refuse_the_same() {
+    let big = (0..33).map(|i| format!("bit<2048> f{i};")).collect::<String>();
+    let emitted = |fields: &str| {
+        let text = program(&Parts { emits: "p.emit(h.big);", ..Parts::default() });
+        text.replace(
+            "struct headers_t {",
+            &format!("header big_t {{ {fields} }} struct headers_t {{ big_t[9] big;"),
+        )
+    };
+    let counted: String = (0..200_001).map(|_| "h.a.x=1;").collect();
+    let programs = [
+        ("headers that no buffer holds", emitted(&big), "emit"),
+        (
+            "too many statements",
+            program(&Parts { statements: &counted, ..Parts::default() }),
+            "200000 statements",
+        ),
+        (
+            "a register beyond memory",
+            program(&Parts {
+                declarations: "register<bit<2048>>(0xffffffff) r;",
+                statements: "r.write(0, 1);",
+                ..Parts::default()
+            }),
+            "cells of registers",
+        ),
+        (
+            "entries of one key",
+            program(&Parts {
+                declarations: "action a() {} table t { key = { h.a.x: exact; } actions = { a; } const entries = { 1: a(); 1: a(); } }",
+                statements: "t.apply();",
+                ..Parts::default()
+            }),
+            "two entries with this key",
+        ),
+        (
+            "an extern that only the program declares",
+            program(&Parts { statements: "ours(h.a.x);", ..Parts::default() })
+                .replace("parser P(", "extern void ours(inout bit<8> v);\nparser P("),
+            "",
+        ),
+    ];
+    let dir = TempDir::new("refused");
+    for (name, text, says) in programs {
+        let path = dir.write("program.p4", text);
+        let check = run(&["check", "--Wdisable", &path]);
+        for engine in ["jit", "interp"] {
+            let ran = run(&["run", "--Wdisable", "--engine", engine, &path, "-i", "0@mem"]);
+            // Of what only the program declares, `check` says that it cannot run; as P4 it is fine.
+            let refused = check.status != 0 || check.stdout.contains("fine as P4, but");
+            assert!(refused && ran.status == 1, "{name}, {engine}: {}\n{}", check.stderr, ran.stderr);
+            assert!(check.status == 0 || check.stderr.contains(says), "{name}: {}", check.stderr);
+            assert!(
+                check.status == 0 || check.stderr == ran.stderr,
+                "{name}: {}\n{}",
+                check.stderr,
+                ran.stderr
+            );
+        }
+    }
+}
