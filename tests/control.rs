@@ -1123,3 +1123,77 @@ fn a_packet_log_on_a_full_disk_does_not_stop_the_switch() {
     ctl("stop");
     assert_eq!(switch.status(), 0);
 }
+
+/// Frames that begin with 7 leave by port 1, others by port 0.
+const BY_FIRST_BYTE: &str = "#include <core.p4>
+#include <v1model.p4>
+header first_t { bit<8> byte; }
+struct H { first_t first; }
+struct M {}
+parser P(packet_in p, out H h, inout M m, inout standard_metadata_t sm) {
+    state start { p.extract(h.first); transition accept; }
+}
+control V(inout H h, inout M m) { apply {} }
+control I(inout H h, inout M m, inout standard_metadata_t sm) {
+    apply { if (h.first.byte == 7) { sm.egress_spec = 1; } else { sm.egress_spec = 0; } }
+}
+control E(inout H h, inout M m, inout standard_metadata_t sm) { apply {} }
+control C(inout H h, inout M m) { apply {} }
+control D(packet_out p, in H h) { apply { p.emit(h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+";
+
+/// Nobody takes what port 1 writes: its worker waits. Numbers are still told, other commands are refused, and SIGTERM ends the
+/// switch.
+#[test]
+fn a_stuck_worker_holds_up_neither_commands_nor_the_end() {
+    let dir = TempDir::new("stuck");
+    let (fifo, socket) = (dir.file("fifo"), dir.file("switch.sock"));
+    let program = dir.write("by_first_byte.p4", BY_FIRST_BYTE);
+    let input = dir.write("in.pcap", common::pcap(&vec![vec![0; 100]; 10]));
+    let many = dir.write("many.pcap", common::pcap(&vec![vec![7; 1000]; 1000]));
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // The other end is open, and full after 64 frames.
+    let other_end = fs::File::options().read(true).write(true).open(&fifo).unwrap();
+    let ports = [format!("0@pcap:{input},{}", dir.file("out.pcap")), format!("1@pcap:,{fifo}")];
+    let switch = Switch::start(p4jet_run(Path::new(&program)).args([
+        "-i",
+        &ports[0],
+        "-i",
+        &ports[1],
+        "--control",
+        &socket,
+    ]));
+    let ctl = |words: &[&str]| run_command(p4jet().args(["ctl", "--socket", &socket]).args(words));
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let stats_until = |what: &dyn Fn(&serde_json::Value) -> bool| loop {
+        let stats = ctl(&["stats"]).expect_status(0);
+        let stats: serde_json::Value = serde_json::from_str(&stats.stdout).expect("JSON");
+        if what(&stats) {
+            return stats;
+        }
+        assert!(Instant::now() < deadline, "{stats}");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    let before = stats_until(&|stats| stats["received"] == 10);
+    assert_eq!(before["stuck"], serde_json::Value::Null);
+    // The answer does not come, or comes late.
+    let mut client = Client::unix(Path::new(&socket)).unwrap();
+    let injecting = std::thread::spawn(move || drop(client.command(&format!("inject 0 {many}"), false)));
+    let stuck = stats_until(&|stats| stats["stuck"] != serde_json::Value::Null);
+    let why = stuck["stuck"].as_str().expect("a text");
+    assert!(
+        why.contains("worker 0 has made no progress for ") && why.contains("it sends by port 1"),
+        "{why}"
+    );
+    assert!(stuck["received"].as_u64().expect("a number") >= 10, "{stuck}");
+    assert_eq!(stuck["ports"].as_array().map(Vec::len), Some(2), "{stuck}");
+    let refused = ["worker 0 has made no progress for ", "it sends by port 1"];
+    ctl(&["port_remove", "0"]).expect_status(1).says(&refused);
+    ctl(&["load", &program]).expect_status(1).says(&refused);
+    let id = switch.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    assert_eq!(switch.status(), 3);
+    drop(other_end);
+    injecting.join().expect("the connection ends");
+}

@@ -419,6 +419,35 @@ fn every_option_is_documented() {
 }
 
 /// docs/errors.md has every code that an error may have, and no other.
+/// The value of a constant of whole numbers: `1 << 16`, `16 * 1024`, `200_000`.
+fn value_of(expression: &str) -> Option<u64> {
+    let number = |text: &str| text.trim().replace('_', "").parse::<u64>().ok();
+    match expression.split_once("<<") {
+        Some((value, bits)) => Some(number(value)? << number(bits)?),
+        None => expression.split('*').map(number).product(),
+    }
+}
+
+#[test]
+fn documented_limits_are_those_of_the_code() {
+    let text = std::fs::read_to_string(root().join("docs/limits.md")).expect("the page is there");
+    let mut compared = 0;
+    for line in text.lines().filter(|line| line.contains("` in `")) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [_, value, place] = cells[..] else { panic!("{line}: expected three cells") };
+        let (name, file) = place.trim_matches('`').split_once("` in `").expect("`NAME` in `FILE`");
+        let code = std::fs::read_to_string(root().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let declared = format!("const {name}:");
+        let constant = code.lines().find(|line| line.contains(&declared));
+        let constant = constant.unwrap_or_else(|| panic!("{file} has no {name}"));
+        let expression = constant.split_once('=').expect("it has a value").1.trim_end_matches(';');
+        let expected = value_of(expression).unwrap_or_else(|| panic!("{constant}: not understood"));
+        assert_eq!(value.replace(',', "").parse(), Ok(expected), "{line}");
+        compared += 1;
+    }
+    assert!(compared > 30, "only {compared} rows have a constant");
+}
+
 #[test]
 fn every_error_code_is_documented() {
     let text = fs::read_to_string(root().join("docs/errors.md")).unwrap();

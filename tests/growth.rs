@@ -1,7 +1,6 @@
 //! The compiler is bounded: any text gives a result or a refusal in bounded time and memory. Programs that grow in one way
-//! each are compiled, without machine code, under limits on processor time and memory, which no other process on the
-//! machine can use up. The limits are several times what is needed, and a small part of what a quadratic or exponential step
-//! would need.
+//! each are compiled under limits on processor time and memory, which no other process on the machine can use up. The limits
+//! are several times what is needed, and a small part of what a quadratic or exponential step would need.
 
 use crate::common::{Output, TempDir, root, run, run_command};
 use std::fmt::Write;
@@ -57,12 +56,17 @@ fn times(n: usize, text: impl Fn(usize) -> String) -> String {
     })
 }
 
-/// Compiles under the limits.
+/// Compiles without machine code, under the limits.
 fn check(name: &str, parts: &Parts) -> Output {
+    check_for("interp", name, parts)
+}
+
+/// Compiles for an engine, under the limits.
+fn check_for(engine: &str, name: &str, parts: &Parts) -> Output {
     let dir = TempDir::new("growth");
     let program = dir.write(&format!("{name}.p4"), parts.text());
     let limits = format!("ulimit -t {SECONDS_MAX}; ulimit -v {MEMORY_MAX}; exec \"$0\" \"$@\"");
-    let arguments = ["-c", &limits, env!("CARGO_BIN_EXE_p4jet"), "check", &program, "--engine", "interp"];
+    let arguments = ["-c", &limits, env!("CARGO_BIN_EXE_p4jet"), "check", &program, "--engine", engine];
     run_command(Command::new("sh").args(arguments))
 }
 
@@ -157,6 +161,280 @@ fn what_the_text_says_once_is_compiled_in_time_that_grows_with_the_text() {
         let output = check(name, &parts).expect_status(0);
         // Each warning is short, however long the line is, and not all are shown.
         assert!(output.stderr.len() < 500_000, "{name}: {} bytes of warnings", output.stderr.len());
+    }
+}
+
+/// Parser states, each with `text` for its number, behind one another.
+fn states(n: usize, text: impl Fn(usize) -> String) -> String {
+    "state start { p.extract(h.e); transition s0; }".to_string()
+        + &times(n, text)
+        + &format!("state s{n} {{ transition accept; }}")
+}
+
+#[test]
+fn machine_code_is_made_in_time_that_grows_with_the_program() {
+    let programs = [
+        (
+            "states_that_lead_back",
+            Parts {
+                states: states(5_000, |i| {
+                    format!(
+                        "state s{i} {{ m.x = m.x + {i}; transition select(h.e.t) {{ {i}: s{}; 99: s0; default: s{}; }} }}",
+                        i.saturating_sub(7),
+                        i + 1
+                    )
+                }),
+                statements: "h.e.d = 16w0 ++ m.x;".into(),
+                ..Parts::default()
+            },
+        ),
+        (
+            "messages_of_a_feed",
+            Parts {
+                top: times(1_000, |i| format!("header h{i}_t {{ bit<16> a; bit<16> b; }}")),
+                headers: times(1_000, |i| format!("h{i}_t h{i};")),
+                states: "state start { p.extract(h.e); transition next; }
+                    state next { transition select(p.lookahead<bit<16>>()) {"
+                    .to_string()
+                    + &times(1_000, |i| format!("{i}: s{i};"))
+                    + "default: accept; } }"
+                    + &times(1_000, |i| format!("state s{i} {{ p.extract(h.h{i}); transition next; }}")),
+                ..Parts::default()
+            },
+        ),
+        (
+            "registers",
+            Parts {
+                declarations: times(2_500, |i| format!("register<bit<32>>(16) r{i};")),
+                statements: times(2_500, |i| {
+                    format!("if (m.x == {i}) {{ r{i}.read(m.x, 1); r{i}.write(2, m.x); }}")
+                }),
+                ..Parts::default()
+            },
+        ),
+        (
+            "a_stack_of_unions",
+            Parts {
+                top: "header a_t { bit<16> a; } header b_t { bit<16> b; } header_union U { a_t a; b_t b; }"
+                    .into(),
+                headers: "U[2000] u;".into(),
+                states: "state start { p.extract(h.u.next.a); transition select(h.u.last.a.a) { 1: start; default: accept; } }"
+                    .into(),
+                ..Parts::default()
+            },
+        ),
+        (
+            "an_element_by_its_index",
+            Parts {
+                headers: "e_t[2000] s;".into(),
+                statements: "h.s[m.x].d = h.s[m.y].s;".repeat(100) + "h.e.d = h.s[m.x].d;",
+                ..Parts::default()
+            },
+        ),
+        (
+            "checksums",
+            Parts {
+                statements: times(2_000, |i| {
+                    format!("hash(m.x, HashAlgorithm.csum16, 32w0, {{ h.e.d, h.e.s, 32w{i} }}, 32w100); h.e.t = m.x[15:0];")
+                }),
+                ..Parts::default()
+            },
+        ),
+        (
+            "tables",
+            Parts {
+                declarations: "action a(bit<32> v) { m.x = v; }".to_string()
+                    + &times(1_000, |i| {
+                        format!("table t{i} {{ key = {{ m.x: exact; }} actions = {{ a; NoAction; }} }}")
+                    }),
+                statements: times(1_000, |i| format!("if (t{i}.apply().hit) {{ m.y = {i}; }}")),
+                ..Parts::default()
+            },
+        ),
+        (
+            "wide_values",
+            Parts {
+                meta: "bit<2048> w; bit<2048> v;".into(),
+                statements: times(200, |i| {
+                    format!(
+                        "m.w = m.w * m.v + (m.w >> {i}); m.v[{}:{i}] = m.w[{}:{i}]; if (m.w < m.v) {{ m.w = m.v - m.w; }}",
+                        i + 63,
+                        i + 63
+                    )
+                }) + "h.e.d = m.w[47:0];",
+                ..Parts::default()
+            },
+        ),
+    ];
+    for (name, parts) in programs {
+        check_for("jit", name, &parts).expect_status(0);
+    }
+}
+
+/// A table of many actions at many places: all of them would be compiled at each.
+#[test]
+fn machine_code_that_multiplies_is_refused() {
+    let parts = Parts {
+        declarations: times(1_000, |i| format!("action a{i}(bit<32> v) {{ m.x = v; }}"))
+            + "table t { key = { h.e.d: exact; } actions = {"
+            + &times(1_000, |i| format!("a{i};"))
+            + "} }",
+        statements: times(1_000, |i| format!("if (m.x == {i}) {{ t.apply(); }}")),
+        ..Parts::default()
+    };
+    let output = check_for("jit", "actions_at_places", &parts).expect_status(1);
+    output.says(&["machine code for a program of", "at most 500000", "--engine interp"]);
+}
+
+#[test]
+fn declarations_that_share_a_name_are_limited() {
+    let overloads = |n: usize| Parts {
+        top: times(n, |i| format!("bit<32> f(in bit<32> x{i}) {{ return x{i}; }}")),
+        statements: times(n, |i| format!("m.x = f(x{i} = m.x);")),
+        ..Parts::default()
+    };
+    check("as_many_as_may_be", &overloads(256)).expect_status(0);
+    let output = check("too_many", &overloads(4_000)).expect_status(1);
+    output.says(&["error[limit-exceeded]: more than 256 declarations of `f`", "too_many.p4:"]);
+    let methods = Parts {
+        top: format!("extern Ex {{ Ex(); {} }}", times(4_000, |i| format!("void m{i}(in bit<32> x);"))),
+        declarations: "Ex() e;".into(),
+        statements: times(4_000, |i| format!("e.m{i}(m.x);")),
+        ..Parts::default()
+    };
+    let output = check("methods", &methods).expect_status(1);
+    output.says(&["error[limit-exceeded]: extern `Ex` has more than 1024 methods"]);
+}
+
+/// Each level has the one below twice: of forty levels no machine has the result.
+#[test]
+fn what_doubles_is_refused_at_once() {
+    let levels = |first: &str, next: &dyn Fn(usize) -> String| first.to_string() + &times(40, next);
+    let top =
+        |top: String, statements: &str| Parts { top, statements: statements.into(), ..Parts::default() };
+    let in_meta = |top: String, meta: &str| Parts { top, meta: meta.into(), ..Parts::default() };
+    let values = "262144";
+    let programs = [
+        (
+            "functions",
+            "200000 statements",
+            top(
+                levels("bit<32> f0(in bit<32> x) { return x + 1; }", &|i| {
+                    format!("bit<32> f{}(in bit<32> x) {{ return f{i}(x) + f{i}(x + 1); }}", i + 1)
+                }),
+                "m.x = f40(m.x);",
+            ),
+        ),
+        (
+            "generic_functions",
+            "200000 statements",
+            top(
+                levels("struct Pair<T> { T a; T b; } bit<32> f0<T>(in T x) { return 1; }", &|i| {
+                    format!(
+                        "bit<32> f{}<T>(in T x) {{ Pair<T> q; q.a = x; q.b = x; return f{i}<Pair<T>>(q); }}",
+                        i + 1
+                    )
+                }),
+                "m.x = f40<bit<32>>(m.x);",
+            ),
+        ),
+        (
+            "parsers",
+            "200000 statements",
+            Parts {
+                top: levels(
+                    "parser p0(packet_in p, out e_t e) { state start { p.extract(e); transition accept; } }",
+                    &|i| {
+                        format!(
+                            "parser p{}(packet_in p, out e_t e) {{ p{i}() a; state start {{ a.apply(p, e); transition t; }} state t {{ a.apply(p, e); transition accept; }} }}",
+                            i + 1
+                        )
+                    },
+                ),
+                states: "p40() q; state start { q.apply(p, h.e); transition accept; }".into(),
+                ..Parts::default()
+            },
+        ),
+        (
+            "instances",
+            "200000 statements",
+            Parts {
+                top: levels("control c0(inout bit<48> x) { apply { x = x + 1; } }", &|i| {
+                    format!("control c{}(inout bit<48> x) {{ c{i}() a; c{i}() b; apply {{}} }}", i + 1)
+                }),
+                declarations: "c40() c;".into(),
+                ..Parts::default()
+            },
+        ),
+        (
+            "structs",
+            values,
+            in_meta(
+                levels("struct S0 { bit<8> a; }", &|i| format!("struct S{} {{ S{i} a; S{i} b; }}", i + 1)),
+                "S40 s;",
+            ),
+        ),
+        (
+            "tuples",
+            values,
+            in_meta(
+                levels("typedef tuple<bit<8>> T0;", &|i| format!("typedef tuple<T{i}, T{i}> T{};", i + 1)),
+                "T40 t;",
+            ),
+        ),
+        (
+            "type_arguments",
+            values,
+            in_meta(
+                levels("struct Pair<T> { T a; T b; } typedef bit<8> T0;", &|i| {
+                    format!("typedef Pair<T{i}> T{};", i + 1)
+                }),
+                "T40 t;",
+            ),
+        ),
+        (
+            "constants",
+            "65536 bits",
+            top(
+                levels("const int c0 = 3;", &|i| format!("const int c{} = c{i} * c{i};", i + 1)),
+                "m.x = (bit<32>) c40;",
+            ),
+        ),
+        ("shifts", "65536 bits", top(String::new(), "m.x = (bit<32>) (1 << 4000000000);")),
+        (
+            "lists",
+            "65536 values",
+            top(
+                levels("typedef list<bit<8>> T0; const T0 c0 = (T0) { 1 };", &|i| {
+                    format!(
+                        "typedef list<T{i}> T{}; const T{} c{} = (T{}) {{ c{i}, c{i} }};",
+                        i + 1,
+                        i + 1,
+                        i + 1,
+                        i + 1
+                    )
+                }),
+                "",
+            ),
+        ),
+        (
+            "strings",
+            "65536 bytes",
+            top(
+                levels("const string c0 = \"ab\";", &|i| format!("const string c{} = c{i} ++ c{i};", i + 1)),
+                "log_msg(c40);",
+            ),
+        ),
+        (
+            "macros",
+            "1000000 tokens",
+            top(levels("#define M0 1\n", &|i| format!("#define M{} (M{i} + M{i})", i + 1)), "m.x = M40;"),
+        ),
+    ];
+    for (name, limit, parts) in programs {
+        let output = check_for("jit", name, &parts).expect_status(1);
+        let output = output.says(&[limit, &format!("{name}.p4:")]);
+        assert!(!output.stderr.contains("error[internal]"), "{}", output.stderr);
     }
 }
 

@@ -6,11 +6,13 @@ use crate::infer::{POISON, is_poison, substitute, substitute_expr};
 use crate::scopes::Symbol;
 use crate::typed::*;
 use crate::types::Missing;
+use indexmap::IndexSet;
 use num_bigint::BigInt;
 use p4jet_syntax::ast::{self, Direction, StructKind};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 use p4jet_syntax::suggest;
+use std::collections::HashSet;
 
 /// A parameter as a call sees it.
 #[derive(Clone, Debug)]
@@ -532,24 +534,21 @@ impl Checker {
         expected: Option<&Type>,
         span: Span,
     ) -> Expr {
-        let decl = self.prog.externs[id.index()].clone();
+        let decl = &self.prog.externs[id.index()];
         let overloads: Vec<usize> =
             (0..decl.methods.len()).filter(|i| decl.methods[*i].name == name.text).collect();
         if overloads.is_empty() {
+            let decl = decl.clone();
             self.check_arguments_anyway(args);
-            let mut names: Vec<String> = Vec::new();
-            for method in &decl.methods {
-                if !names.contains(&method.name) {
-                    names.push(method.name.clone());
-                }
-            }
+            let names: IndexSet<&str> = decl.methods.iter().map(|method| method.name.as_str()).collect();
+            let names: Vec<&str> = names.into_iter().collect();
             let mut diagnostic = Diagnostic::error(
                 "unknown-method",
                 name.span,
                 format!("extern `{}` has no method `{}`", decl.name, name.text),
             )
             .related(decl.span, format!("`{}` is declared here", decl.name));
-            if let Some(near) = suggest::nearest(&name.text, names.iter().map(String::as_str)) {
+            if let Some(near) = suggest::nearest(&name.text, names.iter().copied()) {
                 diagnostic = diagnostic.meant(near);
             }
             if !names.is_empty() {
@@ -558,17 +557,20 @@ impl Checker {
             self.report(diagnostic);
             return self.poison(span);
         }
+        let full_name = format!("{}.{}", decl.name, name.text);
+        let on_packets = decl.name == "packet_in" || decl.name == "packet_out";
         let candidates: Vec<Vec<Formal>> =
             overloads.iter().map(|i| self.formals(&decl.methods[*i].params, &[], &[])).collect();
-        let full_name = format!("{}.{}", decl.name, name.text);
         let Some(chosen) = self.choose(&full_name, &candidates, args, span) else {
             self.check_arguments_anyway(args);
             return self.poison(span);
         };
         let index = overloads[chosen];
-        let method = &decl.methods[index];
+        let decl = &self.prog.externs[id.index()];
+        let method = decl.methods[index].clone();
+        let outer_params = decl.type_params.clone();
         let own = self.type_arguments(&full_name, &method.type_params, type_args, span);
-        let params: Vec<TypeParamId> = decl.type_params.iter().chain(&method.type_params).copied().collect();
+        let params: Vec<TypeParamId> = outer_params.iter().chain(&method.type_params).copied().collect();
         let all: Vec<Type> = outer.iter().chain(&own).cloned().collect();
         let formals = self.formals(&method.params, &params, &all);
         let ret = substitute(&method.ret, &params, &all);
@@ -582,7 +584,7 @@ impl Checker {
         if type_args.iter().any(is_poison) {
             return self.poison(span);
         }
-        if decl.name == "packet_in" || decl.name == "packet_out" {
+        if on_packets {
             self.check_packet_method(&name.text, &type_args, args.len(), &args, span);
         }
         let ty = self.known(&ret);
@@ -735,19 +737,16 @@ impl Checker {
         if candidates.len() == 1 {
             return Some(0);
         }
+        let named = !args.is_empty() && args.iter().all(|a| a.name.is_some());
+        let names: HashSet<&str> = args.iter().flat_map(|a| &a.name).map(|n| n.text.as_str()).collect();
         let fits = |formals: &Vec<Formal>, exactly: bool| {
-            let named = args.iter().all(|a| a.name.is_some());
-            let given = |i: usize, f: &Formal| {
-                if named && !args.is_empty() {
-                    args.iter().any(|a| a.name.as_ref().is_some_and(|n| n.text == f.name))
-                } else {
-                    i < args.len()
-                }
+            let given = |i: usize, f: &Formal| match named {
+                true => names.contains(f.name.as_str()),
+                false => i < args.len(),
             };
             args.len() <= formals.len()
-                && (args.is_empty()
-                    || !named
-                    || args.iter().flat_map(|a| &a.name).all(|n| formals.iter().any(|f| f.name == n.text)))
+                && (!named
+                    || formals.iter().filter(|f| names.contains(f.name.as_str())).count() == names.len())
                 && formals.iter().enumerate().all(|(i, f)| given(i, f) || (!exactly && f.may_be_left_out()))
         };
         let exact: Vec<usize> = (0..candidates.len()).filter(|i| fits(&candidates[*i], true)).collect();

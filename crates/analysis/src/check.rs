@@ -12,6 +12,12 @@ use std::collections::HashMap;
 /// Most expressions, types or statements inside each other.
 pub(crate) const DEPTH_MAX: u32 = 2_000;
 
+/// Most declarations that share a name: a call looks at each of them.
+pub(crate) const OVERLOADS_MAX: usize = 256;
+
+/// Most methods of an extern.
+pub(crate) const METHODS_MAX: usize = 1_024;
+
 /// Most names in scope that a note lists, innermost first.
 const CHOICES_MAX: usize = 8;
 

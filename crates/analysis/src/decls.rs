@@ -1,6 +1,6 @@
 //! Declarations: everything that gets a name.
 
-use crate::check::{Checker, Declared, Open, Overload, Place, VarKind};
+use crate::check::{Checker, Declared, METHODS_MAX, OVERLOADS_MAX, Open, Overload, Place, VarKind};
 use crate::infer::{is_poison, substitute};
 use crate::members::Owner;
 use crate::scopes::Symbol;
@@ -353,6 +353,9 @@ impl Checker {
             self.declare(name, Symbol::Functions(vec![id]));
             return;
         };
+        if ids.len() == OVERLOADS_MAX {
+            return self.refuse_overloads(name);
+        }
         let names = |id: FunctionId| {
             let params = &self.prog.functions[id.index()].params;
             params.iter().map(|p| self.prog.vars[p.var.index()].name.clone()).collect::<Vec<_>>()
@@ -373,6 +376,11 @@ impl Checker {
         self.scopes.bind(&name.text, Symbol::Functions(ids), earlier.span);
     }
 
+    fn refuse_overloads(&mut self, name: &ast::Ident) {
+        let text = format!("more than {OVERLOADS_MAX} declarations of `{}`", name.text);
+        self.error("limit-exceeded", name.span, text);
+    }
+
     fn extern_object(&mut self, decl: &ast::Decl, e: &ast::ExternDecl) {
         let id = ExternId(self.prog.externs.len() as u32);
         self.prog.externs.push(Extern {
@@ -386,7 +394,11 @@ impl Checker {
         self.scopes.push();
         let type_params = self.type_params(&e.type_params);
         self.prog.externs[id.index()].type_params = type_params;
-        for method in &e.methods {
+        if let Some(beyond) = e.methods.get(METHODS_MAX) {
+            let text = format!("extern `{}` has more than {METHODS_MAX} methods", e.name.text);
+            self.error("limit-exceeded", beyond.proto.name.span, text);
+        }
+        for method in e.methods.iter().take(METHODS_MAX) {
             let ((mut type_params, ret, params), extra) = self.with_dont_cares(|c| {
                 c.scoped(|c| {
                     let type_params = c.type_params(&method.proto.type_params);
@@ -440,6 +452,10 @@ impl Checker {
             } else {
                 &self.prog.externs[id.index()].methods
             };
+            if siblings.iter().filter(|m| m.name == name).count() == OVERLOADS_MAX {
+                self.refuse_overloads(&method.proto.name);
+                continue;
+            }
             if siblings.iter().any(|m| m.name == name && names(self, &m.params) == own) {
                 let text = format!("method `{name}` is declared twice with the same parameters");
                 self.error("duplicate-declaration", method.proto.name.span, text);
@@ -864,6 +880,9 @@ impl Checker {
             && first.0 == this.0
         {
             let family = self.overloads.entry(first).or_default();
+            if family.len() == OVERLOADS_MAX {
+                return self.refuse_overloads(name);
+            }
             if family.iter().all(|other| other.params != names) {
                 family.push(Overload { id: this.1, params: names });
                 return;

@@ -103,7 +103,6 @@ impl Observation {
     }
 
     fn stats(&self) -> Result<Observed, String> {
-        self.running.responds().map_err(|e| e.to_string())?;
         let data = self.meter.read(&self.running).json();
         let text = serde_json::to_string_pretty(&data).map_err(|e| e.to_string())?;
         Ok(Observed { text: text + "\n", data, swap: None })

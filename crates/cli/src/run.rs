@@ -160,6 +160,9 @@ fn ring(text: &str) -> Result<usize, String> {
     }
 }
 
+/// How often the workers' numbers are kept, for the case that one gets stuck.
+const KEEP: Duration = Duration::from_secs(1);
+
 static STOP: AtomicBool = AtomicBool::new(false);
 /// Log files are to be opened again, or the terminal has gone.
 static HANG_UP: AtomicBool = AtomicBool::new(false);
@@ -327,8 +330,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let script =
         |prompt: &Option<JoinHandle<()>>| !terminal && prompt.as_ref().is_some_and(|p| !p.is_finished());
     let goes_on = || args.stay || host.ports_changed.load(Ordering::Relaxed) || !running.has_ended();
+    let mut kept = Instant::now();
     while !STOP.load(Ordering::Relaxed) && (goes_on() || script(&prompt)) {
         std::thread::sleep(Duration::from_millis(2));
+        if kept.elapsed() >= KEEP {
+            kept = Instant::now();
+            running.keep_numbers();
+        }
         if HANG_UP.swap(false, Ordering::Relaxed) {
             let logs = lines.iter().chain([&voice.0]);
             let reopened = logs.filter(|log| log.reopen()).count();

@@ -23,6 +23,8 @@ pub struct Stats {
     reloads: u64,
     adaptations: u64,
     interpreting: bool,
+    /// What a worker is stuck at.
+    stuck: Option<String>,
     counted: bool,
     ports: Vec<PortInfo>,
     workers: Vec<ForwardStats>,
@@ -61,6 +63,7 @@ impl Meter {
             reloads: running.reloads(),
             adaptations: running.adaptations(),
             interpreting: running.is_interpreting(),
+            stuck: running.stuck(),
             counted: switch.is_counted(),
             ports: running.ports(),
             tables: tables.collect(),
@@ -190,7 +193,7 @@ impl Stats {
         });
         json!({
             "program": self.program, "uptime_seconds": self.uptime.as_secs_f64(), "reloads": self.reloads,
-            "adaptations": self.adaptations, "interpreting": self.interpreting,
+            "adaptations": self.adaptations, "interpreting": self.interpreting, "stuck": self.stuck,
             "memory_bytes": self.memory_bytes, "counted": self.counted,
             "received": total.received, "copies": total.copies, "done": total.done,
             "waiting": total.waiting,
@@ -217,6 +220,12 @@ impl Stats {
         let help = "1 while the interpreter forwards because machine code is not there yet.";
         out.family("p4jet_interpreting", "gauge", help);
         out.sample("p4jet_interpreting", &none, f64::from(u8::from(self.interpreting)));
+        out.family(
+            "p4jet_stuck",
+            "gauge",
+            "1 while a worker makes no progress and the counts are those from before.",
+        );
+        out.sample("p4jet_stuck", &none, f64::from(u8::from(self.stuck.is_some())));
         for (name, help, n) in [
             ("p4jet_reloads_total", "Programs put in place of the running one.", self.reloads),
             (

@@ -419,6 +419,7 @@ impl Forwarder {
 
     /// Forwards until `stop` is set.
     pub(crate) fn run(&mut self, stop: &AtomicBool) {
+        self.mailbox.pulse.begins();
         let mut empty_rounds = 0;
         let mut rounds = 0u32;
         let mut idle_since = Instant::now();
@@ -584,6 +585,7 @@ impl Forwarder {
         let Buffers { pool, batch, .. } = &mut *self.buffers;
         batch.clear();
         let Attached { number, port, ended, .. } = &mut self.ports[i];
+        self.mailbox.pulse.receives(*number);
         match port.receive(*number, pool, batch) {
             Ok(Received::Packets(_) | Received::Empty) => {}
             Ok(Received::End) => *ended = true,

@@ -12,6 +12,7 @@ mod budgets;
 mod compiling;
 mod counted;
 mod forward;
+mod interrupt;
 mod mailbox;
 mod notices;
 mod observer;

@@ -2,13 +2,14 @@
 #![allow(unsafe_code)]
 
 use crate::forward::{Event, Listener};
+use crate::interrupt;
 use crate::mailbox::Mailbox;
 use p4jet_packet::Packet;
 use std::fmt;
 use std::mem::{MaybeUninit, size_of};
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -22,8 +23,10 @@ const BYTES_MAX: usize = 64;
 /// What a worker does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
-    /// Looks for packets, or carries out a command.
+    /// Waits, or carries out a command.
     Looking,
+    /// Receives by this port.
+    Receiving(u32),
     /// Runs the program.
     Running,
     /// Sends by this port.
@@ -35,8 +38,10 @@ pub enum Doing {
 pub(crate) struct Pulse {
     /// Steps done, times four, and what it does.
     beat: AtomicU64,
-    /// The port by which it sends.
+    /// The port by which it receives or sends.
     port: AtomicU32,
+    /// The worker's thread, as the system numbers it.
+    thread: AtomicI32,
     /// The packets that came with the batch under way.
     packets: AtomicPtr<Packet>,
     count: AtomicUsize,
@@ -50,6 +55,12 @@ impl Pulse {
         self.beat.store((beat & !3).wrapping_add(4 | doing), Ordering::Relaxed);
     }
 
+    /// The worker runs in this thread.
+    pub fn begins(&self) {
+        // SAFETY: no pointers.
+        self.thread.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+    }
+
     /// Begins a round.
     pub fn looks(&self) {
         self.step(0);
@@ -60,6 +71,12 @@ impl Pulse {
         self.packets.store(packets.as_ptr().cast_mut(), Ordering::Relaxed);
         self.count.store(packets.len(), Ordering::Relaxed);
         self.step(1);
+    }
+
+    /// Begins to receive.
+    pub fn receives(&self, port: u32) {
+        self.port.store(port, Ordering::Relaxed);
+        self.step(3);
     }
 
     /// Begins to send.
@@ -79,12 +96,17 @@ impl Pulse {
         let doing = match self.beat.load(Ordering::Relaxed) & 3 {
             1 => Doing::Running,
             2 => Doing::Sending(self.port.load(Ordering::Relaxed)),
+            3 => Doing::Receiving(self.port.load(Ordering::Relaxed)),
             _ => Doing::Looking,
         };
         let still_for = Duration::from_millis(self.still_ms.load(Ordering::Relaxed));
         let (packets, count) = (self.packets.load(Ordering::Relaxed), self.count.load(Ordering::Relaxed));
-        let batch = (doing != Doing::Looking && count > 0).then(|| packet(packets, count)).flatten();
-        Stuck { worker, doing, still_for, batch }
+        let seen =
+            (doing == Doing::Running).then(|| interrupt::look(self.thread.load(Ordering::Relaxed))).flatten();
+        let (number, place) = seen.unzip();
+        let is_of_packets = matches!(doing, Doing::Running | Doing::Sending(_)) && count > 0;
+        let batch = is_of_packets.then(|| packet(packets, count, number.flatten())).flatten();
+        Stuck { worker, doing, still_for, place, batch }
     }
 }
 
@@ -97,6 +119,8 @@ pub struct Stuck {
     pub doing: Doing,
     /// For how long.
     pub still_for: Duration,
+    /// Where in the program, as `router.p4:41:9`, if that is known.
+    pub place: Option<String>,
     /// The packets that came with the batch under way, if there are such and they can be read.
     pub batch: Option<StuckBatch>,
 }
@@ -106,9 +130,11 @@ pub struct Stuck {
 pub struct StuckBatch {
     /// How many packets it has. The worker is stuck at one of them.
     pub packets: usize,
-    /// The port by which they came.
+    /// The number of that one, from 0, if it is known; else what follows is said of the first.
+    pub number: Option<usize>,
+    /// The port by which it came.
     pub port: u32,
-    /// Bytes of the first packet.
+    /// Its bytes.
     pub length: u32,
     /// The first of them.
     pub bytes: Vec<u8>,
@@ -118,14 +144,23 @@ impl fmt::Display for Stuck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "worker {} has made no progress for {} s: it ", self.worker, self.still_for.as_secs())?;
         match self.doing {
-            Doing::Looking => write!(f, "receives or carries out a command")?,
+            Doing::Looking => write!(f, "carries out a command")?,
+            Doing::Receiving(port) => write!(f, "receives by port {port}")?,
             Doing::Running => write!(f, "runs the program")?,
             Doing::Sending(port) => write!(f, "sends by port {port}")?,
         }
-        let Some(StuckBatch { packets, port, length, bytes }) = &self.batch else { return Ok(()) };
-        match packets {
-            1 => write!(f, ", packet from port {port}, {length} bytes:")?,
-            n => write!(f, ", one of {n} packets from port {port}, of which the first has {length} bytes:")?,
+        if let Some(place) = &self.place {
+            write!(f, " at {place}")?;
+        }
+        let Some(StuckBatch { packets, number, port, length, bytes }) = &self.batch else { return Ok(()) };
+        match (packets, number) {
+            (1, _) => write!(f, ", packet from port {port}, {length} bytes:")?,
+            (n, Some(number)) => {
+                write!(f, ", packet {} of {n} from port {port}, {length} bytes:", number + 1)?
+            }
+            (n, None) => {
+                write!(f, ", one of {n} packets from port {port}, of which the first has {length} bytes:")?
+            }
         }
         write!(f, " ")?;
         bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
@@ -158,19 +193,22 @@ pub(crate) fn watch(mailboxes: &[Arc<Mailbox>], listener: &Listener, end: &Recei
     }
 }
 
-/// The first of these packets. They may be gone, or change: the kernel copies them, or says that nothing is there.
-fn packet(packets: *const Packet, count: usize) -> Option<StuckBatch> {
-    let mut first = MaybeUninit::<Packet>::uninit();
-    if !copy(packets.cast(), first.as_mut_ptr().cast(), size_of::<Packet>()) {
+/// One of these packets, the first unless its number is known. They may be gone, or change: the kernel copies them, or says
+/// that nothing is there.
+fn packet(packets: *const Packet, count: usize, number: Option<usize>) -> Option<StuckBatch> {
+    let number = number.filter(|number| *number < count);
+    let mut packet = MaybeUninit::<Packet>::uninit();
+    let at = packets.wrapping_add(number.unwrap_or(0));
+    if !copy(at.cast(), packet.as_mut_ptr().cast(), size_of::<Packet>()) {
         return None;
     }
     // SAFETY: the kernel has written it whole; it is an address and numbers, which may have any value.
-    let first = unsafe { first.assume_init() };
-    let mut bytes = vec![0; BYTES_MAX.min(first.len as usize)];
-    if !copy(first.data, bytes.as_mut_ptr(), bytes.len()) {
+    let packet = unsafe { packet.assume_init() };
+    let mut bytes = vec![0; BYTES_MAX.min(packet.len as usize)];
+    if !copy(packet.data, bytes.as_mut_ptr(), bytes.len()) {
         bytes.clear();
     }
-    Some(StuckBatch { packets: count, port: first.ingress_port, length: first.len, bytes })
+    Some(StuckBatch { packets: count, number, port: packet.ingress_port, length: packet.len, bytes })
 }
 
 /// Copies memory of this process that another thread may have given back. Whether it was there.
@@ -195,16 +233,45 @@ mod tests {
         assert!(copy(bytes.as_ptr(), copied.as_mut_ptr(), 3));
         assert_eq!(copied, bytes);
         assert!(!copy(ptr::without_provenance(8), copied.as_mut_ptr(), 3));
-        assert_eq!(packet(ptr::without_provenance(8), 1), None);
+        assert_eq!(packet(ptr::without_provenance(8), 1, None), None);
     }
 
     #[test]
-    fn a_report_names_the_packet() {
-        let batch = Some(StuckBatch { packets: 1, port: 3, length: 66, bytes: vec![0xab, 0xcd] });
-        let stuck = Stuck { worker: 1, doing: Doing::Running, still_for: Duration::from_secs(7), batch };
+    fn a_report_names_the_packet_and_the_place() {
+        let batch = StuckBatch { packets: 1, number: None, port: 3, length: 66, bytes: vec![0xab, 0xcd] };
+        let mut stuck = Stuck {
+            worker: 1,
+            doing: Doing::Running,
+            still_for: Duration::from_secs(7),
+            place: None,
+            batch: Some(batch.clone()),
+        };
         assert_eq!(
             stuck.to_string(),
             "worker 1 has made no progress for 7 s: it runs the program, packet from port 3, 66 bytes: abcd…"
         );
+        stuck.place = Some("router.p4:41:9".to_string());
+        stuck.batch = Some(StuckBatch { packets: 5, number: Some(2), ..batch });
+        assert_eq!(
+            stuck.to_string(),
+            "worker 1 has made no progress for 7 s: it runs the program at router.p4:41:9, packet 3 of 5 from port \
+             3, 66 bytes: abcd…"
+        );
+    }
+
+    #[test]
+    fn a_thread_that_runs_no_program_is_nowhere() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            // SAFETY: no pointers.
+            tell.send(unsafe { libc::gettid() }).expect("the test waits");
+            let _ = ended.recv();
+        });
+        let id = told.recv().expect("the thread tells");
+        assert_eq!(interrupt::look(id), None);
+        drop(end);
+        thread.join().expect("the signal did not end it");
+        assert_eq!(interrupt::look(id), None, "it is gone");
     }
 }

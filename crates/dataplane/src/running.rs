@@ -115,9 +115,17 @@ pub struct Running {
     adaptations: AtomicU64,
     /// Locked while letters are posted, so that all workers get them in one order; the number of the last sample.
     samples: Mutex<u64>,
+    /// The last numbers that the workers gave: what is told while one of them is stuck.
+    kept: Mutex<Kept>,
     /// Whether workers interpret until machine code is there, and what ends its making.
     interpreting: Arc<AtomicBool>,
     compiling: Option<Cancel>,
+}
+
+#[derive(Clone, Default)]
+struct Kept {
+    sample: (Vec<ForwardStats>, ProgramStats),
+    ports: Vec<PortInfo>,
 }
 
 struct Inner {
@@ -232,6 +240,7 @@ impl Running {
             reloads: AtomicU64::new(0),
             adaptations: AtomicU64::new(0),
             samples: Mutex::new(0),
+            kept: Mutex::default(),
             interpreting: Arc::new(AtomicBool::new(compiling.is_some())),
             compiling: None,
         };
@@ -465,15 +474,22 @@ impl Running {
             Err(RunError::Stuck(what)) => (Vec::new(), Some(what)),
             Err(_) => (Vec::new(), None),
         };
-        (ports.into_iter().enumerate())
+        let kept = lock(&self.kept).ports.clone();
+        let infos: Vec<PortInfo> = (ports.into_iter().enumerate())
             .map(|(i, (number, spec))| {
                 let mut info = merged(number, spec, seen.iter().filter_map(|of| of[i].clone()));
                 if let Some(what) = &stuck {
+                    let before = kept.iter().find(|kept| kept.number == number);
+                    before.iter().for_each(|before| info.stats += before.stats.clone());
                     info.status = LinkStatus::Down(what.clone());
                 }
                 info
             })
-            .collect()
+            .collect();
+        if stuck.is_none() {
+            lock(&self.kept).ports.clone_from(&infos);
+        }
+        infos
     }
 
     /// What all workers together have done.
@@ -485,14 +501,15 @@ impl Running {
     /// end what all workers have done together.
     ///
     /// No worker waits for another, yet the numbers fit together ([`ForwardStats::copies`]): what a worker hands over
-    /// after it gave its part, the others take after they gave theirs.
+    /// after it gave its part, the others take after they gave theirs. While a worker is stuck, they are those of the last
+    /// time.
     pub fn sample(&self) -> (Vec<ForwardStats>, ProgramStats) {
         let mut program = ProgramStats::default();
         if let Some((stats, _)) = &lock(&self.inner).last {
             return (vec![stats.clone()], program);
         }
         if self.not_stuck().is_err() {
-            return (Vec::new(), program);
+            return lock(&self.kept).sample.clone();
         }
         let (_, answers) = {
             let mut samples = lock(&self.samples);
@@ -500,10 +517,22 @@ impl Running {
             let epoch = *samples;
             self.post((0..self.workers()).map(|_| move |f: &mut Forwarder| f.sample(epoch)))
         };
-        let parts = self.answers(&answers);
-        let (stats, counted): (Vec<_>, Vec<_>) = parts.unwrap_or_default().into_iter().unzip();
+        let Ok(parts) = self.answers(&answers) else { return lock(&self.kept).sample.clone() };
+        let (stats, counted): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
         counted.into_iter().for_each(|counted| program.add(counted));
+        lock(&self.kept).sample = (stats.clone(), program.clone());
         (stats, program)
+    }
+
+    /// Keeps the numbers of now, for the case that a worker gets stuck before they are asked for again.
+    pub fn keep_numbers(&self) {
+        self.sample();
+        self.ports();
+    }
+
+    /// What a worker is stuck at, if one is.
+    pub fn stuck(&self) -> Option<String> {
+        self.not_stuck().err().map(|error| error.to_string())
     }
 
     /// What the program has done, as far as it was counted: [`Self::set_counted`].
@@ -862,6 +891,7 @@ intrinsic ingress_port m.port
             assert!(what.contains("worker 0"), "{what}");
         }
         assert!(matches!(&running.ports()[0].status, LinkStatus::Down(why) if why.contains("worker 0")));
+        assert!(running.stuck().is_some_and(|what| what.contains("sends by port 7")));
         assert!(start.elapsed() < long, "nothing waits for the worker");
         // It goes on, and nothing was half done.
         drop(gate);

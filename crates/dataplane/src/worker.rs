@@ -750,6 +750,7 @@ impl Worker {
         };
         let mut copies = self.running.drain(..);
         for (number, packet) in batch.packets_mut().iter_mut().enumerate() {
+            crate::interrupt::interprets(number);
             let copy = match copies.next() {
                 Some(Copied::Interp(made)) => Some(*made),
                 _ => None,

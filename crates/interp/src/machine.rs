@@ -1,5 +1,6 @@
 //! Running one packet.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,8 +11,8 @@ use p4jet_ir::eval::{eval, wrap};
 use p4jet_ir::turns::TURNS_MAX;
 use p4jet_ir::{
     ActionId, Begin, Block, BlockId, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId,
-    Intrinsic, Keep, Loc, NodeId, Op, PacketCopy, Program, QUEUE_MAX, Queued, ReplicaList, Stmt, TableId,
-    Terminator,
+    Intrinsic, Keep, Loc, NodeId, Op, PacketCopy, Program, QUEUE_MAX, Queued, ReplicaList, SourceLoc, Stmt,
+    TableId, Terminator,
 };
 use p4jet_tables::{Resolved, Table};
 
@@ -19,6 +20,16 @@ use crate::calls::Calls;
 use crate::packet::{Frame, Output};
 use crate::trace::{Absent, Cause, Matched, Since, Trace, TraceEvent, Written};
 use crate::wording::is_nameless;
+
+thread_local! {
+    static PLACE: Cell<*const SourceLoc> = const { Cell::new(std::ptr::null()) };
+}
+
+/// The place in the text of the statement that this thread interprets; null if it interprets none. A signal handler may call
+/// it, and read the place before the thread goes on.
+pub fn interpreted() -> *const SourceLoc {
+    PLACE.get()
+}
 
 /// The reason of a packet for which an extern function failed: `assert`.
 pub const REASON_ASSERTION_FAILED: u32 = u32::MAX - 1;
@@ -133,6 +144,15 @@ pub struct Machine<'a> {
     emitted_bytes_max: Vec<u32>,
 }
 
+/// When it is dropped, nothing is interpreted any more.
+struct NoPlace;
+
+impl Drop for NoPlace {
+    fn drop(&mut self) {
+        PLACE.set(std::ptr::null());
+    }
+}
+
 impl<'a> Machine<'a> {
     /// Prepares a program that the verifier accepts. An extern function that nobody provides is an error.
     pub fn new(program: &'a Program) -> Result<Machine<'a>, String> {
@@ -189,6 +209,7 @@ impl<'a> Machine<'a> {
         now_us: u64,
         trace: Option<&mut Trace>,
     ) -> Ran {
+        let _none = NoPlace;
         let program = self.program;
         let mut run = Run {
             program,
@@ -515,6 +536,9 @@ impl Run<'_, '_, '_> {
 
     fn stmt(&mut self, stmt: &Stmt, doer: Doer) -> Result<(), Stop> {
         let loc = stmt.loc;
+        if let Some(place) = self.program.locs.get(loc.index()).filter(|place| place.line > 0) {
+            PLACE.set(place);
+        }
         match &stmt.op {
             Op::Set { dest, value } => {
                 let number = self.eval(value);

@@ -194,7 +194,7 @@ pub fn uncounted(program: &Program) -> Vec<Uncounted> {
     let mut applied = vec![0u64; program.actions.len()];
     let mut looped = vec![false; program.actions.len()];
     for block in &program.blocks {
-        let on_cycle = on_cycles(&block.body);
+        let on_cycle = block.body.on_cycles();
         for (index, node) in block.body.nodes.iter().enumerate() {
             if let Terminator::Apply { table, .. } = node.terminator {
                 for action in &program.tables[table.index()].actions {
@@ -231,14 +231,6 @@ fn targets(node: &Node) -> Vec<usize> {
     let mut targets = Vec::new();
     node.terminator.for_each_target(&mut |n| targets.push(n.index()));
     targets
-}
-
-fn on_cycles(body: &Cfg) -> Vec<bool> {
-    let mut on_cycle = vec![false; body.nodes.len()];
-    for part in Part::whole(body).cyclic() {
-        part.nodes.keys().for_each(|n| on_cycle[*n] = true);
-    }
-    on_cycle
 }
 
 /// Nodes of a graph with the edges between them that are looked at.

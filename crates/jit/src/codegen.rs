@@ -17,8 +17,8 @@ use crate::values::{Limbs, limb_count};
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    Block, BlockArg, FuncRef, InstBuilder, MemFlagsData, SigRef, StackSlot, StackSlotData, StackSlotKind,
-    Value, types,
+    Block, BlockArg, FuncRef, InstBuilder, MemFlagsData, SigRef, SourceLoc, StackSlot, StackSlotData,
+    StackSlotKind, Value, types,
 };
 use cranelift_frontend::{FunctionBuilder, Switch, Variable};
 use num_bigint::BigUint;
@@ -93,6 +93,8 @@ pub struct Shapes {
 pub struct Layout {
     /// Stage `k + 1` begins at `cuts[k]`.
     pub cuts: Vec<Cut>,
+    /// Their numbers.
+    cut_numbers: HashMap<(Place, Begins), usize>,
     /// Tables of so many entries are looked up only after their memory has been prefetched.
     entries_min: u32,
     /// What each cut carries.
@@ -199,7 +201,21 @@ impl Layout {
         in_memory.extend(columns.slots.iter().map(|(slot, behind)| (*slot, columns.at + behind)));
         let key = offset;
         let stride = (key as u32 + 8 * key_limbs as u32).next_multiple_of(64);
-        Layout { cuts, entries_min, carried, entered, image_bytes, phv, in_memory, columns, key, stride }
+        let cut_numbers =
+            cuts.iter().enumerate().map(|(number, cut)| ((cut.place, cut.begins), number)).collect();
+        Layout {
+            cuts,
+            cut_numbers,
+            entries_min,
+            carried,
+            entered,
+            image_bytes,
+            phv,
+            in_memory,
+            columns,
+            key,
+            stride,
+        }
     }
 
     /// Where stages end, and the slots that they put away there.
@@ -217,7 +233,7 @@ impl Layout {
     }
 
     fn cut_at(&self, place: Place, begins: Begins) -> Option<usize> {
-        self.cuts.iter().position(|&cut| cut == Cut { place, begins })
+        self.cut_numbers.get(&(place, begins)).copied()
     }
 
     /// Whether generated code uses the PHV.
@@ -326,8 +342,38 @@ fn generic_entries_min(shapes: &Shapes, entries_min: u32) -> u32 {
     sizes.get(GENERIC_CUTS_MAX).map_or(0, |next| next.saturating_add(1)).max(GENERIC_ENTRIES_MIN)
 }
 
+/// A program whose nodes weigh more than this together is compiled quickly, where each value lies in memory between two blocks
+/// anyway. The gateway's nodes weigh 3,000.
+const QUICK_WEIGHT: usize = 6_000;
+
+/// There the time of the register allocator grows with all that lies between where a value is made and where it is used: at
+/// most so much, the lives of values times the weight of all nodes.
+const QUICK_LIVES_MAX: usize = 40_000_000;
+
+/// How much code comes of a node.
+fn weight(flow: &Flow, place: Place) -> usize {
+    if flow.order[place] == usize::MAX {
+        return 0;
+    }
+    let node = flow.node(place);
+    let stmts = node.stmts.iter().map(|stmt| match &stmt.op {
+        Op::Emit { header } | Op::Extract { header, .. } => {
+            1 + flow.program.headers[header.index()].fields.len()
+        }
+        Op::ExtractElement { headers, .. } => headers.len(),
+        _ => 1,
+    });
+    let mut targets = 0;
+    node.terminator.for_each_target(&mut |_| targets += 1);
+    1 + targets + stmts.sum::<usize>()
+}
+
+/// Most limbs live in one node that are kept in registers. The register allocator compares what is passed to a block with
+/// all that is passed to it from elsewhere, and there are 16 registers.
+const LIVE_AT_ONCE_MAX: usize = 512;
+
 /// The slots to keep in memory, besides those in arrays, those with the longest lives first, so that at most
-/// `live_limbs_max` remain.
+/// `live_limbs_max` remain, and [`LIVE_AT_ONCE_MAX`] in each node.
 fn too_many(flow: &Flow, live_limbs_max: usize, in_arrays: &HashMap<Slot, i32>) -> BTreeSet<Slot> {
     let mut lives = vec![0; flow.slots()];
     for live in &flow.live {
@@ -338,12 +384,48 @@ fn too_many(flow: &Flow, live_limbs_max: usize, in_arrays: &HashMap<Slot, i32>) 
     let mut by_life: Vec<Slot> = (0..lives.len()).collect();
     by_life.sort_by_key(|&slot| std::cmp::Reverse(lives[slot]));
     let mut chosen = BTreeSet::new();
-    for slot in by_life {
+    for &slot in &by_life {
         if total <= live_limbs_max {
             break;
         }
         total -= lives[slot];
         chosen.insert(slot);
+    }
+    // In a large program what is live in few nodes lies between many others.
+    let weights: Vec<usize> = (0..flow.live.len()).map(|place| weight(flow, place)).collect();
+    let all: usize = weights.iter().sum();
+    if all > QUICK_WEIGHT {
+        let is_kept = |slot: &Slot| !chosen.contains(slot) && !in_arrays.contains_key(slot);
+        let mut weighted = vec![0; flow.slots()];
+        for (live, weight) in flow.live.iter().zip(weights) {
+            live.iter().filter(is_kept).for_each(|s| weighted[s] += weight * limb_count(slot_width(flow, s)));
+        }
+        let mut total: usize = weighted.iter().sum();
+        by_life.sort_by_key(|&slot| std::cmp::Reverse(weighted[slot]));
+        for &slot in &by_life {
+            if total <= QUICK_LIVES_MAX / all {
+                break;
+            }
+            total -= weighted[slot];
+            chosen.insert(slot);
+        }
+    }
+    for live in &flow.live {
+        let is_kept = |slot: &Slot| !chosen.contains(slot) && !in_arrays.contains_key(slot);
+        let mut kept: Vec<Slot> = live.iter().filter(is_kept).collect();
+        let limbs = |slot: Slot| limb_count(slot_width(flow, slot));
+        let mut count: usize = kept.iter().map(|slot| limbs(*slot)).sum();
+        if count <= LIVE_AT_ONCE_MAX {
+            continue;
+        }
+        kept.sort_by_key(|&slot| std::cmp::Reverse(lives[slot]));
+        for slot in kept {
+            if count <= LIVE_AT_ONCE_MAX {
+                break;
+            }
+            count -= limbs(slot);
+            chosen.insert(slot);
+        }
     }
     chosen
 }
@@ -607,6 +689,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 (number, b.ins().iadd(packets, at))
             }
         };
+        // For the watchdog.
+        b.ins().store(plain(), packet, ctx, offset_of!(Ctx, packet) as i32);
         // What nothing changes need not be loaded if nobody uses it.
         let frame = if flow.frames_stay() { fixed() } else { plain() };
         let data_now = b.ins().load(types::I64, frame, packet, offset_of!(Packet, data) as i32);
@@ -1033,13 +1117,22 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 Scope::Place(place) => Some((*place, i)),
                 Scope::Action { .. } => None,
             };
+            self.set_source(stmt.loc);
             self.op(&stmt.op, stmt.loc, scope)?;
             self.flow.learn(&mut self.facts, &stmt.op);
             if let Some((_, set)) = &mut self.so_far {
                 op_sets(&stmt.op, &mut |f| set.insert(f.index()));
             }
         }
+        self.set_source(node.terminator_loc);
         self.terminator(node, scope)
+    }
+
+    /// What is emitted from now on comes from this place in the text.
+    fn set_source(&mut self, loc: Loc) {
+        if loc != Loc(0) {
+            self.b.set_srcloc(SourceLoc::new(loc.0));
+        }
     }
 
     /// Where the block of `place` goes when it returns, after what its end demands.

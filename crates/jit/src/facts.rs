@@ -9,11 +9,22 @@ use num_traits::ToPrimitive;
 use p4jet_ir::{
     ActionId, Begin, BinaryOp, Expr, FieldId, FieldKind, HeaderId, Op, Program, Terminator, UnaryOp,
 };
+use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
 
 /// Values of the tracked fields, where known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Facts(Vec<Option<u64>>);
+
+impl Clone for Facts {
+    fn clone(&self) -> Facts {
+        Facts(self.0.clone())
+    }
+
+    fn clone_from(&mut self, other: &Facts) {
+        self.0.clone_from(&other.0);
+    }
+}
 
 impl Facts {
     /// Keeps what both know. Whether that is less than it was.
@@ -48,15 +59,15 @@ pub struct Knowledge {
 
 /// A jump skips at most so many nodes.
 const SKIPS_MAX: usize = 64;
-/// More visits of each place than this, on average, are not worth the time.
-const VISITS_MAX: usize = 24;
+/// A jump skips no `Switch` of more cases.
+const CASES_MAX: usize = 256;
+/// Most facts that are compared, summed over all edges on all visits: half a second. Where more would be needed, nothing is
+/// known.
+const COMPARED_MAX: usize = 1 << 28;
 
 /// Most facts that are kept, summed over the places: 64 MiB. Of a larger program only the cursor is tracked, so its code
 /// asks for what it could know.
 const FACTS_MAX: usize = 4 << 20;
-
-/// Where a place leads, and what is known there.
-type Edges = Vec<(Option<Place>, Facts)>;
 
 impl<'a> Flow<'a> {
     /// Finds all facts.
@@ -181,17 +192,21 @@ impl<'a> Flow<'a> {
 
     /// What is known after an action, whatever way it took.
     pub fn facts_after_action(&self, facts: &Facts, action: ActionId) -> Facts {
-        let action = &self.program.actions[action.index()];
         let mut facts = facts.clone();
-        action.params.iter().for_each(|&param| self.forget(&mut facts, param));
+        self.learn_action(&mut facts, action);
+        facts
+    }
+
+    fn learn_action(&self, facts: &mut Facts, action: ActionId) {
+        let action = &self.program.actions[action.index()];
+        action.params.iter().for_each(|&param| self.forget(facts, param));
         if let [node] = action.body.nodes.as_slice() {
-            node.stmts.iter().for_each(|stmt| self.learn(&mut facts, &stmt.op));
-            return facts;
+            node.stmts.iter().for_each(|stmt| self.learn(facts, &stmt.op));
+            return;
         }
         for stmt in action.body.nodes.iter().flat_map(|node| &node.stmts) {
-            stmt.op.for_each_write(&self.program.headers, &mut |f| self.forget(&mut facts, f));
+            stmt.op.for_each_write(&self.program.headers, &mut |f| self.forget(facts, f));
         }
-        facts
     }
 
     /// The value of an expression, if it is known.
@@ -291,11 +306,13 @@ impl<'a> Flow<'a> {
                     None => break,
                 },
                 Terminator::Switch { value, cases, default } => match self.value(facts, value) {
-                    Some(value) => {
-                        let case = cases.iter().find(|(case, _)| *case == value.into());
+                    // Searching many for every jump would take long.
+                    Some(value) if cases.len() <= CASES_MAX => {
+                        let value = value.into();
+                        let case = cases.iter().find(|(case, _)| *case == value);
                         self.sibling(place, case.map_or(*default, |(_, node)| *node))
                     }
-                    None => break,
+                    _ => break,
                 },
                 Terminator::Return | Terminator::Exit if !self.ends_with_work(place) => {
                     match self.next_step(place) {
@@ -315,74 +332,90 @@ impl<'a> Flow<'a> {
         self.deparse[step].is_some() || step + 1 == self.program.ingress.len()
     }
 
-    /// Where a packet goes from a place, by the facts before it.
-    fn edges(&self, place: Place, mut facts: Facts) -> Edges {
+    /// Tells `visit` where a packet goes from a place, by the facts before it, and what is known there.
+    fn for_each_edge(&self, place: Place, before: &Facts, visit: &mut dyn FnMut(Option<Place>, &Facts)) {
         let node = self.node(place);
-        let mut edges = Vec::new();
-        let mut edge = |to: Option<Place>, facts: Facts| edges.push((self.resolve(to, &facts), facts));
-        let rejected = |facts: &Facts| {
-            let mut facts = facts.clone();
-            self.block(place).error_field.iter().for_each(|&f| self.forget(&mut facts, f));
-            self.learn_end(&mut facts, place);
-            facts
+        let mut facts = before.clone();
+        // What is known behind one of several edges, in memory that the next one uses again.
+        let mut there = Facts(Vec::new());
+        let mut edge = |to: Option<Place>, facts: &Facts| visit(self.resolve(to, facts), facts);
+        let reject = |there: &mut Facts, facts: &Facts| {
+            there.clone_from(facts);
+            self.block(place).error_field.iter().for_each(|&f| self.forget(there, f));
+            self.learn_end(there, place);
         };
         for stmt in &node.stmts {
             if stmt.op.may_reject() {
-                edge(self.next_step_on_error(place), rejected(&facts));
+                reject(&mut there, &facts);
+                edge(self.next_step_on_error(place), &there);
             }
             self.learn(&mut facts, &stmt.op);
         }
         match &node.terminator {
-            Terminator::Goto(next) => edge(Some(self.sibling(place, *next)), facts),
+            Terminator::Goto(next) => edge(Some(self.sibling(place, *next)), &facts),
             Terminator::If { cond, then, otherwise } => {
                 let known = self.value(&facts, cond);
                 for (value, node) in [(1, then), (0, otherwise)] {
                     if known.is_none_or(|known| known == value) {
-                        let mut facts = facts.clone();
-                        self.suppose(&mut facts, cond, value);
-                        edge(Some(self.sibling(place, *node)), facts);
+                        there.clone_from(&facts);
+                        self.suppose(&mut there, cond, value);
+                        edge(Some(self.sibling(place, *node)), &there);
                     }
                 }
             }
             Terminator::Switch { value, cases, default } => {
                 for (case, node) in cases {
-                    let mut facts = facts.clone();
+                    there.clone_from(&facts);
                     if let Some(case) = case.to_u64() {
-                        self.suppose(&mut facts, value, case);
+                        self.suppose(&mut there, value, case);
                     }
-                    edge(Some(self.sibling(place, *node)), facts);
+                    edge(Some(self.sibling(place, *node)), &there);
                 }
-                edge(Some(self.sibling(place, *default)), facts);
+                edge(Some(self.sibling(place, *default)), &facts);
             }
             // What a turn writes nobody asks for.
             Terminator::Turn { next, spent } => {
-                edge(Some(self.sibling(place, *next)), facts.clone());
-                edge(Some(self.sibling(place, *spent)), facts);
+                edge(Some(self.sibling(place, *next)), &facts);
+                edge(Some(self.sibling(place, *spent)), &facts);
             }
             Terminator::Apply { table, next, exit, .. } => {
                 node.terminator.for_each_result(&mut |f| self.forget(&mut facts, f));
                 let table = &self.program.tables[table.index()];
                 for action in table.actions.iter().map(|action| action.action) {
-                    let facts = self.facts_after_action(&facts, action);
+                    there.clone_from(&facts);
+                    self.learn_action(&mut there, action);
                     if self.may_exit(action) {
-                        edge(Some(self.behind_action(place, action, *exit)), facts.clone());
+                        edge(Some(self.behind_action(place, action, *exit)), &there);
                     }
-                    edge(Some(self.behind_action(place, action, *next)), facts);
+                    edge(Some(self.behind_action(place, action, *next)), &there);
                 }
                 // A group without members runs none.
                 if table.profile.is_some() {
-                    edge(Some(self.sibling(place, *next)), facts);
+                    edge(Some(self.sibling(place, *next)), &facts);
                 }
             }
             Terminator::Return | Terminator::Exit => {
                 self.learn_end(&mut facts, place);
-                edge(self.next_step(place), facts)
+                edge(self.next_step(place), &facts)
             }
-            Terminator::Reject(_) => edge(self.after(place), rejected(&facts)),
-            Terminator::Egress => edge(self.after(place), facts),
+            Terminator::Reject(_) => {
+                reject(&mut there, &facts);
+                edge(self.after(place), &there);
+            }
+            Terminator::Egress => edge(self.after(place), &facts),
             Terminator::Drop(_) | Terminator::Done => {}
         }
-        edges
+    }
+
+    /// How many edges [`Self::for_each_edge`] finds, at most.
+    fn edges(&self, place: Place) -> usize {
+        let node = self.node(place);
+        let targets = match &node.terminator {
+            Terminator::Switch { cases, .. } => cases.len() + 1,
+            Terminator::Apply { table, .. } => 2 * self.program.tables[table.index()].actions.len() + 1,
+            _ => 2,
+        };
+        targets + node.stmts.iter().filter(|stmt| stmt.op.may_reject()).count()
     }
 
     /// What is known where packets or copies begin: fields are 0 that copies do not bring along.
@@ -413,31 +446,45 @@ impl<'a> Flow<'a> {
                 work.insert((self.order[place], place));
             }
         }
-        let mut visits = 0;
+        let mut compared = 0;
         while let Some((_, place)) = work.pop_first() {
-            visits += 1;
-            if visits > VISITS_MAX * self.places.len() {
+            compared += self.edges(place) * (1 + self.knowledge.count);
+            if compared > COMPARED_MAX {
                 before = vec![Some(self.no_facts()); self.places.len()];
                 break;
             }
-            let facts = before[place].clone().expect("queued when something came to be known");
-            for (to, facts) in self.edges(place, facts) {
-                let Some(to) = to else { continue };
+            // Taken out while the edges are followed, of which one may lead back here.
+            let facts = before[place].take().expect("queued when something came to be known");
+            let mut to_itself: Option<Facts> = None;
+            self.for_each_edge(place, &facts, &mut |to, there| {
+                let Some(to) = to else { return };
+                if to == place {
+                    match &mut to_itself {
+                        Some(known) => _ = known.join(there),
+                        unknown => *unknown = Some(there.clone()),
+                    }
+                    return;
+                }
                 let changed = match &mut before[to] {
-                    Some(known) => known.join(&facts),
+                    Some(known) => known.join(there),
                     unknown => {
-                        *unknown = Some(facts);
+                        *unknown = Some(there.clone());
                         true
                     }
                 };
                 if changed {
                     work.insert((self.order[to], to));
                 }
+            });
+            let mut facts = facts;
+            if to_itself.is_some_and(|there| facts.join(&there)) {
+                work.insert((self.order[place], place));
             }
+            before[place] = Some(facts);
         }
         let ways = before.iter().enumerate().map(|(place, facts)| {
-            let edges = self.edges(place, facts.clone()?);
-            let ways: BTreeSet<Place> = edges.into_iter().filter_map(|(to, _)| to).collect();
+            let mut ways = BTreeSet::new();
+            self.for_each_edge(place, facts.as_ref()?, &mut |to, _| ways.extend(to));
             Some(ways.into_iter().collect())
         });
         let ways = ways.collect();
@@ -454,26 +501,28 @@ impl<'a> Flow<'a> {
     fn find_implied(&mut self) {
         let valid = |h: usize| self.program.headers[h].valid;
         let count = self.program.headers.len();
-        let once_set = |h: usize| !self.written.contains(&valid(h));
+        let once_set: Vec<bool> = (0..count).map(|h| !self.written.contains(&valid(h))).collect();
         let mut implied: Vec<Option<BTreeSet<usize>>> = vec![None; count];
         for place in 0..self.places.len() {
             let Some(mut facts) = self.knowledge.before[place].clone() else { continue };
             for stmt in &self.node(place).stmts {
+                let now: LazyCell<BTreeSet<usize>, _> = LazyCell::new(|| {
+                    let holds = |h: &usize| once_set[*h] && self.known(&facts, valid(*h).index()) == Some(1);
+                    (0..count).filter(holds).collect()
+                });
                 stmt.op.for_each_extracted(&mut |header| {
-                    let now: BTreeSet<usize> = (0..count)
-                        .filter(|&h| once_set(h) && self.known(&facts, valid(h).index()) == Some(1))
-                        .collect();
                     let implied = &mut implied[header.index()];
                     *implied = Some(match implied.take() {
-                        None => now,
+                        None => now.clone(),
                         Some(before) => before.intersection(&now).copied().collect(),
                     });
                 });
+                drop(now);
                 self.learn(&mut facts, &stmt.op);
             }
         }
         let mut validity = vec![None; self.program.fields.len()];
-        for h in (0..count).filter(|&h| once_set(h)) {
+        for h in (0..count).filter(|&h| once_set[h]) {
             validity[valid(h).index()] = Some(HeaderId(h as u32));
         }
         self.knowledge.implied = implied

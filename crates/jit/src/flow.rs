@@ -8,6 +8,7 @@ use p4jet_ir::{
     ActionId, Begin, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId, InstanceId, Intrinsic,
     Keep, Node, NodeId, Op, PacketCopy, Program, ReplicaList, Terminator, for_each_column_of,
 };
+use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 
 /// A node of one of the blocks that run, in running order: an index into [`Flow::places`].
@@ -232,6 +233,8 @@ pub struct Flow<'a> {
     slots: usize,
     /// Where stages begin besides.
     stops: Stops,
+    /// Whether there are copies, by where they begin.
+    has_copies: [bool; 2],
     /// Slots that copies may bring along, by where they begin.
     brought: [SlotSet; 2],
     /// What each place reads.
@@ -328,6 +331,10 @@ type Site = (Place, usize, Vec<Changed>);
 
 /// A sum over the frame is corrected for so many fields at most; for more it is as cheap to add up.
 const CHANGED_MAX: usize = 2;
+/// Of more checksums than this, each is computed by itself.
+const SUMS_MAX: usize = 64;
+/// Places times accesses of registers, beyond which no stage ends anywhere instead of only where packets stay in order.
+const ACCESS_BITS_MAX: usize = 1 << 27;
 
 /// Bytes of the words in which the frame is added up, when so many are left.
 pub fn summed_bytes(left: u32) -> u32 {
@@ -386,6 +393,7 @@ impl<'a> Flow<'a> {
             sums: HashMap::new(),
             slots,
             stops,
+            has_copies: [false; 2],
             brought: [SlotSet::new(slots), SlotSet::new(slots)],
             reads: Vec::new(),
             applied: HashMap::new(),
@@ -552,7 +560,7 @@ impl<'a> Flow<'a> {
     }
     /// Whether packets can begin there that did not arrive.
     pub fn has_copies(&self, begin: Begin) -> bool {
-        self.copies().any(|(_, copy)| copy.begin == begin)
+        self.has_copies[begin as usize]
     }
     /// The slots that copies bring along and that something reads, in order.
     pub fn entered(&self, begin: Begin) -> Vec<Slot> {
@@ -759,6 +767,7 @@ impl<'a> Flow<'a> {
         for (number, place) in postorder.into_iter().rev().enumerate() {
             self.order[place] = number;
         }
+        self.has_copies = Begin::ALL.map(|begin| self.copies().any(|(_, copy)| copy.begin == begin));
     }
 
     fn find_brought(&mut self) {
@@ -808,60 +817,74 @@ impl<'a> Flow<'a> {
     }
 
     fn find_uncut(&mut self) {
-        // Registers, and whether they are written.
-        type Accesses = HashSet<(InstanceId, bool)>;
-        let of = |nodes: &[Node]| -> Accesses {
-            let stmts = nodes.iter().flat_map(|node| &node.stmts);
-            let access = |op: &Op| match op {
-                Op::Extern { function, .. } => Some((op.register()?, function != "register.read")),
-                _ => None,
-            };
-            stmts.filter_map(|stmt| access(&stmt.op)).collect()
-        };
-        let actions: Vec<Accesses> = self.program.actions.iter().map(|a| of(&a.body.nodes)).collect();
-        let places = self.in_reverse_postorder();
-        let mut own: Vec<[Accesses; 2]> = vec![Default::default(); self.places.len()];
-        for &place in &places {
-            let node = self.node(place);
-            let mut of_actions = Accesses::new();
-            if let Terminator::Apply { table, .. } = node.terminator {
-                for action in &self.program.tables[table.index()].actions {
-                    of_actions.extend(&actions[action.action.index()]);
-                }
+        // Each register has two bits: that it is accessed, and that it is written.
+        let mut numbers: HashMap<InstanceId, usize> = HashMap::new();
+        let bodies = self.all_bodies();
+        for stmt in bodies.iter().flat_map(|body| &body.nodes).flat_map(|node| &node.stmts) {
+            if let Some(register) = stmt.op.register() {
+                let next = 2 * numbers.len();
+                numbers.entry(register).or_insert(next);
             }
-            own[place] = [of(std::slice::from_ref(node)), of_actions];
         }
-        if own.iter().all(|[stmts, actions]| stmts.is_empty() && actions.is_empty()) {
+        if numbers.is_empty() {
             return;
         }
+        let bits = 2 * numbers.len();
+        if bits.saturating_mul(self.places.len()) > ACCESS_BITS_MAX {
+            self.uncut.fill(true);
+            return;
+        }
+        let of = |nodes: &[Node]| {
+            let mut set = SlotSet::new(bits);
+            for stmt in nodes.iter().flat_map(|node| &node.stmts) {
+                if let (Op::Extern { function, .. }, Some(register)) = (&stmt.op, stmt.op.register()) {
+                    set.insert(numbers[&register]);
+                    if function != "register.read" {
+                        set.insert(numbers[&register] + 1);
+                    }
+                }
+            }
+            set
+        };
+        let actions: Vec<SlotSet> = self.program.actions.iter().map(|a| of(&a.body.nodes)).collect();
+        let places = self.in_reverse_postorder();
+        // By the statements of each place, and by the actions that run there.
+        let mut own: Vec<[SlotSet; 2]> = vec![[SlotSet::new(bits), SlotSet::new(bits)]; self.places.len()];
+        for &place in &places {
+            let node = self.node(place);
+            own[place][0] = of(std::slice::from_ref(node));
+            if let Terminator::Apply { table, .. } = node.terminator {
+                for action in &self.program.tables[table.index()].actions {
+                    own[place][1].union(&actions[action.action.index()]);
+                }
+            }
+        }
         // Up to the end of a place's statements, and from there on.
-        let mut before: Vec<Accesses> = own.iter().map(|[stmts, _]| stmts.clone()).collect();
-        let mut after: Vec<Accesses> = own.iter().map(|[_, actions]| actions.clone()).collect();
+        let mut before: Vec<SlotSet> = own.iter().map(|[stmts, _]| stmts.clone()).collect();
+        let mut after: Vec<SlotSet> = own.iter().map(|[_, actions]| actions.clone()).collect();
         let mut changed = true;
         while changed {
             changed = false;
-            let mut add = |to: &mut Accesses, more: Accesses| {
-                let count = to.len();
-                to.extend(more);
-                changed |= to.len() > count;
-            };
             for &place in &places {
-                let so_far: Accesses = before[place].union(&own[place][1]).copied().collect();
-                self.successors(place).into_iter().for_each(|next| add(&mut before[next], so_far.clone()));
+                let mut so_far = before[place].clone();
+                so_far.union(&own[place][1]);
+                for next in self.successors(place) {
+                    changed |= before[next].union(&so_far);
+                }
             }
             for &place in places.iter().rev() {
                 for next in self.successors(place) {
-                    let from_there = after[next].union(&own[next][0]).copied().collect();
-                    add(&mut after[place], from_there);
+                    let mut from_there = after[next].clone();
+                    from_there.union(&own[next][0]);
+                    changed |= after[place].union(&from_there);
                 }
             }
         }
         for &place in &places {
-            let conflict = |(register, written): &(InstanceId, bool)| {
-                before[place].contains(&(*register, true))
-                    || *written && before[place].contains(&(*register, false))
-            };
-            self.uncut[place] |= after[place].iter().any(conflict);
+            // Accessed on both sides, and written on one of them.
+            let (before, after) = (&before[place], &after[place]);
+            let conflict = |bit: Slot| bit % 2 == 0 && (before.contains(bit + 1) || after.contains(bit + 1));
+            self.uncut[place] |= before.iter().any(|bit| after.contains(bit) && conflict(bit));
         }
     }
 
@@ -1498,12 +1521,14 @@ impl<'a> Flow<'a> {
         };
         let reads = &self.reads[place];
         reads.terminator.iter().for_each(|&slot| live.insert(slot));
+        let changed = LazyCell::new(|| self.changed_at_end(place));
         for (i, stmt) in self.node(place).stmts.iter().enumerate().rev() {
             after(i, &live);
             if let Some(Sum::Kept(slot)) = self.sums.get(&(place, i)) {
                 live.remove(*slot);
             }
-            self.live_through(place, &stmt.op, &reads.stmts[i], &mut live);
+            let is_changed = |f: FieldId| changed.as_ref().is_none_or(|changed| changed.contains(f.index()));
+            self.live_through(place, &stmt.op, &reads.stmts[i], &is_changed, &mut live);
         }
         live
     }
@@ -1567,7 +1592,7 @@ impl<'a> Flow<'a> {
         if let ([node], [reads]) = (&nodes[..], &reads[..]) {
             reads.terminator.iter().for_each(|&slot| live.insert(slot));
             for (stmt, reads) in node.stmts.iter().zip(&reads.stmts).rev() {
-                self.live_through(place, &stmt.op, reads, &mut live);
+                self.live_through(place, &stmt.op, reads, &|_| true, &mut live);
             }
         } else {
             for (node, reads) in nodes.iter().zip(reads) {
@@ -1575,7 +1600,7 @@ impl<'a> Flow<'a> {
                 for (stmt, reads) in node.stmts.iter().zip(&reads.stmts) {
                     // What an action sets on one of its ways stays live before it.
                     let mut before = live.clone();
-                    self.live_through(place, &stmt.op, reads, &mut before);
+                    self.live_through(place, &stmt.op, reads, &|_| true, &mut before);
                     live.union(&before);
                 }
             }
@@ -1808,16 +1833,21 @@ impl<'a> Flow<'a> {
         best
     }
 
-    /// Finds checksums over bytes of the frame that an earlier one has added up on every way: [`Self::sums`].
+    /// Finds checksums, up to [`SUMS_MAX`], over bytes of the frame that an earlier one has added up on every way: [`Self::sums`].
     fn find_sums(&mut self) {
         // By what is added up where nothing has changed: the places and statements, and the fields that may have.
         let mut sites: Vec<(Vec<Summand>, Vec<Site>)> = Vec::new();
+        let mut found = 0;
         for place in self.in_reverse_postorder() {
+            if found > SUMS_MAX {
+                break;
+            }
             let (mut set, mut facts) = (self.set_before[place].clone(), self.facts_before(place));
             for (i, stmt) in self.node(place).stmts.iter().enumerate() {
                 if let Some(args) = summed(&stmt.op) {
                     let whole = self.summands(place, Some(&self.no_slots()), args);
                     if let Some(changed) = self.changed_in(&whole, args, &set, &facts) {
+                        found += 1;
                         let site = (place, i, changed);
                         match sites.iter_mut().find(|(of, _)| *of == whole) {
                             Some((_, sites)) => sites.push(site),
@@ -1955,7 +1985,16 @@ impl<'a> Flow<'a> {
         }
     }
 
-    fn live_through(&self, place: Place, op: &Op, reads: &[Slot], live: &mut SlotSet) {
+    /// From what is live after a statement to what is live before it. `is_changed`: of the fields that a deparser emits,
+    /// what [`Self::changed_at_end`] says.
+    fn live_through(
+        &self,
+        place: Place,
+        op: &Op,
+        reads: &[Slot],
+        is_changed: &dyn Fn(FieldId) -> bool,
+        live: &mut SlotSet,
+    ) {
         match op {
             Op::Set { dest, .. } => live.remove(dest.index()),
             Op::Extern { function, outs, .. } => {
@@ -1983,11 +2022,7 @@ impl<'a> Flow<'a> {
                 let h = &self.program.headers[header.index()];
                 let mode = self.deparse[self.places[place].step];
                 let in_place = mode == Some(Deparse::InPlace);
-                let changed = self.changed_at_end(place);
-                let is_set = |f: &FieldId| {
-                    let changed = changed.as_ref().is_none_or(|changed| changed.contains(f.index()));
-                    changed && self.written.contains(f)
-                };
+                let is_set = |f: &FieldId| is_changed(*f) && self.written.contains(f);
                 // It stays where it is as it is.
                 if in_place && !h.fields.iter().any(|f| is_set(&f.field)) {
                     return;

@@ -19,11 +19,13 @@ mod same_params;
 mod stages;
 mod unused;
 mod values;
+mod whereabouts;
 
 pub use codegen::Error;
 pub use copies::Copied;
 pub use flow::{HotPath, Position};
 pub use stages::{StageTime, ticks};
+pub use whereabouts::{Whereabouts, whereabouts};
 
 use codegen::{Begins, Codegen, Entry, Helpers, Layout, Shapes, Sites};
 use copies::{Copies, CopyLayout};
@@ -39,7 +41,9 @@ use flow::{Flow, Stops};
 use memos::{Memo, Memory};
 use p4jet_externs::{Apart, CallSite, Env, State};
 use p4jet_ir::tallies::Tallies;
-use p4jet_ir::{Begin, InstanceId, InstanceKind, Loc, Op, Program, TableId, Terminator};
+use p4jet_ir::{
+    Begin, InstanceId, InstanceKind, Loc, Node, Op, Program, SourceLoc, Table, TableId, Terminator,
+};
 use p4jet_packet::{BATCH_MAX, Packet};
 use p4jet_tables::{Structure, TableSpec, View, select_batch};
 use runtime::Ctx;
@@ -48,6 +52,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use whereabouts::{Inside, Sources};
 
 /// [`Packet::drop_reason`] of a packet whose `assert` or `assume` failed.
 pub const DROP_ASSERTION: u32 = u32::MAX - 1;
@@ -96,6 +101,10 @@ pub struct Compiled {
     /// Of the stages and of the start of copies; empty if they are not measured.
     names: Vec<String>,
     counted: bool,
+    /// Where the code of each stage comes from.
+    sources: Vec<Sources>,
+    /// [`Program::locs`].
+    locs: Vec<SourceLoc>,
 }
 
 /// What is cheaper for many packets at once.
@@ -172,7 +181,7 @@ fn internal(error: impl std::fmt::Display) -> Error {
     Error { message: format!("internal error in code generation (please report): {error}"), loc: Loc(0) }
 }
 
-/// Nodes and statements of a program beyond which machine code is refused.
+/// Nodes and statements of a program beyond which machine code is refused, actions counted wherever a table runs them.
 const SIZE_MAX: usize = 500_000;
 
 /// Nodes times slots beyond which machine code is refused: a set of slots for each node takes 256 MiB then.
@@ -185,6 +194,10 @@ const INSTRUCTIONS_MAX: usize = 2_000_000;
 /// Functions of more instructions than this are compiled quickly: without optimisation, by a register allocator that makes
 /// one pass. The other one's time grows faster than the function. The gateway's largest function has 4,500 instructions.
 const OPTIMISED_INSTRUCTIONS_MAX: usize = 8_000;
+
+/// Instructions of all functions together that are compiled well, the smallest functions first: a second. The gateway has
+/// 20,000.
+const OPTIMISED_TOTAL_MAX: usize = 64_000;
 
 /// The same for code that is made for what was seen: nobody waits for it.
 const OPTIMISED_INSTRUCTIONS_MAX_SEEN: usize = 40_000;
@@ -220,11 +233,18 @@ fn too_large(what: &str, found: usize, most: usize) -> Error {
     Error { message, loc: Loc(0) }
 }
 
-/// Nodes and statements of blocks and actions.
+/// Nodes and statements of blocks, with those of the actions at each place where a table runs them.
 fn size(program: &Program) -> usize {
-    let actions = program.actions.iter().map(|action| &action.body);
-    let bodies = program.blocks.iter().map(|block| &block.body).chain(actions);
-    bodies.flat_map(|body| &body.nodes).map(|node| 1 + node.stmts.len()).sum()
+    let of = |node: &Node| 1 + node.stmts.len();
+    let actions: Vec<usize> =
+        program.actions.iter().map(|action| action.body.nodes.iter().map(of).sum()).collect();
+    let of_table = |table: &Table| table.actions.iter().map(|action| actions[action.action.index()]).sum();
+    let tables: Vec<usize> = program.tables.iter().map(of_table).collect();
+    let with_actions = |node: &Node| match node.terminator {
+        Terminator::Apply { table, .. } => of(node) + tables[table.index()],
+        _ => of(node),
+    };
+    program.blocks.iter().flat_map(|block| &block.body.nodes).map(with_actions).sum()
 }
 
 impl Compiled {
@@ -374,6 +394,7 @@ impl Compiled {
             }
         }
         module.finalize_definitions().map_err(internal)?;
+        let sources = functions.iter().map(|(id, cx)| sources(&module, *id, cx)).collect();
         let mut stages: Vec<Stage> = functions
             .iter()
             .map(|(id, _)| {
@@ -415,6 +436,8 @@ impl Compiled {
             threads: threads(&flow, &layout, options.threads.unwrap_or(1)),
             names: if options.measured { stages::names(&flow, &layout) } else { Vec::new() },
             counted: options.counted,
+            sources,
+            locs: program.locs.clone(),
         })
     }
 
@@ -437,6 +460,20 @@ impl Compiled {
     pub fn stages(&self) -> usize {
         self.stages.len()
     }
+}
+
+/// Where the code of a function, which lies in memory, comes from.
+fn sources(module: &JITModule, id: FuncId, cx: &Context) -> Sources {
+    let buffer = cx.compiled_code().map(|code| &code.buffer);
+    let mut places: Vec<(u32, Loc)> = Vec::new();
+    for range in buffer.iter().flat_map(|buffer| buffer.get_srclocs_sorted()) {
+        let loc = Loc(range.loc.bits());
+        if !range.loc.is_default() && places.last().is_none_or(|(_, last)| *last != loc) {
+            places.push((range.start, loc));
+        }
+    }
+    let bytes = buffer.map_or(0, |buffer| buffer.data().len());
+    Sources { begin: module.get_finalized_function(id) as usize, bytes, places }
 }
 
 /// On threads the next packet comes to a register in one part while the last one is still on its way to another.
@@ -508,9 +545,17 @@ fn compile_all(
     functions: &mut [(FuncId, Context)],
     cancel: &Cancel,
 ) -> Result<(), Error> {
+    let mut sizes: Vec<usize> = functions.iter().map(|(_, cx)| cx.func.dfg.num_insts()).collect();
+    sizes.sort_unstable();
+    let mut total = 0;
+    let fits = |size: &&usize| {
+        total += **size;
+        **size <= targets.optimised_max && total <= OPTIMISED_TOTAL_MAX.max(targets.optimised_max)
+    };
+    let largest = sizes.iter().take_while(fits).last().copied().unwrap_or(0);
     let compile = |cx: &mut Context| {
         cancel.check()?;
-        let isa = match cx.func.dfg.num_insts() <= targets.optimised_max {
+        let isa = match cx.func.dfg.num_insts() <= largest {
             true => targets.optimising,
             false => targets.quick,
         };
@@ -776,6 +821,7 @@ impl Engine {
         // SAFETY: as the caller promises; the context is of these packets.
         unsafe {
             let mut ctx = self.begin(packets, thread == 0, false, views, env, now_us);
+            let _inside = Inside::enter(&raw const ctx, &raw const *self.compiled);
             if thread == 0 {
                 first(&mut ctx, packets.as_mut_ptr(), packets.len() as u64);
             }
@@ -805,6 +851,7 @@ impl Engine {
         // SAFETY: the caller's promises, and memory sized by the layout the code was made with.
         unsafe {
             let mut ctx = self.begin(packets, true, of_copies, views, env, now_us);
+            let _inside = Inside::enter(&raw const ctx, &raw const *self.compiled);
             let start = if self.times.is_empty() { 0 } else { ticks() };
             first(&mut ctx, packets.as_mut_ptr(), packets.len() as u64);
             if !self.times.is_empty() {
@@ -856,6 +903,7 @@ impl Engine {
             of_copies: of_copies.into(),
             copy_layout: &self.compiled.copies,
             copies: &mut self.copies,
+            packet: packets.as_ptr(),
         }
     }
 

@@ -48,6 +48,8 @@ pub struct Ctx {
     pub copy_layout: *const CopyLayout,
     /// Where they go.
     pub copies: *mut Copies,
+    /// The packet whose turn it is, written by generated code.
+    pub packet: *const Packet,
 }
 
 /// Operations on more than 64 bits that are not inlined.

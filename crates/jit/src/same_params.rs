@@ -4,10 +4,16 @@
 use crate::blocks::{Caller, callers, passed, remove_param};
 use cranelift_codegen::ir::{Block, Function, Value};
 
+/// How often each value that is passed to a block is looked at, on average: what takes longer to be found is not worth it.
+const LOOKS_MAX: usize = 64;
+
 /// Takes such parameters away.
 pub fn remove_same_params(func: &mut Function) {
     let blocks: Vec<Block> = func.layout.blocks().collect();
     let callers = callers(func);
+    let passed =
+        callers.iter().map(|(block, callers)| callers.len() * (1 + func.dfg.num_block_params(*block)));
+    let mut left = LOOKS_MAX * passed.sum::<usize>();
     loop {
         let mut changed = false;
         // The first block's are the function's.
@@ -15,7 +21,12 @@ pub fn remove_same_params(func: &mut Function) {
             let Some(callers) = callers.get(block) else { continue };
             for number in (0..func.dfg.num_block_params(*block)).rev() {
                 let param = func.dfg.block_params(*block)[number];
-                let Some(value) = only_value(func, callers, number, param) else { continue };
+                let (value, looks) = only_value(func, callers, number, param);
+                match left.checked_sub(looks) {
+                    Some(rest) => left = rest,
+                    None => return,
+                }
+                let Some(value) = value else { continue };
                 let dfg = &mut func.dfg;
                 remove_param(dfg, callers, number, param);
                 dfg.change_to_alias(param, value);
@@ -28,17 +39,19 @@ pub fn remove_same_params(func: &mut Function) {
     }
 }
 
-/// The value that all callers of a block pass as this parameter, leaving out those that pass the parameter itself on.
-fn only_value(func: &Function, callers: &[Caller], number: usize, param: Value) -> Option<Value> {
+/// The value that all callers of a block pass as this parameter, leaving out those that pass the parameter itself on; and
+/// how many callers were looked at.
+fn only_value(func: &Function, callers: &[Caller], number: usize, param: Value) -> (Option<Value>, usize) {
     let dfg = &func.dfg;
     let mut only = None;
-    for &caller in callers {
-        let value = dfg.resolve_aliases(passed(dfg, caller, number)?);
+    for (looked, &caller) in callers.iter().enumerate() {
+        let Some(value) = passed(dfg, caller, number) else { return (None, looked + 1) };
+        let value = dfg.resolve_aliases(value);
         if value != param && *only.get_or_insert(value) != value {
-            return None;
+            return (None, looked + 1);
         }
     }
-    only
+    (only, callers.len())
 }
 
 #[cfg(test)]

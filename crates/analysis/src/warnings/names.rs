@@ -115,7 +115,8 @@ impl<'a> Names<'a> {
             Symbol::Control(_) => "control",
             Symbol::Const(_) => "constant",
             Symbol::Var(id) if self.vars[id.index()] != VarRole::Own => return None,
-            Symbol::Var(_) if self.is_action_data(symbol) => "action parameter",
+            // Parameters of anything else have another role.
+            Symbol::Var(id) if self.params[id.index()] => "action parameter",
             Symbol::Var(_) => "variable",
             Symbol::Instance(_) => "instance",
             Symbol::Functions(ids) => {
@@ -136,10 +137,5 @@ impl<'a> Names<'a> {
             Symbol::Functions(ids) if ids.len() == 1 => Some(self.program.functions[ids[0].index()].span),
             _ => None,
         }
-    }
-
-    fn is_action_data(&self, symbol: &Symbol) -> bool {
-        let Symbol::Var(id) = symbol else { return false };
-        self.program.actions.iter().any(|action| action.params.iter().any(|p| p.var == *id))
     }
 }

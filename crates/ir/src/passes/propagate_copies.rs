@@ -29,11 +29,17 @@ pub fn propagate_copies(program: &mut Program) {
     let headers = std::mem::take(&mut program.headers);
     for node in super::graphs_mut(program).flat_map(|g| &mut g.nodes) {
         let mut copies: HashMap<FieldId, Expr> = HashMap::new();
+        // The copies of each field, so that writing it costs no more than it ends.
+        let mut copies_of: HashMap<FieldId, Vec<FieldId>> = HashMap::new();
         for stmt in &mut node.stmts {
             stmt.op.for_each_expr_mut(&mut |e| read_through(&copies, e));
             stmt.op.for_each_write(&headers, &mut |written| {
                 copies.remove(&written);
-                copies.retain(|_, source| *source != Expr::Field(written));
+                for dest in copies_of.remove(&written).unwrap_or_default() {
+                    if copies.get(&dest) == Some(&Expr::Field(written)) {
+                        copies.remove(&dest);
+                    }
+                }
             });
             if let Op::Set { dest, value } = &stmt.op {
                 let copy = match value {
@@ -44,6 +50,9 @@ pub fn propagate_copies(program: &mut Program) {
                     _ => false,
                 };
                 if copy {
+                    if let Expr::Field(source) = value {
+                        copies_of.entry(*source).or_default().push(*dest);
+                    }
                     copies.insert(*dest, value.clone());
                 }
             }

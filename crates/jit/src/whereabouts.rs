@@ -1,0 +1,86 @@
+//! Where a thread is that runs generated code, as a signal handler on that thread sees it.
+
+use crate::Compiled;
+use crate::runtime::Ctx;
+use p4jet_ir::{Loc, SourceLoc};
+use p4jet_packet::Packet;
+use std::cell::Cell;
+
+#[derive(Clone, Copy)]
+struct Here {
+    ctx: *const Ctx,
+    compiled: *const Compiled,
+}
+
+thread_local! {
+    static HERE: Cell<Option<Here>> = const { Cell::new(None) };
+}
+
+/// While it lives, this thread runs the code, called with the context.
+pub(crate) struct Inside(());
+
+impl Inside {
+    /// Both outlive the value; the context lies on this thread's stack.
+    pub fn enter(ctx: *const Ctx, compiled: *const Compiled) -> Inside {
+        HERE.set(Some(Here { ctx, compiled }));
+        Inside(())
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        HERE.set(None);
+    }
+}
+
+/// What generated code is doing.
+#[derive(Clone, Copy, Debug)]
+pub struct Whereabouts {
+    /// The number of the packet in the batch.
+    pub packet: usize,
+    /// The place in the program's text, valid as long as the code runs.
+    pub place: *const SourceLoc,
+}
+
+/// What this thread's generated code was doing when a signal interrupted the thread; `None` if none was running, or the place
+/// is not known. It neither allocates nor locks: a signal handler may call it.
+///
+/// # Safety
+/// `counter` and `stack` are the program counter and the stack pointer that the thread had when it was interrupted, and the
+/// thread does not go on before this returns.
+pub unsafe fn whereabouts(counter: usize, stack: usize) -> Option<Whereabouts> {
+    let here = HERE.get()?;
+    // SAFETY: they live as long as `HERE` has them.
+    let compiled = unsafe { &*here.compiled };
+    // In a function that generated code called, the address to return to is on the stack, below the context.
+    let called = (stack.next_multiple_of(8)..here.ctx as usize).step_by(8).map(|at| {
+        // SAFETY: between the stack pointer and a value on the same stack there is only stack.
+        unsafe { (at as *const usize).read_volatile() }.wrapping_sub(1)
+    });
+    let place = std::iter::once(counter).chain(called).find_map(|at| compiled.source_of(at))?;
+    // SAFETY: as above; generated code may have written the field.
+    let (packet, packets) = unsafe { ((&raw const (*here.ctx).packet).read_volatile(), (*here.ctx).packets) };
+    let packet = (packet as usize).checked_sub(packets as usize)? / size_of::<Packet>();
+    Some(Whereabouts { packet, place })
+}
+
+/// The places in the text that the code of a stage comes from.
+pub(crate) struct Sources {
+    /// Where the code lies.
+    pub begin: usize,
+    /// Its bytes.
+    pub bytes: usize,
+    /// From which byte on it comes from which place, in order.
+    pub places: Vec<(u32, Loc)>,
+}
+
+impl Compiled {
+    /// The place that an instruction comes from; that of the last one before if it has none.
+    fn source_of(&self, address: usize) -> Option<&SourceLoc> {
+        let stage = self.sources.iter().find(|s| address.wrapping_sub(s.begin) < s.bytes)?;
+        let byte = (address - stage.begin) as u32;
+        let behind = stage.places.partition_point(|(from, _)| *from <= byte);
+        let (_, loc) = stage.places[..behind].last().or(stage.places.first())?;
+        self.locs.get(loc.index())
+    }
+}
