@@ -15,6 +15,7 @@ struct headers_t {
 struct meta_t {}
 
 parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    @noWarn("incomplete-select")
     state start {
         p.extract(h.a);
         transition select(h.a.v) {

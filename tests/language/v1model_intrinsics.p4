@@ -39,6 +39,7 @@ parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t
         verify(h.d.port == 1, error.Mine);
         transition accept;
     }
+    @noWarn("incomplete-select")
     state none {
         transition select(h.d.port) {
             1: accept;

@@ -2,94 +2,22 @@
 //! the order of copying out.
 
 use super::flow::path;
+use super::walk::{Visit, bodies, params, walk};
 use crate::decls::text_annotation;
 use crate::typed::*;
 use p4jet_syntax::ast::Direction;
 use p4jet_syntax::diagnostic::Diagnostic;
 
 pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
-    let mut finder = Finder { program, found };
-    for parser in program.parsers.iter().filter_map(|p| p.body.as_ref()) {
-        finder.locals(&parser.locals);
-        parser.states.iter().for_each(|state| finder.stmts(&state.stmts));
-    }
-    for control in program.controls.iter().filter_map(|c| c.body.as_ref()) {
-        finder.locals(&control.locals);
-        finder.stmts(&control.apply);
-    }
-    program.actions.iter().for_each(|action| finder.stmts(&action.body));
-    program.functions.iter().filter_map(|f| f.body.as_ref()).for_each(|body| finder.stmts(body));
+    bodies(program).for_each(|body| walk(program, body, &mut Finder { program, found }));
 }
 
-struct Finder<'a> {
+struct Finder<'a, 'f> {
     program: &'a Program,
-    found: &'a mut Vec<Diagnostic>,
+    found: &'f mut Vec<Diagnostic>,
 }
 
-impl<'a> Finder<'a> {
-    fn locals(&mut self, locals: &[Local]) {
-        for local in locals {
-            if let Local::Var(_, Some(value)) = local {
-                self.expr(value);
-            }
-        }
-    }
-
-    fn stmts(&mut self, stmts: &[Stmt]) {
-        stmts.iter().for_each(|stmt| self.stmt(stmt));
-    }
-
-    fn stmt(&mut self, stmt: &Stmt) {
-        match &stmt.kind {
-            StmtKind::Call(call) => self.call(call),
-            StmtKind::Var(_, Some(value))
-            | StmtKind::Assign(_, value)
-            | StmtKind::AssignOp(_, _, value)
-            | StmtKind::Return(Some(value)) => self.expr(value),
-            StmtKind::If(cond, then, other) => {
-                self.expr(cond);
-                self.stmts(then);
-                self.stmts(other);
-            }
-            StmtKind::Block { stmts, .. } => self.stmts(stmts),
-            StmtKind::SwitchAction { cases, .. } => cases.iter().for_each(|case| self.stmts(&case.body)),
-            StmtKind::Switch { value, cases } => {
-                self.expr(value);
-                cases.iter().for_each(|case| self.stmts(&case.body));
-            }
-            StmtKind::For { init, cond, update, body } => {
-                self.stmts(init);
-                self.expr(cond);
-                self.stmts(update);
-                self.stmts(body);
-            }
-            StmtKind::ForIn { body, .. } => self.stmts(body),
-            StmtKind::Var(_, None)
-            | StmtKind::Return(None)
-            | StmtKind::Instance(_)
-            | StmtKind::Break
-            | StmtKind::Continue
-            | StmtKind::Exit => {}
-        }
-    }
-
-    /// Calls inside an expression: as a whole, or below operators.
-    fn expr(&mut self, expr: &Expr) {
-        match &expr.kind {
-            ExprKind::Call(call) => self.call(call),
-            ExprKind::Unary(_, a) | ExprKind::Cast(a) | ExprKind::Field(a, _) | ExprKind::Slice(a, ..) => {
-                self.expr(a);
-            }
-            ExprKind::Binary(_, a, b) | ExprKind::Index(a, b) => {
-                self.expr(a);
-                self.expr(b);
-            }
-            ExprKind::Conditional(a, b, c) => [a, b, c].into_iter().for_each(|e| self.expr(e)),
-            ExprKind::Aggregate(items) => items.iter().for_each(|item| self.expr(item)),
-            _ => {}
-        }
-    }
-
+impl Finder<'_, '_> {
     fn deprecated(&mut self, function: &Function, call: &Call) {
         if !function.annotations.iter().any(|a| a.name.text == "deprecated") {
             return;
@@ -101,32 +29,16 @@ impl<'a> Finder<'a> {
         }
         self.found.push(diagnostic);
     }
+}
 
-    fn block_params(&self, ty: &Type) -> &'a [Param] {
-        match ty {
-            Type::Parser(id, _) => &self.program.parsers[id.index()].params,
-            Type::Control(id, _) => &self.program.controls[id.index()].params,
-            _ => &[],
-        }
-    }
-
-    fn call(&mut self, call: &Call) {
+impl<'a> Visit<'a> for Finder<'a, '_> {
+    fn call(&mut self, call: &'a Call) {
         let program = self.program;
         if let Callee::Function(id) = &call.callee {
             self.deprecated(&program.functions[id.index()], call);
         }
-        let params: &[Param] = match &call.callee {
-            Callee::Function(id) => &program.functions[id.index()].params,
-            Callee::Action(id) => &program.actions[id.index()].params,
-            Callee::Method { ext, method, .. } => {
-                &program.externs[ext.index()].methods[*method as usize].params
-            }
-            Callee::Apply(object) => self.block_params(&object.ty),
-            Callee::DirectApply(ty) => self.block_params(ty),
-            _ => return,
-        };
+        let params = params(program, &call.callee);
         let args = || params.iter().zip(&call.args).filter_map(|(param, arg)| Some((param, arg.as_ref()?)));
-        args().for_each(|(_, arg)| self.expr(arg));
         let written: Vec<&Expr> = args()
             .filter(|(param, _)| matches!(param.dir, Direction::Out | Direction::InOut))
             .map(|(_, arg)| arg)

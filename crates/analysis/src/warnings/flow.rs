@@ -1044,7 +1044,7 @@ fn next_inside(expr: &Expr) -> Option<Span> {
 }
 
 /// The variable that a place is in.
-fn root(expr: &Expr) -> Option<VarId> {
+pub(super) fn root(expr: &Expr) -> Option<VarId> {
     match &expr.kind {
         ExprKind::Var(var) => Some(*var),
         ExprKind::Field(base, _)

@@ -1,16 +1,20 @@
 //! Warnings: what is legal P4_16 and yet likely a mistake.
 //!
 //! They are looked for only in programs without an error, so that a mistake is not told twice. Their names are those of
-//! p4c, so that `--Wdisable`, `--Werror` and `@noWarn` mean what they mean there.
+//! p4c, so that `--Wdisable`, `--Werror` and `@noWarn` mean what they mean there; `egress-port`, `incomplete-select` and
+//! `never-emitted` are our own.
 
 mod calls;
+mod coverage;
 mod entries;
 mod flow;
 mod layout;
 mod names;
 mod parsers;
+mod pipeline;
 mod state;
 mod suppress;
+mod walk;
 
 use crate::scopes::Noticed;
 use crate::typed::Program;
@@ -24,14 +28,17 @@ pub const NAMES: &[(&str, &str)] = &[
     ("deprecated", "a use of something declared `@deprecated`"),
     ("duplicate-declaration", "two functions that no call can tell apart"),
     ("duplicate-priorities", "two table entries with one priority"),
+    ("egress-port", "ingress of v1model writes `egress_port`, which does not choose the port"),
     ("entries-out-of-priority-order", "table entries not in the order of their priorities"),
     ("ignore-prop", "a table property that nothing knows"),
     ("ignored-pragma", "a pragma that stands before nothing"),
+    ("incomplete-select", "a `select` without a case for some values of its keys"),
     ("invalid", "a range that is empty, an array of size 0"),
     ("invalid-header", "an access to a field of a header that is or may be invalid"),
     ("macro-redefined", "a macro with two meanings"),
     ("mismatch", "a value that is not of the type it is used as; a table key that is constant"),
     ("missing", "a last `switch` label without statement"),
+    ("never-emitted", "a header that is set valid, but not emitted by any deparser"),
     ("ordering", "`out` arguments of a call that share storage"),
     ("overflow", "a number that does not fit, a shift by too much"),
     (
@@ -74,6 +81,7 @@ pub(crate) fn add(
     let mut behaviour = Vec::new();
     calls::warn(program, &mut behaviour);
     flow::warn(program, &mut behaviour);
+    pipeline::warn(program, &mut behaviour);
     diagnostics
         .extend(behaviour.into_iter().filter(|d| !unused.iter().any(|outer| contains(*outer, d.span))));
     suppress(diagnostics, program, tree);

@@ -1,10 +1,12 @@
 //! Parser states and select cases that are never reached, and states that end without saying so.
 
+use super::coverage::{self, has_gap};
 use crate::consts::number;
 use crate::typed::*;
 use num_bigint::BigInt;
 use num_traits::Zero;
 use p4jet_syntax::diagnostic::Diagnostic;
+use p4jet_syntax::span::Span;
 use std::collections::{BTreeMap, HashMap};
 
 /// Most comparisons of a case with an earlier one, in a program. Of the cases after that only those are found that equal an
@@ -13,6 +15,7 @@ const COMPARISONS_MAX: u32 = 1 << 21;
 
 pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
     let mut comparisons = COMPARISONS_MAX;
+    let mut steps = coverage::STEPS_MAX;
     for parser in &program.parsers {
         let Some(body) = &parser.body else { continue };
         for state in &body.states {
@@ -26,7 +29,8 @@ pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
                 }
                 Transition::Direct(..) => {}
                 Transition::Select { keys, cases, .. } => {
-                    select(program, state, (keys, cases), &mut comparisons, found)
+                    select(program, state, (keys, cases), &mut comparisons, found);
+                    incomplete(program, state, (keys, cases), &mut steps, found);
                 }
             }
         }
@@ -110,6 +114,34 @@ fn select(
             Diagnostic::warning("parser-transition", key.span, text).note("all cases lead to the same state"),
         );
     }
+}
+
+/// Says where a `select` has no case for some values. Of a key that is constant only its value counts, which [`select`]
+/// looks at.
+fn incomplete(
+    program: &Program,
+    state: &State,
+    (keys, cases): (&[Expr], &[SelectCase]),
+    steps: &mut u32,
+    found: &mut Vec<Diagnostic>,
+) {
+    let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return };
+    if keys.iter().any(|key| number(&key.kind).is_some()) || !has_gap(program, keys, cases, steps) {
+        return;
+    }
+    // The keys from the first to the last, or the first if a macro made them.
+    let span = match first.span.file == last.span.file && first.span.lo <= last.span.hi {
+        true => Span { hi: last.span.hi, ..first.span },
+        false => first.span,
+    };
+    let text = format!("the `select` of state `{}` has no case for some values", state.name);
+    found.push(
+        Diagnostic::warning("incomplete-select", span, text)
+            .label("where none matches, parsing ends with `error.NoMatch`")
+            .note(
+                "`default: accept;` or `default: reject;` as the last case says what happens to all others",
+            ),
+    );
 }
 
 /// What a key set takes of one key.
