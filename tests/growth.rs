@@ -70,6 +70,40 @@ fn check_for(engine: &str, name: &str, parts: &Parts) -> Output {
     run_command(Command::new("sh").args(arguments))
 }
 
+/// Names are looked through for what a mistyped one was meant to be only so often.
+#[test]
+fn many_mistyped_names_among_many_are_refused_in_time() {
+    let states = |n: usize| {
+        let of = |i: usize| {
+            format!("state some_rather_long_state_{i:05} {{ transition a_rather_long_stat_{i:05}; }}")
+        };
+        format!("state start {{ transition some_rather_long_state_00000; }} {}", times(n, of))
+    };
+    let programs = [
+        (
+            "constants",
+            Parts {
+                top: times(15_000, |i| format!("const bit<32> some_rather_long_name_{i:05} = {i};")),
+                statements: times(5_000, |i| format!("m.x = some_rather_long_nmae_{i:05};")),
+                ..Parts::default()
+            },
+        ),
+        (
+            "fields",
+            Parts {
+                meta: times(10_000, |i| format!("bit<8> some_rather_long_field_{i:05};")),
+                statements: times(5_000, |i| format!("m.some_rather_long_feild_{i:05} = 1;")),
+                ..Parts::default()
+            },
+        ),
+        ("states", Parts { states: states(5_000), ..Parts::default() }),
+    ];
+    for (name, parts) in programs {
+        let output = check(name, &parts).expect_status(1);
+        output.says(&["did you mean `some_rather_long_", "200 errors"]);
+    }
+}
+
 #[test]
 fn what_the_text_says_once_is_compiled_in_time_that_grows_with_the_text() {
     let select = |cases: String| {

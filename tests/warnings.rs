@@ -150,6 +150,37 @@ fn an_unknown_name_is_wrong_usage() {
     for option in ["--Wdisable=unsued", "--Werror=unused,unsued", "--Wwarn=unsued"] {
         let output = p4jet_words(&dir, &format!("check PROG {option}")).expect_status(2);
         let name = option.split('=').next().expect("a name");
-        output.says(&[name, "unknown warning `unsued`", "invalid-header", "shadow", "unused"]);
+        output.says(&[
+            name,
+            "unknown warning `unsued`: did you mean `unused`?",
+            "invalid-header",
+            "shadow",
+            "unused",
+        ]);
     }
+}
+
+/// Of a library, which a folder of `-I` has, a program need not use everything. Other warnings about it are shown, and so
+/// are those about files beside the program.
+#[test]
+fn what_a_library_has_too_much_is_not_told() {
+    let dir = TempDir::new("wlibrary");
+    let folder = dir.file("lib");
+    std::fs::create_dir(&folder).expect("a new folder");
+    dir.write("lib/all.p4", "#include \"part.p4\"\nconst bit<8> SPARE = 256;\n#define BIG 255\n");
+    dir.write("lib/part.p4", "const bit<8> PART = 2;\naction nobody() {}\n");
+    dir.write("more.p4", "const bit<8> BESIDE = 3;\n#include <all.p4>\n");
+    let program = dir.write("prog.p4", PROGRAM);
+    let output = run(&["check", &program, "-I", &folder]).expect_status(0);
+    let told: Vec<&str> = output.stderr.lines().filter(|line| line.starts_with("warning[")).collect();
+    assert_eq!(
+        told,
+        [
+            "warning[uninitialized-use]: `x` may have no value here",
+            "warning[unused]: constant `BESIDE` is never used",
+            "warning[overflow]: 256 does not fit into `bit<8>` and becomes 0",
+        ],
+        "{}",
+        output.stderr
+    );
 }

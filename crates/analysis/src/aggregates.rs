@@ -142,9 +142,7 @@ impl Checker {
                     name.span,
                     format!("{shown} has no field `{}`", name.text),
                 );
-                if let Some(near) = suggest::nearest(&name.text, names.iter().map(String::as_str)) {
-                    diagnostic = diagnostic.meant(near);
-                }
+                diagnostic = diagnostic.suggest(&name.text, names.iter().map(String::as_str));
                 self.report(crate::exprs::with_fields(diagnostic, &names));
                 poisoned = true;
                 continue;

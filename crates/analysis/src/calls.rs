@@ -353,9 +353,7 @@ impl Checker {
                     name.span,
                     format!("{shown} has no method `{}`", name.text),
                 );
-                if let Some(near) = suggest::nearest(&name.text, methods.iter().copied()) {
-                    diagnostic = diagnostic.meant(near);
-                }
+                diagnostic = diagnostic.suggest(&name.text, methods.iter().copied());
                 if !methods.is_empty() {
                     diagnostic = diagnostic.choices("its methods", methods);
                 }
@@ -447,6 +445,7 @@ impl Checker {
                     name.span,
                     format!("a table has no method `{}`", name.text),
                 )
+                .suggest(&name.text, ["apply"])
                 .note(format!("tables have one method: `{table}.apply()`")),
             );
             return self.poison(span);
@@ -548,9 +547,7 @@ impl Checker {
                 format!("extern `{}` has no method `{}`", decl.name, name.text),
             )
             .related(decl.span, format!("`{}` is declared here", decl.name));
-            if let Some(near) = suggest::nearest(&name.text, names.iter().copied()) {
-                diagnostic = diagnostic.meant(near);
-            }
+            diagnostic = diagnostic.suggest(&name.text, names.iter().copied());
             if !names.is_empty() {
                 diagnostic = diagnostic.choices("its methods", &names);
             }
@@ -970,9 +967,7 @@ impl Checker {
                             name.span,
                             format!("`{callee}` has no parameter `{}`", name.text),
                         );
-                        if let Some(near) = suggest::nearest(&name.text, names.iter().copied()) {
-                            diagnostic = diagnostic.meant(near);
-                        }
+                        diagnostic = diagnostic.suggest(&name.text, names.iter().copied());
                         if !names.is_empty() {
                             diagnostic = diagnostic.choices("its parameters", &names);
                         }

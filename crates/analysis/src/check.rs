@@ -23,6 +23,8 @@ const CHOICES_MAX: usize = 8;
 
 /// Most errors reported in one run.
 const ERRORS_MAX: usize = 200;
+/// Most names that are looked through for what mistyped ones were meant to be.
+const NAMES_MAX: usize = 500_000;
 
 /// How a variable came to be, which decides what may be done with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +106,8 @@ pub(crate) struct Checker {
     pub(crate) control_names: HashMap<(String, &'static str, String), Span>,
     /// Whether it was said that `error` has no members.
     pub(crate) error_type_reported: bool,
+    /// How many names may still be looked through for what was meant.
+    names_left: usize,
     /// Match kinds that the user's files declare.
     pub(crate) own_match_kinds: Vec<String>,
     /// Parsers, controls and packages of one name, by the first of them: their numbers and constructor parameters.
@@ -165,6 +169,7 @@ impl Checker {
             depth: 0,
             open: Vec::new(),
             control_names: HashMap::new(),
+            names_left: NAMES_MAX,
             error_type_reported: false,
             own_match_kinds: Vec::new(),
             overloads: HashMap::new(),
@@ -189,6 +194,19 @@ impl Checker {
             }
         }
         self.diagnostics.push(diagnostic);
+    }
+
+    /// Whether names are looked through for what was meant. They are not once enough errors were reported, or when
+    /// programs with many names made it cost too much.
+    pub(crate) fn may_search(&mut self, names: usize) -> bool {
+        let left = self.names_left.checked_sub(names);
+        self.names_left = left.unwrap_or(0);
+        left.is_some() && self.errors < ERRORS_MAX
+    }
+
+    /// Whether there are errors that are not shown: then the rest of the statements is not looked at.
+    pub(crate) fn gave_up(&self) -> bool {
+        self.errors > ERRORS_MAX
     }
 
     /// Takes back what was reported since there were `count` diagnostics.
@@ -305,14 +323,18 @@ impl Checker {
         if self.missing_include(&path.name) {
             return None;
         }
-        let names = match path.global {
-            true => self.scopes.global_names(wanted),
-            false => self.scopes.names(wanted),
-        };
         let dot = if path.global { "." } else { "" };
         let name = &path.name.text;
         let diagnostic =
             Diagnostic::error("unknown-name", path.name.span, format!("unknown {what} `{dot}{name}`"));
+        if !self.may_search(self.scopes.size()) {
+            self.report(diagnostic);
+            return None;
+        }
+        let names = match path.global {
+            true => self.scopes.global_names(wanted),
+            false => self.scopes.names(wanted),
+        };
         let diagnostic = match self.declared_later(&diagnostic, &path.name) {
             Some(diagnostic) => diagnostic,
             None => match suggest::nearest(name, names.iter().map(String::as_str)) {

@@ -10,7 +10,6 @@ use num_bigint::BigInt;
 use p4jet_syntax::ast::{self, Annotation, AnnotationBody, DeclKind, Direction};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
-use p4jet_syntax::suggest;
 use std::collections::{HashMap, HashSet};
 
 /// Most values inside a constant.
@@ -954,9 +953,7 @@ impl Checker {
             {
                 let text = format!("`@length` names `{}`, which is no field before this one", token.text);
                 let mut diagnostic = Diagnostic::error("unknown-name", token.span, text);
-                if let Some(near) = suggest::nearest(&token.text, fields.keys().copied()) {
-                    diagnostic = diagnostic.meant(near);
-                }
+                diagnostic = diagnostic.suggest(&token.text, fields.keys().copied());
                 self.report(diagnostic);
             }
         }

@@ -12,7 +12,6 @@ use num_traits::{Signed, ToPrimitive, Zero};
 use p4jet_syntax::ast::{self, BinaryOp, Direction, UnaryOp};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
-use p4jet_syntax::suggest;
 
 /// Longest text made by `++`.
 const TEXT_BYTES_MAX: usize = 1 << 16;
@@ -229,8 +228,17 @@ impl Checker {
         {
             return Expr { ty: Type::MatchKind, kind: ExprKind::EnumMember(i as u32), span };
         }
+        // Enums have members, and value sets stand where values do.
         let values = |s: &Symbol| {
-            matches!(s, Symbol::Const(_) | Symbol::Var(_) | Symbol::Instance(_) | Symbol::Table(_))
+            matches!(
+                s,
+                Symbol::Const(_)
+                    | Symbol::Var(_)
+                    | Symbol::Instance(_)
+                    | Symbol::Table(_)
+                    | Symbol::ValueSet(_)
+                    | Symbol::Type(Type::Enum(_))
+            )
         };
         let Some(symbol) = self.resolve(path, "name", values) else { return self.poison(span) };
         let name = &path.name.text;
@@ -319,9 +327,7 @@ impl Checker {
         let missing = |c: &mut Self, of: String, names: &[String]| {
             let mut diagnostic =
                 Diagnostic::error("unknown-member", name.span, format!("{of} has no member `{}`", name.text));
-            if let Some(near) = suggest::nearest(&name.text, names.iter().map(String::as_str)) {
-                diagnostic = diagnostic.meant(near);
-            }
+            diagnostic = diagnostic.suggest(&name.text, names.iter().map(String::as_str));
             diagnostic = diagnostic.choices(format!("members of {of}"), names);
             c.report(diagnostic);
             c.poison(span)
@@ -378,9 +384,7 @@ impl Checker {
                     name.span,
                     format!("{shown} has no field `{}`", name.text),
                 );
-                if let Some(near) = suggest::nearest(&name.text, names.iter().map(String::as_str)) {
-                    diagnostic = diagnostic.meant(near);
-                }
+                diagnostic = diagnostic.suggest(&name.text, names.iter().map(String::as_str));
                 diagnostic = with_fields(diagnostic, &names);
                 if ["isValid", "setValid", "setInvalid"].contains(&name.text.as_str()) {
                     diagnostic =
@@ -427,6 +431,7 @@ impl Checker {
                             name.span,
                             format!("a header stack has no member `{}`", name.text),
                         )
+                        .suggest(&name.text, ["size", "next", "last", "lastIndex"])
                         .note("members: `size`, and in parsers `next`, `last`, `lastIndex`")
                         .note("methods: `push_front(n)`, `pop_front(n)`; elements: `[i]`"),
                     );
@@ -446,6 +451,7 @@ impl Checker {
                                 name.span,
                                 format!("applying a table gives no member `{}`", name.text),
                             )
+                            .suggest(&name.text, ["hit", "miss", "action_run"])
                             .note("members: `hit`, `miss`, `action_run`"),
                         );
                         self.poison(span)

@@ -24,6 +24,8 @@
 //! | `decls` | everything that has a name |
 //! | `warnings` | what is legal and likely a mistake |
 //!
+//! [`walk`] shows everything that a typed program executes to whoever looks for something in it.
+//!
 //! A wrong part of a program gets the internal type `infer::POISON`, which agrees with everything, so that one mistake
 //! makes one error.
 
@@ -47,6 +49,7 @@ mod stmts;
 mod tables;
 pub mod typed;
 mod types;
+pub mod walk;
 pub mod warnings;
 
 use p4jet_syntax::ast;

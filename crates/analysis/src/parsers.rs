@@ -148,16 +148,18 @@ impl Checker {
         if let Some(target) = targets.get(&name.text) {
             return *target;
         }
-        let mut names: Vec<String> = targets.keys().cloned().collect();
-        names.sort();
         let mut diagnostic = Diagnostic::error(
             "unknown-state",
             name.span,
             format!("transition to unknown state `{}`", name.text),
         );
-        if let Some(near) = suggest::nearest(&name.text, names.iter().map(String::as_str)) {
-            diagnostic = diagnostic.meant(near);
+        if !self.may_search(targets.len()) {
+            self.report(diagnostic);
+            return Target::Reject;
         }
+        let mut names: Vec<String> = targets.keys().cloned().collect();
+        names.sort();
+        diagnostic = diagnostic.suggest(&name.text, names.iter().map(String::as_str));
         self.report(diagnostic.choices(format!("states of parser `{}`", parser.text), &names));
         Target::Reject
     }

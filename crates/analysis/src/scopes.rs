@@ -3,7 +3,7 @@
 use crate::typed::*;
 use p4jet_syntax::span::Span;
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What a name means.
 #[derive(Clone, Debug)]
@@ -174,6 +174,11 @@ impl Scopes {
         self.frames.last().and_then(|frame| frame.get(name))
     }
 
+    /// How many names are in force.
+    pub(crate) fn size(&self) -> usize {
+        self.frames.iter().map(HashMap::len).sum()
+    }
+
     /// Gives a name its meaning in the innermost scope.
     pub(crate) fn bind(&mut self, name: &str, symbol: Symbol, span: Span) {
         if let Some((frame, outer)) = self.frames.split_last_mut() {
@@ -217,6 +222,7 @@ impl Scopes {
         wanted: impl Fn(&Symbol) -> bool,
     ) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
+        let mut seen: HashSet<&String> = HashSet::new();
         for frame in frames {
             let mut here: Vec<(Span, &String)> = frame
                 .iter()
@@ -225,7 +231,7 @@ impl Scopes {
                 .collect();
             here.sort();
             for (_, name) in here {
-                if !names.contains(name) {
+                if seen.insert(name) {
                     names.push(name.clone());
                 }
             }

@@ -11,7 +11,6 @@ use num_bigint::BigInt;
 use p4jet_syntax::ast::{self, BinaryOp, DeclKind};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
-use p4jet_syntax::suggest;
 use std::collections::HashMap;
 
 impl Checker {
@@ -28,6 +27,9 @@ impl Checker {
             _ => None,
         })));
         for stmt in stmts {
+            if self.gave_up() {
+                break;
+            }
             self.statement(stmt, &mut done);
         }
         self.declared.pop();
@@ -370,9 +372,7 @@ impl Checker {
             format!("`{name}` is no action of table `{}`", decl.name),
         )
         .related(decl.span, format!("table `{}` is declared here", decl.name));
-        if let Some(near) = suggest::nearest(name, names.iter().map(String::as_str)) {
-            diagnostic = diagnostic.meant(near);
-        }
+        diagnostic = diagnostic.suggest(name, names.iter().map(String::as_str));
         self.report(diagnostic.choices("its actions", &names));
         None
     }

@@ -366,9 +366,7 @@ impl Checker {
                 element.match_kind.span,
                 format!("unknown match kind `{kind}`"),
             );
-            if let Some(near) = suggest::nearest(kind, self.prog.match_kinds.iter().map(String::as_str)) {
-                diagnostic = diagnostic.meant(near);
-            }
+            diagnostic = diagnostic.suggest(kind, self.prog.match_kinds.iter().map(String::as_str));
             diagnostic = diagnostic.choices("match kinds", &self.prog.match_kinds);
             self.report(diagnostic);
         }
@@ -587,7 +585,10 @@ impl Checker {
     }
 
     /// Adds the action that was meant, and those that could be listed.
-    fn action_choices(&self, mut diagnostic: Diagnostic, name: &str) -> Diagnostic {
+    fn action_choices(&mut self, mut diagnostic: Diagnostic, name: &str) -> Diagnostic {
+        if !self.may_search(self.scopes.size()) {
+            return diagnostic;
+        }
         let names = self.scopes.names(|s| matches!(s, Symbol::Action(_)));
         if let Some(near) = suggest::nearest(name, names.iter().map(String::as_str)) {
             diagnostic = self.declared_here(diagnostic, near).meant(near);
@@ -710,9 +711,7 @@ impl Checker {
             span,
             format!("`{name}` is {what} table `{}`, but not in its list of actions", draft.name),
         );
-        if let Some(near) = suggest::nearest(name, names.iter().map(String::as_str)) {
-            diagnostic = diagnostic.meant(near);
-        }
+        diagnostic = diagnostic.suggest(name, names.iter().map(String::as_str));
         diagnostic = diagnostic.choices("its actions", &names);
         self.report(diagnostic);
         None

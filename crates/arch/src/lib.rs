@@ -4,6 +4,7 @@
 //! nothing of it.
 
 mod data;
+mod direct;
 mod objects;
 pub mod psa;
 pub mod v1model;

@@ -6,7 +6,7 @@ use p4jet_analysis::typed::Type;
 use p4jet_ir as ir;
 use p4jet_ir::{CounterUnit, Expr, InstanceKind, Op};
 use p4jet_lower::{
-    Direction, ExternCall, ExternObject, Lowered, Lowerer, ObjectId, Property, Span, Value, build,
+    Diagnostic, Direction, ExternCall, ExternObject, Lowered, Lowerer, ObjectId, Property, Span, Value, build,
 };
 
 use crate::data;
@@ -133,8 +133,16 @@ pub(crate) fn direct(
     ext: &str,
 ) -> Lowered<(ObjectId, ir::InstanceId)> {
     let (id, object) = object_of(cx, property, &[ext])?;
-    if object.state.is_some() {
-        return cx.unsupported(property.span, format!("a {ext} of several tables"));
+    if let Some(state) = object.state {
+        let taken = &cx.ir.instances[state.index()];
+        let owner = match taken.kind {
+            InstanceKind::DirectCounter { table, .. } | InstanceKind::DirectMeter { table, .. } => table,
+            _ => table,
+        };
+        let (name, owner) = (&taken.name, &cx.ir.tables[owner.index()].name);
+        let text = format!("{ext} `{name}` belongs to table `{owner}` already");
+        let note = format!("a {ext} has a cell for each entry of one table: another table needs another one");
+        return Err(cx.report(Diagnostic::error("table", property.span, text).note(note)));
     }
     let unit = unit(cx, &object, 0)?;
     let kind = match direct {
@@ -181,14 +189,20 @@ pub(crate) fn direct_call(
     let kind = state.map(|s| &cx.ir.instances[s.index()].kind);
     let Some(InstanceKind::DirectCounter { table, .. } | InstanceKind::DirectMeter { table, .. }) = kind
     else {
-        let what = format!("`{}` of an object that is not in the properties of the table at hand", call.name);
-        return cx.unsupported(call.span, what);
+        return Err(cx.report(without_table(call)));
     };
     let table = *table;
     let cell = Expr::Field(cx.entry_cell(table));
     let args = std::iter::once(cell).chain(more).collect();
     cx.call_extern(function, state, args, outs, vec![]);
     Ok(())
+}
+
+/// A direct counter or meter is used that no table has.
+pub(crate) fn without_table(call: &ExternCall) -> Diagnostic {
+    let text = format!("`{}` of an object that belongs to no table", call.name);
+    Diagnostic::error("place", call.span, text)
+        .note("it has a cell for each entry of the table that names it in a property: no table does")
 }
 
 /// Has a direct meter measure each packet that hits its table, before the action runs; gives the field with the colour.

@@ -12,6 +12,7 @@ use p4jet_ir::{Op, Program};
 use p4jet_syntax::Files;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::SourceMap;
+use p4jet_syntax::suggest;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -249,9 +250,13 @@ impl Typed {
             (None, "pna") => {
                 Some(Failure::Usage(format!("not supported yet: architecture `{arch}`; now: {known}")))
             }
-            (None, _) => Some(Failure::Usage(format!(
-                "unknown architecture `{arch}`; expected auto or one of: {known}"
-            ))),
+            (None, _) => {
+                let names = p4jet_arch::names();
+                let near = suggest::nearest(arch, ["auto"].into_iter().chain(names.iter().copied()));
+                let meant = near.map_or(String::new(), |near| format!(": did you mean `{near}`?"));
+                let text = format!("unknown architecture `{arch}`{meant}; expected auto or one of: {known}");
+                Some(Failure::Usage(text))
+            }
         };
         let refuse = |diagnostics: &[Diagnostic]| match usage {
             None => diagnosed(diagnostics, &sources, format),

@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use p4jet_analysis::warnings::{NAMES, is_name};
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
+use p4jet_syntax::suggest;
 
 /// Options about warnings. Each takes names, separated by commas, or stands for all warnings.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -72,7 +73,9 @@ fn names(option: &str, values: &[String]) -> Result<Names, Failure> {
             if !is_name(&name) {
                 let choices: String =
                     NAMES.iter().map(|(name, about)| format!("\n  {name:<31}{about}")).collect();
-                let text = format!("{option}: unknown warning `{name}`; there are:{choices}");
+                let near = suggest::nearest(&name, NAMES.iter().map(|(name, _)| *name));
+                let meant = near.map_or(String::new(), |near| format!(": did you mean `{near}`?"));
+                let text = format!("{option}: unknown warning `{name}`{meant}; there are:{choices}");
                 return Err(Failure::Usage(text));
             }
             names.names.push(name);

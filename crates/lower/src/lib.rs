@@ -57,11 +57,11 @@ pub use types::Role;
 pub use value::{Piece, Storage, Value};
 
 pub use p4jet_syntax::ast::Direction;
+pub use p4jet_syntax::diagnostic::Diagnostic;
 pub use p4jet_syntax::span::Span;
 
 use p4jet_analysis::typed;
 use p4jet_ir as ir;
-use p4jet_syntax::diagnostic::Diagnostic;
 
 /// Lowers a program for an architecture. `name` is the program's, for reports.
 pub fn lower(

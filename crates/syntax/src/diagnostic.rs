@@ -164,6 +164,14 @@ impl Diagnostic {
         self
     }
 
+    /// Adds the name that was probably meant, if one of them is near to the word that stands there.
+    pub fn suggest<'a>(self, word: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
+        match suggest::nearest(word, names) {
+            Some(near) => self.meant(near),
+            None => self,
+        }
+    }
+
     /// Adds the valid choices; `what` says what they are: "its states".
     pub fn choices<S: AsRef<str>>(self, what: impl std::fmt::Display, names: &[S]) -> Self {
         self.some_choices(what, names, suggest::LISTED_MAX)

@@ -26,6 +26,9 @@ pub struct SourceFile {
     pub text: String,
     /// Whether it is one of the standard includes that p4jet brings along.
     pub builtin: bool,
+    /// Whether a folder that `-I` names has it, or a file from there includes it: a library, of which a program need not
+    /// use everything.
+    pub library: bool,
     /// The `#include` that opened it first.
     pub included_from: Option<Span>,
 }

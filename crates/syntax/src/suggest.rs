@@ -5,20 +5,51 @@ pub(crate) const LISTED_MAX: usize = 12;
 /// The longest word that is compared with others: the time grows with the square.
 const WORD_MAX: usize = 60;
 
+/// Most choices that a word is compared with: the first that have about the same letters.
+const COMPARED_MAX: usize = 1000;
+
 /// The choice nearest to `word`, the first of equally near ones, if it is near enough to be what was meant: one letter
 /// in three may be missing, too many, wrong or swapped with the next, small and capital letters being one.
 pub fn nearest<'a>(word: &str, choices: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > WORD_MAX {
+        return None;
+    }
     let lower = word.to_lowercase();
+    let (letters, bag) = (lower.chars().count(), Bag::of(&lower));
     choices
         .into_iter()
-        .filter(|choice| *choice != word && choice.len().max(word.len()) <= WORD_MAX)
-        .map(|choice| (strsim::osa_distance(&lower, &choice.to_lowercase()), choice))
-        .filter(|&(distance, choice)| {
-            let letters = choice.chars().count().min(word.chars().count());
-            distance <= if letters < 3 { 0 } else { (letters / 3).max(1) }
+        .filter(|choice| *choice != word && choice.len() <= WORD_MAX)
+        .filter_map(|choice| {
+            let choice_lower = choice.to_lowercase();
+            let of_choice = choice_lower.chars().count();
+            let shorter = of_choice.min(letters);
+            let far = if shorter < 3 { 0 } else { (shorter / 3).max(1) };
+            let may_be_near =
+                of_choice.abs_diff(letters) <= far && bag.distance(&Bag::of(&choice_lower)) <= far;
+            may_be_near.then_some((far, choice_lower, choice))
         })
-        .min_by_key(|&(distance, _)| distance)
-        .map(|(_, choice)| choice)
+        .take(COMPARED_MAX)
+        .map(|(far, choice_lower, choice)| (far, strsim::osa_distance(&lower, &choice_lower), choice))
+        .filter(|(far, distance, _)| distance <= far)
+        .min_by_key(|&(_, distance, _)| distance)
+        .map(|(.., choice)| choice)
+}
+
+/// How often a word has each letter.
+struct Bag([u8; 32]);
+
+impl Bag {
+    fn of(word: &str) -> Self {
+        let mut counts = [0; 32];
+        word.bytes().for_each(|byte| counts[usize::from(byte % 32)] += 1);
+        Bag(counts)
+    }
+
+    /// At most as many as edits lead from one word to the other: an edit of a letter changes two counts by one.
+    fn distance(&self, other: &Bag) -> usize {
+        let differences = self.0.iter().zip(&other.0).map(|(a, b)| usize::from(a.abs_diff(*b)));
+        differences.sum::<usize>() / 2
+    }
 }
 
 /// "`a`, `b`, `c`", cut off after a dozen.
@@ -53,5 +84,21 @@ mod tests {
         ] {
             assert_eq!(nearest(word, choices), meant, "{word}");
         }
+    }
+
+    /// Words of other letters cost little; of those with about the same only so many are looked at.
+    #[test]
+    fn only_so_many_choices_are_compared() {
+        let others: Vec<String> = (0..COMPARED_MAX).map(|i| format!("{i:04}drawrof")).collect();
+        let long = "a_name_of_another_length".to_string();
+        let choices = |n: usize, first: &'static str| {
+            std::iter::once(first)
+                .chain(others[..n].iter().map(String::as_str))
+                .chain(std::iter::repeat_n(long.as_str(), 10_000))
+                .chain(["forwarded"])
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(nearest("forwadred", choices(COMPARED_MAX - 1, "x")), Some("forwarded"));
+        assert_eq!(nearest("forwadred", choices(COMPARED_MAX - 1, "dedrawrof")), None);
     }
 }

@@ -2,9 +2,9 @@
 //! the order of copying out.
 
 use super::flow::path;
-use super::walk::{Visit, bodies, params, walk};
 use crate::decls::text_annotation;
 use crate::typed::*;
+use crate::walk::{Visit, bodies, params, walk};
 use p4jet_syntax::ast::Direction;
 use p4jet_syntax::diagnostic::Diagnostic;
 

@@ -14,7 +14,6 @@ mod parsers;
 mod pipeline;
 mod state;
 mod suppress;
-mod walk;
 
 use crate::scopes::Noticed;
 use crate::typed::Program;
@@ -88,11 +87,13 @@ pub(crate) fn add(
     diagnostics.sort_by_key(|d| (d.span.file, d.span.lo, d.span.hi, d.code));
 }
 
-/// Drops the warnings that nobody wants: where annotations forbid them, and about the files that p4jet brings along.
+/// Drops the warnings that nobody wants: where annotations forbid them, about the files that p4jet brings along, and about
+/// what a program does not use of a library.
 pub(crate) fn suppress(diagnostics: &mut Vec<Diagnostic>, program: &Program, tree: &ast::Program) {
     suppress::apply(tree, diagnostics);
     diagnostics.retain(|d| {
         let file = program.sources.files.get(d.span.file.0 as usize);
-        d.severity == Severity::Error || file.is_some_and(|file| !file.builtin)
+        d.severity == Severity::Error
+            || file.is_some_and(|file| !file.builtin && !(file.library && d.code == "unused"))
     });
 }

@@ -1,8 +1,8 @@
 //! Mistakes that only the program as a whole shows: headers that are made for nothing, ports chosen for nothing.
 
 use super::flow::{path, root};
-use super::walk::{Body, Visit, bodies, params, walk};
 use crate::typed::*;
+use crate::walk::{Body, Visit, bodies, params, walk};
 use p4jet_syntax::ast::StructKind;
 use p4jet_syntax::diagnostic::Diagnostic;
 use std::collections::{BTreeMap, HashSet};

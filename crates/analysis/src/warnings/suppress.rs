@@ -4,7 +4,6 @@ use super::{NAMES, contains, is_name};
 use p4jet_syntax::ast::{self, Annotation, AnnotationBody, DeclKind, StmtKind, TablePropertyKind};
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::Span;
-use p4jet_syntax::suggest;
 
 /// Drops the warnings that annotations forbid; complains about annotations that name none.
 pub(super) fn apply(tree: &ast::Program, found: &mut Vec<Diagnostic>) {
@@ -13,9 +12,7 @@ pub(super) fn apply(tree: &ast::Program, found: &mut Vec<Diagnostic>) {
     for (span, name) in regions.unknown {
         let mut diagnostic =
             Diagnostic::warning("unknown", span, format!("`@noWarn` of an unknown warning `{name}`"));
-        if let Some(near) = suggest::nearest(&name, NAMES.iter().map(|(name, _)| *name)) {
-            diagnostic = diagnostic.meant(near);
-        }
+        diagnostic = diagnostic.suggest(&name, NAMES.iter().map(|(name, _)| *name));
         found.push(diagnostic);
     }
     if regions.found.is_empty() {

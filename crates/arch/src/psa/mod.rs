@@ -32,6 +32,7 @@ impl Architecture for Psa {
     }
 
     fn pipeline(&self, cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
+        crate::direct::check(cx, &["psa_direct_counter", "psa_direct_meter"]);
         pipeline::build(cx, main)
     }
 

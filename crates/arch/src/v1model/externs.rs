@@ -136,8 +136,7 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, object: ObjectId, ext: &str) 
         ("direct_meter", "read") => {
             let colour = state.and_then(|s| memory(cx).colours.get(&s).copied());
             let Some(colour) = colour else {
-                let what = "`read` of a direct_meter that is not in the properties of the table at hand";
-                return cx.unsupported(call.span, what);
+                return Err(cx.report(objects::without_table(call)));
             };
             give_colour(cx, call, 0, colour)?;
         }

@@ -34,6 +34,7 @@ impl Architecture for V1Model {
     }
 
     fn pipeline(&self, cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
+        crate::direct::check(cx, &["counters", "meters"]);
         pipeline::build(cx, main)
     }
 

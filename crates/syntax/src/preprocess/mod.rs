@@ -229,6 +229,8 @@ struct Found {
     id: FileId,
     dir: Option<PathBuf>,
     next_dir: usize,
+    /// Whether a folder that `-I` names has it.
+    by_option: bool,
 }
 
 struct Preprocessor<'a> {
@@ -287,15 +289,17 @@ impl Preprocessor<'_> {
 
     fn add_file(&mut self, name: String, text: String, builtin: bool) -> FileId {
         let id = FileId(self.sources.files.len() as u32);
-        self.sources.files.push(SourceFile { name, text, builtin, included_from: None });
+        self.sources.files.push(SourceFile { name, text, builtin, library: false, included_from: None });
         id
     }
 
     /// Opens a file that the `#include` at `span` names.
     fn open_included(&mut self, found: Found, span: Span) {
-        let Found { id, dir, next_dir } = found;
-        if id != span.file {
-            self.sources.files[id.0 as usize].included_from.get_or_insert(span);
+        let Found { id, dir, next_dir, by_option } = found;
+        if id != span.file && self.sources.files[id.0 as usize].included_from.is_none() {
+            let library = by_option || self.sources.files[span.file.0 as usize].library;
+            let file = &mut self.sources.files[id.0 as usize];
+            (file.included_from, file.library) = (Some(span), library);
         }
         self.bytes += self.sources.files[id.0 as usize].text.len() as u64;
         if self.bytes > BYTES_MAX {
@@ -1256,7 +1260,7 @@ impl Preprocessor<'_> {
             match self.load(&path) {
                 Ok(Some(id)) => {
                     let dir = path.parent().map(Path::to_path_buf);
-                    return Ok(Some(Found { id, dir, next_dir: i + 1 }));
+                    return Ok(Some(Found { id, dir, next_dir: i + 1, by_option: i > 0 }));
                 }
                 Ok(None) => {}
                 Err(reason) => refused.push(reason),
@@ -1273,7 +1277,7 @@ impl Preprocessor<'_> {
                     id
                 }
             };
-            return Ok(Some(Found { id, dir: None, next_dir: count + 1 }));
+            return Ok(Some(Found { id, dir: None, next_dir: count + 1, by_option: false }));
         }
         if refused.is_empty() { Ok(None) } else { Err(refused) }
     }

@@ -4,7 +4,7 @@ use crate::typed::*;
 use p4jet_syntax::ast::Direction;
 
 /// Who is shown the parts of a body, each once.
-pub(super) trait Visit<'a> {
+pub trait Visit<'a> {
     /// Statements that follow each other.
     fn stmts(&mut self, _: &'a [Stmt]) {}
     /// The value of an expression, as large as it is used: `hdr.h.x`, and not `hdr.h` besides. Operands come on their own.
@@ -19,17 +19,21 @@ pub(super) trait Visit<'a> {
 
 /// What has statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Body {
+pub enum Body {
+    /// A parser.
     Parser(ParserId),
+    /// A control, without the actions in it.
     Control(ControlId),
+    /// An action.
     Action(ActionId),
+    /// A function.
     Function(FunctionId),
     /// Keys, and arguments of actions.
     Table(TableId),
 }
 
 /// All bodies of a program.
-pub(super) fn bodies(program: &Program) -> impl Iterator<Item = Body> + use<> {
+pub fn bodies(program: &Program) -> impl Iterator<Item = Body> + use<> {
     let ids = |n: usize| 0..n as u32;
     ids(program.parsers.len())
         .map(|i| Body::Parser(ParserId(i)))
@@ -40,7 +44,7 @@ pub(super) fn bodies(program: &Program) -> impl Iterator<Item = Body> + use<> {
 }
 
 /// Shows a body to a visitor.
-pub(super) fn walk<'a>(program: &'a Program, body: Body, visitor: &mut impl Visit<'a>) {
+pub fn walk<'a>(program: &'a Program, body: Body, visitor: &mut impl Visit<'a>) {
     let mut walk = Walk { program, visitor };
     match body {
         Body::Parser(id) => {
@@ -242,7 +246,7 @@ impl<'a, V: Visit<'a>> Walk<'a, '_, V> {
 }
 
 /// The parameters of what is called; none of tables and of what headers and stacks have.
-pub(super) fn params<'a>(program: &'a Program, callee: &Callee) -> &'a [Param] {
+pub fn params<'a>(program: &'a Program, callee: &Callee) -> &'a [Param] {
     let of_block = |ty: &Type| -> &'a [Param] {
         match ty {
             Type::Parser(id, _) => &program.parsers[id.index()].params,
