@@ -1,5 +1,5 @@
 //! Direct counters and meters belong to one table, and only its actions may use them: elsewhere there is no entry that was
-//! hit.
+//! hit. Other tables may run the same actions.
 
 use p4jet_analysis::typed::*;
 use p4jet_analysis::walk::{Body, Visit, bodies, walk};
@@ -44,17 +44,17 @@ fn find(program: &Program, properties: &[&str]) -> Vec<Diagnostic> {
         found.push(
             Diagnostic::error("place", span, text)
                 .related(owner.span, format!("table `{}` has it", owner.name))
-                .note(format!("only actions that table `{}` alone runs can use it", owner.name)),
+                .note(format!("only actions that table `{}` runs can use it", owner.name)),
         );
     };
-    for (i, table) in (0..).zip(&program.tables) {
-        let mut open: Vec<ActionId> = table.actions.iter().map(|listed| listed.action.action).collect();
-        let mut reached: HashSet<ActionId> = open.iter().copied().collect();
-        while let Some(action) = open.pop() {
-            let uses = &actions[action.index()];
-            let foreign = uses.direct.iter().filter(|(_, object)| owners[object] != TableId(i));
+    let reached: Vec<HashSet<ActionId>> =
+        program.tables.iter().map(|table| run_by(table, &actions)).collect();
+    for (table, of_table) in program.tables.iter().zip(&reached) {
+        for action in of_table {
+            // Actions that the owner runs as well may be shared: in other tables the call means nothing, as in p4c.
+            let foreign = actions[action.index()].direct.iter();
+            let foreign = foreign.filter(|(_, object)| !reached[owners[object].index()].contains(action));
             foreign.for_each(|used| refuse(*used, format!("in an action of table `{}`", table.name)));
-            open.extend(uses.calls.iter().filter(|called| reached.insert(**called)));
         }
     }
     let elsewhere = bodies(program).filter(|body| !matches!(body, Body::Action(_)));
@@ -72,7 +72,18 @@ fn find(program: &Program, properties: &[&str]) -> Vec<Diagnostic> {
             }
         }
     }
+    found.sort_by_key(|d| d.span);
     found
+}
+
+/// The actions that a table runs, and those that these call.
+fn run_by(table: &Table, actions: &[Uses]) -> HashSet<ActionId> {
+    let mut open: Vec<ActionId> = table.actions.iter().map(|listed| listed.action.action).collect();
+    let mut reached: HashSet<ActionId> = open.iter().copied().collect();
+    while let Some(action) = open.pop() {
+        open.extend(actions[action.index()].calls.iter().filter(|called| reached.insert(**called)));
+    }
+    reached
 }
 
 /// Where a body uses objects that belong to tables, and the actions that it calls.

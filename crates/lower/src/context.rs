@@ -105,6 +105,7 @@ pub(crate) enum ControlKind {
     Meter,
     ActionProfile,
     Digest,
+    ValueSet,
 }
 
 impl ControlKind {
@@ -117,6 +118,7 @@ impl ControlKind {
             ControlKind::Meter => "meters",
             ControlKind::ActionProfile => "action profiles",
             ControlKind::Digest => "digests",
+            ControlKind::ValueSet => "value sets",
         }
     }
 }

@@ -606,6 +606,7 @@ impl Lowerer<'_> {
         }
         let set = &self.program.value_sets[id.index()];
         let name = full_name(&self.scopes[scope.0 as usize].path, &set.name);
+        self.claim(ControlKind::ValueSet, &name, set.span, scope);
         let name = self.unique_name(Kind::Table, &name);
         let ty = self.ty(&set.ty);
         // P4_16 "parser value sets": a struct's fields are one key each; `@match` says how.

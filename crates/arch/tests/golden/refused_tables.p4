@@ -14,9 +14,15 @@ struct headers_t {
 struct metadata_t {}
 
 parser P(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    @name("set") value_set<bit<8>>(4) some;
+    @name("set") value_set<bit<8>>(4) others;
     state start {
         packet.extract(hdr.h);
-        transition accept;
+        transition select(hdr.h.a) {
+            some: accept;
+            others: reject;
+            default: accept;
+        }
     }
 }
 
