@@ -210,29 +210,34 @@ mod tests {
     }
 
     #[test]
-    fn so_many_checks_change_the_verdict() {
+    fn fall_and_rise_count_checks_in_a_row() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
         // Answers by number: two that are well, then failures that end before a verdict, then enough of them; then again.
         let answers = [true, true, false, false, true, false, false, false, true, false, true, true];
         let count = Arc::clone(&seen);
+        // After an answer that decides, the next check waits until the verdict has been read.
+        let (go, read) = sync_channel::<()>(1);
         std::thread::spawn(move || {
             for (stream, well) in listener.incoming().zip(answers) {
                 let mut stream = stream.unwrap();
                 let _ = stream.read(&mut [0; 512]);
-                count.fetch_add(1, Ordering::SeqCst);
+                let number = count.fetch_add(1, Ordering::SeqCst) + 1;
                 let _ = stream.write_all(if well {
                     b"HTTP/1.1 200 OK\r\n\r\n"
                 } else {
                     b"HTTP/1.1 503 No\r\n\r\n"
                 });
+                drop(stream);
+                if [1, 8].contains(&number) {
+                    let _ = read.recv_timeout(LONG);
+                }
             }
         });
         let (interval, timeout) = (Duration::from_millis(1), LONG);
         let times = HealthTimes { interval, timeout, fall: 3, rise: 2 };
-        // No check begins before the verdict of the one before is taken.
-        let (to, events) = sync_channel(0);
+        let (to, events) = sync_channel(1);
         let health = Health::Http { address, path: "/".to_string() };
         let _watch = Watch::start(7, health, times, to).unwrap();
         let mut verdicts = Vec::new();
@@ -242,10 +247,10 @@ mod tests {
                 Err(e) => panic!("no verdict: {e}"),
             };
             verdicts.push((verdict.alive, seen.load(Ordering::SeqCst)));
+            let _ = go.try_send(());
         }
-        // The first check decides; the third failure in a row; the second success in a row. A check may have begun since.
-        let [(true, first), (false, second), (true, third)] = verdicts[..] else { panic!("{verdicts:?}") };
-        assert!((1..=2).contains(&first) && (8..=9).contains(&second) && third == 12, "{verdicts:?}");
+        // The first check decides; the third failure in a row; the second success in a row.
+        assert_eq!(verdicts, [(true, 1), (false, 8), (true, 12)]);
     }
 
     #[test]

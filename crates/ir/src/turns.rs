@@ -216,7 +216,7 @@ pub fn uncounted(program: &Program) -> Vec<Uncounted> {
         let mut prover = Prover {
             program,
             body,
-            reachable: whole.nodes.keys().copied().collect(),
+            sources: whole.sources(),
             written: &written,
             graph,
             left: &mut left,
@@ -249,6 +249,15 @@ impl Part {
             }
         }
         Part { nodes }
+    }
+
+    /// For each node those that lead to it.
+    fn sources(&self) -> HashMap<usize, Vec<usize>> {
+        let mut sources: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (from, next) in &self.nodes {
+            next.iter().for_each(|to| sources.entry(*to).or_default().push(*from));
+        }
+        sources
     }
 
     /// The strongly connected parts that have a cycle, by their lowest nodes.
@@ -312,7 +321,8 @@ struct Steps {
 struct Prover<'a> {
     program: &'a Program,
     body: &'a Cfg,
-    reachable: HashSet<usize>,
+    /// For each node that can be reached, the nodes before it that can.
+    sources: HashMap<usize, Vec<usize>>,
     /// By action.
     written: &'a [HashSet<FieldId>],
     graph: usize,
@@ -416,11 +426,15 @@ impl Prover<'_> {
         if part.comes_to(&[guard.1], None, &is_step, &is_guard) {
             return false;
         }
-        steps.nodes.iter().all(|step| {
-            let behind: Vec<usize> =
-                part.nodes[step].iter().copied().filter(|to| (*step, *to) != guard).collect();
-            !part.comes_to(&behind, Some(guard), &|_| false, &is_step)
-        })
+        // From behind any step no step is reached but by the guard.
+        let behind: Vec<usize> = steps
+            .nodes
+            .iter()
+            .flat_map(|step| part.nodes[step].iter().map(|to| (*step, *to)))
+            .filter(|edge| *edge != guard)
+            .map(|(_, to)| to)
+            .collect();
+        !part.comes_to(&behind, Some(guard), &|_| false, &is_step)
     }
 
     /// The fields that the part changes by steps of one sign only.
@@ -511,12 +525,16 @@ impl Prover<'_> {
             return None;
         }
         let mut known: Option<BigUint> = None;
-        for (index, node) in self.body.nodes.iter().enumerate() {
-            let mut enters = false;
-            node.terminator.for_each_target(&mut |to| enters |= part.nodes.contains_key(&to.index()));
-            if !enters || part.nodes.contains_key(&index) || !self.reachable.contains(&index) {
-                continue;
-            }
+        let enters: HashSet<usize> = part
+            .nodes
+            .keys()
+            .filter_map(|at| self.sources.get(at))
+            .flatten()
+            .copied()
+            .filter(|from| !part.nodes.contains_key(from))
+            .collect();
+        for index in enters {
+            let node = &self.body.nodes[index];
             if !matches!(
                 node.terminator,
                 Terminator::Goto(_) | Terminator::If { .. } | Terminator::Switch { .. }
