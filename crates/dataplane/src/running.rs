@@ -480,7 +480,7 @@ impl Running {
                 let mut info = merged(number, spec, seen.iter().filter_map(|of| of[i].clone()));
                 if let Some(what) = &stuck {
                     let before = kept.iter().find(|kept| kept.number == number);
-                    before.iter().for_each(|before| info.stats += before.stats.clone());
+                    before.iter().for_each(|before| info.stats += before.stats);
                     info.status = LinkStatus::Down(what.clone());
                 }
                 info

@@ -883,7 +883,8 @@ impl<'a> Flow<'a> {
         for &place in &places {
             // Accessed on both sides, and written on one of them.
             let (before, after) = (&before[place], &after[place]);
-            let conflict = |bit: Slot| bit % 2 == 0 && (before.contains(bit + 1) || after.contains(bit + 1));
+            let conflict =
+                |bit: Slot| bit.is_multiple_of(2) && (before.contains(bit + 1) || after.contains(bit + 1));
             self.uncut[place] |= before.iter().any(|bit| after.contains(bit) && conflict(bit));
         }
     }

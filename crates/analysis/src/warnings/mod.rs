@@ -94,6 +94,6 @@ pub(crate) fn suppress(diagnostics: &mut Vec<Diagnostic>, program: &Program, tre
     diagnostics.retain(|d| {
         let file = program.sources.files.get(d.span.file.0 as usize);
         d.severity == Severity::Error
-            || file.is_some_and(|file| !file.builtin && !(file.library && d.code == "unused"))
+            || file.is_some_and(|file| !(file.builtin || file.library && d.code == "unused"))
     });
 }
