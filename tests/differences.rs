@@ -141,6 +141,9 @@ const ENTRIES: &[Entry] = &[
             "packet 0 01 02\nexpect 1 01 02 $\npacket 0 09 02\npacket 0 01 03\nexpect 1 01 03 $\n",
         );
     }),
+    ("* header fields and values of type `bit<0>`", || {
+        refuses(&Parts { meta: "bit<0> w;", ..Parts::default() }, "of type bit<0>");
+    }),
     ("* varbits in digests,", || {
         let states = "state start { p.extract(h.a); p.extract(h.v, 8); transition accept; }";
         let parts = Parts { states, statements: "digest<v_t>(1, h.v);", ..Parts::default() };

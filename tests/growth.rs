@@ -533,7 +533,7 @@ fn an_error_is_not_followed_by_an_internal_one() {
     let dir = TempDir::new("unfinished");
     let program = dir.write("unfinished.p4", broken);
     let output = run(&["check", "-I", language.to_str().expect("UTF-8"), &program]).expect_status(1);
-    let output = output.says(&["error[not-supported]", "`execute` of an object", "1 error"]);
+    let output = output.says(&["error[place]", "`execute` of an object", "1 error"]);
     assert!(!output.stderr.contains("error[internal]"), "{}", output.stderr);
 }
 

@@ -804,8 +804,8 @@ impl Run<'_, '_, '_> {
             "a value is wider than its field"
         );
         let reads = if self.teller.is_some() { self.fields_of(reads) } else { Vec::new() };
-        let by_the_architecture = self.program.locs[loc.index()].line == 0;
-        if Some(field) == self.program.egress_port && by_the_architecture && !reads.is_empty() {
+        // Outside actions the architecture writes it, from what the program wrote.
+        if Some(field) == self.program.egress_port && doer.is_none() && !reads.is_empty() {
             let causes = self.causes(&reads);
             self.teller.iter_mut().for_each(|teller| teller.port.clone_from(&causes));
         }
