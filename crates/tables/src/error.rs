@@ -130,6 +130,14 @@ pub enum TableError {
     EmptyGroup(u32),
     /// Too much of what earlier changes replaced is still in use by packet workers. Later the same call can succeed.
     Busy,
+    /// The system gives no memory for the change: why.
+    NoMemory(String),
+}
+
+impl From<crate::NoMemory> for TableError {
+    fn from(crate::NoMemory(why): crate::NoMemory) -> TableError {
+        TableError::NoMemory(why)
+    }
 }
 
 impl TableError {
@@ -157,7 +165,7 @@ impl TableError {
             TableError::MemberInGroup { .. } => "MBR_ALREADY_IN_GRP",
             TableError::MemberNotInGroup { .. } => "MBR_NOT_IN_GRP",
             TableError::EmptyGroup(_) => "EMPTY_GRP",
-            TableError::ProfileFull { .. } | TableError::Busy => "ERROR",
+            TableError::ProfileFull { .. } | TableError::Busy | TableError::NoMemory(_) => "ERROR",
         }
     }
 }
@@ -237,6 +245,7 @@ impl fmt::Display for TableError {
             TableError::Busy => {
                 write!(f, "packet workers still use too much of what earlier changes replaced; try again")
             }
+            TableError::NoMemory(why) => write!(f, "no memory: {why}"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Stores of exact entries that move to a larger one while they are in use: every insertion moves a few entries, and all
 //! changes are made in both, until the larger one has everything and readers are sent there. So no change takes long.
 
-use crate::memory::{Region, commit_aside};
+use crate::memory::{NoMemory, Region, commit_aside};
 use std::ops::Range;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -133,10 +133,12 @@ impl<S: Store> Growing<S> {
     /// Goes on moving, or begins to. True if all has moved.
     fn prepare(&mut self, row: u32, slot: u32) -> bool {
         if self.later.is_none() && self.now.nearly_full(row) {
-            let to = self.now.larger(row, slot, self.failed);
-            let memory = to.memory();
-            let commit = if memory.is_empty() { None } else { commit_aside(memory) };
-            self.later = Some(Box::new(Move { to, commit, done: 0 }));
+            // Without memory for it the change succeeds as long as there is room here.
+            if let Ok(to) = NoMemory::caught(|| self.now.larger(row, slot, self.failed)) {
+                let memory = to.memory();
+                let commit = if memory.is_empty() { None } else { commit_aside(memory) };
+                self.later = Some(Box::new(Move { to, commit, done: 0 }));
+            }
         }
         let Some(moving) = &mut self.later else { return false };
         let (end, room) = (self.now.end(), self.now.room(row, slot));

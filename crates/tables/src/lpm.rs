@@ -19,13 +19,13 @@
 mod search;
 
 use crate::changes::{Changes, Concern};
-use crate::grace::Returns;
+use crate::grace::{Returns, readers_pass};
 use crate::index::packed;
 use crate::key::{KeyLayout, Order, order_of};
-use crate::memory::{Ahead, Region};
+use crate::memory::{Ahead, NoMemory, Region};
 use crate::rows::SLOTS_MAX;
 use crate::view::Lookups;
-use crate::{KeyMatch, TableSpec};
+use crate::{KeyMatch, TableError, TableSpec};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -701,9 +701,14 @@ impl Lpm {
         }
     }
 
-    /// Takes a route away. True if the memory is another now.
-    pub fn delete(&mut self, route: Route) -> bool {
-        let moved = self.reserve();
+    /// Takes a route away. True if the memory is another now. It can do without more memory, because a route that goes
+    /// leaves room: so a file of routes can be taken back after memory ran out.
+    pub fn delete(&mut self, route: Route) -> Result<bool, TableError> {
+        let reserved = NoMemory::caught(|| self.reserve());
+        if let Err(no_memory) = &reserved {
+            self.find_room(&route, no_memory)?;
+        }
+        let (moved, has_room) = (matches!(reserved, Ok(true)), reserved.is_ok());
         self.changes.announce(self.concern(&route));
         if route.len <= self.shape.root {
             let index = self.root_index(&route.key);
@@ -715,7 +720,7 @@ impl Lpm {
             });
             let (row, len) = cover.unwrap_or((0, 0));
             self.set_in_root(index, route.len, |len| len == route.len, row, len);
-            return moved;
+            return Ok(moved);
         }
         let mut trail = Trail::new();
         let (place, depth) = self.descend(&route, Some(&mut trail));
@@ -737,8 +742,35 @@ impl Lpm {
             });
             self.set_own(block, slot, len, cover.unwrap_or(0));
         }
-        self.shrink(&route.key, &trail);
-        moved
+        if has_room {
+            self.shrink(&route.key, &trail);
+        }
+        Ok(moved)
+    }
+
+    /// Makes sure, without more memory, that there is room to delete a route: for what is left of its leaf.
+    fn find_room(&mut self, route: &Route, no_memory: &NoMemory) -> Result<(), TableError> {
+        if route.len <= self.shape.root {
+            return Ok(());
+        }
+        let (place, _) = self.descend(route, None);
+        let entry = self.get(place);
+        if !is_leaf(entry) || self.leaf_routes(start_of(entry)).len() < LEAF_ROUTES {
+            return Ok(());
+        }
+        let class = class_of(LEAF_KEYS + 2 * self.limbs);
+        if self.free[usize::from(class)].is_empty() {
+            self.returns.retire(std::mem::take(&mut self.retired));
+            readers_pass()?;
+            for (class, block) in self.returns.take().into_iter().flatten() {
+                self.free[usize::from(class)].push(block);
+            }
+        }
+        let room = self.units - self.next >= CLASSES[usize::from(class)].max(2);
+        match room || !self.free[usize::from(class)].is_empty() {
+            true => Ok(()),
+            false => Err(TableError::NoMemory(no_memory.0.clone())),
+        }
     }
 
     /// Nodes on the trail lose slots that have nothing any more, and become leaves when few routes are left.
@@ -877,7 +909,7 @@ mod tests {
             let full = blocks(&trie);
             assert!(full > 300, "the routes part in {full} blocks");
             for route in &routes[left..] {
-                trie.delete(trie.route(&layout, std::slice::from_ref(route)));
+                trie.delete(trie.route(&layout, std::slice::from_ref(route))).expect("there is memory");
             }
             for (row, route) in routes[..left].iter().enumerate() {
                 fresh.insert(fresh.route(&layout, std::slice::from_ref(route)), 1 + row as u32);
@@ -896,7 +928,7 @@ mod tests {
                 trie.insert(trie.route(&layout, std::slice::from_ref(route)), 7);
             }
             for route in &routes {
-                trie.delete(trie.route(&layout, std::slice::from_ref(route)));
+                trie.delete(trie.route(&layout, std::slice::from_ref(route))).expect("there is memory");
             }
             crossbeam_epoch::pin().flush();
             used.push(trie.next);
@@ -947,9 +979,9 @@ mod tests {
         for (row, route) in routes.iter().enumerate() {
             let row = 1 + row as u32;
             trie.modify(trie.route(&layout, route), row + 100);
-            trie.delete(trie.route(&layout, route));
+            trie.delete(trie.route(&layout, route)).expect("there is memory");
         }
-        trie.delete(trie.route(&layout, &with_table(9, 1 << 31, 30)));
+        trie.delete(trie.route(&layout, &with_table(9, 1 << 31, 30))).expect("there is memory");
         assert_eq!((blocks(&trie), written(&trie.memory)), (0, 0));
     }
 }

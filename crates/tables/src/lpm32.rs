@@ -9,7 +9,7 @@
 use crate::TableError;
 use crate::by_slot::BySlot;
 use crate::grace::Pool;
-use crate::memory::{Ahead, Region, commit_aside};
+use crate::memory::{Ahead, NoMemory, Region, commit_aside};
 use crate::routes::{Route, Routes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -97,11 +97,15 @@ impl First {
         if self.huge {
             return false;
         }
-        let (later, done, commit) = self.later.get_or_insert_with(|| {
-            let later = Arc::new(Region::zeroed(FIRST_ENTRIES * 4));
+        if self.later.is_none() {
+            // Without memory for it all stays as it is.
+            let Ok(later) = NoMemory::caught(|| Region::zeroed(FIRST_ENTRIES * 4)) else { return false };
+            let later = Arc::new(later);
             later.advise_huge();
-            (Arc::clone(&later), 0, commit_aside(vec![(later, FIRST_ENTRIES * 4)]))
-        });
+            let commit = commit_aside(vec![(Arc::clone(&later), FIRST_ENTRIES * 4)]);
+            self.later = Some((later, 0, commit));
+        }
+        let Some((later, done, commit)) = &mut self.later else { return false };
         if most < FIRST_ENTRIES && commit.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return false;
         }

@@ -3,6 +3,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -62,8 +63,8 @@ pub(crate) fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
-/// What unwinds a change of a table for which the system gives no memory. No panic is reported: the command that made the
-/// change catches this and fails.
+/// Unwinds a change of a table when the system gives no memory. No panic is reported: the change fails with
+/// [`TableError::NoMemory`](crate::TableError::NoMemory), and making a table ends with this.
 #[derive(Debug)]
 pub struct NoMemory(pub String);
 
@@ -72,7 +73,15 @@ impl NoMemory {
     pub fn raise(bytes: usize, error: &std::io::Error) -> ! {
         let why =
             format!("the system refuses {bytes} bytes of address space for a table ({error}); see ulimit -v");
-        std::panic::resume_unwind(Box::new(NoMemory(why)))
+        resume_unwind(Box::new(NoMemory(why)))
+    }
+
+    /// Runs what may end so. Other panics go on.
+    pub(crate) fn caught<T>(act: impl FnOnce() -> T) -> Result<T, NoMemory> {
+        catch_unwind(AssertUnwindSafe(act)).map_err(|panic| match panic.downcast::<NoMemory>() {
+            Ok(no_memory) => *no_memory,
+            Err(panic) => resume_unwind(panic),
+        })
     }
 }
 

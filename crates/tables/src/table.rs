@@ -9,6 +9,7 @@ use crate::index::{Index, packed, rank};
 use crate::key::{self, KeyLayout};
 use crate::lpm::{self, Lpm};
 use crate::lpm32::{Lpm32, SHORT_MAX};
+use crate::memory::NoMemory;
 use crate::profile::{ActionProfile, Shared};
 use crate::routes::Route;
 use crate::rows::{Rows, SLOTS_MAX, decode, encode, row_words};
@@ -385,8 +386,9 @@ impl Table {
         let mut held = profile.as_ref().map(ActionProfile::lock);
         held.as_mut().map_or(&mut self.steps, |profile| &mut profile.steps).begin(step)?;
         self.views.entries_change();
-        let stale = change(self);
-        if matches!(stale, Ok(true)) {
+        let stale = NoMemory::caught(|| change(self)).unwrap_or_else(|no_memory| Err(no_memory.into()));
+        // A change that failed may have put another structure in place, with the same entries.
+        if !matches!(stale, Ok(false)) {
             self.new_view();
             if matches!(self.finder, Finder::Classifier(_)) {
                 held.as_mut().map_or(&mut self.steps, |profile| &mut profile.steps).new_tree();
@@ -629,8 +631,9 @@ impl Table {
                     false
                 }
                 Finder::Lpm(lpm) => {
-                    let stored = table.listed.remove(slot);
-                    lpm.delete(lpm.route(&table.layout, &stored.key))
+                    let stale = lpm.delete(lpm.route(&table.layout, &entry.key))?;
+                    table.listed.remove(slot);
+                    stale
                 }
                 Finder::Classifier(classifier) => classifier.delete(table.listed.remove(slot).rule),
             })

@@ -28,15 +28,15 @@ use crate::by_slot::BySlot;
 use crate::changes::Changes;
 use crate::grace::{Pool, RETIRED_TOGETHER, Returns};
 use crate::key::KeyLayout;
-use crate::memory::{Ahead, Region};
+use crate::memory::{Ahead, NoMemory, Region};
 use crate::rows::SLOTS_MAX;
 use crate::view::Lookups;
 use crate::{KeyMatch, TableError, TableSpec};
 use cuts::{Children, Cut};
 use dims::Dims;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 // Words of a rule. A word for each dimension follows: value or low end, and above bit 32 mask or what is added for the high
@@ -167,6 +167,8 @@ pub(crate) struct Classifier {
     huge: Option<Ahead>,
     tree: Tree,
     rebuild: Option<Rebuild>,
+    /// Why there was no memory for the last tree that could not be built.
+    refused: String,
     /// By number of the rule.
     pub changes: Arc<Changes>,
 }
@@ -208,7 +210,7 @@ struct Rebuild {
 
 enum Made {
     /// By a thread.
-    Soon(JoinHandle<Tree>),
+    Soon(JoinHandle<Result<Tree, NoMemory>>),
     Now(Tree),
 }
 
@@ -255,7 +257,7 @@ impl Classifier {
         let region = Arc::new(Region::zeroed(capacity as usize * words * 8));
         let rules = Rules { dims: Arc::new(dims), region, words, block_words };
         Classifier {
-            tree: Tree::build(rules.clone(), &[], false),
+            tree: Tree::build(rules.clone(), &[], false, None),
             rules,
             pool: Pool::new(1, capacity),
             live: BySlot::new(),
@@ -264,6 +266,7 @@ impl Classifier {
             held_max: capacity as usize / 2,
             huge: None,
             rebuild: None,
+            refused: String::new(),
             changes: Arc::new(Changes::new()),
         }
     }
@@ -307,7 +310,11 @@ impl Classifier {
             // The one on its way has room; it may be too small again when all has been added.
             if !self.settle() {
                 self.begin_rebuild();
-                self.settle();
+                if !self.settle() {
+                    // It may be in some of its leaves.
+                    self.delete(rule);
+                    return Err(TableError::NoMemory(self.refused.clone()));
+                }
             }
             stale = true;
         }
@@ -337,18 +344,32 @@ impl Classifier {
         self.go_on()
     }
 
+    /// Begins with a new tree. Without memory for it nothing happens, except that [`Self::refused`] tells why.
     fn begin_rebuild(&mut self) {
+        // At once, so that a refusal costs little.
+        let memory = match NoMemory::caught(|| Tree::memory(&self.rules, self.live_count)) {
+            Ok(memory) => Mutex::new(Some(memory)),
+            Err(NoMemory(why)) => return self.refused = why,
+        };
         let live = |rule: &u32| self.live.value(*rule as usize);
         let list: Vec<u32> = (1..self.numbers_end).filter(live).collect();
-        let list = Arc::new(list);
+        let ingredients = Arc::new((list, memory));
         let build = || {
-            let (rules, list, huge) = (self.rules.clone(), Arc::clone(&list), self.huge.is_some());
-            move || Tree::build(rules, &list, huge)
+            let (rules, huge, ingredients) =
+                (self.rules.clone(), self.huge.is_some(), Arc::clone(&ingredients));
+            move || {
+                let (list, memory) = &*ingredients;
+                let memory = memory.lock().unwrap_or_else(PoisonError::into_inner).take();
+                NoMemory::caught(|| Tree::build(rules, list, huge, memory))
+            }
         };
-        let aside = (list.len() > ASIDE_MIN).then(|| std::thread::Builder::new().spawn(build()));
+        let aside = (self.live_count > ASIDE_MIN).then(|| std::thread::Builder::new().spawn(build()));
         let made = match aside {
             Some(Ok(thread)) => Made::Soon(thread),
-            Some(Err(_)) | None => Made::Now(build()()),
+            Some(Err(_)) | None => match build()() {
+                Ok(tree) => Made::Now(tree),
+                Err(NoMemory(why)) => return self.refused = why,
+            },
         };
         self.rebuild = Some(Rebuild { made, changes: VecDeque::new(), deleted: Vec::new() });
     }
@@ -373,12 +394,20 @@ impl Classifier {
     /// Makes so many changes in the new tree, when it is there. True if readers are to search it from now on.
     fn move_on(&mut self, most: usize) -> bool {
         let Some(Rebuild { made, mut changes, deleted }) = self.rebuild.take() else { return false };
-        let tree = match made {
+        let failed = |_| Err(NoMemory("the thread that builds a search tree failed".to_string()));
+        let built = match made {
             Made::Now(tree) => Ok(tree),
-            Made::Soon(thread) => thread.join(),
+            Made::Soon(thread) => thread.join().unwrap_or_else(failed),
         };
-        // That is `NoMemory`: the change that wants the tree fails of it.
-        let mut tree = tree.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let mut tree = match built {
+            Ok(tree) => tree,
+            Err(NoMemory(why)) => {
+                // The one that readers have goes on as long as it has room.
+                self.refused = why;
+                deleted.into_iter().for_each(|rule| self.pool.retire(rule));
+                return false;
+            }
+        };
         let mut room = Ok(());
         for change in changes.drain(..most.min(changes.len())) {
             match change {
@@ -422,30 +451,35 @@ impl Classifier {
 }
 
 impl Tree {
-    /// A tree of these rules.
-    fn build(rules: Rules, list: &[u32], huge: bool) -> Tree {
+    /// A tree of these rules, in this memory if that suffices. Unwinds with [`NoMemory`].
+    fn build(rules: Rules, list: &[u32], huge: bool, mut memory: Option<Region>) -> Tree {
         let mut list = list.to_vec();
         list.sort_unstable_by_key(|rule| rules.rank(*rule));
         let priority = |rule: Option<&u32>| rule.map_or(0, |rule| rules.priority(*rule));
         let (low, high) = (priority(list.first()), priority(list.last()));
         let scale = Scale { low, shift: (33 - (high - low).leading_zeros()).saturating_sub(16) };
         for copies in [2 * list.len() + 256, 0] {
-            let mut tree = Tree::new(rules.clone(), list.len(), scale, huge);
+            let mut tree = Tree::new(rules.clone(), list.len(), scale, huge, memory.take());
             if let Ok(root) = tree.build_node(&list, 0, copies) {
                 return tree.with_root(root);
             }
         }
-        let mut tree = Tree::new(rules, list.len(), scale, huge);
+        let mut tree = Tree::new(rules, list.len(), scale, huge, None);
         match tree.build_list(&list) {
             Ok(root) => tree.with_root(root),
             Err(Exhausted) => unreachable!("a list fits"),
         }
     }
 
-    fn new(rules: Rules, built_for: usize, scale: Scale, huge: bool) -> Tree {
-        // Address space, of which much is never touched. A list of all rules takes less than a tenth.
+    /// Memory for a tree of so many rules: address space, of which much is never touched. A list of all rules takes less than
+    /// a tenth.
+    fn memory(rules: &Rules, built_for: usize) -> Region {
         let words = (64 << 10) + built_for * (16 * rules.block_words + 64);
-        let memory = Region::zeroed(words * 8);
+        Region::zeroed(words * 8)
+    }
+
+    fn new(rules: Rules, built_for: usize, scale: Scale, huge: bool, memory: Option<Region>) -> Tree {
+        let memory = memory.unwrap_or_else(|| Tree::memory(&rules, built_for));
         if huge {
             memory.advise_huge();
         }
