@@ -508,6 +508,24 @@ fn output_queues_come_while_it_runs() {
     assert!(!ctl("show_queues").contains("There are no"));
 }
 
+/// A program that was prepared before queues were configured has them when it comes.
+#[test]
+fn queues_survive_the_exchange_for_a_program_prepared_earlier() {
+    let dir = TempDir::new("queues-swap");
+    let program = program("basic_l2");
+    let switch = Switch::start(p4jet_run(&program).args(["--control", &dir.file("s")]));
+    let ctl = |line: &str| {
+        let out = run_command(p4jet().args(["ctl", "--socket", switch.socket()]).args(line.split(' ')));
+        assert_eq!(out.status, 0, "{line}: {}", out.stderr);
+        out.stdout + &out.stderr
+    };
+    ctl(&format!("load_new_config_file {}", program.display()));
+    ctl("set_queue_depth 9");
+    ctl("swap_configs");
+    let shown = ctl("show_queues");
+    assert!(shown.contains("  9  ") && !shown.contains("without output queues"), "{shown}");
+}
+
 /// A packet is traced against the entries of the moment, and the switch does not notice.
 #[test]
 fn a_running_switch_tells_what_it_would_do() {

@@ -178,7 +178,7 @@ impl Host for Bare {
         Err("not here".into())
     }
 
-    fn observe(&self, _: &[&str], _: &Rights) -> Result<Observed, String> {
+    fn observe(&self, _: &[&str], _: &Rights, _: &Cancel) -> Result<Observed, String> {
         Err("not here".into())
     }
 

@@ -154,8 +154,11 @@ impl Process {
                     "another program, or other code, was put in place meanwhile: try again".to_string()
                 );
             }
+            // Whoever looks what runs finds the switch and its program, both the old ones or both the new ones.
+            let mut now = lock(&now);
             let (switch, carried) = running.reload_prepared(next).map_err(|e| e.to_string())?;
-            *lock(&now) = compiled;
+            *now = compiled;
+            drop(now);
             let (program, told) = (&switch.program().name, told(&carried));
             voice.tell(
                 Level::Info,
@@ -198,13 +201,15 @@ impl Host for Process {
     }
 
     fn prepare_queues(&self) -> Result<Swap, String> {
-        let switch = self.running.switch();
-        let compiled = lock(&self.compiled).clone();
+        let (switch, compiled) = {
+            let compiled = lock(&self.compiled);
+            (self.running.switch(), compiled.clone())
+        };
         self.swap_to(compiled, Some(switch), &Cancel::default())
     }
 
-    fn observe(&self, words: &[&str], rights: &Rights) -> Result<Observed, String> {
-        let observed = self.observation.command(words, rights);
+    fn observe(&self, words: &[&str], rights: &Rights, cancel: &Cancel) -> Result<Observed, String> {
+        let observed = self.observation.command(words, rights, cancel);
         if let ["capture", "start", port, file, ..] = words {
             let port = port.parse().ok();
             match &observed {

@@ -42,11 +42,11 @@ impl Observation {
     }
 
     /// Carries out a command, whose words these are.
-    pub fn command(&self, words: &[&str], rights: &Rights) -> Result<Observed, String> {
+    pub fn command(&self, words: &[&str], rights: &Rights, cancel: &Cancel) -> Result<Observed, String> {
         match words {
             ["stats"] => self.stats(),
-            ["stats", "on"] => self.count(true),
-            ["stats", "off"] => self.count(false),
+            ["stats", "on"] => self.count(true, cancel),
+            ["stats", "off"] => self.count(false, cancel),
             ["stats", word, ..] => {
                 Err(format!("{}expected stats, stats on or stats off", did_you_mean(word, &["on", "off"])))
             }
@@ -108,8 +108,8 @@ impl Observation {
         Ok(Observed { text: text + "\n", data, swap: None })
     }
 
-    fn count(&self, counted: bool) -> Result<Observed, String> {
-        let next = self.running.prepare_counted(counted, &Cancel::default()).map_err(|e| e.to_string())?;
+    fn count(&self, counted: bool, cancel: &Cancel) -> Result<Observed, String> {
+        let next = self.running.prepare_counted(counted, cancel).map_err(|e| e.to_string())?;
         let swap = next.map(|next| -> Swap {
             let running = Arc::clone(&self.running);
             Box::new(move || {

@@ -35,7 +35,8 @@ pub trait Host: Send + Sync {
     fn prepare_queues(&self) -> Result<Swap, String>;
 
     /// Carries out a command about what the switch does with packets: `stats`, `trace`, `capture`. These are its words.
-    fn observe(&self, words: &[&str], rights: &Rights) -> Result<Observed, String>;
+    /// What is compiled for it can be cancelled meanwhile.
+    fn observe(&self, words: &[&str], rights: &Rights, cancel: &Cancel) -> Result<Observed, String>;
 
     /// Listens to what happens from now on.
     fn subscribe(&self, topics: Topics) -> Result<Subscription, String>;

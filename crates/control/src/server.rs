@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -484,48 +484,39 @@ fn answer_while_there(stream: &Stream, state: &State, request: Request) -> Answe
                 }
             }
         };
+        // However this ends, nobody looks any more.
+        let _done = Done(&done);
         // Without a thread nobody looks.
         let _ = thread::Builder::new().name("control".into()).spawn_scoped(scope, watch);
-        let answer = state.control.answer_unless(request, &state.rights, &cancel);
-        done.store(true, Ordering::Relaxed);
-        answer
+        state.control.answer_unless(request, &state.rights, &cancel)
     })
+}
+
+/// Sets a flag when it is dropped.
+struct Done<'f>(&'f AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Whether a client has closed its connection; takes [`MISSED`] if it has not. A TCP client that will send nothing more
 /// cannot be told from one that has left.
 fn has_left(stream: &Stream) -> bool {
-    let events = |fd: BorrowedFd<'_>, wanted| {
-        let mut fds = [PollFd::new(fd, wanted)];
-        let timeout = PollTimeout::from(MISSED.as_millis() as u16);
-        match poll(&mut fds, timeout) {
-            Ok(_) => fds[0].revents().unwrap_or(PollFlags::empty()),
-            Err(_) => {
-                thread::sleep(MISSED);
-                PollFlags::empty()
-            }
-        }
+    let (fd, wanted) = match stream {
+        Stream::Unix(s) => (s.as_fd(), PollFlags::empty()),
+        // Whatever it has sent before, its end is seen.
+        Stream::Tcp(s) => (s.as_fd(), PollFlags::from_bits_retain(libc::POLLRDHUP)),
     };
-    match stream {
-        Stream::Unix(s) => {
-            events(s.as_fd(), PollFlags::empty()).intersects(PollFlags::POLLHUP | PollFlags::POLLERR)
-        }
-        Stream::Tcp(s) => {
-            let events = events(s.as_fd(), PollFlags::POLLIN);
-            if events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR) {
-                return true;
-            }
-            if !events.contains(PollFlags::POLLIN) {
-                return false;
-            }
-            // The end, or the next request.
-            if matches!(s.peek(&mut [0]), Ok(0)) {
-                return true;
-            }
-            thread::sleep(MISSED);
-            false
-        }
+    let mut fds = [PollFd::new(fd, wanted)];
+    if poll(&mut fds, PollTimeout::from(MISSED.as_millis() as u16)).is_err() {
+        thread::sleep(MISSED);
+        return false;
     }
+    // `nix` has no name for POLLRDHUP; nothing else without a name can be there.
+    let events = fds[0].revents();
+    events.is_none_or(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR))
 }
 
 /// How often a subscriber's connection is looked at while there is nothing to tell.

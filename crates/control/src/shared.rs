@@ -2,6 +2,7 @@
 
 use crate::commands::{Control, HostCommand, LoadSummary, Prepared, Reply, Touches};
 use crate::error::{CommandError, LoadError};
+use crate::guard::guarded;
 use crate::host::{Host, PortInfo, Program, Swap};
 use crate::journal::Journal;
 use crate::messages::Subscription;
@@ -100,7 +101,8 @@ impl SharedControl {
     /// where that is kept. Without a file, or with an empty one, the switch stays as it is.
     pub fn keep(&self, path: &Path) -> io::Result<Vec<String>> {
         let mut kept = lock(&self.0.kept);
-        let (journal, mut lost) = Journal::open(&kept.control, path)?;
+        let opened = guarded(|| Ok(Journal::open(&kept.control, path)));
+        let (journal, mut lost) = opened.map_err(|error| io::Error::other(error.message))??;
         kept.journal = Some(journal);
         drop(kept);
         lost.extend(self.make_queues().and_then(Result::err));
@@ -139,7 +141,9 @@ impl SharedControl {
     /// The same; what it compiles can be cancelled meanwhile.
     fn reply_unless(&self, rights: &Rights, line: &str, data: bool, cancel: &Cancel) -> Reply {
         match HostCommand::parse(line) {
-            Some(Ok(command)) => self.host_reply(&command, rights, data, cancel).unwrap_or_else(Reply::from),
+            Some(Ok(command)) => {
+                guarded(|| self.host_reply(&command, rights, data, cancel)).unwrap_or_else(Reply::from)
+            }
             Some(Err(error)) => error.into(),
             None => {
                 let mut kept = lock(&self.0.kept);
@@ -165,9 +169,11 @@ impl SharedControl {
         if !needs_queues() {
             return None;
         }
-        let prepared = Compilation::begin(&self.0.compilations)
-            .and_then(|_one_of_few| host.prepare_queues().map_err(CommandError::new));
-        match prepared.and_then(|swap| self.swap(swap)) {
+        let made = guarded(|| {
+            let _one_of_few = Compilation::begin(&self.0.compilations)?;
+            self.swap(host.prepare_queues().map_err(CommandError::new)?)
+        });
+        match made {
             // Another client's command has done it meanwhile.
             Err(_) if !needs_queues() => Some(Ok(())),
             done => {
@@ -223,8 +229,13 @@ impl SharedControl {
         self.answer_unless(request, rights, &Cancel::default())
     }
 
-    /// The same; what it compiles can be cancelled meanwhile.
+    /// The same; what it compiles can be cancelled meanwhile. Whatever panics in it, there is an answer.
     pub(crate) fn answer_unless(&self, request: Request, rights: &Rights, cancel: &Cancel) -> Answer {
+        let answer = || Ok(self.carry_out(request, rights, cancel));
+        guarded(answer).unwrap_or_else(|error| Reply::from(error).into())
+    }
+
+    fn carry_out(&self, request: Request, rights: &Rights, cancel: &Cancel) -> Answer {
         match request {
             Request::Command { line, data } => self.reply_unless(rights, &line, data, cancel).into(),
             Request::Program { path, texts, aside } => match &self.0.host {
@@ -267,7 +278,8 @@ impl SharedControl {
             HostCommand::PortAdd { number, spec, capture } => {
                 host.add_port(*number, spec, rights).map_err(device)?;
                 let port = number.to_string();
-                let begun = capture.map(|file| host.observe(&["capture", "start", &port, file], rights));
+                let begun =
+                    capture.map(|file| host.observe(&["capture", "start", &port, file], rights, cancel));
                 if let Some(Err(why)) = begun {
                     // All of it or nothing.
                     host.remove_port(*number).map_err(device)?;
@@ -291,7 +303,9 @@ impl SharedControl {
                 let none =
                     || CommandError::refused("swap", "NO_ONGOING_SWAP", "load_new_config_file comes first");
                 match next.ok_or_else(none).and_then(|swap| self.swap(swap)) {
-                    Ok(told) => {
+                    Ok(mut told) => {
+                        // It was prepared for the queues that there were then.
+                        told.extend(self.make_queues().and_then(Result::err));
                         reply.note = Some(told.trim_end().to_string()).filter(|told| !told.is_empty())
                     }
                     Err(error) => reply.refused = Some(error),
@@ -303,7 +317,7 @@ impl SharedControl {
                     ["stats", _] => Some(Compilation::begin(&self.0.compilations)?),
                     _ => None,
                 };
-                let observed = host.observe(words, rights).map_err(CommandError::new)?;
+                let observed = host.observe(words, rights, cancel).map_err(CommandError::new)?;
                 if let Some(swap) = observed.swap {
                     let mut kept = lock(&self.0.kept);
                     kept.control = Control::new(swap().map_err(CommandError::new)?.switch);

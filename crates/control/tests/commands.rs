@@ -574,3 +574,59 @@ fn timeouts_of_entries() {
     control.execute("table_set_timeout l2 0 0").unwrap();
     assert!(!life(&mut control).contains("Life"));
 }
+
+/// Runs a test alone in its process: readers that do not let go hold up all tables of a process.
+fn alone(name: &str, test: impl FnOnce()) {
+    const ALONE: &str = "P4JET_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return test();
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let done = command.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[test]
+fn a_file_is_taken_back_though_readers_are_slow() {
+    alone("a_file_is_taken_back_though_readers_are_slow", || {
+        let mut control = control();
+        let (pinned, is_pinned) = std::sync::mpsc::channel();
+        let reader = std::thread::spawn(move || {
+            let _guard = p4jet_tables::pin();
+            pinned.send(()).unwrap();
+            // Longer than one change waits.
+            std::thread::sleep(std::time::Duration::from_millis(2500));
+        });
+        is_pinned.recv().unwrap();
+        // The short route can go only when those readers have passed that may have missed the longer one.
+        let file = "table_add ipv4_lpm deny 10.0.0.0/8 =>\n\
+                    table_add ipv4_lpm deny 10.1.0.0/16 =>\n\
+                    table_add ipv4_lpm deny 10.1.0.0/16 =>\n";
+        let error = control.load("file", file).unwrap_err();
+        assert_eq!((error.line, error.error.code.as_deref()), (3, Some("DUPLICATE_ENTRY")));
+        assert!(!error.to_string().contains("stayed"), "{error}");
+        assert_eq!(control.execute("table_num_entries ipv4_lpm").unwrap(), "0\n");
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn a_reset_that_readers_hold_up_changes_nothing() {
+    alone("a_reset_that_readers_hold_up_changes_nothing", || {
+        let mut control = control();
+        let lines = "table_set_default ipv4_lpm deny
+                     table_add ipv4_lpm deny 10.1.0.0/16 =>
+                     table_add l2 deny 5 =>";
+        assert!(!session(&mut control, lines).contains('!'));
+        let before = control.execute("dump").unwrap();
+        let guard = p4jet_tables::pin();
+        let error = control.execute("reset_state").unwrap_err();
+        drop(guard);
+        assert!(error.to_string().contains("packet workers"), "{error}");
+        assert!(!error.to_string().contains("taken back"), "{error}");
+        assert_eq!(control.execute("dump").unwrap(), before);
+        control.execute("reset_state").unwrap();
+        assert_eq!(control.execute("table_num_entries l2").unwrap(), "0\n");
+    });
+}

@@ -476,6 +476,9 @@ impl Host for Stub {
             self.compiling.fetch_sub(1, Ordering::SeqCst);
             return Err("it was cancelled".into());
         }
+        if program.ends_with("broken.p4") {
+            panic!("the compiler lost its way");
+        }
         if !program.ends_with("good.p4") {
             return Err(format!("error: {} does not compile", program.display()));
         }
@@ -484,7 +487,7 @@ impl Host for Stub {
         Ok(Box::new(move || Ok(Swapped { switch, told: "l2: its entries are gone\n".into() })))
     }
 
-    fn observe(&self, words: &[&str], rights: &Rights) -> Result<Observed, String> {
+    fn observe(&self, words: &[&str], rights: &Rights, _: &Cancel) -> Result<Observed, String> {
         self.note(rights);
         Ok(Observed { text: format!("{}\n", words.join(" ")), ..Observed::default() })
     }
@@ -584,6 +587,41 @@ fn a_compilation_keeps_nobody_waiting_and_ends_with_its_client() {
     wait_for_compilations(&host, 1);
     assert!(done("load good.p4").ok);
     drop(local);
+    wait_for_compilations(&host, 0);
+}
+
+#[test]
+fn a_panic_in_a_compilation_is_the_answer() {
+    let host = Arc::new(Stub::default());
+    let folder = Folder::new();
+    let control = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+    let _server = Server::unix(control, &folder.socket(), Limits::default()).unwrap();
+    let texts = [("broken.p4".into(), String::new())];
+    for request in [
+        Request::Command { line: "load broken.p4".into(), data: false },
+        Request::Command { line: "load_new_config_file broken.p4".into(), data: false },
+        Request::Program { path: "broken.p4".into(), texts: texts.into(), aside: false },
+    ] {
+        let mut stream = UnixStream::connect(folder.socket()).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.write_all((request.to_line() + "\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).expect("an answer comes");
+        assert!(answer.contains("a bug of p4jet: the compiler lost its way"), "{answer}");
+    }
+    assert_serves(&folder.socket());
+}
+
+#[test]
+fn a_client_that_left_is_missed_whatever_it_had_sent() {
+    let host = Arc::new(Stub::default());
+    let control = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+    let server = tcp(control, Limits::default(), Rights::All).unwrap();
+    let mut client = std::net::TcpStream::connect(server.address()).unwrap();
+    let line = |line: &str| Request::Command { line: line.into(), data: false }.to_line() + "\n";
+    client.write_all((line("load endless.p4") + &line("show_tables")).as_bytes()).unwrap();
+    wait_for_compilations(&host, 1);
+    drop(client);
     wait_for_compilations(&host, 0);
 }
 

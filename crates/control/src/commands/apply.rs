@@ -5,12 +5,17 @@ use super::profiles::{ProfileCommand, UndoProfile};
 use super::replication::UndoReplication;
 use super::value_sets::ValueSetCommand;
 use super::{Control, Reply, data, show};
-use crate::error::CommandError;
+use crate::error::{CommandError, count};
+use crate::guard::guarded;
 use num_bigint::BigUint;
 use p4jet_dataplane::QueueConfig;
 use p4jet_externs::{CounterValue, CrcParams, Rates, StateError};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch, Life, TableError};
+use std::time::{Duration, Instant};
+
+/// How long taking changes back waits for packet workers in all.
+const TAKE_BACK_MAX: Duration = Duration::from_secs(10);
 
 /// What a change gave.
 #[derive(Default)]
@@ -68,9 +73,25 @@ pub(super) fn refused(error: TableError) -> CommandError {
 }
 
 impl Control {
-    /// Carries a change out.
+    /// Carries a change out, or leaves everything as it was.
     pub(crate) fn perform(&self, command: Command<'_>) -> Result<Done> {
-        self.change(command, None)
+        if !matches!(command, Command::ResetState) {
+            return self.change(command, None);
+        }
+        // This one makes many changes, and each can fail.
+        let mut log = Vec::new();
+        guarded(|| self.change(command, Some(&mut log))).map_err(|error| self.without(log, error))
+    }
+
+    /// Takes back what a command or a file had changed before it failed. Returns what to say: the error, and what stayed.
+    pub(super) fn without(&self, log: Vec<Undo>, error: CommandError) -> CommandError {
+        match guarded(|| self.take_back(log)) {
+            Ok(()) => error,
+            Err(also) => CommandError {
+                message: format!("{}; not all could be taken back: {}", error.message, also.message),
+                ..error
+            },
+        }
     }
 
     /// Carries a change out, and notes how to take it back.
@@ -135,16 +156,19 @@ impl Control {
                     })
                     .collect();
                 let generations = self.switch.table(id).free_generations().collect();
+                let undo = |removed| Undo::Other(Box::new(UndoOther::Delete(id, removed, generations)));
                 if keeps_some {
-                    let mut table = self.switch.table(id);
-                    for entry in &removed {
-                        table.delete(entry.handle).map_err(refused)?;
+                    let delete = |entry: &Removed| self.switch.table(id).delete(entry.handle).err();
+                    let failed = removed.iter().enumerate().find_map(|(i, entry)| Some((i, delete(entry)?)));
+                    if let Some((done, error)) = failed {
+                        let done = removed.into_iter().take(done).collect();
+                        return Err(self.without(vec![undo(done)], refused(error)));
                     }
                 } else {
                     self.switch.table(id).clear();
                 }
                 if let Some(log) = log {
-                    log.push(Undo::Other(Box::new(UndoOther::Delete(id, removed, generations))));
+                    log.push(undo(removed));
                 }
             }
             Command::TableSetDefault { table, call, .. } => {
@@ -261,28 +285,45 @@ impl Control {
         Ok(handle)
     }
 
-    /// Takes changes back, the last one first. What was possible before is possible again, so nothing here can fail
-    /// unless somebody else changed the same things meanwhile; those changes stay.
-    pub(super) fn take_back(&self, log: Vec<Undo>) {
+    /// Takes changes back, the last one first. What somebody else changed meanwhile stays. A table may refuse because packet
+    /// workers are slow, or because there is no memory to bring an entry back: then the error says how many changes stay.
+    pub(super) fn take_back(&self, log: Vec<Undo>) -> Result<()> {
+        let (mut stayed, mut first) = (0, None);
+        let end = Instant::now() + TAKE_BACK_MAX;
+        // Tries until `end` what workers hold up, and notes what fails for good.
+        let mut settle = |act: &mut dyn FnMut() -> std::result::Result<(), TableError>| {
+            let mut done = act();
+            while matches!(done, Err(TableError::Busy)) && Instant::now() < end {
+                done = act();
+            }
+            if let Err(error @ (TableError::Busy | TableError::NoMemory(_))) = done {
+                stayed += 1;
+                first.get_or_insert(error);
+            }
+        };
         for undo in log.into_iter().rev() {
             let other = match undo {
                 Undo::Insert(table, handle) => {
-                    let _ = self.switch.table(table).delete(handle);
+                    settle(&mut || self.switch.table(table).delete(handle).map(drop));
                     continue;
                 }
                 Undo::Other(other) => *other,
             };
             match other {
                 UndoOther::Modify(table, handle, action) => {
-                    let _ = self.switch.table(table).modify(handle, action);
+                    settle(&mut || self.switch.table(table).modify(handle, action.clone()));
                 }
                 UndoOther::Delete(table, removed, generations) => {
                     for (slot, generation) in generations {
                         self.switch.table(table).set_free_generation(slot, generation);
                     }
                     for Removed { handle, entry, counts, rates, life } in removed {
-                        let restored = self.switch.table(table).restore(handle, entry);
-                        if let Ok(handle) = restored {
+                        let mut restored = None;
+                        settle(&mut || {
+                            restored = Some(self.switch.table(table).restore(handle, entry.clone())?);
+                            Ok(())
+                        });
+                        if let Some(handle) = restored {
                             if let Some(life) = life {
                                 let hit_us = self.switch.now_us().saturating_sub(1000 * life.since_hit_ms);
                                 let mut table = self.switch.table(table);
@@ -301,7 +342,7 @@ impl Control {
                     let _ = self.switch.table(table).set_timeout(handle, ms, self.switch.now_us());
                 }
                 UndoOther::Default(table, action) => {
-                    let _ = self.switch.table(table).set_default(action);
+                    settle(&mut || self.switch.table(table).set_default(action.clone()));
                 }
                 UndoOther::Counters(counter, values) => {
                     for (index, value) in values {
@@ -311,7 +352,7 @@ impl Control {
                 UndoOther::Crc(calculation, params) => {
                     self.switch.state().set_crc(self.names.crcs.name(calculation), params);
                 }
-                UndoOther::Profile(table, undo) => self.take_back_profile(table, undo),
+                UndoOther::Profile(table, undo) => settle(&mut || self.take_back_profile(table, &undo)),
                 UndoOther::Queues(old) => self.take_back_queues(*old),
                 UndoOther::Replication(undo) => self.take_back_replication(undo),
                 UndoOther::Meters(meter, values) => {
@@ -321,7 +362,7 @@ impl Control {
                 }
                 UndoOther::SetMembers(set, entries) => {
                     for entry in entries {
-                        let _ = self.switch.table(set).insert(entry);
+                        settle(&mut || self.switch.table(set).insert(entry.clone()).map(drop));
                     }
                 }
                 UndoOther::Registers(register, values) => {
@@ -330,6 +371,10 @@ impl Control {
                     }
                 }
             }
+        }
+        match first {
+            None => Ok(()),
+            Some(error) => Err(CommandError::new(format!("{} stayed: {error}", count(stayed, "change")))),
         }
     }
 

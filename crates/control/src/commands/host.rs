@@ -42,7 +42,12 @@ impl<'a> HostCommand<'a> {
 
     /// Whether a line asks for a program to be compiled, which takes a while.
     pub(crate) fn compiles(line: &str) -> bool {
-        matches!(line.split_ascii_whitespace().next(), Some("load" | "load_new_config_file"))
+        let mut words = line.split_ascii_whitespace();
+        match words.next() {
+            Some("load" | "load_new_config_file") => true,
+            Some("stats") => words.next().is_some(),
+            _ => false,
+        }
     }
 
     pub(crate) fn name(&self) -> &'static str {

@@ -30,9 +30,7 @@ pub(crate) struct Prepared<'a> {
 impl<'a> Prepared<'a> {
     /// Reads a file for the switch that `control` has.
     pub(crate) fn new(control: &Control, name: &'a str, text: &'a str) -> Result<Self, LoadError> {
-        let tables = 0..control.program().tables.len() as u32;
-        let entries = tables.map(|id| control.switch.table(TableId(id)).len()).sum();
-        require_memory(text, entries).map_err(|e| error(name, text, 1, e))?;
+        require_memory(text, control.entries()).map_err(|e| error(name, text, 1, e))?;
         let mut parser = LineParser::new(control.switch.program(), &control.names);
         // A line end more than lines does no harm, and most lines are commands.
         let mut steps: Vec<Step<'_>> = Vec::with_capacity(text.bytes().filter(|b| *b == b'\n').count() + 1);
@@ -61,6 +59,11 @@ fn error(name: &str, text: &str, line: usize, error: CommandError) -> LoadError 
 }
 
 impl Control {
+    /// How many entries all tables have.
+    pub(super) fn entries(&self) -> usize {
+        (0..self.program().tables.len() as u32).map(|id| self.switch.table(TableId(id)).len()).sum()
+    }
+
     /// Carries out a file of commands: one a line, `#` starts a comment. A bad line leaves nothing of the file in effect:
     /// every line is checked against the program before the first takes effect, and changes that the tables refuse after
     /// all (a duplicate, a full table) take back those before them. Entries that the file deleted return under the handles
@@ -79,6 +82,7 @@ impl Control {
         let Prepared { name, text, steps } = prepared;
         let mut summary = LoadSummary::default();
         let mut log: Vec<Undo> = Vec::with_capacity(steps.len());
+        let mut last = 1;
         for step in steps {
             let mut change = |number, made| {
                 if let Some(changes) = &mut changes {
@@ -94,7 +98,7 @@ impl Control {
                 Step::Other(other) => {
                     let (number, command) = *other;
                     let result = if command.reads() {
-                        self.reply_to(command, false).and_then(Reply::done).and_then(|text| {
+                        guarded(|| self.reply_to(command, false)).and_then(Reply::done).and_then(|text| {
                             summary.output += &text;
                             check_output(&summary.output)
                         })
@@ -106,21 +110,16 @@ impl Control {
                 }
             };
             if let Err(e) = result {
-                let taken_back = guarded(|| {
-                    self.take_back(log);
-                    Ok(())
-                });
-                let e = match taken_back {
-                    Ok(()) => e,
-                    Err(also) => {
-                        CommandError::new(format!("{e}; and not all of the file was taken back: {also}"))
-                    }
-                };
-                return Err(error(name, text, number, e));
+                return Err(error(name, text, number, self.without(log, e)));
             }
             summary.commands += 1;
+            last = number;
         }
-        self.publish();
+        let publish = || {
+            self.publish();
+            Ok(())
+        };
+        guarded(publish).map_err(|e| error(name, text, last, self.without(log, e)))?;
         Ok(summary)
     }
 }

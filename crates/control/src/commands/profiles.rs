@@ -302,17 +302,23 @@ impl Control {
     }
 
     /// Somebody else may have changed the same things meanwhile; those changes stay.
-    pub(super) fn take_back_profile(&self, table: TableId, undo: UndoProfile) {
-        let Ok(profile) = self.profile(table) else { return };
-        let _ = match undo {
-            UndoProfile::Uncreate(handle) => profile.delete_member(handle).map(drop),
-            UndoProfile::Modify(handle, action) => profile.modify_member(handle, action).map(drop),
-            UndoProfile::Recreate(handle, action) => profile.restore_member(handle, action).map(drop),
-            UndoProfile::UncreateGroup(handle) => profile.delete_group(handle).map(drop),
-            UndoProfile::RecreateGroup(handle, members) => profile.restore_group(handle, &members).map(drop),
-            UndoProfile::Add(member, group) => profile.add_to_group(member, group),
-            UndoProfile::Remove(member, group) => profile.remove_from_group(member, group),
-        };
+    pub(super) fn take_back_profile(
+        &self,
+        table: TableId,
+        undo: &UndoProfile,
+    ) -> std::result::Result<(), TableError> {
+        let Ok(profile) = self.profile(table) else { return Ok(()) };
+        match undo {
+            UndoProfile::Uncreate(handle) => profile.delete_member(*handle).map(drop),
+            UndoProfile::Modify(handle, action) => profile.modify_member(*handle, action.clone()).map(drop),
+            UndoProfile::Recreate(handle, action) => {
+                profile.restore_member(*handle, action.clone()).map(drop)
+            }
+            UndoProfile::UncreateGroup(handle) => profile.delete_group(*handle).map(drop),
+            UndoProfile::RecreateGroup(handle, members) => profile.restore_group(*handle, members).map(drop),
+            UndoProfile::Add(member, group) => profile.add_to_group(*member, *group),
+            UndoProfile::Remove(member, group) => profile.remove_from_group(*member, *group),
+        }
     }
 
     /// The changes that empty a profile which nothing uses.

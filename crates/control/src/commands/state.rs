@@ -14,6 +14,7 @@ use super::replication::{Mirror, ReplicationCommand};
 use super::value_sets::ValueSetCommand;
 use super::{Control, show};
 use crate::error::{CommandError, count};
+use crate::guard::{guarded, require_memory};
 use crate::program::param_names;
 use crate::sealed::{FileSum, Seal, open, seal};
 use crate::value::parse_value;
@@ -592,20 +593,26 @@ impl Control {
 
     /// All that the control plane set, in place of what it set until now: all of it or nothing.
     pub(crate) fn restore(&self, text: &str) -> Result<()> {
+        require_memory(text, self.entries())?;
         let mut log = Vec::new();
         let mut restoring = Restoring { log: Some(&mut log), ..Restoring::new(self) };
-        let done = restoring.begin().and_then(|()| restoring.read(text.as_bytes()).map_err(unreadable));
-        let (lost, queues) = (restoring.told(), restoring.queues.take());
-        let done = done.and_then(|_| match lost.is_empty() {
-            true => Ok(()),
-            false => Err(CommandError::new(format!("Error: the state does not fit: {}", lost.join("; ")))),
+        let done = guarded(|| {
+            restoring.begin()?;
+            restoring.read(text.as_bytes()).map_err(unreadable)?;
+            let lost = restoring.told();
+            match lost.is_empty() {
+                true => Ok(()),
+                false => {
+                    let lost = lost.join("; ");
+                    Err(CommandError::new(format!("Error: the state does not fit: {lost}")))
+                }
+            }
         });
         if done.is_ok() {
             restoring.retire_handles();
-            self.configure_queues(queues);
-        } else {
-            self.take_back(log);
+            self.configure_queues(restoring.queues.take());
         }
+        let done = done.map_err(|error| self.without(log, error));
         self.publish();
         done
     }
