@@ -227,11 +227,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let (left_out, lines) = (lines.packets_left_out(), Arc::clone(lines));
         switch.log_packets(PacketLog::new(left_out, move |packet| lines.put_packet(packet)));
     }
-    let failed = Arc::new(OnceLock::new());
+    let (failed, refused) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
     let options = RunOptions {
         engine,
         frame_max: args.frame_max as usize,
-        listener: listener(Arc::clone(&failed), lines.clone(), voice.clone()),
+        listener: listener(Arc::clone(&failed), Arc::clone(&refused), lines.clone(), voice.clone()),
     };
     let running = Running::start_within(&switch, options, args.ring, Some(CODE_WAIT));
     let running = Arc::new(running.map_err(run_failure)?);
@@ -372,6 +372,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     lines.iter().for_each(|lines| lines.finish());
     voice.0.finish();
     finished.map_err(|e| Failure::port(&e))?;
+    if let Some(why) = refused.get() {
+        // As if the refusal had come before the first packet.
+        return Err(Failure::Input(why.clone()));
+    }
     match failed.get() {
         None => Ok(()),
         Some(1) => Err(Failure::Input("a port failed, see above".into())),
@@ -427,8 +431,14 @@ fn log_to(args: &Args, voice: &Voice) -> Result<Option<Arc<log::Log>>, Failure> 
     Ok(Some(Arc::new(log)))
 }
 
-/// Writes what happens while packets flow; the exit status of the first port that fails goes to `failed`.
-fn listener(failed: Arc<OnceLock<u8>>, lines: Option<Arc<log::Log>>, voice: Voice) -> Listener {
+/// Writes what happens while packets flow. The exit status of the first port that fails goes to `failed`. If machine code is
+/// refused, the reason goes to `refused`, and the switch stops.
+fn listener(
+    failed: Arc<OnceLock<u8>>,
+    refused: Arc<OnceLock<String>>,
+    lines: Option<Arc<log::Log>>,
+    voice: Voice,
+) -> Listener {
     Arc::new(move |event| match event {
         Event::Log(line) => {
             if let Some(lines) = &lines {
@@ -449,8 +459,8 @@ fn listener(failed: Arc<OnceLock<u8>>, lines: Option<Arc<log::Log>>, voice: Voic
             voice.tell(Level::Debug, "machine_code", None, text);
         }
         Event::NoMachineCode(why) => {
-            let text = format!("the interpreter goes on forwarding: there is no machine code: {why}");
-            voice.tell(Level::Warn, "machine_code", None, text);
+            refused.get_or_init(|| why.to_string());
+            STOP.store(true, Ordering::Relaxed);
         }
         Event::Link(number, LinkStatus::Up) => {
             voice.tell(Level::Info, "link", Some(number), "the link is up again");
@@ -465,6 +475,10 @@ fn listener(failed: Arc<OnceLock<u8>>, lines: Option<Arc<log::Log>>, voice: Voic
         Event::Unstuck(worker, after) => {
             let text = format!("worker {worker} goes on after {} s", after.as_secs());
             voice.tell(Level::Info, "stuck", None, text);
+        }
+        Event::Follows(stuck) => {
+            let text = format!("worker {} makes a change when it goes on: {stuck}", stuck.worker);
+            voice.tell(Level::Warn, "stuck", None, text);
         }
     })
 }

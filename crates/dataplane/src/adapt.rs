@@ -3,7 +3,7 @@
 //! batches.
 
 use crate::forward::{Forwarder, Sample};
-use crate::running::Running;
+use crate::running::{RunError, Running};
 use crate::seen::Paths;
 use crate::switch::Switch;
 use p4jet_jit::{Cancel, ENTRIES_STEPS, Seen};
@@ -100,7 +100,11 @@ impl<F: Fn(&Adaptation)> Follower<F> {
         if switch.program().is_queued() || running.is_interpreting() {
             return Some(false);
         }
-        let samples = running.ask(|f: &mut Forwarder| f.change_sample(Some(Sample::new()))).ok()?;
+        let samples = match running.ask(|f: &mut Forwarder| f.change_sample(Some(Sample::new()))) {
+            Ok(samples) => samples,
+            Err(RunError::Stuck(_)) => return Some(false),
+            Err(_) => return None,
+        };
         let packets = || samples.iter().flatten().flat_map(|sample| sample.packets());
         if packets().count() < PACKETS_MIN {
             return Some(false);
@@ -116,7 +120,11 @@ impl<F: Fn(&Adaptation)> Follower<F> {
         // Code that cannot be made is not tried again: it counts as what the workers have.
         if pays && let Ok(code) = switch.code_for_seen_unless(&seen, &self.cancel) {
             let engines = (0..switch.workers()).map(|index| switch.engine(&code, index));
-            adapted = running.change_engines(&switch, engines).ok()?;
+            adapted = match running.change_engines(&switch, engines) {
+                Ok(adapted) => adapted,
+                Err(RunError::Stuck(_)) => return Some(false),
+                Err(_) => return None,
+            };
         }
         if adapted {
             let percent = 100 * paths.on(&seen.hot_paths) / paths.packets();

@@ -1,10 +1,11 @@
 //! Machine code that a thread makes while packets may flow already, by the interpreter.
 
 use crate::forward::{Event, Forwarder, Listener};
-use crate::mailbox::Mailbox;
-use crate::running::hand_out;
+use crate::mailboxes::{ASK, Mailboxes};
+use crate::running::RunError;
 use crate::switch::Switch;
 use p4jet_jit::{Cancel, Compiled};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -12,24 +13,40 @@ use std::time::{Duration, Instant};
 
 type Made = Result<Arc<Compiled>, String>;
 
-/// Machine code in the making. Dropping it ends that, unless workers wait for the code.
+/// Machine code in the making. Dropping it cancels that.
 pub(crate) struct Compiling {
     cancel: Cancel,
     made: Receiver<Made>,
     /// What is to be done with the code if it was not there in time.
     late: Sender<Box<dyn FnOnce(Made) + Send>>,
+    /// Whether workers wait for the code.
+    awaited: bool,
+}
+
+impl Drop for Compiling {
+    fn drop(&mut self) {
+        if !self.awaited {
+            self.cancel.cancel();
+        }
+    }
 }
 
 impl Compiling {
     /// Begins.
     pub fn start(switch: &Arc<Switch>) -> std::io::Result<Compiling> {
+        let switch = Arc::clone(switch);
+        // It drops the switch: the thread shall not be the last to have it.
+        Compiling::start_with(move |cancel| switch.code_unless(cancel).map_err(|e| switch.describe(&e)))
+    }
+
+    fn start_with(make: impl FnOnce(&Cancel) -> Made + Send + 'static) -> std::io::Result<Compiling> {
         let cancel = Cancel::default();
         let ((done, made), (late, then)) = (channel(), channel::<Box<dyn FnOnce(Made) + Send>>());
-        let (switch, cancelled) = (Arc::clone(switch), cancel.clone());
+        let cancelled = cancel.clone();
         std::thread::Builder::new().name("compiler".to_string()).spawn(move || {
-            let code = switch.code_unless(&cancelled).map_err(|e| switch.describe(&e));
-            // The thread shall not be the last to have the switch.
-            drop(switch);
+            let code = catch_unwind(AssertUnwindSafe(|| make(&cancelled))).unwrap_or_else(|_| {
+                Err("internal error: the compiler panicked (please report)".to_string())
+            });
             let _ = done.send(code.clone());
             drop(done);
             if let Ok(then) = then.recv()
@@ -38,7 +55,7 @@ impl Compiling {
                 then(code);
             }
         })?;
-        Ok(Compiling { cancel, made, late })
+        Ok(Compiling { cancel, made, late, awaited: false })
     }
 
     /// The code, if it is there in time.
@@ -47,42 +64,117 @@ impl Compiling {
             Ok(made) => Some(made),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
-                Some(Err("internal error: the compiler panicked (please report)".to_string()))
+                Some(Err("internal error: the compiler ended without code (please report)".to_string()))
             }
         }
     }
 
-    /// Lets these workers, which interpret, change over to the code between two batches when it is there; what that can
-    /// be ended with.
+    /// Lets the workers, which interpret, change over to the code between two batches when it is there. Returns what
+    /// cancels that.
     pub fn change_over(
-        self,
+        mut self,
         switch: &Arc<Switch>,
-        mailboxes: Vec<Arc<Mailbox>>,
+        mailboxes: Arc<Mailboxes>,
         interpreting: Arc<AtomicBool>,
         listener: Listener,
     ) -> Cancel {
         listener(Event::Interpreting);
         let (switch, start): (Weak<Switch>, _) = (Arc::downgrade(switch), Instant::now());
+        let cancel = self.cancel.clone();
+        let cancelled = cancel.clone();
         let then = move |made: Made| match made {
             Ok(code) => {
-                let Some(switch) = switch.upgrade() else { return };
-                let engines = (0..mailboxes.len()).map(|index| switch.engine(&code, index));
-                let acts = engines.map(|engine| {
-                    let switch = Arc::clone(&switch);
-                    move |f: &mut Forwarder| match Arc::ptr_eq(f.worker().switch(), &switch) {
-                        true => f.worker().change_engine(engine).is_ok(),
-                        false => false,
-                    }
-                });
-                let changed = hand_out(&mailboxes, acts).is_ok_and(|changed| changed.contains(&true));
-                if changed {
+                if hand_out(&code, &switch, &mailboxes, &cancelled) {
                     listener(Event::MachineCode(start.elapsed()));
                     interpreting.store(false, Ordering::Relaxed);
                 }
             }
             Err(why) => listener(Event::NoMachineCode(&why)),
         };
-        let _ = self.late.send(Box::new(then));
-        self.cancel
+        self.awaited = self.late.send(Box::new(then)).is_ok();
+        cancel
+    }
+}
+
+/// Gives the code to the workers, as soon as none is stuck. False if they run another program by then, or end.
+fn hand_out(code: &Arc<Compiled>, switch: &Weak<Switch>, mailboxes: &Mailboxes, cancelled: &Cancel) -> bool {
+    while !cancelled.is_cancelled() {
+        let Some(switch) = switch.upgrade() else { return false };
+        if mailboxes.not_stuck().is_ok() {
+            let engines = (0..mailboxes.all().len()).map(|index| switch.engine(code, index));
+            let acts = engines.map(|engine| {
+                let switch = Arc::clone(&switch);
+                move |f: &mut Forwarder| {
+                    Arc::ptr_eq(f.worker().switch(), &switch) && f.worker().change_engine(engine).is_ok()
+                }
+            });
+            match mailboxes.hand_out(acts) {
+                // Who does not answer yet follows.
+                Ok(changed) => return changed.iter().any(|changed| *changed != Some(false)),
+                Err(RunError::Stuck(_)) => {}
+                Err(_) => return false,
+            }
+        }
+        drop(switch);
+        std::thread::sleep(ASK);
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    fn told() -> (Listener, Receiver<String>) {
+        let (tell, told) = channel();
+        let tell = Mutex::new(tell);
+        let listener: Listener = Arc::new(move |event| {
+            let text = match event {
+                Event::NoMachineCode(why) => why.to_string(),
+                other => format!("{other:?}"),
+            };
+            let _ = tell.lock().expect("nobody panics").send(text);
+        });
+        (listener, told)
+    }
+
+    /// A compiler that panics after packets flow is a refusal like any other.
+    #[test]
+    fn a_late_panic_is_told() {
+        let program = p4jet_ir::text::parse("program \"none\"\n").expect("it is IR");
+        let switch = Switch::new(program).expect("it has no state");
+        let (go_on, waits) = channel::<()>();
+        let compiling = Compiling::start_with(move |_| {
+            let _ = waits.recv();
+            panic!("as the test wants")
+        })
+        .expect("there are threads");
+        assert!(compiling.wait(Duration::ZERO).is_none());
+        let (listener, told) = told();
+        let mailboxes = Arc::new(Mailboxes::new(Vec::new(), Arc::clone(&listener)));
+        let interpreting = Arc::new(AtomicBool::new(true));
+        compiling.change_over(&switch, mailboxes, interpreting, listener);
+        let long = Duration::from_secs(60);
+        assert_eq!(told.recv_timeout(long).as_deref(), Ok("Interpreting"));
+        drop(go_on);
+        let why = told.recv_timeout(long).expect("it is told");
+        assert!(why.contains("the compiler panicked"), "{why}");
+    }
+
+    #[test]
+    fn dropping_cancels() {
+        let (tell, told) = channel();
+        let compiling = Compiling::start_with(move |cancel| {
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while !cancel.is_cancelled() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let _ = tell.send(cancel.is_cancelled());
+            Err("cancelled".to_string())
+        })
+        .expect("there are threads");
+        drop(compiling);
+        assert_eq!(told.recv_timeout(Duration::from_secs(120)), Ok(true));
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::counted::{Counted, ProgramStats};
 use crate::mailbox::Mailbox;
+use crate::mailboxes::Gate;
 use crate::pipelined::{LOOKS, Load, Segment, YIELDS};
 use crate::pulse::Stuck;
 use crate::watch::{self, Sighted, Watch};
@@ -13,7 +14,7 @@ use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Pool, REASON_DONE};
 use p4jet_ports::{LinkStatus, Port, PortError, PortStats, Received};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// How long the loop sleeps at most before it looks around.
@@ -63,15 +64,18 @@ pub struct ForwardStats {
     pub batch_sizes: [u64; 7],
     /// Time spent on packets, in [`ticks`] of the processor.
     pub busy_ticks: u64,
+    /// Whether these numbers are too low and need not balance: a worker was stuck when the switch ended, and its part is
+    /// that of the last sample before.
+    pub incomplete: bool,
 }
 
 impl ForwardStats {
-    /// What all workers have done, of which these are the parts, given at one time ([`crate::Running::sample`]).
+    /// The sum of what all workers have done. The parts are of one moment ([`crate::Running::sample`]).
     pub fn total(workers: impl IntoIterator<Item = ForwardStats>) -> ForwardStats {
         let mut total = ForwardStats::default();
         workers.into_iter().for_each(|worker| total += worker);
         let (over, taken) = (std::mem::take(&mut total.handed_over), std::mem::take(&mut total.taken_over));
-        debug_assert!(over >= taken, "{taken} packets taken over, {over} handed over");
+        debug_assert!(total.incomplete || over >= taken, "{taken} packets taken over, {over} handed over");
         total.waiting += over.saturating_sub(taken);
         total
     }
@@ -99,6 +103,7 @@ impl std::ops::AddAssign for ForwardStats {
             *to += from;
         }
         self.busy_ticks += other.busy_ticks;
+        self.incomplete |= other.incomplete;
     }
 }
 
@@ -115,6 +120,8 @@ pub enum Event<'a> {
     Stuck(&'a Stuck),
     /// This worker goes on, after so long.
     Unstuck(usize, Duration),
+    /// A change is complete but for this worker, which makes no progress: it makes the change when it goes on.
+    Follows(&'a Stuck),
     /// Packets flow by the interpreter, until there is machine code.
     Interpreting,
     /// Machine code runs instead of the interpreter, after this time.
@@ -219,13 +226,28 @@ struct Retiring {
 struct Attached {
     number: u32,
     port: Box<dyn Port>,
-    /// Whether packets are taken from it: not before all workers can send to it.
-    receives: bool,
+    /// No packets are taken from it before all workers can send to it.
+    waits_for: Option<Arc<Gate>>,
     ended: bool,
     sent: u64,
     /// Frames of [`Forwarder::inject`].
     injected: PortStats,
     status: LinkStatus,
+}
+
+impl Attached {
+    /// Whether packets are taken from it.
+    fn receives(&mut self) -> bool {
+        if self.gate_is_open() {
+            self.waits_for = None;
+        }
+        self.waits_for.is_none() && !self.ended
+    }
+
+    /// Whether it waited for a gate that is open now.
+    fn gate_is_open(&self) -> bool {
+        self.waits_for.as_ref().is_some_and(|gate| gate.is_open())
+    }
 }
 
 /// [`ForwardStats`] as they are counted.
@@ -349,18 +371,13 @@ impl Forwarder {
         Some((stats, attached.port.status()))
     }
 
-    /// Adds its handle of a port, to send by it; [`Self::receive_from`] comes when all workers have theirs.
-    pub(crate) fn attach(&mut self, number: u32, port: Box<dyn Port>) {
-        let status = port.status();
+    /// Adds its handle of a port, to send by it, and to receive by it when the gate is open: all workers have theirs then.
+    pub(crate) fn attach(&mut self, number: u32, port: Box<dyn Port>, gate: Arc<Gate>) {
+        let (status, waits_for) = (port.status(), Some(gate));
         let injected = PortStats::default();
-        self.ports.push(Attached { number, port, receives: false, ended: false, sent: 0, injected, status });
+        self.ports.push(Attached { number, port, waits_for, ended: false, sent: 0, injected, status });
         self.index_ports();
         self.ended.store(false, Ordering::Release);
-    }
-
-    /// Receives from these ports, too, from now on.
-    pub(crate) fn receive_from(&mut self, numbers: &[u32]) {
-        self.ports.iter_mut().filter(|p| numbers.contains(&p.number)).for_each(|p| p.receives = true);
     }
 
     /// Takes its handle of a port away. With it comes what [`Self::inject`] put in there.
@@ -426,10 +443,13 @@ impl Forwarder {
         let mut ended = false;
         while self.goes_on(stop) {
             self.mailbox.pulse.looks();
-            for letter in self.mailbox.clone().take() {
-                letter(self);
+            let letters = self.mailbox.take();
+            if ended && !letters.is_empty() {
                 ended = false;
+                // Before the letters: whoever injects a packet finds that there is more to do.
+                self.ended.store(false, Ordering::SeqCst);
             }
+            letters.into_iter().for_each(|letter| letter(self));
             let before = self.counts.stats.received;
             let mut due: Option<Duration> = None;
             let relays = self.segment.as_ref().is_some_and(|segment| !segment.is_first());
@@ -451,6 +471,7 @@ impl Forwarder {
             }
             self.run_retiring();
             self.run_copies(self.worker.copies_per_round());
+            self.mailbox.pulse.looks();
             for line in self.worker.take_log() {
                 (self.listener)(Event::Log(&line));
             }
@@ -569,7 +590,7 @@ impl Forwarder {
 
     /// One batch from one port: all its way, or to the next thread.
     fn serve(&mut self, i: usize) {
-        if self.ports[i].ended || !self.ports[i].receives {
+        if !self.ports[i].receives() {
             return;
         }
         let mut load = match &mut self.segment {
@@ -810,10 +831,12 @@ impl Forwarder {
         let only_sends = self.segment.as_ref().is_some_and(Segment::is_last);
         for attached in &mut self.ports {
             // It brings nothing, but looks for its interface, should that be gone.
-            if only_sends && attached.receives && !attached.ended {
+            if only_sends && attached.receives() {
                 let Buffers { pool, batch, .. } = &mut *self.buffers;
                 batch.clear();
+                self.mailbox.pulse.receives(attached.number);
                 let _ = attached.port.receive(attached.number, pool, batch);
+                self.mailbox.pulse.looks();
             }
             let status = attached.port.status();
             if status != attached.status {
@@ -835,7 +858,7 @@ impl Forwarder {
         let mut longest = due.map_or(idle, |due| due.min(idle));
         // Who waits for a load has nothing to do with what ports bring.
         let waits = self.segment.as_ref().is_some_and(|segment| !segment.is_first() || !segment.is_ready());
-        for attached in self.ports.iter().filter(|p| !p.ended && !waits) {
+        for attached in self.ports.iter().filter(|p| !p.ended && p.waits_for.is_none() && !waits) {
             match attached.port.poll_fd() {
                 Some(fd) => fds.push(poll(fd)),
                 // Nothing tells when it has something.
@@ -848,7 +871,11 @@ impl Forwarder {
         fds.extend(self.worker.wake_fd().map(poll));
         let asleep = self.mailbox.set_asleep(true);
         let loaded = || waits && self.segment.as_ref().is_some_and(|s| s.is_ready() || !s.goes_on());
-        if !asleep || !self.worker.prepare_sleep() || loaded() {
+        let opened = || {
+            fence(Ordering::SeqCst);
+            self.ports.iter().any(Attached::gate_is_open)
+        };
+        if !asleep || !self.worker.prepare_sleep() || loaded() || opened() {
             self.mailbox.set_asleep(false);
             return;
         }

@@ -14,6 +14,7 @@ mod counted;
 mod forward;
 mod interrupt;
 mod mailbox;
+mod mailboxes;
 mod notices;
 mod observer;
 mod packet_log;

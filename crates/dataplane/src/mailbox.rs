@@ -85,6 +85,11 @@ impl Mailbox {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::SeqCst)
+    }
+
     /// To be called before and after sleep. False if there is no time to sleep: a letter has come.
     pub(crate) fn set_asleep(&self, asleep: bool) -> bool {
         self.asleep.store(asleep, Ordering::SeqCst);

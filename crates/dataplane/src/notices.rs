@@ -353,6 +353,7 @@ impl Hub {
                     Event::Log(_)
                     | Event::Stuck(_)
                     | Event::Unstuck(..)
+                    | Event::Follows(_)
                     | Event::Interpreting
                     | Event::MachineCode(_)
                     | Event::NoMachineCode(_) => return,
@@ -407,6 +408,11 @@ impl Hub {
     /// Another program runs, or will when all workers have changed over.
     pub fn follow(&self, switch: &Arc<Switch>) {
         self.lock().switches.push(Sending { switch: Arc::clone(switch), dropped: 0 });
+    }
+
+    /// No worker has changed over to this one, and none will.
+    pub fn unfollow(&self, switch: &Arc<Switch>) {
+        self.lock().switches.retain(|sending| !Arc::ptr_eq(&sending.switch, switch));
     }
 
     /// Takes what is left of switches that send nothing more, and lets go of them.

@@ -178,7 +178,7 @@ impl Inner {
             let nothing = traces.is_empty() && captures.is_empty();
             (!nothing).then(|| Box::new(Watch::new(traces.clone(), captures.clone())))
         };
-        self.running.ask(move |f| f.set_watch(all())).map(drop)
+        self.running.tell(move |f| f.set_watch(all()))
     }
 
     /// The filter of a trace for the program that runs.
@@ -303,7 +303,10 @@ impl Observer {
             state.switch = Some(Arc::clone(&switch));
         }
         state.traces.insert(id, Tracing { spec, sought, packets: Vec::new(), kept_bytes: 0 });
-        self.inner.spread(&state).map_err(|e| e.to_string())?;
+        if let Err(error) = self.inner.spread(&state) {
+            state.traces.remove(&id);
+            return Err(error.to_string());
+        }
         Ok(id)
     }
 
@@ -335,8 +338,11 @@ impl Observer {
     /// Ends a trace and forgets what it has taken.
     pub fn remove_trace(&self, id: u32) -> Result<(), Refused> {
         let mut state = self.inner.state();
-        state.traces.remove(&id).ok_or_else(|| no_trace(id))?;
-        self.inner.spread(&state).map_err(|e| e.to_string())
+        let removed = state.traces.remove(&id).ok_or_else(|| no_trace(id))?;
+        self.inner.spread(&state).map_err(|error| {
+            state.traces.insert(id, removed);
+            error.to_string()
+        })
     }
 
     /// Writes frames to a file from now on.
@@ -375,7 +381,11 @@ impl Observer {
         };
         let writer = writer.map_err(|e| format!("no thread for a capture: {e}"))?;
         state.captures.push(Capture { path: spec.path, capturing, writer, written });
-        self.inner.spread(&state).map_err(|e| e.to_string())
+        self.inner.spread(&state).map_err(|error| {
+            // The writer ends when nobody holds the other end of its channel.
+            state.captures.pop();
+            error.to_string()
+        })
     }
 
     /// The captures.

@@ -6,6 +6,7 @@
 
 use crate::forward::Buffers;
 use crate::mailbox::Mailbox;
+use crate::mailboxes::Gate;
 use crate::switch::Switch;
 use crate::worker::Worker;
 use p4jet_jit::Flight;
@@ -50,6 +51,8 @@ pub(crate) struct Segment {
     loads: usize,
     /// Loads that it has itself.
     own: Vec<Load>,
+    /// It takes no load before this gate is open.
+    waits_for: Option<Arc<Gate>>,
 }
 
 /// Batches between two threads.
@@ -93,6 +96,7 @@ pub(crate) fn segments(loads: Vec<Load>, slots: usize, mailboxes: &[Arc<Mailbox>
             own_mailbox: Arc::clone(&mailboxes[thread]),
             loads: count,
             own: Vec::new(),
+            waits_for: None,
         })
         .collect();
     segments[0].own = loads;
@@ -112,13 +116,20 @@ impl Segment {
     pub fn is_ready(&self) -> bool {
         // As in `wake`.
         fence(Ordering::SeqCst);
-        !(self.to.is_full() || self.own.is_empty() && self.from.is_empty())
+        let waits = self.waits_for.as_ref().is_some_and(|gate| !gate.is_open());
+        !(waits || self.to.is_full() || self.own.is_empty() && self.from.is_empty())
     }
 
     /// A load to work on, if there is room behind.
     pub fn take(&mut self) -> Option<Load> {
         if self.to.is_full() {
             return None;
+        }
+        if let Some(gate) = &self.waits_for {
+            if !gate.is_open() {
+                return None;
+            }
+            self.waits_for = None;
         }
         self.own.pop().or_else(|| {
             let load = self.from.pop().ok()?;
@@ -165,9 +176,15 @@ impl Segment {
         self.own.extend(std::iter::from_fn(|| self.from.pop().ok()));
     }
 
-    /// Puts other loads in the place of those that there are, all of which are at home.
-    pub fn replace(&mut self, loads: Vec<Load>) {
-        (self.loads, self.own) = (loads.len(), loads);
+    /// Takes no load before this gate is open, or at once if there is none: for the first thread.
+    pub fn wait_for(&mut self, gate: Option<Arc<Gate>>) {
+        self.waits_for = gate;
+    }
+
+    /// Puts other loads in the place of those that there are, all of which are at home; gives those back.
+    pub fn replace(&mut self, loads: Vec<Load>) -> Vec<Load> {
+        self.loads = loads.len();
+        std::mem::replace(&mut self.own, loads)
     }
 
     /// Tells the threads beside that there will be nothing more.

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// A worker that has not finished what it does after this time is stuck: it does more than a thousand batches in a second.
-pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
+pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 5 });
 /// How often the watchdog looks.
 const LOOK: Duration = Duration::from_millis(100);
 /// Bytes of a packet that a report has.
@@ -91,14 +91,19 @@ impl Pulse {
         (still >= STUCK_AFTER).then_some(still)
     }
 
-    /// What it is stuck at.
-    pub fn report(&self, worker: usize) -> Stuck {
-        let doing = match self.beat.load(Ordering::Relaxed) & 3 {
+    /// What the worker does.
+    pub fn doing(&self) -> Doing {
+        match self.beat.load(Ordering::Relaxed) & 3 {
             1 => Doing::Running,
             2 => Doing::Sending(self.port.load(Ordering::Relaxed)),
             3 => Doing::Receiving(self.port.load(Ordering::Relaxed)),
             _ => Doing::Looking,
-        };
+        }
+    }
+
+    /// What it is stuck at.
+    pub fn report(&self, worker: usize) -> Stuck {
+        let doing = self.doing();
         let still_for = Duration::from_millis(self.still_ms.load(Ordering::Relaxed));
         let (packets, count) = (self.packets.load(Ordering::Relaxed), self.count.load(Ordering::Relaxed));
         let seen =
@@ -168,28 +173,48 @@ impl fmt::Display for Stuck {
     }
 }
 
+/// What the watchdog has seen of a worker.
+#[derive(Default)]
+struct Seen {
+    beat: u64,
+    /// For how long it has not changed.
+    still: Duration,
+    /// Whether the worker was reported as stuck.
+    told: bool,
+}
+
 /// Looks at the workers until `end` comes, and tells of those that get stuck and go on.
 pub(crate) fn watch(mailboxes: &[Arc<Mailbox>], listener: &Listener, end: &Receiver<()>) {
-    let mut seen: Vec<(u64, Instant, bool)> = vec![(0, Instant::now(), false); mailboxes.len()];
+    let mut seen: Vec<Seen> = mailboxes.iter().map(|_| Seen::default()).collect();
+    let mut last = Instant::now();
     while end.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-        for (worker, (mailbox, (last, since, told))) in mailboxes.iter().zip(&mut seen).enumerate() {
-            let pulse = &mailbox.pulse;
-            let beat = pulse.beat.load(Ordering::Relaxed);
-            if beat != *last || mailbox.is_closed() {
-                // Before the event: whoever acts on it finds a worker that is not stuck.
-                pulse.still_ms.store(0, Ordering::Relaxed);
-                if std::mem::take(told) {
-                    listener(Event::Unstuck(worker, since.elapsed()));
-                }
-                (*last, *since) = (beat, Instant::now());
-                continue;
-            }
-            pulse.still_ms.store(since.elapsed().as_millis() as u64, Ordering::Relaxed);
-            if !*told && pulse.stuck_for().is_some() {
-                *told = true;
-                listener(Event::Stuck(&pulse.report(worker)));
-            }
+        let passed = last.elapsed();
+        last += passed;
+        for (worker, (mailbox, seen)) in mailboxes.iter().zip(&mut seen).enumerate() {
+            look(worker, mailbox, seen, passed, listener);
         }
+    }
+}
+
+/// Looks at one worker, `passed` after the look before.
+fn look(worker: usize, mailbox: &Mailbox, seen: &mut Seen, passed: Duration, listener: &Listener) {
+    let pulse = &mailbox.pulse;
+    // A look that comes late shows that the watchdog did not run. Nor did the workers, perhaps: the process was paused.
+    seen.still += passed.min(2 * LOOK);
+    let beat = pulse.beat.load(Ordering::Relaxed);
+    if beat != seen.beat || mailbox.is_closed() {
+        // Before the event: whoever acts on it finds a worker that is not stuck.
+        pulse.still_ms.store(0, Ordering::Relaxed);
+        let before = std::mem::replace(seen, Seen { beat, ..Seen::default() });
+        if before.told {
+            listener(Event::Unstuck(worker, before.still));
+        }
+        return;
+    }
+    pulse.still_ms.store(seen.still.as_millis() as u64, Ordering::Relaxed);
+    if !seen.told && pulse.stuck_for().is_some() {
+        seen.told = true;
+        listener(Event::Stuck(&pulse.report(worker)));
     }
 }
 
@@ -257,6 +282,31 @@ mod tests {
             "worker 1 has made no progress for 7 s: it runs the program at router.p4:41:9, packet 3 of 5 from port \
              3, 66 bytes: abcd…"
         );
+    }
+
+    /// A process that was paused, with its watchdog, has no stuck workers.
+    #[test]
+    fn a_pause_of_the_watchdog_counts_as_one_look() {
+        let mailbox = Mailbox::new().expect("there are descriptors");
+        let (tell, told) = std::sync::mpsc::channel();
+        let tell = std::sync::Mutex::new(tell);
+        let listener: Listener = Arc::new(move |event| {
+            let tell = tell.lock().expect("nobody panics");
+            tell.send(matches!(event, Event::Stuck(_))).expect("the test listens");
+        });
+        let mut seen = Seen::default();
+        let mut pass = |time: Duration| look(0, &mailbox, &mut seen, time, &listener);
+        for _ in 0..3 {
+            pass(20 * STUCK_AFTER);
+        }
+        assert_eq!(mailbox.pulse.stuck_for(), None);
+        assert_eq!(told.try_iter().count(), 0, "no event");
+        (0..STUCK_AFTER.as_millis() / LOOK.as_millis()).for_each(|_| pass(LOOK));
+        assert!(mailbox.pulse.stuck_for().is_some());
+        mailbox.pulse.looks();
+        pass(LOOK);
+        assert_eq!(mailbox.pulse.stuck_for(), None);
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [true, false], "it gets stuck, then it goes on");
     }
 
     #[test]

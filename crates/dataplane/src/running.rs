@@ -4,8 +4,9 @@ use crate::compiling::Compiling;
 use crate::counted::ProgramStats;
 use crate::forward::{ForwardStats, Forwarder, Listener};
 use crate::mailbox::Mailbox;
+use crate::mailboxes::{Gate, Mailboxes};
 use crate::notices::{Hub, Notice, PortChange, Subscription, Topics};
-use crate::pipelined::{self, RING_DEFAULT};
+use crate::pipelined::{self, Load, RING_DEFAULT};
 use crate::pulse;
 use crate::queues::Inbox;
 use crate::reload::{Carried, Successor};
@@ -39,9 +40,6 @@ pub enum RunError {
     /// The switch has been stopped.
     Stopped,
 }
-
-/// How often those who wait for a worker ask whether it is stuck.
-const ASK: Duration = Duration::from_millis(50);
 
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -108,13 +106,13 @@ pub struct Running {
     frame_max: usize,
     stop: Arc<AtomicBool>,
     ended: Vec<Arc<AtomicBool>>,
-    mailboxes: Vec<Arc<Mailbox>>,
+    mailboxes: Arc<Mailboxes>,
     /// Batches between two workers, if these share the pipeline.
     slots: Option<usize>,
     reloads: AtomicU64,
     adaptations: AtomicU64,
-    /// Locked while letters are posted, so that all workers get them in one order; the number of the last sample.
-    samples: Mutex<u64>,
+    /// Locked while ports or the program change.
+    changing: Mutex<()>,
     /// The last numbers that the workers gave: what is told while one of them is stuck.
     kept: Mutex<Kept>,
     /// Whether workers interpret until machine code is there, and what ends its making.
@@ -153,6 +151,61 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Nothing if the code is there in time: the switch has it then.
+fn compile_within(switch: &Arc<Switch>, wait: Duration) -> Result<Option<Compiling>, RunError> {
+    let compiling = Compiling::start(switch)
+        .map_err(|e| RunError::System(format!("no thread to make machine code: {e}")))?;
+    match compiling.wait(wait) {
+        Some(made) => made.map(|_| None).map_err(RunError::Program),
+        None => Ok(Some(compiling)),
+    }
+}
+
+/// The workers of a switch, which have no ports yet; `interim`: they interpret until there is machine code.
+fn forwarders(
+    switch: &Arc<Switch>,
+    engine: EngineKind,
+    frame_max: usize,
+    interim: bool,
+    listener: &Listener,
+) -> Result<Vec<Forwarder>, RunError> {
+    let forwarder = |index| {
+        let worker = match interim {
+            true => Worker::interim(switch, index),
+            false => switch.worker(engine, index),
+        };
+        let worker = worker.map_err(RunError::Program)?;
+        let ended = Arc::new(AtomicBool::new(false));
+        Forwarder::new(worker, frame_max, Arc::clone(listener), ended).map_err(|e| no_worker(&e))
+    };
+    (0..switch.workers()).map(forwarder).collect()
+}
+
+/// Puts rings of so many packets between the workers; how many batches that is.
+fn share_pipeline(
+    switch: &Arc<Switch>,
+    engine: EngineKind,
+    frame_max: usize,
+    ring_packets: usize,
+    forwarders: &mut [Forwarder],
+) -> Result<usize, RunError> {
+    if engine != EngineKind::Jit {
+        let why = "only machine code runs on several threads one after the other".to_string();
+        return Err(RunError::Program(why));
+    }
+    let slots = pipelined::slots(ring_packets).map_err(RunError::Program)?;
+    let loads = pipelined::loads(switch, slots, frame_max).map_err(RunError::System)?;
+    let mailboxes: Vec<_> = forwarders.iter().map(|f| Arc::clone(&f.mailbox)).collect();
+    for (forwarder, segment) in forwarders.iter_mut().zip(pipelined::segments(loads, slots, &mailboxes)) {
+        *forwarder.segment() = Some(segment);
+    }
+    Ok(slots)
+}
+
+fn no_worker(error: &std::io::Error) -> RunError {
+    RunError::System(format!("no memory or descriptor for a worker: {error}"))
+}
+
 impl Running {
     /// Starts the workers, without ports.
     pub fn start(switch: &Arc<Switch>, options: RunOptions) -> Result<Running, RunError> {
@@ -177,50 +230,21 @@ impl Running {
         wait: Option<Duration>,
     ) -> Result<Running, RunError> {
         let RunOptions { engine, frame_max, listener } = options;
-        let stop = Arc::new(AtomicBool::new(false));
         let hub = Hub::new(switch);
         let listener = hub.listener(listener);
-        let system =
-            |e: std::io::Error| RunError::System(format!("no memory or descriptor for a worker: {e}"));
         let may_interpret = engine == EngineKind::Jit
             && switch.threads().is_none()
             && !(switch.program().is_queued() && switch.workers() > 1);
-        let mut compiling = None;
-        if let Some(wait) = wait.filter(|_| may_interpret) {
-            let begun = Compiling::start(switch)
-                .map_err(|e| RunError::System(format!("no thread to make machine code: {e}")))?;
-            match begun.wait(wait) {
-                Some(made) => _ = made.map_err(RunError::Program)?,
-                None => compiling = Some(begun),
-            }
-        }
-        let mut forwarders = Vec::new();
-        for index in 0..switch.workers() {
-            let worker = match compiling.is_some() {
-                true => Worker::interim(switch, index),
-                false => switch.worker(engine, index),
-            }
-            .map_err(RunError::Program)?;
-            let ended = Arc::new(AtomicBool::new(false));
-            let listener = Arc::clone(&listener);
-            forwarders.push(Forwarder::new(worker, frame_max, listener, ended).map_err(system)?);
-        }
-        let ended = forwarders.iter().map(|f| Arc::clone(&f.ended)).collect();
-        let mailboxes: Vec<_> = forwarders.iter().map(|f| Arc::clone(&f.mailbox)).collect();
-        let mut slots = None;
-        if switch.threads().is_some() {
-            if engine != EngineKind::Jit {
-                let why = "only machine code runs on several threads one after the other".to_string();
-                return Err(RunError::Program(why));
-            }
-            let of_ring = pipelined::slots(ring_packets).map_err(RunError::Program)?;
-            let loads = pipelined::loads(switch, of_ring, frame_max).map_err(RunError::System)?;
-            let segments = pipelined::segments(loads, of_ring, &mailboxes);
-            for (forwarder, segment) in forwarders.iter_mut().zip(segments) {
-                *forwarder.segment() = Some(segment);
-            }
-            slots = Some(of_ring);
-        }
+        let compiling = match wait.filter(|_| may_interpret) {
+            Some(wait) => compile_within(switch, wait)?,
+            None => None,
+        };
+        let mut forwarders = forwarders(switch, engine, frame_max, compiling.is_some(), &listener)?;
+        let slots = match switch.threads() {
+            Some(_) => Some(share_pipeline(switch, engine, frame_max, ring_packets, &mut forwarders)?),
+            None => None,
+        };
+        let mailboxes = forwarders.iter().map(|f| Arc::clone(&f.mailbox)).collect();
         let mut running = Running {
             inner: Mutex::new(Inner {
                 threads: Vec::new(),
@@ -233,40 +257,46 @@ impl Running {
             hub,
             engine,
             frame_max,
-            stop,
-            ended,
-            mailboxes,
+            stop: Arc::new(AtomicBool::new(false)),
+            ended: forwarders.iter().map(|f| Arc::clone(&f.ended)).collect(),
+            mailboxes: Arc::new(Mailboxes::new(mailboxes, Arc::clone(&listener))),
             slots,
             reloads: AtomicU64::new(0),
             adaptations: AtomicU64::new(0),
-            samples: Mutex::new(0),
+            changing: Mutex::new(()),
             kept: Mutex::default(),
             interpreting: Arc::new(AtomicBool::new(compiling.is_some())),
             compiling: None,
         };
+        running.start_threads(forwarders, Arc::clone(&listener))?;
+        running.compiling = compiling.map(|compiling| {
+            let (mailboxes, interpreting) =
+                (Arc::clone(&running.mailboxes), Arc::clone(&running.interpreting));
+            compiling.change_over(switch, mailboxes, interpreting, listener)
+        });
+        Ok(running)
+    }
+
+    /// Starts the workers' threads and the watchdog.
+    fn start_threads(&mut self, forwarders: Vec<Forwarder>, listener: Listener) -> Result<(), RunError> {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
         for (mut forwarder, index) in forwarders.into_iter().zip(0..) {
-            let stop = Arc::clone(&running.stop);
+            let stop = Arc::clone(&self.stop);
             let thread = std::thread::Builder::new().name(format!("worker {index}")).spawn(move || {
                 let _closed = Closed(Arc::clone(&forwarder.mailbox));
                 forwarder.run(&stop);
                 forwarder.finish_segment();
                 forwarder
             });
-            let inner = running.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
-            inner.threads.push(thread.map_err(system)?);
+            inner.threads.push(thread.map_err(|e| no_worker(&e))?);
         }
-        running.compiling = compiling.map(|compiling| {
-            let (mailboxes, interpreting) = (running.mailboxes.clone(), Arc::clone(&running.interpreting));
-            compiling.change_over(switch, mailboxes, interpreting, Arc::clone(&listener))
-        });
         let (end, ended) = mpsc::channel();
-        let mailboxes = running.mailboxes.clone();
+        let mailboxes = Arc::clone(&self.mailboxes);
         let watchdog = std::thread::Builder::new()
             .name("watchdog".into())
-            .spawn(move || pulse::watch(&mailboxes, &listener, &ended));
-        let inner = running.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
-        inner.watchdog = Some((end, watchdog.map_err(system)?));
-        Ok(running)
+            .spawn(move || pulse::watch(mailboxes.all(), &listener, &ended));
+        inner.watchdog = Some((end, watchdog.map_err(|e| no_worker(&e))?));
+        Ok(())
     }
 
     /// The switch as it is now: [`Self::reload`] puts another in its place.
@@ -286,7 +316,7 @@ impl Running {
 
     /// How many workers it has.
     pub fn workers(&self) -> usize {
-        self.mailboxes.len()
+        self.mailboxes.all().len()
     }
 
     /// How many handles a port has: one for each worker; where these share the pipeline, one to receive and one to send.
@@ -299,123 +329,78 @@ impl Running {
         self.frame_max
     }
 
-    /// Lets every worker carry out `act` between two batches; what it gave, in the workers' order. The caller waits
-    /// for a batch, the packets do not. If a worker is stuck, that is the error, and it does not carry out `act` later.
+    /// Asks every worker between two batches; the answers, in the workers' order. The caller waits for a batch, the packets do
+    /// not. If a worker is stuck, that is the error. Others may have carried out `act` then, and it may do so later.
     pub fn ask<T: Send + 'static>(
         &self,
         act: impl Fn(&mut Forwarder) -> T + Send + Sync + 'static,
     ) -> Result<Vec<T>, RunError> {
-        let act = Arc::new(act);
-        self.hand_out(
-            (0..self.workers()).map(|_| Arc::clone(&act)).map(|act| move |f: &mut Forwarder| act(f)),
-        )
+        self.mailboxes.ask(self.for_each(act))
     }
 
-    /// Gives each worker its own task.
-    fn hand_out<T: Send + 'static, A: FnOnce(&mut Forwarder) -> T + Send + 'static>(
+    /// Lets every worker carry out `act` between two batches. A worker that gets stuck meanwhile does so when it goes on; if
+    /// one is stuck already, that is the error, and no worker carries out `act`.
+    pub(crate) fn tell(
         &self,
-        acts: impl Iterator<Item = A>,
-    ) -> Result<Vec<T>, RunError> {
-        self.not_stuck()?;
-        let (withdrawn, answers) = {
-            let _posting = lock(&self.samples);
-            self.post(acts)
-        };
-        let answers = self.answers(&answers);
-        withdrawn.store(answers.is_err(), Ordering::SeqCst);
-        answers
+        act: impl Fn(&mut Forwarder) + Send + Sync + 'static,
+    ) -> Result<(), RunError> {
+        self.responds()?;
+        self.mailboxes.hand_out(self.for_each(act)).map(drop)
     }
 
-    /// Waits for all.
-    fn answers<T>(&self, answers: &[mpsc::Receiver<T>]) -> Result<Vec<T>, RunError> {
-        answers.iter().enumerate().map(|(worker, answer)| self.answer(worker, answer)).collect()
+    fn for_each<T>(
+        &self,
+        act: impl Fn(&mut Forwarder) -> T + Send + Sync + 'static,
+    ) -> impl Iterator<Item = impl FnOnce(&mut Forwarder) -> T + Send + 'static> {
+        let act = Arc::new(act);
+        (0..self.workers()).map(move |_| {
+            let act = Arc::clone(&act);
+            move |f: &mut Forwarder| act(f)
+        })
     }
 
-    /// Waits for a worker's answer as long as it makes progress.
-    fn answer<T>(&self, worker: usize, answer: &mpsc::Receiver<T>) -> Result<T, RunError> {
-        loop {
-            match answer.recv_timeout(ASK) {
-                Ok(answer) => return Ok(answer),
-                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(RunError::Stopped),
-                Err(mpsc::RecvTimeoutError::Timeout) => {
-                    let pulse = &self.mailboxes[worker].pulse;
-                    if pulse.stuck_for().is_some() {
-                        return Err(RunError::Stuck(pulse.report(worker).to_string()));
-                    }
-                }
-            }
-        }
-    }
-
-    /// The error if a worker is stuck.
-    fn not_stuck(&self) -> Result<(), RunError> {
-        let stuck = |(_, mailbox): &(usize, &Arc<Mailbox>)| mailbox.pulse.stuck_for().is_some();
-        match self.mailboxes.iter().enumerate().find(stuck) {
-            None => Ok(()),
-            Some((worker, mailbox)) => Err(RunError::Stuck(mailbox.pulse.report(worker).to_string())),
-        }
-    }
-
-    /// Whether all workers answer. To be asked before what must not be done by some of them only.
+    /// Whether all workers answer. A change that is refused because one does not has not begun.
     pub fn responds(&self) -> Result<(), RunError> {
         self.ask(|_| ()).map(drop)
     }
 
-    /// Posts each worker its own task. The caller has locked `samples`. Who sets the flag withdraws what has not begun.
-    fn post<T: Send + 'static, A: FnOnce(&mut Forwarder) -> T + Send + 'static>(
-        &self,
-        acts: impl Iterator<Item = A>,
-    ) -> (Arc<AtomicBool>, Vec<mpsc::Receiver<T>>) {
-        let withdrawn = Arc::new(AtomicBool::new(false));
-        let post = |(mailbox, act): (&Arc<Mailbox>, A)| {
-            let (answer, receiver) = mpsc::sync_channel(1);
-            let withdrawn = Arc::clone(&withdrawn);
-            mailbox.post(Box::new(move |forwarder| {
-                if !withdrawn.load(Ordering::SeqCst) {
-                    // Nobody waits any more: the answer is for nobody.
-                    let _ = answer.send(act(forwarder));
-                }
-            }));
-            receiver
-        };
-        let answers = self.mailboxes.iter().zip(acts).map(post).collect();
-        (withdrawn, answers)
-    }
-
     /// Adds ports. No worker receives from one of them before all can send to them: what one receives another may send.
     pub fn add_ports(&self, ports: Vec<NewPort>) -> Result<(), RunError> {
+        let _one = lock(&self.changing);
         self.responds()?;
-        let mut by_worker: Vec<Vec<(u32, Box<dyn Port>)>> =
-            self.mailboxes.iter().map(|_| Vec::new()).collect();
+        self.attach(ports)
+    }
+
+    fn attach(&self, ports: Vec<NewPort>) -> Result<(), RunError> {
+        let mut there = lock(&self.inner).ports.clone();
+        let mut by_worker: Vec<Vec<(u32, Box<dyn Port>)>> = (0..self.workers()).map(|_| Vec::new()).collect();
         let mut added = Vec::new();
-        {
-            let mut inner = lock(&self.inner);
-            let mut there = inner.ports.clone();
-            for NewPort { number, spec, handles } in ports {
-                added.push((number, spec.clone()));
-                assert_eq!(handles.len(), self.handles(), "as many handles as a port has");
-                if there.iter().any(|(n, _)| *n == number) {
-                    return Err(RunError::PortExists(number));
-                }
-                there.push((number, spec));
-                let workers = by_worker.len();
-                let with_handle = match self.slots {
-                    None => (0..workers).collect(),
-                    Some(_) => vec![0, workers - 1],
-                };
-                for (worker, handle) in with_handle.into_iter().zip(handles) {
-                    by_worker[worker].push((number, handle));
-                }
+        for NewPort { number, spec, handles } in ports {
+            assert_eq!(handles.len(), self.handles(), "as many handles as a port has");
+            if there.iter().any(|(n, _)| *n == number) {
+                return Err(RunError::PortExists(number));
             }
-            there.sort();
-            inner.ports = there;
+            there.push((number, spec.clone()));
+            added.push((number, spec));
+            let workers = by_worker.len();
+            let with_handle = match self.slots {
+                None => (0..workers).collect(),
+                Some(_) => vec![0, workers - 1],
+            };
+            for (worker, handle) in with_handle.into_iter().zip(handles) {
+                by_worker[worker].push((number, handle));
+            }
         }
-        let attach = |ports: Vec<(u32, Box<dyn Port>)>| {
-            move |f: &mut Forwarder| ports.into_iter().for_each(|(number, port)| f.attach(number, port))
-        };
-        self.hand_out(by_worker.into_iter().map(attach))?;
-        let numbers: Vec<u32> = added.iter().map(|(number, _)| *number).collect();
-        self.ask(move |f| f.receive_from(&numbers))?;
+        there.sort();
+        let gate = self.mailboxes.gate();
+        self.mailboxes.hand_out(by_worker.into_iter().map(|ports| {
+            let gate = Arc::clone(&gate);
+            move |f: &mut Forwarder| {
+                ports.into_iter().for_each(|(number, port)| f.attach(number, port, Arc::clone(&gate)));
+                gate.pass();
+            }
+        }))?;
+        lock(&self.inner).ports = there;
         for (number, spec) in added {
             self.hub.tell(Notice::Port { number, change: PortChange::Added(spec) });
         }
@@ -424,19 +409,23 @@ impl Running {
 
     /// Takes a port away and closes it; what it has carried, and whether closing it failed.
     pub fn remove_port(&self, number: u32) -> Result<(PortStats, Option<PortError>), RunError> {
+        let _one = lock(&self.changing);
         self.responds()?;
-        {
-            let mut inner = lock(&self.inner);
-            let there = inner.ports.len();
-            inner.ports.retain(|(n, _)| *n != number);
-            if inner.ports.len() == there {
-                return Err(RunError::NoPort(number, inner.ports.iter().map(|(n, _)| *n).collect()));
-            }
+        self.detach(number)
+    }
+
+    fn detach(&self, number: u32) -> Result<(PortStats, Option<PortError>), RunError> {
+        let numbers = |inner: &Inner| inner.ports.iter().map(|(n, _)| *n).collect::<Vec<_>>();
+        let there = numbers(&lock(&self.inner));
+        if !there.contains(&number) {
+            return Err(RunError::NoPort(number, there));
         }
-        let handles = self.ask(move |f| f.detach(number))?;
+        // A stuck worker closes its handle itself when it goes on.
+        let handles = self.mailboxes.hand_out(self.for_each(move |f| f.detach(number)))?;
+        lock(&self.inner).ports.retain(|(n, _)| *n != number);
         self.hub.tell(Notice::Port { number, change: PortChange::Removed });
         let (mut stats, mut failed) = (PortStats::default(), None);
-        for (mut handle, injected) in handles.into_iter().flatten() {
+        for (mut handle, injected) in handles.into_iter().flatten().flatten() {
             let closed = handle.finish();
             stats += handle.stats();
             stats += injected;
@@ -450,8 +439,10 @@ impl Running {
         if frame.len() > self.frame_max {
             return Err(RunError::TooLong(frame.len(), self.frame_max));
         }
+        // Threads that share the pipeline have nowhere to put it while the program changes.
+        let _none = self.slots.map(|_| lock(&self.changing));
         // The first worker has a handle of every port, also where several share the pipeline.
-        let taken = self.hand_out(std::iter::once(move |f: &mut Forwarder| f.inject(port, &frame)))?;
+        let taken = self.mailboxes.ask(std::iter::once(move |f: &mut Forwarder| f.inject(port, &frame)))?;
         match taken[..] {
             [true] => Ok(()),
             _ => Err(RunError::NoPort(port, lock(&self.inner).ports.iter().map(|(n, _)| *n).collect())),
@@ -469,12 +460,12 @@ impl Running {
         };
         let numbers: Vec<u32> = ports.iter().map(|(number, _)| *number).collect();
         let seen = self.ask(move |f| numbers.iter().map(|n| f.port(*n)).collect::<Vec<_>>());
+        let kept = lock(&self.kept).ports.clone();
         let (seen, stuck) = match seen {
             Ok(seen) => (seen, None),
             Err(RunError::Stuck(what)) => (Vec::new(), Some(what)),
-            Err(_) => (Vec::new(), None),
+            Err(_) => return kept,
         };
-        let kept = lock(&self.kept).ports.clone();
         let infos: Vec<PortInfo> = (ports.into_iter().enumerate())
             .map(|(i, (number, spec))| {
                 let mut info = merged(number, spec, seen.iter().filter_map(|of| of[i].clone()));
@@ -508,16 +499,7 @@ impl Running {
         if let Some((stats, _)) = &lock(&self.inner).last {
             return (vec![stats.clone()], program);
         }
-        if self.not_stuck().is_err() {
-            return lock(&self.kept).sample.clone();
-        }
-        let (_, answers) = {
-            let mut samples = lock(&self.samples);
-            *samples += 1;
-            let epoch = *samples;
-            self.post((0..self.workers()).map(|_| move |f: &mut Forwarder| f.sample(epoch)))
-        };
-        let Ok(parts) = self.answers(&answers) else { return lock(&self.kept).sample.clone() };
+        let Ok(parts) = self.mailboxes.sample() else { return lock(&self.kept).sample.clone() };
         let (stats, counted): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
         counted.into_iter().for_each(|counted| program.add(counted));
         lock(&self.kept).sample = (stats.clone(), program.clone());
@@ -532,7 +514,7 @@ impl Running {
 
     /// What a worker is stuck at, if one is.
     pub fn stuck(&self) -> Option<String> {
-        self.not_stuck().err().map(|error| error.to_string())
+        self.mailboxes.not_stuck().err().map(|error| error.to_string())
     }
 
     /// What the program has done, as far as it was counted: [`Self::set_counted`].
@@ -567,6 +549,7 @@ impl Running {
     /// every worker change over between two batches. If it fails the old one goes on. The control plane must not change
     /// anything meanwhile.
     pub fn reload_prepared(&self, next: Successor) -> Result<(Arc<Switch>, Carried), RunError> {
+        let _one = lock(&self.changing);
         // Somebody may have changed his mind meanwhile.
         let switch = self.switch();
         let counted = switch.is_counted();
@@ -579,6 +562,7 @@ impl Running {
                 next
             }
         };
+        self.responds()?;
         let reloaded = self.change_over(next)?;
         self.reloads.fetch_add(1, Ordering::Relaxed);
         Ok(reloaded)
@@ -618,8 +602,10 @@ impl Running {
             }
         });
         // They are dropped here, not in the workers: it takes a while.
-        let back = self.hand_out(acts)?;
-        let changed = back.iter().any(Result::is_ok);
+        self.responds()?;
+        let back = self.mailboxes.hand_out(acts)?;
+        // A worker that does not answer follows.
+        let changed = back.iter().any(|back| !matches!(back, Some(Err(_))));
         self.adaptations.fetch_add(changed.into(), Ordering::Relaxed);
         Ok(changed)
     }
@@ -646,51 +632,53 @@ impl Running {
 
     /// Lets the workers change over to other code of the same program, unless that does not run any more.
     pub fn replace_same(&self, next: Successor) -> Result<Arc<Switch>, RunError> {
+        let _one = lock(&self.changing);
         let switch = self.switch();
         if !next.is_of(&switch) {
             let why = "another program, or other code, was put in place meanwhile: try again";
             return Err(RunError::Program(why.to_string()));
         }
+        self.responds()?;
         self.change_over(next).map(|(new, _)| new)
     }
 
+    /// Either all workers change over, one that gets stuck meanwhile when it goes on, or none does.
     fn change_over(&self, next: Successor) -> Result<(Arc<Switch>, Carried), RunError> {
-        self.responds()?;
         let old = self.switch();
         let (new, carried) = old.succeed_by(next).map_err(RunError::Program)?;
+        let mut loads = match self.slots {
+            None => None,
+            Some(slots) => Some(pipelined::loads(&new, slots, self.frame_max).map_err(RunError::System)?),
+        };
+        let gate = self.mailboxes.gate();
         let mut acts = Vec::new();
         for index in 0..self.workers() {
             let worker = new.worker(self.engine, index).map_err(RunError::Program)?;
             let pool = worker
                 .pool(p4jet_packet::COUNT_DEFAULT, self.frame_max)
                 .map_err(|e| RunError::System(format!("no memory for packets: {e}")))?;
-            acts.push(move |f: &mut Forwarder| f.change_over(worker, pool));
-        }
-        let loads = match self.slots {
-            None => None,
-            Some(slots) => {
-                let loads = pipelined::loads(&new, slots, self.frame_max).map_err(RunError::System)?;
-                // What is on its way gets to its end by the old program; nothing comes until all have changed over.
-                let drain = |f: &mut Forwarder| {
-                    if let Some(segment) = f.segment() {
-                        segment.drain();
-                        segment.replace(Vec::new());
-                    }
+            let (loads, gate) = (loads.take(), Arc::clone(&gate));
+            acts.push(move |f: &mut Forwarder| -> (Option<(Worker, Pool)>, Vec<Load>) {
+                let worker = f.change_over(worker, pool);
+                let loads = match (f.segment(), loads) {
+                    (Some(segment), Some(loads)) => segment.replace(loads),
+                    _ => Vec::new(),
                 };
-                self.hand_out(std::iter::once(drain))?;
-                Some(loads)
-            }
-        };
-        self.hub.follow(&new);
-        let replaced: Vec<Option<(Worker, Pool)>> = self.hand_out(acts.into_iter())?;
-        if let Some(loads) = loads {
-            let go_on = |f: &mut Forwarder| {
-                if let Some(segment) = f.segment() {
-                    segment.replace(loads);
-                }
-            };
-            self.hand_out(std::iter::once(go_on))?;
+                gate.pass();
+                (worker, loads)
+            });
         }
+        if self.slots.is_some() {
+            self.drain(gate)?;
+        }
+        self.hub.follow(&new);
+        let replaced = self.mailboxes.hand_out(acts.into_iter());
+        if let Err(error @ RunError::Stuck(_)) = replaced {
+            self.hub.unfollow(&new);
+            self.set_gate(None);
+            return Err(error);
+        }
+        let replaced = replaced?;
         *lock(&self.switch) = Arc::clone(&new);
         // All of them have the code of the new one.
         self.interpreting.store(false, Ordering::Relaxed);
@@ -700,6 +688,32 @@ impl Running {
         drop(old);
         self.hub.collect();
         Ok((new, carried))
+    }
+
+    /// Lets the packets in a pipeline on several threads get to their end by the program that runs. No more come in before
+    /// the gate is open.
+    fn drain(&self, gate: Arc<Gate>) -> Result<(), RunError> {
+        let drain = move |f: &mut Forwarder| {
+            if let Some(segment) = f.segment() {
+                segment.drain();
+                segment.wait_for(Some(gate));
+            }
+        };
+        let drained = self.mailboxes.ask(std::iter::once(drain));
+        if drained.is_err() {
+            // It may have begun: then it waits for a worker that is stuck, and goes on with the old program.
+            self.set_gate(None);
+        }
+        drained.map(drop)
+    }
+
+    /// What the first of several threads waits for before it takes more packets in; it need not answer now.
+    fn set_gate(&self, gate: Option<Arc<Gate>>) {
+        self.mailboxes.leave(std::iter::once(move |f: &mut Forwarder| {
+            if let Some(segment) = f.segment() {
+                segment.wait_for(gate);
+            }
+        }));
     }
 
     /// Whether all ports have come to their end (captures have; interfaces never do).
@@ -715,19 +729,21 @@ impl Running {
     pub fn finish(&self) -> Result<(), PortError> {
         self.stop.store(true, Ordering::Relaxed);
         self.stop_compiling();
-        self.mailboxes.iter().for_each(|mailbox| mailbox.wake());
+        self.mailboxes.all().iter().for_each(|mailbox| mailbox.wake());
         let mut inner = lock(&self.inner);
         let mut result = Ok(());
         let mut parts = Vec::new();
         let mut forwarders: Vec<Forwarder> = Vec::new();
         let threads: Vec<_> = inner.threads.drain(..).collect();
         for (worker, thread) in threads.into_iter().enumerate() {
-            let pulse = &self.mailboxes[worker].pulse;
+            let pulse = &self.mailboxes.all()[worker].pulse;
             while !thread.is_finished() && pulse.stuck_for().is_none() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             if !thread.is_finished() {
                 inner.abandoned.push(pulse.report(worker).to_string());
+                let known = lock(&self.kept).sample.0.get(worker).cloned();
+                parts.push(ForwardStats { incomplete: true, ..known.unwrap_or_default() });
                 continue;
             }
             match thread.join() {
@@ -761,26 +777,6 @@ impl Running {
     pub fn abandoned(&self) -> Vec<String> {
         lock(&self.inner).abandoned.clone()
     }
-}
-
-/// Gives each worker its own task, and waits for what they give.
-pub(crate) fn hand_out<T: Send + 'static, A: FnOnce(&mut Forwarder) -> T + Send + 'static>(
-    mailboxes: &[Arc<Mailbox>],
-    acts: impl Iterator<Item = A>,
-) -> Result<Vec<T>, RunError> {
-    let answers: Vec<mpsc::Receiver<T>> = mailboxes
-        .iter()
-        .zip(acts)
-        .map(|(mailbox, act)| {
-            let (answer, receiver) = mpsc::sync_channel(1);
-            mailbox.post(Box::new(move |forwarder| {
-                // Nobody waits any more: the answer is for nobody.
-                let _ = answer.send(act(forwarder));
-            }));
-            receiver
-        })
-        .collect();
-    answers.into_iter().map(|answer| answer.recv().map_err(|_| RunError::Stopped)).collect()
 }
 
 /// A port of which each worker has a handle.
@@ -851,16 +847,19 @@ intrinsic ingress_port m.port
         }
     }
 
-    /// A switch whose worker sends a packet by port 7 and waits for the gate; what it tells.
-    fn stuck() -> (Running, mpsc::Sender<()>, mpsc::Receiver<String>) {
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// A switch whose last worker sends a packet by port 7 and waits for the gate; what it tells.
+    fn stuck_of(workers: usize) -> (Running, mpsc::Sender<()>, mpsc::Receiver<String>) {
         let program = p4jet_ir::text::parse(BACK).unwrap();
-        let switch = Switch::new(program).unwrap();
+        let switch = Switch::with_options(program, p4jet_jit::Options::default(), workers).unwrap();
         let (tell, told) = mpsc::channel();
         let tell = Mutex::new(tell);
         let listener: Listener = Arc::new(move |event| {
             let text = match event {
                 crate::Event::Stuck(stuck) => stuck.to_string(),
                 crate::Event::Unstuck(worker, _) => format!("worker {worker} goes on"),
+                crate::Event::Follows(stuck) => format!("worker {} follows", stuck.worker),
                 other => panic!("{other:?}"),
             };
             let _ = lock(&tell).send(text);
@@ -868,18 +867,123 @@ intrinsic ingress_port m.port
         let options = RunOptions { engine: EngineKind::Interp, frame_max: 2048, listener };
         let running = Running::start(&switch, options).unwrap();
         let (open, gate) = mpsc::channel();
-        let handles: Vec<Box<dyn Port>> = vec![Box::new(Blocking { frames: 1, gate })];
+        let mut handles = idle(workers - 1);
+        handles.push(Box::new(Blocking { frames: 1, gate }));
         running.add_ports(vec![NewPort { number: 7, spec: "blocking".into(), handles }]).unwrap();
         (running, open, told)
+    }
+
+    fn stuck() -> (Running, mpsc::Sender<()>, mpsc::Receiver<String>) {
+        stuck_of(1)
+    }
+
+    /// Handles of a port that brings nothing.
+    fn idle(workers: usize) -> Vec<Box<dyn Port>> {
+        (0..workers).map(|_| Box::new(Blocking { frames: 0, gate: mpsc::channel().1 }) as Box<dyn Port>).collect()
+    }
+
+    /// The first event that is the expected one: on a busy machine others come before.
+    fn wait_for(told: &mpsc::Receiver<String>, expected: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + LONG;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let text = told.recv_timeout(left).expect("the event comes");
+            if expected(&text) {
+                return text;
+            }
+        }
+    }
+
+    /// Waits until the last worker of [`stuck_of`] sends, and will not get any further.
+    fn wait_until_sending(running: &Running) {
+        let deadline = Instant::now() + LONG;
+        let pulse = &running.mailboxes.all().last().expect("there is one").pulse;
+        while pulse.doing() != crate::Doing::Sending(7) {
+            assert!(Instant::now() < deadline, "it never sends");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Of two workers one gets stuck after it was asked whether it answers: the change is made, and that worker follows.
+    #[test]
+    fn a_worker_that_gets_stuck_during_a_change_follows() {
+        let (running, gate, told) = stuck_of(2);
+        wait_until_sending(&running);
+        let new = |number| NewPort { number, spec: "idle".into(), handles: idle(2) };
+        running.attach(vec![new(8), new(9)]).expect("the first worker has the ports");
+        wait_for(&told, |text| text == "worker 1 follows");
+        let numbers = || running.ports().iter().map(|port| port.number).collect::<Vec<_>>();
+        assert_eq!(numbers(), [7, 8, 9]);
+        assert!(matches!(running.attach(vec![new(8)]), Err(RunError::PortExists(8))));
+        running.detach(9).expect("the first worker has none of it");
+        assert_eq!(numbers(), [7, 8]);
+        assert!(matches!(running.detach(9), Err(RunError::NoPort(9, _))));
+        let old = running.switch();
+        let next = running.prepare(p4jet_ir::text::parse(BACK).unwrap(), &Cancel::default()).unwrap();
+        let (new_switch, _) = running.change_over(next).expect("the first worker runs the new program");
+        assert!(Arc::ptr_eq(&running.switch(), &new_switch) && !Arc::ptr_eq(&old, &new_switch));
+        drop(old);
+        // It goes on, and has made every change.
+        drop(gate);
+        wait_for(&told, |text| text == "worker 1 goes on");
+        let switch = Arc::clone(&new_switch);
+        let same = running.ask(move |f| Arc::ptr_eq(f.worker().switch(), &switch)).unwrap();
+        assert_eq!(same, [true, true]);
+        let there = running.ask(|f| [7, 8, 9].map(|number| f.port(number).is_some())).unwrap();
+        assert_eq!(there, [[true, true, false]; 2]);
+        running.remove_port(8).expect("it is there once");
+        assert_eq!(running.ask(|f| f.port(8).is_some()).unwrap(), [false, false]);
+        running.finish().unwrap();
+    }
+
+    /// If no worker has begun, none does.
+    #[test]
+    fn a_change_that_nobody_has_begun_is_withdrawn() {
+        let (running, gate, told) = stuck();
+        wait_until_sending(&running);
+        let port = NewPort { number: 8, spec: "idle".into(), handles: idle(1) };
+        assert!(matches!(running.attach(vec![port]), Err(RunError::Stuck(_))));
+        assert!(matches!(running.detach(7), Err(RunError::Stuck(_))));
+        let next = running.prepare(p4jet_ir::text::parse(BACK).unwrap(), &Cancel::default()).unwrap();
+        let old = running.switch();
+        assert!(matches!(running.change_over(next), Err(RunError::Stuck(_))));
+        drop(gate);
+        wait_for(&told, |text| text == "worker 0 goes on");
+        assert!(Arc::ptr_eq(&running.switch(), &old));
+        let switch = Arc::clone(&old);
+        let there = running.ask(move |f| {
+            (Arc::ptr_eq(f.worker().switch(), &switch), f.port(7).is_some(), f.port(8).is_some())
+        });
+        assert_eq!(there.unwrap(), [(true, true, false)]);
+        let port = NewPort { number: 8, spec: "idle".into(), handles: idle(1) };
+        running.add_ports(vec![port]).expect("there is no such port yet");
+        running.finish().unwrap();
+    }
+
+    /// A worker that sleeps is not said to run the program.
+    #[test]
+    fn who_sleeps_runs_nothing() {
+        let switch = Switch::new(p4jet_ir::text::parse(BACK).unwrap()).unwrap();
+        let options = RunOptions { engine: EngineKind::Interp, frame_max: 2048, listener: Arc::new(|_| ()) };
+        let running = Running::start(&switch, options).unwrap();
+        let mailbox = &running.mailboxes.all()[0];
+        let deadline = Instant::now() + LONG;
+        let is_looking = || mailbox.pulse.doing() == crate::Doing::Looking;
+        let mut found = 0;
+        while found < 10 {
+            assert!(Instant::now() < deadline, "{found} times");
+            found += u32::from(is_looking() && mailbox.is_asleep() && is_looking());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        running.finish().unwrap();
     }
 
     #[test]
     fn a_stuck_worker_is_told_of_and_nobody_waits_for_it() {
         let (running, gate, told) = stuck();
-        let long = Duration::from_secs(60);
-        let what = told.recv_timeout(long).expect("the watchdog tells");
         let expected = "it sends by port 7, packet from port 7, 4 bytes: deadbeef";
-        assert!(what.starts_with("worker 0 has made no progress for ") && what.ends_with(expected), "{what}");
+        let what = wait_for(&told, |what| what.ends_with(expected));
+        assert!(what.starts_with("worker 0 has made no progress for "), "{what}");
         let start = Instant::now();
         for refused in [
             running.responds(),
@@ -892,10 +996,10 @@ intrinsic ingress_port m.port
         }
         assert!(matches!(&running.ports()[0].status, LinkStatus::Down(why) if why.contains("worker 0")));
         assert!(running.stuck().is_some_and(|what| what.contains("sends by port 7")));
-        assert!(start.elapsed() < long, "nothing waits for the worker");
+        assert!(start.elapsed() < LONG, "nothing waits for the worker");
         // It goes on, and nothing was half done.
         drop(gate);
-        assert_eq!(told.recv_timeout(long).as_deref(), Ok("worker 0 goes on"));
+        wait_for(&told, |what| what == "worker 0 goes on");
         running.remove_port(7).expect("the port is still there");
         assert_eq!(running.stats().sent, [(7, 1)].into());
         running.finish().unwrap();
@@ -905,14 +1009,24 @@ intrinsic ingress_port m.port
     #[test]
     fn the_switch_ends_though_a_worker_is_stuck() {
         let (running, gate, told) = stuck();
-        told.recv_timeout(Duration::from_secs(60)).expect("the watchdog tells");
+        wait_for(&told, |what| what.contains("sends by port 7"));
         running.finish().unwrap();
         let abandoned = running.abandoned();
+        assert!(running.stats().incomplete, "the worker did not say what it has done");
         drop(gate);
         assert_eq!(abandoned.len(), 1);
         assert!(
             abandoned[0].contains("worker 0") && abandoned[0].contains("sends by port 7"),
             "{abandoned:?}"
         );
+    }
+
+    /// The last sample of an abandoned worker is older than what others took over from it.
+    #[test]
+    fn a_total_without_a_worker_is_incomplete() {
+        let taken = ForwardStats { taken_over: 3, sent: [(1, 3)].into(), ..ForwardStats::default() };
+        let abandoned = ForwardStats { incomplete: true, received: 1, ..ForwardStats::default() };
+        let total = ForwardStats::total([abandoned, taken]);
+        assert_eq!((total.received, total.waiting, total.incomplete), (1, 0, true));
     }
 }

@@ -1,0 +1,188 @@
+//! The mailboxes of all workers: what the workers are asked together, and what is done with one that does not answer.
+
+use crate::counted::Counted;
+use crate::forward::{Event, ForwardStats, Forwarder, Listener};
+use crate::mailbox::Mailbox;
+use crate::running::RunError;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+/// How often those who wait for a worker ask whether it is stuck.
+pub(crate) const ASK: Duration = Duration::from_millis(50);
+
+/// All workers' mailboxes.
+pub(crate) struct Mailboxes {
+    all: Vec<Arc<Mailbox>>,
+    /// Locked while letters are posted, so that all workers get them in one order; the number of the last sample.
+    samples: Mutex<u64>,
+    listener: Listener,
+}
+
+/// Whether a task may still be withdrawn: not once a worker has begun it. Then the others follow, sooner or later.
+#[derive(Default)]
+struct Claim(AtomicU8);
+
+const OPEN: u8 = 0;
+const BEGUN: u8 = 1;
+const WITHDRAWN: u8 = 2;
+
+impl Claim {
+    /// A worker begins; false if the task was withdrawn.
+    fn begin(&self) -> bool {
+        self.0.compare_exchange(OPEN, BEGUN, Ordering::SeqCst, Ordering::SeqCst) != Err(WITHDRAWN)
+    }
+
+    /// No worker will begin; false if one has begun.
+    fn withdraw(&self) -> bool {
+        self.0.compare_exchange(OPEN, WITHDRAWN, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+}
+
+/// Closed until every worker has passed it.
+pub(crate) struct Gate {
+    left: AtomicUsize,
+    wakes: Vec<Arc<Mailbox>>,
+}
+
+impl Gate {
+    /// A worker passes. The last one opens the gate for those who wait.
+    pub fn pass(&self) {
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // A worker that falls asleep says so before it looks at the gate.
+            fence(Ordering::SeqCst);
+            self.wakes.iter().for_each(|mailbox| mailbox.wake());
+        }
+    }
+
+    /// Whether all have passed.
+    pub fn is_open(&self) -> bool {
+        self.left.load(Ordering::Acquire) == 0
+    }
+}
+
+/// A task that was posted, and where each worker's answer arrives.
+struct Posted<T> {
+    claim: Arc<Claim>,
+    answers: Vec<mpsc::Receiver<T>>,
+}
+
+impl Mailboxes {
+    pub fn new(all: Vec<Arc<Mailbox>>, listener: Listener) -> Mailboxes {
+        Mailboxes { all, samples: Mutex::new(0), listener }
+    }
+
+    /// By worker.
+    pub fn all(&self) -> &[Arc<Mailbox>] {
+        &self.all
+    }
+
+    /// A gate that each worker has to pass once.
+    pub fn gate(&self) -> Arc<Gate> {
+        Arc::new(Gate { left: AtomicUsize::new(self.all.len()), wakes: self.all.clone() })
+    }
+
+    /// The error if a worker is stuck.
+    pub fn not_stuck(&self) -> Result<(), RunError> {
+        match self.all.iter().position(|mailbox| mailbox.pulse.stuck_for().is_some()) {
+            None => Ok(()),
+            Some(worker) => Err(self.stuck(worker)),
+        }
+    }
+
+    /// The error of a worker that is stuck.
+    fn stuck(&self, worker: usize) -> RunError {
+        RunError::Stuck(self.all[worker].pulse.report(worker).to_string())
+    }
+
+    /// Gives each worker its own task and waits for the answers. `None` for a worker that is stuck while others have begun:
+    /// it carries out the task when it goes on, and the listener hears of it. An error [`RunError::Stuck`] means that no
+    /// worker has begun, and none will.
+    pub fn hand_out<T: Send + 'static, A: FnOnce(&mut Forwarder) -> T + Send + 'static>(
+        &self,
+        acts: impl Iterator<Item = A>,
+    ) -> Result<Vec<Option<T>>, RunError> {
+        let answers = self.wait(&self.post(acts))?;
+        for (worker, mailbox) in self.all.iter().enumerate() {
+            if answers.get(worker).is_some_and(Option::is_none) {
+                (self.listener)(Event::Follows(&mailbox.pulse.report(worker)));
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Gives each worker its own question and waits for the answers: an error if one of them is stuck. For what does no harm
+    /// if only some workers do it.
+    pub fn ask<T: Send + 'static, A: FnOnce(&mut Forwarder) -> T + Send + 'static>(
+        &self,
+        acts: impl Iterator<Item = A>,
+    ) -> Result<Vec<T>, RunError> {
+        self.not_stuck()?;
+        self.all_answers(&self.post(acts))
+    }
+
+    /// A part of each worker, at one time: see [`Forwarder::sample`].
+    pub fn sample(&self) -> Result<Vec<(ForwardStats, Counted)>, RunError> {
+        self.not_stuck()?;
+        let posted = {
+            let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+            *samples += 1;
+            let epoch = *samples;
+            self.post_in_turn(self.all.iter().map(|_| move |f: &mut Forwarder| f.sample(epoch)))
+        };
+        self.all_answers(&posted)
+    }
+
+    /// Leaves each worker its own task. Nobody waits for it.
+    pub fn leave<A: FnOnce(&mut Forwarder) + Send + 'static>(&self, acts: impl Iterator<Item = A>) {
+        self.post(acts);
+    }
+
+    fn post<T: Send + 'static, A: FnOnce(&mut Forwarder) -> T + Send + 'static>(
+        &self,
+        acts: impl Iterator<Item = A>,
+    ) -> Posted<T> {
+        let _posting = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        self.post_in_turn(acts)
+    }
+
+    /// The caller has locked `samples`.
+    fn post_in_turn<T: Send + 'static, A: FnOnce(&mut Forwarder) -> T + Send + 'static>(
+        &self,
+        acts: impl Iterator<Item = A>,
+    ) -> Posted<T> {
+        let claim = Arc::<Claim>::default();
+        let post = |(mailbox, act): (&Arc<Mailbox>, A)| {
+            let (answer, receiver) = mpsc::sync_channel(1);
+            let claim = Arc::clone(&claim);
+            mailbox.post(Box::new(move |forwarder| {
+                if claim.begin() {
+                    // If nobody waits any more, nobody needs the answer.
+                    let _ = answer.send(act(forwarder));
+                }
+            }));
+            receiver
+        };
+        let answers = self.all.iter().zip(acts).map(post).collect();
+        Posted { claim, answers }
+    }
+
+    fn all_answers<T>(&self, posted: &Posted<T>) -> Result<Vec<T>, RunError> {
+        let answers = self.wait(posted)?.into_iter().enumerate();
+        answers.map(|(worker, answer)| answer.ok_or_else(|| self.stuck(worker))).collect()
+    }
+
+    /// Waits for each worker as long as it makes progress. If one is stuck, and no worker has begun, withdraws the task.
+    fn wait<T>(&self, Posted { claim, answers }: &Posted<T>) -> Result<Vec<Option<T>>, RunError> {
+        let answer = |(worker, answer): (usize, &mpsc::Receiver<T>)| loop {
+            match answer.recv_timeout(ASK) {
+                Ok(answer) => return Ok(Some(answer)),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(RunError::Stopped),
+                Err(mpsc::RecvTimeoutError::Timeout) if self.all[worker].pulse.stuck_for().is_none() => {}
+                Err(mpsc::RecvTimeoutError::Timeout) if claim.withdraw() => return Err(self.stuck(worker)),
+                Err(mpsc::RecvTimeoutError::Timeout) => return Ok(None),
+            }
+        };
+        answers.iter().enumerate().map(answer).collect()
+    }
+}
