@@ -44,9 +44,8 @@ impl Compiling {
         let ((done, made), (late, then)) = (channel(), channel::<Box<dyn FnOnce(Made) + Send>>());
         let cancelled = cancel.clone();
         std::thread::Builder::new().name("compiler".to_string()).spawn(move || {
-            let code = catch_unwind(AssertUnwindSafe(|| make(&cancelled))).unwrap_or_else(|_| {
-                Err("internal error: the compiler panicked (please report)".to_string())
-            });
+            let code = catch_unwind(AssertUnwindSafe(|| make(&cancelled)))
+                .unwrap_or_else(|_| Err("internal error: the compiler panicked (please report)".to_string()));
             let _ = done.send(code.clone());
             drop(done);
             if let Ok(then) = then.recv()

@@ -340,10 +340,7 @@ impl Running {
 
     /// Lets every worker carry out `act` between two batches. A worker that gets stuck meanwhile does so when it goes on; if
     /// one is stuck already, that is the error, and no worker carries out `act`.
-    pub(crate) fn tell(
-        &self,
-        act: impl Fn(&mut Forwarder) + Send + Sync + 'static,
-    ) -> Result<(), RunError> {
+    pub(crate) fn tell(&self, act: impl Fn(&mut Forwarder) + Send + Sync + 'static) -> Result<(), RunError> {
         self.responds()?;
         self.mailboxes.hand_out(self.for_each(act)).map(drop)
     }
@@ -879,7 +876,9 @@ intrinsic ingress_port m.port
 
     /// Handles of a port that brings nothing.
     fn idle(workers: usize) -> Vec<Box<dyn Port>> {
-        (0..workers).map(|_| Box::new(Blocking { frames: 0, gate: mpsc::channel().1 }) as Box<dyn Port>).collect()
+        (0..workers)
+            .map(|_| Box::new(Blocking { frames: 0, gate: mpsc::channel().1 }) as Box<dyn Port>)
+            .collect()
     }
 
     /// The first event that is the expected one: on a busy machine others come before.
