@@ -285,17 +285,20 @@ fn machine_code_is_made_in_time_that_grows_with_the_program() {
 }
 
 /// A table of many actions at many places: all of them would be compiled at each.
-#[test]
-fn machine_code_that_multiplies_is_refused() {
-    let parts = Parts {
+fn code_that_multiplies() -> Parts {
+    Parts {
         declarations: times(1_000, |i| format!("action a{i}(bit<32> v) {{ m.x = v; }}"))
             + "table t { key = { h.e.d: exact; } actions = {"
             + &times(1_000, |i| format!("a{i};"))
             + "} }",
         statements: times(1_000, |i| format!("if (m.x == {i}) {{ t.apply(); }}")),
         ..Parts::default()
-    };
-    let output = check_for("jit", "actions_at_places", &parts).expect_status(1);
+    }
+}
+
+#[test]
+fn machine_code_that_multiplies_is_refused() {
+    let output = check_for("jit", "actions_at_places", &code_that_multiplies()).expect_status(1);
     output.says(&["machine code for a program of", "at most 500000", "--engine interp"]);
 }
 
@@ -521,6 +524,15 @@ fn check_refuses_what_run_refuses() {
     for words in [&["check", &program] as &[&str], &["run", &program, "-i", "0@mem"]] {
         run(words).expect_status(1).says(&["the headers that big may emit", "65536", "big.p4:"]);
     }
+}
+
+/// Machine code that is refused after packets flow ends the switch, as if the refusal had come in time.
+#[test]
+fn a_late_refusal_ends_the_switch() {
+    let dir = TempDir::new("late");
+    let program = dir.write("late.p4", code_that_multiplies().text());
+    let output = run(&["run", &program, "-i", "0@mem", "--stay"]).expect_status(1);
+    output.says(&["machine code for a program of", "at most 500000", "--engine interp"]);
 }
 
 /// What an error left unfinished, here a variable whose initial value is refused, is no mistake of p4jet.
