@@ -79,6 +79,10 @@ fn wrong_usage_is_status_2() {
     for (words, says) in [
         ("", &["Usage: p4jet", "check", "test", "run", "trace", "bench", "demo"] as &[&str]),
         ("chekc PROG", &["unrecognized subcommand 'chekc'", "check"]),
+        ("rnu PROG", &["unrecognized subcommand 'rnu'", "did you mean `run`?"]),
+        ("simple_swich PROG", &["unrecognized subcommand", "did you mean `simple_switch`?"]),
+        ("check PROG --Wdisable=invalid-heder", &["did you mean `invalid-header`?"]),
+        ("trace PROG --first 3 0200", &["'--first <N>' cannot be used with"]),
         ("check", &["<PROGRAM>"]),
         ("check PROG --tim", &["unexpected argument '--tim'", "'--time'"]),
         ("run PROG PROG -i 0@mem", &["unexpected argument"]),
@@ -98,6 +102,10 @@ fn wrong_usage_is_status_2() {
         ("run PROG -i 0@name-much-too-long", &["18 bytes", "at most 15"]),
         ("run PROG -i 512@mem", &["port 512", "port numbers from 0 to 510"]),
         ("trace PROG --port 512 00", &["port 512", "port numbers from 0 to 510"]),
+        (
+            "trace PROG --port 511 00",
+            &["port 511: `", "` uses this number as its drop port; choose 0 to 510"],
+        ),
         ("run PROG -i 0@mem -i 0@mem", &["`0@mem` and `0@mem`", "the same number 0"]),
         ("run PROG -i 0@lo -i 1@packet:lo", &["the same interface `lo`"]),
         ("run PROG -i 0@pcap:,DIR/x -i 1@pcap:DIR/x,", &["use the file", "which one of them writes"]),
@@ -123,6 +131,14 @@ fn wrong_usage_is_status_2() {
         assert_eq!(output.stdout, "", "{words}");
     }
     drop(packets);
+}
+
+/// Without a single latency there is none to report.
+#[test]
+fn lost_traffic_has_no_latency() {
+    let words = ["traffic", "--send", "mem", "--receive", "mem", "--seconds", "0.05", "--rate", "1000"];
+    let output = run(&words).expect_status(0).prints(&["no frame came back"]);
+    assert!(!output.stdout.contains("latency: p50"), "{}", output.stdout);
 }
 
 #[test]

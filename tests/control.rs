@@ -237,43 +237,88 @@ fn over_tcp_the_switch_opens_only_what_was_granted() {
     assert!(listed.contains("cannot find include file"), "{listed}");
 }
 
-/// Lines pasted at a terminal run one by one.
+/// A command at a terminal.
+struct AtTerminal {
+    child: std::process::Child,
+    keyboard: fs::File,
+    shows: mpsc::Receiver<String>,
+    said: String,
+}
+
+impl AtTerminal {
+    fn start(command: &mut Command) -> AtTerminal {
+        let terminal = nix::pty::openpty(None, None).unwrap();
+        command.env("TERM", "xterm");
+        let slave = || Stdio::from(terminal.slave.try_clone().unwrap());
+        let child = command.stdin(slave()).stdout(slave()).stderr(slave()).spawn().unwrap();
+        drop(terminal.slave);
+        // The command holds the other end as long as it lives.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut screen = fs::File::from(terminal.master.try_clone().unwrap());
+        let (shown, shows) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(n @ 1..) = std::io::Read::read(&mut screen, &mut bytes) {
+                if shown.send(String::from_utf8_lossy(&bytes[..n]).into_owned()).is_err() {
+                    return;
+                }
+            }
+        });
+        AtTerminal { child, keyboard: fs::File::from(terminal.master), shows, said: String::new() }
+    }
+
+    fn wait_for(&mut self, what: &str) {
+        while !self.said.contains(what) {
+            let more = self.shows.recv_timeout(common::DEADLINE);
+            self.said += &more.unwrap_or_else(|_| panic!("no `{what}` in {}", self.said));
+        }
+    }
+}
+
+/// Lines that a terminal sends at once, without marking them as pasted, all run.
+#[test]
+fn lines_sent_at_once_all_run() {
+    let dir = TempDir::new("paste-plain");
+    let switch = router(&dir);
+    let basic = program("basic_l2");
+    let mut run = p4jet_run(&basic);
+    run.args(["-i", "0@mem", "--no-control"]);
+    let mut ctl = p4jet();
+    ctl.args(["ctl", "--socket", switch.socket()]);
+    let mut cli = p4jet();
+    cli.args(["simple_switch_CLI", "--thrift-port", switch.port().rsplit(':').next().unwrap()]);
+    for command in [&mut ctl, &mut cli, &mut run] {
+        for end in ["\r", "\n", "\r\n"] {
+            let mut at = AtTerminal::start(command);
+            at.wait_for("RuntimeCmd: ");
+            // More than the editor reads at a time.
+            let many = format!("table_num_entries forward{end}").repeat(60);
+            let last = format!("help show_pvs{end}quit{end}");
+            std::io::Write::write_all(&mut at.keyboard, format!("{many}{last}").as_bytes()).unwrap();
+            at.wait_for("List parser value sets defined in the P4 program");
+            assert_eq!(wait(&mut at.child, "pasted").code(), Some(0), "{end:?}: {}", at.said);
+            let answers = at.said.lines().filter(|line| line.trim() == "0").count();
+            assert_eq!(answers, 60, "{command:?} {end:?}: {}", at.said);
+        }
+    }
+}
+
+/// Lines pasted at a terminal that brackets them run one by one, each shown before its answer.
 #[test]
 fn pasted_lines_run_one_by_one() {
     let dir = TempDir::new("paste");
     let switch = router(&dir);
-    let terminal = nix::pty::openpty(None, None).unwrap();
-    let mut command = p4jet();
-    command.args(["ctl", "--socket", switch.socket()]).env("TERM", "xterm");
-    let slave = || Stdio::from(terminal.slave.try_clone().unwrap());
-    let mut child = command.stdin(slave()).stdout(slave()).stderr(slave()).spawn().unwrap();
-    drop(terminal.slave);
-    let mut screen = fs::File::from(terminal.master.try_clone().unwrap());
-    let (shown, shows) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut bytes = [0; 4096];
-        while let Ok(n @ 1..) = std::io::Read::read(&mut screen, &mut bytes) {
-            if shown.send(String::from_utf8_lossy(&bytes[..n]).into_owned()).is_err() {
-                return;
-            }
-        }
-    });
-    let mut said = String::new();
-    let mut wait_for = |what: &str| {
-        while !said.contains(what) {
-            said += &shows.recv_timeout(common::DEADLINE).unwrap_or_else(|_| panic!("no `{what}` in {said}"));
-        }
-    };
-    wait_for("RuntimeCmd: ");
-    let mut keyboard = fs::File::from(terminal.master);
+    let mut at = AtTerminal::start(p4jet().args(["ctl", "--socket", switch.socket()]));
+    at.wait_for("RuntimeCmd: ");
     // As a terminal sends what is pasted (bracketed paste), then the key Enter.
     let pasted =
         "table_add forward set_dest 00:00:5e:00:53:01 => 1\rtable_num_entries forward\rhelp show_pvs";
-    write!(keyboard, "\x1b[200~{pasted}\x1b[201~\r").unwrap();
-    wait_for("with handle 0");
-    wait_for("List parser value sets defined in the P4 program");
-    write!(keyboard, "quit\r").unwrap();
-    assert_eq!(wait(&mut child, "ctl").code(), Some(0));
+    write!(at.keyboard, "\x1b[200~{pasted}\x1b[201~\r").unwrap();
+    at.wait_for("with handle 0");
+    at.wait_for("RuntimeCmd: table_num_entries forward\r\n1\r\n");
+    at.wait_for("RuntimeCmd: help show_pvs\r\nList parser value sets defined in the P4 program");
+    write!(at.keyboard, "quit\r").unwrap();
+    assert_eq!(wait(&mut at.child, "ctl").code(), Some(0));
     assert_eq!(asked(switch.socket(), "table_num_entries forward"), "1\n");
 }
 
@@ -285,9 +330,14 @@ fn a_socket_belongs_to_one_switch() {
     run_command(p4jet_run(&program).arg("--control").arg(switch.socket()))
         .expect_status(3)
         .says(&["a switch listens there already"]);
-    run_command(p4jet_run(&program).args(["--control-tcp", switch.port()]))
+    run_command(p4jet_run(&program).args(["--control-tcp", switch.port()])).expect_status(3).says(&[
+        "no control socket: cannot listen on 127.0.0.1:",
+        "; choose another port with --control-tcp PORT",
+    ]);
+    let port = switch.port().rsplit(':').next().unwrap();
+    run_command(named("simple_switch").args(["--thrift-port", port]).arg(&program))
         .expect_status(3)
-        .says(&["no control socket: cannot listen on 127.0.0.1:"]);
+        .says(&["cannot listen on 127.0.0.1:", "; choose another port with --thrift-port PORT"]);
     // A switch that was killed leaves its socket behind, and another takes it.
     let socket = switch.socket().to_string();
     drop(switch);
@@ -323,7 +373,7 @@ fn what_would_wait_or_come_twice_is_refused() {
     ctl(&format!("port_add pcap:,{out}2 4 {fifo}")).expect_status(1).says(&["is a FIFO"]);
     let ports = ctl("show_ports").stdout;
     assert_eq!(ports.matches("pcap:").count(), 1, "{ports}");
-    ctl("port_add mem 511").expect_status(1).says(&["means drop"]);
+    ctl("port_add mem 511").expect_status(1).says(&["uses this number as its drop port; choose 0 to 510"]);
 }
 
 #[test]
@@ -532,6 +582,7 @@ fn a_running_switch_tells_what_it_would_do() {
     let dir = TempDir::new("trace-packet");
     let switch = router(&dir);
     let ctl = |line: &str| run_command(p4jet().args(["ctl", "--socket", switch.socket(), line]));
+    dir.write("wrong.p4", "control");
     let frame = "00005e005301 00005e005302 0800 45";
     ctl(&format!("trace packet 0 {frame}")).expect_status(0).prints(&["arrives at port 0", "miss"]);
     ctl("table_add forward set_dest 00:00:5e:00:53:01 => 7").expect_status(0);
@@ -539,13 +590,47 @@ fn a_running_switch_tells_what_it_would_do() {
     let json = ["ctl", "--socket", switch.socket(), "--json", "trace", "packet", "0", frame];
     run_command(p4jet().args(json)).expect_status(0).prints(&["\"did\":{\"outcome\":\"sent\",\"port\":7"]);
     for (line, why) in [
-        ("trace packet 0 012", "is no frame"),
+        ("trace packet 0 012", "the frame has 3 hexadecimal digits"),
         ("trace packet x 01", "is no port number"),
-        ("trace packet 511 01", "means drop"),
+        ("trace packet 511 01", "uses this number as its drop port; choose 0 to 510"),
+        ("trace packet 0", "expected trace packet PORT HEX|LAYERS|CAPTURE"),
+        ("trace show 1 --json", "expected trace show [ID]"),
+        ("trace packet 0 ip dst=1.2.3", "expected an address such as 10.0.0.1"),
+        (
+            "trace add ethernet.dstAdr=5",
+            "did you mean `hdr.ethernet.dstAddr`? its header fields are `hdr.ethernet.",
+        ),
+        ("trace add port=7", "the switch has no ports"),
+        ("restore wrong.p4", "cannot use state file `wrong.p4`: it is not a p4jet state file"),
         ("trace packt 0 01", "did you mean `packet`?"),
     ] {
-        ctl(line).expect_status(1).says(&[why]);
+        let said =
+            run_command(p4jet().args(["ctl", "--socket", switch.socket(), line]).current_dir(dir.path()));
+        let said = said.expect_status(1).says(&[why]);
+        // The word was right.
+        assert!(
+            line.starts_with("trace packt") || line.contains("Adr") || !said.stderr.contains("did you mean")
+        );
     }
+    // Layers, as one argument and as several; the packets of a capture, of which the first 100 are traced.
+    let words = "trace packet 0 eth dst=00:00:5e:00:53:01 / ip dst=1.2.3.4 / tcp dport=80";
+    for words in [vec![words], words.split(' ').collect()] {
+        run_command(p4jet().args(["ctl", "--socket", switch.socket()]).args(words))
+            .expect_status(0)
+            .prints(&["packet of 54 bytes arrives at port 0", "leave by port 7"]);
+    }
+    dir.write("many.pcap", common::pcap(&vec![common::hex(frame); 120]));
+    let traced = |extra: &[&str]| {
+        let mut command = p4jet();
+        command.args(["ctl", "--tcp", switch.port()]).args(extra).args(["trace", "packet", "0", "many.pcap"]);
+        run_command(command.current_dir(dir.path())).expect_status(0).stdout
+    };
+    let text = traced(&[]);
+    assert_eq!(text.matches("leave by port 7").count(), 100, "{text}");
+    assert!(text.ends_with("The capture goes on; the first 100 packets are traced.\n"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&traced(&["--json"])).unwrap();
+    let data = json["data"].as_array().unwrap();
+    assert_eq!((data.len(), &data[99]["did"]["port"]), (100, &serde_json::json!(7)));
     let stats = ctl("stats").expect_status(0).stdout;
     assert!(stats.contains("\"received\": 0"), "{stats}");
 }
@@ -569,7 +654,7 @@ fn injected_packets_pass_through_a_running_switch() {
             frame
         };
         ctl("inject 1 00005e005301 00005e005302 0800 4501").expect_status(0);
-        ctl("inject 1 00005e0053ff 00005e005302 0800 4501").expect_status(0);
+        ctl("inject 1 eth dst=00:00:5e:00:53:ff src=00:00:5e:00:53:02 / ip").expect_status(0);
         // A capture is read by the client, also over TCP.
         let more: Vec<Vec<u8>> = (2..202).map(frame).collect();
         dir.write("more.pcap", common::pcap(&more));
@@ -578,7 +663,7 @@ fn injected_packets_pass_through_a_running_switch() {
             .expect_status(0)
             .prints(&["200 packets injected\n"]);
         for (line, why) in [
-            ("inject 1 012", "is no frame"),
+            ("inject 1 012", "the frame has 3 hexadecimal digits"),
             ("inject 9 0123", "there is no port 9"),
             ("inject 1 /nowhere.pcap", "cannot open capture /nowhere.pcap"),
             (&format!("inject 9 {}", dir.file("more.pcap")), "more.pcap, frame 1: there is no port 9"),
@@ -621,7 +706,8 @@ fn killed_while_entries_change() {
     let mut answered = 0u32;
     for _ in 0..3 {
         let switch = start();
-        assert!(!switch.told.iter().any(|line| line.contains("left out") && !line.contains("torn")));
+        let lost = |line: &String| line.contains("journal") || line.contains("not restored");
+        assert!(!switch.told.iter().any(|line| lost(line) && !line.contains("torn")), "{:?}", switch.told);
         let before = asked(&socket, "dump");
         assert_eq!(before.matches("\"entry\"").count() as u32, answered);
         let mut client = Client::unix(Path::new(&socket)).unwrap();
@@ -758,7 +844,7 @@ fn a_full_disk_costs_only_what_is_said() {
     drop(switch);
     let switch = start(None);
     assert_eq!(asked(&socket, "dump"), dump);
-    assert!(!switch.told.iter().any(|line| line.contains("left out")), "{:?}", switch.told);
+    assert!(!switch.told.iter().any(|line| line.contains("restored: ")), "{:?}", switch.told);
     // What was lost is kept to look at.
     assert!(fs::exists(format!("{state}.old")).unwrap());
 }

@@ -510,6 +510,19 @@ fn what_multiplies_is_refused_with_the_limit_and_the_place() {
     }
 }
 
+/// A message with two places in one long line shows the text around each.
+#[test]
+fn long_lines_with_two_labels_are_cut() {
+    let dir = TempDir::new("longline");
+    let blank = " ".repeat(700);
+    let program = dir.write("long.p4", format!("const bit<8> a = 1;{blank}const bit<8> a = 2;\n"));
+    let output =
+        run(&["check", &program]).expect_status(1).says(&["error[duplicate-declaration]", "long.p4:1:733"]);
+    assert_eq!(output.stderr.matches("const bit<8> a").count(), 2, "{}", output.stderr);
+    let longest = output.stderr.lines().map(|line| line.chars().count()).max();
+    assert!(longest < Some(250), "{}", output.stderr);
+}
+
 /// Headers of 65,538 bytes in all, of which any may be emitted: no buffer has room for them.
 #[test]
 fn check_refuses_what_run_refuses() {
@@ -522,8 +535,22 @@ fn check_refuses_what_run_refuses() {
     };
     let program = dir.write("big.p4", parts.text());
     for words in [&["check", &program] as &[&str], &["run", &program, "-i", "0@mem"]] {
-        run(words).expect_status(1).says(&["the headers that big may emit", "65536", "big.p4:"]);
+        run(words).expect_status(1).says(&[
+            "error[too-large]: the deparser may emit",
+            "header bytes; the limit is 65536",
+            " | ",
+            "big.p4:",
+            "^",
+        ]);
     }
+    // The code and the place have fields of their own.
+    let output = run(&["check", &program, "--diagnostics", "json"]).expect_status(1);
+    let objects = output.stderr.lines().map(|line| serde_json::from_str(line).expect(line));
+    let error =
+        objects.filter(|object: &serde_json::Value| object["severity"] == "error").next_back().unwrap();
+    assert_eq!(error["code"], "too-large", "{error}");
+    assert!(error["line"].is_u64() && error["column"].is_u64(), "{error}");
+    assert_eq!(error["message"], "the deparser may emit 65538 header bytes; the limit is 65536");
 }
 
 /// Machine code that is refused after packets flow ends the switch, as if the refusal had come in time.

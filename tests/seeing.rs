@@ -409,7 +409,7 @@ fn an_operator_looks_by_ctl() {
     );
     assert_eq!((&shown[1]["did"]["outcome"], &shown[1]["did"]["port"]), (&"sent".into(), &2.into()));
     let text = common::run(&["ctl", "--socket", &socket, "trace", "show", "1"]).stdout;
-    assert!(text.contains("the switch: sent by port 2, 2 bytes; as above"), "{text}");
+    assert!(text.contains("the worker did the same: sent 2 bytes to port 2"), "{text}");
     let list = common::run(&["ctl", "--socket", &socket, "trace", "list"]).stdout;
     assert_eq!(list, "trace 1: h.key=0x2&&&0xff 2 of 2 taken\ntrace 2: port=1 bytes=0:04/ff 0 of 1 taken\n");
     assert_eq!(ctl(&["trace", "remove", "1"])["ok"], true);

@@ -859,6 +859,16 @@ fn check_takes_several_programs_and_standard_input() {
     };
     check_stdin(CAUSES, &[]).expect_status(0);
     check_stdin("control C( {}", &[]).expect_status(1).says(&["--> <stdin>:1:12"]);
+    // So is every other command with a program.
+    let with_stdin = |words: &[&str]| {
+        let input = std::fs::File::open(dir.write("stdin.p4", CAUSES)).unwrap();
+        common::run_command(common::p4jet().args(words).stdin(input)).expect_status(0)
+    };
+    with_stdin(&["trace", "-", "eth", "/", "ip"]).prints(&["arrives at port 0"]);
+    let test = dir.write("any.stf", "packet 0 00\nno_packet\n");
+    with_stdin(&["test", "-", &test]).prints(&["1 passed, 0 failed"]);
+    let out = dir.file("of-stdin");
+    with_stdin(&["gen", "--program", "-", "--out", &out]).prints(&["stdin.pcap"]);
 }
 
 #[test]
@@ -881,6 +891,8 @@ fn diagnostics_as_json() {
     let last = objects.last().unwrap();
     assert_eq!(last["file"], none.as_str());
     assert!(last["line"].is_null());
+    assert_eq!(last["code"], "unreadable");
+    run(&["check", &none]).expect_status(1).says(&["error[unreadable]: cannot read"]);
     // A fine program has warnings at most.
     let fine = dir.write("fine.p4", CAUSES);
     let output = run(&["check", &fine, "--diagnostics", "json"]).expect_status(0);
@@ -900,10 +912,72 @@ fn completions_and_manual_pages_come_from_the_command_line() {
     let dir = TempDir::new("man");
     let pages = dir.file("pages");
     run(&["man", &pages]).expect_status(0);
-    let page = std::fs::read_to_string(Path::new(&pages).join("p4jet-trace.1")).unwrap();
-    assert!(page.contains("pcap"), "{page}");
+    let page = |name: &str| std::fs::read_to_string(Path::new(&pages).join(name)).unwrap();
+    let trace = page("p4jet-trace.1");
+    for part in ["pcap", "[\\fB\\-I\\fR <\\fIDIR\\fR>]…", ".SH \"EXIT STATUS\"", "Wrong usage"] {
+        assert!(trace.contains(part), "{part}: {trace}");
+    }
+    assert!(page("p4jet-check.1").contains(" <\\fIPROGRAM\\fR>…\n"));
+    assert!(page("p4jet.1").contains("<\\fICOMMAND\\fR>\n"));
     let file = dir.write("file", "");
     run(&["man", &file]).expect_status(3).says(&["cannot write", &file]);
+}
+
+/// A program that puts times and random numbers into packets, and one that lets them decide about ports.
+const TIMED: &str = r#"#include <v1model.p4>
+header h_t { bit<8> kind; bit<48> now; bit<48> since; bit<32> any; bit<16> sum; }
+struct headers { h_t h; }
+struct meta { }
+parser P(packet_in p, out headers hdr, inout meta m, inout standard_metadata_t sm) {
+    state start { p.extract(hdr.h); transition accept; }
+}
+control V(inout headers hdr, inout meta m) { apply { } }
+control C(inout headers hdr, inout meta m) { apply { } }
+control In(inout headers hdr, inout meta m, inout standard_metadata_t sm) {
+    register<bit<48>>(1) last;
+    apply {
+        bit<48> before;
+        last.read(before, 0);
+        last.write(0, sm.ingress_global_timestamp);
+        sm.egress_spec = 1;
+        if (hdr.h.kind == 1) {
+            hdr.h.now = sm.ingress_global_timestamp;
+            hdr.h.since = sm.ingress_global_timestamp - before;
+            random(hdr.h.any, 0, 0xffffffff);
+            hash(hdr.h.sum, HashAlgorithm.csum16, 16w0, { hdr.h.now, hdr.h.any }, 32w65536);
+        } else if (hdr.h.kind == 2) {
+            sm.egress_spec = 2 + (bit<9>)sm.ingress_global_timestamp[0:0];
+        } else if (hdr.h.kind == 3) {
+            hdr.h.now = 5;
+        }
+    }
+}
+control Eg(inout headers hdr, inout meta m, inout standard_metadata_t sm) { apply { } }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr.h); } }
+V1Switch(P(), V(), In(), Eg(), C(), D()) main;
+"#;
+
+/// What depends on time or chance is no expectation.
+#[test]
+fn derived_packet_tests_do_not_depend_on_time() {
+    let dir = TempDir::new("timed");
+    let path = dir.write("timed.p4", TIMED);
+    let (out, stf) = (dir.file("out"), dir.file("tests"));
+    run(&["gen", "--program", &path, "--out", &out, "--stf", &stf])
+        .expect_status(0)
+        .prints(&["a packet test with", "whose output ports or lengths depend on time or chance"]);
+    let tests = common::stf_files(dir.path());
+    let text: String = tests.iter().map(|test| std::fs::read_to_string(test).unwrap()).collect();
+    // Both times, the random number and the sum over them; the kind is known.
+    let stars = format!("expect 1 01{}", "**".repeat(6 + 6 + 4 + 2));
+    assert!(text.contains(&stars), "{text}");
+    assert!(text.contains("expect 1 03000000000005"), "{text}");
+    assert!(!text.contains("packet 0 02"), "{text}");
+    for _ in 0..3 {
+        let mut words = vec!["test", &path, "--engine", "both"];
+        words.extend(tests.iter().map(|test| test.to_str().unwrap()));
+        run(&words).expect_status(0).prints(&["0 failed"]);
+    }
 }
 
 #[test]

@@ -62,8 +62,7 @@ pub struct Args {
     /// With --pipelined: the sizes of the rings, in packets.
     #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "pipelined")]
     rings: Option<Vec<usize>>,
-    /// Measure the code as it is made without knowing packets and entries; `run` and `bench` make it anew for those that
-    /// come (with --stages and --pipelined, `bench` does not).
+    /// Do not recompile for the packets and entries; implied by --stages and --pipelined.
     #[arg(long)]
     no_adapt: bool,
     /// One line of JSON instead of text.
@@ -71,7 +70,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Code made anew for packets and entries.
+/// Code recompiled for packets and entries.
 struct Adapted {
     hot_paths: usize,
     ms: f64,
@@ -205,7 +204,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     // One more for `measured_worker`.
     let workers = args.cores + usize::from(args.stages);
     let options = p4jet_jit::Options { counted: args.counted, ..p4jet_jit::Options::default() };
-    let mut switch = compile::switch_of(compiled.for_engine(engine), options, workers)?;
+    let mut switch = compiled.switch(compiled.for_engine(engine), options, workers)?;
     // Machine code is made with the first worker.
     drop(switch.worker(engine, 0).map_err(Failure::Input)?);
     let compile_ms = start.elapsed().as_secs_f64() * 1e3;
@@ -325,7 +324,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         say!("compiled in {compile_ms:.2} ms, entries loaded in {load_ms:.1} ms, digest {digest}")?;
         if let Some(Adapted { hot_paths, ms }) = adapted {
             let paths = if hot_paths == 1 { "path" } else { "paths" };
-            say!("made anew for these entries and {hot_paths} hot {paths} in {ms:.2} ms")?;
+            say!("recompiled for these entries, {hot_paths} hot {paths}, in {ms:.2} ms")?;
         }
         say!("tables take {:.1} MB", memory_bytes as f64 / 1e6)?;
         if let Some((stages, digest)) = stages {

@@ -1,6 +1,6 @@
 //! `p4jet check`: compile only.
 
-use crate::compile::{self, Compiled, EngineArg, ProgramArgs, STDIN, SourceArgs};
+use crate::compile::{self, Compiled, EngineArg, ProgramArgs, STDIN, SourceArgs, is_stdin};
 use crate::diagnostics::{self, Format};
 use crate::failure::Failure;
 use crate::output;
@@ -21,7 +21,7 @@ pub struct Args {
     /// How diagnostics are written: for people, or one JSON object a line.
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     diagnostics: Format,
-    /// With interp, no machine code is made.
+    /// interp skips machine code.
     #[arg(long, value_enum, default_value = "jit")]
     engine: EngineArg,
     /// Print the pipeline IR after all passes.
@@ -54,16 +54,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let text = "--ir, --asm, --time and --complexity take one program: which results are whose?";
         return Err(Failure::Usage(text.to_string()));
     }
-    let is_stdin = |program: &&PathBuf| program.as_os_str() == "-";
-    if args.programs.iter().filter(is_stdin).count() > 1 {
+    if args.programs.iter().filter(|program| is_stdin(program)).count() > 1 {
         return Err(Failure::Usage("- is given twice: standard input can be read once".to_string()));
     }
     let source = SourceArgs { diagnostics: args.diagnostics, ..args.source.clone() };
     let mut wrong = false;
     for program in &args.programs {
-        let stdin = is_stdin(&program);
-        let name = if stdin { STDIN.to_string() } else { program.display().to_string() };
-        match check(args, program, &source, stdin, &name) {
+        let name = if is_stdin(program) { STDIN.to_string() } else { program.display().to_string() };
+        match check(args, program, &source, &name) {
             Ok(()) => {}
             Err(failure) if failure.status() == 1 => {
                 diagnostics::report(failure, &name, args.diagnostics);
@@ -77,11 +75,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// Compiles down to machine code, so that what `run` would refuse is refused here; except that a program
 /// which is no switch, being a library or for another architecture, is fine here if it is right.
-fn check(args: &Args, program: &Path, source: &SourceArgs, stdin: bool, name: &str) -> Result<(), Failure> {
-    let typed = match stdin {
-        true => compile::front_end_of_stdin(source)?,
-        false => compile::front_end(&ProgramArgs { program: program.into(), source: source.clone() })?,
-    };
+fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result<(), Failure> {
+    let typed = compile::front_end(&ProgramArgs { program: program.into(), source: source.clone() })?;
     if let Some(why) = typed.no_switch(&source.arch) {
         typed.show_warnings();
         return say!("{}: fine as P4, but {why}", name);
@@ -98,19 +93,19 @@ fn check(args: &Args, program: &Path, source: &SourceArgs, stdin: bool, name: &s
         return complexity(args, &compiled);
     }
     let start = Instant::now();
-    let switch = compile::switch(compiled.program.clone(), 1)?;
+    let switch = compiled.switch(compiled.program.clone(), p4jet_jit::Options::default(), 1)?;
     compiled.times.push(("tables", start.elapsed()));
     if args.engine == EngineArg::Jit {
         let start = Instant::now();
         let code = switch
             .compile(&Seen::default(), p4jet_jit::Options { listing: args.asm, ..Default::default() })
-            .map_err(|e| Failure::Input(switch.describe(&e)))?;
+            .map_err(|e| compiled.refused(switch.describe(&e)))?;
         compiled.times.push(("machine code", start.elapsed()));
         if let Some(listing) = code.listing() {
             output::write(format_args!("{listing}"))?;
         }
     } else {
-        switch.worker(EngineKind::Interp, 0).map_err(Failure::Input)?;
+        switch.worker(EngineKind::Interp, 0).map_err(|why| compiled.refused(why))?;
     }
     if args.time {
         for (stage, time) in &compiled.times {
@@ -140,7 +135,11 @@ fn complexity(args: &Args, compiled: &Compiled) -> Result<(), Failure> {
     }
     let options =
         derive::Options { port: None, paths_max: PATHS_MAX, visits_max: VISITS_MAX, seed: 1, commands: None };
-    let found = complexity::complexity(&compiled.lowered, &compiled.typed, &options)?;
+    let found = complexity::complexity(&compiled.lowered, &compiled.typed, &options);
+    let found = found.map_err(|error| match error {
+        p4jet_tools::Error::Input(why) => compiled.refused(why),
+        other => other.into(),
+    })?;
     if args.json {
         say!("{}", found.to_json())
     } else {

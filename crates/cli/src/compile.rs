@@ -11,7 +11,7 @@ use p4jet_dataplane::{EngineKind, Switch};
 use p4jet_ir::{Op, Program};
 use p4jet_syntax::Files;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
-use p4jet_syntax::span::SourceMap;
+use p4jet_syntax::span::{FileId, SourceMap, Span};
 use p4jet_syntax::suggest;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Options of every command that takes a program.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ProgramArgs {
-    /// The P4_16 program.
+    /// The P4_16 program; - is standard input.
     pub program: PathBuf,
     #[command(flatten)]
     pub source: SourceArgs,
@@ -78,6 +78,8 @@ pub struct Compiled {
     pub typed: typed::Program,
     /// For which architecture.
     architecture: &'static dyn Architecture,
+    /// How diagnostics are written.
+    format: Format,
 }
 
 fn render(diagnostics: &[Diagnostic], sources: &SourceMap, format: Format) -> String {
@@ -136,6 +138,9 @@ fn defines(given: &[String]) -> Vec<(String, Option<String>)> {
 
 /// The program's name for reports.
 pub fn stem(path: &Path) -> String {
+    if is_stdin(path) {
+        return "stdin".to_string();
+    }
     path.file_stem().map_or_else(|| path.display().to_string(), |s| s.to_string_lossy().into_owned())
 }
 
@@ -150,8 +155,17 @@ pub struct Typed {
 }
 
 /// The front end: reads and types the program of `args`; if it is wrong, the diagnostics go to standard error.
+/// `-` is standard input.
 pub fn front_end(args: &ProgramArgs) -> Result<Typed, Failure> {
+    if is_stdin(&args.program) {
+        return front_end_of_stdin(&args.source);
+    }
     front_end_from(args, Files::System)
+}
+
+/// Whether a path stands for standard input.
+pub fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
 
 fn front_end_from(args: &ProgramArgs, files: Files) -> Result<Typed, Failure> {
@@ -159,19 +173,28 @@ fn front_end_from(args: &ProgramArgs, files: Files) -> Result<Typed, Failure> {
     let options = args.source.options(files);
     let start = Instant::now();
     let parsed = p4jet_syntax::parse_file(&args.program, &options)
-        .map_err(|e| Failure::unreadable(&args.program, &e))?;
+        .map_err(|e| unreadable(&args.program, &e, args.source.diagnostics))?;
     analyse(parsed, start, stem(&args.program), &levels, args.source.diagnostics)
 }
 
 /// The front end, for a program on standard input: what it includes with quotes is looked for in the current folder.
-pub fn front_end_of_stdin(source: &SourceArgs) -> Result<Typed, Failure> {
+fn front_end_of_stdin(source: &SourceArgs) -> Result<Typed, Failure> {
     let levels = source.warnings.levels()?;
     let bytes = p4jet_files::read_from(std::io::stdin().lock(), p4jet_syntax::FILE_BYTES_MAX)
-        .map_err(|e| Failure::unreadable(Path::new(STDIN), &e))?;
+        .map_err(|e| unreadable(Path::new(STDIN), &e, source.diagnostics))?;
     let text = String::from_utf8_lossy(&bytes);
     let start = Instant::now();
     let parsed = p4jet_syntax::parse_text(STDIN, &text, &source.options(Files::System));
     analyse(parsed, start, "stdin".to_string(), &levels, source.diagnostics)
+}
+
+/// A program that cannot be read has no place.
+fn unreadable(path: &Path, error: &std::io::Error, format: Format) -> Failure {
+    let text = format!("cannot read {}: {error}", path.display());
+    Failure::Diagnosed(match format {
+        Format::Text => format!("error[unreadable]: {text}\n"),
+        Format::Json => diagnostics::without_place_line(&path.display().to_string(), "unreadable", &text),
+    })
 }
 
 /// What messages call standard input.
@@ -299,25 +322,58 @@ impl Typed {
         };
         show(&diagnostics, &sources, format);
         let start = Instant::now();
-        verify(&lowered)?;
+        verify(&lowered, &typed, format)?;
         times.push(("verify", start.elapsed()));
         let start = Instant::now();
         let mut program = lowered.clone();
         p4jet_ir::passes::run(&mut program);
         times.push(("passes", start.elapsed()));
-        Ok(Compiled { lowered, program, times, typed, architecture })
+        Ok(Compiled { lowered, program, times, typed, architecture, format })
     }
 }
 
-fn verify(lowered: &Program) -> Result<(), Failure> {
+fn verify(lowered: &Program, typed: &typed::Program, format: Format) -> Result<(), Failure> {
     p4jet_ir::verify::verify(lowered).map_err(|errors| {
-        let text: Vec<String> = errors.iter().take(5).map(|e| format!("  {e}")).collect();
-        Failure::Input(format!(
-            "internal error: {} was lowered to invalid IR (please report):\n{}",
-            lowered.name,
-            text.join("\n")
-        ))
+        let text: Vec<String> = errors.iter().take(5).map(ToString::to_string).collect();
+        let text = format!("internal error: the IR is invalid (please report): {}", text.join("; "));
+        refused(&text, typed, format)
     })
+}
+
+/// A refusal of the stages behind the front end, whose text may end with a line `  --> FILE:LINE:COLUMN`, as a diagnostic.
+/// Without that line the place is `main`.
+fn refused(text: &str, typed: &typed::Program, format: Format) -> Failure {
+    let (message, place) = match text.rsplit_once("\n  --> ") {
+        Some((message, place)) => (message, place_of(place, &typed.sources)),
+        None => (text, None),
+    };
+    let code = match message {
+        _ if message.starts_with("internal error") || message.starts_with("p4jet is wrong") => "internal",
+        _ if message.starts_with("no memory") => "system",
+        _ if message.contains("the limit is") || message.contains("(at most ") => "too-large",
+        _ => "not-supported",
+    };
+    let main = || typed.main.map(|main| typed.instances[main.index()].span);
+    match place.or_else(main) {
+        Some(span) => diagnosed(&[Diagnostic::error(code, span, message)], &typed.sources, format),
+        None => Failure::Input(text.to_string()),
+    }
+}
+
+/// The span of `FILE:LINE:COLUMN`: the word there.
+fn place_of(place: &str, sources: &SourceMap) -> Option<Span> {
+    let (rest, column) = place.rsplit_once(':')?;
+    let (name, line) = rest.rsplit_once(':')?;
+    let (line, column) = (line.parse::<usize>().ok()?.checked_sub(1)?, column.parse::<usize>().ok()?);
+    let file = sources.files.iter().position(|file| file.name == name)?;
+    let text = &sources.files[file].text;
+    let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
+    let before = text[start..].chars().take(column.checked_sub(1)?).map(char::len_utf8).sum::<usize>();
+    let lo = start + before;
+    let is_word = |c: &char| c.is_alphanumeric() || matches!(c, '_' | '.');
+    let length = text[lo..].chars().take_while(is_word).map(char::len_utf8).sum::<usize>().max(1);
+    let hi = (lo + length).min(text.len());
+    Some(Span { file: FileId(file as u32), lo: lo as u32, hi: hi as u32 })
 }
 
 /// `--arch` asks for an architecture that `main` is not of.
@@ -341,11 +397,25 @@ impl Compiled {
             let text: Vec<String> = diagnostics.iter().map(|d| d.message.clone()).collect();
             Failure::Input(format!("{} with output queues: {}", self.lowered.name, text.join("; ")))
         })?;
-        verify(&lowered)?;
+        verify(&lowered, &self.typed, self.format)?;
         let mut program = lowered.clone();
         p4jet_ir::passes::run(&mut program);
-        let (typed, architecture) = (self.typed.clone(), self.architecture);
-        Ok(Compiled { lowered, program, times: self.times.clone(), typed, architecture })
+        Ok(Compiled { lowered, program, ..self.clone() })
+    }
+
+    /// Why a switch or machine code cannot be made of it, as a diagnostic with the place that the text ends with.
+    pub fn refused(&self, text: String) -> Failure {
+        refused(&text, &self.typed, self.format)
+    }
+
+    /// Makes the switch of one of its forms: tables with the program's entries, registers, counters; room for so many workers.
+    pub fn switch(
+        &self,
+        program: Program,
+        options: p4jet_jit::Options,
+        workers: usize,
+    ) -> Result<Arc<Switch>, Failure> {
+        Switch::with_options(program, options, workers).map_err(|text| self.refused(text))
     }
 
     /// An extern function that only the program knows.
@@ -365,20 +435,6 @@ impl Compiled {
             EngineKind::Interp => self.lowered.clone(),
         }
     }
-}
-
-/// Makes the switch: tables with the program's entries, registers, counters; room for so many workers.
-pub fn switch(program: Program, workers: usize) -> Result<Arc<Switch>, Failure> {
-    switch_of(program, p4jet_jit::Options::default(), workers)
-}
-
-/// The same, with a say in code generation.
-pub fn switch_of(
-    program: Program,
-    options: p4jet_jit::Options,
-    workers: usize,
-) -> Result<Arc<Switch>, Failure> {
-    Switch::with_options(program, options, workers).map_err(Failure::Input)
 }
 
 /// Output queues that are there from the start.
@@ -401,7 +457,7 @@ pub fn switch_with(
     commands: Option<&Path>,
 ) -> Result<(Arc<Switch>, String), Failure> {
     let make = |compiled: &Compiled| {
-        let switch = switch_of(compiled.for_engine(engine), options, workers)?;
+        let switch = compiled.switch(compiled.for_engine(engine), options, workers)?;
         switch.tell_by(Arc::new(compiled.lowered.clone()));
         if queues.follow_links {
             switch.queues().follow_links();
@@ -425,8 +481,9 @@ pub fn check_port(switch: &Switch, port: u32) -> Result<(), Failure> {
     // v1model: all ones in the 9 bits of egress_spec.
     if port == max && max < u32::MAX - 1 {
         return Err(Failure::Usage(format!(
-            "port {port}: to {} this number means drop",
-            switch.program().name
+            "port {port}: `{}` uses this number as its drop port; choose 0 to {}",
+            switch.program().name,
+            max - 1
         )));
     }
     if port <= max {

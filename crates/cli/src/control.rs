@@ -10,6 +10,7 @@ use p4jet_control::{Host, Observed, PortInfo, Program, Rights, SharedControl, Sw
 use p4jet_dataplane::{Cancel, Carried, NewPort, Running, Subscription, Switch, Topics};
 use p4jet_ports::{LinkStatus, PortKind, PortOptions, PortSpec};
 use p4jet_syntax::{Files, sources};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +38,9 @@ pub struct ControlArgs {
     /// Whether the switch runs without the TCP address if somebody else has it.
     #[arg(skip)]
     pub tcp_optional: bool,
+    /// What the option of the TCP address is called, if not `--control-tcp`.
+    #[arg(skip)]
+    pub tcp_called: Option<&'static str>,
 }
 
 fn users(text: &str) -> Result<Users, String> {
@@ -63,14 +67,27 @@ pub fn listen(
         }
     }
     if let Some(address) = args.tcp {
+        let in_use = |error: &std::io::Error| match (error.kind(), args.tcp_called) {
+            (ErrorKind::AddrInUse, Some(option)) => format!("; choose another port with {option} PORT"),
+            (ErrorKind::AddrInUse, None) => "; choose another port with --control-tcp PORT".to_string(),
+            _ => String::new(),
+        };
         let rights = Rights::beneath(&args.grant_dir)
             .map_err(|e| Failure::Environment(format!("--grant-dir: {e}")))?;
         match Server::tcp(control.clone(), address, Limits::default(), args.allow_users.clone(), rights) {
             Ok(server) => servers.push(server),
             Err(error) if args.tcp_optional => {
-                voice.tell(Level::Warn, "control", None, format!("no control port: {error}"));
+                voice.tell(
+                    Level::Warn,
+                    "control",
+                    None,
+                    format!("no control port: {error}{}", in_use(&error)),
+                );
             }
-            Err(error) => return Err(refused(error)),
+            Err(error) => {
+                let hint = in_use(&error);
+                return Err(Failure::Environment(format!("no control socket: {error}{hint}")));
+            }
         }
     }
     for server in &servers {

@@ -30,9 +30,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("--seconds {}: expected more than 0, at most 60", args.seconds)));
     }
     let compiled = compile::compile_text("simple_router.p4", PROGRAM)?;
-    let switch = compile::switch(compiled.program.clone(), 1)?;
+    let switch = compiled.switch(compiled.program.clone(), p4jet_jit::Options::default(), 1)?;
     let start = Instant::now();
-    switch.code().map_err(|e| Failure::Input(switch.describe(&e)))?;
+    switch.code().map_err(|e| compiled.refused(switch.describe(&e)))?;
     let code_time = start.elapsed();
     let total: f64 =
         compiled.times.iter().map(|(_, t)| t.as_secs_f64()).sum::<f64>() + code_time.as_secs_f64();
@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 
     drop(worker);
-    let reference = compile::switch(compiled.lowered, 1)?;
+    let reference = compiled.switch(compiled.lowered.clone(), p4jet_jit::Options::default(), 1)?;
     load(&reference, &commands)?;
     let (trace, _) = reference.trace(0, &samples[3].1).map_err(Failure::Input)?;
     say!("\nWhy the last one was dropped (as `p4jet trace` tells it):")?;

@@ -69,12 +69,16 @@ fn without_place(file: Option<&str>, severity: &str, code: Option<&str>, message
     })
 }
 
+/// A line for an error in no place of a program.
+pub fn without_place_line(file: &str, code: &str, message: &str) -> String {
+    format!("{}\n", without_place(Some(file), "error", Some(code), message))
+}
+
 /// Says on standard error why a program cannot be compiled.
 pub fn report(failure: Failure, file: &str, format: Format) {
     match (failure, format) {
         (Failure::Input(text), Format::Json) => {
-            let code = text.starts_with("internal error").then_some("internal");
-            eprintln!("{}", without_place(Some(file), "error", code, text.trim_end()));
+            eprint!("{}", without_place_line(file, "internal", text.trim_end()));
         }
         (failure, _) => failure.report(),
     }

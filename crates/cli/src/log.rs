@@ -2,7 +2,7 @@
 //! bmv2's log, with each packet's steps.
 //!
 //! Workers only put lines and packets into a bounded queue; a thread makes text of them and writes it. What packets cause is
-//! limited to so many lines a second, but in bmv2's log. What was left out is counted and told.
+//! limited to a number of lines a second, except in bmv2's log. Suppressed lines are counted and reported.
 #![allow(unsafe_code)]
 
 use crate::failure::Failure;
@@ -24,7 +24,7 @@ const WAITING_MAX: usize = 1 << 16;
 const LINGER: Duration = Duration::from_secs(1);
 /// Lines a second that packets may cause.
 const PACKET_LINES_MAX: u32 = 1000;
-/// How often it is told that lines were left out.
+/// How often suppressed lines are reported.
 const TELL: Duration = Duration::from_secs(1);
 
 /// How lines look.
@@ -42,16 +42,16 @@ pub enum Form {
     Bmv2,
 }
 
-/// How grave an event is.
+/// The severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Level {
-    /// Something ended that should not.
+    /// A component failed.
     Error,
-    /// Something is wrong that may pass.
+    /// Something is wrong, but may recover.
     Warn,
     /// Something happened.
     Info,
-    /// Something that concerns only how fast packets are: code made anew. In bmv2's log what happens to packets.
+    /// Something that concerns only speed, such as a recompilation. In bmv2's log what happens to packets.
     Debug,
     /// In bmv2's log what happens to packets, step by step.
     #[value(skip)]
@@ -371,7 +371,7 @@ fn write(form: Form, level: Level, mut target: Target, waiting: &Receiver<Entry>
 fn tell_left_out(form: Form, target: &mut Target, left_out: &LeftOut) {
     let (lines, packets) = (&left_out.lines, &left_out.packets);
     for (count, what) in [
-        (lines, "lines left out: there were too many, or they could not be written"),
+        (lines, "lines suppressed: there were too many, or they could not be written"),
         (packets, "packets and copies are not logged: they came faster than the log could be written"),
     ] {
         let n = count.swap(0, Ordering::Relaxed);
@@ -634,7 +634,7 @@ mod tests {
         (1..=3).for_each(|n| log.tell(Level::Info, "start", None, n.to_string()));
         drop(log);
         let written = String::from_utf8(written.lock().expect("nobody panics").clone()).expect("text");
-        let left_out = "2 lines left out: there were too many, or they could not be written\n";
+        let left_out = "2 lines suppressed: there were too many, or they could not be written\n";
         assert_eq!(written, format!("3\n{left_out}"));
     }
 

@@ -18,7 +18,6 @@ mod log;
 mod metrics;
 mod observe;
 mod output;
-mod packet;
 mod pipelined;
 mod run;
 mod shell;
@@ -32,8 +31,10 @@ mod trace;
 mod traffic;
 mod warnings;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
+use p4jet_syntax::suggest;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -58,7 +59,7 @@ enum Command {
     Check(check::Args),
     /// Run packet tests (STF); one line per file, `N passed, M failed` at the end.
     Test(test::Args),
-    /// Be the switch.
+    /// Run the switch.
     Run(run::Args),
     /// Give commands to a running switch.
     Ctl(ctl::Args),
@@ -91,6 +92,9 @@ enum Emulated {
     SimpleSwitchCli,
 }
 
+/// Their names.
+const EMULATED: [&str; 3] = ["simple_switch", "simple_switch_grpc", "simple_switch_CLI"];
+
 /// Which of bmv2's programs is meant, by the name of this one or by its first argument, and the arguments of that.
 fn emulated(args: &[OsString]) -> Option<(Emulated, &[OsString])> {
     args.iter().take(2).enumerate().find_map(|(at, name)| {
@@ -118,6 +122,9 @@ fn main() -> ExitCode {
             // Help and version are no failure; clap prints them to standard output.
             let status = if error.use_stderr() { 2 } else { 0 };
             let _ = error.print();
+            if let Some(meant) = command_meant(&error) {
+                eprintln!("\ndid you mean `{meant}`?");
+            }
             return ExitCode::from(status);
         }
     };
@@ -137,6 +144,17 @@ fn main() -> ExitCode {
         Command::Completions(args) => shell::completions(&args, Cli::command()),
         Command::Man(args) => shell::man(&args, Cli::command()),
     })
+}
+
+/// The command that was probably meant, where clap itself suggests none.
+fn command_meant(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::InvalidSubcommand || error.get(ContextKind::SuggestedSubcommand).is_some() {
+        return None;
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let command = Cli::command();
+    let names = command.get_subcommands().map(clap::Command::get_name).chain(EMULATED);
+    suggest::nearest(word, names).map(str::to_string)
 }
 
 fn status(result: Result<(), Failure>) -> ExitCode {

@@ -1,11 +1,12 @@
 //! Commands about what a running switch does: `stats`, `trace …`, `capture …`.
 
 use crate::stats::Meter;
-use p4jet_control::{Observed, Rights, Swap, Swapped, did_you_mean};
+use p4jet_control::{Observed, Rights, Swap, Swapped, did_you_mean, packet, unknown};
 use p4jet_dataplane::{
     BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, FieldPattern, Observer, Outcome, RunError, Running,
     TraceInfo, TraceSpec, Traced,
 };
+use p4jet_ir::FieldKind;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -61,13 +62,10 @@ impl Observation {
                 self.observer.remove_trace(id)?;
                 Ok(Observed { data: json!({"removed": id}), ..Observed::default() })
             }
-            ["trace", "packet", port, hex @ ..] if !hex.is_empty() => self.trace_packet(port, &hex.concat()),
-            ["trace", rest @ ..] => {
-                let found = rest.first().unwrap_or(&"");
-                Err(did_you_mean(found, &["add", "list", "show", "remove", "packet"])
-                    + "expected trace add [port=N] [FIELD=VALUE[&&&MASK]]… [bytes=AT:HEX]… [count=N], \
-                       trace list, trace show [ID], trace remove ID or trace packet PORT HEX")
+            ["trace", "packet", port, frame @ ..] if !frame.is_empty() => {
+                self.trace_packet(port, &frame.join(" "))
             }
+            ["trace", rest @ ..] => Err(expected(rest, TRACE)),
             ["capture", "start", port, path, options @ ..] => {
                 let spec = capture_spec(port, path, options)?;
                 self.check_port(spec.port)?;
@@ -77,19 +75,16 @@ impl Observation {
             }
             ["capture", "stop", port] => Ok(captures(&self.observer.stop_captures(port_number(port)?)?)),
             ["capture", "list"] => Ok(captures(&self.observer.captures())),
-            ["capture", rest @ ..] => {
-                let found = rest.first().unwrap_or(&"");
-                Err(did_you_mean(found, &["start", "stop", "list"])
-                    + "expected capture start PORT FILE [in|out|both] [snaplen=BYTES] [count=N], \
-                       capture stop PORT or capture list")
-            }
-            ["inject", port, hex @ ..] if !hex.is_empty() => {
-                let (port, frame) = (port_number(port)?, frame_of(&hex.concat())?);
+            ["capture", rest @ ..] => Err(expected(rest, CAPTURE)),
+            ["inject", port, frame @ ..] if !frame.is_empty() => {
+                let (port, frame) = (port_number(port)?, frame_of(&frame.join(" "))?);
                 let bytes = frame.len();
                 self.running.inject(port, frame).map_err(|e| e.to_string())?;
                 Ok(Observed { data: json!({"port": port, "bytes": bytes}), ..Observed::default() })
             }
-            ["inject", ..] => Err("expected inject PORT HEX or inject PORT CAPTURE".to_string()),
+            ["inject", ..] => {
+                Err("expected inject PORT HEX, inject PORT LAYERS or inject PORT CAPTURE".to_string())
+            }
             _ => Err("expected stats, trace, capture or inject".to_string()),
         }
     }
@@ -145,7 +140,7 @@ impl Observation {
     }
 
     fn field_pattern(&self, field: &str, value: &str) -> Result<FieldPattern, String> {
-        let width = self.observer.field_width(field)?;
+        let width = self.observer.field_width(field).map_err(|why| self.with_choices(field, why))?;
         let (value, mask) = match value.split_once("&&&") {
             None => (value, None),
             Some((value, mask)) => (value, Some(mask)),
@@ -158,9 +153,20 @@ impl Observation {
         Ok(FieldPattern { field: field.to_string(), value, mask })
     }
 
+    /// Adds the fields that there are to the refusal of a name that no field has.
+    fn with_choices(&self, name: &str, why: String) -> String {
+        let switch = self.running.switch();
+        let fields = switch.told().fields.iter().filter(|field| matches!(field.kind, FieldKind::Header(_)));
+        let names: Vec<&str> = fields.map(|field| field.name.as_str()).collect();
+        if names.iter().any(|whole| whole.ends_with(name)) {
+            return why;
+        }
+        format!("{why}: {}", unknown(name, names.into_iter(), "its header fields are"))
+    }
+
     /// What the running switch would do with a packet; nothing is sent, and nothing changes.
-    fn trace_packet(&self, port: &str, digits: &str) -> Result<Observed, String> {
-        let (port, frame) = (port_number(port)?, frame_of(digits)?);
+    fn trace_packet(&self, port: &str, frame: &str) -> Result<Observed, String> {
+        let (port, frame) = (port_number(port)?, frame_of(frame)?);
         let max = self.running.frame_max();
         if frame.len() > max {
             return Err(RunError::TooLong(frame.len(), max).to_string());
@@ -250,18 +256,41 @@ fn trace_id(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("`{text}` is no number of a trace"))
 }
 
+/// The forms of a command: the first word, and the whole.
+type Forms = [(&'static str, &'static str)];
+const TRACE: &Forms = &[
+    ("add", "trace add [port=N] [FIELD=VALUE[&&&MASK]]… [bytes=AT:HEX]… [count=N]"),
+    ("list", "trace list"),
+    ("show", "trace show [ID]"),
+    ("remove", "trace remove ID"),
+    ("packet", "trace packet PORT HEX|LAYERS|CAPTURE"),
+];
+const CAPTURE: &Forms = &[
+    ("start", "capture start PORT FILE [in|out|both] [snaplen=BYTES] [count=N]"),
+    ("stop", "capture stop PORT"),
+    ("list", "capture list"),
+];
+
+/// What was expected instead of these words: the form that begins so, or any.
+fn expected(words: &[&str], forms: &Forms) -> String {
+    let found = words.first().copied().unwrap_or("");
+    if let Some((_, form)) = forms.iter().find(|(word, _)| *word == found) {
+        return format!("expected {form}");
+    }
+    let names: Vec<&str> = forms.iter().map(|(word, _)| *word).collect();
+    let all: Vec<&str> = forms.iter().map(|(_, form)| *form).collect();
+    format!("{}expected one of: {}", did_you_mean(found, &names), all.join(", "))
+}
+
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
     let digits = digits.filter(|d| d.len() % 2 == 0 && !d.is_empty())?;
     Some(digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect())
 }
 
-fn frame_of(digits: &str) -> Result<Vec<u8>, String> {
-    unhex(digits).ok_or_else(|| {
-        format!(
-            "`{digits}` is no frame: expected hexadecimal digits, two for each byte, such as 0200000000ff"
-        )
-    })
+fn frame_of(text: &str) -> Result<Vec<u8>, String> {
+    let frame = packet::frame(text)?;
+    if frame.is_empty() { Err("the frame has no bytes".to_string()) } else { Ok(frame) }
 }
 
 /// `AT:HEX[/MASK]`
@@ -303,15 +332,16 @@ fn hex(bytes: &[u8]) -> String {
 
 fn did_text(did: &Did, agrees: bool) -> String {
     let did = match did {
-        Did::Sent { port, frame } => format!("sent by port {port}, {} bytes", frame.len()),
-        Did::Dropped(why) => format!("dropped: {why}"),
-        Did::Done => "ended, its copies go on in its place".to_string(),
+        Did::Sent { port, frame } => format!("sent {} bytes to port {port}", frame.len()),
+        Did::Dropped(why) => format!("dropped it: {why}"),
+        Did::Done => "ended it; its copies went on in its place".to_string(),
     };
-    let like = match agrees {
-        true => "as above",
-        false => "NOT as above (tables or registers may have changed meanwhile)",
-    };
-    format!("the switch: {did}; {like}")
+    match agrees {
+        true => format!("the worker did the same: {did}"),
+        false => {
+            format!("the worker did something else: {did} (tables or registers may have changed meanwhile)")
+        }
+    }
 }
 
 fn did_json(did: &Did) -> Value {

@@ -8,7 +8,7 @@ use crate::log::{self, Level, Voice};
 use crate::metrics;
 use crate::observe::{self, Observation};
 use crate::output;
-use p4jet_control::{Control, Host, SharedControl};
+use p4jet_control::{Control, Host, SharedControl, cannot_use_state};
 use p4jet_dataplane::{
     Adaptation, Adapter, CaptureSpec, EngineKind, Event, Listener, PacketLog, QUEUES_MAX, RING_DEFAULT,
     RING_MAX, RunError, RunOptions, Running, THREADS_MAX,
@@ -53,15 +53,14 @@ pub struct Args {
     /// Workers, each on a thread of its own; the receive queues or flows of the ports are spread over them.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = cores)]
     cores: usize,
-    /// Instead of whole packets, each of so many threads, 2 to 4, carries its part of the pipeline: to be compared.
+    /// Split the pipeline over 2 to 4 threads, for comparison with workers.
     #[arg(long, value_name = "THREADS", num_args = 0..=1, require_equals = true, default_missing_value = "4",
           value_parser = clap::value_parser!(u8).range(2..=THREADS_MAX as i64), conflicts_with = "cores")]
     pipelined: Option<u8>,
     /// With --pipelined: packets in the ring between two threads, in whole batches of 64.
     #[arg(long, value_name = "PACKETS", default_value_t = RING_DEFAULT, requires = "pipelined", value_parser = ring)]
     ring: usize,
-    /// Keep the machine code as it is made without knowing packets and entries, instead of making it anew for those that
-    /// come.
+    /// Do not recompile for the observed traffic.
     #[arg(long)]
     no_adapt: bool,
     /// Tell Prometheus at this address what happens; tables, actions and places of drops are counted then.
@@ -76,7 +75,7 @@ pub struct Args {
     /// Where to, instead of standard error.
     #[arg(long, value_name = "FILE", requires = "log")]
     log_file: Option<PathBuf>,
-    /// The least grave events to write.
+    /// Lowest severity to log.
     #[arg(long, value_name = "LEVEL", default_value = "info", requires = "log")]
     log_level: log::Level,
     /// Read runtime commands from standard input although it is no terminal.
@@ -234,7 +233,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         listener: listener(Arc::clone(&failed), Arc::clone(&refused), lines.clone(), voice.clone()),
     };
     let running = Running::start_within(&switch, options, args.ring, Some(CODE_WAIT));
-    let running = Arc::new(running.map_err(run_failure)?);
+    let running = Arc::new(running.map_err(|error| match error {
+        RunError::Program(why) => compiled.refused(why),
+        other => run_failure(other),
+    })?);
     let (frame_max, workers) = (args.frame_max as usize, running.handles());
     let options = PortOptions { frame_max, wall_clock: false, workers, split: threads.is_some() };
     let ports: Vec<_> =
@@ -261,14 +263,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.emulation.restore {
         let restored = control.restore(&output::read_text(path)?);
         if let Some(error) = restored.refused {
-            return Err(Failure::Input(format!("{}: {}", path.display(), error.message)));
+            return Err(Failure::Input(cannot_use_state(path, &error)));
         }
         if let Some(note) = restored.note {
             voice.tell(Level::Warn, "state", None, format!("{}: {note}", path.display()));
         }
     }
     if let Some(path) = &args.state {
-        let lost = control.keep(path).map_err(|e| Failure::Environment(format!("no state is kept: {e}")))?;
+        let lost = control.keep(path).map_err(|e| {
+            let (name, why) = (path.display().to_string(), e.to_string());
+            let why = why.strip_prefix(&format!("{name}: ")).unwrap_or(&why);
+            Failure::Environment(format!("cannot use state file `{name}`: {why}"))
+        })?;
         for line in lost {
             voice.tell(Level::Warn, "state", None, format!("{}: {line}", path.display()));
         }
@@ -350,7 +356,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Level::Warn,
             "state",
             None,
-            format!("the state file has the registers as they were earlier: {error}"),
+            format!("the state file holds outdated register values: {error}"),
         );
     }
     drop(metrics);
@@ -361,8 +367,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         std::mem::forget(Arc::clone(&host));
         lines.iter().for_each(|lines| lines.finish());
         voice.0.finish();
-        let what = abandoned.join("; ");
-        return Err(Failure::Environment(format!("the switch ends without a worker that does not: {what}")));
+        let what: Vec<String> = abandoned.iter().map(|stuck| stuck.abandoned()).collect();
+        return Err(Failure::Environment(what.join("\n")));
     }
     let captures = host.observation.finish();
     summarise(&running, &voice);
@@ -389,9 +395,8 @@ fn adapter(running: &Arc<Running>, voice: &Voice) -> Result<Adapter, Failure> {
     let tell = move |Adaptation { hot_paths, percent, took }: &Adaptation| {
         let ms = took.as_secs_f64() * 1e3;
         let paths = if *hot_paths == 1 { "path" } else { "paths" };
-        let text = format!(
-            "code made anew for {hot_paths} hot {paths}, of {percent} % of the packets, in {ms:.0} ms"
-        );
+        let text =
+            format!("recompiled for {hot_paths} hot {paths}, {percent} % of the packets, in {ms:.0} ms");
         voice.tell(Level::Debug, "adapt", None, text);
     };
     Adapter::start(running, tell)

@@ -287,6 +287,7 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
     args.control.tcp = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     // bmv2's gRPC binary opens the port only on request, and nobody may have asked for the usual one.
     args.control.tcp_optional = options.thrift_port.is_none();
+    args.control.tcp_called = Some("--thrift-port");
     if grpc && options.thrift_port.is_none() {
         args.control.tcp = None;
     }

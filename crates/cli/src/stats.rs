@@ -230,7 +230,7 @@ impl Stats {
             ("p4jet_reloads_total", "Programs put in place of the running one.", self.reloads),
             (
                 "p4jet_adaptations_total",
-                "Times that code was made anew for what packets do.",
+                "Times that the program was recompiled for the traffic.",
                 self.adaptations,
             ),
             ("p4jet_received_packets_total", "Packets taken in.", total.received),

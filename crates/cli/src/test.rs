@@ -76,7 +76,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 enum Way {
     Interp,
     Jit,
-    /// Machine code made anew for the packet that comes.
+    /// Machine code recompiled for each packet.
     Adapted,
 }
 
@@ -192,6 +192,18 @@ fn run_file(compiled: &Compiled, queued: &Compiled, path: &Path, ways: &[Way]) -
     let why: Vec<String> = failed.iter().map(|(name, one)| format!("({name}) {}", one.why)).collect();
     let details = failed.iter().map(|(name, one)| format!("({name})\n{}", one.details)).collect();
     Err(Failed { why: why.join("; "), details })
+}
+
+/// Runs a text as a packet test, on both engines.
+pub fn check(compiled: &Compiled, text: &str) -> Result<(), String> {
+    let script =
+        stf::parse(text).map_err(|errors| errors.first().map_or(String::new(), |error| error.to_string()))?;
+    let queued = if stf::configures_queues(&script) { Some(compiled.queued()) } else { None };
+    let queued = queued.transpose().map_err(Failure::text)?;
+    for way in [Way::Interp, Way::Jit] {
+        run_script(queued.as_ref().unwrap_or(compiled), &script, way).map_err(|failed| failed.why)?;
+    }
+    Ok(())
 }
 
 fn wrong_script(path: &Path, errors: &[stf::StfError]) -> Failed {

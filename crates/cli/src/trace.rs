@@ -4,7 +4,7 @@ use crate::compile::{self, EngineArg, ProgramArgs, QueueArgs};
 use crate::failure::Failure;
 use crate::output;
 use crate::output::say;
-use crate::packet;
+use p4jet_control::packet;
 use p4jet_dataplane::EngineKind;
 use p4jet_ports::CaptureReader;
 use std::path::PathBuf;
@@ -29,31 +29,33 @@ pub struct Args {
     /// Trace the packets of this capture, one after the other.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// How many packets of the capture.
-    #[arg(long, value_name = "N", default_value_t = 10, requires = "pcap")]
-    first: usize,
+    /// How many packets of the capture; 10 if not given.
+    #[arg(long, value_name = "N", requires = "pcap", conflicts_with = "frame")]
+    first: Option<usize>,
     /// One JSON document for each packet instead of text.
     #[arg(long)]
     json: bool,
 }
+
+/// Packets of a capture that are traced.
+const FIRST_DEFAULT: usize = 10;
 
 /// Most lines of text; JSON has them all.
 const LINES_MAX: usize = 4000;
 
 /// Traces one packet, or those of a capture.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let first = args.first.unwrap_or(FIRST_DEFAULT);
     let mut capture = match &args.pcap {
-        Some(_) if args.first == 0 => {
+        Some(_) if first == 0 => {
             return Err(Failure::Usage("--first 0: expected at least 1".to_string()));
         }
         Some(path) => Some(CaptureReader::open(path).map_err(|e| Failure::port(&e))?),
         None => None,
     };
-    let text = args.frame.join(" ");
     let single = match &capture {
         Some(_) => None,
-        None if packet::is_expression(&text) => Some(packet::build(&text).map_err(Failure::Usage)?),
-        None => Some(parse_hex(&args.frame.concat())?),
+        None => Some(packet::frame(&args.frame.join(" ")).map_err(Failure::Usage)?),
     };
     let compiled = compile::compile(&args.program)?;
     let commands = args.commands.as_deref();
@@ -100,7 +102,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let Some(capture) = &mut capture else { return trace(&single.unwrap_or_default()) };
     let mut count = 0;
     while let Some(frame) = capture.next_frame().map_err(|e| Failure::port(&e))? {
-        if count == args.first {
+        if count == first {
             if !args.json {
                 say!("\nThe capture goes on; --first {count} ends here.")?;
             }
@@ -116,27 +118,4 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::Input("the capture has no packets".to_string()));
     }
     Ok(())
-}
-
-fn parse_hex(text: &str) -> Result<Vec<u8>, Failure> {
-    let mut digits = Vec::new();
-    for (i, c) in text.chars().enumerate() {
-        match c.to_digit(16) {
-            Some(d) => digits.push(d as u8),
-            None if c.is_whitespace() || c == ':' => {}
-            None => {
-                return Err(Failure::Usage(format!(
-                    "character {} of the frame is `{c}`; expected hexadecimal digits, such as 080045",
-                    i + 1
-                )));
-            }
-        }
-    }
-    if digits.len() % 2 == 1 {
-        return Err(Failure::Usage(format!(
-            "the frame has {} hexadecimal digits; expected two for each byte",
-            digits.len()
-        )));
-    }
-    Ok(digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect())
 }

@@ -378,13 +378,19 @@ fn report(args: &Args, out: &Outcome) -> Result<(), Failure> {
         out.sent,
         out.reordered,
     )?;
-    say!(
-        "latency: p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, max {:.1} us",
-        us(0.5),
-        us(0.99),
-        us(0.999),
-        us(1.0)
-    )?;
+    if out.received == 0 {
+        say!("no frame came back, so there is no latency")?;
+    } else if out.latency_ns.is_empty() {
+        say!("no frame came back in the time measured, so there is no latency")?;
+    } else {
+        say!(
+            "latency: p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, max {:.1} us",
+            us(0.5),
+            us(0.99),
+            us(0.999),
+            us(1.0)
+        )?;
+    }
     if limited {
         say!("the generator was the bottleneck: what it sends into may be able to do more")?;
     }

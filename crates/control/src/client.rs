@@ -4,7 +4,7 @@ use crate::commands::{LoadSummary, Reply};
 use crate::error::{CommandError, LoadError};
 use crate::files::{self, FileCommand};
 use crate::messages::Message;
-use crate::prompt::Commander;
+use crate::prompt::{Commander, named_state};
 use crate::wire::{Answer, Request};
 use p4jet_dataplane::Topics;
 use std::collections::BTreeMap;
@@ -136,18 +136,17 @@ impl Client {
                 })
             }
             Some(FileCommand::Restore(path)) => match files::read(path) {
-                Ok(text) => self.ask(&Request::Restore { text }),
+                Ok(text) => {
+                    let reply = Reply::from(self.ask(&Request::Restore { text })?);
+                    Ok(named_state(path, reply).into())
+                }
                 Err(error) => Ok(refused(error)),
             },
-            Some(FileCommand::Inject { port, path }) => {
-                let mut send = |line: &str| {
-                    let request = Request::Command { line: line.into(), data: false };
-                    Ok(Reply::from(self.ask(&request)?).refused)
-                };
-                Ok(match files::inject(port, path, &mut send)? {
-                    Ok(text) => Reply::from(text).into(),
-                    Err(error) => refused(error),
-                })
+            Some(FileCommand::Frames { act, port, path }) => {
+                let send =
+                    |line: &str| self.ask(&Request::Command { line: line.into(), data }).map(Reply::from);
+                let reply = files::each_frame(act, port, path, send)?;
+                Ok(Reply { data: reply.data.filter(|_| data), ..reply }.into())
             }
         }
     }

@@ -1,7 +1,10 @@
 //! Commands about files of whoever gives the command: the switch itself neither reads nor writes them.
 
+use crate::commands::Reply;
 use crate::error::CommandError;
+use crate::packet;
 use p4jet_ports::CaptureReader;
+use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;
 use std::{fs, io};
@@ -19,8 +22,10 @@ pub(crate) enum FileCommand<'a> {
         /// Whether it waits.
         aside: bool,
     },
-    /// Has the switch take the frames of a capture, as if they had come by the port.
-    Inject {
+    /// Has the switch take the frames of a capture, one after the other, as if they had come by the port.
+    Frames {
+        /// What it does with them.
+        act: Act,
         /// The port.
         port: &'a str,
         /// The capture.
@@ -28,17 +33,28 @@ pub(crate) enum FileCommand<'a> {
     },
 }
 
+/// What a switch does with each frame of a capture.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// It processes the frame.
+    Inject,
+    /// It tells what it would do with the frame.
+    Trace,
+}
+
 impl<'a> FileCommand<'a> {
     /// Reads a line, if it is a whole such command.
     pub(crate) fn parse(line: &'a str) -> Option<FileCommand<'a>> {
         let mut words = line.split_ascii_whitespace();
-        let (name, first, second, more) = (words.next()?, words.next()?, words.next(), words.next());
+        let (name, first, second, third) = (words.next()?, words.next()?, words.next(), words.next());
+        let more = words.next();
         match (name, first, second) {
-            // Digits alone are a frame.
-            ("inject", port, Some(path))
-                if more.is_none() && !path.bytes().all(|byte| byte.is_ascii_hexdigit()) =>
-            {
-                Some(FileCommand::Inject { port, path: Path::new(path) })
+            ("inject", port, Some(path)) if third.is_none() && !packet::is_frame(path) => {
+                Some(FileCommand::Frames { act: Act::Inject, port, path: Path::new(path) })
+            }
+            ("trace", "packet", Some(port)) => {
+                let path = third.filter(|path| more.is_none() && !packet::is_frame(path))?;
+                Some(FileCommand::Frames { act: Act::Trace, port, path: Path::new(path) })
             }
             ("serialize_state", path, None) => Some(FileCommand::Save(Path::new(path))),
             ("restore", path, None) => Some(FileCommand::Restore(Path::new(path))),
@@ -57,38 +73,63 @@ const STATE_BYTES_MAX: u64 = 1 << 30;
 /// Frames of a capture to inject, and bytes of all.
 const FRAMES_MAX: usize = 1 << 16;
 const FRAMES_BYTES_MAX: usize = 64 << 20;
+/// Frames of a capture to trace: the first ones.
+const TRACED_MAX: usize = 100;
 
-/// Injects the frames of a capture, one after the other, by a command for each. `send` gives the switch's answer, with its
-/// refusal if there is one.
-pub(crate) fn inject(
+/// Injects or traces the frames of a capture, one after the other, by a command for each. `send` gives the switch's answer, with
+/// its refusal if there is one.
+pub(crate) fn each_frame(
+    act: Act,
     port: &str,
     path: &Path,
-    mut send: impl FnMut(&str) -> io::Result<Option<CommandError>>,
-) -> io::Result<Result<String, CommandError>> {
-    let frames = match frames(path) {
-        Ok(frames) => frames,
-        Err(error) => return Ok(Err(error)),
+    mut send: impl FnMut(&str) -> io::Result<Reply>,
+) -> io::Result<Reply> {
+    let (frames, goes_on) = match frames(path, act) {
+        Ok(found) => found,
+        Err(error) => return Ok(error.into()),
     };
-    let count = frames.len();
-    for (number, frame) in frames.iter().enumerate() {
+    let (mut text, mut data) = (String::new(), Vec::new());
+    for (frame, number) in frames.iter().zip(1..) {
         let digits = frame.iter().fold(String::new(), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");
             text
         });
-        if let Some(error) = send(&format!("inject {port} {digits}"))? {
-            let why = format!("Error: {}, frame {}: {error}", path.display(), number + 1);
-            return Ok(Err(CommandError::new(why)));
+        let command = if act == Act::Inject { "inject" } else { "trace packet" };
+        let answer = send(&format!("{command} {port} {digits}"))?;
+        if let Some(error) = answer.refused {
+            let why = format!("Error: {}, frame {number}: {error}", path.display());
+            return Ok(Reply { text, ..CommandError::new(why).into() });
+        }
+        if act == Act::Trace {
+            let blank = if number == 1 { "" } else { "\n" };
+            let _ = write!(text, "{blank}packet {number} of the capture:\n{}", answer.text);
+            data.extend(answer.data);
         }
     }
-    Ok(Ok(format!("{count} {} injected\n", if count == 1 { "packet" } else { "packets" })))
+    let count = frames.len();
+    if goes_on {
+        let _ = writeln!(text, "\nThe capture goes on; the first {count} packets are traced.");
+    }
+    match act {
+        Act::Inject => {
+            Ok(format!("{count} {} injected\n", if count == 1 { "packet" } else { "packets" }).into())
+        }
+        Act::Trace if count == 0 => {
+            Ok(CommandError::new(format!("Error: {}: the capture has no packets", path.display())).into())
+        }
+        Act::Trace => Ok(Reply { text, data: Some(Value::Array(data)), ..Reply::default() }),
+    }
 }
 
-/// The frames of a capture.
-fn frames(path: &Path) -> Result<Vec<Vec<u8>>, CommandError> {
+/// The frames of a capture, and whether it has more than are wanted.
+fn frames(path: &Path, act: Act) -> Result<(Vec<Vec<u8>>, bool), CommandError> {
     let wrong = |why: &dyn std::fmt::Display| CommandError::new(format!("Error: {why}"));
     let mut reader = CaptureReader::open(path).map_err(|e| wrong(&e))?;
     let (mut frames, mut bytes) = (Vec::new(), 0);
     while let Some(frame) = reader.next_frame().map_err(|e| wrong(&e))? {
+        if act == Act::Trace && frames.len() == TRACED_MAX {
+            return Ok((frames, true));
+        }
         bytes += frame.len();
         if frames.len() == FRAMES_MAX || bytes > FRAMES_BYTES_MAX {
             return Err(wrong(&format_args!(
@@ -99,7 +140,13 @@ fn frames(path: &Path) -> Result<Vec<Vec<u8>>, CommandError> {
         }
         frames.push(frame.to_vec());
     }
-    Ok(frames)
+    Ok((frames, false))
+}
+
+/// Why a state file was not restored.
+pub fn cannot_use_state(path: &Path, error: &CommandError) -> String {
+    let why = error.message.strip_prefix("Error: ").unwrap_or(&error.message);
+    format!("cannot use state file `{}`: {why}", path.display())
 }
 
 /// What a file says.

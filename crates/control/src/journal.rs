@@ -9,6 +9,7 @@
 //! the two renames, `FILE.journal.new`. A full disk can prevent the replacement, but not harm what is there.
 
 use crate::commands::{Control, Did, Header, JournalHeader, Record, Restoring};
+use crate::error::count;
 use crate::sealed::{Seal, open, seal};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Seek};
@@ -222,31 +223,30 @@ impl Journal {
                 // Earlier p4jets emptied the journal first, and numbered it afterwards.
                 (First::Nothing | First::Plain(_), _) if !file.sealed => {}
                 (First::Nothing, _) => {
-                    restoring.damage(
-                        "journal",
-                        "it is missing, and with it the changes since the state file was written",
-                    );
+                    let text = "the journal is missing, so changes since the snapshot are lost";
+                    restoring.damaged_by(text.into());
                 }
                 (First::Sealed(header), _) if file.serial.is_none() => {
                     if header.changes > 0 {
-                        restoring
-                            .damage("journal", "it continues another state file: its changes are left out");
+                        let text =
+                            "the journal continues another state file, so its changes are not restored";
+                        restoring.damaged_by(text.into());
                     }
                 }
                 (First::Sealed(JournalHeader { serial: found, .. }), _) => {
                     let is = serial;
                     let why = match *found > is {
-                        true => "the state file is older than it: changes made since are left out",
-                        false => "it is older than the state file: changes made since are missing",
+                        true => "the state file is older, so changes since the snapshot are lost",
+                        false => "the journal is older, so changes since it was written are lost",
                     };
-                    restoring.damage(
-                        "journal",
-                        format!("it continues state file number {found}, and this is number {is}: {why}"),
-                    );
+                    let text =
+                        format!("the journal continues state file number {found}, and this is number {is}");
+                    restoring.damaged_by(format!("{text}: {why}"));
                 }
                 (First::Plain(_) | First::Damaged, _) => {
-                    restoring
-                        .damage("journal", "it does not continue this state file: its changes are left out");
+                    let text =
+                        "the journal does not continue this state file, so its changes are not restored";
+                    restoring.damaged_by(text.into());
                 }
             }
         } else {
@@ -292,9 +292,10 @@ impl Journal {
         if let Some(program) = is_other {
             told.push(format!("it is of the program {program}, and {} runs now", control.program().name));
         }
-        told.extend(lost.iter().map(|line| format!("left out: {line}")));
+        told.extend(lost.iter().cloned());
         if !lost.is_empty() {
-            told.push(format!("in effect: {records} records of it, and {changes} lines of its journal"));
+            let (records, changes) = (count(records as usize, "record"), count(changes as usize, "change"));
+            told.push(format!("restored: {records} from the snapshot, {changes} from the journal"));
         }
         match journal.replace(control) {
             Ok(kept) => told.extend(kept),

@@ -6,6 +6,7 @@
 //! * [`Message`]: what a switch tells those who have subscribed, over a connection
 //!   ([`client::Client::subscribe`]) or in the same process ([`SharedControl::subscribe`]).
 //! * [`prompt`]: the interactive prompt.
+//! * [`packet`]: frames as text.
 //! * [`stf`]: packet tests.
 //!
 //! This crate turns text into operations on the tables and the extern state of a [`p4jet_dataplane::Switch`]. It holds no
@@ -20,6 +21,7 @@ mod host;
 mod journal;
 mod messages;
 mod names;
+pub mod packet;
 mod peer;
 mod program;
 pub mod prompt;
@@ -33,9 +35,10 @@ pub mod wire;
 
 pub use commands::{Control, LoadSummary, Reply};
 pub use error::{CommandError, ErrorKind, LoadError};
+pub use files::cannot_use_state;
 pub use host::{Host, Observed, PortInfo, Program, Swap, Swapped};
 pub use messages::{Message, Subscription, TOPICS, parse_topics};
-pub use names::did_you_mean;
+pub use names::{did_you_mean, unknown};
 pub use p4jet_dataplane::Topics;
 pub use peer::Users;
 pub use rights::{Opened, Rights};

@@ -88,7 +88,7 @@ fn suffixes(name: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What to say of a name that is none of `choices`: the likely one first, then the choices, most alike first.
-pub(crate) fn unknown<'a>(text: &str, choices: impl Iterator<Item = &'a str>, are: &str) -> String {
+pub fn unknown<'a>(text: &str, choices: impl Iterator<Item = &'a str>, are: &str) -> String {
     let ranked = ranked(text, choices);
     let close = closest(text, &ranked);
     let list = listed(ranked.iter().map(|(_, name)| (*name).to_string()).collect());
@@ -117,8 +117,11 @@ fn closest<'a>(text: &str, ranked: &[(usize, &'a str)]) -> Option<&'a str> {
     ranked.first().filter(|(d, _)| *d <= 1 + text.len() / 4).map(|(_, name)| *name)
 }
 
-/// What to add to the refusal of a word that is none of `choices`.
+/// What to add to the refusal of a word; nothing if it is one of `choices`, so that something else is wrong.
 pub fn did_you_mean(text: &str, choices: &[&str]) -> String {
+    if choices.contains(&text) {
+        return String::new();
+    }
     close(text, choices.iter().copied()).map_or_else(String::new, |name| format!("did you mean `{name}`? "))
 }
 

@@ -11,6 +11,7 @@ use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use std::cell::RefCell;
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::Path;
 use std::process::Stdio;
 
 /// What stands before every command.
@@ -48,12 +49,11 @@ impl Commander for SharedControl {
                 files::write(path, &dump.text).map_or_else(Reply::from, |()| Reply::default())
             }
             Some(FileCommand::Restore(path)) => match files::read(path) {
-                Ok(text) => self.restore(&text),
+                Ok(text) => named_state(path, self.restore(&text)),
                 Err(error) => error.into(),
             },
-            Some(FileCommand::Inject { port, path }) => {
-                let send = |line: &str| Ok(SharedControl::reply(self, line, false).refused);
-                files::inject(port, path, send)?.map_or_else(Reply::from, Reply::from)
+            Some(FileCommand::Frames { act, port, path }) => {
+                files::each_frame(act, port, path, |line| Ok(SharedControl::reply(self, line, false)))?
             }
         })
     }
@@ -61,6 +61,14 @@ impl Commander for SharedControl {
     fn complete(&mut self, line: &str, position: usize) -> (usize, Vec<String>) {
         SharedControl::complete(self, line, position)
     }
+}
+
+/// The answer to a restore, whose refusal names the file.
+pub(crate) fn named_state(path: &Path, mut reply: Reply) -> Reply {
+    if let Some(error) = &mut reply.refused {
+        error.message = format!("Error: {}", files::cannot_use_state(path, error));
+    }
+    reply
 }
 
 /// Reads commands from standard input and answers on standard output until the input or `quit` ends it: with line editing and
@@ -80,9 +88,14 @@ pub fn interact(control: &mut dyn Commander) -> io::Result<usize> {
     let mut failed = 0;
     loop {
         match editor.readline(PROMPT) {
-            // What was pasted comes as one text: its lines run one by one, as if they had been typed.
+            // A terminal that brackets pastes gives all lines as one text. They run one by one, each shown before its answer.
             Ok(text) => {
-                for line in text.split(['\r', '\n']).filter(|line| !line.is_empty()) {
+                let lines = || text.split(['\r', '\n']).filter(|line| !line.is_empty());
+                let pasted = lines().nth(1).is_some();
+                for line in lines() {
+                    if pasted {
+                        writeln!(io::stdout(), "{PROMPT}{line}")?;
+                    }
                     if leaves(line) {
                         return Ok(failed);
                     }

@@ -28,7 +28,7 @@ struct Shared {
     compilations: AtomicUsize,
 }
 
-/// Most compilations at once that commands ask for. They wait neither for each other nor does any command wait for them.
+/// Most compilations at once that commands ask for; a refusal names the number. They wait neither for each other nor does any command wait for them.
 const COMPILATIONS_MAX: usize = 4;
 
 /// One of those compilations.
@@ -39,9 +39,10 @@ impl<'s> Compilation<'s> {
         let one_more = |n| (n < COMPILATIONS_MAX).then_some(n + 1);
         match compilations.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
             Ok(_) => Ok(Compilation(compilations)),
-            Err(n) => Err(CommandError::new(format!(
-                "Error: {n} programs are being compiled already, and no more may be: try again"
-            ))),
+            Err(_) => {
+                let text = "Error: four compilations are running, which is the limit; try again later";
+                Err(CommandError::new(text))
+            }
         }
     }
 }

@@ -233,7 +233,7 @@ fn errors_tell_what_was_found_and_expected() {
         ),
         (
             "table_add ipv4_lpm deny 1.2.3.0/24 7",
-            "Error: expected `=>` behind the match fields, or 1 match fields and 0 more words, found 2 words; usage",
+            "Error: deny on table ipv4_lpm takes 1 key and 0 parameters, but 2 words follow; usage",
         ),
         (
             "table_add ipv4_lpm nothing 1.2.3.0/24 =>",

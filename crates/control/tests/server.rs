@@ -578,7 +578,7 @@ fn a_compilation_keeps_nobody_waiting_and_ends_with_its_client() {
     let refused = done("load good.p4");
     assert!(!refused.ok);
     let why = refused.error.unwrap().text;
-    assert_eq!(why, "Error: 4 programs are being compiled already, and no more may be: try again");
+    assert_eq!(why, "Error: four compilations are running, which is the limit; try again later");
     assert!(done("show_tables").ok);
 
     drop(remote);

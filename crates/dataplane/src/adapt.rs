@@ -23,7 +23,7 @@ const PACKETS_MIN: usize = 64;
 /// New code must be for so many more packets in a hundred than the code there is.
 const GAIN_PERCENT: usize = 25;
 
-/// Code was made anew.
+/// Code was recompiled.
 #[derive(Clone, Debug)]
 pub struct Adaptation {
     /// For so many paths,

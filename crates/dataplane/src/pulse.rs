@@ -148,6 +148,29 @@ pub struct StuckBatch {
 impl fmt::Display for Stuck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "worker {} has made no progress for {} s: it ", self.worker, self.still_for.as_secs())?;
+        self.place(f)
+    }
+}
+
+impl Stuck {
+    /// That the process ends without this worker.
+    pub fn abandoned(&self) -> String {
+        struct Place<'s>(&'s Stuck);
+        impl fmt::Display for Place<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.place(f)
+            }
+        }
+        format!(
+            "worker {} did not stop within {} s; the process ends without it. It {}",
+            self.worker,
+            STUCK_AFTER.as_secs(),
+            Place(self)
+        )
+    }
+
+    /// What it does, and where.
+    fn place(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.doing {
             Doing::Looking => write!(f, "carries out a command")?,
             Doing::Receiving(port) => write!(f, "receives by port {port}")?,

@@ -7,7 +7,7 @@ use crate::mailbox::Mailbox;
 use crate::mailboxes::{Gate, Mailboxes};
 use crate::notices::{Hub, Notice, PortChange, Subscription, Topics};
 use crate::pipelined::{self, Load, RING_DEFAULT};
-use crate::pulse;
+use crate::pulse::{self, Stuck};
 use crate::queues::Inbox;
 use crate::reload::{Carried, Successor};
 use crate::switch::{EngineKind, Switch};
@@ -45,9 +45,7 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::PortExists(number) => write!(f, "there is a port {number} already"),
-            RunError::NoPort(number, there) if there.is_empty() => {
-                write!(f, "there is no port {number}, nor any other")
-            }
+            RunError::NoPort(_, there) if there.is_empty() => f.write_str("the switch has no ports"),
             RunError::NoPort(number, there) => {
                 let there: Vec<String> = there.iter().map(u32::to_string).collect();
                 write!(f, "there is no port {number}; the ports are {}", there.join(", "))
@@ -131,7 +129,7 @@ struct Inner {
     /// Watches the workers until the sender is gone.
     watchdog: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
     /// Workers that were stuck when the switch ended.
-    abandoned: Vec<String>,
+    abandoned: Vec<Stuck>,
     ports: Vec<(u32, String)>,
     /// Of workers that are no more.
     last: Option<(ForwardStats, Vec<PortInfo>)>,
@@ -738,7 +736,7 @@ impl Running {
                 std::thread::sleep(Duration::from_millis(1));
             }
             if !thread.is_finished() {
-                inner.abandoned.push(pulse.report(worker).to_string());
+                inner.abandoned.push(pulse.report(worker));
                 let known = lock(&self.kept).sample.0.get(worker).cloned();
                 parts.push(ForwardStats { incomplete: true, ..known.unwrap_or_default() });
                 continue;
@@ -771,7 +769,7 @@ impl Running {
 
 impl Running {
     /// What the workers do that were stuck when [`Self::finish`] stopped the others.
-    pub fn abandoned(&self) -> Vec<String> {
+    pub fn abandoned(&self) -> Vec<Stuck> {
         lock(&self.inner).abandoned.clone()
     }
 }
@@ -1002,7 +1000,7 @@ intrinsic ingress_port m.port
         running.remove_port(7).expect("the port is still there");
         assert_eq!(running.stats().sent, [(7, 1)].into());
         running.finish().unwrap();
-        assert_eq!(running.abandoned(), [""; 0]);
+        assert_eq!(running.abandoned(), []);
     }
 
     #[test]
@@ -1015,7 +1013,10 @@ intrinsic ingress_port m.port
         drop(gate);
         assert_eq!(abandoned.len(), 1);
         assert!(
-            abandoned[0].contains("worker 0") && abandoned[0].contains("sends by port 7"),
+            abandoned[0]
+                .abandoned()
+                .starts_with("worker 0 did not stop within 1 s; the process ends without it")
+                && abandoned[0].abandoned().contains("sends by port 7"),
             "{abandoned:?}"
         );
     }

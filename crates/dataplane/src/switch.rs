@@ -111,11 +111,8 @@ fn check_headroom(program: &ir::Program) -> Result<(), String> {
     let largest = program.blocks.iter().max_by_key(|block| program.block_emitted_bytes_max(block));
     let stmts = largest.into_iter().flat_map(|block| &block.body.nodes).flat_map(|node| &node.stmts);
     let emits = stmts.filter(|stmt| matches!(stmt.op, ir::Op::Emit { .. }));
-    let message = format!(
-        "the headers that {} may emit have {bytes} bytes: p4jet has room for {} before a packet's payload",
-        program.name,
-        p4jet_packet::HEADROOM_LIMIT
-    );
+    let limit = p4jet_packet::HEADROOM_LIMIT;
+    let message = format!("the deparser may emit {bytes} header bytes; the limit is {limit}");
     let loc = emits.map(|stmt| stmt.loc).next_back().unwrap_or(ir::Loc(0));
     Err(described(program, &p4jet_jit::Error { message, loc }))
 }

@@ -82,6 +82,7 @@ pub const ERRORS: &[(&str, &str)] = &[
     ("unknown-property", "a misspelt table property"),
     ("unknown-state", "a parser state that does not exist"),
     ("unreachable", "a parser that cannot end"),
+    ("unreadable", "a program that cannot be read"),
     ("unterminated-comment", "a comment without end"),
     ("unterminated-if", "an `#if` without `#endif`"),
     ("unterminated-string", "a string without end"),

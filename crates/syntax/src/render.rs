@@ -11,8 +11,8 @@ const SHOWN_MAX: usize = 500;
 /// Most bytes of a file between the places of a diagnostic that are shown together.
 const SHOWN_BYTES_MAX: usize = 1 << 16;
 
-/// Most bytes of a line that is shown: lines may be as long as files.
-const LINE_BYTES_MAX: usize = 2_000;
+/// Most bytes of a line that is shown whole: lines may be as long as files. Of longer ones the text around each place is shown.
+const LINE_BYTES_MAX: usize = 240;
 
 /// Bytes that are shown on each side of a place in a line that is too long to be shown.
 const SHOWN_AROUND: usize = 60;

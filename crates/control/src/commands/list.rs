@@ -105,7 +105,7 @@ pub(crate) const COMMANDS: &[Spec] = &[
     spec(
         "inject",
         Switch,
-        "<port> <hexadecimal digits>|<capture>",
+        "<port> <hexadecimal digits>|<layers>|<capture>",
         "Let the switch process packets as if they had come by a port",
     ),
     spec(
@@ -367,7 +367,7 @@ pub(crate) const COMMANDS: &[Spec] = &[
         "trace",
         Switch,
         "add [port=<port>] [<field>=<value>[&&&<mask>]] [bytes=<at>:<hex>] [count=<packets>] | list | show [<trace>] \
-         | remove <trace> | packet <port> <hexadecimal digits>",
+         | remove <trace> | packet <port> <hexadecimal digits>|<layers>|<capture>",
         "Tell step by step what becomes of live packets, or what would become of one",
     ),
 ];

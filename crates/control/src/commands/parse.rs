@@ -7,7 +7,7 @@ use super::profiles::ProfileCommand;
 use super::queues::QueueCommand;
 use super::replication::ReplicationCommand;
 use super::value_sets::ValueSetCommand;
-use crate::error::CommandError;
+use crate::error::{CommandError, count};
 use crate::names::{NameIndex, unknown};
 use crate::program::{Names, param_names};
 use crate::value::{ones, parse_int, parse_u64, parse_value, prefix_of};
@@ -502,7 +502,13 @@ impl<'p, 'a> LineParser<'p, 'a> {
         let ir = &self.program.tables[table.id.index()];
         let needs_priority = self.names.shapes[table.id.index()].needs_priority;
         let expected = self.program.actions[ir.actions[action.id as usize].action.index()].params.len();
-        let (key, rest) = key_and_rest(line, 3, ir.keys.len(), expected + usize::from(needs_priority))?;
+        let of = format!("{} on table {}", action.typed, table.typed);
+        let takes = match needs_priority {
+            true => format!(", {} and a priority", count(expected, "parameter")),
+            false => format!(" and {}", count(expected, "parameter")),
+        };
+        let words = (ir.keys.len(), expected + usize::from(needs_priority));
+        let (key, rest) = key_and_rest(line, 3, words, &of, &takes)?;
         check_entries_open(ir)?;
         check_entry_action(ir, action).map_err(|e| e.at(line.tokens[2].span()))?;
         let key = self.match_key(line, table.id, key.clone(), key.end)?;
@@ -788,12 +794,13 @@ pub(super) fn named<'a, T>(
 }
 
 /// The words of the match fields, which begin at `start`, and those behind them. A `=>` stands between them; it may be
-/// missing where the line has just as many words as both need.
+/// missing where the line has just as many words as both need. `of` says what takes them, and `takes` what follows the keys.
 pub(super) fn key_and_rest(
     line: &Line<'_, '_>,
     start: usize,
-    keys: usize,
-    rest: usize,
+    (keys, rest): (usize, usize),
+    of: &str,
+    takes: &str,
 ) -> Parsed<(Range<usize>, Range<usize>)> {
     let end = line.tokens.len();
     if let Some(arrow) = (start..end).find(|at| line.tokens[*at].text == "=>") {
@@ -804,11 +811,13 @@ pub(super) fn key_and_rest(
     if end == start + keys + rest && !torn {
         return Ok((start..start + keys, start + keys..end));
     }
-    let hint = if torn { ", in a shell quoted: '=>'" } else { "" };
+    let hint = if torn { "; in a shell, quote '=>'" } else { "" };
     let (found, usage) = (end.saturating_sub(start), line.usage());
+    let follow = if found == 1 { "follows" } else { "follow" };
     let message = format!(
-        "Error: expected `=>` behind the match fields{hint}, or {keys} match fields and {rest} more words, found {found} \
-         words; usage: {usage}"
+        "Error: {of} takes {}{takes}, but {} {follow}{hint}; usage: {usage}",
+        count(keys, "key"),
+        count(found, "word"),
     );
     Err(CommandError::new(message).at(line.after(end)))
 }

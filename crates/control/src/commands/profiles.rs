@@ -204,7 +204,13 @@ impl<'a> LineParser<'_, 'a> {
             }
             _ => {
                 let needs_priority = self.names.shapes[table.id.index()].needs_priority;
-                let (key, rest) = key_and_rest(line, 2, ir.keys.len(), 1 + usize::from(needs_priority))?;
+                let of = format!("{} on table {}", line.spec.name, table.typed);
+                let takes = match needs_priority {
+                    true => format!(", {what} and a priority"),
+                    false => format!(" and {what}"),
+                };
+                let words = (ir.keys.len(), 1 + usize::from(needs_priority));
+                let (key, rest) = key_and_rest(line, 2, words, &of, &takes)?;
                 check_entries_open(ir)?;
                 let key = self.match_key(line, table.id, key.clone(), key.end)?;
                 let action = named(line.get(rest.start, what)?)?;

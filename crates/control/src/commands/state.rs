@@ -827,8 +827,10 @@ impl<'c> Restoring<'c, '_> {
     }
 
     pub(crate) fn lose(&mut self, of: &str, why: impl std::fmt::Display) {
+        // What a restore refuses is not there at all.
+        let lost = if self.log.is_none() { "not restored: " } else { "" };
         if self.lost.len() < TOLD_MAX {
-            self.lost.push(format!("{of}: {why}"));
+            self.lost.push(format!("{lost}{of}: {why}"));
         } else {
             *self.more.entry(of.to_string()).or_default() += 1;
         }
@@ -836,9 +838,14 @@ impl<'c> Restoring<'c, '_> {
 
     /// Notes that a file is not as it was written.
     pub(crate) fn damage(&mut self, of: &str, why: impl std::fmt::Display) {
+        self.damaged_by(format!("{of}: {why}"));
+    }
+
+    /// As [`Self::damage`], with a whole sentence.
+    pub(crate) fn damaged_by(&mut self, text: String) {
         self.damaged = true;
         if self.lost.len() < TOLD_MAX {
-            self.lost.push(format!("{of}: {why}"));
+            self.lost.push(text);
         } else {
             *self.more.entry("damaged lines".to_string()).or_default() += 1;
         }
@@ -888,7 +895,7 @@ impl<'c> Restoring<'c, '_> {
                 }
                 (Seal::Missing, Some(false)) => match serde_json::from_slice(&line) {
                     Ok(record) => self.put(record),
-                    Err(_) if torn => self.damage(&of, "torn: it is left out"),
+                    Err(_) if torn => self.damage(&of, "it is torn"),
                     Err(error) => self.lose(&of, format!("not a record: {error}")),
                 },
                 (Seal::Missing, None) if number == 1 => match serde_json::from_slice(&line) {
@@ -907,7 +914,7 @@ impl<'c> Restoring<'c, '_> {
         match (sealed, end) {
             (None, _) if line.is_empty() && !self.damaged => return Err(wrong("it is empty".into())),
             (None, _) => {
-                let why = "it is no state of a switch: it does not begin with `{\"state\":`";
+                let why = "it is not a p4jet state file";
                 return Err(wrong(why.into()));
             }
             (Some(true), None) => self.damage("the end", "the file was cut short: its last line is missing"),
@@ -958,10 +965,12 @@ impl<'c> Restoring<'c, '_> {
                         continue;
                     }
                     if place > last + 1 {
-                        self.damage(
-                            &of,
-                            format!("{} before it are missing", count((place - last - 1) as usize, "change")),
-                        );
+                        let gap = place - last - 1;
+                        let verb = if gap == 1 { "is" } else { "are" };
+                        self.damaged_by(format!(
+                            "{} {verb} missing before {of}",
+                            count(gap as usize, "change")
+                        ));
                     }
                     last = place;
                     self.did(&did);
@@ -972,7 +981,7 @@ impl<'c> Restoring<'c, '_> {
                 None if number == 1 && header.is_none() => {}
                 // It was not answered: the first line counts those that were.
                 None if torn && header.is_some_and(|header| header.changes <= last) => {
-                    self.damage(&of, "torn: a change that was not answered yet is left out");
+                    self.damage(&of, "it is torn: a change that was not answered yet is lost");
                 }
                 None => self.damage(&of, "its checksum is wrong or missing"),
             }
@@ -1009,7 +1018,7 @@ impl<'c> Restoring<'c, '_> {
                 Ok(Record::State(_)) if number == 1 => {}
                 Ok(Record::Did(did)) => self.did(&did),
                 Ok(_) => self.damage(&of, "not a change"),
-                Err(_) if !line.ends_with(b"\n") => self.damage(&of, "torn: it is left out"),
+                Err(_) if !line.ends_with(b"\n") => self.damage(&of, "it is torn"),
                 Err(error) => self.damage(&of, format!("not a record: {error}")),
             }
         }

@@ -1,8 +1,8 @@
 //! A frame from an expression such as `ip dst=10.0.0.1 / tcp dport=80`: layers from the outside in, fields with defaults,
-//! lengths and checksums computed.
+//! lengths and checksums computed; or from hexadecimal digits.
 
+use crate::names::close;
 use etherparse::checksum::Sum16BitWords;
-use p4jet_syntax::suggest;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -57,6 +57,22 @@ const LAYERS: &[Layer] = &[
             field("dei", 1, Value(0)),
             field("id", 12, Value(1)),
             field("type", 16, Next),
+        ],
+        inside: &["eth", "vlan"],
+    },
+    Layer {
+        name: "arp",
+        fields: &[
+            field("htype", 16, Value(1)),
+            field("ptype", 16, Value(0x0800)),
+            field("hlen", 8, Value(6)),
+            field("plen", 8, Value(4)),
+            // A request.
+            field("op", 16, Value(1)),
+            field("sha", 48, Value(MAC_A)),
+            field("spa", 32, Value(0x0a00_0001)),
+            field("tha", 48, Value(0)),
+            field("tpa", 32, Value(0x0a00_0002)),
         ],
         inside: &["eth", "vlan"],
     },
@@ -154,8 +170,41 @@ struct Part {
     values: Vec<Option<u128>>,
 }
 
+/// The frame that a text says: layers, or hexadecimal digits, in which blanks and colons do not count.
+pub fn frame(text: &str) -> Result<Vec<u8>, String> {
+    if is_expression(text) { build(text) } else { parse_hex(text) }
+}
+
+/// Whether one word says a frame, so that it is not the name of a file.
+pub(crate) fn is_frame(word: &str) -> bool {
+    let first = word.split('/').next().unwrap_or(word);
+    word.contains('=')
+        || word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':')
+        || LAYERS.iter().any(|layer| layer.name == first)
+}
+
+fn parse_hex(text: &str) -> Result<Vec<u8>, String> {
+    let mut digits = Vec::new();
+    for (i, c) in text.chars().enumerate() {
+        match c.to_digit(16) {
+            Some(d) => digits.push(d as u8),
+            None if c.is_whitespace() || c == ':' => {}
+            None => {
+                return Err(format!(
+                    "character {} of the frame is `{c}`; expected hexadecimal digits, such as 080045",
+                    i + 1
+                ));
+            }
+        }
+    }
+    if digits.len() % 2 == 1 {
+        return Err(format!("the frame has {} hexadecimal digits; expected two for each byte", digits.len()));
+    }
+    Ok(digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect())
+}
+
 /// Whether the words are meant as an expression, not as hexadecimal digits.
-pub fn is_expression(text: &str) -> bool {
+fn is_expression(text: &str) -> bool {
     let first = text.split([' ', '\t', '/', '=']).find(|word| !word.is_empty()).unwrap_or("");
     text.contains(['=', '/'])
         || (first.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -163,7 +212,7 @@ pub fn is_expression(text: &str) -> bool {
 }
 
 /// The frame that the expression says.
-pub fn build(text: &str) -> Result<Vec<u8>, String> {
+fn build(text: &str) -> Result<Vec<u8>, String> {
     let (mut parts, payload) = parse(text)?;
     complete(&mut parts)?;
     let mut frame = payload;
@@ -175,8 +224,8 @@ pub fn build(text: &str) -> Result<Vec<u8>, String> {
 }
 
 fn choices<'a>(word: &str, what: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
-    let mut text = suggest::nearest(word, names.clone())
-        .map_or(String::new(), |near| format!(": did you mean `{near}`?"));
+    let mut text =
+        close(word, names.clone()).map_or(String::new(), |near| format!(": did you mean `{near}`?"));
     let _ = write!(text, "; {what}: {}", names.collect::<Vec<_>>().join(", "));
     text
 }
@@ -283,7 +332,7 @@ fn parse_value(layer: &str, field: &Field, text: &str) -> Result<u128, String> {
     number.or(address).filter(|value| *value <= max).ok_or_else(|| {
         let expected = match (field.bits, field.name) {
             (48, _) => "an address such as 02:00:00:00:00:01".to_string(),
-            (32, "src" | "dst") => "an address such as 10.0.0.1".to_string(),
+            (32, "src" | "dst" | "spa" | "tpa") => "an address such as 10.0.0.1".to_string(),
             (128, _) => "an address such as 2001:db8::1".to_string(),
             _ => format!("a number from 0 to {max}"),
         };
@@ -344,6 +393,7 @@ fn next_value(part: &Part, outer: Option<&Part>, inner: Option<&Part>) -> u128 {
     let in_ip6 = outer.is_some_and(|outer| outer.layer.name == "ip6");
     match (part.layer.name, inner) {
         ("eth" | "vlan", "ip") => 0x0800,
+        ("eth" | "vlan", "arp") => 0x0806,
         ("eth" | "vlan", "ip6") => 0x86dd,
         ("eth" | "vlan", "vlan") => 0x8100,
         // IEEE 802: for local experiments.
@@ -485,6 +535,34 @@ mod tests {
     }
 
     #[test]
+    fn arp_is_a_layer() {
+        let frame =
+            build("arp op=2 sha=02:00:00:00:00:07 spa=10.0.0.7 tha=02:00:00:00:00:08 tpa=10.0.0.8").unwrap();
+        let read = PacketHeaders::from_ethernet_slice(&frame).unwrap();
+        let Some(NetHeaders::Arp(arp)) = read.net else { panic!("{frame:02x?}") };
+        assert_eq!(arp.operation, etherparse::ArpOperation::REPLY);
+        assert_eq!((arp.sender_hw_addr()[5], arp.sender_protocol_addr()), (7, &[10, 0, 0, 7][..]));
+        assert_eq!((arp.target_hw_addr()[5], arp.target_protocol_addr()), (8, &[10, 0, 0, 8][..]));
+        assert_eq!(build("vlan / arp").unwrap()[16..18], [0x08, 0x06]);
+    }
+
+    #[test]
+    fn a_word_is_a_frame_or_a_file() {
+        for (word, is) in [
+            ("0102", true),
+            ("01:02", true),
+            ("eth", true),
+            ("ip/tcp", true),
+            ("payload/x=1", true),
+            ("a.pcap", false),
+            ("./ip", false),
+            ("captures/ip", false),
+        ] {
+            assert_eq!(is_frame(word), is, "{word}");
+        }
+    }
+
+    #[test]
     fn what_is_left_out_is_added() {
         for (short, long) in [
             ("tcp", "eth / ip / tcp"),
@@ -504,7 +582,8 @@ mod tests {
         for (text, parts) in [
             (
                 "vlam / tcp",
-                &["unknown layer `vlam`: did you mean `vlan`?", "layers: eth, vlan, ip, ip6"] as &[&str],
+                &["unknown layer `vlam`: did you mean `vlan`?", "layers: eth, vlan, arp, ip, ip6"]
+                    as &[&str],
             ),
             ("tcp dprot=80", &["tcp has no field `dprot`: did you mean `dport`?", "fields of tcp: sport"]),
             ("tcp dport=65536", &["tcp dport=65536: expected a number from 0 to 65535"]),
@@ -515,6 +594,8 @@ mod tests {
             ("payload hex=0", &["two hexadecimal digits a byte"]),
             ("payload zeros=99999999999", &["up to 65535"]),
             ("ip / payload zeros=65535", &["its length field holds up to 65535"]),
+            ("arp tpa=10.0.0", &["expected an address such as 10.0.0.1"]),
+            ("tcp / arp", &["arp stands after tcp; it may follow eth, vlan"]),
             ("ip ttl", &["`ttl` of ip: expected FIELD=VALUE"]),
             ("ip ttl=1 ttl=2", &["twice"]),
         ] {
