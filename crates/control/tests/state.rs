@@ -538,7 +538,7 @@ fn begun_again_and_again() {
     drop(begun(&folder));
     fs::write(folder.journal(), journal).unwrap();
     let lost = begun(&folder).1;
-    assert!(lost[0].contains("it is older than the state file"), "{lost:?}");
+    assert!(lost[0].contains("the journal is older, so changes since it was written are lost"), "{lost:?}");
     assert_eq!(begun(&folder).1, [""; 0]);
     // Nor may two switches have the same file.
     let (_control, _) = begun(&folder);
