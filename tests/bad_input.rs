@@ -367,7 +367,7 @@ fn wrong_entries() {
         ("table_add left.small go 2 => 1", &[]),
         ("table_add two sned 2 => 1", &["Invalid action name (sned)", "did you mean `I.send`"]),
         ("table_add two go 2 => 1", &["go"]),
-        ("table_add two send 2 1 1", &["send on table two takes 2 keys"]),
+        ("table_add two send 2 1 1", &["send on table two takes 1 key and 1 parameter, but 3 words follow"]),
         ("table_add two send => 1", &["needs 1 key fields", "found 0"]),
         ("table_add two send 2 3 => 1", &["needs 1 key fields (hdr.h.a (exact, bit<16>)), found 2"]),
         ("table_add two send 2 =>", &["1 parameters", "port bit<9>", "found 0"]),
