@@ -957,6 +957,37 @@ intrinsic ingress_port m.port
         running.finish().unwrap();
     }
 
+    /// The second of two threads gets stuck before a change begins: the first waits for it in vain. Then both go on with the
+    /// old program.
+    #[test]
+    fn a_pipeline_that_could_not_change_goes_on() {
+        let options = p4jet_jit::Options { threads: Some(2), ..p4jet_jit::Options::default() };
+        let switch = Switch::with_options(p4jet_ir::text::parse(BACK).unwrap(), options, 2).unwrap();
+        let options = RunOptions { engine: EngineKind::Jit, frame_max: 2048, listener: Arc::new(|_| ()) };
+        let running = Running::start(&switch, options).unwrap();
+        let (open, gate) = mpsc::channel();
+        let receives = Blocking { frames: 1, gate: mpsc::channel().1 };
+        let sends = Blocking { frames: 0, gate };
+        let handles: Vec<Box<dyn Port>> = vec![Box::new(receives), Box::new(sends)];
+        running.add_ports(vec![NewPort { number: 7, spec: "blocking".into(), handles }]).unwrap();
+        wait_until_sending(&running);
+        let next = running.prepare(p4jet_ir::text::parse(BACK).unwrap(), &Cancel::default()).unwrap();
+        assert!(matches!(running.change_over(next), Err(RunError::Stuck(_))));
+        assert!(Arc::ptr_eq(&running.switch(), &switch));
+        drop(open);
+        let deadline = Instant::now() + LONG;
+        while running.responds().is_err() {
+            assert!(Instant::now() < deadline, "they never go on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        running.inject(7, FRAME.to_vec()).expect("there is room for a packet");
+        while running.stats().sent != [(7, 2)].into() {
+            assert!(Instant::now() < deadline, "{:?}", running.stats());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        running.finish().unwrap();
+    }
+
     /// A worker that sleeps is not said to run the program.
     #[test]
     fn who_sleeps_runs_nothing() {
