@@ -4,6 +4,7 @@
 
 use crate::common::{self, TempDir, p4jet, program, run_command, wait};
 use p4jet_control::client::Client;
+use p4jet_control::wire::Request;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -849,55 +850,204 @@ fn a_full_disk_costs_only_what_is_said() {
     assert!(fs::exists(format!("{state}.old")).unwrap());
 }
 
-/// When memory runs out in a file of commands, all of it fails, and the switch goes on.
+/// A program with a table of each structure; the first byte of a packet says which one it asks.
+const TABLES: &str = r#"#include <v1model.p4>
+header key_t { bit<8> which; bit<32> a; bit<64> b; bit<8> rest; }
+struct headers { key_t key; }
+struct meta { }
+parser P(packet_in p, out headers hdr, inout meta m, inout standard_metadata_t sm) {
+    state start { p.extract(hdr.key); transition accept; }
+}
+control V(inout headers hdr, inout meta m) { apply { } }
+control In(inout headers hdr, inout meta m, inout standard_metadata_t sm) {
+    action drop() { mark_to_drop(sm); }
+    action out_by(bit<9> port) { sm.egress_spec = port; }
+    table small { key = { hdr.key.a : exact; } actions = { out_by; drop; } default_action = drop(); size = 100000; }
+    table hashed { key = { hdr.key.b : exact; hdr.key.a : exact; } actions = { out_by; drop; } default_action = drop(); size = 100000; }
+    table routes { key = { hdr.key.a : lpm; } actions = { out_by; drop; } default_action = drop(); size = 100000; }
+    table wide { key = { hdr.key.b : lpm; } actions = { out_by; drop; } default_action = drop(); size = 100000; }
+    table rules { key = { hdr.key.b : ternary; } actions = { out_by; drop; } default_action = drop(); size = 100000; }
+    @name("members") action_profile(16) members;
+    table indirect {
+        key = { hdr.key.b : ternary; } actions = { out_by; drop; } default_action = drop(); size = 100000;
+        implementation = members;
+    }
+    apply {
+        if (hdr.key.which == 0) { small.apply(); }
+        else if (hdr.key.which == 1) { hashed.apply(); }
+        else if (hdr.key.which == 2) { routes.apply(); }
+        else if (hdr.key.which == 3) { wide.apply(); }
+        else if (hdr.key.which == 4) { rules.apply(); }
+        else { indirect.apply(); }
+    }
+}
+control Eg(inout headers hdr, inout meta m, inout standard_metadata_t sm) { apply { } }
+control C(inout headers hdr, inout meta m) { apply { } }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr.key); } }
+V1Switch(P(), V(), In(), Eg(), C(), D()) main;
+"#;
+
+/// Spreads entries over the key.
+fn spread(entry: u32) -> (u32, u64) {
+    let a = entry.wrapping_mul(0x9e37_79b1);
+    (a, u64::from(entry).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// A switch that runs [`TABLES`] with little memory.
+struct Short {
+    switch: Switch,
+    client: Client,
+    _dir: TempDir,
+}
+
+impl Short {
+    fn start() -> Short {
+        let dir = TempDir::new("memory");
+        let socket = dir.file("switch.sock");
+        dir.write("tables.p4", TABLES);
+        let mut command = p4jet();
+        command.args(["run", &dir.file("tables.p4"), "--no-adapt", "--stay", "--control", &socket]);
+        let switch = Switch::start(command.args(["-i", "1@mem", "-i", "2@mem"]));
+        let client = Client::unix(Path::new(&socket)).unwrap();
+        Short { switch, client, _dir: dir }
+    }
+
+    /// A client whose request was too long for the memory there is was told so and left.
+    fn connect(&mut self) {
+        self.client = Client::unix(Path::new(self.switch.socket())).expect("control goes on");
+    }
+
+    /// Lets the process have so many MiB more than now, or any number.
+    fn leave_free(&self, mib: Option<u64>) {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.switch.child.id())).unwrap();
+        let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+        let used_kib: u64 = size.split_whitespace().next().unwrap().parse().unwrap();
+        limit(self.switch.child.id(), libc::RLIMIT_AS, mib.map(|mib| (used_kib << 10) + (mib << 20)));
+    }
+
+    fn number(&mut self, line: &str, of: Option<&str>) -> u64 {
+        let answer = self.client.command(line, true).expect("control answers");
+        let data = answer.data.unwrap_or_else(|| panic!("{line}: {:?}", answer.error));
+        of.map_or(&data, |of| &data[of]).as_u64().unwrap()
+    }
+
+    fn entries(&mut self, table: &str) -> u64 {
+        self.number(&format!("table_num_entries {table}"), None)
+    }
+
+    /// How many of a hundred packets, for keys among the first so many entries, leave the switch.
+    fn packets_sent(&mut self, table: usize, entries: u32) -> u64 {
+        let (received, sent) = (self.number("stats", Some("received")), self.number("stats", Some("sent")));
+        for i in 0..100 {
+            let (a, b) = spread(i * entries / 100);
+            let answer = self.client.command(&format!("inject 1 {table:02x}{a:08x}{b:016x}00"), false);
+            assert!(answer.expect("control answers").ok);
+        }
+        let end = Instant::now() + Duration::from_secs(60);
+        while self.number("stats", Some("received")) < received + 100
+            || self.number("stats", Some("waiting")) > 0
+        {
+            assert!(Instant::now() < end, "the packets do not pass");
+        }
+        self.number("stats", Some("sent")) - sent
+    }
+}
+
+/// When memory runs out in a file of commands, all of it fails, control and packets see none of it, and the switch goes on.
 #[test]
 fn without_memory_a_file_leaves_nothing() {
-    const ENTRIES: u32 = 100_000;
-    let dir = TempDir::new("memory");
-    let (socket, program) = (dir.file("switch.sock"), program("basic_l2"));
-    let switch = Switch::start(p4jet_run(&program).args(["--no-adapt", "--control", &socket]));
-    let mut client = Client::unix(Path::new(&socket)).unwrap();
-    let lines = |from: u32, to: u32| -> String {
-        let line = |i: u32| {
-            let [_, a, b, c] = i.to_be_bytes();
-            format!("table_add forward set_dest 00:00:00:{a:02x}:{b:02x}:{c:02x} => 1\n")
-        };
-        (from..to).map(line).collect()
-    };
-    let there = |client: &mut Client| {
-        let answer = client.command("table_num_entries forward", true).expect("control answers");
-        answer.data.expect("a number").as_u64().unwrap() as u32
-    };
-    let used_kib = || -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", switch.child.id())).unwrap();
-        let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
-        size.split_whitespace().next().unwrap().parse().unwrap()
-    };
-    let file = lines(0, ENTRIES);
-    // What was loaded once and deleted may have left memory behind; so this comes first.
-    let mut refused = 0;
-    for free_mib in [4, 8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 512] {
-        limit(switch.child.id(), libc::RLIMIT_AS, Some((used_kib() << 10) + (free_mib << 20)));
-        let loaded =
-            client.load("file", &file).unwrap_or_else(|e| panic!("{free_mib} MiB: control ended: {e}"));
-        let entries = there(&mut client);
-        match loaded {
-            Ok(_) => {
-                assert_eq!(entries, ENTRIES, "{free_mib} MiB");
-                let answer = client.command("table_clear forward", false).expect("control answers");
-                assert!(answer.ok, "{free_mib} MiB");
+    let mut refused = [0; 6];
+    for (which, (table, entries)) in [
+        ("small", 50_000),
+        ("hashed", 50_000),
+        ("routes", 20_000),
+        ("wide", 20_000),
+        ("rules", 60_000),
+        ("indirect", 60_000),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let line = |entry: u32| {
+            let (a, b) = spread(entry);
+            match table {
+                "small" => format!("table_add small out_by {a:#x} => 2\n"),
+                "hashed" => format!("table_add hashed out_by {b:#x} {a:#x} => 2\n"),
+                "routes" => format!("table_add routes out_by {a:#x}/32 => 2\n"),
+                "wide" => format!("table_add wide out_by {b:#x}/64 => 2\n"),
+                "rules" => format!("table_add rules out_by {b:#x}&&&0xffffffffffffffff => 2 {}\n", entry + 1),
+                _ => format!("table_indirect_add indirect {b:#x}&&&0xffffffffffffffff => 0 {}\n", entry + 1),
             }
-            Err(error) => {
-                refused += 1;
-                assert!(error.to_string().contains("no memory"), "{free_mib} MiB: {error}");
-                assert_eq!(entries, 0, "{free_mib} MiB: half applied");
+        };
+        let member = if table == "indirect" { "act_prof_create_member members out_by 2\n" } else { "" };
+        let mut short = Short::start();
+        let file = member.to_string() + &(0..entries).map(line).collect::<String>();
+        let undo = |short: &mut Short| {
+            assert!(short.client.command(&format!("table_clear {table}"), false).unwrap().ok);
+            // Nothing holds it any more.
+            let gone = |line: &str, short: &mut Short| short.client.command(line, false).unwrap().ok;
+            assert!(member.is_empty() || gone("act_prof_delete_member members 0", short));
+        };
+        // What was loaded once and deleted leaves memory behind: so there is less at first.
+        for free_mib in [8, 16, 32, 64, 96, 128, 256, 512] {
+            short.leave_free(Some(free_mib));
+            let loaded = match short.client.load("file", &file) {
+                Ok(loaded) => loaded.map(drop).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            short.leave_free(None);
+            short.connect();
+            let (there, sent) = (short.entries(table), short.packets_sent(which, entries));
+            match loaded {
+                Ok(_) => {
+                    assert_eq!((there, sent), (entries.into(), 100), "{table}, {free_mib} MiB");
+                    undo(&mut short);
+                }
+                Err(error) => {
+                    refused[which] += 1;
+                    assert!(error.contains("no memory"), "{table}, {free_mib} MiB: {error}");
+                    assert!(!error.contains("taken back"), "{table}, {free_mib} MiB: {error}");
+                    assert_eq!((there, sent), (0, 0), "{table}, {free_mib} MiB: half applied");
+                }
             }
         }
+        short.client.load("file", &file).unwrap().unwrap();
+        assert_eq!((short.entries(table), short.packets_sent(which, entries)), (entries.into(), 100));
+    }
+    // Tables of prefixes have their memory from the start.
+    let [small, hashed, _, _, rules, indirect] = refused;
+    let all = [small, hashed, rules, indirect].iter().all(|refused| *refused > 0);
+    assert!(all, "it never ran out of memory: {refused:?}");
+}
+
+/// When memory runs out in `restore`, what was there stays, and there is an answer.
+#[test]
+fn without_memory_a_restore_leaves_what_was_there() {
+    let mut short = Short::start();
+    let line = |entry: u32| {
+        let (_, b) = spread(entry);
+        format!("table_add rules out_by {b:#x}&&&0xffffffffffffffff => 2 {}\n", entry + 1)
+    };
+    let file: String = (0..5_000).map(line).collect();
+    short.client.load("file", &file).unwrap().unwrap();
+    let dump = short.client.command("dump", false).unwrap().output;
+    let mut refused = 0;
+    for free_mib in [8, 16, 32, 64, 128, 256] {
+        short.leave_free(Some(free_mib));
+        let restore = Request::Restore { text: dump.clone() };
+        let error = match short.client.ask(&restore) {
+            Ok(answer) => answer.error.map(|error| error.text),
+            Err(error) => Some(error.to_string()),
+        };
+        short.leave_free(None);
+        short.connect();
+        if let Some(error) = error {
+            refused += 1;
+            assert!(error.contains("no memory"), "{free_mib} MiB: {error}");
+        }
+        assert_eq!((short.entries("rules"), short.packets_sent(4, 5_000)), (5_000, 100), "{free_mib} MiB");
     }
     assert!(refused > 0, "it never ran out of memory");
-    limit(switch.child.id(), libc::RLIMIT_AS, None);
-    client.load("file", &file).unwrap().unwrap();
-    assert_eq!(there(&mut client), ENTRIES);
 }
 
 #[test]

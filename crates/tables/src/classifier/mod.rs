@@ -28,7 +28,7 @@ use crate::by_slot::BySlot;
 use crate::changes::Changes;
 use crate::grace::{Pool, RETIRED_TOGETHER, Returns};
 use crate::key::KeyLayout;
-use crate::memory::{Ahead, NoMemory, Region};
+use crate::memory::{Ahead, NoMemory, Region, aside};
 use crate::rows::SLOTS_MAX;
 use crate::view::Lookups;
 use crate::{KeyMatch, TableError, TableSpec};
@@ -363,10 +363,10 @@ impl Classifier {
                 NoMemory::caught(|| Tree::build(rules, list, huge, memory))
             }
         };
-        let aside = (self.live_count > ASIDE_MIN).then(|| std::thread::Builder::new().spawn(build()));
-        let made = match aside {
-            Some(Ok(thread)) => Made::Soon(thread),
-            Some(Err(_)) | None => match build()() {
+        let thread = (self.live_count > ASIDE_MIN).then(|| aside(build())).flatten();
+        let made = match thread {
+            Some(thread) => Made::Soon(thread),
+            None => match build()() {
                 Ok(tree) => Made::Now(tree),
                 Err(NoMemory(why)) => return self.refused = why,
             },
