@@ -285,20 +285,17 @@ fn machine_code_is_made_in_time_that_grows_with_the_program() {
 }
 
 /// A table of many actions at many places: all of them would be compiled at each.
-fn code_that_multiplies() -> Parts {
-    Parts {
+#[test]
+fn machine_code_that_multiplies_is_refused() {
+    let parts = Parts {
         declarations: times(1_000, |i| format!("action a{i}(bit<32> v) {{ m.x = v; }}"))
             + "table t { key = { h.e.d: exact; } actions = {"
             + &times(1_000, |i| format!("a{i};"))
             + "} }",
         statements: times(1_000, |i| format!("if (m.x == {i}) {{ t.apply(); }}")),
         ..Parts::default()
-    }
-}
-
-#[test]
-fn machine_code_that_multiplies_is_refused() {
-    let output = check_for("jit", "actions_at_places", &code_that_multiplies()).expect_status(1);
+    };
+    let output = check_for("jit", "actions_at_places", &parts).expect_status(1);
     output.says(&["machine code for a program of", "at most 500000", "--engine interp"]);
 }
 
@@ -553,13 +550,23 @@ fn check_refuses_what_run_refuses() {
     assert_eq!(error["message"], "the deparser may emit 65538 header bytes; the limit is 65536");
 }
 
-/// Machine code that is refused after packets flow ends the switch, as if the refusal had come in time.
+/// Machine code of which only its making, which takes seconds, shows that it is too large: packets flow by then. The refusal ends
+/// the switch, as if it had come in time.
 #[test]
 fn a_late_refusal_ends_the_switch() {
     let dir = TempDir::new("late");
-    let program = dir.write("late.p4", code_that_multiplies().text());
+    let wide = |i| {
+        let byte = i % 256;
+        format!("m.w = m.w + (m.v ^ m.w); m.v = m.v - m.w; if (m.w[7:0] == {byte}) {{ m.x = {i}; }}")
+    };
+    let parts = Parts {
+        meta: "bit<2048> w; bit<2048> v;".into(),
+        statements: times(12_000, wide) + "sm.egress_spec = m.w[8:0]; h.e.d = m.v[47:0];",
+        ..Parts::default()
+    };
+    let program = dir.write("late.p4", parts.text());
     let output = run(&["run", &program, "-i", "0@mem", "--stay"]).expect_status(1);
-    output.says(&["machine code for a program of", "at most 500000", "--engine interp"]);
+    output.says(&["instructions (at most 2000000)", "--engine interp"]);
 }
 
 /// What an error left unfinished, here a variable whose initial value is refused, is no mistake of p4jet.
