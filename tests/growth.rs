@@ -601,3 +601,164 @@ fn internet_checksums_are_counted_apart_from_hashes() {
         "{counts}"
     );
 }
+
+/// Structs in structs, type arguments in type arguments, calls in calls: no recursion over types goes deeper than the limit.
+#[test]
+fn types_do_not_nest_without_bound() {
+    const LEVELS: usize = 20_000;
+    let chain = |first: &str, next: &dyn Fn(usize, usize) -> String| {
+        first.to_string() + &times(LEVELS, |i| next(i, i + 1))
+    };
+    let variable = |ty: &str| format!("{ty} v;");
+    let last = format!("s{LEVELS}");
+    let programs = [
+        ("structs", chain("struct s0 { bit<8> a; }", &|i, j| format!("struct s{j} {{ s{i} a; }}")), &*last),
+        (
+            "structs_and_constants",
+            chain("struct s0 { bit<8> a; } const s0 c0 = { 1 };", &|i, j| {
+                format!("struct s{j} {{ s{i} a; }} const s{j} c{j} = {{ c{i} }};")
+            }),
+            &last,
+        ),
+        ("tuples", chain("typedef tuple<bit<8>> s0;", &|i, j| format!("typedef tuple<s{i}> s{j};")), &last),
+        ("new_types", chain("type bit<8> s0;", &|i, j| format!("type s{i} s{j};")), &last),
+        (
+            "generic_structs",
+            chain("struct s0<T> { T a; }", &|i, j| format!("struct s{j}<T> {{ s{i}<T> a; }}")),
+            "bit<8>",
+        ),
+        (
+            "generic_structs_of_generic_structs",
+            chain("struct s0<T> { T a; }", &|i, j| format!("struct s{j}<T> {{ s{i}<s0<T>> a; }}")),
+            "bit<8>",
+        ),
+        (
+            "type_arguments",
+            chain("struct g<T> { T a; } typedef g<bit<8>> s0;", &|i, j| format!("typedef g<s{i}> s{j};")),
+            &last,
+        ),
+        (
+            "structs_in_a_header",
+            chain("struct s0 { bit<8> a; }", &|i, j| format!("struct s{j} {{ s{i} a; }}"))
+                + &format!("header deep_t {{ {last} a; }}"),
+            "deep_t",
+        ),
+    ];
+    for (name, top, ty) in programs {
+        let output = check(name, &Parts { top, declarations: variable(ty), ..Parts::default() });
+        output.expect_status(1).says(&["error[limit-exceeded]", "64 types inside each other"]);
+    }
+    // The same for types that nobody writes down.
+    let calls = |n: usize| format!("m.x = {}m.x{}[0];", "f(".repeat(n), ")".repeat(n));
+    let inferred = [
+        ("calls_that_double", "tuple<T, T> f<T>(in T x) { return { x, x }; }", 40),
+        ("calls_that_wrap", "tuple<T> f<T>(in T x) { return { x }; }", 200),
+    ];
+    for (name, top, n) in inferred {
+        let parts = Parts { top: top.into(), statements: calls(n), ..Parts::default() };
+        check(name, &parts).expect_status(1).says(&["error[limit-exceeded]", "`f` gives a type"]);
+    }
+    for (name, arguments, value) in
+        [("functions_that_wrap", "T", "{ x }"), ("functions_that_double", "T, T", "{ x, x }")]
+    {
+        let top = "T f0<T>(in T x) { return x; }".to_string()
+            + &times(90, |i| {
+                let j = i + 1;
+                format!(
+                    "T f{j}<T>(in T x) {{ tuple<{arguments}> t = {value}; tuple<{arguments}> u = f{i}(t); return u[0]; }}"
+                )
+            });
+        let parts = Parts { top, statements: "m.x = f90(m.x);".into(), ..Parts::default() };
+        check(name, &parts)
+            .expect_status(1)
+            .says(&["error[too-large]", "type parameter `T` stands for a type"]);
+    }
+}
+
+/// What is nested as deep as the limits allow runs on the threads of the switch.
+#[test]
+fn types_nest_as_deep_as_the_limit() {
+    // The program's own struct is one level more.
+    let top = "struct s0 { bit<32> a; }".to_string()
+        + &times(62, |i| format!("struct s{} {{ s{i} a; }}", i + 1))
+        + "s62 same(in s62 x) { return x; }";
+    let path = ".a".repeat(63);
+    let statements =
+        format!("m.deep{path} = m.x; m.deep = same(m.deep); m.y = m.deep{path}; sm.egress_spec = 1;");
+    let parts = Parts { top, meta: "s62 deep;".into(), statements, ..Parts::default() };
+    check_for("jit", "deepest", &parts).expect_status(0);
+}
+
+/// Declarations that call or instantiate each other, 20,000 levels deep: refused where the program uses the last one.
+#[test]
+fn declarations_do_not_nest_without_bound() {
+    const LEVELS: usize = 20_000;
+    let chain = |first: &str, next: &dyn Fn(usize, usize) -> String| {
+        first.to_string() + &times(LEVELS, |i| next(i, i + 1))
+    };
+    let control = "control c0(inout bit<32> x) { apply { x = x + 1; } }";
+    let used = [
+        (
+            "functions",
+            Parts {
+                top: chain("bit<32> f0(in bit<32> x) { return x; }", &|i, j| {
+                    format!("bit<32> f{j}(in bit<32> x) {{ return f{i}(x); }}")
+                }),
+                statements: format!("m.x = f{LEVELS}(m.x);"),
+                ..Parts::default()
+            },
+        ),
+        (
+            "actions",
+            Parts {
+                declarations: chain("action a0() { m.x = 1; }", &|i, j| {
+                    format!("action a{j}() {{ a{i}(); }}")
+                }),
+                statements: format!("a{LEVELS}();"),
+                ..Parts::default()
+            },
+        ),
+        (
+            "controls",
+            Parts {
+                top: chain(control, &|i, j| {
+                    format!("control c{j}(inout bit<32> x) {{ c{i}() c; apply {{ c.apply(x); }} }}")
+                }),
+                declarations: format!("c{LEVELS}() c;"),
+                statements: "c.apply(m.x);".into(),
+                ..Parts::default()
+            },
+        ),
+        (
+            "controls_applied_directly",
+            Parts {
+                top: chain(control, &|i, j| {
+                    format!("control c{j}(inout bit<32> x) {{ apply {{ c{i}.apply(x); }} }}")
+                }),
+                statements: format!("c{LEVELS}.apply(m.x);"),
+                ..Parts::default()
+            },
+        ),
+        (
+            "parsers",
+            Parts {
+                top: chain(
+                    "parser p0(packet_in p) { state start { p.advance(8); transition accept; } }",
+                    &|i, j| {
+                        format!(
+                            "parser p{j}(packet_in p) {{ p{i}() q; state start {{ q.apply(p); transition accept; }} }}"
+                        )
+                    },
+                ),
+                states: format!("p{LEVELS}() q; state start {{ q.apply(p); transition accept; }}"),
+                ..Parts::default()
+            },
+        ),
+    ];
+    for (name, parts) in used {
+        check(name, &parts).expect_status(1).says(&["error[too-large]", "calls nested more than 100 deep"]);
+    }
+    let packages =
+        chain("package p0(bit<8> a); p0(1) i0;", &|i, j| format!("package p{j}(p{i} a); p{j}(i{i}) i{j};"));
+    check("packages", &Parts { top: packages, ..Parts::default() }).expect_status(0);
+}

@@ -181,11 +181,12 @@ impl Checker {
         if let (true, Some(expected)) = (self.is_open(&ret), expected) {
             self.unify(&ret, expected);
         }
-        let type_args = self.inferred(&params, &type_args, name, span);
-        let ty = self.known(&ret);
-        if type_args.iter().any(is_poison) {
+        let Some(type_args) = self.inferred(&params, &type_args, name, span) else {
             return self.poison(span);
-        }
+        };
+        let Some(ty) = self.result_type(&ret, name, span) else {
+            return self.poison(span);
+        };
         if ty == Type::Integer && self.prog.functions[id.index()].ret != Type::Integer {
             self.report(
                 Diagnostic::error(
@@ -577,14 +578,15 @@ impl Checker {
         if let (true, Some(expected)) = (self.is_open(&ret), expected) {
             self.unify(&ret, expected);
         }
-        let type_args = self.inferred(&method.type_params, &own, &name.text, span);
-        if type_args.iter().any(is_poison) {
+        let Some(type_args) = self.inferred(&method.type_params, &own, &name.text, span) else {
             return self.poison(span);
-        }
+        };
         if on_packets {
             self.check_packet_method(&name.text, &type_args, args.len(), &args, span);
         }
-        let ty = self.known(&ret);
+        let Some(ty) = self.result_type(&ret, &name.text, span) else {
+            return self.poison(span);
+        };
         let callee = Callee::Method { object: Box::new(object), ext: id, method: index as u32 };
         let call = Call { callee, type_args, args, span };
         Expr { ty, kind: ExprKind::Call(Box::new(call)), span }

@@ -1,11 +1,12 @@
 //! Declarations: everything that gets a name.
 
 use crate::check::{Checker, Declared, METHODS_MAX, OVERLOADS_MAX, Open, Overload, Place, VarKind};
-use crate::infer::{is_poison, substitute};
+use crate::infer::is_poison;
 use crate::members::Owner;
 use crate::scopes::Symbol;
+use crate::shapes::{LEAVES_MAX, LEVELS_MAX, Shape};
 use crate::typed::*;
-use crate::types::{LEAVES_MAX, struct_kind_name};
+use crate::types::struct_kind_name;
 use num_bigint::BigInt;
 use p4jet_syntax::ast::{self, Annotation, AnnotationBody, DeclKind, Direction};
 use p4jet_syntax::diagnostic::Diagnostic;
@@ -919,13 +920,17 @@ impl Checker {
             fields.push(Field { name: field.name.text.clone(), ty, annotations: field.annotations.clone() });
         }
         self.scopes.pop();
-        let leaves = fields.iter().fold(0u64, |sum, f| sum.saturating_add(self.leaves(&f.ty)));
-        if leaves > LEAVES_MAX {
-            let text = format!(
-                "{container} `{}` with more than {LEAVES_MAX} fields, nested ones counted",
-                s.name.text
-            );
-            self.unsupported(decl.span, text);
+        let shape = Shape::of_struct(fields.iter().map(|f| self.prog.shape(&f.ty)));
+        let problem = if shape.levels > LEVELS_MAX {
+            Some(format!("more than {LEVELS_MAX} types inside each other"))
+        } else if shape.values() > LEAVES_MAX {
+            Some(format!("more than {LEAVES_MAX} fields, nested ones counted"))
+        } else {
+            None
+        };
+        if let Some(problem) = problem {
+            let text = format!("{container} `{}` with {problem}", s.name.text);
+            self.error("limit-exceeded", decl.span, text);
             self.declare(&s.name, Symbol::Poison);
             return;
         }
@@ -937,6 +942,7 @@ impl Checker {
             fields,
             annotations: decl.annotations.clone(),
             span: decl.span,
+            shape,
         });
         self.declare(&s.name, Symbol::Struct(id));
     }
@@ -956,28 +962,6 @@ impl Checker {
                 diagnostic = diagnostic.suggest(&token.text, fields.keys().copied());
                 self.report(diagnostic);
             }
-        }
-    }
-
-    /// Base-type values inside a type; large enough is enough.
-    pub(crate) fn leaves(&self, ty: &Type) -> u64 {
-        let sum = |types: &[Type]| types.iter().fold(0u64, |sum, t| sum.saturating_add(self.leaves(t)));
-        match ty {
-            Type::Struct(id, args) => {
-                let decl = &self.prog.structs[id.index()];
-                let mut total = 1u64;
-                for field in &decl.fields {
-                    let ty = substitute(&field.ty, &decl.type_params, args);
-                    total = total.saturating_add(self.leaves(&ty));
-                    if total > LEAVES_MAX {
-                        return u64::MAX;
-                    }
-                }
-                total
-            }
-            Type::Stack(element, n) => self.leaves(element).saturating_mul(u64::from(*n)),
-            Type::Tuple(types) => sum(types),
-            _ => 1,
         }
     }
 

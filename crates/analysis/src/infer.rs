@@ -4,6 +4,7 @@
 //! says what it turned out to be. None is left in a finished program.
 
 use crate::check::Checker;
+use crate::shapes::NODES_MAX;
 use crate::typed::*;
 use p4jet_syntax::ast::{Direction, StructKind};
 use p4jet_syntax::diagnostic::Diagnostic;
@@ -410,15 +411,15 @@ impl Checker {
         }
     }
 
-    /// Reports type parameters that nothing determines; gives the types that were found.
+    /// The type arguments that were found; `None` if nothing determines one of them, which is reported, or if one is wrong.
     pub(crate) fn inferred(
         &mut self,
         params: &[TypeParamId],
         args: &[Type],
         callee: &str,
         span: Span,
-    ) -> Vec<Type> {
-        let mut result = Vec::with_capacity(args.len());
+    ) -> Option<Vec<Type>> {
+        let mut result = Some(Vec::with_capacity(args.len()));
         for (i, arg) in args.iter().enumerate() {
             if self.is_open(arg) {
                 let name = params.get(i).map_or("_", |p| &self.prog.type_params[p.index()]);
@@ -429,12 +430,48 @@ impl Checker {
                 )
                 .note(format!("write the type arguments: `{callee}<…>(…)`"));
                 self.report(diagnostic);
-                result.push(POISON);
+                result = None;
             } else {
-                result.push(self.known(arg));
+                let arg = self.known(arg);
+                if is_poison(&arg) {
+                    result = None;
+                } else if let Some(result) = &mut result {
+                    result.push(arg);
+                }
             }
         }
         result
+    }
+
+    /// What a call gives, with what inference found put in; `None` if that is too large, which is reported.
+    pub(crate) fn result_type(&mut self, ret: &Type, callee: &str, span: Span) -> Option<Type> {
+        // Counted before it is written out: calls in the arguments of calls could square it each time.
+        let mut left = NODES_MAX;
+        let problem = if self.fits(ret, &mut left) {
+            let ty = self.known(ret);
+            match self.prog.too_large(&ty) {
+                None => return Some(ty),
+                Some(problem) => problem,
+            }
+        } else {
+            format!("that names more than {NODES_MAX} types")
+        };
+        self.error("limit-exceeded", span, format!("`{callee}` gives a type {problem}"));
+        None
+    }
+
+    /// Whether a type, with what inference found put in, names at most `left` types.
+    fn fits(&self, ty: &Type, left: &mut usize) -> bool {
+        if let Type::Param(id) = ty
+            && let Some(bound) = inference_index(*id).and_then(|i| self.bindings[i].as_ref())
+        {
+            return self.fits(bound, left);
+        }
+        if *left == 0 {
+            return false;
+        }
+        *left -= 1;
+        !any_child(ty, &mut |t| !self.fits(t, left))
     }
 }
 

@@ -45,6 +45,7 @@ mod library;
 mod members;
 mod parsers;
 mod scopes;
+pub mod shapes;
 mod stmts;
 mod tables;
 pub mod typed;

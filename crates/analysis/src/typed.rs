@@ -5,6 +5,7 @@
 //! their bodies mention [`Type::Param`], and each use carries the type arguments. Lowering substitutes.
 //! A `Program` exists only if there was no error, so lowering may rely on all of it.
 
+use crate::shapes::Shape;
 use num_bigint::BigInt;
 use p4jet_syntax::ast::{Annotation, BinaryOp, Direction, StructKind, UnaryOp};
 use p4jet_syntax::span::{SourceMap, Span};
@@ -166,6 +167,8 @@ pub struct Struct {
     pub annotations: Vec<Annotation>,
     /// Where.
     pub span: Span,
+    /// How large it is, type parameters left open.
+    pub shape: Shape,
 }
 
 /// A field.

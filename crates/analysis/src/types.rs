@@ -18,11 +18,6 @@ pub(crate) const VARBITS_MAX: u32 = 32_768;
 /// Longest array or header stack.
 const STACK_MAX: u32 = 4_096;
 
-/// Most base-type values inside one type, all nesting expanded.
-pub(crate) const LEAVES_MAX: u64 = 1 << 18;
-/// Most types inside a type as written out.
-const NODES_MAX: usize = 1 << 12;
-
 /// What to do with a generic type that has no type arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missing {
@@ -41,11 +36,8 @@ impl Checker {
     /// The same where missing type arguments are inferred.
     pub(crate) fn type_ref(&mut self, ty: &ast::TypeRef, missing: Missing) -> Type {
         let resolved = self.deeper(ty.span, |c| c.type_kind(ty, missing)).unwrap_or(POISON);
-        // Types hold other types by value: without a limit, typedefs of tuples of typedefs would grow without bounds.
-        let composed = matches!(ty.kind, TypeKind::Named(_, ref args) if !args.is_empty())
-            || matches!(ty.kind, TypeKind::Tuple(_) | TypeKind::Stack(..) | TypeKind::List(_));
-        if composed && (self.leaves(&resolved) > LEAVES_MAX || crate::infer::nodes(&resolved) > NODES_MAX) {
-            self.unsupported(ty.span, format_args!("a type with more than {LEAVES_MAX} values inside"));
+        if let Some(what) = self.prog.too_large(&resolved) {
+            self.error("limit-exceeded", ty.span, format!("a type {what}"));
             return POISON;
         }
         resolved

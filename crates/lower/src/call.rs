@@ -411,7 +411,7 @@ impl Lowerer<'_> {
         let args = self.args(&function.params, &call.args)?;
         let scope = self.new_scope(parent, function.name.clone(), false);
         let types: Vec<Type> = call.type_args.iter().map(|t| self.ty(t)).collect();
-        self.scope_mut(scope).types = function.type_params.iter().copied().zip(types).collect();
+        self.bind_types(scope, &function.type_params, &types, call.span)?;
         let Some(body) = &function.body else { return self.bug(call.span, "an extern function inlined") };
         self.nested(call.span, |cx| {
             cx.in_scope(scope, |cx| {

@@ -677,7 +677,7 @@ impl<'a> Lowerer<'a> {
     }
 
     /// Says once that the program is too large.
-    fn refuse_size(&mut self, span: Span, what: String) -> Reported {
+    pub(crate) fn refuse_size(&mut self, span: Span, what: String) -> Reported {
         if self.too_large {
             return Reported(());
         }

@@ -267,8 +267,7 @@ impl<'a> Lowerer<'a> {
         single_site: bool,
     ) -> Lowered<ObjectId> {
         let scope = self.new_scope(GLOBAL, path, true);
-        let types = type_params.iter().copied().zip(type_args.iter().cloned()).collect();
-        self.scope_mut(scope).types = types;
+        self.bind_types(scope, type_params, type_args, self.span)?;
         let mut result = Ok(());
         self.in_scope(scope, |cx| {
             for (param, arg) in ctor_params.iter().zip(args) {

@@ -8,7 +8,7 @@ use p4jet_syntax::ast::{Annotation, AnnotationBody, StructKind};
 use p4jet_syntax::span::Span;
 
 use crate::build;
-use crate::context::{Kind, Lowered, Lowerer};
+use crate::context::{Kind, Lowered, Lowerer, ScopeId};
 use crate::value::{Storage, Value};
 
 /// What new storage is for.
@@ -30,6 +30,26 @@ impl Role {
 }
 
 impl Lowerer<'_> {
+    /// Sets what type parameters stand for in a scope. Generic functions that call each other can make a type larger with
+    /// each call.
+    pub(crate) fn bind_types(
+        &mut self,
+        scope: ScopeId,
+        params: &[typed::TypeParamId],
+        types: &[Type],
+        span: Span,
+    ) -> Lowered<()> {
+        for (param, ty) in params.iter().zip(types) {
+            if let Some(problem) = self.program.too_large(ty) {
+                let name = &self.program.type_params[param.index()];
+                let text = format!("type parameter `{name}` stands for a type {problem}");
+                return Err(self.refuse_size(span, text));
+            }
+            self.scope_mut(scope).types.insert(*param, ty.clone());
+        }
+        Ok(())
+    }
+
     /// The type with type parameters replaced by what they stand for here.
     pub fn ty(&self, ty: &Type) -> Type {
         self.substitute(ty, &|p| self.lookup(|s| s.types.get(&p).cloned()))

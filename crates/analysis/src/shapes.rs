@@ -1,0 +1,112 @@
+//! How large and how deep types are.
+
+use crate::infer::nodes;
+use crate::typed::{Program, Type, TypeParamId};
+use std::collections::BTreeMap;
+
+/// Most types inside each other: a struct in a struct, an element in a stack, a type argument.
+pub const LEVELS_MAX: u32 = 64;
+
+/// Most base-type values inside one type, all nesting expanded.
+pub const LEAVES_MAX: u64 = 1 << 18;
+
+/// Most types inside a type as written out.
+pub const NODES_MAX: usize = 1 << 12;
+
+/// How large a type is. A struct keeps its own, so that no type is ever walked twice.
+#[derive(Clone, Debug, Default)]
+pub struct Shape {
+    /// Base-type values, without those of type parameters.
+    pub leaves: u64,
+    /// Types inside each other: 0 for a base type.
+    pub levels: u32,
+    /// How often each type parameter occurs, and how deep.
+    params: BTreeMap<TypeParamId, (u64, u32)>,
+}
+
+impl Shape {
+    /// That of a struct with fields of these shapes; it counts as a value itself.
+    pub(crate) fn of_struct(fields: impl Iterator<Item = Shape>) -> Shape {
+        let mut all = Shape::of_parts(fields);
+        all.leaves = all.leaves.saturating_add(1);
+        all
+    }
+
+    fn of_parts(parts: impl Iterator<Item = Shape>) -> Shape {
+        let mut all = Shape { levels: 1, ..Shape::default() };
+        for part in parts {
+            all.add(&part, 1, 1);
+        }
+        all
+    }
+
+    /// Adds a shape that occurs `count` times, `depth` levels inside.
+    fn add(&mut self, part: &Shape, count: u64, depth: u32) {
+        self.leaves = self.leaves.saturating_add(part.leaves.saturating_mul(count));
+        self.levels = self.levels.max(part.levels.saturating_add(depth));
+        for (param, (occurrences, level)) in &part.params {
+            let entry = self.params.entry(*param).or_default();
+            entry.0 = entry.0.saturating_add(occurrences.saturating_mul(count));
+            entry.1 = entry.1.max(level.saturating_add(depth));
+        }
+    }
+
+    /// Base-type values, each type parameter counted as one.
+    pub fn values(&self) -> u64 {
+        self.params.values().fold(self.leaves, |sum, (count, _)| sum.saturating_add(*count))
+    }
+}
+
+impl Program {
+    /// How large a type is.
+    pub fn shape(&self, ty: &Type) -> Shape {
+        match ty {
+            Type::Param(id) => Shape { params: BTreeMap::from([(*id, (1, 0))]), ..Shape::default() },
+            Type::Struct(id, args) => {
+                let decl = &self.structs[id.index()];
+                let Shape { leaves, levels, params } = &decl.shape;
+                let mut all = Shape { leaves: *leaves, levels: *levels, params: BTreeMap::new() };
+                for (param, arg) in decl.type_params.iter().zip(args) {
+                    let (count, depth) = params.get(param).copied().unwrap_or((0, 1));
+                    all.add(&self.shape(arg), count, depth);
+                }
+                all
+            }
+            Type::Stack(element, n) => {
+                let mut all = Shape { levels: 1, ..Shape::default() };
+                all.add(&self.shape(element), u64::from(*n), 1);
+                all
+            }
+            Type::Tuple(types) => Shape::of_parts(types.iter().map(|t| self.shape(t))),
+            Type::List(element) | Type::Set(element) => {
+                Shape { leaves: 1, levels: self.shape(element).levels.saturating_add(1), ..Shape::default() }
+            }
+            Type::Extern(_, args)
+            | Type::Parser(_, args)
+            | Type::Control(_, args)
+            | Type::Package(_, args) => {
+                let levels = args.iter().map(|t| self.shape(t).levels.saturating_add(1)).max().unwrap_or(0);
+                Shape { leaves: 1, levels, ..Shape::default() }
+            }
+            Type::New(id) => {
+                let inner = self.shape(&self.new_types[id.index()].ty);
+                Shape { levels: inner.levels.saturating_add(1), ..inner }
+            }
+            _ => Shape { leaves: 1, ..Shape::default() },
+        }
+    }
+
+    /// Which limit a type exceeds, if any, in words that follow "a type".
+    pub fn too_large(&self, ty: &Type) -> Option<String> {
+        let shape = self.shape(ty);
+        if shape.levels > LEVELS_MAX {
+            Some(format!("with more than {LEVELS_MAX} types inside each other"))
+        } else if shape.values() > LEAVES_MAX {
+            Some(format!("with more than {LEAVES_MAX} values inside"))
+        } else if nodes(ty) > NODES_MAX {
+            Some(format!("that names more than {NODES_MAX} types"))
+        } else {
+            None
+        }
+    }
+}
