@@ -527,3 +527,45 @@ fn frames_of_any_size_can_be_traced() {
     let output = run_command(p4jet().args(["trace", &dir.file("prog.p4"), ""]));
     assert!(output.status == 0 || output.status == 2, "{}", output.stderr);
 }
+
+/// A FIFO that nobody writes or reads is refused at once, wherever a file is named, and named as what it is.
+#[test]
+fn fifos_are_refused_where_files_are_needed() {
+    let dir = TempDir::new("fifos");
+    let fifo = dir.file("ff");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status().expect("mkfifo runs");
+    assert!(made.success());
+    dir.write("prog.p4", PROGRAM);
+    dir.write("includes.p4", "#include \"ff\"\n");
+    let program = dir.file("prog.p4");
+    let man = dir.file("man");
+    std::fs::create_dir(&man).expect("created");
+    let made = std::process::Command::new("mkfifo").arg(format!("{man}/p4jet-run.1")).status();
+    assert!(made.expect("mkfifo runs").success());
+    let capture = format!("0@{fifo}");
+    let cases: &[&[&str]] = &[
+        &["test", &program, &fifo],
+        &["check", &fifo],
+        &["check", &dir.file("includes.p4")],
+        &["check", &program, "--complexity", "--svg", &fifo],
+        &["check", &program, "--complexity", "--dot", &fifo],
+        &["run", &program, "-i", "0@mem", "--state", &fifo],
+        &["run", &program, "-i", "0@mem", "--commands", &fifo],
+        &["run", &program, "-i", "0@mem", "--log-file", &fifo, "--log", "text"],
+        &["run", &program, "-i", "0@mem", "--capture", &capture],
+        &["lb", "--svg", &fifo, "--hosts", "16", "--repetitions", "1"],
+        &["man", &man],
+    ];
+    for words in cases {
+        let mut command = p4jet();
+        command.args(*words).stdin(std::process::Stdio::null());
+        let output = run_command(&mut command);
+        let told = format!("{}{}", output.stdout, output.stderr);
+        assert!((1..=3).contains(&output.status), "{words:?}: {}", output.status);
+        assert!(told.contains("is a FIFO"), "{words:?}: {told}");
+    }
+    let output = run(&["check", &dir.file("includes.p4")]).expect_status(1);
+    output.says(&["cannot read include file `ff`", "is a FIFO"]);
+    // Nothing was made beside a state file that is none.
+    assert!(!std::path::Path::new(&format!("{fifo}.journal")).exists());
+}

@@ -6,7 +6,7 @@ use crate::common::{self, TempDir, p4jet, program, run_command, wait};
 use p4jet_control::client::Client;
 use p4jet_control::wire::Request;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -203,7 +203,7 @@ fn over_tcp_the_switch_opens_only_what_was_granted() {
             format!("load {granted}/nosy.p4"),
         ] {
             let why = raw(switch, &line);
-            let about = ["refused over TCP", "outside the granted directory", "cannot find include file"];
+            let about = ["refused over TCP", "outside the granted directory", "include file"];
             assert!(about.iter().any(|about| why.contains(about)), "{line}: {why}");
         }
         let ports = run_command(p4jet().args(["ctl", "--tcp", switch.port(), "show_ports"])).stdout;
@@ -235,7 +235,46 @@ fn over_tcp_the_switch_opens_only_what_was_granted() {
     load("main.p4").expect_status(1).says(&["error[syntax]", "lib/rest.p4:1:17"]);
     load("nowhere.p4").expect_status(1).says(&["cannot read", "nowhere.p4"]);
     let listed = raw(&some, &format!("load {granted}/nosy.p4"));
-    assert!(listed.contains("cannot find include file"), "{listed}");
+    assert!(listed.contains("include file"), "{listed}");
+
+    // Refusals have the names that were given, too, and say what is wrong.
+    for itself in [granted.clone(), format!("{granted}/"), format!("{granted}/.")] {
+        let why = raw(&some, &format!("capture start 1 {itself}"));
+        assert!(why.contains("it is a directory"), "{itself}: {why}");
+    }
+    fs::write(format!("{granted}/text"), "no capture").unwrap();
+    for more in ["", &format!("{granted}/out2.pcap"), &format!("{granted}/text")] {
+        let why = raw(&some, &format!("port_add pcap:{granted}/text,{more} 4"));
+        assert!(why.contains(&format!("{granted}/text")) && !why.contains("/proc/self"), "{more}: {why}");
+    }
+}
+
+/// A switch that has no thread for another client tells the client so.
+#[test]
+fn a_client_without_a_thread_is_told() {
+    const CLIENTS_MAX: usize = 48;
+    let dir = TempDir::new("no-thread");
+    let switch = router(&dir);
+    limit(switch.child.id(), libc::RLIMIT_AS, Some(1 << 20));
+    // Threads that ended may have left their stacks to the first clients.
+    let mut connected = Vec::new();
+    let why = (0..CLIENTS_MAX).find_map(|_| {
+        let mut client = std::os::unix::net::UnixStream::connect(switch.socket()).unwrap();
+        client.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        let mut answer = [0; 4096];
+        match client.read(&mut answer) {
+            Ok(n) => Some(String::from_utf8_lossy(&answer[..n]).into_owned()),
+            Err(_) => {
+                connected.push(client);
+                None
+            }
+        }
+    });
+    let why = why.expect("there is no memory for so many stacks");
+    assert!(why.contains("no thread for another client") && why.contains("ulimit"), "{why}");
+    drop(connected);
+    limit(switch.child.id(), libc::RLIMIT_AS, None);
+    asked(switch.socket(), "show_ports");
 }
 
 /// A command at a terminal.
@@ -782,11 +821,12 @@ fn limit(process: u32, resource: libc::__rlimit_resource_t, most: Option<u64>) {
     }
 }
 
-/// Lets a process begin with a limit on the length of files, which are refused like those for which a disk has no room.
+/// Lets a process begin with a limit on the length of files. What exceeds it is refused as by a full disk, unless the signal
+/// for it ends the process.
 fn with_file_limit(command: &mut Command, most: Option<u64>) -> &mut Command {
     let begin = move || {
-        // SAFETY: a signal that is ignored has no handler.
-        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+        // SAFETY: the usual effect of a signal has no handler.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
         limit(0, libc::RLIMIT_FSIZE, most);
         Ok(())
     };
@@ -1450,4 +1490,48 @@ fn a_stuck_worker_holds_up_neither_commands_nor_the_end() {
     assert_eq!(switch.status(), 3);
     drop(other_end);
     injecting.join().expect("the connection ends");
+}
+
+/// The summary at the end counts every packet, also those that wait in queues.
+#[test]
+fn the_summary_counts_packets_that_still_wait() {
+    let dir = TempDir::new("waiting");
+    let (socket, said) = (dir.file("switch.sock"), dir.file("said"));
+    let program = dir.write("by_first_byte.p4", BY_FIRST_BYTE);
+    let input = dir.write("in.pcap", common::pcap(&vec![vec![7; 100]; 1000]));
+    let commands = dir.write("commands", "set_queue_rate 1");
+    let ports = [format!("0@pcap:{input},"), format!("1@pcap:,{}", dir.file("out.pcap"))];
+    let mut command = p4jet_run(Path::new(&program));
+    command.args(["-i", &ports[0], "-i", &ports[1], "--commands", &commands, "--control", &socket]);
+    command.stdout(Stdio::null()).stderr(fs::File::create(&said).unwrap());
+    let mut child = command.spawn().unwrap();
+    let ctl = |word: &str| run_command(p4jet().args(["ctl", "--socket", &socket, word]));
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        let stats = ctl("stats");
+        let stats: serde_json::Value = serde_json::from_str(&stats.stdout).unwrap_or_default();
+        if stats["received"] == 1000 {
+            break;
+        }
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            panic!("{stats}");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    ctl("stop").expect_status(0);
+    assert!(child.wait().unwrap().success());
+    let said = fs::read_to_string(said).unwrap();
+    let sum = |what: &str| -> u64 {
+        let before = said.lines().filter_map(|line| line.split_once(what)).map(|(before, _)| before);
+        before.map(|before| before.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    };
+    let (packets, packet) =
+        (|what: &str| sum(&format!(" packets {what}")), |what: &str| sum(&format!(" packet {what}")));
+    let count = |what: &str| packets(what) + packet(what);
+    assert!(count("still waited") > 0, "{said}");
+    let came = count("received") + count("copied");
+    let went =
+        count("sent to port") + count("dropped") + count("still waited") + count("ended in their copies");
+    assert_eq!(came, went, "{said}");
 }

@@ -124,7 +124,7 @@ const VISITS_MAX: u32 = 4;
 
 fn complexity(args: &Args, compiled: &Compiled) -> Result<(), Failure> {
     let write = |path: &PathBuf, text: String| {
-        std::fs::write(path, text)
+        p4jet_files::write(path, text)
             .map_err(|e| Failure::Environment(format!("cannot write {}: {e}", path.display())))
     };
     if let Some(path) = &args.dot {

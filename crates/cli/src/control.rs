@@ -254,6 +254,7 @@ impl Host for Process {
         p4jet_ports::check_specs(&specs).map_err(|e| e.to_string())?;
         // The files stay open until the port has opened them, too.
         let mut files = Vec::new();
+        let mut given = Vec::new();
         let mut opened = spec.clone();
         match &mut opened.kind {
             PortKind::Packet(_) | PortKind::Xdp { .. } | PortKind::Tap(_) | PortKind::Descriptor(_) => {
@@ -262,18 +263,26 @@ impl Host for Process {
             PortKind::Pcap { input, output } => {
                 if let Some(path) = input {
                     files.push(rights.input(path)?);
+                    given.push(path.display().to_string());
                     *path = files[files.len() - 1].path().to_path_buf();
                 }
                 if let Some(path) = output {
                     files.push(rights.output(path)?);
+                    given.push(path.display().to_string());
                     *path = files[files.len() - 1].path().to_path_buf();
                 }
             }
             PortKind::Memory => {}
         }
         self.ports_changed.store(true, Ordering::Relaxed);
-        let mut port =
-            open(&self.running, &opened, &self.ports, &self.voice).map_err(|failure| failure.text())?;
+        let mut port = open(&self.running, &opened, &self.ports, &self.voice).map_err(|failure| {
+            // Messages have the names that were given, not those under which the files are open. A longer one may begin with
+            // a shorter one.
+            let opened = files.iter().map(|file| file.path().display().to_string());
+            let mut names: Vec<(String, String)> = opened.zip(given).collect();
+            names.sort_by_key(|(opened, _)| std::cmp::Reverse(opened.len()));
+            names.iter().fold(failure.text(), |text, (opened, given)| text.replace(opened, given))
+        })?;
         port.spec = spec_text(&spec);
         self.running.add_ports(vec![port]).map_err(|e| e.to_string())?;
         self.voice.tell(Level::Info, "port_added", Some(number), format!("it is {}", spec_text(&spec)));

@@ -221,14 +221,14 @@ fn run_derived(args: &Args, program: &Path) -> Result<(), Failure> {
     for (i, (commands, captures)) in derived.sets.iter().enumerate() {
         let name = if i == 0 { name.clone() } else { format!("{name}.{}", i + 1) };
         let cmd = args.out.join(format!("{name}.cmd"));
-        std::fs::write(&cmd, commands).map_err(|e| unwritable(&cmd, &e))?;
+        p4jet_files::write(&cmd, commands).map_err(|e| unwritable(&cmd, &e))?;
         if let Some(folder) = &derive_args.stf {
             let packets =
                 captures.iter().flat_map(|(port, frames)| frames.iter().map(move |frame| (*port, frame)));
             let PacketTest { text, packets, left_out } = packet_test(&compiled, commands, &cmd, packets)?;
             std::fs::create_dir_all(folder).map_err(|e| unwritable(folder, &e))?;
             let path = folder.join(format!("{name}.stf"));
-            std::fs::write(&path, &text).map_err(|e| unwritable(&path, &e))?;
+            p4jet_files::write(&path, &text).map_err(|e| unwritable(&path, &e))?;
             crate::test::check(&compiled, &text).map_err(|why| {
                 Failure::Input(format!("{}: the packet test fails when it is run: {why}", path.display()))
             })?;

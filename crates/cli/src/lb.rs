@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         threads: args.threads.unwrap_or_else(cores).clamp(1, THREADS_MAX),
     })?;
     if let Some(path) = &args.svg {
-        std::fs::write(path, study.svg())
+        p4jet_files::write(path, study.svg())
             .map_err(|e| Failure::Environment(format!("cannot write {}: {e}", path.display())))?;
     }
     if args.json { say!("{}", study.to_json()) } else { output::write(format_args!("{}", study.markdown())) }

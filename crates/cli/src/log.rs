@@ -111,7 +111,7 @@ pub struct Files {
 impl Files {
     /// Opens the file, or makes it.
     fn open(&self) -> io::Result<File> {
-        File::options().create(true).append(true).open(&self.path)
+        p4jet_files::append(&self.path)
     }
 
     /// The name of an older one; 0 is the file itself.
@@ -125,13 +125,16 @@ impl Files {
         }
     }
 
-    /// Renames all, the oldest is gone.
+    /// Renames all, the oldest is gone. A device is written on.
     fn rotate(&self, kept: u32) -> io::Result<File> {
+        if p4jet_files::check_replaceable(&self.path).is_err() {
+            return self.open();
+        }
         for number in (0..kept).rev() {
             // Some are not there yet.
             let _ = std::fs::rename(self.older(number), self.older(number + 1));
         }
-        File::create(&self.path)
+        p4jet_files::create(&self.path)
     }
 }
 
@@ -169,8 +172,8 @@ impl Target {
                 true
             }
             Err(error) => {
-                use io::ErrorKind::{QuotaExceeded, StorageFull};
-                if !matches!(error.kind(), StorageFull | QuotaExceeded) {
+                use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+                if !matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) {
                     self.to = None;
                 }
                 false

@@ -109,6 +109,7 @@ fn emulated(args: &[OsString]) -> Option<(Emulated, &[OsString])> {
 }
 
 fn main() -> ExitCode {
+    full_files_are_errors();
     let args: Vec<OsString> = std::env::args_os().collect();
     if let Some((emulated, args)) = emulated(&args) {
         return status(match emulated {
@@ -155,6 +156,14 @@ fn command_meant(error: &clap::Error) -> Option<String> {
     let command = Cli::command();
     let names = command.get_subcommands().map(clap::Command::get_name).chain(EMULATED);
     suggest::nearest(word, names).map(str::to_string)
+}
+
+/// Lets a write beyond the size that files may have (`ulimit -f`) fail as one to a full disk does, instead of ending the
+/// process by a signal.
+#[allow(unsafe_code)]
+fn full_files_are_errors() {
+    // SAFETY: no handler runs, and there is no other thread yet.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 fn status(result: Result<(), Failure>) -> ExitCode {

@@ -428,7 +428,7 @@ fn log_to(args: &Args, voice: &Voice) -> Result<Option<Arc<log::Log>>, Failure> 
         Log::File(path, rotation) => {
             let refused = |e| Failure::Environment(format!("cannot write {}: {e}", path.display()));
             // It is written anew.
-            std::fs::File::create(path).map_err(refused)?;
+            p4jet_files::create(path).map_err(refused)?;
             let files = log::Files { path: path.clone(), rotation: Some(*rotation) };
             log::Log::start(form, level, Some(files))?
         }
@@ -517,6 +517,10 @@ fn summarise(running: &Running, voice: &Voice) {
     if stats.not_sent > 0 {
         let text = format!("{} lost: the port could not send", packets(stats.not_sent));
         say(stats.not_sent, None, Some("not_sent"), text);
+    }
+    if stats.waiting > 0 {
+        let text = format!("{} still waited and were not sent", packets(stats.waiting));
+        say(stats.waiting, None, Some("waiting"), text);
     }
     for port in &ports {
         for (n, why) in [

@@ -44,7 +44,7 @@ pub fn man(args: &ManArgs, command: Command) -> Result<(), Failure> {
 /// Writes the page of a command, and of those that it has.
 fn pages(command: &Command, folder: &Path) -> std::io::Result<()> {
     let man = clap_mangen::Man::new(command.clone());
-    std::fs::write(folder.join(man.get_filename()), page(command))?;
+    p4jet_files::write(&folder.join(man.get_filename()), page(command))?;
     command.get_subcommands().try_for_each(|command| pages(command, folder))
 }
 

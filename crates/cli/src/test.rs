@@ -2,7 +2,7 @@
 
 use crate::compile::{self, Compiled, ProgramArgs};
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{self, say};
 use clap::ValueEnum;
 use p4jet_control::stf::Device;
 use p4jet_control::{Control, stf};
@@ -162,7 +162,7 @@ impl From<String> for Failed {
 }
 
 fn run_file(compiled: &Compiled, queued: &Compiled, path: &Path, ways: &[Way]) -> Result<Passed, Failed> {
-    let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    let text = output::read_text(path).map_err(Failure::text)?;
     let script = stf::parse(&text).map_err(|errors| wrong_script(path, &errors))?;
     if script.is_empty() {
         return Err(format!("{}: no statements, so nothing was tested", path.display()).into());

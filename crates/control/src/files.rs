@@ -6,8 +6,8 @@ use crate::packet;
 use p4jet_ports::CaptureReader;
 use serde_json::Value;
 use std::fmt::Write;
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 
 /// A command that names a file of a switch's state.
 pub(crate) enum FileCommand<'a> {
@@ -157,7 +157,5 @@ pub(crate) fn read(path: &Path) -> Result<String, CommandError> {
 
 /// Writes a file.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), CommandError> {
-    p4jet_files::check_output(path)
-        .and_then(|()| fs::write(path, text))
-        .map_err(|e| CommandError::new(format!("Error: {}: {e}", path.display())))
+    p4jet_files::write(path, text).map_err(|e| CommandError::new(format!("Error: {}: {e}", path.display())))
 }

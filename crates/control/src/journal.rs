@@ -58,7 +58,7 @@ fn of(path: &Path) -> impl Fn(io::Error) -> io::Error {
 
 /// Opens a file for reading, if there is one with something in it.
 fn open_filled(path: &Path) -> io::Result<Option<BufReader<File>>> {
-    match File::open(path) {
+    match p4jet_files::open_regular(path) {
         Ok(file) if file.metadata()?.len() == 0 => Ok(None),
         Ok(file) => Ok(Some(BufReader::new(file))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -66,8 +66,27 @@ fn open_filled(path: &Path) -> io::Result<Option<BufReader<File>>> {
     }
 }
 
+/// Refuses a file that is neither regular nor a symbolic link, if there is one.
+fn check_left(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(found) if !found.is_symlink() => p4jet_files::check_regular(found.file_type()),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a state file that is a device, a FIFO or a directory, or has one beside it where a file is to be.
+fn check_files(path: &Path) -> io::Result<()> {
+    p4jet_files::check_replaceable(path).map_err(of(path))?;
+    for ending in [".journal", ".new", ".journal.new"] {
+        let other = beside(path, ending);
+        check_left(&other).map_err(of(&other))?;
+    }
+    Ok(())
+}
+
 /// Creates a file, which takes the place of one that an earlier attempt left, but never follows a link.
 fn create(path: &Path) -> io::Result<File> {
+    check_left(path).map_err(of(path))?;
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -129,11 +148,17 @@ fn set_aside(path: &Path) -> io::Result<PathBuf> {
 fn locked(path: &Path) -> io::Result<File> {
     for _ in 0..LOCK_ATTEMPTS {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         let journal = options.open(path).map_err(|error| match error.raw_os_error() {
             Some(libc::ELOOP) => io::Error::new(error.kind(), "it is a symbolic link, expected a file"),
             _ => error,
         })?;
+        p4jet_files::check_regular(journal.metadata()?.file_type())?;
         if journal.try_lock().is_err() {
             return Err(io::Error::new(ErrorKind::WouldBlock, "another switch uses this state file"));
         }
@@ -174,6 +199,7 @@ impl Journal {
     /// Opens a state file and puts what it holds into effect. Returns what there is to say, one a line: what is damaged or
     /// does not fit, and where the files are kept as they were. Without a file `control` stays as it is.
     pub fn open(control: &Control, path: &Path) -> io::Result<(Journal, Vec<String>)> {
+        check_files(path)?;
         let journal_path = beside(path, ".journal");
         let mut told = Vec::new();
         let journal = match locked(&journal_path) {
@@ -336,6 +362,7 @@ impl Journal {
             // Otherwise a power cut could leave neither the old one nor the new one.
             file.sync_all()?;
             let bytes = file.metadata()?.len();
+            p4jet_files::check_replaceable(&self.path)?;
             fs::rename(&hidden, &self.path)?;
             Ok((journal, bytes))
         })();
@@ -346,7 +373,9 @@ impl Journal {
         (self.snapshot_bytes, self.serial) = (bytes, header.serial);
         // Until the new journal has its name nothing may be appended: a later start would not find it.
         self.incomplete = true;
-        fs::rename(&hidden_journal, beside(&self.path, ".journal"))?;
+        let journal_path = beside(&self.path, ".journal");
+        check_left(&journal_path).map_err(of(&journal_path))?;
+        fs::rename(&hidden_journal, journal_path)?;
         (self.journal, self.journal_bytes, self.header) = (Some(journal), first.len() as u64, Some(header));
         self.incomplete = false;
         // Both files are there, whatever this says; only a power cut could tell.
@@ -414,7 +443,7 @@ impl Journal {
 /// Whether this is the journal, without changes yet, that continues the state file of this number.
 fn is_replacement(path: &Path, serial: Option<u64>) -> bool {
     let mut options = OpenOptions::new();
-    let opened = options.read(true).custom_flags(libc::O_NOFOLLOW).open(path);
+    let opened = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     let first = opened.and_then(|journal| first_line(&journal));
     matches!(first, Ok(First::Sealed(header)) if Some(header.serial) == serial && header.changes == 0)
 }

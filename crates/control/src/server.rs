@@ -381,9 +381,17 @@ fn accept(listener: &Listener, state: &Arc<State>) {
             continue;
         }
         let place = Place { state: Arc::clone(state), id };
-        // Without a thread the client is let go, with its place.
+        let spare = stream.try_clone();
         let serve = move || serve(stream, &place.state, &peer, &turn);
-        let _ = thread::Builder::new().name("control".into()).spawn(serve);
+        // Without a thread the client is let go, with its place.
+        if let Err(error) = thread::Builder::new().name("control".into()).spawn(serve) {
+            let why = format!(
+                "the switch has no thread for another client: {error}: see `ulimit -u` and `ulimit -v`"
+            );
+            if let Ok(mut client) = spare {
+                client.refuse(why);
+            }
+        }
     }
 }
 

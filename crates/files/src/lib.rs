@@ -1,9 +1,9 @@
 //! Opens files that users and clients name. Opening never waits, and [`Granted`] never leaves its directory.
 
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use nix::fcntl::{FcntlArg, OFlag, OpenHow, ResolveFlag, fcntl, openat2};
 use nix::sys::stat::Mode;
-use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read};
+use std::fs::{File, FileType, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,13 @@ pub fn open(path: &Path) -> io::Result<File> {
     }
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
     check(&file)?;
+    Ok(file)
+}
+
+/// Opens a regular file for reading.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    check_regular(file.metadata()?.file_type())?;
     Ok(file)
 }
 
@@ -41,35 +48,99 @@ pub fn read_from(file: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Refuses to write where writing would wait for a reader.
+/// Creates a file, or empties it. A device such as `/dev/null`, a pipe that this process inherited (`/dev/stdout`) and a FIFO
+/// that somebody reads are accepted; a FIFO without a reader, for whom opening would wait, is not.
+pub fn create(path: &Path) -> io::Result<File> {
+    output(path, OpenOptions::new().write(true).truncate(true))
+}
+
+/// Opens a file to append to it, and creates it if needed, by the same rules.
+pub fn append(path: &Path) -> io::Result<File> {
+    output(path, OpenOptions::new().append(true))
+}
+
+/// Writes a whole file, by the rules of [`create`].
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+    create(path)?.write_all(content.as_ref())
+}
+
+/// Refuses what [`create`] would refuse, and every FIFO. Creates nothing.
 pub fn check_output(path: &Path) -> io::Result<()> {
+    if is_inherited(path) {
+        return Ok(());
+    }
     match path.metadata() {
-        Ok(found) if found.file_type().is_fifo() => Err(kind_refused("a FIFO")),
-        _ => Ok(()),
+        Ok(found) => check_stream(found.file_type()),
+        Err(_) => Ok(()),
     }
 }
 
+/// Refuses a file that is to be replaced by a rename, if there is something else of that name: a device, a FIFO, a directory
+/// or a socket. A symbolic link is followed.
+pub fn check_replaceable(path: &Path) -> io::Result<()> {
+    match path.metadata() {
+        Ok(found) => check_regular(found.file_type()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Refuses anything but a regular file.
+pub fn check_regular(found: FileType) -> io::Result<()> {
+    if found.is_file() { Ok(()) } else { Err(kind_refused(kind(found))) }
+}
+
+fn output(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    if is_inherited(path) {
+        return options.create(true).open(path);
+    }
+    let not_waiting = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let opened = options.create(true).custom_flags(not_waiting.bits()).open(path);
+    let file = opened.map_err(|error| match path.metadata().map(|found| found.file_type()) {
+        Ok(found) if found.is_fifo() => kind_refused("a FIFO that nobody reads"),
+        Ok(found) if found.is_dir() => kind_refused("a directory"),
+        _ => error,
+    })?;
+    let found = file.metadata()?.file_type();
+    if !found.is_fifo() {
+        check_stream(found)?;
+    }
+    // Only opening must not wait; a terminal takes its time.
+    let flags = OFlag::from_bits_truncate(fcntl(&file, FcntlArg::F_GETFL)?);
+    fcntl(&file, FcntlArg::F_SETFL(flags - OFlag::O_NONBLOCK))?;
+    Ok(file)
+}
+
 fn is_inherited(path: &Path) -> bool {
-    path == Path::new("/dev/stdin") || path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd")
+    ["/dev/stdin", "/dev/stdout", "/dev/stderr"].iter().any(|name| path == Path::new(name))
+        || path.starts_with("/dev/fd")
+        || path.starts_with("/proc/self/fd")
+}
+
+fn kind(found: FileType) -> &'static str {
+    match () {
+        () if found.is_fifo() => "a FIFO",
+        () if found.is_dir() => "a directory",
+        () if found.is_block_device() => "a block device",
+        () if found.is_char_device() => "a device",
+        () if found.is_socket() => "a socket",
+        () if found.is_symlink() => "a symbolic link",
+        () => "no regular file",
+    }
 }
 
 fn kind_refused(kind: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, format!("it is {kind}; a regular file is needed here"))
 }
 
+/// A terminal or another character device is fine where text only flows.
+fn check_stream(found: FileType) -> io::Result<()> {
+    if found.is_char_device() { Ok(()) } else { check_regular(found) }
+}
+
 fn check(file: &File) -> io::Result<()> {
-    let kind = file.metadata()?.file_type();
-    let found = if kind.is_fifo() {
-        "a FIFO"
-    } else if kind.is_dir() {
-        "a directory"
-    } else if kind.is_block_device() {
-        "a block device"
-    } else {
-        // Reading from a terminal or another character device was asked not to wait.
-        return Ok(());
-    };
-    Err(kind_refused(found))
+    // Reading from a terminal or another character device was asked not to wait.
+    check_stream(file.metadata()?.file_type())
 }
 
 /// A directory in which somebody else may have files opened.
@@ -116,15 +187,17 @@ impl Granted {
             .flags(flags | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC)
             .mode(Mode::from_bits_truncate(mode))
             .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        // The empty path names nothing; the directory itself is meant where its absolute path is given.
+        let relative =
+            if relative.as_os_str().is_empty() && path.is_absolute() { Path::new(".") } else { relative };
         let opened = openat2(&self.directory, relative, how).map_err(|error| match error {
             nix::errno::Errno::EXDEV => outside(),
+            nix::errno::Errno::EISDIR => kind_refused("a directory"),
             error => error.into(),
         })?;
         let file = File::from(opened);
         let found = file.metadata()?;
-        if !found.is_file() {
-            return Err(kind_refused("no regular file"));
-        }
+        check_regular(found.file_type())?;
         // Another name of a file outside leads outside, too.
         if found.nlink() != 1 {
             return Err(io::Error::new(ErrorKind::PermissionDenied, "it has several names (hard links)"));
@@ -170,12 +243,43 @@ mod tests {
         assert!(open(&path).unwrap_err().to_string().contains("a FIFO"));
         assert!(check_output(&path).unwrap_err().to_string().contains("a FIFO"));
         assert!(open(&folder.0).unwrap_err().to_string().contains("a directory"));
+        for refused in [create(&path), append(&path), check_replaceable(&path).map(|()| unreachable!())] {
+            assert!(refused.unwrap_err().to_string().contains("a FIFO"));
+        }
+        // With a reader nothing waits.
+        let mut reader =
+            OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&path).unwrap();
+        write(&path, "text").unwrap();
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "text");
+        assert!(check_replaceable(&path).unwrap_err().to_string().contains("a FIFO"));
         assert_eq!(read_text(&folder.0.join("secret"), 6).unwrap(), "secret");
         assert!(
             read_text(&folder.0.join("secret"), 5).unwrap_err().to_string().contains("more than 5 bytes")
         );
         assert!(read(Path::new("/dev/zero"), 1000).is_err());
         assert_eq!(read(Path::new("/dev/null"), 0).unwrap(), []);
+    }
+
+    #[test]
+    fn devices_are_written_to_but_not_replaced() {
+        let folder = Folder::new("devices");
+        let null = Path::new("/dev/null");
+        write(null, "nothing").unwrap();
+        append(null).unwrap().write_all(b"nothing").unwrap();
+        assert!(check_replaceable(null).unwrap_err().to_string().contains("a device"));
+        assert!(check_replaceable(&folder.0).unwrap_err().to_string().contains("a directory"));
+        assert!(create(&folder.0).unwrap_err().to_string().contains("a directory"));
+        let file = folder.0.join("new");
+        check_replaceable(&file).unwrap();
+        check_output(&file).unwrap();
+        assert!(!file.exists());
+        write(&file, "first").unwrap();
+        write(&file, "two").unwrap();
+        append(&file).unwrap().write_all(b" more").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "two more");
+        check_replaceable(&file).unwrap();
     }
 
     #[test]
@@ -205,6 +309,11 @@ mod tests {
         ] {
             assert!(granted.open(Path::new(path)).is_err(), "{path} opened for reading");
             assert!(granted.create(Path::new(path)).is_err(), "{path} opened for writing");
+        }
+        for itself in [top.canonicalize().unwrap(), ".".into(), "inner".into()] {
+            for refused in [granted.open(&itself), granted.create(&itself)] {
+                assert!(refused.unwrap_err().to_string().contains("a directory"), "{}", itself.display());
+            }
         }
         let absolute = top.canonicalize().unwrap().join("inner/a");
         for path in ["inner/a", "fine", "inner/../inner/a", absolute.to_str().unwrap()] {

@@ -347,7 +347,7 @@ impl CaptureWriter {
     ///
     /// It cannot be created or written.
     pub fn create(path: &Path) -> Result<CaptureWriter, PortError> {
-        let file = File::create(path).map_err(|error| {
+        let file = p4jet_files::create(path).map_err(|error| {
             PortError::environment(format!(
                 "cannot create capture {}: {error}",
                 PathBuf::from(path).display()

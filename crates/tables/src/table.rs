@@ -59,6 +59,8 @@ pub struct Table {
     layout: KeyLayout,
     /// By slot.
     generations: BySlot<u8>,
+    /// No new entry has a handle with a lower generation.
+    generation_min: u8,
     /// Slots from this on never had an entry.
     slots_used: u32,
     /// Slots before that without entry.
@@ -280,6 +282,7 @@ impl Table {
             shared,
             steps: Steps::default(),
             generations: BySlot::new(),
+            generation_min: 0,
             slots_used: 0,
             free_slots: BTreeSet::new(),
             len: 0,
@@ -487,7 +490,10 @@ impl Table {
     /// range or optional key; elsewhere it is stored as 0.
     pub fn insert(&mut self, entry: Entry) -> Result<EntryHandle, TableError> {
         let slot = self.free_slots.first().copied().unwrap_or(self.slots_used);
-        self.insert_at(slot, entry, false)
+        let generation = self.generations.value(slot as usize).max(self.generation_min);
+        self.insert_at(slot, entry, false)?;
+        self.set_generation(slot, generation);
+        Ok(self.handle(slot))
     }
 
     /// Brings back an entry that was removed, under the handle that it had. If its slot has another entry by now, this is
@@ -698,6 +704,16 @@ impl Table {
         }
     }
 
+    /// The lowest generation in the handles of new entries.
+    pub fn generation_min(&self) -> u8 {
+        self.generation_min
+    }
+
+    /// Sets it, unless it is higher already.
+    pub fn raise_generation_min(&mut self, generation: u8) {
+        self.generation_min = self.generation_min.max(generation);
+    }
+
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.len
@@ -717,7 +733,7 @@ impl Table {
     }
 
     /// Removes all entries. Handles begin at 0 again, generations too, as in bmv2 (`MatchUnitAbstract::reset_state`). The
-    /// default action stays.
+    /// default action and the lowest generation stay.
     pub fn clear(&mut self) {
         let rows: Vec<u32> = (0..self.slots_used).filter_map(|slot| self.row_in(slot)).collect();
         self.finder = Finder::new(&self.spec, &self.layout);

@@ -33,6 +33,11 @@ const VERSION: u32 = 1;
 const VERSION_SEALED: u32 = 2;
 /// Most things that do not fit which are told one by one.
 const TOLD_MAX: usize = 20;
+/// How many generations new handles leave out after damage: a slot may have been used so often since the latest handle that
+/// is known.
+const LOST_GENERATIONS: u8 = 64;
+/// The highest generation that damage leads to, so that slots still have generations of their own.
+const GENERATION_MIN_MAX: u8 = 192;
 /// Cells in a record.
 const CELLS_MAX: usize = 1024;
 
@@ -126,6 +131,14 @@ pub(crate) struct Shape {
     /// Places of deleted entries: what the upper bits of the handles of the next ones are.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     generations: BTreeMap<u32, u8>,
+    /// What the upper bits of new handles are at least.
+    #[serde(default, skip_serializing_if = "is_0")]
+    generation_min: u8,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_0(n: &u8) -> bool {
+    *n == 0
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -464,7 +477,8 @@ impl Control {
             let (id, declared) = (TableId(table as u32), &program.tables[table]);
             let name = || names.profiles.name(profile).to_string();
             let (actions, generations) = (actions(program, declared), BTreeMap::new());
-            out.put(&Record::Profile(Shape { name: name(), key: Vec::new(), actions, generations }))?;
+            let (key, generation_min) = (Vec::new(), 0);
+            out.put(&Record::Profile(Shape { name: name(), key, actions, generations, generation_min }))?;
             let Ok(of) = self.profile(id) else { continue };
             for (handle, action) in of.members() {
                 let call = call_record(program, declared, &action);
@@ -530,7 +544,8 @@ impl Control {
         let table = self.switch.table(id);
         let (key, actions) = (key_fields(declared), actions(program, declared));
         let generations = table.free_generations().collect();
-        out.put(&Record::Table(Shape { name: name(), key, actions, generations }))?;
+        let generation_min = table.generation_min();
+        out.put(&Record::Table(Shape { name: name(), key, actions, generations, generation_min }))?;
         if !declared.const_entries {
             for (handle, entry) in table.entries_by_age() {
                 if !is_const_entry(declared, handle) {
@@ -745,6 +760,8 @@ pub(crate) struct Restoring<'c, 'l> {
     generations: Vec<Vec<(u32, u8)>>,
     /// A file is not as it was written.
     damaged: bool,
+    /// What damage took away may have given handles.
+    handles_lost: bool,
     /// Records and changes that were put into effect.
     pub(crate) in_effect: [u64; 2],
 }
@@ -778,6 +795,7 @@ impl<'c> Restoring<'c, '_> {
             queues: None,
             generations: Vec::new(),
             damaged: false,
+            handles_lost: false,
             in_effect: [0, 0],
         }
     }
@@ -814,8 +832,21 @@ impl<'c> Restoring<'c, '_> {
         if let Some(queues) = self.queues.take() {
             self.control.configure_queues(Some(queues));
         }
+        if self.handles_lost {
+            self.leave_out_handles();
+        }
         self.control.publish();
         self.told()
+    }
+
+    /// Lets new entries have handles that no lost change gave.
+    fn leave_out_handles(&self) {
+        for id in 0..self.control.program().tables.len() as u32 {
+            let mut table = self.control.switch.table(TableId(id));
+            let known = table.next_generations().map(|(_, generation)| generation).max().unwrap_or(0);
+            let known = known.max(table.generation_min());
+            table.raise_generation_min(known.saturating_add(LOST_GENERATIONS).min(GENERATION_MIN_MAX));
+        }
     }
 
     fn told(&mut self) -> Vec<String> {
@@ -843,7 +874,7 @@ impl<'c> Restoring<'c, '_> {
 
     /// As [`Self::damage`], with a whole sentence.
     pub(crate) fn damaged_by(&mut self, text: String) {
-        self.damaged = true;
+        (self.damaged, self.handles_lost) = (true, true);
         if self.lost.len() < TOLD_MAX {
             self.lost.push(text);
         } else {
@@ -981,7 +1012,10 @@ impl<'c> Restoring<'c, '_> {
                 None if number == 1 && header.is_none() => {}
                 // It was not answered: the first line counts those that were.
                 None if torn && header.is_some_and(|header| header.changes <= last) => {
+                    // Nobody was told its handles.
+                    let handles_lost = self.handles_lost;
                     self.damage(&of, "it is torn: a change that was not answered yet is lost");
+                    self.handles_lost = handles_lost;
                 }
                 None => self.damage(&of, "its checksum is wrong or missing"),
             }
@@ -1100,6 +1134,7 @@ impl<'c> Restoring<'c, '_> {
         {
             let mut table = self.control.switch.table(id);
             shape.generations.iter().for_each(|(slot, to)| table.set_free_generation(*slot, *to));
+            table.raise_generation_min(shape.generation_min);
         }
         let now = actions(program, table);
         for (action, params) in shape.actions {

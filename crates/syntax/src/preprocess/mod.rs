@@ -1209,8 +1209,9 @@ impl Preprocessor<'_> {
             Err(refused) => refused,
         };
         let dirs: Vec<PathBuf> = self.search_dirs(quoted).into_iter().skip(after).flatten().collect();
+        let verb = if refused.is_empty() { "find" } else { "read" };
         let mut diagnostic =
-            Diagnostic::error("include-not-found", span, format!("cannot find include file `{name}`"));
+            Diagnostic::error("include-not-found", span, format!("cannot {verb} include file `{name}`"));
         for reason in refused {
             diagnostic = diagnostic.note(reason);
         }

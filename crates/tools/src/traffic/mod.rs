@@ -14,7 +14,6 @@ use crate::Error;
 use entries::Mac;
 use frame::Shape;
 use p4jet_ports::CaptureWriter;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -295,7 +294,7 @@ fn write_flow(out: &mut dyn Write, flow: &Flow, ports: bool) -> std::io::Result<
 
 fn write_text(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), Error> {
     let unwritable = |e: std::io::Error| Error::unwritable(path, &e);
-    let mut out = BufWriter::with_capacity(1 << 18, File::create(path).map_err(unwritable)?);
+    let mut out = BufWriter::with_capacity(1 << 18, p4jet_files::create(path).map_err(unwritable)?);
     write(&mut out).and_then(|()| out.flush()).map_err(unwritable)
 }
 
