@@ -865,7 +865,7 @@ fn check_takes_several_programs_and_standard_input() {
         common::run_command(common::p4jet().args(words).stdin(input)).expect_status(0)
     };
     with_stdin(&["trace", "-", "eth", "/", "ip"]).prints(&["arrives at port 0"]);
-    let test = dir.write("any.stf", "packet 0 00\nno_packet\n");
+    let test = dir.write("any.stf", "packet 0 00\nexpect 0 00$\n");
     with_stdin(&["test", "-", &test]).prints(&["1 passed, 0 failed"]);
     let out = dir.file("of-stdin");
     with_stdin(&["gen", "--program", "-", "--out", &out]).prints(&["stdin.pcap"]);
