@@ -514,9 +514,11 @@ fn handles_do_not_come_again_after_damage() {
         let (control, told) = begin();
         assert_eq!(told, [""; 0]);
         let mut given: Vec<u32> = (0..8).map(|n| handle(&control, &add(n))).collect();
+        let mut fourth = given[4];
         for _ in 0..3 {
-            assert_eq!(control.reply(&format!("table_delete l2 {}", given[4]), false).refused, None);
-            given.push(handle(&control, &add(4)));
+            assert_eq!(control.reply(&format!("table_delete l2 {fourth}"), false).refused, None);
+            fourth = handle(&control, &add(4));
+            given.push(fourth);
         }
         drop(control);
         let journal = fs::read(folder.journal()).unwrap();
