@@ -45,6 +45,8 @@ pub const SPENT_IN_PARSER: &str = "ParserTimeout";
 const NAME: &str = "$turns";
 /// How many guards are tried for one part: loops have theirs at their beginning or end.
 const GUARDS_MAX: usize = 16;
+/// How many copies of fields are kept in mind in one node: lowering makes one for each `next` of a stack.
+const COPIES_KNOWN_MAX: usize = 16;
 
 impl Program {
     /// The turns taken that a copy begins with: those of the packet that makes it, but never fewer than leave it
@@ -443,14 +445,23 @@ impl Prover<'_> {
         let mut other: HashSet<FieldId> = HashSet::new();
         for at in part.nodes.keys() {
             let node = &self.body.nodes[*at];
+            let mut copies = HashMap::new();
             for stmt in &node.stmts {
-                match step_of(self.program, &stmt.op) {
-                    Some((field, step)) => {
+                let step = step_of(self.program, &stmt.op, &copies);
+                stmt.op.for_each_write(&self.program.headers, &mut |f| {
+                    copies.retain(|to, from| *to != f && *from != f);
+                    if step.is_none() {
+                        other.insert(f);
+                    }
+                });
+                match (step, &stmt.op) {
+                    (Some((field, step)), _) => {
                         *by_node.entry(field).or_default().entry(*at).or_default() += step;
                     }
-                    None => stmt.op.for_each_write(&self.program.headers, &mut |f| {
-                        other.insert(f);
-                    }),
+                    (None, Op::Set { dest, value: Expr::Field(from) }) if copies.len() < COPIES_KNOWN_MAX => {
+                        copies.insert(*dest, *from);
+                    }
+                    _ => {}
                 }
             }
             node.terminator.for_each_result(&mut |f| {
@@ -563,11 +574,11 @@ impl Prover<'_> {
     }
 }
 
-/// `field = field + constant`, and how much that adds.
-fn step_of(program: &Program, op: &Op) -> Option<(FieldId, BigInt)> {
+/// `field = field + constant`, or the sum of a copy of the field and a constant, and how much that adds.
+fn step_of(program: &Program, op: &Op, copies: &HashMap<FieldId, FieldId>) -> Option<(FieldId, BigInt)> {
     let Op::Set { dest, value: Expr::Binary(op, a, b) } = op else { return None };
     let (Expr::Field(field), Expr::Const { value, .. }) = (&**a, &**b) else { return None };
-    if field != dest {
+    if field != dest && copies.get(field) != Some(dest) {
         return None;
     }
     let width = program.width(*dest);
