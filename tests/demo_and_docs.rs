@@ -97,7 +97,7 @@ fn bench_plays_captures_by_their_port() {
     command.arg("bench").arg(program("mac_mirror")).arg("--pcap").arg(dir.file("a.pcap"));
     run_command(command.args(["--port", "511"]))
         .expect_status(2)
-        .says(&["port 511: to mac_mirror this number"]);
+        .says(&["port 511: `mac_mirror` uses this number as its drop port"]);
 }
 
 #[test]
