@@ -542,9 +542,8 @@ fn check_refuses_what_run_refuses() {
     }
     // The code and the place have fields of their own.
     let output = run(&["check", &program, "--diagnostics", "json"]).expect_status(1);
-    let objects = output.stderr.lines().map(|line| serde_json::from_str(line).expect(line));
-    let error =
-        objects.filter(|object: &serde_json::Value| object["severity"] == "error").next_back().unwrap();
+    let mut objects = output.stderr.lines().map(|line| serde_json::from_str(line).expect(line));
+    let error = objects.rfind(|object: &serde_json::Value| object["severity"] == "error").unwrap();
     assert_eq!(error["code"], "too-large", "{error}");
     assert!(error["line"].is_u64() && error["column"].is_u64(), "{error}");
     assert_eq!(error["message"], "the deparser may emit 65550 header bytes; the limit is 65536");

@@ -379,7 +379,7 @@ fn run_packets(
     let mut sent = Vec::new();
     for (number, (port, frame)) in (0u64..).zip(packets) {
         if step_us > 0 {
-            worker.set_time(Some(begin_us.wrapping_add(number.wrapping_mul(step_us)) & (1 << 62) - 1));
+            worker.set_time(Some(begin_us.wrapping_add(number.wrapping_mul(step_us)) & ((1 << 62) - 1)));
         }
         sent.push(worker.process_and_wait(*port, frame).sent);
     }
