@@ -389,7 +389,7 @@ fn what_doubles_is_refused_at_once() {
         ),
         (
             "tuples",
-            values,
+            "4096 types",
             in_meta(
                 levels("typedef tuple<bit<8>> T0;", &|i| format!("typedef tuple<T{i}, T{i}> T{};", i + 1)),
                 "T40 t;",
