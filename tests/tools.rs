@@ -836,7 +836,7 @@ fn captures_and_layers_are_traced() {
     run(&["trace", &path, "ip", "dst=10.0.0.7"]).expect_status(0).prints(&["(10.0.0.7)"]);
     run(&["trace", &path, "ip dst=10.0.0.1 / tpc"])
         .expect_status(2)
-        .says(&["unknown layer `tpc`: did you mean `tcp`?", "layers: eth, vlan, ip"]);
+        .says(&["unknown layer `tpc`: did you mean `tcp`?", "layers: eth, vlan, arp, ip"]);
 }
 
 #[test]
