@@ -957,7 +957,7 @@ impl Short {
         self.client = Client::unix(Path::new(self.switch.socket())).expect("control goes on");
     }
 
-    /// Lets the process have so many MiB more than now, or any number.
+    /// Limits the process to its present address space plus this many MiB; `None` lifts the limit.
     fn leave_free(&self, mib: Option<u64>) {
         let status = fs::read_to_string(format!("/proc/{}/status", self.switch.child.id())).unwrap();
         let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
@@ -975,7 +975,7 @@ impl Short {
         self.number(&format!("table_num_entries {table}"), None)
     }
 
-    /// How many of a hundred packets, for keys among the first so many entries, leave the switch.
+    /// Injects a hundred packets with keys among the first `entries` entries; returns how many leave the switch.
     fn packets_sent(&mut self, table: usize, entries: u32) -> u64 {
         let (received, sent) = (self.number("stats", Some("received")), self.number("stats", Some("sent")));
         for i in 0..100 {

@@ -590,7 +590,7 @@ fn the_interpreter_forwards_until_there_is_machine_code() {
 /// What the interpreter has put into queues leaves them when machine code runs.
 #[test]
 fn what_waits_stays_when_machine_code_comes() {
-    // Packets wait for a minute and more, until the queues are told to be fast.
+    // Packets wait for more than a minute, until the test raises the queues' rates.
     let program = lower_queued(&v1model(&long(6000).0, ""));
     let mut slow = Slow::start_within(&program, 1, 3, Some(Duration::ZERO));
     slow.deadline = Instant::now() + Duration::from_secs(120);

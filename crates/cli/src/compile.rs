@@ -408,7 +408,8 @@ impl Compiled {
         refused(&text, &self.typed, self.format)
     }
 
-    /// Makes the switch of one of its forms: tables with the program's entries, registers, counters; room for so many workers.
+    /// Builds a switch from one form of the program, with the tables and their entries, registers and counters, for `workers`
+    /// workers.
     pub fn switch(
         &self,
         program: Program,

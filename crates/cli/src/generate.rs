@@ -289,7 +289,7 @@ const CIRCUMSTANCES: [Circumstances; 4] = [
     Circumstances { begin_us: 0x11ea_8a27_f69e, step_us: 0x0307_1113_1d05, seed: 0x5eed_0003 },
 ];
 
-/// How often packets are left out and the others run anew, before the rest is left out, too.
+/// Rounds of leaving packets out and running the others again. After the last round the remaining packets are left out.
 const ROUNDS_MAX: usize = 16;
 
 /// A packet test.
@@ -311,7 +311,7 @@ fn packet_test<'a>(
 ) -> Result<PacketTest, Failure> {
     let mut packets: Vec<(u32, &Vec<u8>)> = packets.filter(|(_, frame)| !frame.is_empty()).collect();
     let all = packets.len();
-    // Without a packet the next ones may find other registers, so they run anew.
+    // Without a packet the next ones may find other registers, so they run again.
     let mut rounds = 0;
     let (runs, queued) = loop {
         let mut runs = Vec::new();

@@ -142,7 +142,7 @@ impl Files {
 struct Target {
     to: Option<Box<dyn Write + Send>>,
     files: Option<Files>,
-    /// Set when the file shall be opened again, under its name.
+    /// Set to request that the file be reopened under its name.
     reopen: Arc<AtomicBool>,
     /// Bytes of the file.
     written: u64,
@@ -182,7 +182,7 @@ impl Target {
     }
 }
 
-/// What was not written: it is told once there is room.
+/// Lines that could not be written. The log reports their number once the disk has room.
 #[derive(Default)]
 struct LeftOut {
     lines: AtomicU64,
@@ -210,7 +210,7 @@ impl Log {
         Log::to(form, level, Box::new(file), Some(files))
     }
 
-    /// Writes where it is told; `files` is what [`Self::reopen`] opens.
+    /// Writes to the given output; [`Self::reopen`] opens `files`.
     pub fn to(
         form: Form,
         level: Level,
@@ -607,7 +607,7 @@ mod tests {
         std::fs::remove_dir_all(&dir).expect("removed");
     }
 
-    /// A disk without room, for so many times.
+    /// A disk that refuses this many writes.
     struct Full(u32, Arc<Mutex<Vec<u8>>>);
 
     impl Write for Full {

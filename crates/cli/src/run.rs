@@ -112,7 +112,7 @@ pub enum Log {
     /// Standard output.
     #[default]
     Output,
-    /// A file, written anew; of how many bytes it becomes an older one, and how many of these are kept.
+    /// A file, truncated at first: the size in bytes at which it is rotated, and how many older files are kept.
     File(PathBuf, (u64, u32)),
     /// Nowhere.
     Nowhere,

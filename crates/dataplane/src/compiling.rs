@@ -35,7 +35,7 @@ impl Compiling {
     /// Begins.
     pub fn start(switch: &Arc<Switch>) -> std::io::Result<Compiling> {
         let switch = Arc::clone(switch);
-        // It drops the switch: the thread shall not be the last to have it.
+        // The thread drops its reference to the switch here, so that it never holds the last one.
         Compiling::start_with(move |cancel| switch.code_unless(cancel).map_err(|e| switch.describe(&e)))
     }
 
@@ -157,7 +157,7 @@ mod tests {
         let long = Duration::from_secs(60);
         assert_eq!(told.recv_timeout(long).as_deref(), Ok("Interpreting"));
         drop(go_on);
-        let why = told.recv_timeout(long).expect("it is told");
+        let why = told.recv_timeout(long).expect("the listener hears of the failure");
         assert!(why.contains("the compiler panicked"), "{why}");
     }
 

@@ -71,7 +71,7 @@ impl PacketLog {
         self.lost.fetch_add(packets as u64, Relaxed);
     }
 
-    /// The numbers of so many packets that have arrived begin here.
+    /// Reserves numbers for this many packets that have arrived, and returns the first.
     pub(crate) fn number(&self, packets: usize) -> u64 {
         self.arrived.fetch_add(packets as u64, Relaxed)
     }

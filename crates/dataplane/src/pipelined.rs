@@ -208,7 +208,7 @@ pub struct Pipelined {
 }
 
 impl Pipelined {
-    /// With rings of so many packets, for frames of at most `frame_max` bytes. None of the switch's workers runs.
+    /// With rings of `ring_packets` packets, for frames of at most `frame_max` bytes. None of the switch's workers runs.
     pub fn new(switch: &Arc<Switch>, ring_packets: usize, frame_max: usize) -> Result<Pipelined, String> {
         let slots = slots(ring_packets)?;
         if switch.threads().is_none() {

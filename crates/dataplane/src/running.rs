@@ -29,7 +29,7 @@ pub enum RunError {
     PortExists(u32),
     /// There is no port of this number; these there are.
     NoPort(u32, Vec<u32>),
-    /// A frame has so many bytes, and the longest that fits so many.
+    /// The length of a frame and the longest that fits, both in bytes.
     TooLong(usize, usize),
     /// The program cannot be run, or not on so many workers.
     Program(String),
@@ -111,7 +111,7 @@ pub struct Running {
     adaptations: AtomicU64,
     /// Locked while ports or the program change.
     changing: Mutex<()>,
-    /// The last numbers that the workers gave: what is told while one of them is stuck.
+    /// The last numbers that the workers gave, reported while a worker is stuck.
     kept: Mutex<Kept>,
     /// Whether workers interpret until machine code is there, and what ends its making.
     interpreting: Arc<AtomicBool>,
@@ -179,7 +179,7 @@ fn forwarders(
     (0..switch.workers()).map(forwarder).collect()
 }
 
-/// Puts rings of so many packets between the workers; how many batches that is.
+/// Puts rings of `ring_packets` packets between the workers. Returns the number of batches.
 fn share_pipeline(
     switch: &Arc<Switch>,
     engine: EngineKind,

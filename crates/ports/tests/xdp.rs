@@ -156,7 +156,7 @@ impl PacketSocket {
         }
     }
 
-    /// `priority` chooses the queue, where the interface is told so.
+    /// `priority` chooses the queue on an interface that maps priorities to queues.
     fn send(&self, frame: &[u8]) -> bool {
         // SAFETY: pointer and length describe `frame`.
         unsafe {

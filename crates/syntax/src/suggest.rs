@@ -86,7 +86,7 @@ mod tests {
         }
     }
 
-    /// Words of other letters cost little; of those with about the same only so many are looked at.
+    /// Words with different letters cost little; the number of similar words compared is limited.
     #[test]
     fn only_so_many_choices_are_compared() {
         let others: Vec<String> = (0..COMPARED_MAX).map(|i| format!("{i:04}drawrof")).collect();

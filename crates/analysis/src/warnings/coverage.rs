@@ -232,7 +232,7 @@ mod tests {
         }
     }
 
-    /// What cannot be told within the steps is not reported.
+    /// A select that the analysis cannot decide within these steps gets no warning.
     #[test]
     fn steps_are_bounded() {
         // Each bit alone, both ways: no half is decided before most bits are.

@@ -471,7 +471,7 @@ impl Tree {
         }
     }
 
-    /// Memory for a tree of so many rules: address space, of which much is never touched. A list of all rules takes less than
+    /// Memory for a tree of that number of rules: address space, most of which is never touched. A list of all rules takes less than
     /// a tenth.
     fn memory(rules: &Rules, built_for: usize) -> Region {
         let words = (64 << 10) + built_for * (16 * rules.block_words + 64);
