@@ -379,6 +379,18 @@ pub enum KeySet {
     ValueSet(ValueSetId),
 }
 
+impl KeySet {
+    /// The expressions that it consists of.
+    pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        let (first, second) = match self {
+            KeySet::Any | KeySet::ValueSet(_) => (None, None),
+            KeySet::Value(value) => (Some(value), None),
+            KeySet::Mask(a, b) | KeySet::Range(a, b) => (Some(a), Some(b)),
+        };
+        first.into_iter().chain(second)
+    }
+}
+
 /// A parser value set.
 #[derive(Clone, Debug)]
 pub struct ValueSet {

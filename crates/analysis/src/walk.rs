@@ -54,7 +54,11 @@ pub fn walk<'a>(program: &'a Program, body: Body, visitor: &mut impl Visit<'a>) 
                 walk.stmts(&state.stmts);
                 let Transition::Select { keys, cases, .. } = &state.transition else { continue };
                 keys.iter().for_each(|key| walk.expr(key));
-                cases.iter().flat_map(|case| &case.keysets).for_each(|keyset| walk.keyset(keyset));
+                cases
+                    .iter()
+                    .flat_map(|case| &case.keysets)
+                    .flat_map(KeySet::exprs)
+                    .for_each(|expr| walk.expr(expr));
             }
         }
         Body::Control(id) => {
@@ -144,17 +148,6 @@ impl<'a, V: Visit<'a>> Walk<'a, '_, V> {
             | StmtKind::Break
             | StmtKind::Continue
             | StmtKind::Exit => {}
-        }
-    }
-
-    fn keyset(&mut self, keyset: &'a KeySet) {
-        match keyset {
-            KeySet::Any | KeySet::ValueSet(_) => {}
-            KeySet::Value(value) => self.expr(value),
-            KeySet::Mask(a, b) | KeySet::Range(a, b) => {
-                self.expr(a);
-                self.expr(b);
-            }
         }
     }
 

@@ -315,23 +315,16 @@ impl<'a> Walker<'a> {
                     self.at(*span, |w| {
                         w.count(What::ParserBranches);
                         keys.iter().for_each(|key| w.read(key));
-                        cases.iter().flat_map(|case| &case.keysets).for_each(|set| w.keyset(set));
+                        cases
+                            .iter()
+                            .flat_map(|case| &case.keysets)
+                            .flat_map(KeySet::exprs)
+                            .for_each(|expr| w.read(expr));
                     });
                 }
             }
         }
         self.in_parser = outer;
-    }
-
-    fn keyset(&mut self, set: &'a KeySet) {
-        match set {
-            KeySet::Any | KeySet::ValueSet(_) => {}
-            KeySet::Value(e) => self.read(e),
-            KeySet::Mask(a, b) | KeySet::Range(a, b) => {
-                self.read(a);
-                self.read(b);
-            }
-        }
     }
 
     fn control(&mut self, control: &'a Control) {
