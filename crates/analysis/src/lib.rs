@@ -89,8 +89,7 @@ pub fn analyse(program: &ast::Program, sources: SourceMap) -> (Option<typed::Pro
         (typed, diagnostics, failed)
     };
     let analysed = std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("analysis".into()).stack_size(STACK_BYTES);
-        let thread = thread.spawn_scoped(scope, run)?;
+        let thread = p4jet_threads::builder("analysis", STACK_BYTES)?.spawn_scoped(scope, run)?;
         Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
     let (typed, mut diagnostics, failed) = match analysed {

@@ -77,7 +77,7 @@ pub fn measure(
         for pace in [Some(rate), None] {
             let stop = AtomicBool::new(false);
             let (busy, changes) = thread::scope(|scope| {
-                let writer = thread::Builder::new().spawn_scoped(scope, || {
+                let writer = p4jet_threads::spawn_scoped(scope, "changing", || {
                     changer.into_iter().for_each(Cores::keep_to);
                     change(&switch, table, &mut handles, pace, &stop)
                 });
@@ -188,7 +188,7 @@ fn effects(
         true
     };
     thread::scope(|scope| {
-        let writer = thread::Builder::new().spawn_scoped(scope, || {
+        let writer = p4jet_threads::spawn_scoped(scope, "changing", || {
             changer.into_iter().for_each(Cores::keep_to);
             let mut effects = Vec::new();
             while effects.len() < PROBES {

@@ -142,8 +142,7 @@ fn control(args: &Args, path: &Path) -> Result<(), Failure> {
         stop: &STOP,
         reload: &RELOAD,
     };
-    let running = std::thread::Builder::new().name("controller".into());
-    let running = running.spawn(move || controller::run(options, text, config));
+    let running = p4jet_threads::spawn("controller", move || controller::run(options, text, config));
     let running = running.map_err(|e| Failure::Environment(format!("no thread: {e}")))?;
     // It may be waiting for a switch that is silent, and has nothing to lose.
     let mut left = STOP_TURNS;

@@ -95,7 +95,7 @@ pub fn at_once(lanes: &mut [Lane], processors: &[usize], seconds: f64) -> Result
     };
     let run = &run;
     let results: Vec<Result<Measured, Failure>> = thread::scope(|scope| {
-        let spawn = |lane| thread::Builder::new().spawn_scoped(scope, move || run(lane));
+        let spawn = |lane| p4jet_threads::spawn_scoped(scope, "measuring", move || run(lane));
         let mut threads = Vec::new();
         for lane in lanes.iter_mut().enumerate() {
             threads.push(spawn(lane).inspect_err(|_| refused.store(true, Ordering::SeqCst)));

@@ -225,7 +225,7 @@ impl Log {
         let writer = {
             let left_out = Arc::clone(&left_out);
             let work = move || write(form, level, target, &waiting, &left_out);
-            std::thread::Builder::new().name("log".into()).spawn(work)
+            p4jet_threads::spawn("log", work)
         };
         let writer = writer.map_err(|e| Failure::Environment(format!("no thread for the log: {e}")))?;
         Ok(Log {

@@ -19,6 +19,7 @@ mod metrics;
 mod observe;
 mod output;
 mod pipelined;
+mod reserve;
 mod run;
 mod shell;
 mod simple_switch;

@@ -64,7 +64,7 @@ impl Server {
         });
         let accepting = {
             let shared = Arc::clone(&shared);
-            std::thread::Builder::new().name("metrics".into()).spawn(move || accept(&listener, &shared))?
+            p4jet_threads::spawn("metrics", move || accept(&listener, &shared))?
         };
         Ok(Server { address, shared, accepting: Some(accepting) })
     }
@@ -102,12 +102,12 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             continue;
         }
         let of_client = Arc::clone(shared);
-        let thread = std::thread::Builder::new().name("metrics client".into()).spawn(move || {
+        let client = move || {
             // A client that breaks off has what it wants.
             let _ = serve(stream, &of_client);
             of_client.clients.fetch_sub(1, Ordering::Relaxed);
-        });
-        if thread.is_err() {
+        };
+        if p4jet_threads::spawn("metrics client", client).is_err() {
             shared.clients.fetch_sub(1, Ordering::Relaxed);
         }
     }

@@ -127,7 +127,7 @@ fn to_completion(
         Ok((measured, latency_ns))
     };
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().spawn_scoped(scope, run);
+        let thread = p4jet_threads::spawn_scoped(scope, "measuring", run);
         let thread = thread.map_err(|e| Failure::Environment(format!("no thread to measure on: {e}")))?;
         thread.join().expect("measuring does not panic")
     })

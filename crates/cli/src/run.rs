@@ -319,7 +319,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let terminal = std::io::stdin().is_terminal() && !args.emulation.no_prompt;
     let prompt = if args.stdin || terminal {
         let mut control = control.clone();
-        let thread = std::thread::Builder::new().name("prompt".into()).spawn(move || {
+        let thread = p4jet_threads::spawn("prompt", move || {
             if let Err(error) = p4jet_control::prompt::interact(&mut control) {
                 eprintln!("the prompt ended: {error}");
             }

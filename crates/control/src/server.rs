@@ -295,8 +295,7 @@ impl Server {
             long: Mutex::new(Vec::new()),
         });
         let for_thread = Arc::clone(&state);
-        let accepting =
-            thread::Builder::new().name("control".into()).spawn(move || accept(&listener, &for_thread))?;
+        let accepting = p4jet_threads::spawn("control", move || accept(&listener, &for_thread))?;
         Ok(Server { state, address, accepting: Some(accepting) })
     }
 
@@ -384,7 +383,7 @@ fn accept(listener: &Listener, state: &Arc<State>) {
         let spare = stream.try_clone();
         let serve = move || serve(stream, &place.state, &peer, &turn);
         // Without a thread the client is let go, with its place.
-        if let Err(error) = thread::Builder::new().name("control".into()).spawn(serve) {
+        if let Err(error) = p4jet_threads::spawn("control", serve) {
             let why = format!(
                 "the switch has no thread for another client: {error}: see `ulimit -u` and `ulimit -v`"
             );
@@ -495,7 +494,7 @@ fn answer_while_there(stream: &Stream, state: &State, request: Request) -> Answe
         // However this ends, nobody looks any more.
         let _done = Done(&done);
         // Without a thread nobody looks.
-        let _ = thread::Builder::new().name("control".into()).spawn_scoped(scope, watch);
+        let _ = p4jet_threads::spawn_scoped(scope, "control", watch);
         state.control.answer_unless(request, &state.rights, &cancel)
     })
 }

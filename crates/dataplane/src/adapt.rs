@@ -52,7 +52,7 @@ impl Adapter {
         let cancel = Cancel::default();
         let mut follower =
             Follower { running: Arc::downgrade(running), tell, using: None, cancel: cancel.clone() };
-        let thread = std::thread::Builder::new().name("adapter".to_string()).spawn(move || {
+        let thread = p4jet_threads::spawn("adapter", move || {
             give_way();
             let mut wait = WAIT_MIN;
             while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {

@@ -43,7 +43,7 @@ impl Compiling {
         let cancel = Cancel::default();
         let ((done, made), (late, then)) = (channel(), channel::<Box<dyn FnOnce(Made) + Send>>());
         let cancelled = cancel.clone();
-        std::thread::Builder::new().name("compiler".to_string()).spawn(move || {
+        p4jet_threads::spawn("compiler", move || {
             let code = catch_unwind(AssertUnwindSafe(|| make(&cancelled)))
                 .unwrap_or_else(|_| Err("internal error: the compiler panicked (please report)".to_string()));
             let _ = done.send(code.clone());

@@ -396,7 +396,7 @@ impl Hub {
         }
         if !state.hands_out {
             let hub = Arc::clone(self);
-            let thread = std::thread::Builder::new().name("notices".into()).spawn(move || hub.hand_out());
+            let thread = p4jet_threads::spawn("notices", move || hub.hand_out());
             thread.map_err(|e| format!("no thread for notices: {e}"))?;
             state.hands_out = true;
         }

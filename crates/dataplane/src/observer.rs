@@ -377,7 +377,7 @@ impl Observer {
             // Not the whole: it must end when nobody sends any more.
             let (capturing, written) = (Arc::downgrade(&capturing), Arc::clone(&written));
             let write = move || write_capture(file, &chunks, &capturing, &written);
-            std::thread::Builder::new().name("capture".into()).spawn(write)
+            p4jet_threads::spawn("capture", write)
         };
         let writer = writer.map_err(|e| format!("no thread for a capture: {e}"))?;
         state.captures.push(Capture { path: spec.path, capturing, writer, written });
@@ -535,7 +535,7 @@ fn start_tracer(
             }
         }
     };
-    let thread = std::thread::Builder::new().name("tracer".into()).spawn(work);
+    let thread = p4jet_threads::spawn("tracer", work);
     thread.map(drop).map_err(|e| format!("no thread for traces: {e}"))
 }
 

@@ -280,7 +280,7 @@ impl Running {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
         for (mut forwarder, index) in forwarders.into_iter().zip(0..) {
             let stop = Arc::clone(&self.stop);
-            let thread = std::thread::Builder::new().name(format!("worker {index}")).spawn(move || {
+            let thread = p4jet_threads::spawn(&format!("worker {index}"), move || {
                 let _closed = Closed(Arc::clone(&forwarder.mailbox));
                 forwarder.run(&stop);
                 forwarder.finish_segment();
@@ -290,9 +290,8 @@ impl Running {
         }
         let (end, ended) = mpsc::channel();
         let mailboxes = Arc::clone(&self.mailboxes);
-        let watchdog = std::thread::Builder::new()
-            .name("watchdog".into())
-            .spawn(move || pulse::watch(mailboxes.all(), &listener, &ended));
+        let watchdog =
+            p4jet_threads::spawn("watchdog", move || pulse::watch(mailboxes.all(), &listener, &ended));
         inner.watchdog = Some((end, watchdog.map_err(|e| no_worker(&e))?));
         Ok(())
     }

@@ -56,7 +56,7 @@ impl Answering {
             bucket: Bucket::new(Instant::now()),
             identification: 0,
         };
-        std::thread::Builder::new().name("icmp".into()).spawn(move || thread.run())?;
+        p4jet_threads::spawn("icmp", move || thread.run())?;
         Ok(Answering { interface, shared })
     }
 

@@ -42,7 +42,7 @@ impl Watch {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let work = move || watch(number, &health, times, &stopped, &verdicts);
-        let thread = std::thread::Builder::new().name("health".into()).stack_size(STACK_BYTES).spawn(work)?;
+        let thread = p4jet_threads::builder("health", STACK_BYTES)?.spawn(work)?;
         Ok(Watch { stop, thread })
     }
 }
@@ -98,7 +98,8 @@ pub fn check_all(config: &Config) -> Vec<bool> {
                 let health = back_end.health.as_ref()?;
                 let run = move || check(health, timeout).is_ok();
                 // Without a thread it is checked here and now.
-                let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run);
+                let thread = p4jet_threads::builder("health", STACK_BYTES)
+                    .and_then(|thread| thread.spawn_scoped(scope, run));
                 Some(thread.map_err(|_| run()))
             })
             .collect();

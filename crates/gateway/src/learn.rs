@@ -67,7 +67,7 @@ impl Listener {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("digests".into()).spawn(work)?;
+        let thread = p4jet_threads::spawn("digests", work)?;
         Ok(Listener { stop, thread })
     }
 

@@ -580,7 +580,7 @@ fn compile_all(
     };
     std::thread::scope(|scope| {
         // Without another thread this one does all the work.
-        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
+        let spawn = |_| p4jet_threads::spawn_scoped(scope, "compiler", run).ok();
         let others: Vec<_> = (1..threads).map_while(spawn).collect();
         let mut result = run();
         for other in others {

@@ -39,7 +39,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Bytes of a slot beside the frame: the kernel's header, its address structure, the `virtio_net_hdr`, alignment.
@@ -489,7 +489,7 @@ impl AfPacketPort {
                     self.stats();
                     let old = mem::replace(&mut self.sockets, sockets);
                     // Without a thread it is done here.
-                    let _ = thread::Builder::new().spawn(move || drop(old));
+                    let _ = p4jet_threads::spawn("closing", move || drop(old));
                     self.gone = None;
                     (self.was_down, self.is_renamed) = (true, false);
                 }
@@ -512,7 +512,7 @@ impl AfPacketPort {
             let (common, receives) = (self.common.clone(), self.sockets.receives);
             let open =
                 move || common.open(receives).and_then(|sockets| sockets.start(&common).map(|()| sockets));
-            self.opening = thread::Builder::new().spawn(open).ok();
+            self.opening = p4jet_threads::spawn("opening", open).ok();
         }
     }
 }

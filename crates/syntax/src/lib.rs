@@ -104,7 +104,9 @@ pub fn parse_text(name: &str, text: &str, options: &Options) -> Parsed {
     // How deep the text may nest must not depend on how much stack the caller has left, nor on the build profile.
     std::thread::scope(|scope| {
         let parse = || parse_here(name, text, options);
-        match std::thread::Builder::new().stack_size(PARSER_STACK_BYTES).spawn_scoped(scope, parse) {
+        match p4jet_threads::builder("parser", PARSER_STACK_BYTES)
+            .and_then(|thread| thread.spawn_scoped(scope, parse))
+        {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             // No thread to be had: the caller's stack is likely to do.
             Err(_) => parse_here(name, text, options),

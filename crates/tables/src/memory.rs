@@ -19,30 +19,10 @@ const PAGE: usize = 4096;
 /// Has a thread of its own let the system give memory for the first bytes of regions: a large page may take milliseconds, and
 /// changes must not wait for it. Done when the thread is finished, or if there is none.
 pub(crate) fn commit_aside(regions: Vec<(Arc<Region>, usize)>) -> Option<JoinHandle<()>> {
-    let commit = move || regions.into_iter().for_each(|(region, bytes)| region.commit(0..bytes));
-    aside(commit)
-}
-
-/// Address space that must be free before a thread begins: for its stacks, and for what others take meanwhile.
-const THREAD_BYTES: usize = 32 << 20;
-
-/// Has a thread of its own do something, where there is memory for it: a thread that cannot have its stacks when it begins
-/// ends the process.
-pub(crate) fn aside<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Option<JoinHandle<T>> {
-    if !can_map(THREAD_BYTES) {
-        return None;
-    }
-    std::thread::Builder::new().spawn(act).ok()
-}
-
-/// Whether the system would give so much address space now.
-fn can_map(bytes: usize) -> bool {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: an anonymous mapping anywhere, which nobody uses.
-    unsafe {
-        let map = libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
-        map != libc::MAP_FAILED && libc::munmap(map, bytes) == 0
-    }
+    p4jet_threads::spawn("commit", move || {
+        regions.into_iter().for_each(|(region, bytes)| region.commit(0..bytes))
+    })
+    .ok()
 }
 
 /// Has a thread of its own let the system give memory ahead of where a region is filled.
@@ -69,7 +49,7 @@ impl Ahead {
         self.pages = first + 1 + (first - self.first) / 4;
         let (region, bytes) = (Arc::clone(region), first * HUGE..self.pages * HUGE);
         // Without a thread the memory comes when it is used.
-        drop(aside(move || region.commit(bytes)));
+        drop(p4jet_threads::spawn("commit", move || region.commit(bytes)));
     }
 }
 
@@ -240,7 +220,7 @@ impl Drop for Region {
             }
         };
         // Much memory takes a while: changes do not wait for it.
-        if bytes < 2 * HUGE || aside(unmap).is_none() {
+        if bytes < 2 * HUGE || p4jet_threads::spawn("unmap", unmap).is_err() {
             unmap();
         }
     }

@@ -456,7 +456,7 @@ impl Interface {
 ///
 /// `false`: there is no thread to be had. What `work` would close is closed then, by dropping it.
 fn aside(work: impl FnOnce() + Send + 'static) -> bool {
-    std::thread::Builder::new().name("xdp".into()).spawn(work).is_ok()
+    p4jet_threads::spawn("xdp", work).is_ok()
 }
 
 /// A worker that panicked leaves rings that are as good as before.

@@ -28,7 +28,7 @@ use crate::by_slot::BySlot;
 use crate::changes::Changes;
 use crate::grace::{Pool, RETIRED_TOGETHER, Returns};
 use crate::key::KeyLayout;
-use crate::memory::{Ahead, NoMemory, Region, aside};
+use crate::memory::{Ahead, NoMemory, Region};
 use crate::rows::SLOTS_MAX;
 use crate::view::Lookups;
 use crate::{KeyMatch, TableError, TableSpec};
@@ -363,7 +363,8 @@ impl Classifier {
                 NoMemory::caught(|| Tree::build(rules, list, huge, memory))
             }
         };
-        let thread = (self.live_count > ASIDE_MIN).then(|| aside(build())).flatten();
+        let thread =
+            (self.live_count > ASIDE_MIN).then(|| p4jet_threads::spawn("build", build()).ok()).flatten();
         let made = match thread {
             Some(thread) => Made::Soon(thread),
             None => match build()() {

@@ -61,7 +61,8 @@ pub fn complexity(
 /// Runs `work` where there is room for deep recursion.
 fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
+        let thread = p4jet_threads::builder("complexity", STACK_BYTES)
+            .and_then(|thread| thread.spawn_scoped(scope, work));
         let thread = thread.expect("memory for a thread");
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })

@@ -130,7 +130,7 @@ pub fn study(options: &Options) -> Result<Study, Error> {
     std::thread::scope(|scope| {
         // This thread is one of them, and the only one if there are no others to be had.
         for _ in 1..options.threads {
-            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+            if p4jet_threads::spawn_scoped(scope, "lb", work).is_err() {
                 break;
             }
         }

@@ -1,0 +1,71 @@
+//! Starts threads without risk to the process. The standard library ends the process if a thread that has started cannot
+//! map its signal stack, so the address space is checked before the thread starts.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
+
+/// Stack of a thread that does not recurse deeply: the standard library's default.
+const STACK_BYTES: usize = 2 << 20;
+
+/// Address space that must be free besides the stack: for the signal stack, and for what other threads allocate meanwhile.
+const SPARE_BYTES: usize = 32 << 20;
+
+/// Starts a thread that does `work`.
+///
+/// # Errors
+///
+/// As [`builder`]; or the system allows no further thread.
+pub fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    builder(name, STACK_BYTES)?.spawn(work)
+}
+
+/// Starts a thread that does `work` and ends with the scope.
+///
+/// # Errors
+///
+/// As [`spawn`].
+pub fn spawn_scoped<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, T>> {
+    builder(name, STACK_BYTES)?.spawn_scoped(scope, work)
+}
+
+/// A builder for a thread with this name and stack size.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::OutOfMemory`] if the address space lacks room for the stack and [`SPARE_BYTES`].
+pub fn builder(name: &str, stack_bytes: usize) -> io::Result<Builder> {
+    check_mappable(stack_bytes + SPARE_BYTES)?;
+    Ok(Builder::new().name(name.to_string()).stack_size(stack_bytes))
+}
+
+fn check_mappable(bytes: usize) -> io::Result<()> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: the kernel chooses an address that nothing uses, and nothing reads or writes the mapping.
+    let is_mappable = unsafe {
+        let map = libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0);
+        map != libc::MAP_FAILED && libc::munmap(map, bytes) == 0
+    };
+    if is_mappable { Ok(()) } else { Err(io::ErrorKind::OutOfMemory.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_starts_only_with_room_for_it() {
+        let thread = spawn("some", || std::thread::current().name().map(str::to_string));
+        assert_eq!(thread.unwrap().join().unwrap().as_deref(), Some("some"));
+        let error = builder("huge", 1 << 60).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+    }
+}
