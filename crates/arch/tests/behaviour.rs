@@ -422,6 +422,22 @@ fn loops_break_continue_and_end() {
 }
 
 #[test]
+fn a_packet_takes_fewer_turns_that_do_more_work() {
+    // A turn counts as about 24.
+    let code = format!(
+        "bit<2048> w = (bit<2048>) hdr.h.a; bit<16> n = hdr.h.a ++ hdr.h.b;
+         for (bit<16> i = 0; i != n; i = i + 1) {{ {} }} hdr.h.c = w[7:0];",
+        "w = w * w; ".repeat(3)
+    );
+    let p = Pieces { ingress: &code, ..Pieces::default() };
+    p.check(&[3, 0, 0, 0], &[3, 0, 1, 0]);
+    assert_eq!(p.run(&[0x20, 0, 0, 0]), Err("loop ran too long".into()));
+    // Nor does a loop that the compiler can bound do more.
+    let p = Pieces { ingress: &code.replace("i != n", "i < 0x2000"), ..Pieces::default() };
+    assert_eq!(p.run(&[3, 0, 0, 0]), Err("loop ran too long".into()));
+}
+
+#[test]
 fn tables_run_their_actions() {
     let p = Pieces {
         locals: "action put(inout bit<8> v, bit<8> n) { v = v + n; }

@@ -416,10 +416,10 @@ impl Run<'_, '_, '_> {
                     });
                     case.map_or(*default, |(_, node)| *node)
                 }
-                Terminator::Turn { next, spent } => {
+                Terminator::Turn { weight, next, spent } => {
                     let field = self.program.turns.expect("the verifier asks for it");
                     let taken = &mut self.fields[field.index()];
-                    *taken += 1u32;
+                    *taken += *weight;
                     if *taken > TURNS_MAX.into() {
                         self.decided(&[]);
                         *spent

@@ -45,6 +45,7 @@ pub mod text;
 pub mod turns;
 pub mod verify;
 mod walk;
+mod work;
 
 pub use walk::for_each_column_of;
 
@@ -758,8 +759,11 @@ pub enum Terminator {
         /// If none is equal.
         default: NodeId,
     },
-    /// Adds 1 to [`Program::turns`].
+    /// Adds its weight to [`Program::turns`].
     Turn {
+        /// Turns that this one counts as, by the work until the next one ([`turns::WORK_PER_TURN`]): 1 at least, and at most
+        /// [`turns::TURNS_MAX`] + 1.
+        weight: u32,
         /// Where to go on, unless that makes more than [`turns::TURNS_MAX`].
         next: NodeId,
         /// If it does.

@@ -877,7 +877,10 @@ impl Printer<'_> {
                 line.push_str(&format!(" next n{} exit n{}", next.0, exit.0));
                 line
             }
-            Terminator::Turn { next, spent } => format!("turn n{} else n{}", next.0, spent.0),
+            Terminator::Turn { weight: 1, next, spent } => format!("turn n{} else n{}", next.0, spent.0),
+            Terminator::Turn { weight, next, spent } => {
+                format!("turn {weight} n{} else n{}", next.0, spent.0)
+            }
             Terminator::Return => "return".to_string(),
             Terminator::Exit => "exit".to_string(),
             Terminator::Reject(code) => format!("reject {}", self.expr(code)),
@@ -1913,9 +1916,11 @@ impl Parser<'_> {
             self.expect_word("exit")?;
             Terminator::Apply { table, keys, hit, action_run, entry, selector, next, exit: self.node()? }
         } else if self.take_word("turn") {
+            let is_heavy = matches!(self.peek(), Token::Number(_));
+            let weight = if is_heavy { self.small("the turns that this one counts as")? } else { 1 };
             let next = self.node()?;
             self.expect_word("else")?;
-            Terminator::Turn { next, spent: self.node()? }
+            Terminator::Turn { weight, next, spent: self.node()? }
         } else if self.take_word("return") {
             Terminator::Return
         } else if self.take_word("exit") {

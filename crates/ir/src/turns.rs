@@ -5,9 +5,13 @@
 //! * **bounded**: a counter in it only moves one way, towards a limit. It costs nothing. The bounded loops of a program
 //!   may take at most [`TURNS_MAX`] turns together ([`COPY_TURNS_MAX`] if the program copies packets); nested loops
 //!   multiply.
-//! * **progressing**: each turn takes at least a byte off the frame. It costs nothing.
+//! * **progressing**: each turn takes at least a byte off the frame, and does at most [`PROGRESS_WORK_MAX`] work. It costs
+//!   nothing.
 //! * **counted**: each turn passes a [`Terminator::Turn`], which takes it off the packet's one budget of [`TURNS_MAX`]
 //!   turns.
+//!
+//! A turn that does more than [`WORK_PER_TURN`] work counts as several, in bounded loops too: so the work that a packet
+//! causes in loops is bounded, not only the turns.
 //!
 //! A bounded loop inside a progressing or counted one would run once for each turn of that, so it is counted, too; and
 //! so is a loop of an action that a table inside a loop runs. [`count`] puts the `Turn`s where they are needed, and
@@ -35,6 +39,10 @@ use crate::*;
 pub const TURNS_MAX: u32 = 1 << 16;
 /// The most counted turns of a copy, and the most turns of all bounded loops of a program that copies packets.
 pub const COPY_TURNS_MAX: u32 = 1 << 10;
+/// The work that one turn may do, in operations on 64-bit words. One that does more counts as several turns.
+pub const WORK_PER_TURN: u64 = 128;
+/// The most work between two steps forward of a progressing loop: a frame of 16 KiB then causes as much as all turns.
+pub const PROGRESS_WORK_MAX: u64 = WORK_PER_TURN * TURNS_MAX as u64 / (16 << 10);
 
 /// Why a packet is dropped that has used up its turns.
 pub const SPENT: &str = "loop ran too long";
@@ -66,40 +74,22 @@ impl Program {
     }
 }
 
-/// Puts a [`Terminator::Turn`] on every way around a cycle that is neither bounded nor progressing.
+/// Puts a [`Terminator::Turn`] on every way around a cycle that is neither bounded nor progressing, and weighs them.
 pub fn count(program: &mut Program) {
-    let uncounted = uncounted(program);
-    if uncounted.is_empty() {
-        return;
+    for Uncounted { graph, nodes, .. } in uncounted(program) {
+        let spent = spent(program, graph);
+        count_part(graph_mut(program, graph), &nodes, &spent);
     }
-    let turns = match program.turns {
-        Some(field) => field,
-        None => {
-            let field = FieldId(program.fields.len() as u32);
-            program.fields.push(Field { name: NAME.to_string(), width: 32, kind: FieldKind::Temporary });
-            program.turns = Some(field);
-            field
+    // What a turn counts as depends on where all of them are.
+    for Uncounted { graph, nodes, weight: needed } in uncounted(program) {
+        let body = graph_mut(program, graph);
+        for node in nodes {
+            if let Terminator::Turn { weight, .. } = &mut body.nodes[node].terminator {
+                *weight = needed.max(*weight);
+            }
         }
-    };
-    let timeout = program.errors.iter().position(|e| e == SPENT_IN_PARSER).unwrap_or(0);
-    let actions = program.actions.len();
-    for Uncounted { graph, nodes } in uncounted {
-        let parser = graph >= actions && program.blocks[graph - actions].kind == BlockKind::Parser;
-        let spent = if parser {
-            Terminator::Reject(Expr::constant(timeout as u32, 32))
-        } else {
-            let reason = program.drop_reasons.iter().position(|r| r == SPENT).unwrap_or_else(|| {
-                program.drop_reasons.push(SPENT.to_string());
-                program.drop_reasons.len() - 1
-            });
-            Terminator::Drop(reason as u32)
-        };
-        let body = match graph.checked_sub(actions) {
-            None => &mut program.actions[graph].body,
-            Some(block) => &mut program.blocks[block].body,
-        };
-        count_part(body, &nodes, &spent);
     }
+    let Some(turns) = program.turns else { return };
     for node in passes::graphs_mut(program).flat_map(|g| &mut g.nodes) {
         for stmt in &mut node.stmts {
             if let Op::Copy(copy) = &mut stmt.op
@@ -109,6 +99,32 @@ pub fn count(program: &mut Program) {
             }
         }
     }
+}
+
+/// One of the graphs that [`Uncounted::graph`] numbers.
+fn graph_mut(program: &mut Program, graph: usize) -> &mut Cfg {
+    match graph.checked_sub(program.actions.len()) {
+        None => &mut program.actions[graph].body,
+        Some(block) => &mut program.blocks[block].body,
+    }
+}
+
+/// How a graph ends once the turns are spent. Adds [`Program::turns`] and what it needs to the program.
+fn spent(program: &mut Program, graph: usize) -> Terminator {
+    if program.turns.is_none() {
+        program.turns = Some(FieldId(program.fields.len() as u32));
+        program.fields.push(Field { name: NAME.to_string(), width: 32, kind: FieldKind::Temporary });
+    }
+    let block = graph.checked_sub(program.actions.len());
+    if block.is_some_and(|block| program.blocks[block].kind == BlockKind::Parser) {
+        let timeout = program.errors.iter().position(|e| e == SPENT_IN_PARSER).unwrap_or(0);
+        return Terminator::Reject(Expr::constant(timeout as u32, 32));
+    }
+    let reason = program.drop_reasons.iter().position(|r| r == SPENT).unwrap_or_else(|| {
+        program.drop_reasons.push(SPENT.to_string());
+        program.drop_reasons.len() - 1
+    });
+    Terminator::Drop(reason as u32)
 }
 
 /// Puts a turn on every edge that leads back to where a walk through the part comes from: no cycle is without one.
@@ -160,7 +176,7 @@ fn count_part(body: &mut Cfg, nodes: &[usize], spent: &Terminator) {
         };
         let spent = *spents.entry(loc).or_insert_with(|| node(spent.clone()));
         let to = NodeId(to as u32);
-        let turn = node(Terminator::Turn { next: to, spent });
+        let turn = node(Terminator::Turn { weight: 1, next: to, spent });
         body.nodes[from].terminator.for_each_target_mut(&mut |n| {
             if *n == to {
                 *n = turn;
@@ -175,9 +191,12 @@ pub struct Uncounted {
     pub graph: usize,
     /// Its nodes.
     pub nodes: Vec<usize>,
+    /// What each turn must count as.
+    pub weight: u32,
 }
 
-/// Every part that lacks a turn, innermost where the outer ones are bounded. Targets must exist.
+/// Every part that lacks a turn, or has one that weighs too little; innermost where the outer ones are bounded. Targets must
+/// exist.
 pub fn uncounted(program: &Program) -> Vec<Uncounted> {
     let written: Vec<HashSet<FieldId>> = program
         .actions
@@ -206,6 +225,11 @@ pub fn uncounted(program: &Program) -> Vec<Uncounted> {
             }
         }
     }
+    let work_of_actions: Vec<u64> = program
+        .actions
+        .iter()
+        .map(|action| heaviest_path(&works(program, &action.body, &[]), &Part::whole(&action.body)))
+        .collect();
     let mut left = u64::from(if program.copies() { COPY_TURNS_MAX } else { TURNS_MAX });
     let mut found = Vec::new();
     for (graph, body) in program.graphs().enumerate() {
@@ -215,11 +239,13 @@ pub fn uncounted(program: &Program) -> Vec<Uncounted> {
             None => Some(1),
         };
         let whole = Part::whole(body);
+        let work = works(program, body, &work_of_actions);
         let mut prover = Prover {
             program,
             body,
             sources: whole.sources(),
             written: &written,
+            work: &work,
             graph,
             left: &mut left,
             found: &mut found,
@@ -233,6 +259,31 @@ fn targets(node: &Node) -> Vec<usize> {
     let mut targets = Vec::new();
     node.terminator.for_each_target(&mut |n| targets.push(n.index()));
     targets
+}
+
+fn works(program: &Program, body: &Cfg, actions: &[u64]) -> Vec<u64> {
+    body.nodes.iter().map(|node| program.work(node, actions)).collect()
+}
+
+/// The most work of a walk through a part that visits no node twice; cycles that are left count as one visit of each of
+/// their nodes.
+fn heaviest_path(work: &[u64], part: &Part) -> u64 {
+    let mut heaviest: HashMap<usize, u64> = HashMap::new();
+    let mut most = 0;
+    // Targets before sources.
+    for component in part.components() {
+        let behind = component.iter().flat_map(|at| &part.nodes[at]).filter_map(|to| heaviest.get(to)).max();
+        let own = component.iter().fold(0u64, |sum, at| sum.saturating_add(work[*at]));
+        let path = own.saturating_add(behind.copied().unwrap_or(0));
+        most = most.max(path);
+        heaviest.extend(component.into_iter().map(|at| (at, path)));
+    }
+    most
+}
+
+/// What a turn that does so much work counts as.
+fn weight(work: u64) -> u32 {
+    work.div_ceil(WORK_PER_TURN).clamp(1, u64::from(TURNS_MAX) + 1) as u32
 }
 
 /// Nodes of a graph with the edges between them that are looked at.
@@ -262,8 +313,8 @@ impl Part {
         sources
     }
 
-    /// The strongly connected parts that have a cycle, by their lowest nodes.
-    fn cyclic(&self) -> Vec<Part> {
+    /// The strongly connected components: each after those that it leads to.
+    fn components(&self) -> Vec<Vec<usize>> {
         let mut graph = petgraph::graph::DiGraph::<usize, ()>::new();
         let mut order: Vec<usize> = self.nodes.keys().copied().collect();
         order.sort_unstable();
@@ -275,9 +326,15 @@ impl Part {
                 }
             }
         }
+        let components = petgraph::algo::kosaraju_scc(&graph);
+        components.into_iter().map(|component| component.iter().map(|n| graph[*n]).collect()).collect()
+    }
+
+    /// The strongly connected parts that have a cycle, by their lowest nodes.
+    fn cyclic(&self) -> Vec<Part> {
         let mut parts = Vec::new();
-        for component in petgraph::algo::kosaraju_scc(&graph) {
-            let inside: HashSet<usize> = component.iter().map(|n| graph[*n]).collect();
+        for component in self.components() {
+            let inside: HashSet<usize> = component.into_iter().collect();
             let of = |n: &usize| -> Vec<usize> {
                 self.nodes[n].iter().copied().filter(|to| inside.contains(to)).collect()
             };
@@ -327,6 +384,8 @@ struct Prover<'a> {
     sources: HashMap<usize, Vec<usize>>,
     /// By action.
     written: &'a [HashSet<FieldId>],
+    /// By node.
+    work: &'a [u64],
     graph: usize,
     /// Turns that bounded loops may still take.
     left: &'a mut u64,
@@ -343,35 +402,72 @@ impl Prover<'_> {
             if let Some(runs) = runs
                 && let Some((guard, turns)) = self.guard(&part)
                 && let Some(turns) = turns.to_u64()
-                && let Some(all) = turns.checked_mul(runs).filter(|all| all <= self.left)
+                && let Some(all) = turns.checked_mul(runs)
+                && let Some(weighed) = all.checked_mul(weight(self.work_without(&part, guard)).into())
+                && weighed <= *self.left
             {
-                *self.left -= all;
+                *self.left -= weighed;
                 part.nodes.entry(guard.0).or_default().retain(|to| *to != guard.1);
                 let inner = all + runs;
                 work.extend(part.cyclic().into_iter().rev().map(|part| (part, Some(inner))));
                 continue;
             }
-            let mut cut = false;
-            for (at, next) in &mut part.nodes {
-                let node = &self.body.nodes[*at];
-                if self.progresses(node) {
-                    cut |= !next.is_empty();
-                    next.clear();
-                } else if let Terminator::Turn { next: on, spent } = node.terminator {
-                    let before = next.len();
-                    // What happens once the turns are spent must come to an end without them.
-                    next.retain(|to| *to == spent.index());
-                    cut |= on != spent && next.len() < before;
+            let mut nodes: Vec<usize> = part.nodes.keys().copied().collect();
+            nodes.sort_unstable();
+            let lightest = self.cut_turns(&mut part);
+            let progresses = self.cut_progress(&mut part);
+            let needed = weight(heaviest_path(self.work, &part));
+            if lightest.is_none() && !progresses {
+                self.found.push(Uncounted { graph: self.graph, nodes, weight: 1 });
+                continue;
+            }
+            if lightest.is_some_and(|lightest| lightest < needed) {
+                self.found.push(Uncounted { graph: self.graph, nodes, weight: needed });
+            }
+            work.extend(part.cyclic().into_iter().rev().map(|part| (part, None)));
+        }
+    }
+
+    /// The most work of one turn of a part, whose guard leads on by this edge.
+    fn work_without(&self, part: &Part, guard: (usize, usize)) -> u64 {
+        let mut nodes = part.nodes.clone();
+        nodes.entry(guard.0).or_default().retain(|to| *to != guard.1);
+        heaviest_path(self.work, &Part { nodes })
+    }
+
+    /// Takes the edges by which turns lead on out of a part; the least that one of them counts as, if there are any.
+    fn cut_turns(&self, part: &mut Part) -> Option<u32> {
+        let mut lightest = None;
+        for (at, next) in &mut part.nodes {
+            if let Terminator::Turn { weight, next: on, spent } = self.body.nodes[*at].terminator {
+                let before = next.len();
+                // What happens once the turns are spent must come to an end without them.
+                next.retain(|to| *to == spent.index());
+                if on != spent && next.len() < before {
+                    lightest = Some(lightest.map_or(weight, |least: u32| least.min(weight)));
                 }
             }
-            if cut {
-                work.extend(part.cyclic().into_iter().rev().map(|part| (part, None)));
-            } else {
-                let mut nodes: Vec<usize> = part.nodes.into_keys().collect();
-                nodes.sort_unstable();
-                self.found.push(Uncounted { graph: self.graph, nodes });
+        }
+        lightest
+    }
+
+    /// Takes the edges behind each step forward in the frame out of a part. Does nothing if there are none, or too much work
+    /// lies between them.
+    fn cut_progress(&self, part: &mut Part) -> bool {
+        let mut nodes = part.nodes.clone();
+        let mut cut = false;
+        for (at, next) in &mut nodes {
+            if self.progresses(&self.body.nodes[*at]) {
+                cut |= !next.is_empty();
+                next.clear();
             }
         }
+        let rest = Part { nodes };
+        let is_free = cut && heaviest_path(self.work, &rest) <= PROGRESS_WORK_MAX;
+        if is_free {
+            *part = rest;
+        }
+        is_free
     }
 
     /// Whether the cursor moves on at every visit that does not end the parser.

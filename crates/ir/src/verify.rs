@@ -236,14 +236,18 @@ impl Verifier<'_> {
     /// Every cycle is bounded.
     fn loops(&mut self) {
         let p = self.p;
-        for crate::turns::Uncounted { graph, nodes } in crate::turns::uncounted(p) {
+        for crate::turns::Uncounted { graph, nodes, weight } in crate::turns::uncounted(p) {
             let (what, name, body) = match graph.checked_sub(p.actions.len()) {
                 None => ("action", &p.actions[graph].name, &p.actions[graph].body),
                 Some(block) => ("block", &p.blocks[block].name, &p.blocks[block].body),
             };
             let first = nodes.first().copied().unwrap_or(0);
             self.place = format!("{what} {name}, n{first}{}", self.at(body.nodes[first].terminator_loc));
-            self.error("a loop that is neither bounded nor counted by turns");
+            let counted = nodes.iter().any(|n| matches!(body.nodes[*n].terminator, Terminator::Turn { .. }));
+            self.error(match counted && weight > 1 {
+                true => format!("a turn of this loop must count as {weight} or more"),
+                false => "a loop that is neither bounded nor counted by turns".to_string(),
+            });
         }
     }
 
@@ -742,7 +746,11 @@ impl Verifier<'_> {
                 self.in_range(next.0, nodes, "node");
                 self.in_range(exit.0, nodes, "node");
             }
-            Terminator::Turn { next, spent } => {
+            Terminator::Turn { weight, next, spent } => {
+                let weights = 1..=crate::turns::TURNS_MAX + 1;
+                self.check(weights.contains(weight), || {
+                    format!("a turn that counts as {weight}, expected 1 to {}", weights.end())
+                });
                 self.check(p.turns.is_some(), || "a turn, but no field of turns taken".to_string());
                 self.in_range(next.0, nodes, "node");
                 self.in_range(spent.0, nodes, "node");

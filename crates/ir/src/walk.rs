@@ -308,7 +308,7 @@ impl Terminator {
                 cases.iter().for_each(|(_, n)| f(*n));
                 f(*default);
             }
-            Terminator::Turn { next, spent } => {
+            Terminator::Turn { next, spent, .. } => {
                 f(*next);
                 f(*spent);
             }
@@ -337,7 +337,7 @@ impl Terminator {
                 cases.iter_mut().for_each(|(_, n)| f(n));
                 f(default);
             }
-            Terminator::Turn { next, spent } => {
+            Terminator::Turn { next, spent, .. } => {
                 f(next);
                 f(spent);
             }

@@ -278,6 +278,54 @@ fn nested_loops_multiply() {
 }
 
 #[test]
+fn a_turn_that_does_more_work_counts_as_several() {
+    // 100 products of 2,048 bits, each of 1,024 word operations and more.
+    let wide = "field w: 2048 metadata";
+    let products = "w = mul(w, w) ".repeat(100);
+    let counted = |turn: &str| {
+        looped(wide, &format!("n0: {products} {turn} n0 else n1 n1: drop \"loop ran too long\""))
+    };
+    let weight = 100 * (1 + 32 + 32 + 1024) / 128 + 1;
+    let too_light = format!("block c, n0: a turn of this loop must count as {weight} or more");
+    assert_eq!(counted("turn"), [too_light.as_str()]);
+    assert_eq!(counted(&format!("turn {}", weight - 1)), [too_light.as_str()]);
+    assert!(counted(&format!("turn {weight}")).is_empty());
+    // Of two branches the heavier one counts.
+    let branches = |turn: u32| {
+        looped(
+            wide,
+            &format!(
+                "n0: if eq(x, 0x0:8) then n1 else n2 n1: {products} goto n3 n2: {products} {products} goto n3 \
+                 n3: turn {turn} n0 else n4 n4: return"
+            ),
+        )
+    };
+    assert_eq!(branches(2 * weight - 2).len(), 1);
+    assert!(branches(2 * weight).is_empty());
+    // A bounded loop spends its turns faster, so that fewer are allowed.
+    let bounded = |turns: u32| {
+        looped(
+            wide,
+            &format!(
+                "n0: j = 0x0:16 goto n1 n1: if ltu(j, {turns:#x}:16) then n2 else n3 \
+                 n2: {products} j = add(j, 0x1:16) goto n1 n3: return"
+            ),
+        )
+    };
+    assert!(bounded(65_536 / weight - 3).is_empty());
+    assert_eq!(bounded(65_536 / weight), refused(1));
+    // The action that a table in a loop runs counts, too.
+    let action = format!("{wide} action a() {{ n0: {products} return }} table t {{ action a default a() size 1 }}");
+    let applied = |turn: u32| {
+        looped(&action, &format!("n0: apply t() next n1 exit n1 n1: turn {turn} n0 else n2 n2: return"))
+    };
+    assert_eq!(applied(weight - 1).len(), 1);
+    assert!(applied(weight + 1).is_empty());
+    assert_eq!(looped("", "n0: turn 0 n0 else n1 n1: return").len(), 1);
+    assert_eq!(looped("", "n0: turn 70000 n0 else n1 n1: return").len(), 1);
+}
+
+#[test]
 fn a_parser_makes_progress_or_counts() {
     let parser = |top: &str, nodes: &str| {
         let top = format!(
@@ -294,6 +342,10 @@ fn a_parser_makes_progress_or_counts() {
     assert_eq!(parser("", "n0: advance bits goto n0"), refused);
     assert_eq!(parser("", "n0: extract v varbit bits goto n0"), refused);
     assert_eq!(parser("", "n0: lookahead k goto n0"), refused);
+    // Every byte could cost as much.
+    let products = |count: usize| "k = mul(k, k) ".repeat(count);
+    assert!(parser("", &format!("n0: {} advance 0x8:8 goto n0", products(50))).is_empty());
+    assert_eq!(parser("", &format!("n0: {} advance 0x8:8 goto n0", products(500))), refused);
     // An extract of an element that the stack does not have is left out.
     assert_eq!(parser("", "n0: if eq(x, 0x0:8) then n1 else n0 n1: extract h goto n0"), refused);
 }

@@ -1276,10 +1276,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let otherwise = self.target_if(scope, *otherwise, asked, 0);
                 self.b.ins().brif(cond, then, &[], otherwise, &[]);
             }
-            Terminator::Turn { next, spent } => {
+            Terminator::Turn { weight, next, spent } => {
                 let turns = self.program().turns.expect("the verifier asks for it");
                 let taken = self.get(self.flow.field_slot(turns))[0];
-                let taken = self.b.ins().iadd_imm_u(taken, 1);
+                let taken = self.b.ins().iadd_imm_u(taken, i64::from(*weight));
                 self.set_field(turns, &[taken]);
                 let more = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, taken, i64::from(TURNS_MAX));
                 let facts = self.facts.clone();

@@ -374,7 +374,7 @@ impl<'a> Flow<'a> {
                 edge(Some(self.sibling(place, *default)), &facts);
             }
             // What a turn writes nobody asks for.
-            Terminator::Turn { next, spent } => {
+            Terminator::Turn { next, spent, .. } => {
                 edge(Some(self.sibling(place, *next)), &facts);
                 edge(Some(self.sibling(place, *spent)), &facts);
             }

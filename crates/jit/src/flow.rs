@@ -709,7 +709,7 @@ impl<'a> Flow<'a> {
                 out.extend(cases.iter().map(|(_, n)| self.sibling(place, *n)));
                 out.push(self.sibling(place, *default));
             }
-            Terminator::Turn { next, spent } => {
+            Terminator::Turn { next, spent, .. } => {
                 out.push(self.sibling(place, *next));
                 out.push(self.sibling(place, *spent));
             }

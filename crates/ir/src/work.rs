@@ -1,0 +1,103 @@
+//! How much work a stretch of code is, for the bound on loops ([`crate::turns`]).
+//!
+//! The unit is an operation on one 64-bit word. The figures need not be exact, but must grow with the work: products,
+//! quotients and shifts by a run-time count of `n` words are `n²` units.
+
+use crate::*;
+
+/// A call of an extern function, besides its operands: a checksum or a register access.
+const EXTERN_UNITS: u64 = 16;
+/// A table lookup, besides its keys and its action.
+const LOOKUP_UNITS: u64 = 32;
+/// A copy of the packet.
+const COPY_UNITS: u64 = 256;
+
+impl Program {
+    /// The work of one visit of a node, with that of the action that its table runs. `actions` has the work of each.
+    pub(crate) fn work(&self, node: &Node, actions: &[u64]) -> u64 {
+        let stmts: u64 = node.stmts.iter().map(|stmt| self.op_work(&stmt.op)).sum();
+        let end = match &node.terminator {
+            Terminator::Apply { table, keys, selector, .. } => {
+                let actions_of_table = self.tables[table.index()].actions.iter();
+                let action =
+                    actions_of_table.map(|a| actions.get(a.action.index()).copied().unwrap_or(0)).max();
+                let keys: u64 = keys.iter().chain(selector).map(|key| self.expr_work(key)).sum();
+                LOOKUP_UNITS + keys + action.unwrap_or(0)
+            }
+            Terminator::If { cond: asked, .. }
+            | Terminator::Switch { value: asked, .. }
+            | Terminator::Reject(asked) => 1 + self.expr_work(asked),
+            Terminator::Goto(_)
+            | Terminator::Turn { .. }
+            | Terminator::Return
+            | Terminator::Exit
+            | Terminator::Drop(_)
+            | Terminator::Done
+            | Terminator::Egress => 1,
+        };
+        stmts.saturating_add(end)
+    }
+
+    fn op_work(&self, op: &Op) -> u64 {
+        let header = |header: HeaderId| -> u64 {
+            self.headers[header.index()].fields.iter().map(|f| words(self.width(f.field))).sum()
+        };
+        let mut work = match op {
+            Op::Set { .. } | Op::SetElement { .. } | Op::Advance { .. } | Op::Truncate { .. } => 1,
+            Op::Lookahead { dest } => words(self.width(*dest)),
+            Op::Extract { header: h, .. } | Op::Emit { header: h } => 1 + header(*h),
+            Op::ExtractElement { headers, .. } => 1 + headers.first().map_or(0, |h| header(*h)),
+            Op::Copy(_) => COPY_UNITS,
+            Op::Extern { outs, .. } => EXTERN_UNITS + outs.iter().map(|f| words(self.width(*f))).sum::<u64>(),
+        };
+        op.for_each_expr(&mut |e| work = work.saturating_add(self.expr_work(e)));
+        work
+    }
+
+    fn expr_work(&self, expr: &Expr) -> u64 {
+        self.width_and_work(expr).1
+    }
+
+    fn width_and_work(&self, expr: &Expr) -> (u32, u64) {
+        match expr {
+            Expr::Const { width, .. } => (*width, words(*width)),
+            Expr::Field(f) => (self.width(*f), words(self.width(*f))),
+            Expr::Element { column, index } => {
+                let width = column.first().map_or(0, |f| self.width(*f));
+                (width, words(width) + self.expr_work(index))
+            }
+            Expr::Unary(_, a) => {
+                let (width, work) = self.width_and_work(a);
+                (width, work + words(width))
+            }
+            Expr::Binary(op, a, b) => {
+                let ((width, left), right) = (self.width_and_work(a), self.expr_work(b));
+                let own = match op {
+                    BinaryOp::Mul | BinaryOp::DivU | BinaryOp::RemU => words(width) * words(width),
+                    op if op.is_shift() && !matches!(**b, Expr::Const { .. }) => words(width) * words(width),
+                    _ => words(width),
+                };
+                (if op.is_comparison() { 1 } else { width }, left + right + own)
+            }
+            Expr::Slice { value, hi, lo } => {
+                let width = hi - lo + 1;
+                (width, self.expr_work(value) + words(width))
+            }
+            Expr::Concat(a, b) => {
+                let ((high, left), (low, right)) = (self.width_and_work(a), self.width_and_work(b));
+                (high + low, left + right + words(high + low))
+            }
+            Expr::ZeroExtend(a, width) | Expr::SignExtend(a, width) => {
+                (*width, self.expr_work(a) + words(*width))
+            }
+            Expr::Select(cond, a, b) => {
+                let (width, left) = self.width_and_work(a);
+                (width, self.expr_work(cond) + left + self.expr_work(b) + words(width))
+            }
+        }
+    }
+}
+
+fn words(width: u32) -> u64 {
+    u64::from(width.div_ceil(64))
+}
