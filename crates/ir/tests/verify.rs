@@ -315,7 +315,8 @@ fn a_turn_that_does_more_work_counts_as_several() {
     assert!(bounded(65_536 / weight - 3).is_empty());
     assert_eq!(bounded(65_536 / weight), refused(1));
     // The action that a table in a loop runs counts, too.
-    let action = format!("{wide} action a() {{ n0: {products} return }} table t {{ action a default a() size 1 }}");
+    let action =
+        format!("{wide} action a() {{ n0: {products} return }} table t {{ action a default a() size 1 }}");
     let applied = |turn: u32| {
         looped(&action, &format!("n0: apply t() next n1 exit n1 n1: turn {turn} n0 else n2 n2: return"))
     };
