@@ -964,7 +964,10 @@ impl Short {
         command.args(["run", &dir.file("tables.p4"), "--no-adapt", "--stay", "--control", &socket]);
         let switch = Switch::start(command.args(["-i", "1@mem", "-i", "2@mem"]));
         let client = Client::unix(Path::new(&socket)).unwrap();
-        Short { switch, client, _dir: dir }
+        let mut short = Short { switch, client, _dir: dir };
+        // The client has its thread before memory becomes short.
+        short.number("stats", Some("received"));
+        short
     }
 
     /// A client whose request was too long for the memory there is was told so and left.
