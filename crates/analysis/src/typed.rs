@@ -704,6 +704,39 @@ pub struct Expr {
     pub span: Span,
 }
 
+impl Expr {
+    /// The expressions that this one is made of, in the order in which they are evaluated. What a call consists of is not among
+    /// them: see [`Call`].
+    pub fn operands(&self) -> impl Iterator<Item = &Expr> {
+        let (few, many): ([Option<&Expr>; 3], &[Expr]) = match &self.kind {
+            ExprKind::Field(a, _)
+            | ExprKind::StackNext(a)
+            | ExprKind::StackLast(a)
+            | ExprKind::StackLastIndex(a)
+            | ExprKind::Slice(a, ..)
+            | ExprKind::Unary(_, a)
+            | ExprKind::Cast(a) => ([Some(a), None, None], &[]),
+            ExprKind::Index(a, b) | ExprKind::SliceAt { value: a, lo: b, .. } | ExprKind::Binary(_, a, b) => {
+                ([Some(a), Some(b), None], &[])
+            }
+            ExprKind::Conditional(a, b, c) => ([Some(a), Some(b), Some(c)], &[]),
+            ExprKind::Aggregate(items) => ([None; 3], items),
+            ExprKind::Int(_)
+            | ExprKind::Bool(_)
+            | ExprKind::String(_)
+            | ExprKind::EnumMember(_)
+            | ExprKind::Error(_)
+            | ExprKind::Var(_)
+            | ExprKind::Instance(_)
+            | ExprKind::Construct { .. }
+            | ExprKind::Invalid
+            | ExprKind::Call(_)
+            | ExprKind::ApplyHit { .. } => ([None; 3], &[]),
+        };
+        few.into_iter().flatten().chain(many)
+    }
+}
+
 /// The kinds of expression.
 #[derive(Clone, Debug)]
 pub enum ExprKind {

@@ -162,27 +162,9 @@ impl<'a, V: Visit<'a>> Walk<'a, '_, V> {
                 self.visitor.read(expr);
                 self.inside(expr);
             }
-            ExprKind::Slice(a, ..) | ExprKind::Unary(_, a) | ExprKind::Cast(a) => self.expr(a),
-            ExprKind::SliceAt { value, lo, .. } => {
-                self.expr(value);
-                self.expr(lo);
-            }
-            ExprKind::Binary(_, a, b) => {
-                self.expr(a);
-                self.expr(b);
-            }
-            ExprKind::Conditional(a, b, c) => [a, b, c].into_iter().for_each(|e| self.expr(e)),
-            ExprKind::Aggregate(items) => items.iter().for_each(|item| self.expr(item)),
             ExprKind::Call(call) => self.call(call),
             ExprKind::ApplyHit { table, .. } => self.visitor.apply(*table),
-            ExprKind::Int(_)
-            | ExprKind::Bool(_)
-            | ExprKind::String(_)
-            | ExprKind::EnumMember(_)
-            | ExprKind::Error(_)
-            | ExprKind::Instance(_)
-            | ExprKind::Construct { .. }
-            | ExprKind::Invalid => {}
+            _ => expr.operands().for_each(|operand| self.expr(operand)),
         }
     }
 

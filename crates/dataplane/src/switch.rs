@@ -162,25 +162,33 @@ impl Switch {
         let tables = p4jet_interp::build_tables(&program)?;
         let tables = tables.into_iter().map(|table| Arc::new(Mutex::new(table))).collect();
         let state = p4jet_interp::build_state(&program, workers).map_err(|e| e.to_string())?;
-        let taken = (0..workers).map(|_| AtomicBool::new(false)).collect();
-        let (code, start) = (OnceLock::new(), Instant::now());
+        Switch::bare(program, options, workers, tables, state).map(Arc::new)
+    }
+
+    /// A switch that begins now, without machine code, configured queues or a packet log. The program suits the options
+    /// and the number of workers.
+    fn bare(
+        program: ir::Program,
+        options: p4jet_jit::Options,
+        workers: usize,
+        tables: Vec<Arc<Mutex<Table>>>,
+        state: State,
+    ) -> Result<Switch, String> {
         let inboxes = inboxes(workers, &program)?;
-        let (queues, told) = (Arc::default(), OnceLock::new());
-        let (packet_log, logged) = (OnceLock::new(), OnceLock::new());
-        Ok(Arc::new(Switch {
+        Ok(Switch {
             program,
-            told,
+            told: OnceLock::new(),
             tables,
             state,
-            code,
+            code: OnceLock::new(),
             options,
-            start,
-            queues,
-            packet_log,
-            logged,
+            start: Instant::now(),
+            queues: Arc::default(),
+            packet_log: OnceLock::new(),
+            logged: OnceLock::new(),
             inboxes,
-            taken,
-        }))
+            taken: (0..workers).map(|_| AtomicBool::new(false)).collect(),
+        })
     }
 
     /// A switch with another program, its time, engine options and workers being those of this one; whether it counts what
@@ -196,28 +204,17 @@ impl Switch {
     ) -> Result<Arc<Switch>, String> {
         let options = p4jet_jit::Options { counted, ..self.options };
         suit(&mut program, self.workers(), &options)?;
-        let taken = (0..self.workers()).map(|_| AtomicBool::new(false)).collect();
-        let start = self.start;
         // Code for other tables is no use.
         let fits =
             |code: &Code| code.specs.iter().zip(&tables).all(|(spec, table)| spec == lock(table).spec());
         let code = code.filter(fits).map_or_else(OnceLock::new, |code| Ok(code.compiled).into());
-        let (queues, inboxes) = (Arc::clone(&self.queues), inboxes(self.workers(), &program)?);
-        let (packet_log, logged) = (self.packet_log.clone(), OnceLock::new());
-        let told = told.map_or_else(OnceLock::new, OnceLock::from);
         Ok(Arc::new(Switch {
-            program,
-            told,
-            tables,
-            state,
+            told: told.map_or_else(OnceLock::new, OnceLock::from),
             code,
-            options,
-            start,
-            queues,
-            packet_log,
-            logged,
-            inboxes,
-            taken,
+            start: self.start,
+            queues: Arc::clone(&self.queues),
+            packet_log: self.packet_log.clone(),
+            ..Switch::bare(program, options, self.workers(), tables, state)?
         }))
     }
 

@@ -12,6 +12,7 @@ use crate::typed::{
     ActionId, Call, Callee, Collection, Control, Expr, ExprKind, Function, Local, Param, Parser, Program,
     Stmt, StmtKind, SwitchActionCase, TableId, Target, Transition, Type, VarId,
 };
+use crate::walk::params;
 use p4jet_syntax::ast::{BinaryOp, Direction, UnaryOp};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
@@ -598,34 +599,22 @@ impl Flow<'_> {
                 }
             }
             Callee::Function(id) => {
-                let params = &self.program.functions[id.index()].params;
-                self.outside(params, call);
+                self.outside(call);
+                let params = params(self.program, &call.callee);
                 for (i, (param, arg)) in params.iter().zip(&call.args).enumerate() {
                     if let (Direction::Out | Direction::InOut, Some(arg)) = (param.dir, arg) {
                         self.left_invalid((id.index(), i), arg);
                     }
                 }
             }
-            Callee::Method { ext, method, .. } => {
-                self.outside(&self.program.externs[ext.index()].methods[*method as usize].params, call);
-            }
-            Callee::Apply(object) => self.apply_block(&object.ty, call),
-            Callee::DirectApply(ty) => self.apply_block(ty, call),
-        }
-    }
-
-    fn apply_block(&mut self, ty: &Type, call: &Call) {
-        match ty {
-            Type::Parser(id, _) => self.outside(&self.program.parsers[id.index()].params, call),
-            Type::Control(id, _) => self.outside(&self.program.controls[id.index()].params, call),
-            _ => {}
+            Callee::Method { .. } | Callee::Apply(_) | Callee::DirectApply(_) => self.outside(call),
         }
     }
 
     /// A call of what is looked at elsewhere.
-    fn outside(&mut self, params: &[Param], call: &Call) {
+    fn outside(&mut self, call: &Call) {
         let mut places = Vec::new();
-        for (param, arg) in params.iter().zip(&call.args) {
+        for (param, arg) in params(self.program, &call.callee).iter().zip(&call.args) {
             let Some(arg) = arg else { continue };
             if param.dir != Direction::Out {
                 self.read(arg);
@@ -760,19 +749,9 @@ impl Flow<'_> {
             ExprKind::StackLastIndex(stack) => {
                 self.place(stack);
             }
-            ExprKind::Slice(value, ..) | ExprKind::Unary(UnaryOp::Complement, value) => self.read(value),
-            ExprKind::SliceAt { value, lo, .. } => {
-                self.read(value);
-                self.read(lo);
-            }
             ExprKind::Unary(UnaryOp::Not, _) | ExprKind::Binary(BinaryOp::And | BinaryOp::Or, ..) => {
                 let (yes, no) = self.test(expr);
                 self.state = join(yes, no);
-            }
-            ExprKind::Unary(_, value) | ExprKind::Cast(value) => self.read(value),
-            ExprKind::Binary(_, a, b) => {
-                self.read(a);
-                self.read(b);
             }
             ExprKind::Conditional(cond, a, b) => {
                 let (yes, no) = self.test(cond);
@@ -782,17 +761,9 @@ impl Flow<'_> {
                 self.read(b);
                 self.state = join(after, self.state.take());
             }
-            ExprKind::Aggregate(items) => items.iter().for_each(|item| self.read(item)),
             ExprKind::Call(call) => self.call(call),
             ExprKind::ApplyHit { table, .. } => self.apply_table(*table),
-            ExprKind::Int(_)
-            | ExprKind::Bool(_)
-            | ExprKind::String(_)
-            | ExprKind::EnumMember(_)
-            | ExprKind::Error(_)
-            | ExprKind::Instance(_)
-            | ExprKind::Construct { .. }
-            | ExprKind::Invalid => {}
+            _ => expr.operands().for_each(|operand| self.read(operand)),
         }
     }
 

@@ -393,12 +393,7 @@ fn tables_of(e: &Expr) -> Vec<TableId> {
             Callee::TableApply(table) => vec![table],
             _ => call.args.iter().flatten().flat_map(tables_of).collect(),
         },
-        ExprKind::Unary(_, e) | ExprKind::Cast(e) | ExprKind::Slice(e, ..) | ExprKind::Field(e, _) => {
-            tables_of(e)
-        }
-        ExprKind::Binary(_, a, b) => [tables_of(a), tables_of(b)].concat(),
-        ExprKind::Conditional(a, b, c) => [tables_of(a), tables_of(b), tables_of(c)].concat(),
-        _ => Vec::new(),
+        _ => e.operands().flat_map(tables_of).collect(),
     }
 }
 

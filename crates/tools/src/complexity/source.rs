@@ -598,39 +598,19 @@ impl<'a> Walker<'a> {
                 }
             }
             ExprKind::Slice(e, ..) | ExprKind::Cast(e) | ExprKind::StackLastIndex(e) => self.read_inner(e),
-            ExprKind::SliceAt { value, lo, .. } => {
-                self.read(value);
-                self.read(lo);
-            }
-            ExprKind::Unary(op, e) => {
-                match op {
-                    UnaryOp::Neg => self.count(What::Arithmetic),
-                    UnaryOp::Not => self.count(What::Boolean),
-                    UnaryOp::Complement => self.count(What::Bitwise),
-                    UnaryOp::Plus => {}
-                }
-                self.read(e);
-            }
-            ExprKind::Binary(op, a, b) => {
-                self.operator(*op);
-                self.read(a);
-                self.read(b);
-            }
-            ExprKind::Conditional(cond, a, b) => {
-                self.branch();
-                [cond, a, b].into_iter().for_each(|e| self.read(e));
-            }
-            ExprKind::Aggregate(values) => values.iter().for_each(|value| self.read(value)),
             ExprKind::Call(call) => self.call(call),
             ExprKind::ApplyHit { table, .. } => self.apply(*table),
-            ExprKind::Int(_)
-            | ExprKind::Bool(_)
-            | ExprKind::String(_)
-            | ExprKind::EnumMember(_)
-            | ExprKind::Error(_)
-            | ExprKind::Instance(_)
-            | ExprKind::Construct { .. }
-            | ExprKind::Invalid => {}
+            _ => {
+                match &e.kind {
+                    ExprKind::Unary(UnaryOp::Neg, _) => self.count(What::Arithmetic),
+                    ExprKind::Unary(UnaryOp::Not, _) => self.count(What::Boolean),
+                    ExprKind::Unary(UnaryOp::Complement, _) => self.count(What::Bitwise),
+                    ExprKind::Binary(op, ..) => self.operator(*op),
+                    ExprKind::Conditional(..) => self.branch(),
+                    _ => {}
+                }
+                e.operands().for_each(|operand| self.read(operand));
+            }
         }
     }
 
