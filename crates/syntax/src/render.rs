@@ -34,7 +34,7 @@ pub fn render(diagnostics: &[Diagnostic], sources: &SourceMap, color: bool) -> S
         for note in diagnostic.notes.iter().chain(&chain) {
             group = group.element(Level::NOTE.no_name().message(note.as_str()));
         }
-        text += &renderer.render(&[group]);
+        text += &without_bare_marks(&renderer.render(&[group]));
         text += "\n\n";
     }
     if let Some(more) = diagnostics.len().checked_sub(SHOWN_MAX).filter(|more| *more > 0) {
@@ -42,6 +42,20 @@ pub fn render(diagnostics: &[Diagnostic], sources: &SourceMap, color: bool) -> S
     }
     text += &summary(diagnostics);
     text
+}
+
+/// The text without lines that have nothing but `:::`, the mark of another file. The renderer puts one above each piece of a
+/// long line: the name of its file stands in the line before.
+fn without_bare_marks(text: &str) -> String {
+    let is_bare = |line: &&str| {
+        // Colours are `ESC [ … m`.
+        let plain = line.split('\u{1b}').enumerate().map(|(i, piece)| match i {
+            0 => piece,
+            _ => piece.split_once('m').map_or(piece, |(_, after)| after),
+        });
+        plain.collect::<String>().trim() == ":::"
+    };
+    text.split_inclusive('\n').filter(|line| !is_bare(line)).collect()
 }
 
 /// "2 errors, 1 warning"
@@ -135,11 +149,23 @@ fn cut<'a>((span, label, kind): Place<'a>, sources: &'a SourceMap) -> Vec<Elemen
     let hi = boundary((end + SHOWN_AROUND).min(text.len()));
     let hi = text[end..hi].find('\n').map_or(hi, |at| end + at);
     let (line, column) = sources.line_column(span);
-    let annotation: Annotation<'a> = kind.span(range.start - lo..end - lo);
+    let more = |is: bool| if is { "…" } else { "" };
+    let (before, after) = (more(!at_line_start(text, lo)), more(!at_line_end(text, hi)));
+    let shift = |at: usize| at - lo + before.len();
+    let annotation: Annotation<'a> = kind.span(shift(range.start)..shift(end));
     let annotation = if label.is_empty() { annotation } else { annotation.label(label) };
     let origin = Origin::path(file.name.as_str()).line(line as usize).char_column(column as usize);
-    let snippet = Snippet::source(&text[lo..hi]).line_start(line as usize).annotation(annotation);
+    let piece = format!("{before}{}{after}", &text[lo..hi]);
+    let snippet = Snippet::source(piece).line_start(line as usize).annotation(annotation);
     vec![origin.into(), snippet.into()]
+}
+
+fn at_line_start(text: &str, at: usize) -> bool {
+    text[..at].chars().next_back().is_none_or(|before| before == '\n')
+}
+
+fn at_line_end(text: &str, at: usize) -> bool {
+    text[at..].chars().next().is_none_or(|after| after == '\n')
 }
 
 /// The lines of one file from the first to the last place in it, unless that is too much text.

@@ -159,3 +159,25 @@ fn rendering_copes_with_any_span() {
     assert_eq!(nowhere.severity, Severity::Warning);
     assert!(render(&[nowhere], &parsed.sources, false).ends_with("1 warning\n"));
 }
+
+/// Of a line that is too long the text around each place is shown, with its true line and column.
+#[test]
+fn long_lines_are_cut_around_the_places() {
+    let (before, after) = ("a".repeat(500), "b".repeat(500));
+    let parsed = parse(&format!("first\n{before}HERE{after}THERE"));
+    let file = p4jet_syntax::span::FileId(0);
+    let diagnostic = Diagnostic::error("syntax", Span { file, lo: 506, hi: 510 }, "message")
+        .label("this")
+        .related(Span { file, lo: 1010, hi: 1015 }, "and that")
+        .note("note");
+    let text = render(std::slice::from_ref(&diagnostic), &parsed.sources, false);
+    let (a, b, blanks) = ("a".repeat(60), "b".repeat(60), " ".repeat(61));
+    let wanted = format!(
+        "error[syntax]: message\n --> test.p4:2:501\n  |\n2 | …{a}HERE{b}…\n  | {blanks}^^^^ this\n \
+         ::: test.p4:2:1005\n  |\n2 | …{b}THERE\n  | {blanks}----- and that\n  |\n  = note\n\n1 error\n"
+    );
+    assert_eq!(text, wanted);
+    // With colours it is the same text.
+    let coloured = render(std::slice::from_ref(&diagnostic), &parsed.sources, true);
+    assert_eq!(coloured.lines().count(), wanted.lines().count(), "{coloured}");
+}
