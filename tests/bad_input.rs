@@ -82,6 +82,18 @@ fn wrong_usage_is_status_2() {
         ("rnu PROG", &["unrecognized subcommand 'rnu'", "did you mean `run`?"]),
         ("simple_swich PROG", &["unrecognized subcommand", "did you mean `simple_switch`?"]),
         ("check PROG --Wdisable=invalid-heder", &["did you mean `invalid-header`?"]),
+        (
+            "run PROG -i 0@mem,dealy=1ms",
+            &["unknown option `dealy=1ms`: did you mean `delay`? expected delay=TIME"],
+        ),
+        ("run PROG -i 0@tpa:x", &["unknown kind `tpa`: did you mean `tap`? expected IFNAME"]),
+        (
+            "run PROG -i 0@mem --capture 0@x.pcap,snaplne=9",
+            &["`snaplne=9`: did you mean `snaplen`? expected in"],
+        ),
+        ("trace PROG tpc", &["unknown layer `tpc`: did you mean `tcp`? layers: eth"]),
+        ("lb --hash crc33", &["unknown hash `crc33`: did you mean `crc32`? expected koopman"]),
+        ("simple_switch_CLI --thrift-prt 9", &["unexpected argument '--thrift-prt'", "'--thrift-port'"]),
         ("trace PROG --first 3 0200", &["'--first <N>' cannot be used with"]),
         ("check", &["<PROGRAM>"]),
         ("check PROG --tim", &["unexpected argument '--tim'", "'--time'"]),

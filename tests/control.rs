@@ -7,6 +7,7 @@ use p4jet_control::client::Client;
 use p4jet_control::wire::Request;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -20,6 +21,8 @@ struct Switch {
     addresses: Vec<String>,
     /// What it said first.
     told: Vec<String>,
+    /// What it says from then on.
+    later: mpsc::Receiver<String>,
 }
 
 impl Switch {
@@ -29,18 +32,27 @@ impl Switch {
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (line, lines) = mpsc::channel();
         std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|text| line.send(text)));
-        let mut switch = Switch { child, addresses: Vec::new(), told: Vec::new() };
+        let mut switch = Switch { child, addresses: Vec::new(), told: Vec::new(), later: lines };
         loop {
-            let line = lines.recv_timeout(Duration::from_secs(60)).expect("it starts");
+            let line = switch.later.recv_timeout(Duration::from_secs(60)).expect("it starts");
             if let Some(address) = line.strip_prefix("control: ") {
                 switch.addresses.push(address.to_string());
             }
             let ready = line.contains(": forwarding between ");
             switch.told.push(line);
             if ready {
-                // Who listens no more makes it fail at nothing.
-                std::thread::spawn(move || lines.iter().for_each(drop));
                 return switch;
+            }
+        }
+    }
+
+    /// A later line that begins so.
+    fn says(&self, what: &str) -> String {
+        loop {
+            let line = self.later.recv_timeout(common::DEADLINE);
+            let line = line.unwrap_or_else(|e| panic!("no line that begins with `{what}`: {e}"));
+            if line.starts_with(what) {
+                return line;
             }
         }
     }
@@ -157,6 +169,17 @@ fn ctl_over_both_sockets() {
     assert_eq!(switch.status(), 0);
     assert!(!fs::exists(&socket).unwrap());
     ctl(&["help"]).expect_status(3).says(&["no switch listens at "]);
+}
+
+/// Who runs the switch sees that clients are refused.
+#[test]
+fn refused_clients_are_in_the_log() {
+    let dir = TempDir::new("crowd");
+    let switch = router(&dir);
+    let crowd: Vec<_> = (0..66).map(|_| UnixStream::connect(switch.socket()).unwrap()).collect();
+    let line = switch.says("refused a client of user ");
+    assert!(line.contains(": 64 clients of user ") && line.contains("which is the limit"), "{line}");
+    drop(crowd);
 }
 
 /// Over TCP the switch opens nothing: neither what a client names nor what a program includes.
@@ -354,6 +377,35 @@ fn lines_sent_at_once_all_run() {
             let answers = at.said.lines().filter(|line| line.trim() == "0").count();
             assert_eq!(answers, 60, "{command:?} {end:?}: {}", at.said);
         }
+    }
+}
+
+/// The tabulator completes commands, tables and actions, also where the switch is another process.
+#[test]
+fn words_are_completed_at_every_prompt() {
+    let dir = TempDir::new("completion");
+    let switch = router(&dir);
+    let basic = program("basic_l2");
+    let mut run = p4jet_run(&basic);
+    run.args(["-i", "0@mem", "--no-control"]);
+    let mut ctl = p4jet();
+    ctl.args(["ctl", "--socket", switch.socket()]);
+    let mut cli = p4jet();
+    cli.args(["simple_switch_CLI", "--thrift-port", switch.port().rsplit(':').next().unwrap()]);
+    for command in [&mut ctl, &mut cli, &mut run] {
+        let mut at = AtTerminal::start(command);
+        at.wait_for("RuntimeCmd: ");
+        for (keys, completed) in [
+            ("table_ad\t", "table_add"),
+            (" forw\t", "table_add ingress.forward"),
+            (" set_d\t", "table_add ingress.forward ingress.set_dest"),
+            ("\u{15}trace pa\t", "trace packet"),
+        ] {
+            std::io::Write::write_all(&mut at.keyboard, keys.as_bytes()).unwrap();
+            at.wait_for(completed);
+        }
+        std::io::Write::write_all(&mut at.keyboard, b"\x15quit\r").unwrap();
+        assert_eq!(wait(&mut at.child, "completed").code(), Some(0), "{}", at.said);
     }
 }
 
@@ -658,15 +710,21 @@ fn a_running_switch_tells_what_it_would_do() {
         ("trace add port=7", "the switch has no ports"),
         ("restore wrong.p4", "cannot use state file `wrong.p4`: it is not a p4jet state file"),
         ("trace packt 0 01", "did you mean `packet`?"),
+        ("trace add prt=7", "did you mean `port`?"),
+        ("trace packet 0 tpc", "tpc: No such file or directory (os error 2): did you mean the layer `tcp`?"),
+        ("inject 0 tpc", "tpc: No such file or directory (os error 2): did you mean the layer `tcp`?"),
+        ("capture start 0 x.pcap bth", "did you mean `both`? expected in, out, both"),
+        ("subscrbe digests", "Unknown syntax: subscrbe: did you mean `subscribe`?"),
     ] {
         let said =
             run_command(p4jet().args(["ctl", "--socket", switch.socket(), line]).current_dir(dir.path()));
         let said = said.expect_status(1).says(&[why]);
         // The word was right.
-        assert!(
-            line.starts_with("trace packt") || line.contains("Adr") || !said.stderr.contains("did you mean")
-        );
+        assert!(why.contains("did you mean") || !said.stderr.contains("did you mean"), "{line}");
     }
+    run_command(p4jet().args(["ctl", "--socket", switch.socket(), "subscribe", "--cout", "3"]))
+        .expect_status(2)
+        .says(&["unknown option `--cout`: did you mean `--count`?"]);
     // Layers, as one argument and as several; the packets of a capture, of which the first 100 are traced.
     let words = "trace packet 0 eth dst=00:00:5e:00:53:01 / ip dst=1.2.3.4 / tcp dport=80";
     for words in [vec![words], words.split(' ').collect()] {

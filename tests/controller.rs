@@ -404,6 +404,9 @@ fn a_plan_is_a_file_of_commands() {
     plan(&["--state", example]).expect_status(1).says(&["line 1 is no record of a dump"]);
     plan(&["--socket", &dir.file("nothing")]).expect_status(3).says(&["no switch listens"]);
     let wrong = dir.write("wrong.toml", "[[vip]]\nadress = 1\n");
+    run_command(p4jet().args(["gateway", "plna"]))
+        .expect_status(1)
+        .says(&["cannot read plna", "did you mean `gateway plan`?"]);
     run_command(p4jet().args(["gateway", "plan", &wrong])).expect_status(1).says(&[
         "unknown field `adress`",
         "wrong.toml:2:1",

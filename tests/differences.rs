@@ -120,6 +120,16 @@ const ENTRIES: &[Entry] = &[
             "fn a_compilation_keeps_nobody_waiting_and_ends_with_its_client(",
         );
     }),
+    ("**Digests.**", || {
+        tested_in("tests/notices.rs", "fn each_call_of_digest_is_a_message_with_the_values_of_the_call(");
+    }),
+    ("**The control port.**", || {
+        tested_in("crates/control/tests/server.rs", "fn a_thrift_client_is_told_at_once(");
+        tested_in("tests/namespaces/rights.rs", "user 54322 may not control this switch");
+    }),
+    ("**Files and interfaces by that port.**", || {
+        tested_in("tests/control.rs", "fn over_tcp_the_switch_opens_only_what_was_granted(");
+    }),
     ("**Slow links.**", || {
         tested_in("tests/namespaces/slow_link.rs", "fn a_slow_link_fills_queues_that_nobody_configured(");
     }),
@@ -182,6 +192,13 @@ const ENTRIES: &[Entry] = &[
             &Parts { meta: "bit<2048> w; varbit<32768> v;", ..Parts::default() },
             "packet 0 01 02\nexpect 1 01 02 $\n",
         );
+    }),
+    ("* a `--drop-port` of `simple_switch`", || {
+        let dir = TempDir::new("differences");
+        let path = dir.write("program.p4", program(&Parts::default()));
+        run(&["simple_switch", &path, "--", "--drop-port", "510"])
+            .expect_status(1)
+            .says(&["not supported yet: --drop-port other than 511"]);
     }),
     ("* P4_14, and architectures", || {
         let dir = TempDir::new("differences");

@@ -109,6 +109,23 @@ fn digests(subscription: &Subscription, count: usize) -> (Vec<(String, Vec<u64>)
     (digests, lost)
 }
 
+/// bmv2 has one digest for each packet: that of the last call, with the values at the end of ingress.
+#[test]
+fn each_call_of_digest_is_a_message_with_the_values_of_the_call() {
+    for engine in [EngineKind::Interp, EngineKind::Jit] {
+        let (running, handle) = start(engine);
+        let later = "digest<odd_t>(1, { hdr.h.kind }); hdr.h.mac = 1; mark_to_drop(sm);";
+        running.reload(program(later, engine).program().clone()).unwrap();
+        let subscription = running.subscribe(DIGESTS).unwrap();
+        // What is the same as before is a message, too.
+        feed(&running, &handle, 0..2, 5);
+        let (digests, lost) = digests(&subscription, 4);
+        let of_one = [("odd_t".to_string(), vec![5]), ("seen_t".to_string(), vec![1, 3, 5, 0xab])];
+        assert_eq!((digests, lost), ([of_one.clone(), of_one].concat(), 0));
+        running.finish().unwrap();
+    }
+}
+
 #[test]
 fn subscribers_get_digests_of_both_engines_also_after_a_reload() {
     let mut told = Vec::new();

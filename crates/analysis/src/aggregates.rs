@@ -8,10 +8,10 @@ use crate::typed::*;
 use crate::types::struct_kind_name;
 use num_bigint::BigInt;
 use num_traits::Zero;
+use p4jet_suggest as suggest;
 use p4jet_syntax::ast::{self, StructKind};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
-use p4jet_syntax::suggest;
 
 impl Checker {
     /// `{ e, … }`

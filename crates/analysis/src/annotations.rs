@@ -3,9 +3,9 @@
 use crate::check::Checker;
 use crate::infer::is_poison;
 use crate::typed::*;
+use p4jet_suggest as suggest;
 use p4jet_syntax::ast::{self, Annotation, AnnotationBody, AnnotationToken};
 use p4jet_syntax::diagnostic::Diagnostic;
-use p4jet_syntax::suggest;
 use std::collections::HashMap;
 
 impl Checker {

@@ -8,10 +8,10 @@ use crate::typed::*;
 use crate::types::Missing;
 use indexmap::IndexSet;
 use num_bigint::BigInt;
+use p4jet_suggest as suggest;
 use p4jet_syntax::ast::{self, Direction, StructKind};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
-use p4jet_syntax::suggest;
 use std::collections::HashSet;
 
 /// A parameter as a call sees it.

@@ -3,10 +3,10 @@
 use crate::infer::POISON;
 use crate::scopes::{Noticed, Scopes, Symbol};
 use crate::typed::*;
+use p4jet_suggest as suggest;
 use p4jet_syntax::ast;
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::{SourceMap, Span};
-use p4jet_syntax::suggest;
 use std::collections::HashMap;
 
 /// Most expressions, types or statements inside each other.

@@ -4,9 +4,9 @@ use crate::check::{Checker, Place};
 use crate::infer::{POISON, is_poison};
 use crate::keysets::Shape;
 use crate::typed::*;
+use p4jet_suggest as suggest;
 use p4jet_syntax::ast;
 use p4jet_syntax::diagnostic::Diagnostic;
-use p4jet_syntax::suggest;
 use std::collections::HashMap;
 
 impl Checker {

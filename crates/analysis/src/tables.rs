@@ -10,10 +10,10 @@ use crate::scopes::Symbol;
 use crate::typed::*;
 use num_bigint::BigInt;
 use num_traits::{One, Signed, ToPrimitive, Zero};
+use p4jet_suggest as suggest;
 use p4jet_syntax::ast::{self, Annotation, AnnotationBody, Direction, TablePropertyKind};
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::Span;
-use p4jet_syntax::suggest;
 use std::collections::HashMap;
 
 /// Largest priority of an entry: P4Runtime's priorities are positive `int32`.

@@ -299,6 +299,10 @@ impl Host for Process {
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
+
+    fn clients_refused(&self, why: &str) {
+        self.voice.tell(Level::Warn, "control", None, why);
+    }
 }
 
 fn info(port: p4jet_dataplane::PortInfo) -> PortInfo {

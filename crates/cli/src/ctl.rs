@@ -6,6 +6,7 @@ use crate::simple_switch;
 use p4jet_control::client::Client;
 use p4jet_control::wire::{Answer, Request};
 use p4jet_control::{Topics, parse_topics, prompt, server};
+use p4jet_suggest::did_you_mean;
 use p4jet_syntax::sources;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal};
@@ -192,6 +193,11 @@ impl Subscribe {
                     let time = seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
                     let until = time.and_then(|time| Instant::now().checked_add(time));
                     wanted.until = Some(until.ok_or_else(|| wrong("expected seconds after --seconds"))?);
+                }
+                option if option.starts_with('-') => {
+                    let hint = did_you_mean(option, ["--json", "--count", "--seconds"]);
+                    let expected = "expected --json, --count N or --seconds S";
+                    return Err(wrong(&format!("unknown option `{option}`: {hint}{expected}")));
                 }
                 _ => topics.push(word),
             }

@@ -9,7 +9,7 @@ pub enum Failure {
     Diagnosed(String),
     /// As [`Failure::Input`], with everything already printed.
     Reported,
-    /// Wrong usage. Status 2.
+    /// Wrong usage. Status 2. The text is empty if everything is printed already.
     Usage(String),
     /// The environment refused: no such interface, no permission. Status 3.
     Environment(String),
@@ -31,6 +31,7 @@ impl Failure {
     /// Says it on standard error.
     pub fn report(&self) {
         match self {
+            Failure::Usage(text) if text.is_empty() => {}
             Failure::Input(text) | Failure::Usage(text) | Failure::Environment(text) => {
                 let text = text.trim_end();
                 if text.starts_with("error") {

@@ -7,6 +7,7 @@ use crate::log::{self, Form, Log, Voice};
 use crate::output::{self, say};
 use p4jet_gateway::controller::{self, Level, Options};
 use p4jet_gateway::{Actual, Config, check_all, commands, diff, plan, render, summary};
+use p4jet_suggest::nearest;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,7 +76,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn read(path: &Path) -> Result<(String, Config), Failure> {
-    let text = output::read_text(path)?;
+    // A mistyped command is taken for a file.
+    let meant = path.to_str().filter(|_| !path.exists()).and_then(|word| nearest(word, ["plan"]));
+    let text = output::read_text(path).map_err(|failure| match meant {
+        Some(command) => Failure::Input(format!("{}: did you mean `gateway {command}`?", failure.text())),
+        None => failure,
+    })?;
     match Config::parse(&text) {
         Ok(config) => Ok((text, config)),
         Err(complaints) => {

@@ -35,7 +35,7 @@ mod warnings;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
-use p4jet_syntax::suggest;
+use p4jet_suggest as suggest;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;

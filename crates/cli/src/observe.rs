@@ -1,12 +1,13 @@
 //! Commands about what a running switch does: `stats`, `trace …`, `capture …`.
 
 use crate::stats::Meter;
-use p4jet_control::{Observed, Rights, Swap, Swapped, did_you_mean, packet, unknown};
+use p4jet_control::{Observed, Rights, Swap, Swapped, packet, unknown};
 use p4jet_dataplane::{
     BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, FieldPattern, Observer, Outcome, RunError, Running,
     TraceInfo, TraceSpec, Traced,
 };
 use p4jet_ir::FieldKind;
+use p4jet_suggest::did_you_mean;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -49,7 +50,7 @@ impl Observation {
             ["stats", "on"] => self.count(true, cancel),
             ["stats", "off"] => self.count(false, cancel),
             ["stats", word, ..] => {
-                Err(format!("{}expected stats, stats on or stats off", did_you_mean(word, &["on", "off"])))
+                Err(format!("{}expected stats, stats on or stats off", did_you_mean(word, ["on", "off"])))
             }
             ["trace", "add", wanted @ ..] => self.trace_add(wanted),
             ["trace", "list"] => Ok(self.trace_list()),
@@ -119,8 +120,9 @@ impl Observation {
         let mut spec = TraceSpec { count: COUNT_DEFAULT, ..TraceSpec::default() };
         for word in wanted {
             let Some((name, value)) = word.split_once('=') else {
+                let hint = did_you_mean(word, TRACE_KEYS);
                 return Err(format!(
-                    "`{word}`: expected port=N, FIELD=VALUE, FIELD=VALUE&&&MASK, bytes=AT:HEX or count=N"
+                    "`{word}`: {hint}expected port=N, FIELD=VALUE, FIELD=VALUE&&&MASK, bytes=AT:HEX or count=N"
                 ));
             };
             match name {
@@ -161,7 +163,12 @@ impl Observation {
         if names.iter().any(|whole| whole.ends_with(name)) {
             return why;
         }
-        format!("{why}: {}", unknown(name, names.into_iter(), "its header fields are"))
+        match did_you_mean(name, TRACE_KEYS) {
+            hint if hint.is_empty() => {
+                format!("{why}: {}", unknown(name, names.into_iter(), "its header fields are"))
+            }
+            hint => format!("{why}: {}", hint.trim_end()),
+        }
     }
 
     /// What the running switch would do with a packet; nothing is sent, and nothing changes.
@@ -242,7 +249,11 @@ pub fn capture_spec(port: &str, path: &str, options: &[&str]) -> Result<CaptureS
             Some(("count", n)) => {
                 spec.count = Some(n.parse().map_err(|_| format!("`{n}` is no number of frames"))?)
             }
-            _ => return Err(format!("`{option}`: expected in, out, both, snaplen=BYTES or count=N")),
+            _ => {
+                let word = option.split('=').next().unwrap_or(option);
+                let hint = did_you_mean(word, CAPTURE_WORDS);
+                return Err(format!("`{option}`: {hint}expected in, out, both, snaplen=BYTES or count=N"));
+            }
         }
     }
     Ok(spec)
@@ -258,6 +269,10 @@ fn trace_id(text: &str) -> Result<u32, String> {
 
 /// The forms of a command: the first word, and the whole.
 type Forms = [(&'static str, &'static str)];
+/// What may stand before `=` in `trace add`, besides fields.
+const TRACE_KEYS: [&str; 3] = ["port", "bytes", "count"];
+/// What may follow the file in `capture start`.
+const CAPTURE_WORDS: [&str; 5] = ["in", "out", "both", "snaplen", "count"];
 const TRACE: &Forms = &[
     ("add", "trace add [port=N] [FIELD=VALUE[&&&MASK]]… [bytes=AT:HEX]… [count=N]"),
     ("list", "trace list"),
@@ -279,7 +294,7 @@ fn expected(words: &[&str], forms: &Forms) -> String {
     }
     let names: Vec<&str> = forms.iter().map(|(word, _)| *word).collect();
     let all: Vec<&str> = forms.iter().map(|(_, form)| *form).collect();
-    format!("{}expected one of: {}", did_you_mean(found, &names), all.join(", "))
+    format!("{}expected one of: {}", did_you_mean(found, names), all.join(", "))
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {

@@ -4,6 +4,7 @@
 use crate::failure::Failure;
 use crate::log::Level;
 use crate::run::{self, Emulation, Log};
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser};
 use p4jet_control::{Users, server};
 use std::ffi::OsString;
@@ -321,7 +322,13 @@ fn printed(error: clap::Error) -> Result<Asked, Refused> {
     if error.use_stderr() {
         // The help follows; only the first paragraph is about this line.
         let text = error.to_string();
-        return Err(Refused::Usage(text.split("\n\n").next().unwrap_or_default().to_string()));
+        let mut text = text.split("\n\n").next().unwrap_or_default().to_string();
+        for kind in [ContextKind::SuggestedArg, ContextKind::SuggestedValue] {
+            if let Some(ContextValue::String(near)) = error.get(kind) {
+                text += &format!("\ndid you mean `{near}`?");
+            }
+        }
+        return Err(Refused::Usage(text));
     }
     Ok(Asked::Print(error.to_string()))
 }
@@ -459,6 +466,9 @@ mod tests {
             ("a.p4 -i veth0", "expected port@interface"),
             ("a.p4 -i x@veth0", "`x` is no port number"),
             ("a.p4 -- --nonsense", "unexpected argument '--nonsense'"),
+            ("a.p4 --thrift-prt 9091", "'--thrift-prt' found\ndid you mean `--thrift-port`?"),
+            ("a.p4 -- --drop-prt 511", "did you mean `--drop-port`?"),
+            ("a.p4 -L degub", "did you mean `debug`?"),
             ("a.p4 --packet-in x --use-files 1", "exclude each other"),
         ] {
             let (Err(Refused::Usage(text)), _) = asked(line) else { panic!("{line}") };

@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use p4jet_analysis::warnings::{NAMES, is_name};
+use p4jet_suggest as suggest;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
-use p4jet_syntax::suggest;
 
 /// Options about warnings. Each takes names, separated by commas, or stands for all warnings.
 #[derive(clap::Args, Clone, Debug, Default)]

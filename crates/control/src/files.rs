@@ -124,7 +124,11 @@ pub(crate) fn each_frame(
 /// The frames of a capture, and whether it has more than are wanted.
 fn frames(path: &Path, act: Act) -> Result<(Vec<Vec<u8>>, bool), CommandError> {
     let wrong = |why: &dyn std::fmt::Display| CommandError::new(format!("Error: {why}"));
-    let mut reader = CaptureReader::open(path).map_err(|e| wrong(&e))?;
+    let mut reader =
+        CaptureReader::open(path).map_err(|e| match path.to_str().and_then(packet::layer_meant) {
+            Some(layer) if !path.exists() => wrong(&format_args!("{e}: did you mean the layer `{layer}`?")),
+            _ => wrong(&e),
+        })?;
     let (mut frames, mut bytes) = (Vec::new(), 0);
     while let Some(frame) = reader.next_frame().map_err(|e| wrong(&e))? {
         if act == Act::Trace && frames.len() == TRACED_MAX {

@@ -52,6 +52,11 @@ pub trait Host: Send + Sync {
 
     /// Lets the switch end, soon.
     fn stop(&self);
+
+    /// Clients were refused: who the last one was, and why. Rarely, however many they are.
+    fn clients_refused(&self, why: &str) {
+        let _ = why;
+    }
 }
 
 /// Puts a prepared program in place of the one that runs. No command is carried out meanwhile.

@@ -38,7 +38,7 @@ pub use error::{CommandError, ErrorKind, LoadError};
 pub use files::cannot_use_state;
 pub use host::{Host, Observed, PortInfo, Program, Swap, Swapped};
 pub use messages::{Message, Subscription, TOPICS, parse_topics};
-pub use names::{did_you_mean, unknown};
+pub use names::unknown;
 pub use p4jet_dataplane::Topics;
 pub use peer::Users;
 pub use rights::{Opened, Rights};

@@ -1,12 +1,12 @@
 //! What a switch tells those who have subscribed: one message for each thing that happens.
 
 use crate::commands::entry_data;
-use crate::names::did_you_mean;
 use crate::value::hex;
 use num_bigint::BigUint;
 use p4jet_dataplane::{Notice, PortChange, Topics};
 use p4jet_externs::limb_count;
 use p4jet_ir::{InstanceKind, Program};
+use p4jet_suggest::did_you_mean;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ pub fn parse_topics<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Topi
             "ageing" => topics.ageing = true,
             "ports" => topics.ports = true,
             _ => {
-                let hint = did_you_mean(name, &TOPICS);
+                let hint = did_you_mean(name, TOPICS);
                 let topics = TOPICS.join(", ");
                 return Err(format!("`{name}` is nothing to subscribe to: {hint}expected {topics}"));
             }

@@ -1,5 +1,6 @@
 //! Objects by any unambiguous dotted suffix of their full names.
 
+use p4jet_suggest::{distance, nearest};
 use std::collections::BTreeMap;
 
 /// The names of all objects of one kind.
@@ -89,40 +90,25 @@ fn suffixes(name: &str) -> impl Iterator<Item = &str> {
 
 /// What to say of a name that is none of `choices`: the likely one first, then the choices, most alike first.
 pub fn unknown<'a>(text: &str, choices: impl Iterator<Item = &'a str>, are: &str) -> String {
-    let ranked = ranked(text, choices);
-    let close = closest(text, &ranked);
-    let list = listed(ranked.iter().map(|(_, name)| (*name).to_string()).collect());
+    let mut names: Vec<&str> = choices.collect();
+    let close = close(text, names.iter().copied());
+    let lower = text.to_lowercase();
+    names.sort_by_cached_key(|name| {
+        let distances = suffixes(name).map(|suffix| distance(&lower, &suffix.to_lowercase()));
+        (distances.min(), *name)
+    });
+    let list = listed(names.iter().map(|name| (*name).to_string()).collect());
     match close {
         Some(name) => format!("did you mean `{name}`? {are} {list}"),
         None => format!("{are} {list}"),
     }
 }
 
-/// The name that was probably meant, if one is much like what was found.
+/// The name that was probably meant, if one of its suffixes is much like what was found.
 pub(crate) fn close<'a>(text: &str, choices: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    closest(text, &ranked(text, choices))
-}
-
-/// The names with their distance, the most alike first.
-fn ranked<'a>(text: &str, choices: impl Iterator<Item = &'a str>) -> Vec<(usize, &'a str)> {
-    let lower = text.to_lowercase();
-    let distance_to =
-        |name: &str| suffixes(name).map(|s| distance(&lower, &s.to_lowercase())).min().unwrap_or(usize::MAX);
-    let mut ranked: Vec<_> = choices.map(|name| (distance_to(name), name)).collect();
-    ranked.sort();
-    ranked
-}
-
-fn closest<'a>(text: &str, ranked: &[(usize, &'a str)]) -> Option<&'a str> {
-    ranked.first().filter(|(d, _)| *d <= 1 + text.len() / 4).map(|(_, name)| *name)
-}
-
-/// What to add to the refusal of a word; nothing if it is one of `choices`, so that something else is wrong.
-pub fn did_you_mean(text: &str, choices: &[&str]) -> String {
-    if choices.contains(&text) {
-        return String::new();
-    }
-    close(text, choices.iter().copied()).map_or_else(String::new, |name| format!("did you mean `{name}`? "))
+    let names: Vec<&str> = choices.collect();
+    let near = nearest(text, names.iter().flat_map(|name| suffixes(name)))?;
+    names.into_iter().find(|name| suffixes(name).any(|suffix| suffix == near))
 }
 
 /// Up to [`LISTED_MAX`] names in quotes.
@@ -132,17 +118,6 @@ pub(crate) fn listed(names: Vec<String>) -> String {
         text += &format!(" and {} more", names.len() - LISTED_MAX);
     }
     text
-}
-
-/// Edits (insert, delete, replace, swap neighbours) between two texts. Long texts are cut: this only ranks suggestions,
-/// and the cost grows with the product of the lengths.
-fn distance(a: &str, b: &str) -> usize {
-    strsim::osa_distance(cut(a), cut(b))
-}
-
-/// The first 64 characters.
-fn cut(text: &str) -> &str {
-    text.char_indices().nth(64).map_or(text, |(end, _)| &text[..end])
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! A frame from an expression such as `ip dst=10.0.0.1 / tcp dport=80`: layers from the outside in, fields with defaults,
 //! lengths and checksums computed; or from hexadecimal digits.
 
-use crate::names::close;
 use etherparse::checksum::Sum16BitWords;
-use std::fmt::Write;
+use p4jet_suggest::{did_you_mean, nearest};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Most layers of a packet: VLAN tags and tunnels may nest.
@@ -183,6 +182,12 @@ pub(crate) fn is_frame(word: &str) -> bool {
         || LAYERS.iter().any(|layer| layer.name == first)
 }
 
+/// The layer that was probably meant by a word that names no file.
+pub(crate) fn layer_meant(word: &str) -> Option<&'static str> {
+    let first = word.split('/').next().unwrap_or(word);
+    nearest(first, LAYERS.iter().map(|layer| layer.name))
+}
+
 fn parse_hex(text: &str) -> Result<Vec<u8>, String> {
     let mut digits = Vec::new();
     for (i, c) in text.chars().enumerate() {
@@ -224,10 +229,9 @@ fn build(text: &str) -> Result<Vec<u8>, String> {
 }
 
 fn choices<'a>(word: &str, what: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
-    let mut text =
-        close(word, names.clone()).map_or(String::new(), |near| format!(": did you mean `{near}`?"));
-    let _ = write!(text, "; {what}: {}", names.collect::<Vec<_>>().join(", "));
-    text
+    let hint = did_you_mean(word, names.clone());
+    let mark = if hint.is_empty() { ";" } else { ":" };
+    format!("{mark} {hint}{what}: {}", names.collect::<Vec<_>>().join(", "))
 }
 
 fn parse(text: &str) -> Result<(Vec<Part>, Vec<u8>), String> {

@@ -340,6 +340,42 @@ impl Drop for Server {
     }
 }
 
+/// Clients that were refused since the switch last said so.
+#[derive(Default)]
+struct Refusals {
+    said: Option<Instant>,
+    unsaid: u64,
+}
+
+impl Refusals {
+    /// How often the switch says so at most, on each socket.
+    const SAID_EVERY: Duration = Duration::from_secs(10);
+
+    /// Tells a client why it is refused, and the switch's operator unless that was done a moment ago.
+    fn refuse(&mut self, state: &State, client: Option<&mut Stream>, peer: &Peer, why: String) {
+        if let Some(line) = self.line(Instant::now(), peer, &why) {
+            state.control.clients_refused(&line);
+        }
+        if let Some(client) = client {
+            client.refuse(why);
+        }
+    }
+
+    /// The line for the operator, if it is time for one.
+    fn line(&mut self, now: Instant, peer: &Peer, why: &str) -> Option<String> {
+        if self.said.is_some_and(|said| now.saturating_duration_since(said) < Self::SAID_EVERY) {
+            self.unsaid += 1;
+            return None;
+        }
+        self.said = Some(now);
+        Some(match std::mem::take(&mut self.unsaid) {
+            0 => format!("refused a client of {peer}: {why}"),
+            1 => format!("refused a client of {peer}: {why} (and one client before it)"),
+            others => format!("refused a client of {peer}: {why} (and {others} clients before it)"),
+        })
+    }
+}
+
 /// A name in the same folder that nobody else uses.
 fn beside(path: &Path) -> PathBuf {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -348,6 +384,7 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 fn accept(listener: &Listener, state: &Arc<State>) {
+    let mut refusals = Refusals::default();
     for id in 0.. {
         let accepted = listener.accept();
         if state.stop.load(Ordering::SeqCst) {
@@ -366,30 +403,29 @@ fn accept(listener: &Listener, state: &Arc<State>) {
             }
         };
         if !state.users.include(&peer) {
-            stream.refuse(format!(
+            let why = format!(
                 "{peer} may not control this switch, only its own user and root: start it with --allow-users, or use \
                  its Unix socket"
-            ));
+            );
+            refusals.refuse(state, Some(&mut stream), &peer, why);
             continue;
         }
         let Ok(known) = stream.try_clone() else { continue };
         let turn = Arc::new(Turn { since_ms: AtomicU64::new(state.now_ms()) });
         let known = Known { stream: known, peer: peer.clone(), turn: Arc::clone(&turn) };
         if let Err(why) = state.seat(id, known) {
-            stream.refuse(why);
+            refusals.refuse(state, Some(&mut stream), &peer, why);
             continue;
         }
         let place = Place { state: Arc::clone(state), id };
-        let spare = stream.try_clone();
+        let (spare, of) = (stream.try_clone(), peer.clone());
         let serve = move || serve(stream, &place.state, &peer, &turn);
         // Without a thread the client is let go, with its place.
         if let Err(error) = p4jet_threads::spawn("control", serve) {
             let why = format!(
                 "the switch has no thread for another client: {error}: see `ulimit -u` and `ulimit -v`"
             );
-            if let Ok(mut client) = spare {
-                client.refuse(why);
-            }
+            refusals.refuse(state, spare.ok().as_mut(), &of, why);
         }
     }
 }
@@ -615,6 +651,12 @@ impl Requests<'_> {
             self.buffer.drain(..self.begin);
             self.begin = 0;
             searched = self.buffer.len();
+            if self.buffer.first().is_some_and(|first| !b"{ \t\r".contains(first)) {
+                // One who speaks another protocol may wait for an answer before the line has an end.
+                let why =
+                    "not a request: expected JSON, which begins with `{` (there is no Thrift server here)";
+                return Next::Refused(why.into());
+            }
             if searched == 0 {
                 // What a long request took.
                 self.buffer.shrink_to(limits.line);
@@ -756,4 +798,23 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     local.parse().map(loopback).or_else(|_| text.parse()).map_err(|_| {
         format!("`{text}` is no address: expected a port, such as 9090, or an address and a port, such as 127.0.0.1:9090")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_said_once_and_counted() {
+        let (mut refusals, start, peer) = (Refusals::default(), Instant::now(), Peer::User(7));
+        let mut line = |ms| refusals.line(start + Duration::from_millis(ms), &peer, "no place");
+        assert_eq!(line(0).as_deref(), Some("refused a client of user 7: no place"));
+        assert_eq!((1..10_000).filter_map(&mut line).count(), 0);
+        assert_eq!(
+            line(10_000).as_deref(),
+            Some("refused a client of user 7: no place (and 9999 clients before it)")
+        );
+        assert_eq!(line(19_999), None);
+        assert!(line(20_000).is_some_and(|line| line.ends_with("(and one client before it)")));
+    }
 }

@@ -225,6 +225,13 @@ impl SharedControl {
         host.subscribe(topics).map(Subscription::new).map_err(CommandError::new)
     }
 
+    /// Lets the switch say that clients were refused.
+    pub(crate) fn clients_refused(&self, why: &str) {
+        if let Some(host) = &self.0.host {
+            host.clients_refused(why);
+        }
+    }
+
     /// Answers a request from a client with these rights. A connection that subscribes is its own matter.
     pub fn answer(&self, request: Request, rights: &Rights) -> Answer {
         self.answer_unless(request, rights, &Cancel::default())

@@ -218,6 +218,11 @@ fn errors_tell_what_was_found_and_expected() {
     let cases = [
         ("table_ad x", "*** Unknown syntax: table_ad: did you mean `table_add`? (`help` lists the commands)"),
         (
+            "subscribe",
+            "*** Unknown syntax: subscribe: it has a connection to itself: `p4jet ctl subscribe` (`help` lists the \
+             commands)",
+        ),
+        (
             "swap_configs",
             "not supported here: swap_configs (a running switch does it, at its prompt or by p4jet ctl)",
         ),
@@ -520,6 +525,10 @@ fn completes_commands_and_names() {
     assert_eq!(complete("table_add l2 ingress.d"), (13, vec!["ingress.deny".to_string()]));
     assert_eq!(complete("counter_read ").1, ["ingress.hits", "ingress.seen"]);
     assert_eq!(complete("register_read w").1, ["ingress.wide"]);
+    assert_eq!(complete("trace ").1, ["add", "list", "show", "remove", "packet"]);
+    assert_eq!(complete("capture st").1, ["start", "stop"]);
+    assert_eq!(complete("stats o").1, ["on", "off"]);
+    assert!(complete("inject ").1.is_empty() && complete("mc_node_create ").1.is_empty());
 }
 
 /// P4_16 "entries": `const` on one of them; the others may be changed.

@@ -227,6 +227,16 @@ fn garbage_is_answered_and_ends_the_connection() {
     assert_serves(&path);
 }
 
+/// A Thrift client sends no line, and waits for an answer.
+#[test]
+fn a_thrift_client_is_told_at_once() {
+    let (folder, _server) = start(Limits { wait: DEADLINE, ..Limits::default() });
+    let begin = Instant::now();
+    let text = said(&folder.socket(), b"\x80\x01\0\x01\0\0\0\x14Standard:bm_get_info\0\0\0\0\0");
+    assert!(text.contains("there is no Thrift server here"), "{text}");
+    assert!(begin.elapsed() < DEADLINE / 2);
+}
+
 #[test]
 fn long_requests_end_at_their_limit() {
     let limits = Limits { line: 1000, file: 10_000, ..quick() };
@@ -271,8 +281,12 @@ fn half_requests_and_silence_end_in_time() {
 
 #[test]
 fn a_flood_of_connections_is_refused_and_passes() {
-    let (folder, _server) = start(Limits { per_user: 8, silent: DEADLINE, ..quick() });
+    let (folder, host) = (Folder::new(), Arc::new(Stub::default()));
     let path = folder.socket();
+    let shared = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+    let limits = Limits { per_user: 8, silent: DEADLINE, ..quick() };
+    let begin = Instant::now();
+    let _server = Server::unix(shared, &path, limits).unwrap();
     let mut friend = Client::unix(&path).unwrap();
     friend.command("help", false).unwrap();
     let flood: Vec<_> = (0..300).map(|_| UnixStream::connect(&path).unwrap()).collect();
@@ -286,6 +300,13 @@ fn a_flood_of_connections_is_refused_and_passes() {
         friend.command("table_num_entries l2", false).unwrap();
     }
     assert!(refused >= 200, "{refused}");
+    // The operator learns of it: once, and at most every ten seconds again.
+    let said = host.refused.lock().unwrap().clone();
+    assert!((1..=1 + begin.elapsed().as_secs() / 10).contains(&(said.len() as u64)), "{said:?}");
+    assert!(
+        said[0].starts_with("refused a client of user ") && said[0].contains("8 clients of user "),
+        "{said:?}"
+    );
     drop(flood);
     let start = Instant::now();
     // Their places are free again.
@@ -455,6 +476,8 @@ struct Stub {
     compiling: AtomicUsize,
     /// Of the last call that had some.
     had_all_rights: Mutex<Option<bool>>,
+    /// What it was told of clients that were refused.
+    refused: Mutex<Vec<String>>,
 }
 
 impl Stub {
@@ -522,6 +545,10 @@ impl Host for Stub {
 
     fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
+    }
+
+    fn clients_refused(&self, why: &str) {
+        self.refused.lock().unwrap().push(why.to_string());
     }
 }
 

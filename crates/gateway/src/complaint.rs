@@ -83,11 +83,3 @@ fn first_line(span: &Range<usize>, text: &str) -> Range<usize> {
     }
     start..text[start..end].find('\n').map_or(end, |at| start + at)
 }
-
-/// The choice that was probably meant.
-pub(crate) fn similar<'a>(found: &str, choices: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // The cost grows with the product of the lengths.
-    let short = |text: &str| text.chars().take(64).collect::<String>();
-    let near = |choice: &&str| strsim::damerau_levenshtein(&short(found), &short(choice));
-    choices.min_by_key(near).filter(|choice| near(choice) <= (found.chars().count() / 3).max(1))
-}

@@ -1,7 +1,8 @@
 //! The configuration, checked: every name is resolved, every value in its range.
 
-use crate::complaint::{Complaint, similar};
+use crate::complaint::Complaint;
 use crate::file::{self, At, File};
+use p4jet_suggest::nearest;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
@@ -307,7 +308,7 @@ fn of_toml(error: &toml::de::Error, text: &str) -> Complaint {
     let complaint = Complaint::new(span, &message);
     // "unknown field `prot`, expected one of `port`, `vlan`"
     let mut quoted = message.split('`').skip(1).step_by(2);
-    match quoted.next().and_then(|found| similar(found, quoted)) {
+    match quoted.next().and_then(|found| nearest(found, quoted)) {
         Some(meant) if message.starts_with("unknown") => complaint.note(format!("did you mean `{meant}`?")),
         _ => complaint,
     }
@@ -359,7 +360,7 @@ impl Names<'_> {
         let mut complaint = Complaint::new(name.span(), format!("unknown {what} `{}`", name.get_ref()));
         let names: Vec<&str> =
             self.list.iter().take(COMPARED_MAX).map(|name| name.get_ref().as_str()).collect();
-        if let Some(meant) = similar(name.get_ref(), names.iter().copied()) {
+        if let Some(meant) = nearest(name.get_ref(), names.iter().copied()) {
             complaint = complaint.note(format!("did you mean `{meant}`?"));
         }
         complaint = complaint.note(match names.is_empty() {

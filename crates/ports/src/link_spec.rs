@@ -1,11 +1,13 @@
 //! `,delay=5ms,loss=0.01,…`: the link that a port emulates, as written behind its kind.
 
+use p4jet_suggest::did_you_mean;
 use std::fmt;
 use std::time::Duration;
 
 /// What can be written, for messages.
 pub(crate) const OPTIONS: &str =
     "delay=TIME, jitter=TIME, reorder, loss=P or 1/N, rate=RATE, queue=N, seed=N";
+const KEYS: [&str; 7] = ["delay", "jitter", "reorder", "loss", "rate", "queue", "seed"];
 /// Frames that wait where `rate` is given and `queue` is not, as with the interfaces of Linux.
 pub(crate) const QUEUE_DEFAULT: usize = 1000;
 /// Longest delay and jitter.
@@ -90,7 +92,10 @@ impl LinkSpec {
                 "seed" => {
                     link.seed = Some(number(value).ok_or_else(|| format!("`{text}`: expected a number"))?);
                 }
-                _ => return Err(format!("unknown option `{text}`: expected {OPTIONS}")),
+                _ => {
+                    let hint = did_you_mean(key, KEYS);
+                    return Err(format!("unknown option `{text}`: {hint}expected {OPTIONS}"));
+                }
             }
         }
         if link.queue.is_some() && link.rate.is_none() {
@@ -290,8 +295,12 @@ mod tests {
             assert_eq!(parse(text), Err(format!("`{text}`: {expect}")));
         }
         let options = "expected delay=TIME, jitter=TIME, reorder, loss=P or 1/N, rate=RATE, queue=N, seed=N";
-        for text in ["b", "", "reorder=1", "Delay=1s"] {
+        for text in ["b", "", "reorder=1"] {
             assert_eq!(parse(text), Err(format!("unknown option `{text}`: {options}")));
+        }
+        for (text, meant) in [("Delay=1s", "delay"), ("dealy=1ms", "delay"), ("los=1%", "loss")] {
+            let expect = format!("unknown option `{text}`: did you mean `{meant}`? {options}");
+            assert_eq!(parse(text), Err(expect));
         }
         assert_eq!(parse("rate=1pps,queue=1,depth=2"), Err("`depth=2`: this was given before".into()));
         assert_eq!(

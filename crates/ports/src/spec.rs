@@ -3,12 +3,15 @@
 use crate::link::emulate;
 use crate::{AfPacketPort, LinkSpec, MemoryPort, PcapPort, Port, PortError, TapPort, XdpPort, share};
 use p4jet_packet::PORT_DROP;
+use p4jet_suggest::did_you_mean;
 use std::fmt;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 /// What can be written, for messages.
 const FORMS: &str = "IFNAME, packet:IFNAME, xdp:IFNAME[,queue=Q], tap:NAME, fd:NUM, pcap:IN,OUT or mem";
+/// What may stand before a colon, and what stands alone.
+const KINDS: [&str; 6] = ["packet", "xdp", "tap", "fd", "pcap", "mem"];
 /// Bytes of an interface name: IFNAMSIZ without the final 0.
 const INTERFACE_NAME_MAX: usize = 15;
 
@@ -139,8 +142,9 @@ impl std::str::FromStr for PortSpec {
                 }
             },
             Some(kind) => {
+                let hint = did_you_mean(kind, KINDS);
                 return Err(wrong(format!(
-                    "unknown kind `{kind}`: expected {FORMS}; an interface whose name has a colon is packet:{spec}"
+                    "unknown kind `{kind}`: {hint}expected {FORMS}; an interface whose name has a colon is packet:{spec}"
                 )));
             }
         };

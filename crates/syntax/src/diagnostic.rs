@@ -1,7 +1,7 @@
 //! Errors and warnings with spans.
 
 use crate::span::Span;
-use crate::suggest;
+use p4jet_suggest as suggest;
 
 /// How bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

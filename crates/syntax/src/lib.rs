@@ -28,7 +28,6 @@ mod preprocess;
 mod render;
 pub mod sources;
 pub mod span;
-pub mod suggest;
 
 pub use preprocess::FILE_BYTES_MAX;
 pub use render::render;

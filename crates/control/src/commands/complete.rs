@@ -22,6 +22,9 @@ impl Control {
                 Ok(id) => names.shapes[id as usize].actions.names().collect(),
                 Err(_) => Vec::new(),
             },
+            ["act_prof_create_member" | "act_prof_modify_member", _] => names.actions.names().collect(),
+            [command] if command.starts_with("set_crc") => names.crcs.names().collect(),
+            [command] => list::find(command).map_or_else(Vec::new, |spec| spec.words().collect()),
             _ => Vec::new(),
         };
         // Full names, found by what they begin with or by what one of their suffixes begins with.

@@ -1,5 +1,7 @@
 //! The commands there are, with their help.
 
+use p4jet_suggest::nearest;
+
 /// A command.
 pub(crate) struct Spec {
     /// Its name.
@@ -10,6 +12,16 @@ pub(crate) struct Spec {
     pub about: &'static str,
     /// What it touches.
     pub touches: Touches,
+}
+
+impl Spec {
+    /// The words of which one comes first among the arguments: `start`, `stop` and `list` of `start <port> … | stop <port> | list`.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &'static str> {
+        let optional = self.arguments.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let (forms, between) = optional.map_or((self.arguments, " | "), |inside| (inside, "|"));
+        let first = forms.split(between).filter_map(|form| form.split_whitespace().next());
+        first.filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase()))
+    }
 }
 
 /// What a command touches. It has no more rights than its kind needs, whoever gives it.
@@ -29,7 +41,6 @@ const fn spec(name: &'static str, touches: Touches, arguments: &'static str, abo
     Spec { name, arguments, about, touches }
 }
 
-use crate::names::close;
 use Touches::{Client, Machine, State, Switch};
 
 /// The commands that p4jet carries out, in the order of their names.
@@ -360,7 +371,7 @@ pub(crate) const COMMANDS: &[Spec] = &[
         "table_set_timeout",
         State,
         "<table name> <entry handle> <timeout (ms)>",
-        "Accepted without effect: no entry ages yet",
+        "Set after how long without a hit an entry of a match table is idle; 0 is never",
     ),
     spec("table_show_actions", State, "<table name>", "List one table's actions as per the P4 program"),
     spec(
@@ -380,6 +391,9 @@ const LATER: &[(&str, &str)] = &[
     ("shell", "the operating system's commands are only run at the prompt"),
     ("!", "the operating system's commands are only run at the prompt"),
 ];
+
+/// No command, but a word of `p4jet ctl`.
+const SUBSCRIBE: &str = "subscribe";
 
 /// The command of that name.
 pub(crate) fn find(name: &str) -> Option<&'static Spec> {
@@ -405,8 +419,11 @@ pub(crate) fn command_names() -> impl Iterator<Item = &'static str> {
 
 /// `: did you mean …?`, if a command has a name like that.
 pub(crate) fn suggestion(name: &str) -> String {
-    let close = close(name, command_names());
-    close.map_or_else(String::new, |close| format!(": did you mean `{close}`?"))
+    if name == SUBSCRIBE {
+        return ": it has a connection to itself: `p4jet ctl subscribe`".to_string();
+    }
+    let near = nearest(name, command_names().chain([SUBSCRIBE]));
+    near.map_or_else(String::new, |near| format!(": did you mean `{near}`?"))
 }
 
 /// What `help` prints.

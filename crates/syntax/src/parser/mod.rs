@@ -20,7 +20,7 @@ use crate::lexer::{Interner, Keyword, Kind, Symbol, Token};
 use crate::literal;
 use crate::preprocess::Pragma;
 use crate::span::Span;
-use crate::suggest;
+use p4jet_suggest as suggest;
 
 /// How deep blocks, parentheses, types … nest. It bounds the parser's stack.
 const NESTING_MAX: u32 = 256;

@@ -14,7 +14,7 @@ use crate::diagnostic::Diagnostic;
 use crate::lexer::{Interner, Kind, Lexer, Symbol, Token};
 use crate::parser::ERRORS_MAX;
 use crate::span::{FileId, SourceFile, SourceMap, Span};
-use crate::suggest;
+use p4jet_suggest as suggest;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;

@@ -3,6 +3,7 @@
 use crate::checksum::Sum;
 use crate::random::Random;
 use p4jet_externs::{Crc, CrcParams};
+use p4jet_suggest::did_you_mean;
 use std::sync::Arc;
 
 /// A hash.
@@ -77,8 +78,10 @@ fn crc_params(name: &str) -> Result<CrcParams, String> {
     if let Some(&(_, width, poly, init, xor, reflect)) = CRCS.iter().find(|crc| crc.0 == name) {
         return Ok(CrcParams { width, poly, init, xor, reflect_in: reflect, reflect_out: reflect });
     }
-    let unknown =
-        || format!("unknown hash `{name}`: expected koopman:0x… or one of {}", Hash::names().join(", "));
+    let unknown = || {
+        let (hint, names) = (did_you_mean(name, Hash::names()), Hash::names().join(", "));
+        format!("unknown hash `{name}`: {hint}expected koopman:0x… or one of {names}")
+    };
     let digits = name.strip_prefix("koopman:0x").ok_or_else(unknown)?;
     let koopman = u64::from_str_radix(digits, 16).map_err(|_| unknown())?;
     let width = 64 - koopman.leading_zeros();

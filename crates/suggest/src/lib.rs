@@ -1,7 +1,7 @@
-//! "Did you mean": the nearest of several words.
+//! "Did you mean": the nearest of several words, and lists of words for messages.
 
 /// Most choices that a list names.
-pub(crate) const LISTED_MAX: usize = 12;
+pub const LISTED_MAX: usize = 12;
 /// The longest word that is compared with others: the time grows with the square.
 const WORD_MAX: usize = 60;
 
@@ -33,6 +33,23 @@ pub fn nearest<'a>(word: &str, choices: impl IntoIterator<Item = &'a str>) -> Op
         .filter(|(far, distance, _)| distance <= far)
         .min_by_key(|&(_, distance, _)| distance)
         .map(|(.., choice)| choice)
+}
+
+/// What to add to the refusal of a word: `did you mean …? ` with a blank at the end. Nothing if no choice is near, or if the word
+/// is one of them, so that something else is wrong.
+pub fn did_you_mean<'a>(word: &str, choices: impl IntoIterator<Item = &'a str>) -> String {
+    let choices: Vec<&str> = choices.into_iter().collect();
+    match nearest(word, choices.iter().copied()) {
+        Some(near) if !choices.contains(&word) => format!("did you mean `{near}`? "),
+        _ => String::new(),
+    }
+}
+
+/// Edits (insert, delete, replace, swap neighbours) between two texts, of which the first [`WORD_MAX`] characters count:
+/// to put choices in order.
+pub fn distance(a: &str, b: &str) -> usize {
+    let cut = |text: &str| text.char_indices().nth(WORD_MAX).map_or(text.len(), |(end, _)| end);
+    strsim::osa_distance(&a[..cut(a)], &b[..cut(b)])
 }
 
 /// How often a word has each letter.
@@ -84,6 +101,14 @@ mod tests {
         ] {
             assert_eq!(nearest(word, choices), meant, "{word}");
         }
+    }
+
+    #[test]
+    fn a_hint_for_words_that_are_no_choice() {
+        let choices = ["start", "stop", "strat"];
+        assert_eq!(did_you_mean("strt", choices), "did you mean `start`? ");
+        assert_eq!(did_you_mean("list", choices), "");
+        assert_eq!(did_you_mean("strat", choices), "", "it is one");
     }
 
     /// Words with different letters cost little; the number of similar words compared is limited.
