@@ -366,7 +366,7 @@ fn ageing(engine: EngineKind) -> Arc<Switch> {
 
 /// An entry, in slot 0, with a timeout in each table that ages.
 fn with_entries(switch: &Arc<Switch>, timeout_ms: u32) -> Control {
-    let mut control = Control::new(Arc::clone(switch));
+    let control = Control::new(Arc::clone(switch));
     for line in [
         "table_add macs to 1 => 1",
         "table_add routes wide 10.0.0.0/8 => 5",
@@ -477,7 +477,7 @@ fn entries_age_and_their_subscribers_hear_of_it() {
         hit();
         all(&late);
         all(&subscription);
-        let mut control = Control::new(running.switch());
+        let control = Control::new(running.switch());
         let dump = control.execute("table_dump_entry macs 0").unwrap();
         let life = dump.lines().last().unwrap();
         assert!(life.starts_with("Life: ") && life.ends_with("ms since hit, timeout is 800ms"), "{dump}");

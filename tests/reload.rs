@@ -127,7 +127,7 @@ fn reload_and_adapt(
     programs: &[Arc<Switch>],
     adapts: bool,
 ) -> (Arc<Switch>, Vec<Carried>) {
-    let mut control = Control::new(Arc::clone(&programs[0]));
+    let control = Control::new(Arc::clone(&programs[0]));
     for key in 0..3 {
         control.execute(&format!("table_add t to {key} => 0 {}", key + 10)).unwrap();
     }
@@ -177,7 +177,7 @@ fn reload_and_adapt(
     assert_eq!(stats.dropped, BTreeMap::new());
     // State went on without a gap.
     let switch = running.switch();
-    let mut control = Control::new(Arc::clone(&switch));
+    let control = Control::new(Arc::clone(&switch));
     let counted = format!("seen[1]= ({} bytes, {all} packets)\n", all * 60);
     assert_eq!(control.execute("counter_read seen 1").unwrap(), counted);
     assert_eq!(
@@ -199,7 +199,7 @@ fn no_packet_is_lost_and_what_is_unchanged_stays() {
             assert_eq!(carried.kept.len(), 5, "{carried:?}");
         }
         // The direct counters are those of the same entries.
-        let mut control = Control::new(last);
+        let control = Control::new(last);
         let hits: u64 = (0..3)
             .map(|entry| {
                 let text = control.execute(&format!("counter_read hits {entry}")).unwrap();
@@ -250,7 +250,7 @@ fn what_changed_is_copied_where_it_fits_and_told_where_not() {
     let uncounted = [("direct_counter(CounterType.packets) hits;", ""), ("counters = hits;", "")];
     let (_, carried) = reload_under_load(EngineKind::Jit, &[switch(1, &[]), switch(2, &uncounted)]);
     assert_eq!(carried[0].lost, ["table `In.t`: the new program has no `In.hits` of it"]);
-    let mut control = Control::new(last);
+    let control = Control::new(last);
     assert!(control.execute("table_dump t").unwrap().contains("Dumping entry 0x2"));
     assert_eq!(control.execute("table_num_entries gone").unwrap(), "0\n");
 }

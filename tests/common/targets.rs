@@ -152,8 +152,8 @@ fn packet_tests(text: &str) -> &'static str {
             let [interp, jit] = [EngineKind::Interp, EngineKind::Jit].map(|engine| {
                 let switch = sample_switch().expect("the sample is valid");
                 let mut worker = switch.worker(engine, 0).expect("the sample compiles");
-                let mut control = Control::new(switch);
-                let outcome = stf::run_traced(&script, &mut control, &mut worker, &fresh);
+                let control = Control::new(switch);
+                let outcome = stf::run_traced(&script, &control, &mut worker, &fresh);
                 assert_eq!(outcome.report("fuzz").lines().count(), 1);
                 (outcome.passed(), outcome.report("fuzz"), outcome.details())
             });
@@ -164,7 +164,7 @@ fn packet_tests(text: &str) -> &'static str {
 }
 
 fn commands(text: &str) -> &'static str {
-    let mut control = Control::new(sample_switch().expect("the sample is valid"));
+    let control = Control::new(sample_switch().expect("the sample is valid"));
     let mut carried_out = 0;
     for line in text.lines() {
         match control.execute(line) {

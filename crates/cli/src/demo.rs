@@ -119,7 +119,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn load(switch: &Arc<Switch>, commands: &str) -> Result<(), Failure> {
-    let mut control = Control::new(Arc::clone(switch));
+    let control = Control::new(Arc::clone(switch));
     control.load("demo", commands).map_err(|e| Failure::Input(e.to_string()))?;
     Ok(())
 }

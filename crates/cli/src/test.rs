@@ -218,7 +218,7 @@ fn wrong_script(path: &Path, errors: &[stf::StfError]) -> Failed {
 
 fn run_script(compiled: &Compiled, script: &[stf::Statement], way: Way) -> Result<stf::StfOutcome, Failed> {
     let switch = Switch::new(compiled.for_engine(way.engine()))?;
-    let mut control = Control::new(switch.clone());
+    let control = Control::new(switch.clone());
     let mut worker = switch.worker(way.engine(), 0)?;
     if switch.program().is_queued() {
         // Rates are of a time that goes on when the script waits.
@@ -229,9 +229,9 @@ fn run_script(compiled: &Compiled, script: &[stf::Statement], way: Way) -> Resul
     let outcome = match way {
         Way::Adapted => {
             let mut device = Adapted { switch, worker, packets: 0, made: HashMap::new() };
-            stf::run_traced(script, &mut control, &mut device, &fresh)
+            stf::run_traced(script, &control, &mut device, &fresh)
         }
-        Way::Interp | Way::Jit => stf::run_traced(script, &mut control, &mut worker, &fresh),
+        Way::Interp | Way::Jit => stf::run_traced(script, &control, &mut worker, &fresh),
     };
     if outcome.passed() {
         return Ok(outcome);

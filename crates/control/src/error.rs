@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-/// Which of the kinds of trouble it is: the input is wrong, or p4jet lacks the feature.
+/// Whether the input is wrong, or p4jet lacks the feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The command, or what it asks for, is wrong.
@@ -12,32 +12,73 @@ pub enum ErrorKind {
     Unsupported,
 }
 
-/// Why a runtime command failed.
+/// The code of an error that has no code of its own.
+pub(crate) const INVALID_ARGUMENT: &str = "INVALID_ARGUMENT";
+/// The code of what p4jet does not carry out yet.
+const UNSUPPORTED: &str = "UNSUPPORTED";
+
+/// Why a change, a read or a command was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandError {
-    /// Which kind it is.
-    pub kind: ErrorKind,
     /// What was found, what was expected, which choices exist; one line.
     pub message: String,
-    /// bmv2's code for it, which the message has, too: `TABLE_FULL`.
-    pub code: Option<String>,
+    /// A stable code: bmv2's where bmv2 has one (`TABLE_FULL`), otherwise `INVALID_ARGUMENT`, `UNKNOWN_NAME`,
+    /// `UNSUPPORTED`, `NO_MEMORY`, `ABORTED` or `INTERNAL`.
+    pub code: Box<str>,
+    /// The object that refused, by its name in the program: `ingress.ipv4_lpm`.
+    pub entity: Option<Box<str>>,
+    /// The part of the change that is wrong: `table`, `action`, `priority`, `handle`, `index`, `key NAME`, `parameter NAME`.
+    pub field: Option<Box<str>>,
+    /// What the field may be, if that is a short list.
+    pub choices: Box<[String]>,
     /// The bytes of the command line that the message is about.
     pub span: Option<Range<usize>>,
 }
 
 impl CommandError {
     pub(crate) fn new(message: impl Into<String>) -> CommandError {
-        CommandError { kind: ErrorKind::Wrong, message: message.into(), code: None, span: None }
+        CommandError {
+            message: message.into(),
+            code: INVALID_ARGUMENT.into(),
+            entity: None,
+            field: None,
+            choices: Box::default(),
+            span: None,
+        }
     }
 
     pub(crate) fn unsupported(message: impl Into<String>) -> CommandError {
-        CommandError { kind: ErrorKind::Unsupported, ..CommandError::new(message) }
+        CommandError { code: UNSUPPORTED.into(), ..CommandError::new(message) }
     }
 
     /// A refusal with a code that scripts written for bmv2 look for.
     pub(crate) fn refused(kind: &str, code: &str, why: impl fmt::Display) -> CommandError {
         let message = format!("Invalid {kind} operation ({code}): {why}");
-        CommandError { code: Some(code.to_string()), ..CommandError::new(message) }
+        CommandError { code: code.into(), ..CommandError::new(message) }
+    }
+
+    /// Which kind of error it is.
+    pub fn kind(&self) -> ErrorKind {
+        if &*self.code == UNSUPPORTED { ErrorKind::Unsupported } else { ErrorKind::Wrong }
+    }
+
+    pub(crate) fn code(self, code: &str) -> CommandError {
+        CommandError { code: code.into(), ..self }
+    }
+
+    pub(crate) fn entity(mut self, name: &str) -> CommandError {
+        self.entity.get_or_insert_with(|| name.into());
+        self
+    }
+
+    pub(crate) fn field(mut self, field: impl Into<Box<str>>) -> CommandError {
+        self.field.get_or_insert_with(|| field.into());
+        self
+    }
+
+    pub(crate) fn choices<'a>(mut self, choices: impl Iterator<Item = &'a str>) -> CommandError {
+        self.choices = choices.take(CHOICES_MAX).map(str::to_string).collect();
+        self
     }
 
     pub(crate) fn at(mut self, span: Range<usize>) -> CommandError {
@@ -45,6 +86,9 @@ impl CommandError {
         self
     }
 }
+
+/// Most choices that an error carries.
+const CHOICES_MAX: usize = 100;
 
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,11 +8,13 @@
 //! every moment there is a complete `FILE`, and the journal that continues it is `FILE.journal` or, for the moment between
 //! the two renames, `FILE.journal.new`. A full disk can prevent the replacement, but not harm what is there.
 
-use crate::commands::{Control, Did, Header, JournalHeader, Record, Restoring};
 use crate::error::count;
 use crate::sealed::{Seal, open, seal};
+use crate::state::{Header, JournalHeader, Record, Restoring};
+use crate::update::Update;
+use crate::write::Control;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Seek};
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -384,14 +386,9 @@ impl Journal {
     }
 
     /// Notes changes, all of them or none.
-    pub fn note(
-        &mut self,
-        control: &Control,
-        commands: Vec<String>,
-        handles: Vec<Option<u32>>,
-    ) -> io::Result<()> {
+    pub fn note(&mut self, control: &Control, changes: &Changes) -> io::Result<()> {
         if !self.incomplete && self.journal_bytes <= JOURNAL_BYTES_MIN.max(2 * self.snapshot_bytes) {
-            let appended = self.append(commands, handles);
+            let appended = self.append(changes);
             if appended.is_ok() {
                 return Ok(());
             }
@@ -406,14 +403,13 @@ impl Journal {
         self.replace(control).map(drop).inspect_err(|_| self.mark_unwritten())
     }
 
-    fn append(&mut self, commands: Vec<String>, handles: Vec<Option<u32>>) -> io::Result<()> {
+    fn append(&mut self, changes: &Changes) -> io::Result<()> {
         let (Some(journal), Some(header)) = (&self.journal, &mut self.header) else {
             return Err(io::Error::other("there is no journal"));
         };
         let number = header.changes + 1;
-        let did = Did { serial: Some(header.serial), number: Some(number), commands, handles };
         let mut line = Vec::new();
-        seal(serde_json::to_vec(&Record::Did(did))?, &mut line);
+        seal(changes.record(header.serial, number)?, &mut line);
         let written = journal.write_all_at(&line, self.journal_bytes).and_then(|()| {
             header.changes = number;
             journal.write_all_at(&header.line(), 0)
@@ -437,6 +433,57 @@ impl Journal {
             header.unwritten += 1;
             let _ = journal.write_all_at(&header.line(), 0);
         }
+    }
+}
+
+/// Changes on their way into the journal: as JSON, as many millions of updates would take far more memory.
+#[derive(Default)]
+pub(crate) struct Changes {
+    /// The updates, each with a comma behind it.
+    json: Vec<u8>,
+    /// Where the last one begins.
+    last: usize,
+    /// What each made.
+    handles: Vec<Option<u32>>,
+}
+
+impl Changes {
+    /// Adds an update that is about to be carried out. [`Self::done`] or [`Self::forget`] follows. `made` is what the earlier
+    /// updates of its batch made.
+    pub fn add(&mut self, control: &Control, update: &Update, made: &[Option<u32>]) {
+        self.last = self.json.len();
+        let mut named = control.named(update);
+        named.with_handles(made);
+        // Texts and numbers always have a JSON form, and memory takes everything.
+        let _ = serde_json::to_writer(&mut self.json, &named);
+        self.json.push(b',');
+    }
+
+    /// The update was carried out.
+    pub fn done(&mut self, made: Option<u32>) {
+        self.handles.push(made);
+    }
+
+    /// The update was refused.
+    pub fn forget(&mut self) {
+        self.json.truncate(self.last);
+    }
+
+    /// Whether nothing has changed.
+    pub fn is_empty(&self) -> bool {
+        self.handles.is_empty()
+    }
+
+    /// The journal's record of these changes.
+    fn record(&self, serial: u64, number: u64) -> io::Result<Vec<u8>> {
+        let updates = self.json.strip_suffix(b",").unwrap_or(&self.json);
+        let mut record = Vec::with_capacity(updates.len() + 8 * self.handles.len() + 128);
+        write!(record, r#"{{"did":{{"serial":{serial},"number":{number},"updates":["#)?;
+        record.extend_from_slice(updates);
+        record.extend_from_slice(br#"],"handles":"#);
+        serde_json::to_writer(&mut record, &self.handles)?;
+        record.extend_from_slice(b"}}");
+        Ok(record)
     }
 }
 

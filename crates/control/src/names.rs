@@ -1,5 +1,6 @@
 //! Objects by any unambiguous dotted suffix of their full names.
 
+use crate::error::CommandError;
 use p4jet_suggest::{distance, nearest};
 use std::collections::BTreeMap;
 
@@ -43,21 +44,24 @@ impl NameIndex {
     }
 
     /// The object that `text` names, or a message with the candidates.
-    pub(crate) fn find(&self, text: &str) -> Result<u32, String> {
+    pub(crate) fn find(&self, text: &str) -> Result<u32, CommandError> {
         let text = text.strip_prefix('.').unwrap_or(text);
         let place = self.by_suffix.binary_search_by(|(suffix, _)| suffix.as_str().cmp(text));
         match place.ok().map(|place| self.by_suffix[place].1) {
             Some(Found::One(index)) => Ok(index),
             Some(Found::Several) => {
-                let candidates = self.names().filter(|n| suffixes(n).any(|s| s == text));
-                let candidates = listed(candidates.map(str::to_string).collect());
-                Err(format!(
-                    "Invalid {} name ({text}): it is ambiguous, candidates are {candidates}",
-                    self.kind
-                ))
+                let candidates: Vec<_> = self.names().filter(|n| suffixes(n).any(|s| s == text)).collect();
+                let list = listed(candidates.iter().map(|name| (*name).to_string()).collect());
+                let why = format!("it is ambiguous, candidates are {list}");
+                Err(self.unknown(text, &why, candidates.into_iter()))
             }
-            None => Err(format!("Invalid {} name ({text}): {}", self.kind, self.choices(text))),
+            None => Err(self.unknown(text, &self.choices(text), self.names())),
         }
+    }
+
+    fn unknown<'n>(&self, text: &str, why: &str, choices: impl Iterator<Item = &'n str>) -> CommandError {
+        let message = format!("Invalid {} name ({text}): {why}", self.kind);
+        CommandError::new(message).code("UNKNOWN_NAME").field(self.kind).choices(choices)
     }
 
     fn choices(&self, text: &str) -> String {
@@ -143,15 +147,15 @@ mod tests {
     #[test]
     fn tells_the_candidates() {
         assert_eq!(
-            index().find("acl").unwrap_err(),
+            index().find("acl").unwrap_err().message,
             "Invalid table name (acl): it is ambiguous, candidates are `egress.acl`, `ingress.acl`"
         );
         assert_eq!(
-            index().find("ipv4_lmp").unwrap_err(),
+            index().find("ipv4_lmp").unwrap_err().message,
             "Invalid table name (ipv4_lmp): did you mean `ingress.ipv4_lpm`? tables of the program are \
              `ingress.ipv4_lpm`, `acl2`, `egress.acl`, `ingress.acl`, `x.y.acl2`"
         );
         let many = NameIndex::new("table", (0..30).map(|i| (format!("t{i}"), i)));
-        assert!(many.find("zzzzzzzzz").unwrap_err().ends_with(" and 20 more"));
+        assert!(many.find("zzzzzzzzz").unwrap_err().message.ends_with(" and 20 more"));
     }
 }

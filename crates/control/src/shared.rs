@@ -1,13 +1,15 @@
 //! Control of one running switch by several clients.
 
-use crate::commands::{Control, HostCommand, LoadSummary, Prepared, Reply, Touches};
+use crate::commands::{HostCommand, LoadSummary, Prepared, Reply, Touches};
 use crate::error::{CommandError, LoadError};
 use crate::guard::guarded;
 use crate::host::{Host, PortInfo, Program, Swap};
-use crate::journal::Journal;
+use crate::journal::{Changes, Journal};
 use crate::messages::Subscription;
 use crate::rights::Rights;
+use crate::update::{Atomicity, Update};
 use crate::wire::{Answer, Request, WireError};
+use crate::write::{Control, Written};
 use p4jet_dataplane::{Cancel, Topics};
 use std::io;
 use std::path::Path;
@@ -60,11 +62,16 @@ struct Kept {
 }
 
 impl Kept {
+    /// Changes to be filled, if there is a journal.
+    fn changes(&self) -> Option<Changes> {
+        self.journal.is_some().then(Changes::default)
+    }
+
     /// Notes changes. What went wrong, in words.
-    fn note(&mut self, change: impl FnOnce() -> (Vec<String>, Vec<Option<u32>>)) -> Option<String> {
+    fn note(&mut self, changes: Option<Changes>) -> Option<String> {
         let Kept { control, journal: Some(journal) } = self else { return None };
-        let (commands, handles) = change();
-        journal.note(control, commands, handles).err().map(unkept)
+        let changes = changes.filter(|changes| !changes.is_empty())?;
+        journal.note(control, &changes).err().map(unkept)
     }
 
     /// Writes all that is set anew.
@@ -148,10 +155,10 @@ impl SharedControl {
             Some(Err(error)) => error.into(),
             None => {
                 let mut kept = lock(&self.0.kept);
-                let mut reply = kept.control.reply(line, data);
-                if let Some(made) = reply.changed {
-                    let unkept = kept.note(|| (vec![line.to_string()], vec![made]));
-                    reply.note = unkept.or(reply.note);
+                let mut changes = kept.changes();
+                let mut reply = kept.control.reply_noting(line, data, changes.as_mut());
+                if let Some(unkept) = kept.note(changes) {
+                    reply.note = Some(unkept);
                 }
                 drop(kept);
                 if let Some(done) = self.make_queues() {
@@ -191,16 +198,9 @@ impl SharedControl {
             let prepared = Prepared::new(&control, name, text)?;
             let mut now = lock(&self.0.kept);
             if Arc::ptr_eq(now.control.switch(), control.switch()) {
-                let mut changes = now.journal.is_some().then(Vec::new);
+                let mut changes = now.changes();
                 let mut summary = now.control.carry_out(prepared, changes.as_mut())?;
-                if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
-                    summary.note = now.note(|| {
-                        let mut lines = text.lines().enumerate();
-                        // Both are in the order of the file.
-                        let mut line = |number| lines.find(|(i, _)| i + 1 == number).map_or("", |(_, l)| l);
-                        changes.iter().map(|(number, made)| (line(*number).to_string(), *made)).unzip()
-                    });
-                }
+                summary.note = now.note(changes);
                 drop(now);
                 if let Some(Err(why)) = self.make_queues() {
                     summary.output += &format!("{why}\n");
@@ -208,6 +208,21 @@ impl SharedControl {
                 return Ok(summary);
             }
         }
+    }
+
+    /// Carries a batch of updates out, as [`Control::write`], and keeps those that changed something. The text says if they could
+    /// not be kept, or if output queues that they configure have no effect.
+    pub fn write(&self, batch: Vec<Update>, atomicity: Atomicity) -> (Written, Option<String>) {
+        let mut kept = lock(&self.0.kept);
+        let Some(mut changes) = kept.changes() else {
+            let written = kept.control.write(batch, atomicity);
+            drop(kept);
+            return (written, self.make_queues().and_then(Result::err));
+        };
+        let written = kept.control.write_noting(batch, atomicity, &mut changes);
+        let unkept = kept.note(Some(changes));
+        drop(kept);
+        (written, unkept.or_else(|| self.make_queues().and_then(Result::err)))
     }
 
     /// See [`Control::complete`].

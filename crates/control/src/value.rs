@@ -3,6 +3,9 @@
 use crate::error::count;
 use num_bigint::BigUint;
 use num_traits::{One, Zero};
+use p4jet_externs::Rate;
+use p4jet_ir::{Key, MatchKind};
+use p4jet_tables::KeyMatch;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A value for something `width` bits wide: an integer, or an address where the width is that of the address.
@@ -175,6 +178,98 @@ pub(crate) fn hex(value: &BigUint, width: u32) -> String {
 /// `0a:00:02:07`
 pub(crate) fn hex_bytes(value: &BigUint, width: u32) -> String {
     bytes_of(value, width).iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":")
+}
+
+/// `lpm, bit<32>`
+pub(crate) fn describe_key(key: &Key) -> String {
+    format!("{}, bit<{}>", key.kind.name(), key.width)
+}
+
+/// The value of an example: the word that was found, if it is a value.
+fn example<'t>(text: &'t str, key: &Key) -> &'t str {
+    if parse_value(text, key.width).is_ok() { text } else { "1" }
+}
+
+/// What one word says about one key field.
+pub(crate) fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
+    match key.kind {
+        MatchKind::Exact => Ok(KeyMatch::Exact(parse_value(text, key.width)?)),
+        MatchKind::Lpm => {
+            let Some((value, len)) = text.rsplit_once('/') else {
+                return Err(format!(
+                    "found `{text}`, expected value/prefix-length, such as {}/{}",
+                    example(text, key),
+                    key.width
+                ));
+            };
+            let value = parse_value(value, key.width)?;
+            // The check makes the cast exact.
+            let prefix_len = parse_u64(len, "a prefix length", u64::from(key.width))? as u32;
+            Ok(KeyMatch::Lpm { value: prefix_of(value, key.width, prefix_len), prefix_len })
+        }
+        MatchKind::Ternary => match text.split_once("&&&") {
+            Some((value, mask)) => {
+                let (value, mask) = (parse_value(value, key.width)?, parse_value(mask, key.width)?);
+                Ok(KeyMatch::Ternary { value: value & &mask, mask })
+            }
+            None => Err(format!(
+                "found `{text}`, expected value&&&mask, such as {}&&&{:#x}",
+                example(text, key),
+                ones(key.width)
+            )),
+        },
+        MatchKind::Range => match text.split_once("->") {
+            Some((lo, hi)) => {
+                let (lo, hi) = (parse_value(lo, key.width)?, parse_value(hi, key.width)?);
+                if lo > hi {
+                    return Err(format!("found `{text}`, whose low end is above its high end"));
+                }
+                Ok(KeyMatch::Range { lo, hi })
+            }
+            None => {
+                let example = example(text, key);
+                Err(format!("found `{text}`, expected low->high, such as {example}->{example}"))
+            }
+        },
+        MatchKind::Optional => {
+            let Some((value, mask)) = text.split_once("&&&") else {
+                return Ok(KeyMatch::Optional(Some(parse_value(text, key.width)?)));
+            };
+            let (value, mask) = (parse_value(value, key.width)?, parse_value(mask, key.width)?);
+            if mask.is_zero() {
+                Ok(KeyMatch::Optional(None))
+            } else if mask == ones(key.width) {
+                Ok(KeyMatch::Optional(Some(value)))
+            } else {
+                let all = ones(key.width);
+                Err(format!("found the mask {mask:#x}, expected {all:#x} (this value) or 0 (any value)"))
+            }
+        }
+    }
+}
+
+/// A number as state files have it: `0xa`.
+pub(crate) fn number_word(value: &BigUint) -> String {
+    format!("{value:#x}")
+}
+
+/// The opposite of [`key_match`].
+pub(crate) fn key_word(key: &KeyMatch) -> String {
+    match key {
+        KeyMatch::Exact(value) => number_word(value),
+        KeyMatch::Lpm { value, prefix_len } => format!("{value:#x}/{prefix_len}"),
+        KeyMatch::Ternary { value, mask } => format!("{value:#x}&&&{mask:#x}"),
+        KeyMatch::Range { lo, hi } => format!("{lo:#x}->{hi:#x}"),
+        KeyMatch::Optional(Some(value)) => number_word(value),
+        KeyMatch::Optional(None) => "0&&&0".to_string(),
+    }
+}
+
+/// `0.125:9000`
+pub(crate) fn parse_rate(text: &str) -> Option<Rate> {
+    let (per_us, burst) = text.split_once(':')?;
+    let (per_us, burst) = (per_us.parse::<f64>().ok()?, burst.parse::<u64>().ok()?);
+    (per_us.is_finite() && per_us >= 0.0).then_some(Rate { per_us, burst })
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //! ```
 
 use crate::commands::{LoadSummary, Reply};
-use crate::error::{CommandError, ErrorKind, LoadError};
+use crate::error::{CommandError, ErrorKind, INVALID_ARGUMENT, LoadError};
 use crate::messages::{parse_topics, topic_names};
 use p4jet_dataplane::Topics;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
@@ -257,9 +257,18 @@ pub struct WireError {
     pub kind: String,
     /// The message.
     pub text: String,
-    /// bmv2's code: `TABLE_FULL`.
+    /// A stable code ([`CommandError::code`]): `TABLE_FULL`. None for `INVALID_ARGUMENT`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
+    /// The object that refused, by its name in the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entity: Option<String>,
+    /// The part of the change that is wrong ([`CommandError::field`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// What the field may be.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
     /// The bytes of the command that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub span: Option<(usize, usize)>,
@@ -275,25 +284,34 @@ impl WireError {
 
     /// The error of a command.
     pub(crate) fn into_command_error(self) -> CommandError {
+        let error = match self.kind.as_str() {
+            "unsupported" => CommandError::unsupported(self.text),
+            _ => CommandError::new(self.text),
+        };
         CommandError {
-            kind: if self.kind == "unsupported" { ErrorKind::Unsupported } else { ErrorKind::Wrong },
-            message: self.text,
-            code: self.code,
+            code: self.code.map_or(error.code, Into::into),
+            entity: self.entity.map(Into::into),
+            field: self.field.map(Into::into),
+            choices: self.choices.into(),
             span: self.span.map(|(start, end)| start..end),
+            ..error
         }
     }
 }
 
 impl From<CommandError> for WireError {
     fn from(error: CommandError) -> WireError {
-        let kind = match error.kind {
+        let kind = match error.kind() {
             ErrorKind::Wrong => "wrong",
             ErrorKind::Unsupported => "unsupported",
         };
         WireError {
             kind: kind.into(),
             text: error.message,
-            code: error.code,
+            code: Some(error.code.into()).filter(|code| code != INVALID_ARGUMENT),
+            entity: error.entity.map(Into::into),
+            field: error.field.map(Into::into),
+            choices: error.choices.into(),
             span: error.span.map(|span| (span.start, span.end)),
             line: None,
         }
@@ -331,7 +349,7 @@ impl From<Reply> for Answer {
 impl From<Answer> for Reply {
     fn from(answer: Answer) -> Reply {
         let refused = answer.error.map(WireError::into_command_error);
-        Reply { text: answer.output, note: answer.note, refused, data: answer.data, ..Reply::default() }
+        Reply { text: answer.output, note: answer.note, refused, data: answer.data }
     }
 }
 

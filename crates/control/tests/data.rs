@@ -55,7 +55,7 @@ switch_info
 
 #[test]
 fn commands_that_read_give_data() {
-    let mut control = common::control();
+    let control = common::control();
     let mut text = String::new();
     for line in LINES.lines() {
         let reply = control.reply(line, true);
@@ -71,7 +71,7 @@ fn commands_that_read_give_data() {
 
 #[test]
 fn data_is_as_large_as_the_text_and_only_on_request() {
-    let mut control = common::control();
+    let control = common::control();
     let file: String = (0..100).map(|key| format!("table_add ipv4_lpm deny {key}/32 =>\n")).collect();
     control.load("file", &file).unwrap();
     let data = control.reply("table_dump ipv4_lpm", true).data.unwrap();

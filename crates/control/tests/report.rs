@@ -124,9 +124,9 @@ fn report(script: &str) -> String {
     let fresh = || Switch::new(program.clone()).map(Control::new);
     let script = parse(script).unwrap_or_else(|e| panic!("{}", e[0].render("test.stf")));
     let mut texts = [EngineKind::Jit, EngineKind::Interp].map(|engine| {
-        let mut control = fresh().unwrap();
+        let control = fresh().unwrap();
         let mut worker = control.switch().worker(engine, 0).unwrap();
-        let outcome = run_traced(&script, &mut control, &mut worker, &fresh);
+        let outcome = run_traced(&script, &control, &mut worker, &fresh);
         format!("{}\n{}", outcome.report("test"), outcome.details())
     });
     assert_eq!(texts[0], texts[1]);

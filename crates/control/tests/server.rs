@@ -116,7 +116,7 @@ fn the_same_text_at_the_prompt_in_a_file_and_over_both_sockets() {
 }
 
 fn shared_after(line: &str) -> String {
-    let mut control = control();
+    let control = control();
     control.execute("table_add l2 deny 5 =>").unwrap();
     control.execute(line).unwrap()
 }
@@ -127,9 +127,9 @@ fn a_file_is_all_or_nothing() {
     let mut client = Client::unix(&folder.socket()).unwrap();
     let text = "table_add l2 deny 1 =>\n\n# two\ntable_add l2 deny 1 =>";
     let error = client.load("two.cmd", text).unwrap().unwrap_err();
-    let mut here = control();
+    let here = control();
     assert_eq!(error, here.load("two.cmd", text).unwrap_err(), "as without a connection");
-    assert_eq!((error.line, error.error.code.as_deref()), (4, Some("DUPLICATE_ENTRY")));
+    assert_eq!((error.line, &*error.error.code), (4, "DUPLICATE_ENTRY"));
     let error = client.load("bad.cmd", "table_add l2 nothing 1 =>").unwrap().unwrap_err();
     assert_eq!(error, here.load("bad.cmd", "table_add l2 nothing 1 =>").unwrap_err());
     assert!(error.error.span.is_some());
@@ -146,7 +146,9 @@ fn answers_tell_codes_and_places() {
     assert_eq!((error.kind.as_str(), error.code.as_deref()), ("wrong", Some("INVALID_HANDLE")));
     assert_eq!(answer.output, "Deleting entry 3 from l2\n");
     let error = client.command("table_dump l3", false).unwrap().error.unwrap();
-    assert_eq!((error.code, error.span), (None, Some((11, 13))));
+    assert_eq!((error.code.as_deref(), error.span), (Some("UNKNOWN_NAME"), Some((11, 13))));
+    assert_eq!(error.field.as_deref(), Some("table"));
+    assert!(error.choices.contains(&"ingress.l2".to_string()), "{error:?}");
     let error = client.command("write_config_to_file x", false).unwrap().error.unwrap();
     assert_eq!(error.kind, "unsupported");
     let note = client.command("table_indirect_create_group route", false).unwrap().note.unwrap();

@@ -119,7 +119,7 @@ fn sessions() {
 }
 
 /// All that these commands change, as text.
-fn everything(control: &mut p4jet_control::Control) -> String {
+fn everything(control: &p4jet_control::Control) -> String {
     let mut lines = String::from("show_queues\nmc_dump\nmirroring_get 1\nmirroring_get 2\nmirroring_get 3\n");
     for table in ["next_hop", "route", "near", "remote", "l2"] {
         lines += &format!("table_dump {table}\n");
@@ -199,18 +199,18 @@ const CHANGES: [&str; 31] = [
 
 #[test]
 fn a_bad_line_takes_every_change_back() {
-    let mut control = control();
+    let control = control();
     control.load("setup", SETUP).unwrap();
-    let before = everything(&mut control);
-    let taken_back = |control: &mut p4jet_control::Control, changes: &str| {
+    let before = everything(&control);
+    let taken_back = |control: &p4jet_control::Control, changes: &str| {
         // The second of two equal entries is refused when all before it is done.
         let text = format!("{changes}\ntable_add l2 deny 77 =>\ntable_add l2 deny 77 =>");
         let error = control.load("changes", &text).unwrap_err();
         assert!(error.to_string().contains("DUPLICATE_ENTRY"), "{changes}: {error}");
     };
     for change in CHANGES {
-        taken_back(&mut control, change);
-        assert_eq!(everything(&mut control), before, "{change}");
+        taken_back(&control, change);
+        assert_eq!(everything(&control), before, "{change}");
         // It would have made a difference.
         let mut other = common::control();
         other.load("setup", SETUP).unwrap();
@@ -218,6 +218,6 @@ fn a_bad_line_takes_every_change_back() {
         assert_ne!(everything(&mut other), before, "{change}");
     }
     // Those that do not stand in each other's way, all at once.
-    taken_back(&mut control, &CHANGES[11..].join("\n"));
-    assert_eq!(everything(&mut control), before);
+    taken_back(&control, &CHANGES[11..].join("\n"));
+    assert_eq!(everything(&control), before);
 }

@@ -101,7 +101,7 @@ counter_write seen 3 10 640
 counter_write hits 2 5 50
 ";
 
-fn dump(control: &mut Control) -> String {
+fn dump(control: &Control) -> String {
     control.execute("dump counters").unwrap()
 }
 

@@ -148,7 +148,7 @@ impl Device for Fanout {
 }
 
 fn outcome(text: &str) -> StfOutcome {
-    run(&good(text), &mut control(), &mut Fanout)
+    run(&good(text), &control(), &mut Fanout)
 }
 
 #[track_caller]
@@ -239,14 +239,14 @@ check_counter seen(1) packets == 2
 #[test]
 fn traces_show_the_tables_that_the_packet_met() {
     for engine in [EngineKind::Jit, EngineKind::Interp] {
-        let mut control = control();
+        let control = control();
         let mut worker = control.switch().worker(engine, 0).unwrap();
         let made = Cell::new(0);
         let fresh = || {
             made.set(made.get() + 1);
             Ok(common::control())
         };
-        let outcome = run_traced(&good(CHANGES_LATER), &mut control, &mut worker, &fresh);
+        let outcome = run_traced(&good(CHANGES_LATER), &control, &mut worker, &fresh);
         let report = outcome.report("t");
         assert_eq!(
             report,
@@ -264,20 +264,20 @@ fn traces_show_the_tables_that_the_packet_met() {
 
 #[test]
 fn a_script_that_passes_is_not_replayed() {
-    let mut control = control();
+    let control = control();
     let mut worker = control.switch().worker(EngineKind::Interp, 0).unwrap();
     let text = CHANGES_LATER.replace("000000000003", "000000000002");
-    let outcome = run_traced(&good(&text), &mut control, &mut worker, &|| panic!("nothing failed"));
+    let outcome = run_traced(&good(&text), &control, &mut worker, &|| panic!("nothing failed"));
     assert_eq!(outcome.report("t"), "PASS t");
 }
 
 #[test]
 fn a_trace_that_ends_differently_says_so() {
     let script = good("packet 3 10 00112233445566778899aabb 0800\nexpect 3");
-    let outcome = run_traced(&script, &mut control(), &mut Fanout, &|| Ok(control()));
+    let outcome = run_traced(&script, &control(), &mut Fanout, &|| Ok(control()));
     let note = "  note: the trace is of the interpreter, where the packet was dropped: drop; in the test it left by port 4\n";
     assert!(outcome.details().ends_with(note), "{}", outcome.details());
-    let outcome = run_traced(&script, &mut control(), &mut Fanout, &|| Err("no memory".to_string()));
+    let outcome = run_traced(&script, &control(), &mut Fanout, &|| Err("no memory".to_string()));
     assert_eq!(outcome.details(), "  no trace: no memory\n");
 }
 
@@ -291,14 +291,14 @@ fn refuses_ports_that_the_program_cannot_tell() {
 
 #[test]
 fn adds_entries() {
-    let mut control = control();
+    let control = control();
     let text = "add l2 hdr.eth.dst:0x1 ingress.out(port:4)
                 add ipv4_lpm dst:0xC63364** forward(port:2, dst:7)
                 add ipv4_lpm forward(3, 2)
                 add acl 20 hdr.ipv4.src:0x0a****** hdr.tcp.dport:1024->2047 out(port:1)
                 add \"acl\" 30 \"ipv4.src\":3 proto:0x06 deny()
                 setdefault ipv4_lpm deny()";
-    let outcome = run(&good(text), &mut control, &mut Fanout);
+    let outcome = run(&good(text), &control, &mut Fanout);
     assert_eq!(outcome.report("t"), "PASS t");
     let dump = control.execute("table_dump ipv4_lpm").unwrap();
     assert!(dump.contains("c6336400/24\nAction entry: ingress.forward - 000000000007, 0002\n"), "{dump}");
@@ -313,7 +313,7 @@ fn adds_entries() {
          Action entry: ingress.out - 0001\n";
     assert!(dump.contains(expected), "{dump}");
     assert!(dump.contains("Priority: 9970\n"), "the larger number wins: {dump}");
-    let outcome = run(&good("remove all"), &mut control, &mut Fanout);
+    let outcome = run(&good("remove all"), &control, &mut Fanout);
     assert!(outcome.passed());
     assert_eq!(control.execute("table_num_entries acl").unwrap(), "0\n");
     assert_eq!(control.execute("table_num_entries fixed").unwrap(), "1\n", "const entries stay");
@@ -321,8 +321,8 @@ fn adds_entries() {
 
 #[test]
 fn priorities_beyond_ten_thousand_keep_their_order() {
-    let mut control = control();
-    let outcome = run(&good("add acl 4294967295 deny()\nadd acl 3 deny()"), &mut control, &mut Fanout);
+    let control = control();
+    let outcome = run(&good("add acl 4294967295 deny()\nadd acl 3 deny()"), &control, &mut Fanout);
     assert!(outcome.passed());
     let dump = control.execute("table_dump acl").unwrap();
     assert!(dump.contains("Priority: 0\n") && dump.contains("Priority: 4294967292\n"), "{dump}");
@@ -456,9 +456,9 @@ fn both_engines_run_a_script() {
                 packet 4 020000000001 020000000002 0800 4500
                 expect 3";
     for engine in [EngineKind::Jit, EngineKind::Interp] {
-        let mut control = control();
+        let control = control();
         let mut worker = control.switch().worker(engine, 0).unwrap();
-        let outcome = run(&good(text), &mut control, &mut worker);
+        let outcome = run(&good(text), &control, &mut worker);
         assert_eq!(outcome.report("t"), "PASS t", "{engine:?}\n{}", outcome.details());
     }
 }

@@ -9,7 +9,7 @@ impl Control {
         let start = before.rfind(|c: char| c.is_ascii_whitespace()).map_or(0, |i| i + 1);
         let word = &before[start..];
         let words: Vec<&str> = before[..start].split_ascii_whitespace().collect();
-        let names = self.names();
+        let names = self.schema();
         let choices: Vec<&str> = match words.as_slice() {
             [] | ["help"] => list::COMMANDS.iter().map(|spec| spec.name).collect(),
             [command] if command.starts_with("table_") => names.tables.names().collect(),

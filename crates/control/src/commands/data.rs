@@ -4,7 +4,7 @@
 //! the values of registers of up to 64 bits are numbers.
 
 use super::show;
-use crate::program::{Names, needs_priority, param_names};
+use crate::schema::{Schema, needs_priority, param_names};
 use crate::value::hex;
 use num_bigint::BigUint;
 use p4jet_externs::{CounterValue, Multicast, Rates, Session};
@@ -16,8 +16,8 @@ fn value(value: &BigUint, width: u32) -> Value {
     format!("0x{}", hex(value, width)).into()
 }
 
-pub(super) fn tables(program: &Program, names: &Names) -> Value {
-    names.tables.sorted().map(|t| Value::Object(table(program, &program.tables[t as usize]))).collect()
+pub(super) fn tables(program: &Program, schema: &Schema) -> Value {
+    schema.tables.sorted().map(|t| Value::Object(table(program, &program.tables[t as usize]))).collect()
 }
 
 fn table(program: &Program, table: &Table) -> Map<String, Value> {
@@ -30,8 +30,8 @@ fn table(program: &Program, table: &Table) -> Map<String, Value> {
     object
 }
 
-pub(super) fn actions(program: &Program, names: &Names) -> Value {
-    names.actions.sorted().map(|a| action(program, ActionId(a))).collect()
+pub(super) fn actions(program: &Program, schema: &Schema) -> Value {
+    schema.actions.sorted().map(|a| action(program, ActionId(a))).collect()
 }
 
 fn action(program: &Program, id: ActionId) -> Value {
@@ -43,20 +43,20 @@ fn action(program: &Program, id: ActionId) -> Value {
     json!({"name": action.control_name, "params": params})
 }
 
-pub(super) fn table_actions(program: &Program, names: &Names, id: TableId) -> Value {
+pub(super) fn table_actions(program: &Program, schema: &Schema, id: TableId) -> Value {
     let table = &program.tables[id.index()];
-    let actions = names.shapes[id.index()].actions.sorted();
+    let actions = schema.shapes[id.index()].actions.sorted();
     actions.map(|a| action(program, table.actions[a as usize].action)).collect()
 }
 
-pub(super) fn table_info(program: &Program, names: &Names, id: TableId) -> Value {
+pub(super) fn table_info(program: &Program, schema: &Schema, id: TableId) -> Value {
     let mut object = table(program, &program.tables[id.index()]);
-    object.insert("actions".into(), table_actions(program, names, id));
+    object.insert("actions".into(), table_actions(program, schema, id));
     object.into()
 }
 
-pub(super) fn switch_info(program: &Program, names: &Names) -> Value {
-    let rows = show::switch_info_rows(program, names);
+pub(super) fn switch_info(program: &Program, schema: &Schema) -> Value {
+    let rows = show::switch_info_rows(program, schema);
     let number = |text: String| text.parse::<u64>().map_or(Value::String(text), Value::from);
     let (name, counts) = rows.split_first().expect("there are rows");
     let mut object = Map::new();
@@ -169,7 +169,7 @@ pub(super) fn dump(program: &Program, id: TableId, table: &p4jet_tables::Table, 
     if let Some(members) = table.profile() {
         object.append(&mut profile(program, declared, members));
     }
-    let default = show::default_of(table).map(|action| call(program, declared, action));
+    let default = crate::state::default_of(table).map(|action| call(program, declared, action));
     object.insert("default".into(), default.into());
     object.into()
 }

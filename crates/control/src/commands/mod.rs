@@ -1,9 +1,8 @@
 //! The runtime commands of bmv2's CLI.
 //!
-//! A line goes through three steps: [`parse`] checks it against the program and gives a [`Command`], [`apply`] carries that
-//! out on the switch, [`show`] makes the answer's text.
+//! A line goes through three steps: [`parse`] checks it against the program and gives a [`Command`]; [`Control`] carries out the
+//! [`Update`] in it, or reads; [`show`] writes the answer's text.
 
-mod apply;
 mod complete;
 mod data;
 mod host;
@@ -15,7 +14,6 @@ mod profiles;
 mod queues;
 mod replication;
 mod show;
-mod state;
 mod value_sets;
 
 pub(crate) use data::entry as entry_data;
@@ -23,30 +21,21 @@ pub(crate) use host::HostCommand;
 pub(crate) use list::{Touches, command_names, is_command};
 pub use load::LoadSummary;
 pub(crate) use load::Prepared;
-pub(crate) use parse::{Command, Named, check_default_action, check_entries_open, check_entry_action};
+pub(crate) use parse::{Command, LineParser};
 pub(crate) use queues::configures_queues;
-pub(crate) use state::{Did, Header, JournalHeader, Record, Restoring};
 
 use crate::error::CommandError;
 use crate::guard::guarded;
-use crate::program::Names;
-use meters::MeterCommand;
+use crate::journal::Changes;
+use crate::update::{Act, Cell, EntryRef, Ref, Update};
+use crate::write::{Control, Result};
 use num_bigint::BigUint;
-use p4jet_dataplane::Switch;
 use p4jet_externs::CounterValue;
-use p4jet_ir::{InstanceId, Program};
-use p4jet_tables::EntryHandle;
-use parse::LineParser;
+use p4jet_ir::{InstanceId, TableId};
+use p4jet_tables::{EntryHandle, TableError};
+use parse::Change;
 use serde_json::Value;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Carries out runtime commands on a switch.
-#[derive(Clone)]
-pub struct Control {
-    switch: Arc<Switch>,
-    names: Arc<Names>,
-}
 
 /// What a command comes to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,8 +48,6 @@ pub struct Reply {
     pub refused: Option<CommandError>,
     /// What a command that reads found, or the handle of what a change made.
     pub data: Option<Value>,
-    /// If it was a change that was carried out: the handle of what it made.
-    pub(crate) changed: Option<Option<u32>>,
 }
 
 impl Reply {
@@ -73,7 +60,7 @@ impl Reply {
     }
 
     /// The text, unless the command was refused.
-    pub(super) fn done(self) -> Result<String, CommandError> {
+    pub(super) fn done(self) -> Result<String> {
         self.refused.map_or(Ok(self.text), Err)
     }
 }
@@ -91,43 +78,29 @@ impl From<CommandError> for Reply {
 }
 
 impl Control {
-    /// Control of a switch.
-    pub fn new(switch: Arc<Switch>) -> Control {
-        let names = Arc::new(Names::new(switch.program()));
-        Control { switch, names }
-    }
-
-    /// The switch.
-    pub fn switch(&self) -> &Arc<Switch> {
-        &self.switch
-    }
-
-    pub(crate) fn program(&self) -> &Program {
-        self.switch.program()
-    }
-
-    pub(crate) fn names(&self) -> &Names {
-        &self.names
-    }
-
     /// Carries out one command. The answer is empty or ends with a line end.
-    pub fn execute(&mut self, line: &str) -> Result<String, CommandError> {
+    pub fn execute(&self, line: &str) -> Result<String> {
         self.reply(line, false).done()
     }
 
     /// Carries out one command. What one that reads prints; changes print nothing here.
-    pub(crate) fn execute_quietly(&mut self, line: &str) -> Result<String, CommandError> {
-        let command = LineParser::new(self.switch.program(), &self.names).parse(line)?;
-        if command.reads() {
-            return self.reply_to(command, false)?.done();
+    pub(crate) fn execute_quietly(&self, line: &str) -> Result<String> {
+        let command = LineParser::new(self.program(), &self.schema).parse(line)?;
+        match command {
+            Command::Change(change) => self.perform(change.update, &[]).map(|_| String::new()),
+            reading => self.reply_to(reading, false, None)?.done(),
         }
-        self.perform(command).map(|_| String::new())
     }
 
     /// Carries out one command. With `data`, what a command that reads found comes as JSON, too.
-    pub fn reply(&mut self, line: &str, data: bool) -> Reply {
-        let parsed = LineParser::new(self.switch.program(), &self.names).parse(line);
-        let reply_to = |command| guarded(|| self.reply_to(command, data));
+    pub fn reply(&self, line: &str, data: bool) -> Reply {
+        self.reply_noting(line, data, None)
+    }
+
+    /// The same; `changes` gets the change, if it is one that was carried out.
+    pub(crate) fn reply_noting(&self, line: &str, data: bool, changes: Option<&mut Changes>) -> Reply {
+        let parsed = LineParser::new(self.program(), &self.schema).parse(line);
+        let reply_to = |command| guarded(|| self.reply_to(command, data, changes));
         let mut reply = match parsed.and_then(reply_to) {
             Ok(reply) => reply,
             Err(error) => return error.into(),
@@ -139,9 +112,9 @@ impl Control {
     }
 
     /// Carries out a command and tells about it.
-    fn reply_to(&mut self, command: Command<'_>, data: bool) -> Result<Reply, CommandError> {
+    fn reply_to(&self, command: Command<'_>, data: bool, changes: Option<&mut Changes>) -> Result<Reply> {
         let program = self.switch.program();
-        let names = &self.names;
+        let schema = &*self.schema;
         Ok(match command {
             Command::Nothing => Reply::default(),
             Command::Help(None) => list::help().into(),
@@ -150,27 +123,28 @@ impl Control {
                 None => format!("*** No help on {name}{}\n", list::suggestion(name)).into(),
             },
             Command::ShowTables => {
-                Reply::new(show::tables(program, names), data.then(|| data::tables(program, names)))
+                Reply::new(show::tables(program, schema), data.then(|| data::tables(program, schema)))
             }
             Command::ShowActions => {
-                Reply::new(show::actions(program, names), data.then(|| data::actions(program, names)))
+                Reply::new(show::actions(program, schema), data.then(|| data::actions(program, schema)))
             }
-            Command::SwitchInfo => {
-                Reply::new(show::switch_info(program, names), data.then(|| data::switch_info(program, names)))
-            }
+            Command::SwitchInfo => Reply::new(
+                show::switch_info(program, schema),
+                data.then(|| data::switch_info(program, schema)),
+            ),
             Command::TableInfo(id) => Reply::new(
-                show::table_info(program, names, id),
-                data.then(|| data::table_info(program, names, id)),
+                show::table_info(program, schema, id),
+                data.then(|| data::table_info(program, schema, id)),
             ),
             Command::TableShowActions(id) => Reply::new(
-                show::table_actions(program, names, id),
-                data.then(|| data::table_actions(program, names, id)),
+                show::table_actions(program, schema, id),
+                data.then(|| data::table_actions(program, schema, id)),
             ),
             Command::TableNumEntries(id) => Reply::number(self.switch.table(id).len() as u64, data),
             Command::TableDump(id) => {
                 let (table, now_us) = (self.switch.table(id), self.switch.now_us());
                 Reply::new(
-                    show::dump(program, names, id, &table, now_us),
+                    show::dump(program, schema, id, &table, now_us),
                     data.then(|| data::dump(program, id, &table, now_us)),
                 )
             }
@@ -208,13 +182,17 @@ impl Control {
                 let note = Some("register index omitted, reading entire array".to_string());
                 Reply { note, ..Reply::new(text, data) }
             }
-            Command::Queue(command) if command.reads() => {
+            Command::ShowQueues => {
                 Reply::new(self.queues_text(), data.then(|| queues::data(self.switch.queues())))
             }
-            Command::Profile(command) if command.reads() => self.profile_reply(&command, data)?,
-            Command::Replication(command) if command.reads() => self.replication_reply(&command, data)?,
-            Command::ValueSet(command) if command.reads() => self.value_set_reply(&command, data),
-            Command::Meter(MeterCommand::Get { meter, index }) => self.meter_reply(meter, index, data)?,
+            Command::MemberDump(table, member) => self.member_reply(table, member, data)?,
+            Command::GroupDump(table, group) => self.group_reply(table, group, data)?,
+            Command::ProfileDump(table) => self.profile_reply(table, data)?,
+            Command::MulticastDump => self.multicast_reply(data),
+            Command::SessionRead(session) => self.session_reply(session, data)?,
+            Command::ShowValueSets => self.value_sets_reply(data),
+            Command::ValueSetRead(set) => self.value_set_reply(set, data),
+            Command::MeterRead { meter, index } => self.meter_reply(meter, index, data)?,
             Command::Dump { counters } => {
                 let mut text = Vec::new();
                 // Writing to memory does not fail, and JSON is text.
@@ -227,25 +205,62 @@ impl Control {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 Reply::number(since.as_micros() as u64, data)
             }
-            change => {
-                let mut text = self.announce(&change);
-                let note = match change {
-                    Command::Queue(_) => self.queues_note(),
-                    _ => None,
-                };
-                let done = match self.perform(change) {
-                    Ok(done) => done,
-                    Err(error) => return Ok(Reply { text, ..error.into() }),
-                };
-                if let Some(EntryHandle(handle)) = done.handle {
-                    text += &format!("Entry has been added with handle {handle}\n");
-                }
-                text += &done.told.unwrap_or_default();
-                let made = done.handle.map(|handle| handle.0).or(done.made);
-                let data = made.filter(|_| data).map(|handle| serde_json::json!({"handle": handle}));
-                Reply { note: note.map(str::to_string), changed: Some(made), ..Reply::new(text, data) }
-            }
+            Command::Change(change) => self.change_reply(change, data, changes),
         })
+    }
+
+    /// Carries out a change and says what bmv2's CLI says of it.
+    fn change_reply(&self, change: Change<'_>, data: bool, mut changes: Option<&mut Changes>) -> Reply {
+        let mut text = self.announce(&change);
+        let note = match change.update {
+            Update::Queue(_) => self.queues_note(),
+            _ => None,
+        };
+        let told = match &change.update {
+            Update::Insert { .. } => "Entry has been added",
+            Update::CreateMember { .. } => "Member has been created",
+            Update::CreateGroup { .. } => "Group has been created",
+            Update::CreateNode { .. } => "node was created",
+            _ => "",
+        };
+        let updated = match &change.update {
+            Update::WriteCounter { cell: Cell::Index(index), .. } => {
+                format!("{}[{index}] has been updated\n", change.object)
+            }
+            _ => String::new(),
+        };
+        if let Some(changes) = &mut changes {
+            changes.add(self, &change.update, &[]);
+        }
+        let made = match self.perform(change.update, &[]) {
+            Ok(made) => made,
+            Err(error) => {
+                if let Some(changes) = changes {
+                    changes.forget();
+                }
+                return Reply { text, ..error.into() };
+            }
+        };
+        if let Some(changes) = changes {
+            changes.done(made);
+        }
+        if let Some(handle) = made {
+            text += &format!("{told} with handle {handle}\n");
+        }
+        text += &updated;
+        let data = made.filter(|_| data).map(|handle| serde_json::json!({"handle": handle}));
+        Reply { note: note.map(str::to_string), ..Reply::new(text, data) }
+    }
+
+    pub(super) fn dump_entry(&self, id: TableId, handle: EntryHandle, data: bool) -> Result<Reply> {
+        let table = self.switch.table(id);
+        let entry = table.get(handle).ok_or_else(|| self.refused(id)(TableError::InvalidHandle(handle)))?;
+        let life = table.life(handle, self.switch.now_us());
+        let (program, schema) = (self.program(), &*self.schema);
+        Ok(Reply::new(
+            show::entry(program, schema, id, handle, &entry, life),
+            data.then(|| data::entry(program, id, handle, &entry, life).into()),
+        ))
     }
 
     /// Says of a direct counter which table's it is.
@@ -255,42 +270,47 @@ impl Control {
     }
 
     /// What bmv2's CLI prints before it carries out a change.
-    fn announce(&self, command: &Command<'_>) -> String {
-        let program = self.switch.program();
-        match command {
-            Command::TableAdd { table, action, entry } => {
-                let ir = &program.tables[table.id.index()];
-                let kind = self.names.shapes[table.id.index()].match_kind;
-                let key = show::match_key_line(ir, &entry.key);
-                let action = show::action_lines(program, ir, action, &entry.action);
-                format!("Adding entry to {kind} match table {}\n{key}{action}", table.typed)
+    fn announce(&self, change: &Change<'_>) -> String {
+        let program = self.program();
+        let kind = |table: &TableId| self.schema.shapes[table.index()].match_kind;
+        let Change { update, object, action } = change;
+        match update {
+            Update::Insert { table, key, act: Act::Action(call), .. } => {
+                let ir = &program.tables[table.index()];
+                let key = show::match_key_line(ir, key);
+                let action = show::action_lines(program, ir, action, call);
+                format!("Adding entry to {} match table {object}\n{key}{action}", kind(table))
             }
-            Command::TableSetDefault { table, action, call } => {
-                let action = show::action_lines(program, &program.tables[table.id.index()], action, call);
-                format!("Setting default action of {}\n{action}", table.typed)
-            }
-            Command::TableModify { table, handle, .. } => {
-                let kind = self.names.shapes[table.id.index()].match_kind;
-                format!("Modifying entry {} for {kind} match table {}\n", handle.0, table.typed)
-            }
-            Command::TableDelete { table, handle } => {
-                format!("Deleting entry {} from {}\n", handle.0, table.typed)
-            }
-            Command::IndirectAdd { table, .. } => {
+            Update::Insert { table, .. } => {
                 format!("Adding entry to indirect match table {}\n", program.tables[table.index()].name)
             }
-            Command::Replication(command) => command.announce(),
-            Command::CounterWrite { counter, .. } => match self.direct_table(counter.id) {
+            Update::SetDefault { table, act: Act::Action(call) } => {
+                let action = show::action_lines(program, &program.tables[table.index()], action, call);
+                format!("Setting default action of {object}\n{action}")
+            }
+            Update::Modify { table, entry, .. } => {
+                format!("Modifying entry {} for {} match table {object}\n", handle_of(entry), kind(table))
+            }
+            Update::Delete { entry, .. } => format!("Deleting entry {} from {object}\n", handle_of(entry)),
+            Update::WriteCounter { counter, .. } => match self.direct_table(*counter) {
                 Some(table) => {
                     format!("writing to direct counter for table {}\n", program.tables[table.index()].name)
                 }
                 None => String::new(),
             },
-            Command::CounterReset(counter) => self.direct_line(*counter),
-            Command::SetTimeout { handle, milliseconds, .. } => {
-                format!("Setting a {milliseconds} ms timeout for entry {}\n", handle.0)
+            Update::ResetCounter(counter) => self.direct_line(*counter),
+            Update::SetTimeout { entry, timeout_ms, .. } => {
+                format!("Setting a {timeout_ms} ms timeout for entry {}\n", handle_of(entry))
             }
-            _ => String::new(),
+            other => replication::announce(other),
         }
+    }
+}
+
+/// The handle of an entry that a command names.
+fn handle_of(entry: &EntryRef) -> u32 {
+    match entry {
+        EntryRef::Handle(Ref::Handle(handle)) => *handle,
+        EntryRef::Handle(Ref::Made(_)) | EntryRef::Key(_) => unreachable!("commands name entries by handle"),
     }
 }

@@ -2,20 +2,18 @@
 
 use super::host::HostCommand;
 use super::list;
-use super::meters::MeterCommand;
-use super::profiles::ProfileCommand;
-use super::queues::QueueCommand;
-use super::replication::ReplicationCommand;
-use super::value_sets::ValueSetCommand;
 use crate::error::{CommandError, count};
 use crate::names::{NameIndex, unknown};
-use crate::program::{Names, param_names};
-use crate::value::{ones, parse_int, parse_u64, parse_value, prefix_of};
-use num_bigint::BigUint;
+use crate::schema::{
+    PRIORITY_MAX, Schema, check_default_action, check_entries_open, check_entry_action, check_entry_open,
+    check_timeouts, index_error, param_names,
+};
+use crate::update::{Act, Cell, Update};
+use crate::value::{describe_key, key_match, parse_int, parse_u64, parse_value};
 use num_traits::Zero;
-use p4jet_externs::CrcParams;
-use p4jet_ir::{InstanceId, InstanceKind, Key, MatchKind, Program, Table, TableId};
-use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch};
+use p4jet_externs::{CounterValue, CrcParams};
+use p4jet_ir::{InstanceId, InstanceKind, Program, TableId};
+use p4jet_tables::{Action, EntryHandle, KeyMatch};
 use std::ops::Range;
 
 /// Most cells that `register_read` without an index shows: more would be text of gigabytes.
@@ -47,124 +45,56 @@ pub(crate) enum Command<'a> {
         key: Vec<KeyMatch>,
         priority: u32,
     },
-    TableAdd {
-        table: Named<'a, TableId>,
-        action: &'a str,
-        entry: Entry,
-    },
-    TableModify {
-        table: Named<'a, TableId>,
-        handle: EntryHandle,
-        call: Action,
-    },
-    TableDelete {
-        table: Named<'a, TableId>,
-        handle: EntryHandle,
-    },
-    TableClear(TableId),
-    TableSetDefault {
-        table: Named<'a, TableId>,
-        action: &'a str,
-        call: Action,
-    },
-    TableResetDefault(TableId),
     CounterRead {
         counter: Named<'a, InstanceId>,
         index: u32,
     },
-    CounterWrite {
-        counter: Named<'a, InstanceId>,
-        index: u32,
-        packets: u64,
-        bytes: u64,
-    },
-    CounterReset(InstanceId),
     RegisterRead {
         register: Named<'a, InstanceId>,
         index: Option<u32>,
     },
-    RegisterWrite {
-        register: Named<'a, InstanceId>,
+    MeterRead {
+        meter: InstanceId,
         index: u32,
-        value: BigUint,
     },
-    RegisterReset(InstanceId),
-    SetCrc {
-        calculation: u32,
-        params: CrcParams,
-    },
-    /// The action is a member or a group.
-    IndirectAdd {
-        table: TableId,
-        entry: Entry,
-    },
-    IndirectSetDefault(TableId, Action),
-    Profile(ProfileCommand),
-    Replication(ReplicationCommand),
-    Meter(MeterCommand),
-    ValueSet(ValueSetCommand),
-    SetTimeout {
-        table: TableId,
-        handle: EntryHandle,
-        milliseconds: u32,
-    },
-    Queue(QueueCommand),
-    ResetState,
+    MemberDump(TableId, u32),
+    GroupDump(TableId, u32),
+    ProfileDump(TableId),
+    MulticastDump,
+    SessionRead(u32),
+    ShowValueSets,
+    ValueSetRead(TableId),
+    ShowQueues,
     TimeElapsed,
     TimeSinceEpoch,
     /// All that the control plane set.
     Dump {
         counters: bool,
     },
+    Change(Change<'a>),
 }
 
-impl Command<'_> {
-    /// Whether it changes nothing.
-    pub(super) fn reads(&self) -> bool {
-        match self {
-            Command::Nothing
-            | Command::Help(_)
-            | Command::ShowTables
-            | Command::ShowActions
-            | Command::SwitchInfo
-            | Command::TableInfo(_)
-            | Command::TableShowActions(_)
-            | Command::TableNumEntries(_)
-            | Command::TableDump(_)
-            | Command::TableDumpEntry(..)
-            | Command::TableDumpEntryFromKey { .. }
-            | Command::CounterRead { .. }
-            | Command::RegisterRead { .. }
-            | Command::TimeElapsed
-            | Command::TimeSinceEpoch
-            | Command::Dump { .. }
-            | Command::Meter(MeterCommand::Get { .. }) => true,
-            Command::Profile(command) => command.reads(),
-            Command::Queue(command) => command.reads(),
-            Command::Replication(command) => command.reads(),
-            Command::ValueSet(command) => command.reads(),
-            Command::TableAdd { .. }
-            | Command::TableModify { .. }
-            | Command::TableDelete { .. }
-            | Command::TableClear(_)
-            | Command::TableSetDefault { .. }
-            | Command::TableResetDefault(_)
-            | Command::CounterWrite { .. }
-            | Command::CounterReset(_)
-            | Command::RegisterWrite { .. }
-            | Command::RegisterReset(_)
-            | Command::SetCrc { .. }
-            | Command::IndirectAdd { .. }
-            | Command::IndirectSetDefault(..)
-            | Command::Meter(_)
-            | Command::SetTimeout { .. }
-            | Command::ResetState => false,
-        }
+/// A change of the switch, with the words of the line that the answer repeats.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Change<'a> {
+    pub update: Update,
+    /// The object.
+    pub object: &'a str,
+    /// The action.
+    pub action: &'a str,
+}
+
+impl<'a> Change<'a> {
+    pub(super) fn new(update: Update) -> Change<'a> {
+        Change { update, object: "", action: "" }
     }
 }
 
-/// The largest priority: bmv2's is a signed 32-bit number.
-pub(crate) const PRIORITY_MAX: u64 = i32::MAX as u64;
+impl From<Update> for Command<'_> {
+    fn from(update: Update) -> Self {
+        Command::Change(Change::new(update))
+    }
+}
 
 #[derive(Clone, Copy)]
 pub(crate) struct Token<'a> {
@@ -202,7 +132,7 @@ pub(super) fn split<'a>(line: &'a str, tokens: &mut Vec<Token<'a>>) {
 /// Reads lines one after the other.
 pub(crate) struct LineParser<'p, 'a> {
     pub(super) program: &'p Program,
-    pub(super) names: &'p Names,
+    pub(super) schema: &'p Schema,
     tokens: Vec<Token<'a>>,
 }
 
@@ -251,14 +181,20 @@ pub(super) fn number(token: Token<'_>, what: &str, max: u64) -> Parsed<u64> {
 }
 
 impl<'p, 'a> LineParser<'p, 'a> {
-    pub(crate) fn new(program: &'p Program, names: &'p Names) -> Self {
-        LineParser { program, names, tokens: Vec::new() }
+    pub(crate) fn new(program: &'p Program, schema: &'p Schema) -> Self {
+        LineParser { program, schema, tokens: Vec::new() }
     }
 
     pub(crate) fn parse(&mut self, line: &'a str) -> Parsed<Command<'a>> {
         let mut tokens = std::mem::take(&mut self.tokens);
         split(line, &mut tokens);
-        let command = self.command(&tokens, line.trim_end().len());
+        let command = self.command(&tokens, line.trim_end().len()).and_then(|command| match &command {
+            Command::Change(change) => match self.schema.check(self.program, &change.update) {
+                Ok(()) => Ok(command),
+                Err(error) => Err(at_field(error, &tokens)),
+            },
+            _ => Ok(command),
+        });
         self.tokens = tokens;
         command
     }
@@ -292,15 +228,11 @@ impl<'p, 'a> LineParser<'p, 'a> {
             "table_show_actions" => Command::TableShowActions(self.only_table(&line)?.id),
             "table_num_entries" => Command::TableNumEntries(self.only_table(&line)?.id),
             "table_dump" => Command::TableDump(self.only_table(&line)?.id),
-            "table_clear" => {
-                let table = self.only_table(&line)?;
-                check_entries_open(&self.program.tables[table.id.index()])?;
-                Command::TableClear(table.id)
-            }
+            "table_clear" => Update::Clear(self.only_table(&line)?.id).into(),
             "table_reset_default" => {
                 let table = self.only_table(&line)?;
                 self.check_kind(&line, table.id, false)?;
-                Command::TableResetDefault(table.id)
+                Update::ResetDefault(table.id).into()
             }
             "table_dump_entry" => {
                 let (table, handle) = self.table_and_handle(&line)?;
@@ -309,8 +241,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
             "table_delete" => {
                 let (table, handle) = self.table_and_handle(&line)?;
                 self.check_kind(&line, table.id, false)?;
-                check_entry_open(&self.program.tables[table.id.index()], handle)?;
-                Command::TableDelete { table, handle }
+                delete(table, handle)
             }
             "counter_read" => {
                 let (counter, index) = self.counter_cell(&line)?;
@@ -322,12 +253,14 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 let packets = number(line.get(3, "the number of packets")?, "a number of packets", u64::MAX)?;
                 let bytes = number(line.get(4, "the number of bytes")?, "a number of bytes", u64::MAX)?;
                 line.ends_after(5)?;
-                Command::CounterWrite { counter, index, packets, bytes }
+                let value = CounterValue { packets, bytes };
+                let update = Update::WriteCounter { counter: counter.id, cell: Cell::Index(index), value };
+                Command::Change(Change { object: counter.typed, ..Change::new(update) })
             }
             "counter_reset" => {
                 let counter = self.counter(&line)?;
                 line.ends_after(2)?;
-                Command::CounterReset(counter.id)
+                Update::ResetCounter(counter.id).into()
             }
             "register_read" => {
                 let (register, _, size) = self.register(&line)?;
@@ -353,23 +286,22 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 let value = parse_value(token.text, width)
                     .map_err(|why| CommandError::new(format!("Error: {why}")).at(token.span()))?;
                 line.ends_after(4)?;
-                Command::RegisterWrite { register, index, value }
+                Update::WriteRegister { register: register.id, index, value }.into()
             }
             "register_reset" => {
                 let (register, ..) = self.register(&line)?;
                 line.ends_after(2)?;
-                Command::RegisterReset(register.id)
+                Update::ResetRegister(register.id).into()
             }
             "table_indirect_delete" => {
                 self.indirect_table(&line)?;
                 let (table, handle) = self.table_and_handle(&line)?;
-                check_entry_open(&self.program.tables[table.id.index()], handle)?;
-                Command::TableDelete { table, handle }
+                delete(table, handle)
             }
             "table_indirect_reset_default" => {
                 let table = self.only_table(&line)?;
                 self.check_kind(&line, table.id, true)?;
-                Command::TableResetDefault(table.id)
+                Update::ResetDefault(table.id).into()
             }
             "table_set_timeout" => self.timeout(&line)?,
             "get_time_elapsed" | "get_time_since_epoch" | "reset_state" => {
@@ -377,7 +309,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 match spec.name {
                     "get_time_elapsed" => Command::TimeElapsed,
                     "get_time_since_epoch" => Command::TimeSinceEpoch,
-                    _ => Command::ResetState,
+                    _ => Update::Reset.into(),
                 }
             }
             name if super::configures_queues(name) || name == "show_queues" => {
@@ -426,7 +358,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
     }
 
     pub(super) fn table(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, TableId>> {
-        named(&self.names.tables, line.get(1, "a table name")?, TableId)
+        named(&self.schema.tables, line.get(1, "a table name")?, TableId)
     }
 
     fn only_table(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, TableId>> {
@@ -446,20 +378,21 @@ impl<'p, 'a> LineParser<'p, 'a> {
     pub(super) fn action(&self, line: &Line<'_, 'a>, table: TableId) -> Parsed<Named<'a, u32>> {
         let token = line.get(2, "an action name")?;
         let text = token.text;
-        let actions = &self.names.shapes[table.index()].actions;
+        let actions = &self.schema.shapes[table.index()].actions;
         if let Ok(id) = actions.find(text) {
             return Ok(Named { typed: text, id });
         }
         // Another table's action is a mistake of another sort than a name that does not exist.
-        let message = match self.names.actions.find(text) {
+        let message = match self.schema.actions.find(text) {
             Ok(_) => {
                 let name = &self.program.tables[table.index()].name;
                 let choices = unknown(text, actions.names(), "its actions are");
                 format!("Error: Table {name} has no action {text}: {choices}")
             }
-            Err(_) => actions.find(text).expect_err("looked up above"),
+            Err(_) => actions.find(text).expect_err("looked up above").message,
         };
-        Err(CommandError::new(message).at(token.span()))
+        let error = CommandError::new(message).code("UNKNOWN_NAME").field("action").choices(actions.names());
+        Err(error.at(token.span()))
     }
 
     /// Refuses a table that has an action profile, or none, where the other is meant.
@@ -481,18 +414,12 @@ impl<'p, 'a> LineParser<'p, 'a> {
 
     fn timeout(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
         let table = self.table(line)?;
-        if !self.program.tables[table.id.index()].idle_timeout {
-            let message = format!(
-                "Error: Table {} does not support entry timeouts: the program does not ask for them",
-                table.typed
-            );
-            return Err(CommandError::new(message).at(line.tokens[1].span()));
-        }
+        check_timeouts(&self.program.tables[table.id.index()]).map_err(|e| e.at(line.tokens[1].span()))?;
         let handle = entry_handle(line.get(2, "an entry handle")?)?;
         // The check makes the cast exact.
-        let milliseconds = number(line.get(3, "a timeout in ms")?, "a timeout", u64::from(u32::MAX))? as u32;
+        let timeout_ms = number(line.get(3, "a timeout in ms")?, "a timeout", u64::from(u32::MAX))? as u32;
         line.ends_after(4)?;
-        Ok(Command::SetTimeout { table: table.id, handle, milliseconds })
+        Ok(Update::SetTimeout { table: table.id, entry: handle.0.into(), timeout_ms }.into())
     }
 
     fn table_add(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
@@ -500,7 +427,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         self.check_kind(line, table.id, false)?;
         let action = self.action(line, table.id)?;
         let ir = &self.program.tables[table.id.index()];
-        let needs_priority = self.names.shapes[table.id.index()].needs_priority;
+        let needs_priority = self.schema.shapes[table.id.index()].needs_priority;
         let expected = self.program.actions[ir.actions[action.id as usize].action.index()].params.len();
         let of = format!("{} on table {}", action.typed, table.typed);
         let takes = match needs_priority {
@@ -509,8 +436,9 @@ impl<'p, 'a> LineParser<'p, 'a> {
         };
         let words = (ir.keys.len(), expected + usize::from(needs_priority));
         let (key, rest) = key_and_rest(line, 3, words, &of, &takes)?;
+        // Refused before anything is said of its key.
         check_entries_open(ir)?;
-        check_entry_action(ir, action).map_err(|e| e.at(line.tokens[2].span()))?;
+        check_entry_action(self.program, ir, action.id).map_err(|e| e.at(line.tokens[2].span()))?;
         let key = self.match_key(line, table.id, key.clone(), key.end)?;
         // The last word is the priority. When one word is short, say that it is the priority which is missing.
         if needs_priority && rest.len() <= expected {
@@ -525,13 +453,14 @@ impl<'p, 'a> LineParser<'p, 'a> {
             (rest.end, 0)
         };
         let call = self.action_data(line, table.id, action, rest.start..params_end)?;
-        Ok(Command::TableAdd { table, action: action.typed, entry: Entry { key, priority, action: call } })
+        let update = Update::Insert { table: table.id, key, priority, act: Act::Action(call) };
+        Ok(Command::Change(Change { update, object: table.typed, action: action.typed }))
     }
 
     pub(super) fn priority(&self, token: Token<'_>, table: TableId) -> Parsed<u32> {
         // The check makes the cast exact.
-        parse_u64(token.text, "a priority", PRIORITY_MAX).map(|p| p as u32).map_err(|why| {
-            let kind = self.names.shapes[table.index()].match_kind;
+        parse_u64(token.text, "a priority", u64::from(PRIORITY_MAX)).map(|p| p as u32).map_err(|why| {
+            let kind = self.schema.shapes[table.index()].match_kind;
             let message =
                 format!("Error: Table is {kind}, but could not extract a valid priority from args: {why}");
             CommandError::new(message).at(token.span())
@@ -539,7 +468,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
     }
 
     pub(super) fn priority_missing(&self, line: &Line<'_, 'a>, table: TableId) -> CommandError {
-        let kind = self.names.shapes[table.index()].match_kind;
+        let kind = self.schema.shapes[table.index()].match_kind;
         let message = format!(
             "Error: Table is {kind}, but could not extract a valid priority from args: expected a priority (the \
              smallest number wins) as the last word"
@@ -552,9 +481,10 @@ impl<'p, 'a> LineParser<'p, 'a> {
         self.check_kind(line, table.id, false)?;
         let action = self.action(line, table.id)?;
         let ir = &self.program.tables[table.id.index()];
-        check_default_action(ir, action).map_err(|e| e.at(line.tokens[2].span()))?;
+        check_default_action(self.program, ir, action.id).map_err(|e| e.at(line.tokens[2].span()))?;
         let call = self.action_data(line, table.id, action, params_after(line, 3))?;
-        Ok(Command::TableSetDefault { table, action: action.typed, call })
+        let update = Update::SetDefault { table: table.id, act: Act::Action(call) };
+        Ok(Command::Change(Change { update, object: table.typed, action: action.typed }))
     }
 
     fn table_modify(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
@@ -563,16 +493,17 @@ impl<'p, 'a> LineParser<'p, 'a> {
         let action = self.action(line, table.id)?;
         let handle = entry_handle(line.get(3, "an entry handle")?)?;
         let ir = &self.program.tables[table.id.index()];
-        check_entry_open(ir, handle)?;
-        check_entry_action(ir, action).map_err(|e| e.at(line.tokens[2].span()))?;
+        check_entry_open(ir, handle.0)?;
+        check_entry_action(self.program, ir, action.id).map_err(|e| e.at(line.tokens[2].span()))?;
         let call = self.action_data(line, table.id, action, params_after(line, 4))?;
-        Ok(Command::TableModify { table, handle, call })
+        let update = Update::Modify { table: table.id, entry: handle.0.into(), act: Act::Action(call) };
+        Ok(Command::Change(Change { update, object: table.typed, action: action.typed }))
     }
 
     fn dump_entry_from_key(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
         let table = self.table(line)?.id;
         let keys = self.program.tables[table.index()].keys.len();
-        let needs_priority = self.names.shapes[table.index()].needs_priority;
+        let needs_priority = self.schema.shapes[table.index()].needs_priority;
         let mut end = line.tokens.len();
         let mut priority = 0;
         if needs_priority {
@@ -663,7 +594,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
     }
 
     fn counter(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, InstanceId>> {
-        named(&self.names.counters, line.get(1, "a counter name")?, InstanceId)
+        named(&self.schema.counters, line.get(1, "a counter name")?, InstanceId)
     }
 
     fn counter_cell(&self, line: &Line<'_, 'a>) -> Parsed<(Named<'a, InstanceId>, u32)> {
@@ -679,8 +610,8 @@ impl<'p, 'a> LineParser<'p, 'a> {
 
     /// The custom CRC of that name, which is of so many bits.
     fn crc_named(&self, token: Token<'a>, width: u32) -> Parsed<u32> {
-        let (text, crcs) = (token.text, &self.names.crcs);
-        let width_of = |crc: u32| self.names.crc_widths[crc as usize];
+        let (text, crcs) = (token.text, &self.schema.crcs);
+        let width_of = |crc: u32| self.schema.crc_widths[crc as usize];
         let found = crcs.find(text).ok();
         if let Some(crc) = found.filter(|crc| width_of(*crc) == width) {
             return Ok(crc);
@@ -709,12 +640,12 @@ impl<'p, 'a> LineParser<'p, 'a> {
             reflect_out: flag(line.get(6, "true or false (whether the remainder is reflected)")?)?,
         };
         line.ends_after(7)?;
-        Ok(Command::SetCrc { calculation, params })
+        Ok(Update::SetCrc { crc: calculation, params }.into())
     }
 
     /// The register with its width and size.
     fn register(&self, line: &Line<'_, 'a>) -> Parsed<(Named<'a, InstanceId>, u32, u32)> {
-        let register = named(&self.names.registers, line.get(1, "a register name")?, InstanceId)?;
+        let register = named(&self.schema.registers, line.get(1, "a register name")?, InstanceId)?;
         let (width, size) = match self.program.instances[register.id.index()].kind {
             InstanceKind::Register { width, size, .. } => (width, size),
             _ => unreachable!("the index of registers holds registers"),
@@ -723,63 +654,22 @@ impl<'p, 'a> LineParser<'p, 'a> {
     }
 }
 
-/// Refuses changes of const entries.
-pub(crate) fn check_entries_open(table: &Table) -> Parsed<()> {
-    if !table.const_entries {
-        return Ok(());
+/// The span of the word that an error is about.
+fn at_field(error: CommandError, tokens: &[Token<'_>]) -> CommandError {
+    let word = match error.field.as_deref() {
+        Some("table") => 1,
+        Some("action") => 2,
+        _ => return error,
+    };
+    match tokens.get(word) {
+        Some(token) => error.at(token.span()),
+        None => error,
     }
-    Err(CommandError::refused(
-        "table",
-        "IMMUTABLE_TABLE_ENTRIES",
-        format!("`{}` has const entries", table.name),
-    ))
 }
 
-/// Refuses to change or delete a const entry.
-fn check_entry_open(table: &Table, handle: EntryHandle) -> Parsed<()> {
-    check_entries_open(table)?;
-    if !is_const_entry(table, handle) {
-        return Ok(());
-    }
-    Err(CommandError::refused(
-        "table",
-        "IMMUTABLE_TABLE_ENTRIES",
-        format!("entry {} of `{}` is const in the program", handle.0, table.name),
-    ))
-}
-
-/// Whether a handle is that of a const entry. The program's entries come first, so the handle of one is its index; a const
-/// entry is never deleted, so nothing else gets its handle.
-pub(super) fn is_const_entry(table: &Table, handle: EntryHandle) -> bool {
-    table.entries.get(handle.0 as usize).is_some_and(|e| e.is_const)
-}
-
-/// Refuses entries with an action that is not for entries. The action is an index in the table's list.
-pub(crate) fn check_entry_action(table: &Table, action: Named<'_, u32>) -> Parsed<()> {
-    if !table.actions[action.id as usize].default_only {
-        return Ok(());
-    }
-    let why = format!("`{}` may only be the default action of `{}` (@defaultonly)", action.typed, table.name);
-    Err(CommandError::refused("table", "INVALID_ACTION_NAME", why))
-}
-
-/// Refuses a default action that the program does not allow. The action is an index in the table's list.
-pub(crate) fn check_default_action(table: &Table, action: Named<'_, u32>) -> Parsed<()> {
-    if table.const_default {
-        let same = table.default.action == action.id;
-        let code = if same { "DEFAULT_ENTRY_IS_CONST" } else { "DEFAULT_ACTION_IS_CONST" };
-        return Err(CommandError::refused(
-            "table",
-            code,
-            format!("`{}` has a const default_action", table.name),
-        ));
-    }
-    if table.actions[action.id as usize].table_only {
-        let why =
-            format!("`{}` may not be the default action of `{}` (@tableonly)", action.typed, table.name);
-        return Err(CommandError::refused("table", "INVALID_ACTION_NAME", why));
-    }
-    Ok(())
+fn delete<'a>(table: Named<'a, TableId>, handle: EntryHandle) -> Command<'a> {
+    let update = Update::Delete { table: table.id, entry: handle.0.into() };
+    Command::Change(Change { object: table.typed, ..Change::new(update) })
 }
 
 pub(super) fn named<'a, T>(
@@ -789,7 +679,7 @@ pub(super) fn named<'a, T>(
 ) -> Parsed<Named<'a, T>> {
     match index.find(token.text) {
         Ok(found) => Ok(Named { typed: token.text, id: id(found) }),
-        Err(message) => Err(CommandError::new(message).at(token.span())),
+        Err(error) => Err(error.at(token.span())),
     }
 }
 
@@ -840,11 +730,8 @@ pub(super) fn cell(token: Token<'_>, kind: &str, size: u32) -> Parsed<u32> {
     match u32::try_from(index) {
         Ok(index) if index < size => Ok(index),
         _ => {
-            let why = match size {
-                0 => "the array has no cells".to_string(),
-                _ => format!("found index {index}, expected 0 to {}", size - 1),
-            };
-            Err(CommandError::refused(kind, "INVALID_INDEX", why).at(token.span()))
+            let why = index_error(index, size);
+            Err(CommandError::refused(kind, "INVALID_INDEX", why).field("index").at(token.span()))
         }
     }
 }
@@ -861,74 +748,6 @@ fn flag(token: Token<'_>) -> Parsed<bool> {
                 Err(CommandError::new(message).at(token.span()))
             }
         },
-    }
-}
-
-/// `lpm, bit<32>`
-fn describe_key(key: &Key) -> String {
-    format!("{}, bit<{}>", key.kind.name(), key.width)
-}
-
-/// The value of an example: the word that was found, if it is a value.
-fn example<'t>(text: &'t str, key: &Key) -> &'t str {
-    if parse_value(text, key.width).is_ok() { text } else { "1" }
-}
-
-/// What one word says about one key field.
-pub(super) fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
-    match key.kind {
-        MatchKind::Exact => Ok(KeyMatch::Exact(parse_value(text, key.width)?)),
-        MatchKind::Lpm => {
-            let Some((value, len)) = text.rsplit_once('/') else {
-                return Err(format!(
-                    "found `{text}`, expected value/prefix-length, such as {}/{}",
-                    example(text, key),
-                    key.width
-                ));
-            };
-            let value = parse_value(value, key.width)?;
-            // The check makes the cast exact.
-            let prefix_len = parse_u64(len, "a prefix length", u64::from(key.width))? as u32;
-            Ok(KeyMatch::Lpm { value: prefix_of(value, key.width, prefix_len), prefix_len })
-        }
-        MatchKind::Ternary => match text.split_once("&&&") {
-            Some((value, mask)) => {
-                let (value, mask) = (parse_value(value, key.width)?, parse_value(mask, key.width)?);
-                Ok(KeyMatch::Ternary { value: value & &mask, mask })
-            }
-            None => Err(format!(
-                "found `{text}`, expected value&&&mask, such as {}&&&{:#x}",
-                example(text, key),
-                ones(key.width)
-            )),
-        },
-        MatchKind::Range => match text.split_once("->") {
-            Some((lo, hi)) => {
-                let (lo, hi) = (parse_value(lo, key.width)?, parse_value(hi, key.width)?);
-                if lo > hi {
-                    return Err(format!("found `{text}`, whose low end is above its high end"));
-                }
-                Ok(KeyMatch::Range { lo, hi })
-            }
-            None => {
-                let example = example(text, key);
-                Err(format!("found `{text}`, expected low->high, such as {example}->{example}"))
-            }
-        },
-        MatchKind::Optional => {
-            let Some((value, mask)) = text.split_once("&&&") else {
-                return Ok(KeyMatch::Optional(Some(parse_value(text, key.width)?)));
-            };
-            let (value, mask) = (parse_value(value, key.width)?, parse_value(mask, key.width)?);
-            if mask.is_zero() {
-                Ok(KeyMatch::Optional(None))
-            } else if mask == ones(key.width) {
-                Ok(KeyMatch::Optional(Some(value)))
-            } else {
-                let all = ones(key.width);
-                Err(format!("found the mask {mask:#x}, expected {all:#x} (this value) or 0 (any value)"))
-            }
-        }
     }
 }
 

@@ -1,53 +1,17 @@
 //! Output queues.
 
 use super::Control;
-use super::apply::{Done, Result, Undo, UndoOther};
 use super::parse::{Command, Line, LineParser, Parsed, number};
 use crate::error::CommandError;
-use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Queues, Rate};
+use crate::queues::{Queue, QueueUpdate, WEIGHT_MAX};
+use crate::update::Update;
+use p4jet_dataplane::{PortSettings, QUEUES_MAX, Queues, Rate};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-
-/// What a command does with queues. Without a queue it is meant for all of the port, without a port for all
-/// of all.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum QueueCommand {
-    Depth { packets: u32, of: Which },
-    Rate { rate: Option<Rate>, of: Which },
-    Weight { weight: u32, of: Which },
-    PortRate { rate: Option<Rate>, port: Option<u32> },
-    Show,
-}
-
-/// Which queues.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Which {
-    port: Option<u32>,
-    queue: Option<usize>,
-}
-
-/// The largest weight: 64 times the quantum is a jumbo frame, more only makes turns longer.
-const WEIGHT_MAX: u64 = 10_000;
 
 /// Whether a command of this name changes how packets are queued.
 pub(crate) fn configures_queues(name: &str) -> bool {
     name.starts_with("set_queue_") || name.starts_with("set_port_")
-}
-
-impl QueueCommand {
-    pub(super) fn reads(&self) -> bool {
-        *self == QueueCommand::Show
-    }
-}
-
-impl Which {
-    /// Changes the settings of these queues.
-    fn change(self, config: &mut QueueConfig, change: impl Fn(&mut QueueSettings)) {
-        config.change(self.port, |port| match self.queue {
-            Some(queue) => change(&mut port.queues[queue]),
-            None => port.queues.iter_mut().for_each(&change),
-        });
-    }
 }
 
 impl<'a> LineParser<'_, 'a> {
@@ -55,7 +19,7 @@ impl<'a> LineParser<'_, 'a> {
         let word = |at: usize, what: &str, max: u64| number(line.get(at, what)?, what, max);
         let given = |at: usize| at < line.tokens.len();
         let port = || match given(2) {
-            true => Ok(Some(word(2, "a port", u64::from(u32::MAX))? as u32)),
+            true => word(2, "a port", u64::from(u32::MAX)).map(|port| Some(port as u32)),
             false => Ok(None),
         };
         let of = || {
@@ -63,7 +27,7 @@ impl<'a> LineParser<'_, 'a> {
                 true => Some(word(3, "a priority", QUEUES_MAX as u64 - 1)? as usize),
                 false => None,
             };
-            Ok::<_, CommandError>(Which { port: port()?, queue })
+            Ok::<_, CommandError>(Queue { port: port()?, queue })
         };
         // 0 is no limit, as in bmv2.
         let rate = |what: &str, rate: fn(u64) -> Rate| {
@@ -71,28 +35,29 @@ impl<'a> LineParser<'_, 'a> {
             Ok::<_, CommandError>((n > 0).then(|| rate(n)))
         };
         let (packets, bits) = ("a number of packets per second", "a number of bits per second");
-        let (command, end) = match line.spec.name {
+        let (update, end) = match line.spec.name {
             "set_queue_depth" => {
                 let packets = word(1, "a number of packets", u64::from(u32::MAX))? as u32;
-                (QueueCommand::Depth { packets, of: of()? }, 4)
+                (QueueUpdate::Depth { packets, of: of()? }, 4)
             }
-            "set_queue_rate" => (QueueCommand::Rate { rate: rate(packets, Rate::Packets)?, of: of()? }, 4),
-            "set_queue_bitrate" => (QueueCommand::Rate { rate: rate(bits, Rate::Bits)?, of: of()? }, 4),
+            "set_queue_rate" => (QueueUpdate::Rate { rate: rate(packets, Rate::Packets)?, of: of()? }, 4),
+            "set_queue_bitrate" => (QueueUpdate::Rate { rate: rate(bits, Rate::Bits)?, of: of()? }, 4),
             "set_queue_weight" => {
-                let weight = word(1, "a weight", WEIGHT_MAX)? as u32;
-                (QueueCommand::Weight { weight, of: of()? }, 4)
+                let weight = word(1, "a weight", u64::from(WEIGHT_MAX))? as u32;
+                (QueueUpdate::Weight { weight, of: of()? }, 4)
             }
             "set_port_rate" => {
-                (QueueCommand::PortRate { rate: rate(packets, Rate::Packets)?, port: port()? }, 3)
+                (QueueUpdate::PortRate { rate: rate(packets, Rate::Packets)?, port: port()? }, 3)
             }
-            "set_port_bitrate" => {
-                (QueueCommand::PortRate { rate: rate(bits, Rate::Bits)?, port: port()? }, 3)
+            "set_port_bitrate" => (QueueUpdate::PortRate { rate: rate(bits, Rate::Bits)?, port: port()? }, 3),
+            "show_queues" => {
+                line.ends_after(1)?;
+                return Ok(Command::ShowQueues);
             }
-            "show_queues" => (QueueCommand::Show, 1),
             other => unreachable!("command {other} is listed but not parsed"),
         };
         line.ends_after(end)?;
-        Ok(Command::Queue(command))
+        Ok(Update::Queue(update).into())
     }
 }
 
@@ -109,35 +74,6 @@ impl Control {
     /// What is to be said of a change that has no effect yet.
     pub(super) fn queues_note(&self) -> Option<&'static str> {
         (!self.switch.program().is_queued()).then_some(WITHOUT_EFFECT)
-    }
-
-    pub(super) fn change_queues(&self, command: QueueCommand, log: Option<&mut Vec<Undo>>) -> Result<Done> {
-        let queues = self.switch.queues();
-        let old = queues.config();
-        if let QueueCommand::Depth { of, .. }
-        | QueueCommand::Rate { of, .. }
-        | QueueCommand::Weight { of, .. } = &command
-            && let Some(queue) = of.queue.filter(|queue| *queue >= old.queues_per_port)
-        {
-            let last = old.queues_per_port - 1;
-            let message = format!("Error: found priority {queue}, expected one that ports have: 0 to {last}");
-            return Err(CommandError::new(message));
-        }
-        queues.configure(|config| match command {
-            QueueCommand::Depth { packets, of } => of.change(config, |queue| queue.depth = Some(packets)),
-            QueueCommand::Rate { rate, of } => of.change(config, |queue| queue.rate = rate),
-            QueueCommand::Weight { weight, of } => of.change(config, |queue| queue.weight = weight),
-            QueueCommand::PortRate { rate, port } => config.change(port, |port| port.rate = rate),
-            QueueCommand::Show => {}
-        });
-        if let Some(log) = log {
-            log.push(Undo::Other(Box::new(UndoOther::Queues(Box::new(old)))));
-        }
-        Ok(Done::default())
-    }
-
-    pub(super) fn take_back_queues(&self, old: QueueConfig) {
-        self.switch.queues().configure(|config| *config = old);
     }
 }
 

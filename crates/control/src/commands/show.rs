@@ -1,14 +1,15 @@
 //! The texts that scripts written for bmv2's CLI parse.
 
-use crate::program::{Names, param_names};
+use crate::schema::{Schema, param_names};
+use crate::state::default_of;
 use crate::value::{hex, hex_bytes};
 use num_bigint::BigUint;
 use p4jet_ir::{ActionId, Key, Program, Table, TableId};
 use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch, Life};
 
 /// One line per table: name, implementation, key.
-pub(super) fn tables(program: &Program, names: &Names) -> String {
-    names.tables.sorted().map(|t| table(program, &program.tables[t as usize])).collect()
+pub(super) fn tables(program: &Program, schema: &Schema) -> String {
+    schema.tables.sorted().map(|t| table(program, &program.tables[t as usize])).collect()
 }
 
 fn table(program: &Program, table: &Table) -> String {
@@ -19,8 +20,8 @@ fn table(program: &Program, table: &Table) -> String {
 }
 
 /// One line per action: name, parameters.
-pub(super) fn actions(program: &Program, names: &Names) -> String {
-    names.actions.sorted().map(|a| action(program, ActionId(a))).collect()
+pub(super) fn actions(program: &Program, schema: &Schema) -> String {
+    schema.actions.sorted().map(|a| action(program, ActionId(a))).collect()
 }
 
 fn action(program: &Program, id: ActionId) -> String {
@@ -32,9 +33,9 @@ fn action(program: &Program, id: ActionId) -> String {
 }
 
 /// The actions of one table.
-pub(super) fn table_actions(program: &Program, names: &Names, id: TableId) -> String {
+pub(super) fn table_actions(program: &Program, schema: &Schema, id: TableId) -> String {
     let table = &program.tables[id.index()];
-    names.shapes[id.index()]
+    schema.shapes[id.index()]
         .actions
         .sorted()
         .map(|a| action(program, table.actions[a as usize].action))
@@ -42,28 +43,28 @@ pub(super) fn table_actions(program: &Program, names: &Names, id: TableId) -> St
 }
 
 /// The table's line and its actions.
-pub(super) fn table_info(program: &Program, names: &Names, id: TableId) -> String {
+pub(super) fn table_info(program: &Program, schema: &Schema, id: TableId) -> String {
     let stars = "*".repeat(80);
-    format!("{}{stars}\n{}", table(program, &program.tables[id.index()]), table_actions(program, names, id))
+    format!("{}{stars}\n{}", table(program, &program.tables[id.index()]), table_actions(program, schema, id))
 }
 
 /// What there is in the program.
-pub(super) fn switch_info(program: &Program, names: &Names) -> String {
-    let rows = switch_info_rows(program, names);
+pub(super) fn switch_info(program: &Program, schema: &Schema) -> String {
+    let rows = switch_info_rows(program, schema);
     rows.iter().map(|(name, value)| format!("{name:12}: {value}\n")).collect()
 }
 
 /// The name of the program, then what there are how many of.
-pub(super) fn switch_info_rows(program: &Program, names: &Names) -> [(&'static str, String); 8] {
+pub(super) fn switch_info_rows(program: &Program, schema: &Schema) -> [(&'static str, String); 8] {
     [
         ("program", program.name.clone()),
-        ("tables", names.tables.names().count().to_string()),
-        ("actions", names.actions.names().count().to_string()),
-        ("counters", names.counters.names().count().to_string()),
-        ("registers", names.registers.names().count().to_string()),
-        ("meters", names.meters.names().count().to_string()),
-        ("profiles", names.profiles.names().count().to_string()),
-        ("value sets", names.value_sets.names().count().to_string()),
+        ("tables", schema.tables.names().count().to_string()),
+        ("actions", schema.actions.names().count().to_string()),
+        ("counters", schema.counters.names().count().to_string()),
+        ("registers", schema.registers.names().count().to_string()),
+        ("meters", schema.meters.names().count().to_string()),
+        ("profiles", schema.profiles.names().count().to_string()),
+        ("value sets", schema.value_sets.names().count().to_string()),
     ]
 }
 
@@ -131,7 +132,7 @@ fn action_entry(program: &Program, table: &Table, call: &Action) -> String {
 /// An entry in a dump.
 pub(super) fn entry(
     program: &Program,
-    names: &Names,
+    schema: &Schema,
     id: TableId,
     handle: EntryHandle,
     entry: &Entry,
@@ -144,7 +145,7 @@ pub(super) fn entry(
         let value = match_text(m, key.width, hex, "", "          ");
         out += &format!("* {:pad$}: {value}\n", key.name);
     }
-    if names.shapes[id.index()].needs_priority {
+    if schema.shapes[id.index()].needs_priority {
         out += &format!("Priority: {}\n", entry.priority);
     }
     out += &action_entry(program, table, &entry.action);
@@ -215,7 +216,7 @@ pub(super) fn set_member(keys: &[Key], member: &[KeyMatch]) -> String {
 /// A whole table.
 pub(super) fn dump(
     program: &Program,
-    names: &Names,
+    schema: &Schema,
     id: TableId,
     table: &p4jet_tables::Table,
     now_us: u64,
@@ -223,7 +224,7 @@ pub(super) fn dump(
     let mut out = "==========\nTABLE ENTRIES\n".to_string();
     for (handle, e) in table.entries() {
         out += "**********\n";
-        out += &entry(program, names, id, handle, &e, table.life(handle, now_us));
+        out += &entry(program, schema, id, handle, &e, table.life(handle, now_us));
     }
     let declared = &program.tables[id.index()];
     if let Some(members) = table.profile() {
@@ -236,12 +237,4 @@ pub(super) fn dump(
     };
     out += "==========\n";
     out
-}
-
-/// The default action, member or group. As in bmv2, a table with an action profile has none, although the program's action
-/// runs, until a member or group is set.
-pub(super) fn default_of(table: &p4jet_tables::Table) -> Option<&Action> {
-    let default = table.default_action();
-    let unset = table.profile().is_some() && default.as_member().or(default.as_group()).is_none();
-    (!unset).then_some(default)
 }

@@ -33,13 +33,13 @@ impl Replay {
     /// Carries the script out once more, on a fresh switch in the interpreter, and traces the packets `wanted`, by their
     /// places among the packets of the script: so each is traced with the tables and registers that it met.
     pub(super) fn new(script: &[Statement], wanted: &[usize], fresh: Fresh<'_>) -> Result<Replay, String> {
-        let mut control = fresh()?;
+        let control = fresh()?;
         let switch = Arc::clone(control.switch());
         let mut worker = switch.worker(EngineKind::Interp, 0)?;
         // Traces are of time 0; it must not run backwards between packets.
         worker.set_time(Some(0));
         let mut tracer = Tracer { switch, worker, wanted, count: 0, packets: BTreeMap::new() };
-        run(script, &mut control, &mut tracer);
+        run(script, &control, &mut tracer);
         Ok(Replay { switch: tracer.switch, packets: tracer.packets })
     }
 

@@ -6,13 +6,13 @@ use super::replay::Fresh;
 use super::report::{Failure, StfOutcome, compare};
 use super::{Call, CounterCheck, CounterIndex, Match, Name, Pattern, Statement, StatementKind};
 use crate::Control;
-use crate::commands::{Command, Named, check_default_action, check_entries_open, check_entry_action};
 use crate::error::{CommandError, count};
 use crate::names::{NameIndex, unknown};
-use crate::program::param_names;
+use crate::schema::{Schema, check_entries_open, param_names};
+use crate::update::{Act, Update};
 use p4jet_dataplane::{Processed, Worker};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
-use p4jet_tables::{Action, Entry, EntryHandle};
+use p4jet_tables::{Action, EntryHandle};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What carries packets through: a worker, or a stand-in.
@@ -48,7 +48,7 @@ pub fn configures_queues(script: &[Statement]) -> bool {
 
 /// Carries a script out. Statements take effect in order; the packets that left are compared with those expected, port
 /// by port, at the end. A statement that fails (an unknown table) ends it.
-pub fn run(script: &[Statement], control: &mut Control, worker: &mut impl Device) -> StfOutcome {
+pub fn run(script: &[Statement], control: &Control, worker: &mut impl Device) -> StfOutcome {
     run_with(script, control, worker, None)
 }
 
@@ -56,7 +56,7 @@ pub fn run(script: &[Statement], control: &mut Control, worker: &mut impl Device
 /// `fresh` makes; if nothing fails that costs nothing.
 pub fn run_traced(
     script: &[Statement],
-    control: &mut Control,
+    control: &Control,
     worker: &mut impl Device,
     fresh: Fresh<'_>,
 ) -> StfOutcome {
@@ -65,7 +65,7 @@ pub fn run_traced(
 
 fn run_with(
     script: &[Statement],
-    control: &mut Control,
+    control: &Control,
     worker: &mut impl Device,
     fresh: Option<Fresh<'_>>,
 ) -> StfOutcome {
@@ -100,7 +100,7 @@ fn priority(statement: &Statement) -> Option<u32> {
 }
 
 struct Runner<'a, D> {
-    control: &'a mut Control,
+    control: &'a Control,
     device: &'a mut D,
     priority_base: u32,
     /// Entries that `add … = label` made.
@@ -162,29 +162,22 @@ impl<'a, D: Device> Runner<'a, D> {
         match &statement.kind {
             StatementKind::Add { table, priority, matches, call, label } => {
                 let id = self.table(table)?;
-                let entry = self.entry(id, *priority, table, matches, call)?;
-                let named = Named { typed: table.text.as_str(), id };
-                let command = Command::TableAdd { table: named, action: &call.action.text, entry };
-                let handle = self.control.perform(command)?.handle;
+                let update = self.entry(id, *priority, table, matches, call)?;
+                let handle = self.control.perform(update, &[])?.map(EntryHandle);
                 if let (Some(label), Some(handle)) = (label, handle) {
                     self.labels.insert(label, (id, handle));
                 }
             }
             StatementKind::SetDefault { table, call } => {
                 let id = self.table(table)?;
-                let action = self.call(id, call)?;
-                let typed = Named { typed: call.action.text.as_str(), id: action.action };
-                check_default_action(&self.control.program().tables[id.index()], typed)?;
-                let named = Named { typed: table.text.as_str(), id };
-                let command =
-                    Command::TableSetDefault { table: named, action: &call.action.text, call: action };
-                self.control.perform(command)?;
+                let act = Act::Action(self.call(id, call)?);
+                self.control.perform(Update::SetDefault { table: id, act }, &[])?;
             }
             StatementKind::RemoveAll => {
-                let tables: Vec<_> = self.control.names().tables.sorted().map(TableId).collect();
+                let tables: Vec<_> = self.control.schema().tables.sorted().map(TableId).collect();
                 for id in tables {
                     if !self.control.program().tables[id.index()].const_entries {
-                        self.control.perform(Command::TableClear(id))?;
+                        self.control.perform(Update::Clear(id), &[])?;
                     }
                 }
                 self.labels.clear();
@@ -241,8 +234,8 @@ impl<'a, D: Device> Runner<'a, D> {
         Err(format!("found port {port}, expected one that the program can tell from others: 0 to {max}"))
     }
 
-    fn find(&self, name: &Name, index: impl Fn(&crate::program::Names) -> &NameIndex) -> Result<u32, Wrong> {
-        find(index(self.control.names()), name)
+    fn find(&self, name: &Name, index: impl Fn(&Schema) -> &NameIndex) -> Result<u32, Wrong> {
+        find(index(self.control.schema()), name)
     }
 
     fn table(&self, name: &Name) -> Result<TableId, Wrong> {
@@ -256,7 +249,7 @@ impl<'a, D: Device> Runner<'a, D> {
         name: &Name,
         matches: &'a [Match],
         call: &'a Call,
-    ) -> Result<Entry, Wrong> {
+    ) -> Result<Update, Wrong> {
         let table = &self.control.program().tables[id.index()];
         check_entries_open(table)?;
         let mut key: Vec<_> = table.keys.iter().map(|_| None).collect();
@@ -280,7 +273,7 @@ impl<'a, D: Device> Runner<'a, D> {
             }
         }
         let key = key.into_iter().zip(&table.keys).map(|(m, k)| m.unwrap_or_else(|| omitted(k))).collect();
-        let priority = match (self.control.names().shapes[id.index()].needs_priority, priority) {
+        let priority = match (self.control.schema().shapes[id.index()].needs_priority, priority) {
             (true, Some(p)) => self.priority_base - p,
             (true, None) => {
                 let message = format!(
@@ -291,15 +284,14 @@ impl<'a, D: Device> Runner<'a, D> {
             }
             (false, _) => 0,
         };
-        let action = self.call(id, call)?;
-        check_entry_action(table, Named { typed: call.action.text.as_str(), id: action.action })?;
-        Ok(Entry { key, priority, action })
+        let act = Act::Action(self.call(id, call)?);
+        Ok(Update::Insert { table: id, key, priority, act })
     }
 
     fn call(&self, id: TableId, call: &Call) -> Result<Action, Wrong> {
         let program = self.control.program();
         let table = &program.tables[id.index()];
-        let action = find(&self.control.names().shapes[id.index()].actions, &call.action)?;
+        let action = find(&self.control.schema().shapes[id.index()].actions, &call.action)?;
         let declared = table.actions[action as usize].action;
         let params = &program.actions[declared.index()].params;
         let names = param_names(program, declared);
@@ -512,14 +504,14 @@ fn caret(text: &str, column: usize) -> String {
 
 /// An object by its name: by dotted suffix, or else the only one whose name ends in the text.
 fn find(index: &NameIndex, name: &Name) -> Result<u32, Wrong> {
-    index.find(&name.text).or_else(|message| {
+    index.find(&name.text).or_else(|error| {
         let mut ends = index
             .names()
             .zip(index.sorted())
             .filter(|(n, _)| n.ends_with(&name.text) && !name.text.is_empty());
         match (ends.next(), ends.next()) {
             (Some((_, id)), None) => Ok(id),
-            _ => Err(at(name.column)(message)),
+            _ => Err(at(name.column)(error.message)),
         }
     })
 }

@@ -14,7 +14,7 @@ pub fn control() -> Control {
 }
 
 /// Carries out lines and gives all that they print; errors are marked.
-pub fn session(control: &mut Control, lines: &str) -> String {
+pub fn session(control: &Control, lines: &str) -> String {
     let mut out = String::new();
     for line in lines.lines() {
         match control.execute(line.trim()) {

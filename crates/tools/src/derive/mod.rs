@@ -65,7 +65,7 @@ const OTHERS_MAX: usize = 64;
 fn switch(program: &Program, options: &Options) -> Result<Arc<Switch>, Error> {
     let switch = Switch::new(program.clone()).map_err(Error::Input)?;
     if let Some((name, text)) = &options.commands {
-        let mut control = Control::new(Arc::clone(&switch));
+        let control = Control::new(Arc::clone(&switch));
         control.load(name, text).map_err(|e| Error::Input(e.to_string()))?;
     }
     Ok(switch)

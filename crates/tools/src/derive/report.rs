@@ -117,7 +117,7 @@ pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
     for (index, set) in search.sets.iter().enumerate() {
         let text = commands(search.options.commands.as_ref().map(|(_, text)| text.as_str()), set);
         let fresh = switch(program, &super::Options { commands: None, ..search.options.clone() })?;
-        let mut control = Control::new(Arc::clone(&fresh));
+        let control = Control::new(Arc::clone(&fresh));
         control.load("the derived commands", &text).map_err(|e| Error::Input(e.to_string()))?;
         let mut captures: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
         for (place, (port, frame)) in set.frames.iter().enumerate() {

@@ -3,26 +3,19 @@
 //! Keys, values and names are written as commands take them, so that what reads a command's words reads these, too.
 //! Tables and action profiles come with their shape: what does not fit another program is found by it.
 
-use super::apply::{Done, Result, Undo};
-use super::meters::parse_rate;
-use super::parse::{
-    Command, LineParser, Named, PRIORITY_MAX, check_default_action, check_entries_open, check_entry_action,
-    is_const_entry, key_match,
-};
-use super::profiles::{ProfileAct, ProfileCommand, UndoProfile};
-use super::replication::{Mirror, ReplicationCommand};
-use super::value_sets::ValueSetCommand;
-use super::{Control, show};
+use crate::commands::{Command, LineParser};
 use crate::error::{CommandError, count};
 use crate::guard::{guarded, require_memory};
-use crate::program::param_names;
+use crate::named::{Call, Crc, NamedUpdate, RateRecord, Session, resolve_rates};
+use crate::schema::{is_const_entry, param_names};
 use crate::sealed::{FileSum, Seal, open, seal};
-use crate::value::parse_value;
-use num_bigint::BigUint;
+use crate::update::{Act, Update};
+use crate::value::{key_word, number_word, parse_value};
+use crate::write::{Control, Result, Undo};
 use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Rate};
-use p4jet_externs::{CounterValue, CrcParams, Multicast, Node};
+use p4jet_externs::{CounterValue, Multicast, Node};
 use p4jet_ir::{ActionId, InstanceId, InstanceKind, Program, Table, TableId};
-use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch};
+use p4jet_tables::Action;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{self, BufRead, Write};
@@ -65,7 +58,8 @@ pub(crate) enum Record {
     End(End),
     /// The first line of a journal.
     Journal(JournalHeader),
-    /// Changes that came after the rest was written: all of a line or none.
+    /// Changes that came after the rest was written: all of a line or none. [`Changes`](crate::journal::Changes) writes them.
+    #[serde(skip_serializing)]
     Did(Did),
 }
 
@@ -156,20 +150,6 @@ struct Param {
     width: u32,
 }
 
-/// An action with its data, a member or a group.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Call {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    action: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    params: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    member: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<u32>,
-}
-
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Member {
@@ -233,18 +213,6 @@ pub(crate) struct Cells<T> {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Crc {
-    name: String,
-    width: u32,
-    polynomial: u64,
-    initial: u64,
-    xor: u64,
-    reflect_in: bool,
-    reflect_out: bool,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Groups {
     /// The nodes of each, in their order.
     groups: BTreeMap<u32, Vec<u32>>,
@@ -258,18 +226,6 @@ struct GroupNode {
     rid: u32,
     ports: BTreeSet<u32>,
     lags: BTreeSet<u32>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Session {
-    number: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    port: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    group: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    bytes: Option<u32>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -298,14 +254,7 @@ struct OneQueue {
     weight: u32,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum RateRecord {
-    PacketsPerSecond(u64),
-    BitsPerSecond(u64),
-}
-
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Did {
     /// The number of the state file that these changes follow. Journals of earlier p4jets do not say it.
@@ -314,27 +263,14 @@ pub(crate) struct Did {
     /// Its place in the journal, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
+    /// The changes.
+    #[serde(default)]
+    pub updates: Vec<NamedUpdate>,
+    /// The changes in journals of earlier p4jets: runtime commands.
+    #[serde(default)]
     pub commands: Vec<String>,
-    /// For each command the handle that it gave, if it made something.
+    /// For each change the handle of what it made, if it made something.
     pub handles: Vec<Option<u32>>,
-}
-
-impl From<Rate> for RateRecord {
-    fn from(rate: Rate) -> RateRecord {
-        match rate {
-            Rate::Packets(rate) => RateRecord::PacketsPerSecond(rate),
-            Rate::Bits(rate) => RateRecord::BitsPerSecond(rate),
-        }
-    }
-}
-
-impl From<RateRecord> for Rate {
-    fn from(rate: RateRecord) -> Rate {
-        match rate {
-            RateRecord::PacketsPerSecond(rate) => Rate::Packets(rate),
-            RateRecord::BitsPerSecond(rate) => Rate::Bits(rate),
-        }
-    }
 }
 
 impl From<&PortSettings> for PortRecord {
@@ -358,22 +294,6 @@ impl PortRecord {
     }
 }
 
-fn number(value: &BigUint) -> String {
-    format!("{value:#x}")
-}
-
-/// The opposite of [`key_match`].
-fn key_word(key: &KeyMatch) -> String {
-    match key {
-        KeyMatch::Exact(value) => number(value),
-        KeyMatch::Lpm { value, prefix_len } => format!("{value:#x}/{prefix_len}"),
-        KeyMatch::Ternary { value, mask } => format!("{value:#x}&&&{mask:#x}"),
-        KeyMatch::Range { lo, hi } => format!("{lo:#x}->{hi:#x}"),
-        KeyMatch::Optional(Some(value)) => number(value),
-        KeyMatch::Optional(None) => "0&&&0".to_string(),
-    }
-}
-
 fn key_fields(table: &Table) -> Vec<KeyField> {
     let field = |key: &p4jet_ir::Key| KeyField {
         name: key.name.clone(),
@@ -392,18 +312,6 @@ fn actions(program: &Program, table: &Table) -> BTreeMap<String, Vec<Param>> {
         (action.control_name.clone(), params.collect())
     };
     table.actions.iter().map(|listed| action(listed.action)).collect()
-}
-
-fn call_record(program: &Program, table: &Table, action: &Action) -> Call {
-    if let Some(member) = action.as_member() {
-        return Call { member: Some(member), ..Call::default() };
-    }
-    if let Some(group) = action.as_group() {
-        return Call { group: Some(group), ..Call::default() };
-    }
-    let name = &program.actions[table.actions[action.action as usize].action.index()].control_name;
-    let params = action.data.iter().map(number).collect();
-    Call { action: Some(name.clone()), params, ..Call::default() }
 }
 
 /// Writes records, one a line.
@@ -462,7 +370,7 @@ impl Control {
         serial: Option<u64>,
         out: &mut impl Write,
     ) -> io::Result<()> {
-        let (program, names) = (self.program(), self.names());
+        let (program, names) = (self.program(), self.schema());
         let (version, sum) = match serial {
             Some(_) => (VERSION_SEALED, Some(FileSum::default())),
             None => (VERSION, None),
@@ -470,18 +378,15 @@ impl Control {
         let mut out = Lines { out, sum, line: Vec::new() };
         out.put(&Record::State(Header { version, program: program.name.clone(), serial }))?;
         for profile in names.profiles.sorted() {
-            let Some(table) = program.tables.iter().position(|t| t.profile == Some(InstanceId(profile)))
-            else {
-                continue;
-            };
-            let (id, declared) = (TableId(table as u32), &program.tables[table]);
+            let Ok(id) = names.profile_table(InstanceId(profile)) else { continue };
+            let declared = &program.tables[id.index()];
             let name = || names.profiles.name(profile).to_string();
             let (actions, generations) = (actions(program, declared), BTreeMap::new());
             let (key, generation_min) = (Vec::new(), 0);
             out.put(&Record::Profile(Shape { name: name(), key, actions, generations, generation_min }))?;
             let Ok(of) = self.profile(id) else { continue };
             for (handle, action) in of.members() {
-                let call = call_record(program, declared, &action);
+                let call = self.call(id, &action);
                 out.put(&Record::Member(Member { profile: name(), handle, r#do: call }))?;
             }
             for (handle, members) in of.groups() {
@@ -506,10 +411,8 @@ impl Control {
         for crc in names.crcs.sorted() {
             let name = names.crcs.name(crc);
             let set = state.crc(name).filter(|set| *set != self.usual_crc(crc));
-            if let Some(CrcParams { width, poly, init, xor, reflect_in, reflect_out }) = set {
-                let (name, polynomial, initial) = (name.to_string(), poly, init);
-                let crc = Crc { name, width, polynomial, initial, xor, reflect_in, reflect_out };
-                out.put(&Record::Crc(crc))?;
+            if let Some(params) = set {
+                out.put(&Record::Crc(self.crc_record(crc, &params)))?;
             }
         }
         let Multicast { groups, nodes, lags } = state.multicast();
@@ -540,7 +443,7 @@ impl Control {
         let program = self.program();
         let declared = &program.tables[id.index()];
         let name = || declared.name.clone();
-        let needs_priority = self.names.shapes[id.index()].needs_priority;
+        let needs_priority = self.schema.shapes[id.index()].needs_priority;
         let table = self.switch.table(id);
         let (key, actions) = (key_fields(declared), actions(program, declared));
         let generations = table.free_generations().collect();
@@ -548,10 +451,10 @@ impl Control {
         out.put(&Record::Table(Shape { name: name(), key, actions, generations, generation_min }))?;
         if !declared.const_entries {
             for (handle, entry) in table.entries_by_age() {
-                if !is_const_entry(declared, handle) {
+                if !is_const_entry(declared, handle.0) {
                     let key = entry.key.iter().map(key_word).collect();
                     let priority = needs_priority.then_some(entry.priority);
-                    let call = call_record(program, declared, &entry.action);
+                    let call = self.call(id, &entry.action);
                     out.put(&Record::Entry(TableEntry {
                         table: name(),
                         handle: handle.0,
@@ -563,9 +466,9 @@ impl Control {
                 }
             }
         }
-        match show::default_of(&table) {
+        match default_of(&table) {
             Some(default) if *default != table.spec().default => {
-                let call = call_record(program, declared, default);
+                let call = self.call(id, default);
                 out.put(&Record::Default(Default_ { table: name(), r#do: call }))
             }
             _ => Ok(()),
@@ -579,7 +482,8 @@ impl Control {
             let name = || instance.name.clone();
             match instance.kind {
                 InstanceKind::Register { width, .. } => {
-                    let cells = state.register_values(id.0).map(|(index, value)| (index, number(&value)));
+                    let cells =
+                        state.register_values(id.0).map(|(index, value)| (index, number_word(&value)));
                     out.cells(cells, |cells| Record::Register(Register { name: name(), width, cells }))?;
                 }
                 InstanceKind::Counter { .. } | InstanceKind::DirectCounter { .. } if counters => {
@@ -636,107 +540,36 @@ impl Control {
         self.switch.queues().configure(|config| *config = queues.unwrap_or_default());
     }
 
-    /// To be called after many changes.
-    pub(super) fn publish(&self) {
-        for table in 0..self.program().tables.len() as u32 {
-            self.switch.table(TableId(table)).publish();
-        }
-    }
-
-    /// Carries a change out that was carried out before and gave this handle.
-    fn redo(&self, command: Command<'_>, handle: Option<u32>, log: Option<&mut Vec<Undo>>) -> Result<Done> {
-        let Some(handle) = handle else { return self.change(command, log) };
-        match command {
-            Command::TableAdd { table, entry, .. } => self.add_at(table.id, handle, entry, log)?,
-            Command::IndirectAdd { table, entry } => self.add_at(table, handle, entry, log)?,
-            Command::Profile(ProfileCommand { table, act: ProfileAct::CreateMember(action) }) => {
-                self.add_member_at(table, handle, action, log)?;
-            }
-            Command::Profile(ProfileCommand { table, act: ProfileAct::CreateGroup }) => {
-                self.add_group_at(table, handle, &[], log)?;
-            }
-            Command::Replication(ReplicationCommand::CreateNode { instance, ports, lags }) => {
-                let node = Node { instance, ports, lags, group: None };
-                self.switch.state().change_multicast(|multicast| {
-                    if multicast.nodes.contains_key(&handle) {
-                        return Err(taken("node", handle));
-                    }
-                    multicast.nodes.insert(handle, node);
-                    Ok(())
-                })?;
-            }
-            other => return self.change(other, log),
-        }
-        Ok(Done::default())
-    }
-
-    fn add_at(&self, table: TableId, handle: u32, entry: Entry, log: Option<&mut Vec<Undo>>) -> Result<()> {
-        let got = {
-            let mut table = self.switch.table(table);
-            let got = table.restore(EntryHandle(handle), entry).map_err(super::apply::refused)?;
-            if got.0 != handle {
-                let _ = table.delete(got);
-                return Err(CommandError::new(format!(
-                    "handle {handle}: another entry has its place, or the table has no such place: its size is {}",
-                    table.spec().size
-                )));
-            }
-            got
-        };
-        self.reset_direct(table, got)?;
-        if let Some(log) = log {
-            log.push(Undo::Insert(table, got));
-        }
-        Ok(())
-    }
-
-    fn add_member_at(
-        &self,
-        table: TableId,
-        handle: u32,
-        action: Action,
-        log: Option<&mut Vec<Undo>>,
-    ) -> Result<()> {
-        let profile = self.profile(table)?;
-        if profile.member(handle).is_some() {
-            return Err(taken("member", handle));
-        }
-        profile.restore_member(handle, action).map_err(super::apply::refused)?;
-        note(log, table, UndoProfile::Uncreate(handle));
-        Ok(())
-    }
-
+    /// Adds a group with members, under the handle that it had.
     fn add_group_at(
         &self,
-        table: TableId,
+        profile: InstanceId,
         handle: u32,
         members: &[u32],
-        log: Option<&mut Vec<Undo>>,
+        mut log: Option<&mut Vec<Undo>>,
     ) -> Result<()> {
-        let profile = self.profile(table)?;
-        if profile.group(handle).is_some() {
-            return Err(taken("group", handle));
-        }
-        if !profile.is_selector() {
+        let of = self.profile(self.schema.profile_table(profile)?)?;
+        if !of.is_selector() {
             return Err(CommandError::new("the action profile has no groups"));
         }
-        if let Some(member) = members.iter().find(|member| profile.member(**member).is_none()) {
+        if let Some(member) = members.iter().find(|member| of.member(**member).is_none()) {
             return Err(CommandError::new(format!("group {handle}: there is no member {member}")));
         }
-        profile.restore_group(handle, members).map_err(super::apply::refused)?;
-        note(log, table, UndoProfile::UncreateGroup(handle));
+        self.apply(Update::CreateGroup { profile }, Some(handle), &[], log.as_deref_mut())?;
+        for member in members {
+            let update = Update::AddToGroup { profile, group: handle.into(), member: (*member).into() };
+            self.apply(update, None, &[], log.as_deref_mut())?;
+        }
         Ok(())
     }
 }
 
-fn note(log: Option<&mut Vec<Undo>>, table: TableId, undo: UndoProfile) {
-    if let Some(log) = log {
-        log.push(Undo::Other(Box::new(super::apply::UndoOther::Profile(table, undo))));
-    }
-}
-
-fn taken(what: &str, handle: u32) -> CommandError {
-    CommandError::new(format!("there is a {what} {handle} already"))
+/// The default action, member or group of a table. As in bmv2, a table with an action profile has none, although the program's
+/// action runs, until a member or group is set.
+pub(crate) fn default_of(table: &p4jet_tables::Table) -> Option<&Action> {
+    let default = table.default_action();
+    let unset = table.profile().is_some() && default.as_member().or(default.as_group()).is_none();
+    (!unset).then_some(default)
 }
 
 fn unreadable(error: io::Error) -> CommandError {
@@ -806,15 +639,25 @@ impl<'c> Restoring<'c, '_> {
         let tables = 0..control.program().tables.len() as u32;
         self.generations =
             tables.map(|id| control.switch.table(TableId(id)).next_generations().collect()).collect();
-        control.change(Command::ResetState, self.log.as_deref_mut())?;
-        for crc in control.names.crcs.sorted() {
+        self.apply(Update::Reset, None)?;
+        for crc in control.schema.crcs.sorted() {
             let usual = control.usual_crc(crc);
-            if control.switch.state().crc(control.names.crcs.name(crc)).is_some_and(|now| now != usual) {
-                let command = Command::SetCrc { calculation: crc, params: usual };
-                control.change(command, self.log.as_deref_mut())?;
+            if control.switch.state().crc(control.schema.crcs.name(crc)).is_some_and(|now| now != usual) {
+                self.apply(Update::SetCrc { crc, params: usual }, None)?;
             }
         }
         Ok(())
+    }
+
+    /// Carries an update out; what it makes gets the handle that it had.
+    fn apply(&mut self, update: Update, handle: Option<u32>) -> Result<()> {
+        self.control.apply(update, handle, &[], self.log.as_deref_mut()).map(drop)
+    }
+
+    /// The same, if the program allows the update.
+    fn write(&mut self, update: Update, handle: Option<u32>) -> Result<()> {
+        self.control.schema.check(self.control.program(), &update)?;
+        self.apply(update, handle)
     }
 
     /// Lets no handle that was given before [`Self::begin`] come again: the next entry of a slot has a later generation.
@@ -1089,9 +932,12 @@ impl<'c> Restoring<'c, '_> {
             Record::Register(register) => (register.name.clone(), self.register(&register)),
             Record::Counter(cells) => (cells.name.clone(), self.counter(&cells)),
             Record::Meter(cells) => (cells.name.clone(), self.meter(&cells)),
-            Record::Crc(crc) => (crc.name.clone(), self.crc(&crc)),
+            Record::Crc(crc) => (crc.name.clone(), self.named(&NamedUpdate::SetCrc(crc), None)),
             Record::Multicast(groups) => ("multicast".to_string(), self.multicast(groups)),
-            Record::Session(session) => (format!("session {}", session.number), self.session(&session)),
+            Record::Session(session) => {
+                let of = format!("session {}", session.number);
+                (of, self.named(&NamedUpdate::SetSession(session), None))
+            }
             Record::Queues(queues) => ("queues".to_string(), self.queues(&queues)),
             Record::Did(did) => return self.did(&did),
         };
@@ -1101,20 +947,15 @@ impl<'c> Restoring<'c, '_> {
         }
     }
 
-    fn table(&self, name: &str) -> Result<TableId> {
-        self.control.names.tables.find(name).map(TableId).map_err(CommandError::new)
-    }
-
-    fn profile(&self, name: &str) -> Result<TableId> {
-        let id = self.control.names.profiles.find(name).map_err(CommandError::new)?;
-        let table = self.control.program().tables.iter().position(|t| t.profile == Some(InstanceId(id)));
-        let none = || CommandError::new("no table has this action profile");
-        table.map(|table| TableId(table as u32)).ok_or_else(none)
+    fn profile_table(&self, name: &str) -> Result<TableId> {
+        let schema = &self.control.schema;
+        schema.profile_table(schema.profile(name)?)
     }
 
     /// Finds out whether a table or profile is as it was.
     fn compare(&mut self, shape: Shape, profile: bool) {
-        let found = if profile { self.profile(&shape.name) } else { self.table(&shape.name) };
+        let name = &shape.name;
+        let found = if profile { self.profile_table(name) } else { self.control.schema.table(name) };
         let program = self.control.program();
         let table = match &found {
             Ok(id) => &program.tables[id.index()],
@@ -1144,122 +985,69 @@ impl<'c> Restoring<'c, '_> {
         }
     }
 
-    /// An action of a table or profile.
-    fn action(&self, of: &str, id: TableId, call: &Call) -> Result<Action> {
-        let (program, names) = (self.control.program(), &self.control.names);
-        match call {
-            Call { action: None, params, member: Some(member), group: None } if params.is_empty() => {
-                Ok(Action::member(*member))
-            }
-            Call { action: None, params, member: None, group: Some(group) } if params.is_empty() => {
-                Ok(Action::group(*group))
-            }
-            Call { action: Some(name), params, member: None, group: None } => {
-                let index = names.shapes[id.index()].actions.find(name).map_err(CommandError::new)?;
-                if !self.other_actions.is_empty()
-                    && self.other_actions.contains(&(of.to_string(), name.clone()))
-                {
-                    let why = format!("the action `{name}` has other parameters");
-                    return Err(CommandError::new(why));
-                }
-                let action = program.tables[id.index()].actions[index as usize].action;
-                let fields = &program.actions[action.index()].params;
-                if fields.len() != params.len() {
-                    let (n, found) = (count(fields.len(), "parameter"), params.len());
-                    return Err(CommandError::new(format!("the action `{name}` has {n}, found {found}")));
-                }
-                let data = fields.iter().zip(params);
-                let data = data
-                    .map(|(field, text)| parse_value(text, program.width(*field)))
-                    .collect::<std::result::Result<_, _>>();
-                Ok(Action { action: index, data: data.map_err(CommandError::new)? })
-            }
-            _ => Err(CommandError::new("expected an action with its parameters, a member or a group")),
+    /// What an entry, default or member of a table or profile does.
+    fn act(&self, of: &str, id: TableId, call: &Call) -> Result<Act> {
+        if let Some(name) = &call.action
+            && !self.other_actions.is_empty()
+            && self.other_actions.contains(&(of.to_string(), name.clone()))
+        {
+            return Err(CommandError::new(format!("the action `{name}` has other parameters")));
         }
+        self.control.resolve_call(id, call)
     }
 
-    fn member(&mut self, Member { profile, handle, r#do: call }: &Member) -> Result<()> {
-        let table = self.profile(profile)?;
-        let action = self.action(profile, table, call)?;
-        self.control.add_member_at(table, *handle, action, self.log.as_deref_mut())
+    fn member(&mut self, Member { profile: name, handle, r#do: call }: &Member) -> Result<()> {
+        let profile = self.control.schema.profile(name)?;
+        let table = self.control.schema.profile_table(profile)?;
+        let Act::Action(action) = self.act(name, table, call)? else {
+            return Err(CommandError::new("a member has an action"));
+        };
+        self.write(Update::CreateMember { profile, action }, Some(*handle))
     }
 
     fn group(&mut self, Group { profile, handle, members }: &Group) -> Result<()> {
-        let table = self.profile(profile)?;
-        self.control.add_group_at(table, *handle, members, self.log.as_deref_mut())
+        let profile = self.control.schema.profile(profile)?;
+        self.control.add_group_at(profile, *handle, members, self.log.as_deref_mut())
     }
 
     fn entry(&mut self, entry: &TableEntry) -> Result<()> {
         let TableEntry { table: name, handle, key, priority, r#do: call, timeout_ms } = entry;
-        let id = self.table(name)?;
-        let table = &self.control.program().tables[id.index()];
-        check_entries_open(table)?;
-        if key.len() != table.keys.len() {
-            let (n, found) = (table.keys.len(), key.len());
-            return Err(CommandError::new(format!("entry {handle}: the key has {n} fields, found {found}")));
-        }
-        let fields = table.keys.iter().zip(key);
-        let key = fields.map(|(field, text)| key_match(field, text)).collect::<std::result::Result<_, _>>();
-        let key = key.map_err(|why| CommandError::new(format!("entry {handle}: {why}")))?;
-        let priority = match (self.control.names.shapes[id.index()].needs_priority, priority) {
-            (true, Some(priority)) if u64::from(*priority) <= PRIORITY_MAX => *priority,
-            (false, None) => 0,
-            (true, _) => return Err(CommandError::new(format!("entry {handle}: it needs a priority"))),
-            (false, _) => return Err(CommandError::new(format!("entry {handle}: it has no priority"))),
+        let table = self.control.schema.table(name)?;
+        let named = |error: CommandError| CommandError {
+            message: format!("entry {handle}: {}", error.message),
+            ..error
         };
-        let action = self.action(name, id, call)?;
-        if let Some(typed) = &call.action {
-            check_entry_action(table, Named { typed, id: action.action })?;
-        }
-        if table.profile.is_some() == call.action.is_some() {
-            let what = if table.profile.is_some() { "a member or a group" } else { "an action" };
-            return Err(CommandError::new(format!("entry {handle}: expected {what}")));
-        }
-        let entry = Entry { key, priority, action };
-        self.control.add_at(id, *handle, entry, self.log.as_deref_mut())?;
-        if let Some(milliseconds) = *timeout_ms {
+        let (key, priority) = self.control.resolve_key(table, key, *priority).map_err(named)?;
+        let act = self.act(name, table, call)?;
+        self.write(Update::Insert { table, key, priority, act }, Some(*handle))?;
+        if let Some(timeout_ms) = *timeout_ms {
             // It begins anew.
-            let timeout = Command::SetTimeout { table: id, handle: EntryHandle(*handle), milliseconds };
-            self.control.change(timeout, None)?;
+            let update = Update::SetTimeout { table, entry: (*handle).into(), timeout_ms };
+            self.control.apply(update, None, &[], None)?;
         }
         Ok(())
     }
 
     fn default(&mut self, Default_ { table: name, r#do: call }: &Default_) -> Result<()> {
-        let id = self.table(name)?;
-        let table = &self.control.program().tables[id.index()];
-        let action = self.action(name, id, call)?;
-        let typed = call.action.as_deref().unwrap_or("");
-        if call.action.is_some() {
-            check_default_action(table, Named { typed, id: action.action })?;
-        } else if table.const_default || table.profile.is_none() {
-            return Err(CommandError::new("the default action cannot be a member or group"));
-        }
-        self.control.change(Command::IndirectSetDefault(id, action), self.log.as_deref_mut()).map(drop)
+        let table = self.control.schema.table(name)?;
+        let act = self.act(name, table, call)?;
+        self.write(Update::SetDefault { table, act }, None)
     }
 
     fn value_set(&mut self, ValueSet { name, key, values }: &ValueSet) -> Result<()> {
-        let id = self.control.names.value_sets.find(name).map(TableId).map_err(CommandError::new)?;
-        let table = &self.control.program().tables[id.index()];
-        if *key != key_fields(table) {
+        let set = self.control.schema.value_set(name)?;
+        if *key != key_fields(&self.control.program().tables[set.index()]) {
             return Err(CommandError::new("its fields are others"));
         }
         for value in values {
-            let fields = table.keys.iter().zip(value);
-            let key = fields
-                .map(|(field, text)| key_match(field, text))
-                .collect::<std::result::Result<Vec<_>, _>>();
-            let key = key.map_err(CommandError::new)?;
-            if value.len() != table.keys.len() {
-                return Err(CommandError::new(format!("found a value of {}", count(value.len(), "field"))));
-            }
-            self.control.change_value_set(ValueSetCommand::Add(id, key), self.log.as_deref_mut())?;
+            let key = self.control.resolve_matches(set, value)?;
+            self.apply(Update::AddToValueSet { set, key }, None)?;
         }
         Ok(())
     }
 
     fn register(&mut self, Register { name, width, cells }: &Register) -> Result<()> {
-        let id = self.control.names.registers.find(name).map(InstanceId).map_err(CommandError::new)?;
+        let id = self.control.schema.register(name)?;
         let now = self.control.register_width(id);
         if now != *width {
             return Err(CommandError::new(format!("its cells have {now} bits, they had {width}")));
@@ -1272,7 +1060,7 @@ impl<'c> Restoring<'c, '_> {
     }
 
     fn counter(&mut self, Cells { name, cells }: &Cells<(u64, u64)>) -> Result<()> {
-        let id = self.control.names.counters.find(name).map(InstanceId).map_err(CommandError::new)?;
+        let id = self.control.schema.counter(name)?;
         for (index, (packets, bytes)) in cells {
             let value = CounterValue { packets: *packets, bytes: *bytes };
             self.control.write_counter(id, *index, value)?;
@@ -1281,33 +1069,11 @@ impl<'c> Restoring<'c, '_> {
     }
 
     fn meter(&mut self, Cells { name, cells }: &Cells<[String; 2]>) -> Result<()> {
-        let id = self.control.names.meters.find(name).map(InstanceId).map_err(CommandError::new)?;
+        let id = self.control.schema.meter(name)?;
         for (index, rates) in cells {
-            let wrong = || CommandError::new("expected rates such as 0.125:9000");
-            let [committed, peak] = rates.each_ref().map(|text| parse_rate(text).ok_or_else(wrong));
-            let rates = [committed?, peak?];
-            self.control.set_meter(id, *index, Some(rates))?;
+            self.control.set_meter(id, *index, Some(resolve_rates(rates)?))?;
         }
         Ok(())
-    }
-
-    fn crc(&mut self, crc: &Crc) -> Result<()> {
-        let names = &self.control.names;
-        let calculation = names.crcs.find(&crc.name).map_err(CommandError::new)?;
-        let width = names.crc_widths[calculation as usize];
-        if width != crc.width || [crc.polynomial, crc.initial, crc.xor].iter().any(|v| *v >> width != 0) {
-            return Err(CommandError::new(format!("expected constants of {width} bits")));
-        }
-        let params = CrcParams {
-            width,
-            poly: crc.polynomial,
-            init: crc.initial,
-            xor: crc.xor,
-            reflect_in: crc.reflect_in,
-            reflect_out: crc.reflect_out,
-        };
-        let command = Command::SetCrc { calculation, params };
-        self.control.change(command, self.log.as_deref_mut()).map(drop)
     }
 
     fn multicast(&mut self, Groups { groups, nodes, lags }: Groups) -> Result<()> {
@@ -1326,16 +1092,6 @@ impl<'c> Restoring<'c, '_> {
         Ok(())
     }
 
-    fn session(&mut self, Session { number, port, group, bytes }: &Session) -> Result<()> {
-        let to = match (port, group) {
-            (Some(port), None) => Mirror::Port(*port),
-            (None, Some(group)) => Mirror::Group(*group),
-            _ => return Err(CommandError::new("expected a port or a group")),
-        };
-        let command = ReplicationCommand::AddSession { session: *number, to, bytes_max: *bytes };
-        self.control.change_replication(command, self.log.as_deref_mut()).map(drop)
-    }
-
     fn queues(&mut self, QueueRecord { per_port, others, ports }: &QueueRecord) -> Result<()> {
         if !(1..=QUEUES_MAX).contains(per_port) {
             return Err(CommandError::new(format!(
@@ -1351,18 +1107,66 @@ impl<'c> Restoring<'c, '_> {
         Ok(())
     }
 
-    fn did(&mut self, Did { commands, handles, .. }: &Did) {
+    /// Carries out a change that a file names.
+    fn named(&mut self, update: &NamedUpdate, handle: Option<u32>) -> Result<()> {
+        let update = self.control.resolve(update)?;
+        self.write(update, handle)
+    }
+
+    fn did(&mut self, Did { updates, commands, handles, .. }: &Did) {
         self.in_effect[1] += 1;
+        let mut handles = handles.iter().copied().chain(std::iter::repeat(None));
+        for update in updates {
+            let done = self.named(update, handles.next().flatten());
+            if let Err(error) = done {
+                // Texts and numbers always have a JSON form.
+                let text = serde_json::to_string(update).unwrap_or_default();
+                self.lose(&format!("`{text}`"), error);
+            }
+        }
         let control = self.control;
-        let mut parser = LineParser::new(control.program(), &control.names);
-        for (line, handle) in commands.iter().zip(handles.iter().copied().chain(std::iter::repeat(None))) {
-            let done = parser.parse(line).and_then(|command| match command.reads() {
-                true => Ok(Done::default()),
-                false => control.redo(command, handle, self.log.as_deref_mut()),
+        let mut parser = LineParser::new(control.program(), &control.schema);
+        for line in commands {
+            let handle = handles.next().flatten();
+            let done = parser.parse(line).and_then(|command| match command {
+                Command::Change(change) => self.apply(change.update, handle),
+                _ => Ok(()),
             });
             if let Err(error) = done {
                 self.lose(&format!("`{line}`"), error);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Journals whose changes are runtime commands.
+    #[test]
+    fn earlier_journals_are_read() {
+        let program = || p4jet_ir::text::parse(include_str!("../tests/common/sample.ir")).unwrap();
+        let control = || Control::new(p4jet_dataplane::Switch::new(program()).unwrap());
+        let (now, expected) = (control(), control());
+        let header = JournalHeader { changes: 2, ..JournalHeader::new(5) };
+        let mut journal = header.line();
+        for did in [
+            r#"{"did":{"serial":5,"number":1,"commands":["table_add l2 out 1 => 2","table_add l2 deny 2 =>"],"handles":[0,3]}}"#,
+            r#"{"did":{"serial":5,"number":2,"commands":["table_delete l2 0","mirroring_add 1 4"],"handles":[null,null]}}"#,
+        ] {
+            seal(did.as_bytes().to_vec(), &mut journal);
+        }
+        let mut restoring = Restoring::new(&now);
+        restoring.read_journal(&journal[..], Some(5), Some(&header)).unwrap();
+        assert_eq!((restoring.in_effect, restoring.finish()), ([0, 2], Vec::new()));
+        let l2 = expected.schema().table("l2").unwrap();
+        let command = r#"{"insert":{"table":"l2","key":["2"],"do":{"action":"deny"}}}"#;
+        let update = expected.resolve(&serde_json::from_str(command).unwrap()).unwrap();
+        expected.apply(update, Some(3), &[], None).unwrap();
+        expected.execute("mirroring_add 1 4").unwrap();
+        assert_eq!(now.execute("table_dump l2"), expected.execute("table_dump l2"));
+        assert_eq!(now.execute("mirroring_get 1"), expected.execute("mirroring_get 1"));
+        assert_eq!(now.switch().table(l2).len(), 1);
     }
 }

@@ -1,0 +1,792 @@
+//! Updates by name, as JSON: what the journal keeps and control connections carry.
+//!
+//! Keys and values are texts as runtime commands take them, so that they mean the same whatever the program's ids are.
+
+use crate::error::{CommandError, count};
+use crate::queues::{Queue, QueueUpdate};
+use crate::schema::param_names;
+use crate::update::{Act, Cell, EntryRef, Mirror, Ref, Update};
+use crate::value::{key_match, key_word, number_word, parse_rate, parse_value};
+use crate::write::{Control, Result};
+use num_bigint::BigUint;
+use p4jet_dataplane::Rate;
+use p4jet_externs::{CounterValue, CrcParams, Rates};
+use p4jet_ir::{InstanceId, TableId};
+use p4jet_tables::{Action, KeyMatch};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// An [`Update`] with names in place of ids.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[expect(missing_docs, reason = "as in Update")]
+pub enum NamedUpdate {
+    Insert {
+        table: String,
+        key: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        priority: Option<u32>,
+        r#do: Call,
+    },
+    Modify {
+        table: String,
+        entry: NamedEntry,
+        r#do: Call,
+    },
+    Delete {
+        table: String,
+        entry: NamedEntry,
+    },
+    Clear {
+        table: String,
+    },
+    SetDefault {
+        table: String,
+        r#do: Call,
+    },
+    ResetDefault {
+        table: String,
+    },
+    SetTimeout {
+        table: String,
+        entry: NamedEntry,
+        timeout_ms: u32,
+    },
+    CreateMember {
+        profile: String,
+        r#do: Call,
+    },
+    ModifyMember {
+        profile: String,
+        member: Ref,
+        r#do: Call,
+    },
+    DeleteMember {
+        profile: String,
+        member: Ref,
+    },
+    CreateGroup {
+        profile: String,
+    },
+    DeleteGroup {
+        profile: String,
+        group: Ref,
+    },
+    AddToGroup {
+        profile: String,
+        group: Ref,
+        member: Ref,
+    },
+    RemoveFromGroup {
+        profile: String,
+        group: Ref,
+        member: Ref,
+    },
+    WriteCounter {
+        counter: String,
+        cell: NamedCell,
+        packets: u64,
+        bytes: u64,
+    },
+    ResetCounter {
+        counter: String,
+    },
+    WriteRegister {
+        register: String,
+        index: u32,
+        value: String,
+    },
+    ResetRegister {
+        register: String,
+    },
+    SetMeter {
+        meter: String,
+        cell: NamedCell,
+        /// Committed and peak: units per microsecond, a colon, the burst in units.
+        rates: Option<[String; 2]>,
+    },
+    SetMeterArray {
+        meter: String,
+        rates: Option<[String; 2]>,
+    },
+    SetCrc(Crc),
+    AddToValueSet {
+        set: String,
+        key: Vec<String>,
+    },
+    RemoveFromValueSet {
+        set: String,
+        key: Vec<String>,
+    },
+    ClearValueSet {
+        set: String,
+    },
+    CreateMulticastGroup {
+        group: u32,
+    },
+    DestroyMulticastGroup {
+        group: u32,
+    },
+    CreateNode {
+        rid: u32,
+        ports: BTreeSet<u32>,
+        lags: BTreeSet<u32>,
+    },
+    UpdateNode {
+        node: Ref,
+        ports: BTreeSet<u32>,
+        lags: BTreeSet<u32>,
+    },
+    Associate {
+        group: u32,
+        node: Ref,
+    },
+    Dissociate {
+        group: u32,
+        node: Ref,
+    },
+    DestroyNode {
+        node: Ref,
+    },
+    SetLag {
+        lag: u32,
+        ports: BTreeSet<u32>,
+    },
+    SetSession(Session),
+    DeleteSession {
+        number: u32,
+    },
+    SetQueueDepth {
+        packets: u32,
+        #[serde(flatten)]
+        of: Queue,
+    },
+    SetQueueRate {
+        rate: Option<RateRecord>,
+        #[serde(flatten)]
+        of: Queue,
+    },
+    SetQueueWeight {
+        weight: u32,
+        #[serde(flatten)]
+        of: Queue,
+    },
+    SetPortRate {
+        rate: Option<RateRecord>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<u32>,
+    },
+    Reset {},
+}
+
+/// An action with its data, a member or a group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Call {
+    /// The name of an action.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// The values of its parameters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub params: Vec<String>,
+    /// The handle of a member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<Ref>,
+    /// The handle of a group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<Ref>,
+}
+
+/// An entry by its handle, or by its key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum NamedEntry {
+    /// Its handle.
+    Handle(Ref),
+    /// Its key.
+    Key {
+        /// A match for each field.
+        key: Vec<String>,
+        /// Where entries have one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        priority: Option<u32>,
+    },
+}
+
+/// A cell by its index, or by the entry that it belongs to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NamedCell {
+    /// Its index.
+    Index(u32),
+    /// Its entry.
+    Entry(NamedEntry),
+}
+
+/// A clone session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Session {
+    /// Its number.
+    pub number: u32,
+    /// The port of its copies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u32>,
+    /// The multicast group of its copies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u32>,
+    /// Bytes that copies keep at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u32>,
+}
+
+/// The constants of a custom CRC.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "as in CrcParams")]
+pub struct Crc {
+    pub name: String,
+    pub width: u32,
+    pub polynomial: u64,
+    pub initial: u64,
+    pub xor: u64,
+    pub reflect_in: bool,
+    pub reflect_out: bool,
+}
+
+/// How fast packets leave a queue or port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum RateRecord {
+    PacketsPerSecond(u64),
+    BitsPerSecond(u64),
+}
+
+impl From<Rate> for RateRecord {
+    fn from(rate: Rate) -> RateRecord {
+        match rate {
+            Rate::Packets(rate) => RateRecord::PacketsPerSecond(rate),
+            Rate::Bits(rate) => RateRecord::BitsPerSecond(rate),
+        }
+    }
+}
+
+impl From<RateRecord> for Rate {
+    fn from(rate: RateRecord) -> Rate {
+        match rate {
+            RateRecord::PacketsPerSecond(rate) => Rate::Packets(rate),
+            RateRecord::BitsPerSecond(rate) => Rate::Bits(rate),
+        }
+    }
+}
+
+/// A [`Ref`] as JSON: a number, or `{"made": 3}`.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum RefForm {
+    Handle(u32),
+    Made { made: u32 },
+}
+
+impl From<RefForm> for Ref {
+    fn from(form: RefForm) -> Ref {
+        match form {
+            RefForm::Handle(handle) => Ref::Handle(handle),
+            RefForm::Made { made } => Ref::Made(made),
+        }
+    }
+}
+
+impl From<Ref> for RefForm {
+    fn from(of: Ref) -> RefForm {
+        match of {
+            Ref::Handle(handle) => RefForm::Handle(handle),
+            Ref::Made(made) => RefForm::Made { made },
+        }
+    }
+}
+
+impl NamedUpdate {
+    /// Puts the handles that the batch's earlier updates made in place of references to them.
+    pub(crate) fn with_handles(&mut self, made: &[Option<u32>]) {
+        let fix = |of: &mut Ref| {
+            if let Ref::Made(place) = of
+                && let Some(Some(handle)) = made.get(*place as usize)
+            {
+                *of = Ref::Handle(*handle);
+            }
+        };
+        let fix_call = |call: &mut Call| call.member.iter_mut().chain(&mut call.group).for_each(fix);
+        let fix_entry = |entry: &mut NamedEntry| {
+            if let NamedEntry::Handle(of) = entry {
+                fix(of);
+            }
+        };
+        match self {
+            NamedUpdate::Insert { r#do, .. } | NamedUpdate::SetDefault { r#do, .. } => fix_call(r#do),
+            NamedUpdate::Modify { entry, r#do, .. } => {
+                fix_entry(entry);
+                fix_call(r#do);
+            }
+            NamedUpdate::Delete { entry, .. } | NamedUpdate::SetTimeout { entry, .. } => fix_entry(entry),
+            NamedUpdate::ModifyMember { member, .. } | NamedUpdate::DeleteMember { member, .. } => {
+                fix(member)
+            }
+            NamedUpdate::DeleteGroup { group, .. } => fix(group),
+            NamedUpdate::AddToGroup { group, member, .. }
+            | NamedUpdate::RemoveFromGroup { group, member, .. } => {
+                fix(group);
+                fix(member);
+            }
+            NamedUpdate::WriteCounter { cell: NamedCell::Entry(entry), .. }
+            | NamedUpdate::SetMeter { cell: NamedCell::Entry(entry), .. } => fix_entry(entry),
+            NamedUpdate::UpdateNode { node, .. }
+            | NamedUpdate::Associate { node, .. }
+            | NamedUpdate::Dissociate { node, .. }
+            | NamedUpdate::DestroyNode { node } => fix(node),
+            _ => {}
+        }
+    }
+}
+
+impl Control {
+    /// An update by name.
+    pub fn named(&self, update: &Update) -> NamedUpdate {
+        let program = self.program();
+        let table = |id: &TableId| program.tables[id.index()].name.clone();
+        let instance = |id: &InstanceId| program.instances[id.index()].name.clone();
+        let words = |key: &[KeyMatch]| key.iter().map(key_word).collect();
+        let of_profile = |id: &InstanceId, action: &Action| match self.schema.profile_table(*id) {
+            Ok(table) => self.call(table, action),
+            Err(_) => Call::default(),
+        };
+        match update {
+            Update::Insert { table: id, key, priority, act } => NamedUpdate::Insert {
+                table: table(id),
+                key: words(key),
+                priority: self.schema.needs_priority(*id).then_some(*priority),
+                r#do: self.named_act(*id, act),
+            },
+            Update::Modify { table: id, entry, act } => NamedUpdate::Modify {
+                table: table(id),
+                entry: self.named_entry(*id, entry),
+                r#do: self.named_act(*id, act),
+            },
+            Update::Delete { table: id, entry } => {
+                NamedUpdate::Delete { table: table(id), entry: self.named_entry(*id, entry) }
+            }
+            Update::Clear(id) => NamedUpdate::Clear { table: table(id) },
+            Update::SetDefault { table: id, act } => {
+                NamedUpdate::SetDefault { table: table(id), r#do: self.named_act(*id, act) }
+            }
+            Update::ResetDefault(id) => NamedUpdate::ResetDefault { table: table(id) },
+            Update::SetTimeout { table: id, entry, timeout_ms } => NamedUpdate::SetTimeout {
+                table: table(id),
+                entry: self.named_entry(*id, entry),
+                timeout_ms: *timeout_ms,
+            },
+            Update::CreateMember { profile, action } => {
+                NamedUpdate::CreateMember { profile: instance(profile), r#do: of_profile(profile, action) }
+            }
+            Update::ModifyMember { profile, member, action } => NamedUpdate::ModifyMember {
+                profile: instance(profile),
+                member: *member,
+                r#do: of_profile(profile, action),
+            },
+            Update::DeleteMember { profile, member } => {
+                NamedUpdate::DeleteMember { profile: instance(profile), member: *member }
+            }
+            Update::CreateGroup { profile } => NamedUpdate::CreateGroup { profile: instance(profile) },
+            Update::DeleteGroup { profile, group } => {
+                NamedUpdate::DeleteGroup { profile: instance(profile), group: *group }
+            }
+            Update::AddToGroup { profile, group, member } => {
+                NamedUpdate::AddToGroup { profile: instance(profile), group: *group, member: *member }
+            }
+            Update::RemoveFromGroup { profile, group, member } => {
+                NamedUpdate::RemoveFromGroup { profile: instance(profile), group: *group, member: *member }
+            }
+            Update::WriteCounter { counter, cell, value } => NamedUpdate::WriteCounter {
+                counter: instance(counter),
+                cell: self.named_cell(*counter, cell),
+                packets: value.packets,
+                bytes: value.bytes,
+            },
+            Update::ResetCounter(counter) => NamedUpdate::ResetCounter { counter: instance(counter) },
+            Update::WriteRegister { register, index, value } => NamedUpdate::WriteRegister {
+                register: instance(register),
+                index: *index,
+                value: number_word(value),
+            },
+            Update::ResetRegister(register) => NamedUpdate::ResetRegister { register: instance(register) },
+            Update::SetMeter { meter, cell, rates } => NamedUpdate::SetMeter {
+                meter: instance(meter),
+                cell: self.named_cell(*meter, cell),
+                rates: rates.as_ref().map(rates_words),
+            },
+            Update::SetMeterArray { meter, rates } => {
+                NamedUpdate::SetMeterArray { meter: instance(meter), rates: rates.as_ref().map(rates_words) }
+            }
+            Update::SetCrc { crc, params } => NamedUpdate::SetCrc(self.crc_record(*crc, params)),
+            Update::AddToValueSet { set, key } => {
+                NamedUpdate::AddToValueSet { set: table(set), key: words(key) }
+            }
+            Update::RemoveFromValueSet { set, key } => {
+                NamedUpdate::RemoveFromValueSet { set: table(set), key: words(key) }
+            }
+            Update::ClearValueSet(set) => NamedUpdate::ClearValueSet { set: table(set) },
+            Update::CreateMulticastGroup(group) => NamedUpdate::CreateMulticastGroup { group: *group },
+            Update::DestroyMulticastGroup(group) => NamedUpdate::DestroyMulticastGroup { group: *group },
+            Update::CreateNode { instance, ports, lags } => {
+                NamedUpdate::CreateNode { rid: *instance, ports: ports.clone(), lags: lags.clone() }
+            }
+            Update::UpdateNode { node, ports, lags } => {
+                NamedUpdate::UpdateNode { node: *node, ports: ports.clone(), lags: lags.clone() }
+            }
+            Update::Associate { group, node } => NamedUpdate::Associate { group: *group, node: *node },
+            Update::Dissociate { group, node } => NamedUpdate::Dissociate { group: *group, node: *node },
+            Update::DestroyNode(node) => NamedUpdate::DestroyNode { node: *node },
+            Update::SetLag { lag, ports } => NamedUpdate::SetLag { lag: *lag, ports: ports.clone() },
+            Update::SetSession { session, to, bytes_max } => {
+                let (port, group) = match to {
+                    Mirror::Port(port) => (Some(*port), None),
+                    Mirror::Group(group) => (None, Some(*group)),
+                };
+                NamedUpdate::SetSession(Session { number: *session, port, group, bytes: *bytes_max })
+            }
+            Update::DeleteSession(session) => NamedUpdate::DeleteSession { number: *session },
+            Update::Queue(QueueUpdate::Depth { packets, of }) => {
+                NamedUpdate::SetQueueDepth { packets: *packets, of: *of }
+            }
+            Update::Queue(QueueUpdate::Rate { rate, of }) => {
+                NamedUpdate::SetQueueRate { rate: rate.map(RateRecord::from), of: *of }
+            }
+            Update::Queue(QueueUpdate::Weight { weight, of }) => {
+                NamedUpdate::SetQueueWeight { weight: *weight, of: *of }
+            }
+            Update::Queue(QueueUpdate::PortRate { rate, port }) => {
+                NamedUpdate::SetPortRate { rate: rate.map(RateRecord::from), port: *port }
+            }
+            Update::Reset => NamedUpdate::Reset {},
+        }
+    }
+
+    /// The update that a named one stands for in this program.
+    pub fn resolve(&self, named: &NamedUpdate) -> Result<Update> {
+        let schema = &self.schema;
+        let of_profile = |name: &str, call: &Call| {
+            let profile = schema.profile(name)?;
+            match self.resolve_call(schema.profile_table(profile)?, call)? {
+                Act::Action(action) => Ok((profile, action)),
+                Act::Member(_) | Act::Group(_) => {
+                    Err(CommandError::new("a member has an action").field("action"))
+                }
+            }
+        };
+        Ok(match named {
+            NamedUpdate::Insert { table, key, priority, r#do } => {
+                let id = schema.table(table)?;
+                let (key, priority) = self.resolve_key(id, key, *priority)?;
+                Update::Insert { table: id, key, priority, act: self.resolve_call(id, r#do)? }
+            }
+            NamedUpdate::Modify { table, entry, r#do } => {
+                let id = schema.table(table)?;
+                let entry = self.resolve_entry(id, entry)?;
+                Update::Modify { table: id, entry, act: self.resolve_call(id, r#do)? }
+            }
+            NamedUpdate::Delete { table, entry } => {
+                let id = schema.table(table)?;
+                Update::Delete { table: id, entry: self.resolve_entry(id, entry)? }
+            }
+            NamedUpdate::Clear { table } => Update::Clear(schema.table(table)?),
+            NamedUpdate::SetDefault { table, r#do } => {
+                let id = schema.table(table)?;
+                Update::SetDefault { table: id, act: self.resolve_call(id, r#do)? }
+            }
+            NamedUpdate::ResetDefault { table } => Update::ResetDefault(schema.table(table)?),
+            NamedUpdate::SetTimeout { table, entry, timeout_ms } => {
+                let id = schema.table(table)?;
+                let entry = self.resolve_entry(id, entry)?;
+                Update::SetTimeout { table: id, entry, timeout_ms: *timeout_ms }
+            }
+            NamedUpdate::CreateMember { profile, r#do } => {
+                let (profile, action) = of_profile(profile, r#do)?;
+                Update::CreateMember { profile, action }
+            }
+            NamedUpdate::ModifyMember { profile, member, r#do } => {
+                let (profile, action) = of_profile(profile, r#do)?;
+                Update::ModifyMember { profile, member: *member, action }
+            }
+            NamedUpdate::DeleteMember { profile, member } => {
+                Update::DeleteMember { profile: schema.profile(profile)?, member: *member }
+            }
+            NamedUpdate::CreateGroup { profile } => Update::CreateGroup { profile: schema.profile(profile)? },
+            NamedUpdate::DeleteGroup { profile, group } => {
+                Update::DeleteGroup { profile: schema.profile(profile)?, group: *group }
+            }
+            NamedUpdate::AddToGroup { profile, group, member } => {
+                let profile = schema.profile(profile)?;
+                Update::AddToGroup { profile, group: *group, member: *member }
+            }
+            NamedUpdate::RemoveFromGroup { profile, group, member } => {
+                let profile = schema.profile(profile)?;
+                Update::RemoveFromGroup { profile, group: *group, member: *member }
+            }
+            NamedUpdate::WriteCounter { counter, cell, packets, bytes } => {
+                let counter = schema.counter(counter)?;
+                let value = CounterValue { packets: *packets, bytes: *bytes };
+                Update::WriteCounter { counter, cell: self.resolve_cell(counter, cell)?, value }
+            }
+            NamedUpdate::ResetCounter { counter } => Update::ResetCounter(schema.counter(counter)?),
+            NamedUpdate::WriteRegister { register, index, value } => {
+                let register = schema.register(register)?;
+                let value = self.resolve_value(value, self.register_width(register), "value")?;
+                Update::WriteRegister { register, index: *index, value }
+            }
+            NamedUpdate::ResetRegister { register } => Update::ResetRegister(schema.register(register)?),
+            NamedUpdate::SetMeter { meter, cell, rates } => {
+                let meter = schema.meter(meter)?;
+                let rates = rates.as_ref().map(resolve_rates).transpose()?;
+                Update::SetMeter { meter, cell: self.resolve_cell(meter, cell)?, rates }
+            }
+            NamedUpdate::SetMeterArray { meter, rates } => Update::SetMeterArray {
+                meter: schema.meter(meter)?,
+                rates: rates.as_ref().map(resolve_rates).transpose()?,
+            },
+            NamedUpdate::SetCrc(crc) => Update::SetCrc {
+                crc: schema.crc(&crc.name)?,
+                params: CrcParams {
+                    width: crc.width,
+                    poly: crc.polynomial,
+                    init: crc.initial,
+                    xor: crc.xor,
+                    reflect_in: crc.reflect_in,
+                    reflect_out: crc.reflect_out,
+                },
+            },
+            NamedUpdate::AddToValueSet { set, key } => {
+                let set = schema.value_set(set)?;
+                Update::AddToValueSet { set, key: self.resolve_matches(set, key)? }
+            }
+            NamedUpdate::RemoveFromValueSet { set, key } => {
+                let set = schema.value_set(set)?;
+                Update::RemoveFromValueSet { set, key: self.resolve_matches(set, key)? }
+            }
+            NamedUpdate::ClearValueSet { set } => Update::ClearValueSet(schema.value_set(set)?),
+            NamedUpdate::CreateMulticastGroup { group } => Update::CreateMulticastGroup(*group),
+            NamedUpdate::DestroyMulticastGroup { group } => Update::DestroyMulticastGroup(*group),
+            NamedUpdate::CreateNode { rid, ports, lags } => {
+                Update::CreateNode { instance: *rid, ports: ports.clone(), lags: lags.clone() }
+            }
+            NamedUpdate::UpdateNode { node, ports, lags } => {
+                Update::UpdateNode { node: *node, ports: ports.clone(), lags: lags.clone() }
+            }
+            NamedUpdate::Associate { group, node } => Update::Associate { group: *group, node: *node },
+            NamedUpdate::Dissociate { group, node } => Update::Dissociate { group: *group, node: *node },
+            NamedUpdate::DestroyNode { node } => Update::DestroyNode(*node),
+            NamedUpdate::SetLag { lag, ports } => Update::SetLag { lag: *lag, ports: ports.clone() },
+            NamedUpdate::SetSession(Session { number, port, group, bytes }) => {
+                let to = match (port, group) {
+                    (Some(port), None) => Mirror::Port(*port),
+                    (None, Some(group)) => Mirror::Group(*group),
+                    _ => return Err(CommandError::new("expected a port or a group")),
+                };
+                Update::SetSession { session: *number, to, bytes_max: *bytes }
+            }
+            NamedUpdate::DeleteSession { number } => Update::DeleteSession(*number),
+            NamedUpdate::SetQueueDepth { packets, of } => {
+                Update::Queue(QueueUpdate::Depth { packets: *packets, of: *of })
+            }
+            NamedUpdate::SetQueueRate { rate, of } => {
+                Update::Queue(QueueUpdate::Rate { rate: rate.map(Rate::from), of: *of })
+            }
+            NamedUpdate::SetQueueWeight { weight, of } => {
+                Update::Queue(QueueUpdate::Weight { weight: *weight, of: *of })
+            }
+            NamedUpdate::SetPortRate { rate, port } => {
+                Update::Queue(QueueUpdate::PortRate { rate: rate.map(Rate::from), port: *port })
+            }
+            NamedUpdate::Reset {} => Update::Reset,
+        })
+    }
+
+    /// What an entry or default does, by name.
+    pub(crate) fn call(&self, table: TableId, action: &Action) -> Call {
+        if let Some(member) = action.as_member() {
+            return Call { member: Some(member.into()), ..Call::default() };
+        }
+        if let Some(group) = action.as_group() {
+            return Call { group: Some(group.into()), ..Call::default() };
+        }
+        let program = self.program();
+        let listed = program.tables[table.index()].actions.get(action.action as usize);
+        let name = listed.map(|listed| program.actions[listed.action.index()].control_name.clone());
+        Call { action: name, params: action.data.iter().map(number_word).collect(), ..Call::default() }
+    }
+
+    fn named_act(&self, table: TableId, act: &Act) -> Call {
+        match act {
+            Act::Action(action) => self.call(table, action),
+            Act::Member(member) => Call { member: Some(*member), ..Call::default() },
+            Act::Group(group) => Call { group: Some(*group), ..Call::default() },
+        }
+    }
+
+    fn named_entry(&self, table: TableId, entry: &EntryRef) -> NamedEntry {
+        match entry {
+            EntryRef::Handle(of) => NamedEntry::Handle(*of),
+            EntryRef::Key(of) => NamedEntry::Key {
+                key: of.0.iter().map(key_word).collect(),
+                priority: self.schema.needs_priority(table).then_some(of.1),
+            },
+        }
+    }
+
+    fn named_cell(&self, of: InstanceId, cell: &Cell) -> NamedCell {
+        match (cell, self.direct_table(of).or(self.meter_table(of))) {
+            (Cell::Entry(entry), Some(table)) => NamedCell::Entry(self.named_entry(table, entry)),
+            (Cell::Index(index), _) => NamedCell::Index(*index),
+            // The check refuses it.
+            (Cell::Entry(_), None) => NamedCell::Index(0),
+        }
+    }
+
+    pub(crate) fn crc_record(&self, crc: u32, params: &CrcParams) -> Crc {
+        let CrcParams { width, poly, init, xor, reflect_in, reflect_out } = *params;
+        let name = self.schema.crcs.name(crc).to_string();
+        Crc { name, width, polynomial: poly, initial: init, xor, reflect_in, reflect_out }
+    }
+
+    /// What a named action stands for in a table.
+    pub(crate) fn resolve_call(&self, id: TableId, call: &Call) -> Result<Act> {
+        match call {
+            Call { action: None, params, member: Some(member), group: None } if params.is_empty() => {
+                Ok(Act::Member(*member))
+            }
+            Call { action: None, params, member: None, group: Some(group) } if params.is_empty() => {
+                Ok(Act::Group(*group))
+            }
+            Call { action: Some(name), params, member: None, group: None } => {
+                let program = self.program();
+                let index = self.schema.action(id, name)?;
+                let action = program.tables[id.index()].actions[index as usize].action;
+                let fields = &program.actions[action.index()].params;
+                if fields.len() != params.len() {
+                    let (n, found) = (count(fields.len(), "parameter"), params.len());
+                    let why = format!("the action `{name}` has {n}, found {found}");
+                    return Err(CommandError::new(why).field("action"));
+                }
+                let data = fields.iter().zip(params).enumerate().map(|(place, (field, text))| {
+                    let parsed = parse_value(text, program.width(*field));
+                    parsed.map_err(|why| {
+                        let name = param_names(program, action)[place];
+                        let message = format!("Invalid runtime data: parameter {name}: {why}");
+                        CommandError::new(message).field(format!("parameter {name}"))
+                    })
+                });
+                Ok(Act::Action(Action { action: index, data: data.collect::<Result<_>>()? }))
+            }
+            _ => {
+                let why = "expected an action with its parameters, a member or a group";
+                Err(CommandError::new(why).field("action"))
+            }
+        }
+    }
+
+    /// The matches of a key. The error names the field.
+    pub(crate) fn resolve_matches(&self, id: TableId, words: &[String]) -> Result<Vec<KeyMatch>> {
+        let table = &self.program().tables[id.index()];
+        if words.len() != table.keys.len() {
+            let (n, found) = (table.keys.len(), words.len());
+            let why = format!("the key has {}, found {found}", count(n, "field"));
+            return Err(CommandError::new(why).entity(&table.name).field("key"));
+        }
+        let fields = table.keys.iter().zip(words).map(|(field, text)| {
+            key_match(field, text).map_err(|why| {
+                let message = format!("Invalid match key: field {}: {why}", field.name);
+                CommandError::new(message).entity(&table.name).field(format!("key {}", field.name))
+            })
+        });
+        fields.collect()
+    }
+
+    pub(crate) fn resolve_key(
+        &self,
+        id: TableId,
+        key: &[String],
+        priority: Option<u32>,
+    ) -> Result<(Vec<KeyMatch>, u32)> {
+        let key = self.resolve_matches(id, key)?;
+        let name = &self.program().tables[id.index()].name;
+        let wrong = |why: &str| Err(CommandError::new(why).entity(name).field("priority"));
+        match (self.schema.needs_priority(id), priority) {
+            (true, Some(priority)) => Ok((key, priority)),
+            (false, None) => Ok((key, 0)),
+            (true, None) => wrong("it needs a priority"),
+            (false, Some(_)) => wrong("it has no priority"),
+        }
+    }
+
+    fn resolve_entry(&self, id: TableId, entry: &NamedEntry) -> Result<EntryRef> {
+        Ok(match entry {
+            NamedEntry::Handle(of) => EntryRef::Handle(*of),
+            NamedEntry::Key { key, priority } => {
+                EntryRef::Key(Box::new(self.resolve_key(id, key, *priority)?))
+            }
+        })
+    }
+
+    fn resolve_cell(&self, of: InstanceId, cell: &NamedCell) -> Result<Cell> {
+        Ok(match (cell, self.direct_table(of).or(self.meter_table(of))) {
+            (NamedCell::Index(index), _) => Cell::Index(*index),
+            (NamedCell::Entry(entry), Some(table)) => Cell::Entry(self.resolve_entry(table, entry)?),
+            (NamedCell::Entry(_), None) => {
+                return Err(CommandError::new("it is not direct: expected an index").field("index"));
+            }
+        })
+    }
+
+    fn resolve_value(&self, text: &str, width: u32, field: &str) -> Result<BigUint> {
+        parse_value(text, width).map_err(|why| CommandError::new(why).field(field))
+    }
+}
+
+fn rates_words(rates: &Rates) -> [String; 2] {
+    rates.map(|rate| format!("{}:{}", rate.per_us, rate.burst))
+}
+
+pub(crate) fn resolve_rates(words: &[String; 2]) -> Result<Rates> {
+    let wrong = || CommandError::new("expected rates such as 0.125:9000").field("rate");
+    let [committed, peak] = words.each_ref().map(|text| parse_rate(text).ok_or_else(wrong));
+    Ok([committed?, peak?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::{Command, LineParser};
+
+    /// Each command that changes something says the same when it is named, written and read again.
+    #[test]
+    fn updates_survive_their_names() {
+        let program = p4jet_ir::text::parse(include_str!("../tests/common/sample.ir")).unwrap();
+        let control = Control::new(p4jet_dataplane::Switch::new(program).unwrap());
+        let mut kinds = BTreeSet::new();
+        for line in include_str!("../tests/common/changes.txt").lines() {
+            let parsed = LineParser::new(control.program(), &control.schema).parse(line);
+            let Ok(Command::Change(change)) = parsed else { panic!("{line}: {parsed:?}") };
+            let named = control.named(&change.update);
+            let json = serde_json::to_string(&named).unwrap();
+            let read: NamedUpdate = serde_json::from_str(&json).unwrap_or_else(|e| panic!("{json}: {e}"));
+            assert_eq!(control.resolve(&read).unwrap(), change.update, "{json}");
+            kinds.insert(json.split('"').nth(1).unwrap().to_string());
+        }
+        // All that there are.
+        assert_eq!(kinds.len(), 39, "{kinds:?}");
+        for of in [Ref::Handle(3), Ref::Made(7)] {
+            let json = serde_json::to_string(&of).unwrap();
+            assert_eq!(serde_json::from_str::<Ref>(&json).unwrap(), of, "{json}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Changes of the output queues.
+
+use crate::error::CommandError;
+use p4jet_dataplane::{QUEUES_MAX, QueueConfig, QueueSettings, Rate};
+use serde::{Deserialize, Serialize};
+
+/// The largest weight: 64 times the quantum is a jumbo frame, more only makes turns longer.
+pub(crate) const WEIGHT_MAX: u32 = 10_000;
+
+/// A change of the output queues.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "a variant says what its fields are")]
+pub enum QueueUpdate {
+    /// Sets how many packets may wait.
+    Depth { packets: u32, of: Queue },
+    /// Sets how fast packets leave; none for no limit.
+    Rate { rate: Option<Rate>, of: Queue },
+    /// Sets the weight among queues of a port, 0 for strict priority.
+    Weight { weight: u32, of: Queue },
+    /// Sets how fast packets leave by a port, or by all ports.
+    PortRate { rate: Option<Rate>, port: Option<u32> },
+}
+
+/// One queue of one port; without a number, all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queue {
+    /// The port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u32>,
+    /// The priority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<usize>,
+}
+
+impl Queue {
+    fn change(self, config: &mut QueueConfig, change: impl Fn(&mut QueueSettings)) {
+        config.change(self.port, |port| match self.queue {
+            Some(queue) => change(&mut port.queues[queue]),
+            None => port.queues.iter_mut().for_each(&change),
+        });
+    }
+}
+
+impl QueueUpdate {
+    /// Refuses a weight or a priority that no switch has.
+    pub(crate) fn check(&self) -> Result<(), CommandError> {
+        if let QueueUpdate::Weight { weight, .. } = self
+            && *weight > WEIGHT_MAX
+        {
+            let message = format!("Error: found weight {weight}, expected 0 to {WEIGHT_MAX}");
+            return Err(CommandError::new(message).field("weight"));
+        }
+        self.check_queue(QUEUES_MAX)
+    }
+
+    /// Refuses a priority that ports do not have.
+    pub(crate) fn check_queue(&self, queues: usize) -> Result<(), CommandError> {
+        let (QueueUpdate::Depth { of, .. } | QueueUpdate::Rate { of, .. } | QueueUpdate::Weight { of, .. }) =
+            self
+        else {
+            return Ok(());
+        };
+        let Some(queue) = of.queue.filter(|queue| *queue >= queues) else { return Ok(()) };
+        let last = queues - 1;
+        let message = format!("Error: found priority {queue}, expected one that ports have: 0 to {last}");
+        Err(CommandError::new(message).field("priority"))
+    }
+
+    pub(crate) fn apply(&self, config: &mut QueueConfig) {
+        match *self {
+            QueueUpdate::Depth { packets, of } => of.change(config, |queue| queue.depth = Some(packets)),
+            QueueUpdate::Rate { rate, of } => of.change(config, |queue| queue.rate = rate),
+            QueueUpdate::Weight { weight, of } => of.change(config, |queue| queue.weight = weight),
+            QueueUpdate::PortRate { rate, port } => config.change(port, |port| port.rate = rate),
+        }
+    }
+}

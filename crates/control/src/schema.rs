@@ -1,0 +1,578 @@
+//! What a program lets the control plane do: its objects by name, the shape of its tables, and which changes are legal.
+
+use crate::error::CommandError;
+use crate::names::NameIndex;
+use crate::update::{Act, Cell, Mirror, Update};
+use p4jet_externs::Rates;
+use p4jet_ir::{ActionId, InstanceId, InstanceKind, MatchKind, Op, Program, Table, TableId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The largest priority of a runtime command: bmv2's is a signed 32-bit number.
+pub(crate) const PRIORITY_MAX: u32 = i32::MAX as u32;
+/// The largest port, group and replication id of multicast: 16 bits, as in bmv2.
+pub(crate) const MULTICAST_MAX: u32 = u16::MAX as u32;
+/// The largest clone session, as in bmv2.
+pub(crate) const SESSION_MAX: u32 = 32_767;
+/// The largest length that a clone session cuts copies to: no frame has more bytes.
+pub(crate) const SESSION_BYTES_MAX: u32 = 65_535;
+
+/// The objects of a program. Names are full names in the program, or any dotted suffix that is not ambiguous.
+pub struct Schema {
+    pub(crate) tables: NameIndex,
+    pub(crate) actions: NameIndex,
+    pub(crate) counters: NameIndex,
+    pub(crate) registers: NameIndex,
+    pub(crate) meters: NameIndex,
+    pub(crate) profiles: NameIndex,
+    /// The hidden tables.
+    pub(crate) value_sets: NameIndex,
+    /// Custom CRCs.
+    pub(crate) crcs: NameIndex,
+    /// By custom CRC: 16 or 32.
+    pub(crate) crc_widths: Vec<u32>,
+    /// By table.
+    pub(crate) shapes: Vec<Shape>,
+    /// For each action profile a table that has it.
+    profile_tables: BTreeMap<InstanceId, TableId>,
+}
+
+/// What changes need of a table besides its declaration.
+pub(crate) struct Shape {
+    /// Its actions, as indices in its list.
+    pub actions: NameIndex,
+    /// Whether entries carry a priority.
+    pub needs_priority: bool,
+    /// bmv2's word for the whole table.
+    pub match_kind: &'static str,
+    /// Its direct counters.
+    pub direct_counters: Vec<InstanceId>,
+    /// Its direct meters.
+    pub direct_meters: Vec<InstanceId>,
+}
+
+impl Schema {
+    /// The schema of a program.
+    pub fn new(program: &Program) -> Schema {
+        let tables =
+            program.tables.iter().zip(0..).filter(|(t, _)| !t.hidden).map(|(t, i)| (t.name.clone(), i));
+        // The first of those that share a name stands for all of them; `$member` and the like are the compiler's.
+        let mut actions = BTreeMap::new();
+        for (a, i) in program.actions.iter().zip(0..).filter(|(a, _)| !a.control_name.starts_with('$')) {
+            actions.entry(a.control_name.clone()).or_insert(i);
+        }
+        let instances = |wanted: fn(&InstanceKind) -> bool| {
+            let all = program.instances.iter().zip(0..).filter(move |(i, _)| wanted(&i.kind));
+            all.map(|(i, id)| (i.name.clone(), id)).collect::<Vec<_>>()
+        };
+        let is_register = |k: &InstanceKind| matches!(k, InstanceKind::Register { .. });
+        let is_counter =
+            |k: &InstanceKind| matches!(k, InstanceKind::Counter { .. } | InstanceKind::DirectCounter { .. });
+        let is_meter =
+            |k: &InstanceKind| matches!(k, InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. });
+        let is_profile = |k: &InstanceKind| matches!(k, InstanceKind::ActionProfile { .. });
+        let sets = program.tables.iter().zip(0..).filter(|(t, _)| t.hidden).map(|(t, i)| (t.name.clone(), i));
+        let crcs = custom_crcs(program);
+        let mut profile_tables = BTreeMap::new();
+        for (table, id) in program.tables.iter().zip(0..) {
+            if let Some(profile) = table.profile {
+                profile_tables.entry(profile).or_insert(TableId(id));
+            }
+        }
+        Schema {
+            profile_tables,
+            tables: NameIndex::new("table", tables),
+            actions: NameIndex::new("action", actions),
+            counters: NameIndex::new("counter", instances(is_counter)),
+            registers: NameIndex::new("register", instances(is_register)),
+            meters: NameIndex::new("meter", instances(is_meter)),
+            profiles: NameIndex::new("action profile", instances(is_profile)),
+            value_sets: NameIndex::new("parser value set", sets),
+            crc_widths: crcs.values().copied().collect(),
+            crcs: NameIndex::new("calculation", crcs.into_keys().zip(0..)),
+            shapes: program
+                .tables
+                .iter()
+                .zip(0..)
+                .map(|(table, id)| shape(program, TableId(id), table))
+                .collect(),
+        }
+    }
+
+    /// The table of this name.
+    pub fn table(&self, name: &str) -> Result<TableId> {
+        self.tables.find(name).map(TableId)
+    }
+
+    /// The index of an action in a table's list.
+    pub fn action(&self, table: TableId, name: &str) -> Result<u32> {
+        self.shapes[table.index()].actions.find(name)
+    }
+
+    /// The counter of this name, direct or not.
+    pub fn counter(&self, name: &str) -> Result<InstanceId> {
+        self.counters.find(name).map(InstanceId)
+    }
+
+    /// The register of this name.
+    pub fn register(&self, name: &str) -> Result<InstanceId> {
+        self.registers.find(name).map(InstanceId)
+    }
+
+    /// The meter of this name, direct or not.
+    pub fn meter(&self, name: &str) -> Result<InstanceId> {
+        self.meters.find(name).map(InstanceId)
+    }
+
+    /// The action profile or action selector of this name.
+    pub fn profile(&self, name: &str) -> Result<InstanceId> {
+        self.profiles.find(name).map(InstanceId)
+    }
+
+    /// The parser value set of this name: a table of which only the key is used.
+    pub fn value_set(&self, name: &str) -> Result<TableId> {
+        self.value_sets.find(name).map(TableId)
+    }
+
+    /// The number of the custom CRC of this name.
+    pub fn crc(&self, name: &str) -> Result<u32> {
+        self.crcs.find(name)
+    }
+
+    /// The names of all tables, sorted.
+    pub fn table_names(&self) -> impl Iterator<Item = &str> {
+        self.tables.names()
+    }
+
+    /// Whether entries of a table have a priority: some key field is ternary, range or optional.
+    pub fn needs_priority(&self, table: TableId) -> bool {
+        self.shapes[table.index()].needs_priority
+    }
+
+    /// A table that has an action profile. Its list of actions is that of the members.
+    pub fn profile_table(&self, profile: InstanceId) -> Result<TableId> {
+        self.profile_tables
+            .get(&profile)
+            .copied()
+            .ok_or_else(|| CommandError::new("no table has this action profile"))
+    }
+
+    /// Refuses what the program does not allow, whatever the switch holds. Tables check keys and action data themselves.
+    pub(crate) fn check(&self, program: &Program, update: &Update) -> Result<()> {
+        match update {
+            Update::Insert { table: id, priority, act, .. } => {
+                let table = visible(program, *id)?;
+                check_entries_open(table)?;
+                self.check_priority(program, *id, *priority)?;
+                self.check_entry_act(program, *id, act)
+            }
+            Update::Modify { table: id, act, .. } => {
+                check_entries_open(visible(program, *id)?)?;
+                self.check_entry_act(program, *id, act)
+            }
+            Update::Delete { table, .. } | Update::Clear(table) => {
+                check_entries_open(visible(program, *table)?)
+            }
+            Update::SetDefault { table: id, act } => {
+                let table = visible(program, *id)?;
+                match act {
+                    Act::Action(action) => {
+                        self.check_direct(program, table)?;
+                        check_default_action(program, table, action.action)
+                    }
+                    Act::Member(_) | Act::Group(_) => {
+                        self.check_indirect(program, table, matches!(act, Act::Group(_)))?;
+                        match table.const_default {
+                            true => Err(const_default(table, "DEFAULT_ENTRY_IS_CONST")),
+                            false => Ok(()),
+                        }
+                    }
+                }
+            }
+            Update::ResetDefault(table) => visible(program, *table).map(drop),
+            Update::SetTimeout { table, .. } => check_timeouts(visible(program, *table)?),
+
+            Update::CreateMember { profile, .. }
+            | Update::ModifyMember { profile, .. }
+            | Update::DeleteMember { profile, .. } => self.profile_table(*profile).map(drop),
+            Update::CreateGroup { profile }
+            | Update::DeleteGroup { profile, .. }
+            | Update::AddToGroup { profile, .. }
+            | Update::RemoveFromGroup { profile, .. } => {
+                self.profile_table(*profile)?;
+                check_selector(program, *profile)
+            }
+
+            Update::WriteCounter { counter, cell, .. } => {
+                match instance(program, *counter, "counter", |kind| match kind {
+                    InstanceKind::Counter { size, .. } => Some(Some(*size)),
+                    InstanceKind::DirectCounter { .. } => Some(None),
+                    _ => None,
+                })? {
+                    Some(size) => check_index(program, *counter, "counter", cell, size),
+                    None => Ok(()),
+                }
+            }
+            Update::ResetCounter(counter) => instance(program, *counter, "counter", |kind| {
+                matches!(kind, InstanceKind::Counter { .. } | InstanceKind::DirectCounter { .. })
+                    .then_some(())
+            }),
+            Update::WriteRegister { register, index, value } => {
+                let (width, size) = instance(program, *register, "register", |kind| match kind {
+                    InstanceKind::Register { width, size, .. } => Some((*width, *size)),
+                    _ => None,
+                })?;
+                check_index(program, *register, "register", &Cell::Index(*index), size)?;
+                if value.bits() > u64::from(width) {
+                    let message =
+                        format!("Error: found a value of {} bits, expected bit<{width}>", value.bits());
+                    let name = &program.instances[register.index()].name;
+                    return Err(CommandError::new(message).entity(name).field("value"));
+                }
+                Ok(())
+            }
+            Update::ResetRegister(register) => instance(program, *register, "register", |kind| {
+                matches!(kind, InstanceKind::Register { .. }).then_some(())
+            }),
+            Update::SetMeter { meter, cell, rates } => {
+                check_rates(rates.as_ref())?;
+                match meter_size(program, *meter)? {
+                    Some(size) => check_index(program, *meter, "meter", cell, size),
+                    None => Ok(()),
+                }
+            }
+            Update::SetMeterArray { meter, rates } => {
+                check_rates(rates.as_ref())?;
+                meter_size(program, *meter).map(drop)
+            }
+            Update::SetCrc { crc, params } => {
+                let Some(width) = self.crc_widths.get(*crc as usize) else {
+                    return Err(CommandError::new("the program has no such calculation").field("calculation"));
+                };
+                let wide = [params.poly, params.init, params.xor].iter().any(|v| v >> width != 0);
+                match wide || params.width != *width {
+                    true => Err(CommandError::new(format!("expected constants of {width} bits"))),
+                    false => Ok(()),
+                }
+            }
+
+            Update::AddToValueSet { set, .. }
+            | Update::RemoveFromValueSet { set, .. }
+            | Update::ClearValueSet(set) => match program.tables.get(set.index()).is_some_and(|t| t.hidden) {
+                true => Ok(()),
+                false => Err(CommandError::new("the program has no such parser value set")),
+            },
+
+            Update::CreateMulticastGroup(group) => check_group(*group),
+            Update::CreateNode { instance, ports, lags } => {
+                check_range("replication id", *instance, MULTICAST_MAX)?;
+                check_set("port", ports)?;
+                check_set("lag", lags)
+            }
+            Update::UpdateNode { ports, lags, .. } => {
+                check_set("port", ports)?;
+                check_set("lag", lags)
+            }
+            Update::SetLag { lag, ports } => {
+                check_range("lag", *lag, MULTICAST_MAX)?;
+                check_set("port", ports)
+            }
+            Update::SetSession { session, to, bytes_max } => {
+                check_range("session", *session, SESSION_MAX)?;
+                if let Mirror::Group(group) = to {
+                    check_group(*group)?;
+                }
+                match bytes_max {
+                    Some(0) => Err(CommandError::new(
+                        "Error: copies of 0 bytes: expected 1 to 65535, or none for all",
+                    )),
+                    Some(bytes) => check_range("length", *bytes, SESSION_BYTES_MAX),
+                    None => Ok(()),
+                }
+            }
+            Update::Queue(update) => update.check(),
+            Update::DestroyMulticastGroup(_)
+            | Update::Associate { .. }
+            | Update::Dissociate { .. }
+            | Update::DestroyNode(_)
+            | Update::DeleteSession(_)
+            | Update::Reset => Ok(()),
+        }
+    }
+
+    fn check_priority(&self, program: &Program, id: TableId, priority: u32) -> Result<()> {
+        if self.shapes[id.index()].needs_priority || priority == 0 {
+            return Ok(());
+        }
+        let name = &program.tables[id.index()].name;
+        let message = format!("Error: entries of {name} have no priority: expected 0, found {priority}");
+        Err(CommandError::new(message).entity(name).field("priority"))
+    }
+
+    fn check_entry_act(&self, program: &Program, id: TableId, act: &Act) -> Result<()> {
+        let table = &program.tables[id.index()];
+        match act {
+            Act::Action(action) => {
+                self.check_direct(program, table)?;
+                check_entry_action(program, table, action.action)
+            }
+            Act::Member(_) => self.check_indirect(program, table, false),
+            Act::Group(_) => self.check_indirect(program, table, true),
+        }
+    }
+
+    fn check_direct(&self, program: &Program, table: &Table) -> Result<()> {
+        let Some(profile) = table.profile else { return Ok(()) };
+        let profile = &program.instances[profile.index()].name;
+        let why = format!("the entries of `{}` are members and groups of `{profile}`", table.name);
+        Err(CommandError::refused("table", "WRONG_TABLE_TYPE", why).entity(&table.name).field("action"))
+    }
+
+    fn check_indirect(&self, program: &Program, table: &Table, group: bool) -> Result<()> {
+        match table.profile {
+            None => {
+                let why = format!("`{}` has no action profile", table.name);
+                Err(CommandError::refused("table", "WRONG_TABLE_TYPE", why)
+                    .entity(&table.name)
+                    .field("action"))
+            }
+            Some(profile) if group => check_selector(program, profile),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+type Result<T> = std::result::Result<T, CommandError>;
+
+/// A table that is no value set.
+fn visible(program: &Program, id: TableId) -> Result<&Table> {
+    let table = program.tables.get(id.index()).filter(|table| !table.hidden);
+    table.ok_or_else(|| CommandError::new("the program has no such table").field("table"))
+}
+
+/// Refuses changes of the entries of a table with const entries only.
+pub(crate) fn check_entries_open(table: &Table) -> Result<()> {
+    if !table.const_entries {
+        return Ok(());
+    }
+    let why = format!("`{}` has const entries", table.name);
+    Err(CommandError::refused("table", "IMMUTABLE_TABLE_ENTRIES", why).entity(&table.name).field("table"))
+}
+
+/// Refuses to change or delete a const entry.
+pub(crate) fn check_entry_open(table: &Table, handle: u32) -> Result<()> {
+    check_entries_open(table)?;
+    if !is_const_entry(table, handle) {
+        return Ok(());
+    }
+    let why = format!("entry {handle} of `{}` is const in the program", table.name);
+    Err(CommandError::refused("table", "IMMUTABLE_TABLE_ENTRIES", why).entity(&table.name).field("handle"))
+}
+
+/// Whether a handle is that of a const entry. The program's entries come first, so the handle of one is its index; a const
+/// entry is never deleted, so nothing else gets its handle.
+pub(crate) fn is_const_entry(table: &Table, handle: u32) -> bool {
+    table.entries.get(handle as usize).is_some_and(|e| e.is_const)
+}
+
+/// The name of an action, which is an index in a table's list.
+fn action_name<'p>(program: &'p Program, table: &Table, action: u32) -> Result<&'p str> {
+    let listed = table.actions.get(action as usize).ok_or_else(|| {
+        let why = format!("`{}` has no action number {action}", table.name);
+        CommandError::refused("table", "INVALID_ACTION_NAME", why).entity(&table.name).field("action")
+    })?;
+    Ok(&program.actions[listed.action.index()].control_name)
+}
+
+/// Refuses entries with an action that is not for entries.
+pub(crate) fn check_entry_action(program: &Program, table: &Table, action: u32) -> Result<()> {
+    let name = action_name(program, table, action)?;
+    if !table.actions[action as usize].default_only {
+        return Ok(());
+    }
+    let why = format!("`{name}` may only be the default action of `{}` (@defaultonly)", table.name);
+    Err(CommandError::refused("table", "INVALID_ACTION_NAME", why).entity(&table.name).field("action"))
+}
+
+/// Refuses a default action that the program does not allow.
+pub(crate) fn check_default_action(program: &Program, table: &Table, action: u32) -> Result<()> {
+    if table.const_default {
+        let same = table.default.action == action;
+        let code = if same { "DEFAULT_ENTRY_IS_CONST" } else { "DEFAULT_ACTION_IS_CONST" };
+        return Err(const_default(table, code));
+    }
+    let name = action_name(program, table, action)?;
+    if table.actions[action as usize].table_only {
+        let why = format!("`{name}` may not be the default action of `{}` (@tableonly)", table.name);
+        return Err(CommandError::refused("table", "INVALID_ACTION_NAME", why)
+            .entity(&table.name)
+            .field("action"));
+    }
+    Ok(())
+}
+
+fn const_default(table: &Table, code: &str) -> CommandError {
+    let why = format!("`{}` has a const default_action", table.name);
+    CommandError::refused("table", code, why).entity(&table.name).field("action")
+}
+
+/// Refuses a table whose entries do not age.
+pub(crate) fn check_timeouts(table: &Table) -> Result<()> {
+    if table.idle_timeout {
+        return Ok(());
+    }
+    let message = format!(
+        "Error: Table {} does not support entry timeouts: the program does not ask for them",
+        table.name
+    );
+    Err(CommandError::new(message).entity(&table.name).field("table"))
+}
+
+/// Refuses profiles without groups.
+pub(crate) fn check_selector(program: &Program, profile: InstanceId) -> Result<()> {
+    let instance = &program.instances[profile.index()];
+    if matches!(instance.kind, InstanceKind::ActionProfile { selector: true, .. }) {
+        return Ok(());
+    }
+    let message = format!(
+        "Error: Cannot run this command on an action profile without selector: `{}` has no groups",
+        instance.name
+    );
+    Err(CommandError::new(message).entity(&instance.name).field("table"))
+}
+
+/// What `of` makes of an instance, if it is of that kind.
+fn instance<T>(
+    program: &Program,
+    id: InstanceId,
+    kind: &str,
+    of: impl Fn(&InstanceKind) -> Option<T>,
+) -> Result<T> {
+    let found = program.instances.get(id.index()).and_then(|instance| of(&instance.kind));
+    found.ok_or_else(|| CommandError::new(format!("the program has no such {kind}")).field(kind))
+}
+
+/// The cells of a meter; none if it is direct.
+fn meter_size(program: &Program, meter: InstanceId) -> Result<Option<u32>> {
+    instance(program, meter, "meter", |kind| match kind {
+        InstanceKind::Meter { size, .. } => Some(Some(*size)),
+        InstanceKind::DirectMeter { .. } => Some(None),
+        _ => None,
+    })
+}
+
+fn check_index(program: &Program, id: InstanceId, kind: &str, cell: &Cell, size: u32) -> Result<()> {
+    let name = &program.instances[id.index()].name;
+    let why = match cell {
+        Cell::Index(index) if *index < size => return Ok(()),
+        Cell::Index(index) => index_error(u64::from(*index), size),
+        Cell::Entry(_) => format!("`{name}` is not direct: expected an index"),
+    };
+    Err(CommandError::refused(kind, "INVALID_INDEX", why).entity(name).field("index"))
+}
+
+/// What to say of an index outside an array.
+pub(crate) fn index_error(index: u64, size: u32) -> String {
+    match size {
+        0 => "the array has no cells".to_string(),
+        _ => format!("found index {index}, expected 0 to {}", size - 1),
+    }
+}
+
+/// Refuses rates that no meter has.
+pub(crate) fn check_rates(rates: Option<&Rates>) -> Result<()> {
+    let Some(rates) = rates else { return Ok(()) };
+    if rates.iter().any(|rate| !rate.per_us.is_finite() || rate.per_us < 0.0) {
+        return Err(CommandError::new("Error: expected rates of 0 or more").field("rate"));
+    }
+    if rates[0].per_us > rates[1].per_us {
+        let why = "the committed rate is above the peak rate: the smaller comes first";
+        return Err(CommandError::refused("meter", "INVALID_INFO_RATE_VALUE", why).field("rate"));
+    }
+    Ok(())
+}
+
+fn check_range(what: &str, found: u32, max: u32) -> Result<()> {
+    match found <= max {
+        true => Ok(()),
+        false => {
+            Err(CommandError::new(format!("Error: found {what} {found}, expected 0 to {max}")).field(what))
+        }
+    }
+}
+
+fn check_set(what: &str, numbers: &BTreeSet<u32>) -> Result<()> {
+    numbers.last().map_or(Ok(()), |last| check_range(what, *last, MULTICAST_MAX))
+}
+
+/// Refuses numbers that no multicast group has.
+pub(crate) fn check_group(group: u32) -> Result<()> {
+    match group {
+        0 => {
+            let message = "Error: found multicast group 0, which means none: expected 1 to 65535";
+            Err(CommandError::new(message).field("group"))
+        }
+        _ => check_range("group", group, MULTICAST_MAX),
+    }
+}
+
+/// The CRCs whose constants can be set, with their widths: what their calls say first.
+fn custom_crcs(program: &Program) -> BTreeMap<String, u32> {
+    let bodies = program.blocks.iter().map(|b| &b.body).chain(program.actions.iter().map(|a| &a.body));
+    let mut crcs = BTreeMap::new();
+    for stmt in bodies.flat_map(|body| &body.nodes).flat_map(|node| &node.stmts) {
+        if let Op::Extern { function, text, .. } = &stmt.op
+            && let Some(name) = text.first()
+        {
+            let width = match function {
+                f if f.starts_with("crc16_custom") => 16,
+                f if f.starts_with("crc32_custom") => 32,
+                _ => continue,
+            };
+            crcs.insert(name.clone(), width);
+        }
+    }
+    crcs
+}
+
+/// The kind of a table in bmv2's words, in the order in which p4c decides it.
+fn match_kind(table: &p4jet_ir::Table) -> &'static str {
+    let has = |kinds: &[MatchKind]| table.keys.iter().any(|k| kinds.contains(&k.kind));
+    if has(&[MatchKind::Range]) {
+        "range"
+    } else if has(&[MatchKind::Ternary, MatchKind::Optional]) {
+        "ternary"
+    } else if has(&[MatchKind::Lpm]) {
+        "lpm"
+    } else {
+        "exact"
+    }
+}
+
+/// Whether the entries of a table have priorities.
+pub(crate) fn needs_priority(table: &p4jet_ir::Table) -> bool {
+    matches!(match_kind(table), "range" | "ternary")
+}
+
+fn shape(program: &Program, id: TableId, table: &p4jet_ir::Table) -> Shape {
+    let name = |a: &p4jet_ir::TableAction| program.actions[a.action.index()].control_name.clone();
+    let actions = table.actions.iter().zip(0..).map(|(a, i)| (name(a), i));
+    let instances = |wanted: &dyn Fn(&InstanceKind) -> bool| {
+        let all = program.instances.iter().zip(0..).filter(|(i, _)| wanted(&i.kind));
+        all.map(|(_, id)| InstanceId(id)).collect::<Vec<_>>()
+    };
+    let direct_counters =
+        instances(&|k| matches!(k, InstanceKind::DirectCounter { table, .. } if *table == id));
+    let direct_meters = instances(&|k| matches!(k, InstanceKind::DirectMeter { table, .. } if *table == id));
+    Shape {
+        actions: NameIndex::new("action", actions),
+        needs_priority: needs_priority(table),
+        match_kind: match_kind(table),
+        direct_counters,
+        direct_meters,
+    }
+}
+
+/// The names of an action's parameters, without the action's own.
+pub(crate) fn param_names(program: &Program, action: ActionId) -> Vec<&str> {
+    program.actions[action.index()].params.iter().map(|param| program.param_name(action, *param)).collect()
+}

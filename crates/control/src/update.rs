@@ -1,0 +1,181 @@
+//! Changes of a switch, as values.
+
+use crate::named::RefForm;
+use crate::queues::QueueUpdate;
+use num_bigint::BigUint;
+use p4jet_externs::{CounterValue, CrcParams, Rates};
+use p4jet_ir::{InstanceId, TableId};
+use p4jet_tables::{Action, KeyMatch};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// One change. Ids come from the [`Schema`](crate::Schema).
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "a variant says what its fields are")]
+pub enum Update {
+    /// Adds an entry to a table. Makes the entry's handle.
+    Insert {
+        table: TableId,
+        /// One match for each field of the table's key.
+        key: Vec<KeyMatch>,
+        /// The smallest number wins; 0 where entries of the table have no priority.
+        priority: u32,
+        act: Act,
+    },
+    /// Changes what an entry does.
+    Modify { table: TableId, entry: EntryRef, act: Act },
+    /// Deletes an entry.
+    Delete { table: TableId, entry: EntryRef },
+    /// Deletes all entries of a table except const entries.
+    Clear(TableId),
+    /// Sets what a table does with packets that match no entry.
+    SetDefault { table: TableId, act: Act },
+    /// Restores the default action that the program declares.
+    ResetDefault(TableId),
+    /// Sets the idle time, in milliseconds, after which an entry has aged; 0 for never.
+    SetTimeout { table: TableId, entry: EntryRef, timeout_ms: u32 },
+
+    /// Adds a member to an action profile. Makes the member's handle. The action is an index in the list of a table that
+    /// has the profile.
+    CreateMember { profile: InstanceId, action: Action },
+    /// Changes what a member does.
+    ModifyMember { profile: InstanceId, member: Ref, action: Action },
+    /// Deletes a member that nothing names.
+    DeleteMember { profile: InstanceId, member: Ref },
+    /// Adds an empty group to an action selector. Makes the group's handle.
+    CreateGroup { profile: InstanceId },
+    /// Deletes a group that no entry names.
+    DeleteGroup { profile: InstanceId, group: Ref },
+    /// Adds a member to a group.
+    AddToGroup { profile: InstanceId, group: Ref, member: Ref },
+    /// Removes a member from a group.
+    RemoveFromGroup { profile: InstanceId, group: Ref, member: Ref },
+
+    /// Sets one cell of a counter.
+    WriteCounter { counter: InstanceId, cell: Cell, value: CounterValue },
+    /// Sets all cells of a counter to 0.
+    ResetCounter(InstanceId),
+    /// Sets one cell of a register.
+    WriteRegister { register: InstanceId, index: u32, value: BigUint },
+    /// Sets all cells of a register to 0.
+    ResetRegister(InstanceId),
+    /// Sets the committed and the peak rate of one cell of a meter; none takes them away.
+    SetMeter { meter: InstanceId, cell: Cell, rates: Option<Rates> },
+    /// The same for all cells.
+    SetMeterArray { meter: InstanceId, rates: Option<Rates> },
+    /// Sets the constants of a custom CRC, by its number in the schema.
+    SetCrc { crc: u32, params: CrcParams },
+
+    /// Adds a value to a parser value set, if it is not there.
+    AddToValueSet { set: TableId, key: Vec<KeyMatch> },
+    /// Removes a value from a parser value set, if it is there.
+    RemoveFromValueSet { set: TableId, key: Vec<KeyMatch> },
+    /// Removes all values from a parser value set.
+    ClearValueSet(TableId),
+
+    /// Creates a multicast group, 1 to 65535, if there is none of that number.
+    CreateMulticastGroup(u32),
+    /// Destroys a multicast group.
+    DestroyMulticastGroup(u32),
+    /// Creates a multicast node, which belongs to no group yet. Makes the node's handle.
+    CreateNode {
+        /// The replication id that its copies carry.
+        instance: u32,
+        ports: BTreeSet<u32>,
+        lags: BTreeSet<u32>,
+    },
+    /// Changes the ports and lags of a node.
+    UpdateNode { node: Ref, ports: BTreeSet<u32>, lags: BTreeSet<u32> },
+    /// Adds a node to a multicast group.
+    Associate { group: u32, node: Ref },
+    /// Removes a node from a multicast group.
+    Dissociate { group: u32, node: Ref },
+    /// Destroys a node.
+    DestroyNode(Ref),
+    /// Sets the ports of a link aggregation group.
+    SetLag { lag: u32, ports: BTreeSet<u32> },
+    /// Creates or replaces a clone session.
+    SetSession {
+        session: u32,
+        to: Mirror,
+        /// Copies keep at most this many bytes.
+        bytes_max: Option<u32>,
+    },
+    /// Deletes a clone session.
+    DeleteSession(u32),
+
+    /// Changes the output queues.
+    Queue(QueueUpdate),
+    /// Restores the state after the start: undoes all that was set except the constants of CRCs, and empties registers and
+    /// counters.
+    Reset,
+}
+
+/// What an entry or a table's default does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// An action, by its index in the table's list, with its data.
+    Action(Action),
+    /// A member of the table's action profile.
+    Member(Ref),
+    /// A group of the table's action selector.
+    Group(Ref),
+}
+
+/// An object that has a handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "RefForm", into = "RefForm")]
+pub enum Ref {
+    /// Its handle.
+    Handle(u32),
+    /// The object that an earlier update of the same batch makes, by the update's position, from 0.
+    Made(u32),
+}
+
+impl From<u32> for Ref {
+    fn from(handle: u32) -> Ref {
+        Ref::Handle(handle)
+    }
+}
+
+/// An entry of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EntryRef {
+    /// By its handle.
+    Handle(Ref),
+    /// By its key and priority.
+    Key(Box<(Vec<KeyMatch>, u32)>),
+}
+
+impl From<u32> for EntryRef {
+    fn from(handle: u32) -> EntryRef {
+        EntryRef::Handle(Ref::Handle(handle))
+    }
+}
+
+/// A cell of a counter or meter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// By its index, from 0.
+    Index(u32),
+    /// The cell of an entry; of direct counters and meters only.
+    Entry(EntryRef),
+}
+
+/// Where the copies of a clone session go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mirror {
+    /// To a port.
+    Port(u32),
+    /// To a multicast group.
+    Group(u32),
+}
+
+/// What happens to the other updates of a batch when one is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Atomicity {
+    /// All others are carried out.
+    ContinueOnError,
+    /// None is carried out: what the earlier ones changed is taken back.
+    AllOrNothing,
+}

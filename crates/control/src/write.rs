@@ -1,0 +1,1096 @@
+//! Carries changes out, and takes them back.
+
+use crate::error::{CommandError, count};
+use crate::guard::guarded;
+use crate::journal::Changes;
+use crate::schema::{Schema, check_entry_open, is_const_entry, param_names};
+use crate::update::{Act, Atomicity, Cell, EntryRef, Mirror, Ref, Update};
+use num_bigint::BigUint;
+use p4jet_dataplane::{QueueConfig, Switch};
+use p4jet_externs::{
+    CounterValue, CrcParams, Multicast, MulticastError, Node, Rates, Replica, Session, StateError,
+};
+use p4jet_ir::{InstanceId, InstanceKind, Program, TableId};
+use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch, Life, TableError};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long taking changes back waits for packet workers in all.
+const TAKE_BACK_MAX: Duration = Duration::from_secs(10);
+
+/// Control of a switch: changes it by [`Update`]s, and reads what it holds.
+#[derive(Clone)]
+pub struct Control {
+    pub(crate) switch: Arc<Switch>,
+    pub(crate) schema: Arc<Schema>,
+}
+
+/// What a batch of updates came to.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// For each update, in order: the handle of what it made, if it makes something, or why it was refused.
+    pub results: Vec<Result<Option<u32>>>,
+    /// Whether the updates that were not refused are in effect.
+    pub in_effect: bool,
+}
+
+/// How to take a change back.
+pub(crate) enum Undo {
+    /// The entry that was added goes. Nearly all changes are of this kind, so the others hide behind a pointer.
+    Insert(TableId, EntryHandle),
+    /// Anything else.
+    Other(Box<UndoOther>),
+}
+
+/// How to take the rarer changes back.
+pub(crate) enum UndoOther {
+    Modify(TableId, EntryHandle, Action),
+    /// Entries that are gone, and the generations of slots that had none.
+    Delete(TableId, Vec<Removed>, Vec<(u32, u8)>),
+    Default(TableId, Action),
+    /// By index; for a direct counter that is an entry's handle.
+    Counters(InstanceId, Vec<(u32, CounterValue)>),
+    Registers(InstanceId, Vec<(u32, BigUint)>),
+    Crc(u32, CrcParams),
+    Profile(TableId, UndoProfile),
+    Replication(UndoReplication),
+    Queues(Box<QueueConfig>),
+    /// By index; for a direct meter that is an entry's handle.
+    Meters(InstanceId, Vec<(u32, Option<Rates>)>),
+    /// Milliseconds, 0 for none.
+    Timeout(TableId, EntryHandle, u32),
+    /// Of a value set.
+    SetMembers(TableId, Vec<Entry>),
+}
+
+/// An entry that is gone, with the values of its direct counters and the rates of its direct meters.
+pub(crate) struct Removed {
+    handle: EntryHandle,
+    entry: Entry,
+    counts: Vec<(InstanceId, CounterValue)>,
+    rates: Vec<(InstanceId, Option<Rates>)>,
+    life: Option<Life>,
+}
+
+/// How to take a change of a profile back.
+pub(crate) enum UndoProfile {
+    Uncreate(u32),
+    Modify(u32, Action),
+    Recreate(u32, Action),
+    UncreateGroup(u32),
+    RecreateGroup(u32, Vec<u32>),
+    Add(u32, u32),
+    Remove(u32, u32),
+}
+
+/// How to take a change of the replication engine back.
+pub(crate) enum UndoReplication {
+    Multicast(Multicast),
+    Session(u32, Option<Session>),
+}
+
+pub(crate) type Result<T> = std::result::Result<T, CommandError>;
+
+/// The error of a table operation, with the field that is wrong.
+fn refused(program: &Program, id: TableId, error: &TableError) -> CommandError {
+    let table = &program.tables[id.index()];
+    let refused = CommandError::refused("table", error.code(), error).entity(&table.name);
+    let key = |field: usize| format!("key {}", table.keys.get(field).map_or("", |key| key.name.as_str()));
+    match error {
+        TableError::KeyKind { field, .. }
+        | TableError::KeyWidth { field, .. }
+        | TableError::PrefixLength { field, .. }
+        | TableError::EmptyRange { field } => refused.field(key(*field)),
+        TableError::NoKey | TableError::KeyCount { .. } | TableError::Duplicate { .. } => {
+            refused.field("key")
+        }
+        TableError::InvalidHandle(_) | TableError::ExpiredHandle { .. } => refused.field("handle"),
+        TableError::UnknownAction { .. } | TableError::NoProfile | TableError::DataCount { .. } => {
+            refused.field("action")
+        }
+        TableError::DataWidth { action, param, .. } => {
+            let listed = table.actions.get(*action as usize);
+            let names = listed.map(|listed| param_names(program, listed.action));
+            let name = names.and_then(|names| names.get(*param).copied()).unwrap_or("");
+            refused.field(format!("parameter {name}"))
+        }
+        TableError::InvalidMember(_)
+        | TableError::MemberUsed(_)
+        | TableError::MemberInGroup { .. }
+        | TableError::MemberNotInGroup { .. } => refused.field("member"),
+        TableError::NoGroups
+        | TableError::InvalidGroup(_)
+        | TableError::GroupUsed(_)
+        | TableError::EmptyGroup(_) => refused.field("group"),
+        TableError::Full { .. }
+        | TableError::ProfileFull { .. }
+        | TableError::Busy
+        | TableError::NoMemory(_) => refused,
+    }
+}
+
+impl From<MulticastError> for CommandError {
+    fn from(error: MulticastError) -> CommandError {
+        let field = match error {
+            MulticastError::InvalidGroup(_) => "group",
+            MulticastError::InvalidNode(_) | MulticastError::InGroup(..) | MulticastError::NotInGroup(..) => {
+                "node"
+            }
+        };
+        CommandError::refused("PRE", error.code(), error).field(field)
+    }
+}
+
+pub(crate) fn no_session(session: u32) -> CommandError {
+    let why = format!("there is no session {session}");
+    CommandError::refused("mirroring", "SESSION_NOT_FOUND", why).field("session")
+}
+
+fn taken(what: &str, handle: u32) -> CommandError {
+    CommandError::new(format!("there is a {what} {handle} already")).field("handle")
+}
+
+/// A cell that is not there; the only thing that checks leave possible.
+fn no_cell(kind: &str, error: StateError) -> CommandError {
+    CommandError::refused(kind, "INVALID_INDEX", error).field("index")
+}
+
+/// Updates that are carried out one after the other, and can be taken back together.
+pub struct Batch<'c> {
+    control: &'c Control,
+    log: Vec<Undo>,
+    made: Vec<Option<u32>>,
+}
+
+impl<'c> Batch<'c> {
+    /// A batch of about `updates` updates.
+    pub fn new(control: &'c Control, updates: usize) -> Batch<'c> {
+        Batch { control, log: Vec::with_capacity(updates), made: Vec::with_capacity(updates) }
+    }
+
+    /// Carries an update out, or leaves the switch as it is. Returns the handle of what it made.
+    pub fn write(&mut self, update: Update) -> Result<Option<u32>> {
+        let Batch { control, log, made } = self;
+        let done = guarded(|| {
+            control.schema.check(control.program(), &update)?;
+            control.apply(update, None, made, Some(log))
+        });
+        made.push(*done.as_ref().unwrap_or(&None));
+        done
+    }
+
+    /// Ends the batch: its changes stay. If that fails, because memory is short, they are taken back.
+    pub fn commit(self) -> Result<()> {
+        let control = self.control;
+        let publish = || {
+            control.publish();
+            Ok(())
+        };
+        guarded(publish).map_err(|error| self.take_back(error))
+    }
+
+    /// Takes all changes back because of an error. Returns that error, with what could not be taken back.
+    pub fn take_back(self, error: CommandError) -> CommandError {
+        self.control.without(self.log, error)
+    }
+}
+
+impl Control {
+    /// Control of a switch.
+    pub fn new(switch: Arc<Switch>) -> Control {
+        let schema = Arc::new(Schema::new(switch.program()));
+        Control { switch, schema }
+    }
+
+    /// The switch.
+    pub fn switch(&self) -> &Arc<Switch> {
+        &self.switch
+    }
+
+    /// The names and ids of the program's objects.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    pub(crate) fn program(&self) -> &Program {
+        self.switch.program()
+    }
+
+    /// Carries a batch of updates out, in their order. Packets see the updates one after the other.
+    pub fn write(&self, batch: Vec<Update>, atomicity: Atomicity) -> Written {
+        self.write_with(batch, atomicity, &mut |_, _| (), &mut |_| ())
+    }
+
+    /// The same; `changes` gets those updates that were carried out.
+    pub(crate) fn write_noting(
+        &self,
+        batch: Vec<Update>,
+        atomicity: Atomicity,
+        changes: &mut Changes,
+    ) -> Written {
+        let noted = RefCell::new(&mut *changes);
+        let written = self.write_with(
+            batch,
+            atomicity,
+            &mut |update, made| noted.borrow_mut().add(self, update, made),
+            &mut |done| match done {
+                Ok(made) => noted.borrow_mut().done(*made),
+                Err(_) => noted.borrow_mut().forget(),
+            },
+        );
+        if !written.in_effect {
+            *changes = Changes::default();
+        }
+        written
+    }
+
+    /// Carries a batch out, and tells of each update before and after.
+    fn write_with(
+        &self,
+        batch: Vec<Update>,
+        atomicity: Atomicity,
+        before: &mut dyn FnMut(&Update, &[Option<u32>]),
+        after: &mut dyn FnMut(&Result<Option<u32>>),
+    ) -> Written {
+        let total = batch.len();
+        let mut results = Vec::with_capacity(total);
+        if atomicity == Atomicity::ContinueOnError {
+            let mut made = Vec::with_capacity(total);
+            for update in batch {
+                before(&update, &made);
+                let done = self.perform(update, &made);
+                after(&done);
+                made.push(*done.as_ref().unwrap_or(&None));
+                results.push(done);
+            }
+            self.publish();
+            return Written { results, in_effect: true };
+        }
+        let mut writing = Batch::new(self, total);
+        for (place, update) in batch.into_iter().enumerate() {
+            before(&update, &writing.made);
+            let done = writing.write(update);
+            after(&done);
+            match done {
+                Ok(made) => results.push(Ok(made)),
+                Err(error) => {
+                    let error = writing.take_back(error);
+                    let why = format!("not carried out: update {place} of the batch was refused");
+                    let mut results = vec![Err(CommandError::new(why).code("ABORTED")); total];
+                    results[place] = Err(error);
+                    return Written { results, in_effect: false };
+                }
+            }
+        }
+        match writing.commit() {
+            Ok(()) => Written { results, in_effect: true },
+            Err(error) => Written { results: vec![Err(error); total], in_effect: false },
+        }
+    }
+
+    /// Carries one update out, or leaves the switch as it is. `made` are the handles of earlier updates of the batch.
+    pub(crate) fn perform(&self, update: Update, made: &[Option<u32>]) -> Result<Option<u32>> {
+        self.schema.check(self.program(), &update)?;
+        if update != Update::Reset {
+            return guarded(|| self.apply(update, None, made, None));
+        }
+        // This one makes many changes, and each can fail.
+        let mut log = Vec::new();
+        guarded(|| self.apply(update, None, made, Some(&mut log))).map_err(|error| self.without(log, error))
+    }
+
+    /// Takes back what had changed before an error. Returns what to say: the error, and what stayed.
+    pub(crate) fn without(&self, log: Vec<Undo>, error: CommandError) -> CommandError {
+        match guarded(|| self.take_back(log)) {
+            Ok(()) => error,
+            Err(also) => CommandError {
+                message: format!("{}; not all could be taken back: {}", error.message, also.message),
+                ..error
+            },
+        }
+    }
+
+    pub(crate) fn refused(&self, id: TableId) -> impl Fn(TableError) -> CommandError + '_ {
+        move |error| refused(self.program(), id, &error)
+    }
+
+    /// The handle that a reference stands for.
+    fn handle(&self, of: Ref, made: &[Option<u32>]) -> Result<u32> {
+        match of {
+            Ref::Handle(handle) => Ok(handle),
+            Ref::Made(place) => made.get(place as usize).copied().flatten().ok_or_else(|| {
+                let why = format!("update {place} of the batch, which is named here, made nothing");
+                CommandError::new(why).field("handle")
+            }),
+        }
+    }
+
+    /// The handle of an entry.
+    fn entry(&self, table: TableId, entry: &EntryRef, made: &[Option<u32>]) -> Result<EntryHandle> {
+        match entry {
+            EntryRef::Handle(of) => self.handle(*of, made).map(EntryHandle),
+            EntryRef::Key(key) => self.find_entry(table, &key.0, key.1),
+        }
+    }
+
+    fn act(&self, act: Act, made: &[Option<u32>]) -> Result<Action> {
+        Ok(match act {
+            Act::Action(action) => action,
+            Act::Member(member) => Action::member(self.handle(member, made)?),
+            Act::Group(group) => Action::group(self.handle(group, made)?),
+        })
+    }
+
+    /// The index of a cell as commands count: a direct cell has its entry's handle.
+    fn cell(&self, direct: Option<TableId>, cell: &Cell, made: &[Option<u32>]) -> Result<u32> {
+        match (cell, direct) {
+            (Cell::Index(index), _) => Ok(*index),
+            (Cell::Entry(entry), Some(table)) => self.entry(table, entry, made).map(|handle| handle.0),
+            (Cell::Entry(_), None) => {
+                Err(CommandError::new("it is not direct: expected an index").field("index"))
+            }
+        }
+    }
+
+    /// Carries out an update that the schema allows, and notes how to take it back. Returns the handle of what it made.
+    /// With `at`, what it makes gets that handle, which it had before.
+    pub(crate) fn apply(
+        &self,
+        update: Update,
+        at: Option<u32>,
+        made: &[Option<u32>],
+        mut log: Option<&mut Vec<Undo>>,
+    ) -> Result<Option<u32>> {
+        let mut note = |undo: &dyn Fn() -> UndoOther| {
+            if let Some(log) = &mut log {
+                log.push(Undo::Other(Box::new(undo())));
+            }
+        };
+        match update {
+            Update::Insert { table, key, priority, act } => {
+                let entry = Entry { key, priority, action: self.act(act, made)? };
+                return match at {
+                    None => self.add(table, entry, log).map(|handle| Some(handle.0)),
+                    Some(handle) => self.add_at(table, handle, entry, log).map(|()| Some(handle)),
+                };
+            }
+            Update::Modify { table, entry, act } => {
+                let handle = self.entry(table, &entry, made)?;
+                check_entry_open(&self.program().tables[table.index()], handle.0)?;
+                let action = self.act(act, made)?;
+                let mut t = self.switch.table(table);
+                let old = t.get(handle).map(|e| e.action);
+                t.modify(handle, action).map_err(self.refused(table))?;
+                if let Some(old) = old {
+                    note(&|| UndoOther::Modify(table, handle, old.clone()));
+                }
+            }
+            Update::Delete { table, entry } => {
+                let handle = self.entry(table, &entry, made)?;
+                check_entry_open(&self.program().tables[table.index()], handle.0)?;
+                let (counts, rates, life) = match log {
+                    None => (Vec::new(), Vec::new(), None),
+                    Some(_) => (
+                        self.direct_counts(table, handle),
+                        self.direct_rates(table, handle),
+                        self.life(table, handle),
+                    ),
+                };
+                let entry = self.switch.table(table).delete(handle).map_err(self.refused(table))?;
+                if let Some(log) = log {
+                    let removed = vec![Removed { handle, entry, counts, rates, life }];
+                    log.push(Undo::Other(Box::new(UndoOther::Delete(table, removed, Vec::new()))));
+                }
+            }
+            Update::Clear(id) => self.clear(id, log)?,
+            Update::SetDefault { table, act } => {
+                let action = self.act(act, made)?;
+                let mut t = self.switch.table(table);
+                let old = t.default_action().clone();
+                t.set_default(action).map_err(self.refused(table))?;
+                note(&|| UndoOther::Default(table, old.clone()));
+            }
+            Update::ResetDefault(id) => {
+                let mut t = self.switch.table(id);
+                let old = t.default_action().clone();
+                t.reset_default().map_err(self.refused(id))?;
+                note(&|| UndoOther::Default(id, old.clone()));
+            }
+            Update::SetTimeout { table, entry, timeout_ms } => {
+                let handle = self.entry(table, &entry, made)?;
+                let old = self.life(table, handle).map_or(0, |life| life.timeout_ms);
+                let now_us = self.switch.now_us();
+                let mut t = self.switch.table(table);
+                t.set_timeout(handle, timeout_ms, now_us).map_err(self.refused(table))?;
+                note(&|| UndoOther::Timeout(table, handle, old));
+            }
+            Update::CreateMember { profile, action } => {
+                let (table, of) = self.profile_of(profile)?;
+                let handle = match at {
+                    None => of.create_member(action),
+                    Some(handle) if of.member(handle).is_some() => return Err(taken("member", handle)),
+                    Some(handle) => of.restore_member(handle, action),
+                };
+                let handle = handle.map_err(self.refused(table))?;
+                note(&|| UndoOther::Profile(table, UndoProfile::Uncreate(handle)));
+                return Ok(Some(handle));
+            }
+            Update::ModifyMember { profile, member, action } => {
+                let (table, of) = self.profile_of(profile)?;
+                let handle = self.handle(member, made)?;
+                let old = of.modify_member(handle, action).map_err(self.refused(table))?;
+                note(&|| UndoOther::Profile(table, UndoProfile::Modify(handle, old.clone())));
+            }
+            Update::DeleteMember { profile, member } => {
+                let (table, of) = self.profile_of(profile)?;
+                let handle = self.handle(member, made)?;
+                let old = of.delete_member(handle).map_err(self.refused(table))?;
+                note(&|| UndoOther::Profile(table, UndoProfile::Recreate(handle, old.clone())));
+            }
+            Update::CreateGroup { profile } => {
+                let (table, of) = self.profile_of(profile)?;
+                let handle = match at {
+                    None => of.create_group(),
+                    Some(handle) if of.group(handle).is_some() => return Err(taken("group", handle)),
+                    Some(handle) => of.restore_group(handle, &[]),
+                };
+                let handle = handle.map_err(self.refused(table))?;
+                note(&|| UndoOther::Profile(table, UndoProfile::UncreateGroup(handle)));
+                return Ok(Some(handle));
+            }
+            Update::DeleteGroup { profile, group } => {
+                let (table, of) = self.profile_of(profile)?;
+                let handle = self.handle(group, made)?;
+                let members = of.delete_group(handle).map_err(self.refused(table))?;
+                note(&|| UndoOther::Profile(table, UndoProfile::RecreateGroup(handle, members.clone())));
+            }
+            Update::AddToGroup { profile, group, member } => {
+                let (table, of) = self.profile_of(profile)?;
+                let (group, member) = (self.handle(group, made)?, self.handle(member, made)?);
+                of.add_to_group(member, group).map_err(self.refused(table))?;
+                note(&|| UndoOther::Profile(table, UndoProfile::Remove(member, group)));
+            }
+            Update::RemoveFromGroup { profile, group, member } => {
+                let (table, of) = self.profile_of(profile)?;
+                let (group, member) = (self.handle(group, made)?, self.handle(member, made)?);
+                of.remove_from_group(member, group).map_err(self.refused(table))?;
+                note(&|| UndoOther::Profile(table, UndoProfile::Add(member, group)));
+            }
+            Update::WriteCounter { counter, cell, value } => {
+                let index = self.cell(self.direct_table(counter), &cell, made)?;
+                let old = self.counter_value(counter, index)?;
+                self.write_counter(counter, index, value)?;
+                note(&|| UndoOther::Counters(counter, vec![(index, old)]));
+            }
+            Update::ResetCounter(id) => {
+                let old = match log {
+                    None => Vec::new(),
+                    Some(_) => self.counter_values(id)?,
+                };
+                self.switch.state().counter_reset(id.0).map_err(|e| no_cell("counter", e))?;
+                if let Some(log) = log {
+                    log.push(Undo::Other(Box::new(UndoOther::Counters(id, old))));
+                }
+            }
+            Update::WriteRegister { register, index, value } => {
+                let old = self.register_value(register, index)?;
+                self.write_register(register, index, &value)?;
+                note(&|| UndoOther::Registers(register, vec![(index, old.clone())]));
+            }
+            Update::ResetRegister(id) => {
+                let old: Vec<(u32, BigUint)> = match log {
+                    None => Vec::new(),
+                    Some(_) => (0..).zip(self.register_values(id)).collect(),
+                };
+                self.switch.state().register_reset(id.0).map_err(|e| no_cell("register", e))?;
+                if let Some(log) = log {
+                    log.push(Undo::Other(Box::new(UndoOther::Registers(id, old))));
+                }
+            }
+            Update::SetMeter { meter, cell, rates } => {
+                let index = self.cell(self.meter_table(meter), &cell, made)?;
+                self.set_meters(meter, &[index], rates, log)?;
+            }
+            Update::SetMeterArray { meter, rates } => {
+                self.set_meters(meter, &self.meter_indices(meter), rates, log)?;
+            }
+            Update::SetCrc { crc, params } => {
+                let name = self.schema.crcs.name(crc);
+                let old = self.switch.state().crc(name).unwrap_or(self.usual_crc(crc));
+                self.switch.state().set_crc(name, params);
+                note(&|| UndoOther::Crc(crc, old));
+            }
+            Update::AddToValueSet { set, key } => {
+                let mut table = self.switch.table(set);
+                // As in bmv2, a value that is there already is no error.
+                if table.find(&key, 0).is_none() {
+                    let action = Action { action: 0, data: Vec::new() };
+                    let inserted = table.insert(Entry { key, priority: 0, action });
+                    let handle = inserted.map_err(|error| self.refused_by_set(set, &error))?;
+                    if let Some(log) = log {
+                        log.push(Undo::Insert(set, handle));
+                    }
+                }
+            }
+            Update::RemoveFromValueSet { set, key } => {
+                let mut table = self.switch.table(set);
+                // Nor is one that is not there.
+                if let Some(handle) = table.find(&key, 0) {
+                    let entry = table.delete(handle).map_err(|error| self.refused_by_set(set, &error))?;
+                    note(&|| UndoOther::SetMembers(set, vec![entry.clone()]));
+                }
+            }
+            Update::ClearValueSet(set) => {
+                let mut table = self.switch.table(set);
+                let entries: Vec<Entry> = table.entries().map(|(_, entry)| entry).collect();
+                table.clear();
+                note(&|| UndoOther::SetMembers(set, entries.clone()));
+            }
+            Update::SetSession { session, to, bytes_max } => {
+                let new = match to {
+                    Mirror::Port(port) => {
+                        let replicas = vec![Replica { port, instance: 0 }];
+                        Session { replicas, bytes_max, ..Session::default() }
+                    }
+                    Mirror::Group(group) => Session { group: Some(group), bytes_max, ..Session::default() },
+                };
+                let old = self.switch.state().destinations().sessions.get(&session).cloned();
+                self.set_session(session, Some(new));
+                note(&|| UndoOther::Replication(UndoReplication::Session(session, old.clone())));
+            }
+            Update::DeleteSession(session) => {
+                let old = self.switch.state().destinations().sessions.get(&session).cloned();
+                if old.is_none() {
+                    return Err(no_session(session));
+                }
+                self.set_session(session, None);
+                note(&|| UndoOther::Replication(UndoReplication::Session(session, old.clone())));
+            }
+            Update::Queue(update) => {
+                let queues = self.switch.queues();
+                let old = queues.config();
+                update.check_queue(old.queues_per_port)?;
+                queues.configure(|config| update.apply(config));
+                note(&|| UndoOther::Queues(Box::new(old.clone())));
+            }
+            Update::Reset => self.reset_state(log)?,
+            Update::CreateMulticastGroup(_)
+            | Update::DestroyMulticastGroup(_)
+            | Update::CreateNode { .. }
+            | Update::UpdateNode { .. }
+            | Update::Associate { .. }
+            | Update::Dissociate { .. }
+            | Update::DestroyNode(_)
+            | Update::SetLag { .. } => return self.change_multicast(update, at, made, log),
+        }
+        Ok(None)
+    }
+
+    fn change_multicast(
+        &self,
+        update: Update,
+        at: Option<u32>,
+        made: &[Option<u32>],
+        log: Option<&mut Vec<Undo>>,
+    ) -> Result<Option<u32>> {
+        let state = self.switch.state();
+        let old = log.as_ref().map(|_| state.multicast());
+        let node_of = |of: Ref| self.handle(of, made);
+        let done: Result<Option<u32>> = state.change_multicast(|multicast| {
+            match update {
+                Update::CreateMulticastGroup(group) => multicast.create_group(group),
+                Update::DestroyMulticastGroup(group) => multicast.destroy_group(group),
+                Update::CreateNode { instance, ports, lags } => {
+                    return match at {
+                        None => Ok(Some(multicast.create_node(instance, ports, lags))),
+                        Some(handle) if multicast.nodes.contains_key(&handle) => Err(taken("node", handle)),
+                        Some(handle) => {
+                            multicast.nodes.insert(handle, Node { instance, ports, lags, group: None });
+                            Ok(Some(handle))
+                        }
+                    };
+                }
+                Update::UpdateNode { node, ports, lags } => {
+                    multicast.update_node(node_of(node)?, ports, lags)?
+                }
+                Update::Associate { group, node } => multicast.associate(group, node_of(node)?)?,
+                Update::Dissociate { group, node } => multicast.dissociate(group, node_of(node)?)?,
+                Update::DestroyNode(node) => multicast.destroy_node(node_of(node)?)?,
+                Update::SetLag { lag, ports } => drop(multicast.lags.insert(lag, ports)),
+                _ => unreachable!("the caller chose the updates of multicast"),
+            }
+            Ok(None)
+        });
+        let made = done?;
+        if let (Some(log), Some(old)) = (log, old) {
+            let undo = UndoOther::Replication(UndoReplication::Multicast(old));
+            log.push(Undo::Other(Box::new(undo)));
+        }
+        Ok(made)
+    }
+
+    /// Deletes all entries of a table but const ones.
+    fn clear(&self, id: TableId, log: Option<&mut Vec<Undo>>) -> Result<()> {
+        let declared = &self.program().tables[id.index()];
+        let keeps_some = declared.entries.iter().any(|e| e.is_const);
+        let entries: Vec<_> = match log {
+            None if !keeps_some => Vec::new(),
+            _ => {
+                let table = self.switch.table(id);
+                table.entries_by_age().filter(|(h, _)| !is_const_entry(declared, h.0)).collect()
+            }
+        };
+        let removed: Vec<_> = entries
+            .into_iter()
+            .map(|(handle, entry)| Removed {
+                handle,
+                entry,
+                counts: self.direct_counts(id, handle),
+                rates: self.direct_rates(id, handle),
+                life: self.life(id, handle),
+            })
+            .collect();
+        let generations = self.switch.table(id).free_generations().collect();
+        let undo = |removed| Undo::Other(Box::new(UndoOther::Delete(id, removed, generations)));
+        if keeps_some {
+            let delete = |entry: &Removed| self.switch.table(id).delete(entry.handle).err();
+            let failed = removed.iter().enumerate().find_map(|(i, entry)| Some((i, delete(entry)?)));
+            if let Some((done, error)) = failed {
+                let done = removed.into_iter().take(done).collect();
+                return Err(self.without(vec![undo(done)], self.refused(id)(error)));
+            }
+        } else {
+            self.switch.table(id).clear();
+        }
+        if let Some(log) = log {
+            log.push(undo(removed));
+        }
+        Ok(())
+    }
+
+    fn refused_by_set(&self, set: TableId, error: &TableError) -> CommandError {
+        // bmv2 has no code for what can happen here: its sets have no size.
+        let why = match error {
+            TableError::Full { size } => format!("the value set is full: its size is {size}"),
+            other => other.to_string(),
+        };
+        let name = &self.program().tables[set.index()].name;
+        CommandError::refused("parser value set", "ERROR", why).entity(name)
+    }
+
+    fn life(&self, table: TableId, handle: EntryHandle) -> Option<Life> {
+        self.switch.table(table).life(handle, self.switch.now_us())
+    }
+
+    /// What a custom CRC is until it is set.
+    pub(crate) fn usual_crc(&self, calculation: u32) -> CrcParams {
+        if self.schema.crc_widths[calculation as usize] == 16 { CrcParams::CRC16 } else { CrcParams::CRC32 }
+    }
+
+    /// A table that has an action profile, and the profile.
+    fn profile_of(&self, profile: InstanceId) -> Result<(TableId, ActionProfile)> {
+        let table = self.schema.profile_table(profile)?;
+        Ok((table, self.profile(table)?))
+    }
+
+    /// The action profile of a table.
+    pub(crate) fn profile(&self, table: TableId) -> Result<ActionProfile> {
+        let profile = self.switch.table(table).profile().cloned();
+        profile.ok_or_else(|| self.refused(table)(TableError::NoProfile))
+    }
+
+    /// Adds an entry.
+    fn add(&self, table: TableId, entry: Entry, log: Option<&mut Vec<Undo>>) -> Result<EntryHandle> {
+        let handle = self.switch.table(table).insert(entry).map_err(self.refused(table))?;
+        self.reset_direct(table, handle)?;
+        if let Some(log) = log {
+            log.push(Undo::Insert(table, handle));
+        }
+        Ok(handle)
+    }
+
+    /// Adds an entry under a handle that it had before.
+    fn add_at(&self, table: TableId, handle: u32, entry: Entry, log: Option<&mut Vec<Undo>>) -> Result<()> {
+        let got = {
+            let mut t = self.switch.table(table);
+            let got = t.restore(EntryHandle(handle), entry).map_err(self.refused(table))?;
+            if got.0 != handle {
+                let _ = t.delete(got);
+                return Err(CommandError::new(format!(
+                    "handle {handle}: another entry has its place, or the table has no such place: its size is {}",
+                    t.spec().size
+                )));
+            }
+            got
+        };
+        self.reset_direct(table, got)?;
+        if let Some(log) = log {
+            log.push(Undo::Insert(table, got));
+        }
+        Ok(())
+    }
+
+    /// To be called after many changes.
+    pub(crate) fn publish(&self) {
+        for table in 0..self.program().tables.len() as u32 {
+            self.switch.table(TableId(table)).publish();
+        }
+    }
+
+    /// How many entries all tables have.
+    pub(crate) fn entries(&self) -> usize {
+        (0..self.program().tables.len() as u32).map(|id| self.switch.table(TableId(id)).len()).sum()
+    }
+
+    /// Takes changes back, the last one first. What somebody else changed meanwhile stays. A table may refuse because packet
+    /// workers are slow, or because there is no memory to bring an entry back: then the error says how many changes stay.
+    pub(crate) fn take_back(&self, log: Vec<Undo>) -> Result<()> {
+        let (mut stayed, mut first) = (0, None);
+        let end = Instant::now() + TAKE_BACK_MAX;
+        // Tries until `end` what workers hold up, and notes what fails for good.
+        let mut settle = |act: &mut dyn FnMut() -> std::result::Result<(), TableError>| {
+            let mut done = act();
+            while matches!(done, Err(TableError::Busy)) && Instant::now() < end {
+                done = act();
+            }
+            if let Err(error @ (TableError::Busy | TableError::NoMemory(_))) = done {
+                stayed += 1;
+                first.get_or_insert(error);
+            }
+        };
+        for undo in log.into_iter().rev() {
+            let other = match undo {
+                Undo::Insert(table, handle) => {
+                    settle(&mut || self.switch.table(table).delete(handle).map(drop));
+                    continue;
+                }
+                Undo::Other(other) => *other,
+            };
+            match other {
+                UndoOther::Modify(table, handle, action) => {
+                    settle(&mut || self.switch.table(table).modify(handle, action.clone()));
+                }
+                UndoOther::Delete(table, removed, generations) => {
+                    for (slot, generation) in generations {
+                        self.switch.table(table).set_free_generation(slot, generation);
+                    }
+                    for Removed { handle, entry, counts, rates, life } in removed {
+                        let mut restored = None;
+                        settle(&mut || {
+                            restored = Some(self.switch.table(table).restore(handle, entry.clone())?);
+                            Ok(())
+                        });
+                        if let Some(handle) = restored {
+                            if let Some(life) = life {
+                                let hit_us = self.switch.now_us().saturating_sub(1000 * life.since_hit_ms);
+                                let mut table = self.switch.table(table);
+                                let _ = table.set_timeout(handle, life.timeout_ms, hit_us);
+                            }
+                            for (counter, value) in counts {
+                                let _ = self.write_counter(counter, handle.0, value);
+                            }
+                            for (meter, rates) in rates {
+                                let _ = self.set_meter(meter, handle.0, rates);
+                            }
+                        }
+                    }
+                }
+                UndoOther::Timeout(table, handle, ms) => {
+                    let _ = self.switch.table(table).set_timeout(handle, ms, self.switch.now_us());
+                }
+                UndoOther::Default(table, action) => {
+                    settle(&mut || self.switch.table(table).set_default(action.clone()));
+                }
+                UndoOther::Counters(counter, values) => {
+                    for (index, value) in values {
+                        let _ = self.write_counter(counter, index, value);
+                    }
+                }
+                UndoOther::Crc(calculation, params) => {
+                    self.switch.state().set_crc(self.schema.crcs.name(calculation), params);
+                }
+                UndoOther::Profile(table, undo) => settle(&mut || self.take_back_profile(table, &undo)),
+                UndoOther::Queues(old) => self.switch.queues().configure(|config| *config = *old),
+                UndoOther::Replication(undo) => self.take_back_replication(undo),
+                UndoOther::Meters(meter, values) => {
+                    for (index, rates) in values {
+                        let _ = self.set_meter(meter, index, rates);
+                    }
+                }
+                UndoOther::SetMembers(set, entries) => {
+                    for entry in entries {
+                        settle(&mut || self.switch.table(set).insert(entry.clone()).map(drop));
+                    }
+                }
+                UndoOther::Registers(register, values) => {
+                    for (cell, value) in values {
+                        let _ = self.write_register(register, cell, &value);
+                    }
+                }
+            }
+        }
+        match first {
+            None => Ok(()),
+            Some(error) => Err(CommandError::new(format!("{} stayed: {error}", count(stayed, "change")))),
+        }
+    }
+
+    pub(crate) fn find_entry(&self, id: TableId, key: &[KeyMatch], priority: u32) -> Result<EntryHandle> {
+        let found = self.switch.table(id).find(key, priority);
+        // The code that bmv2 gives when no entry has the key.
+        found.ok_or_else(|| {
+            let name = &self.program().tables[id.index()].name;
+            CommandError::refused("table", "BAD_MATCH_KEY", "no entry has this key").entity(name).field("key")
+        })
+    }
+
+    /// The table whose entries a direct counter counts.
+    pub(crate) fn direct_table(&self, counter: InstanceId) -> Option<TableId> {
+        match self.program().instances[counter.index()].kind {
+            InstanceKind::DirectCounter { table, .. } => Some(table),
+            _ => None,
+        }
+    }
+
+    /// Packets and bytes of a counter at an index; for a direct counter the index is an entry's handle.
+    pub(crate) fn counter_value(&self, counter: InstanceId, index: u32) -> Result<CounterValue> {
+        let cell = self.counter_cell(counter, index)?;
+        self.switch.state().counter_read(counter.0, cell).map_err(|e| no_cell("counter", e))
+    }
+
+    pub(crate) fn write_counter(&self, counter: InstanceId, index: u32, value: CounterValue) -> Result<()> {
+        let cell = self.counter_cell(counter, index)?;
+        self.switch.state().counter_write(counter.0, cell, value).map_err(|e| no_cell("counter", e))
+    }
+
+    /// The cell behind an index.
+    fn counter_cell(&self, counter: InstanceId, index: u32) -> Result<u32> {
+        let Some(table) = self.direct_table(counter) else {
+            return Ok(index);
+        };
+        let (id, table) = (table, self.switch.table(table));
+        let handle = EntryHandle(index);
+        match table.get(handle) {
+            Some(_) => Ok(table.row_of(handle)),
+            None => Err(self.refused(id)(TableError::InvalidHandle(handle))),
+        }
+    }
+
+    /// All values in use, with their indices.
+    pub(crate) fn counter_values(&self, counter: InstanceId) -> Result<Vec<(u32, CounterValue)>> {
+        let indices: Vec<u32> = match self.program().instances[counter.index()].kind {
+            InstanceKind::Counter { size, .. } => (0..size).collect(),
+            InstanceKind::DirectCounter { table, .. } => {
+                self.switch.table(table).entries().map(|(handle, _)| handle.0).collect()
+            }
+            _ => Vec::new(),
+        };
+        indices.into_iter().map(|index| Ok((index, self.counter_value(counter, index)?))).collect()
+    }
+
+    /// A new entry counts from 0 and has a meter without rates, whoever had its row before.
+    pub(crate) fn reset_direct(&self, table: TableId, handle: EntryHandle) -> Result<()> {
+        for counter in &self.schema.shapes[table.index()].direct_counters {
+            self.write_counter(*counter, handle.0, CounterValue::default())?;
+        }
+        for meter in &self.schema.shapes[table.index()].direct_meters {
+            self.set_meter(*meter, handle.0, None)?;
+        }
+        Ok(())
+    }
+
+    fn direct_counts(&self, table: TableId, handle: EntryHandle) -> Vec<(InstanceId, CounterValue)> {
+        let counters = &self.schema.shapes[table.index()].direct_counters;
+        counters.iter().filter_map(|c| Some((*c, self.counter_value(*c, handle.0).ok()?))).collect()
+    }
+
+    fn direct_rates(&self, table: TableId, handle: EntryHandle) -> Vec<(InstanceId, Option<Rates>)> {
+        let meters = &self.schema.shapes[table.index()].direct_meters;
+        meters.iter().filter_map(|m| Some((*m, self.meter_rates(*m, handle.0).ok()?))).collect()
+    }
+
+    pub(crate) fn meter_table(&self, meter: InstanceId) -> Option<TableId> {
+        match self.program().instances[meter.index()].kind {
+            InstanceKind::DirectMeter { table, .. } => Some(table),
+            _ => None,
+        }
+    }
+
+    /// The cell behind an index.
+    fn meter_cell(&self, meter: InstanceId, index: u32) -> Result<u32> {
+        let Some(table) = self.meter_table(meter) else { return Ok(index) };
+        let (id, table) = (table, self.switch.table(table));
+        let handle = EntryHandle(index);
+        match table.get(handle) {
+            Some(_) => Ok(table.row_of(handle)),
+            None => Err(self.refused(id)(TableError::InvalidHandle(handle))),
+        }
+    }
+
+    pub(crate) fn meter_rates(&self, meter: InstanceId, index: u32) -> Result<Option<Rates>> {
+        let cell = self.meter_cell(meter, index)?;
+        self.switch.state().meter_rates(meter.0, cell).map_err(|e| no_cell("meter", e))
+    }
+
+    pub(crate) fn set_meter(&self, meter: InstanceId, index: u32, rates: Option<Rates>) -> Result<()> {
+        let cell = self.meter_cell(meter, index)?;
+        self.switch.state().meter_set_rates(meter.0, cell, rates).map_err(|e| no_cell("meter", e))
+    }
+
+    /// The indices of all cells in use.
+    pub(crate) fn meter_indices(&self, meter: InstanceId) -> Vec<u32> {
+        match self.program().instances[meter.index()].kind {
+            InstanceKind::Meter { size, .. } => (0..size).collect(),
+            InstanceKind::DirectMeter { table, .. } => {
+                self.switch.table(table).entries().map(|(handle, _)| handle.0).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn set_meters(
+        &self,
+        meter: InstanceId,
+        indices: &[u32],
+        rates: Option<Rates>,
+        log: Option<&mut Vec<Undo>>,
+    ) -> Result<()> {
+        let old = match log {
+            None => Vec::new(),
+            Some(_) => {
+                let old = indices.iter().map(|index| Ok((*index, self.meter_rates(meter, *index)?)));
+                old.collect::<Result<_>>()?
+            }
+        };
+        for index in indices {
+            self.set_meter(meter, *index, rates)?;
+        }
+        if let Some(log) = log {
+            log.push(Undo::Other(Box::new(UndoOther::Meters(meter, old))));
+        }
+        Ok(())
+    }
+
+    /// Somebody else may have changed the same things meanwhile; those changes stay.
+    pub(crate) fn take_back_profile(
+        &self,
+        table: TableId,
+        undo: &UndoProfile,
+    ) -> std::result::Result<(), TableError> {
+        let Ok(profile) = self.profile(table) else { return Ok(()) };
+        match undo {
+            UndoProfile::Uncreate(handle) => profile.delete_member(*handle).map(drop),
+            UndoProfile::Modify(handle, action) => profile.modify_member(*handle, action.clone()).map(drop),
+            UndoProfile::Recreate(handle, action) => {
+                profile.restore_member(*handle, action.clone()).map(drop)
+            }
+            UndoProfile::UncreateGroup(handle) => profile.delete_group(*handle).map(drop),
+            UndoProfile::RecreateGroup(handle, members) => profile.restore_group(*handle, members).map(drop),
+            UndoProfile::Add(member, group) => profile.add_to_group(*member, *group),
+            UndoProfile::Remove(member, group) => profile.remove_from_group(*member, *group),
+        }
+    }
+
+    fn set_session(&self, number: u32, session: Option<Session>) {
+        self.switch.state().change_destinations(|destinations| match session {
+            Some(session) => drop(destinations.sessions.insert(number, session)),
+            None => drop(destinations.sessions.remove(&number)),
+        });
+    }
+
+    pub(crate) fn take_back_replication(&self, undo: UndoReplication) {
+        match undo {
+            UndoReplication::Session(number, session) => self.set_session(number, session),
+            UndoReplication::Multicast(old) => self.set_multicast(old),
+        }
+    }
+
+    pub(crate) fn set_multicast(&self, new: Multicast) {
+        let done: std::result::Result<(), MulticastError> =
+            self.switch.state().change_multicast(|multicast| {
+                *multicast = new;
+                Ok(())
+            });
+        debug_assert!(done.is_ok(), "it cannot fail");
+    }
+
+    /// Takes all groups, nodes and sessions away.
+    pub(crate) fn clear_replication(&self, mut log: Option<&mut Vec<Undo>>) {
+        let mut note = |undo| {
+            if let Some(log) = &mut log {
+                log.push(Undo::Other(Box::new(UndoOther::Replication(undo))));
+            }
+        };
+        let state = self.switch.state();
+        note(UndoReplication::Multicast(state.multicast()));
+        self.set_multicast(Multicast::default());
+        for (number, session) in &state.destinations().sessions {
+            note(UndoReplication::Session(*number, Some(session.clone())));
+            self.set_session(*number, None);
+        }
+    }
+    /// Empties the switch: what updates set, and what packets left in registers and counters. Const entries stay; the
+    /// constants of custom CRCs too.
+    fn reset_state(&self, mut log: Option<&mut Vec<Undo>>) -> Result<()> {
+        let mut change = |update| self.apply(update, None, &[], log.as_deref_mut()).map(drop);
+        let program = self.program();
+        for (instance, id) in program.instances.iter().zip(0..).map(|(i, id)| (i, InstanceId(id))) {
+            match instance.kind {
+                InstanceKind::Register { .. } => change(Update::ResetRegister(id))?,
+                InstanceKind::Counter { .. } | InstanceKind::DirectCounter { .. } => {
+                    change(Update::ResetCounter(id))?;
+                }
+                InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. } => {
+                    change(Update::SetMeterArray { meter: id, rates: None })?;
+                }
+                InstanceKind::ActionProfile { .. } | InstanceKind::Digest { .. } => {}
+            }
+        }
+        for (table, id) in program.tables.iter().zip(0..).map(|(t, id)| (t, TableId(id))) {
+            if table.hidden {
+                change(Update::ClearValueSet(id))?;
+                continue;
+            }
+            if !table.const_entries {
+                change(Update::Clear(id))?;
+            }
+            change(Update::ResetDefault(id))?;
+        }
+        for (table, id) in program.tables.iter().zip(0..).map(|(t, id)| (t, TableId(id))) {
+            let (Some(profile), Ok(of)) = (table.profile, self.profile(id)) else { continue };
+            for (group, _) in of.groups() {
+                change(Update::DeleteGroup { profile, group: group.into() })?;
+            }
+            for (member, _) in of.members() {
+                change(Update::DeleteMember { profile, member: member.into() })?;
+            }
+        }
+        self.clear_replication(log);
+        Ok(())
+    }
+
+    /// The value of a register's cell.
+    pub(crate) fn register_value(&self, register: InstanceId, cell: u32) -> Result<BigUint> {
+        self.switch.state().register_read(register.0, cell).map_err(|e| no_cell("register", e))
+    }
+
+    pub(crate) fn write_register(&self, register: InstanceId, cell: u32, value: &BigUint) -> Result<()> {
+        self.switch.state().register_write(register.0, cell, value).map_err(|e| no_cell("register", e))
+    }
+
+    pub(crate) fn register_width(&self, register: InstanceId) -> u32 {
+        match self.program().instances[register.index()].kind {
+            InstanceKind::Register { width, .. } => width,
+            _ => 0,
+        }
+    }
+
+    /// The values of all of a register's cells.
+    pub(crate) fn register_values(&self, register: InstanceId) -> Vec<BigUint> {
+        let InstanceKind::Register { size, .. } = self.program().instances[register.index()].kind else {
+            return Vec::new();
+        };
+        (0..size).filter_map(|cell| self.register_value(register, cell).ok()).collect()
+    }
+}

@@ -1,0 +1,215 @@
+//! Typed updates.
+
+mod common;
+
+use common::control;
+use p4jet_control::{
+    Act, Atomicity, Cell, CommandError, Control, EntryRef, Mirror, NamedUpdate, Ref, SharedControl, Update,
+};
+use p4jet_externs::CounterValue;
+use p4jet_tables::{Action, KeyMatch};
+
+fn out(control: &Control, table: &str, port: u32) -> Act {
+    let table = control.schema().table(table).unwrap();
+    Act::Action(Action { action: control.schema().action(table, "out").unwrap(), data: vec![port.into()] })
+}
+
+fn l2(control: &Control, value: u32, port: u32) -> Update {
+    let table = control.schema().table("l2").unwrap();
+    let key = vec![KeyMatch::Exact(value.into())];
+    Update::Insert { table, key, priority: 0, act: out(control, "l2", port) }
+}
+
+/// A member, a group with it, and an entry that names the group: each names what the updates before it make.
+fn group_with_member(control: &Control) -> Vec<Update> {
+    let schema = control.schema();
+    let (profile, table) = (schema.profile("ecmp").unwrap(), schema.table("route").unwrap());
+    let Act::Action(action) = out(control, "route", 1) else { unreachable!() };
+    let any = |width: u32| KeyMatch::Ternary { value: width.into(), mask: width.into() };
+    vec![
+        Update::CreateMember { profile, action },
+        Update::CreateGroup { profile },
+        Update::AddToGroup { profile, group: Ref::Made(1), member: Ref::Made(0) },
+        Update::Insert { table, key: vec![any(0)], priority: 7, act: Act::Group(Ref::Made(1)) },
+        Update::SetDefault { table, act: Act::Member(Ref::Made(0)) },
+        Update::Delete { table, entry: EntryRef::Handle(Ref::Made(3)) },
+    ]
+}
+
+/// All that is set, but not the generations of handles: those of what was taken back do not come again.
+fn dump(control: &Control) -> Vec<serde_json::Value> {
+    let text = control.execute("dump counters").unwrap();
+    let record = |line: &str| {
+        let mut record: serde_json::Value = serde_json::from_str(line).unwrap();
+        if let Some(table) = record.get_mut("table") {
+            table.as_object_mut().unwrap().remove("generations");
+        }
+        record
+    };
+    text.lines().map(record).collect()
+}
+
+fn refused(control: &Control, update: Update) -> CommandError {
+    let before = dump(control);
+    let mut written = control.write(vec![update], Atomicity::AllOrNothing);
+    assert!(!written.in_effect);
+    assert_eq!(dump(control), before);
+    written.results.remove(0).unwrap_err()
+}
+
+#[test]
+fn updates_name_what_the_batch_makes() {
+    for atomicity in [Atomicity::AllOrNothing, Atomicity::ContinueOnError] {
+        let control = control();
+        let written = control.write(group_with_member(&control), atomicity);
+        let results: Vec<_> = written.results.into_iter().map(Result::unwrap).collect();
+        assert_eq!(results, [Some(0), Some(0), None, Some(0), None, None]);
+        assert!(control.execute("table_dump route").unwrap().contains("Index: member(0)"));
+    }
+    let control = control();
+    let profile = control.schema().profile("ecmp").unwrap();
+    let error = refused(&control, Update::DeleteMember { profile, member: Ref::Made(3) });
+    assert_eq!(error.message, "update 3 of the batch, which is named here, made nothing");
+}
+
+#[test]
+fn a_refused_update_ends_a_batch_or_is_left_out() {
+    let batch = |control: &Control| vec![l2(control, 1, 2), l2(control, 1, 3), l2(control, 2, 4)];
+    let codes = |results: Vec<Result<_, CommandError>>| {
+        results.into_iter().map(|result| result.map_err(|error| error.code.to_string())).collect::<Vec<_>>()
+    };
+    let one = control();
+    let before = dump(&one);
+    let written = one.write(batch(&one), Atomicity::AllOrNothing);
+    assert!(!written.in_effect);
+    let aborted = || Err("ABORTED".to_string());
+    assert_eq!(codes(written.results), [aborted(), Err("DUPLICATE_ENTRY".into()), aborted()]);
+    assert_eq!(dump(&one), before);
+    let written = one.write(batch(&one), Atomicity::ContinueOnError);
+    assert!(written.in_effect);
+    let results = codes(written.results);
+    assert_eq!((&results[1], results.len()), (&Err("DUPLICATE_ENTRY".into()), 3));
+    assert!(results[0].is_ok() && results[2].is_ok());
+    assert_eq!(one.execute("table_num_entries l2").unwrap(), "2\n");
+}
+
+#[test]
+fn entries_by_key_and_their_cells() {
+    let control = control();
+    let table = control.schema().table("l2").unwrap();
+    let counter = control.schema().counter("hits").unwrap();
+    let by_key = || EntryRef::Key(Box::new((vec![KeyMatch::Exact(9u32.into())], 0)));
+    let value = CounterValue { packets: 3, bytes: 200 };
+    let batch = vec![
+        l2(&control, 9, 1),
+        Update::Modify { table, entry: by_key(), act: out(&control, "l2", 6) },
+        Update::SetTimeout { table, entry: by_key(), timeout_ms: 5000 },
+        Update::WriteCounter { counter, cell: Cell::Entry(by_key()), value },
+    ];
+    let written = control.write(batch, Atomicity::AllOrNothing);
+    assert!(written.in_effect, "{:?}", written.results);
+    let text = control.execute("counter_read hits 0").unwrap();
+    assert!(text.ends_with("hits[0]= (200 bytes, 3 packets)\n"), "{text}");
+    let text = control.execute("table_dump_entry l2 0").unwrap();
+    assert!(text.contains("- 0006\n") && text.contains("timeout is 5000ms"), "{text}");
+    assert!(
+        control.write(vec![Update::Delete { table, entry: by_key() }], Atomicity::AllOrNothing).in_effect
+    );
+    let error = refused(&control, Update::Delete { table, entry: by_key() });
+    assert_eq!((&*error.code, error.field.as_deref()), ("BAD_MATCH_KEY", Some("key")));
+    assert_eq!(error.entity.as_deref(), Some("ingress.l2"));
+}
+
+#[test]
+fn errors_name_code_entity_and_field() {
+    let control = control();
+    let schema = control.schema();
+    let error = schema.table("l3").unwrap_err();
+    assert_eq!((&*error.code, error.field.as_deref()), ("UNKNOWN_NAME", Some("table")));
+    assert!(error.choices.contains(&"ingress.l2".to_string()), "{:?}", error.choices);
+    let (l2_table, acl) = (schema.table("l2").unwrap(), schema.table("acl").unwrap());
+    let act = || out(&control, "l2", 1);
+    let insert = |table, key, priority, act| Update::Insert { table, key, priority, act };
+    let exact = |value: u64| vec![KeyMatch::Exact(value.into())];
+    let wide = vec![KeyMatch::Exact(num_bigint::BigUint::from(1u32) << 200)];
+    let cases = [
+        (insert(l2_table, wide, 0, act()), "BAD_MATCH_KEY", "key "),
+        (insert(l2_table, Vec::new(), 0, act()), "BAD_MATCH_KEY", "key"),
+        (insert(l2_table, exact(1), 3, act()), "INVALID_ARGUMENT", "priority"),
+        (insert(l2_table, exact(1), 0, Act::Member(0.into())), "WRONG_TABLE_TYPE", "action"),
+        (
+            insert(l2_table, exact(1), 0, Act::Action(Action { action: 99, data: Vec::new() })),
+            "INVALID_ACTION_NAME",
+            "action",
+        ),
+        (Update::SetDefault { table: acl, act: out(&control, "acl", 1) }, "INVALID_ACTION_NAME", "action"),
+        (Update::Delete { table: l2_table, entry: 7.into() }, "INVALID_HANDLE", "handle"),
+        (Update::DestroyNode(4.into()), "INVALID_L1_HANDLE", "node"),
+        (Update::CreateMulticastGroup(0), "INVALID_ARGUMENT", "group"),
+        (Update::DeleteSession(3), "SESSION_NOT_FOUND", "session"),
+        (
+            Update::SetSession { session: 40_000, to: Mirror::Port(1), bytes_max: None },
+            "INVALID_ARGUMENT",
+            "session",
+        ),
+    ];
+    for (update, code, field) in cases {
+        let text = format!("{update:?}");
+        let error = refused(&control, update);
+        assert_eq!(&*error.code, code, "{text}: {error}");
+        assert!(error.field.as_deref().is_some_and(|found| found.starts_with(field)), "{text}: {error:?}");
+    }
+}
+
+/// What a batch changed is kept, whatever handles it named; what was taken back is not.
+#[test]
+fn batches_are_kept() {
+    let folder = std::env::temp_dir().join(format!("p4jet-write-{}", std::process::id()));
+    let file = folder.join("state");
+    std::fs::create_dir_all(&folder).unwrap();
+    let begun = || {
+        let control = SharedControl::new(control(), None);
+        assert_eq!(control.keep(&file).unwrap(), [""; 0]);
+        control
+    };
+    let names = control();
+    let first = begun();
+    first.write(vec![l2(&names, 5, 1)], Atomicity::AllOrNothing);
+    let (written, unkept) = first.write(group_with_member(&names), Atomicity::AllOrNothing);
+    assert!(written.in_effect && unkept.is_none());
+    let (written, _) = first.write(vec![l2(&names, 6, 1), l2(&names, 5, 1)], Atomicity::AllOrNothing);
+    assert!(!written.in_effect);
+    let batch = vec![l2(&names, 5, 1), l2(&names, 7, 1), Update::SetLag { lag: 2, ports: [4].into() }];
+    first.write(batch, Atomicity::ContinueOnError);
+    let before = first.reply("dump", false).text;
+    drop(first);
+    assert_eq!(begun().reply("dump", false).text, before);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Any JSON gives an update or an error.
+#[test]
+fn named_updates_that_do_not_fit() {
+    let control = control();
+    for (text, field) in [
+        (r#"{"insert":{"table":"l3","key":["1"],"do":{"action":"out","params":["1"]}}}"#, "table"),
+        (r#"{"insert":{"table":"l2","key":["1","2"],"do":{"action":"out","params":["1"]}}}"#, "key"),
+        (r#"{"insert":{"table":"l2","key":["x"],"do":{"action":"out","params":["1"]}}}"#, "key "),
+        (
+            r#"{"insert":{"table":"l2","key":["1"],"priority":1,"do":{"action":"out","params":["1"]}}}"#,
+            "priority",
+        ),
+        (r#"{"insert":{"table":"l2","key":["1"],"do":{"action":"out"}}}"#, "action"),
+        (r#"{"insert":{"table":"l2","key":["1"],"do":{"action":"out","params":["x"]}}}"#, "parameter "),
+        (r#"{"insert":{"table":"l2","key":["1"],"do":{"action":"outt","params":["1"]}}}"#, "action"),
+        (
+            r#"{"insert":{"table":"l2","key":["1"],"do":{"action":"out","params":["1"],"member":3}}}"#,
+            "action",
+        ),
+    ] {
+        let named: NamedUpdate = serde_json::from_str(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let error = control.resolve(&named).unwrap_err();
+        assert!(error.field.as_deref().is_some_and(|found| found.starts_with(field)), "{text}: {error:?}");
+    }
+    assert!(serde_json::from_str::<NamedUpdate>(r#"{"insert":{"tabel":"l2"}}"#).is_err());
+}
