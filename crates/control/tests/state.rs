@@ -130,9 +130,9 @@ fn begun(folder: &Folder) -> (SharedControl, Vec<String>) {
 
 #[test]
 fn what_was_dumped_comes_back() {
-    let mut first = control();
-    assert_eq!(session(&mut first, SETUP).matches('!').count(), 0);
-    let text = dump(&mut first);
+    let first = control();
+    assert_eq!(session(&first, SETUP).matches('!').count(), 0);
+    let text = dump(&first);
     for part in
         ["hop", "198", "\"handle\":16777217", "\"priority\":5", "lags", "77", "[10,640]", "\"session\""]
     {
@@ -169,12 +169,9 @@ fn all_or_nothing() {
     let target = shared(control());
     target.load("setup", SETUP).unwrap();
     let before = target.reply("dump counters", false).text;
-    let mut other = control();
-    session(
-        &mut other,
-        "table_add l2 deny 1 =>\nmirroring_add 7 7\nregister_write cells 2 9\nmc_mgrp_create 5",
-    );
-    let good = dump(&mut other);
+    let other = control();
+    session(&other, "table_add l2 deny 1 =>\nmirroring_add 7 7\nregister_write cells 2 9\nmc_mgrp_create 5");
+    let good = dump(&other);
     for (from, to, why) in [
         ("", "{\"entry\":{\"table\":\"ingress.gone\",\"handle\":0,\"key\":[],\"do\":{}}}", "ingress.gone"),
         (
@@ -608,8 +605,8 @@ fn deleted_handles_stay_deleted() {
 #[test]
 fn earlier_files_are_read() {
     let folder = Folder::new();
-    let mut first = control();
-    session(&mut first, "table_add l2 out 0x0a => 3\ntable_add l2 deny 0x0b =>");
+    let first = control();
+    session(&first, "table_add l2 out 0x0a => 3\ntable_add l2 deny 0x0b =>");
     let before = first.execute("dump").unwrap();
     let end = before.find('}').unwrap();
     let numbered = format!("{},\"serial\":7{}", &before[..end], &before[end..]);
@@ -623,7 +620,7 @@ fn earlier_files_are_read() {
         "\n",
     );
     fs::write(folder.journal(), journal).unwrap();
-    session(&mut first, "table_add l2 deny 0x0c =>\ntable_delete l2 0\nmirroring_add 1 4");
+    session(&first, "table_add l2 deny 0x0c =>\ntable_delete l2 0\nmirroring_add 1 4");
     let after = first.execute("dump").unwrap();
     let (control, told) = begun(&folder);
     assert_eq!((told, dumped(&control)), (Vec::new(), after.clone()));
@@ -663,8 +660,8 @@ fn begun_again_and_again() {
 #[test]
 fn restored_and_reset_state_is_kept() {
     let folder = Folder::new();
-    let mut other = control();
-    session(&mut other, SETUP);
+    let other = control();
+    session(&other, SETUP);
     let text = other.execute("dump").unwrap();
     let (control, _) = begun(&folder);
     assert_eq!(control.restore(&text).note, None);
@@ -771,9 +768,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
     fn no_text_panics(text: String, at in 0usize..4000, byte: u8) {
-        let mut first = control();
-        session(&mut first, SETUP);
-        let mut bytes = dump(&mut first).into_bytes();
+        let first = control();
+        session(&first, SETUP);
+        let mut bytes = dump(&first).into_bytes();
         let at = at % bytes.len();
         bytes[at] = byte;
         let control = shared(control());
