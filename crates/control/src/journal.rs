@@ -13,8 +13,9 @@ use crate::sealed::{Seal, open, seal};
 use crate::state::{Header, JournalHeader, Record, Restoring};
 use crate::update::Update;
 use crate::write::Control;
+use p4jet_ir::TableId;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Seek, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -386,7 +387,7 @@ impl Journal {
     }
 
     /// Notes changes, all of them or none.
-    pub fn note(&mut self, control: &Control, changes: &Changes) -> io::Result<()> {
+    pub fn note(&mut self, control: &Control, changes: Changes) -> io::Result<()> {
         if !self.incomplete && self.journal_bytes <= JOURNAL_BYTES_MIN.max(2 * self.snapshot_bytes) {
             let appended = self.append(changes);
             if appended.is_ok() {
@@ -403,13 +404,13 @@ impl Journal {
         self.replace(control).map(drop).inspect_err(|_| self.mark_unwritten())
     }
 
-    fn append(&mut self, changes: &Changes) -> io::Result<()> {
+    fn append(&mut self, changes: Changes) -> io::Result<()> {
         let (Some(journal), Some(header)) = (&self.journal, &mut self.header) else {
             return Err(io::Error::other("there is no journal"));
         };
         let number = header.changes + 1;
         let mut line = Vec::new();
-        seal(changes.record(header.serial, number)?, &mut line);
+        seal(changes.into_record(header.serial, number)?, &mut line);
         let written = journal.write_all_at(&line, self.journal_bytes).and_then(|()| {
             header.changes = number;
             journal.write_all_at(&header.line(), 0)
@@ -437,26 +438,35 @@ impl Journal {
 }
 
 /// Changes on their way into the journal: as JSON, as many millions of updates would take far more memory.
-#[derive(Default)]
 pub(crate) struct Changes {
-    /// The updates, each with a comma behind it.
-    json: Vec<u8>,
-    /// Where the last one begins.
+    /// The journal's record: its beginning, then the updates, each with a comma behind it.
+    record: Vec<u8>,
+    /// Where the last update begins.
     last: usize,
+    /// The table and action of the latest insertion: the next one need not repeat them.
+    inserted: (Option<TableId>, Option<u32>),
     /// What each made.
     handles: Vec<Option<u32>>,
 }
 
+impl Default for Changes {
+    fn default() -> Changes {
+        Changes { record: Changes::beginning(0, 0), last: 0, inserted: (None, None), handles: Vec::new() }
+    }
+}
+
 impl Changes {
+    /// The beginning of a record, as long whatever the numbers are.
+    fn beginning(serial: u64, number: u64) -> Vec<u8> {
+        format!(r#"{{"did":{{"serial":{serial:>20},"number":{number:>20},"updates":["#).into_bytes()
+    }
+
     /// Adds an update that is about to be carried out. [`Self::done`] or [`Self::forget`] follows. `made` is what the earlier
     /// updates of its batch made.
     pub fn add(&mut self, control: &Control, update: &Update, made: &[Option<u32>]) {
-        self.last = self.json.len();
-        let mut named = control.named(update);
-        named.with_handles(made);
-        // Texts and numbers always have a JSON form, and memory takes everything.
-        let _ = serde_json::to_writer(&mut self.json, &named);
-        self.json.push(b',');
+        self.last = self.record.len();
+        control.write_named(update, made, &mut self.inserted, &mut self.record);
+        self.record.push(b',');
     }
 
     /// The update was carried out.
@@ -466,7 +476,9 @@ impl Changes {
 
     /// The update was refused.
     pub fn forget(&mut self) {
-        self.json.truncate(self.last);
+        self.record.truncate(self.last);
+        // What the next one would not repeat may be gone.
+        self.inserted = (None, None);
     }
 
     /// Whether nothing has changed.
@@ -475,15 +487,16 @@ impl Changes {
     }
 
     /// The journal's record of these changes.
-    fn record(&self, serial: u64, number: u64) -> io::Result<Vec<u8>> {
-        let updates = self.json.strip_suffix(b",").unwrap_or(&self.json);
-        let mut record = Vec::with_capacity(updates.len() + 8 * self.handles.len() + 128);
-        write!(record, r#"{{"did":{{"serial":{serial},"number":{number},"updates":["#)?;
-        record.extend_from_slice(updates);
-        record.extend_from_slice(br#"],"handles":"#);
-        serde_json::to_writer(&mut record, &self.handles)?;
-        record.extend_from_slice(b"}}");
-        Ok(record)
+    fn into_record(mut self, serial: u64, number: u64) -> io::Result<Vec<u8>> {
+        let beginning = Changes::beginning(serial, number);
+        self.record[..beginning.len()].copy_from_slice(&beginning);
+        if self.record.ends_with(b",") {
+            self.record.pop();
+        }
+        self.record.extend_from_slice(br#"],"handles":"#);
+        serde_json::to_writer(&mut self.record, &self.handles)?;
+        self.record.extend_from_slice(b"}}");
+        Ok(self.record)
     }
 }
 

@@ -6,15 +6,16 @@ use crate::error::{CommandError, count};
 use crate::queues::{Queue, QueueUpdate};
 use crate::schema::param_names;
 use crate::update::{Act, Cell, EntryRef, Mirror, Ref, Update};
-use crate::value::{key_match, key_word, number_word, parse_rate, parse_value};
+use crate::value::{KeyWord, NumberWord, key_match, key_word, number_word, parse_rate, parse_value};
 use crate::write::{Control, Result};
 use num_bigint::BigUint;
 use p4jet_dataplane::Rate;
 use p4jet_externs::{CounterValue, CrcParams, Rates};
 use p4jet_ir::{InstanceId, TableId};
 use p4jet_tables::{Action, KeyMatch};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// An [`Update`] with names in place of ids.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +23,8 @@ use std::collections::BTreeSet;
 #[expect(missing_docs, reason = "as in Update")]
 pub enum NamedUpdate {
     Insert {
+        /// In a journal: if it is empty, the table of the insertion before, and without an action also that one's action.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
         table: String,
         key: Vec<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -307,7 +310,70 @@ impl From<Ref> for RefForm {
     }
 }
 
+/// A [`NamedUpdate::Insert`] of an action, without copies of what it says: files may have millions.
+#[derive(Serialize)]
+struct Inserted<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table: Option<&'a str>,
+    key: Words<'a, KeyMatch>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<u32>,
+    r#do: Called<'a>,
+}
+
+#[derive(Serialize)]
+struct Called<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    action: Option<&'a str>,
+    #[serde(skip_serializing_if = "Words::is_empty")]
+    params: Words<'a, BigUint>,
+}
+
+struct Words<'a, T>(&'a [T]);
+
+impl<T> Words<'_, T> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Words<'_, KeyMatch> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|key| Text(KeyWord(key))))
+    }
+}
+
+impl Serialize for Words<'_, BigUint> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|value| Text(NumberWord(value))))
+    }
+}
+
+struct Text<T>(T);
+
+impl<T: fmt::Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
 impl NamedUpdate {
+    /// Fills in what an insertion of a journal does not repeat. `before` are the table and the action of the one before.
+    pub(crate) fn fill_in(&mut self, before: &mut (String, Option<String>)) {
+        let NamedUpdate::Insert { table, r#do: call, .. } = self else { return };
+        if table.is_empty() {
+            table.clone_from(&before.0);
+            if matches!(call, Call { action: None, member: None, group: None, .. }) {
+                call.action.clone_from(&before.1);
+            }
+        } else {
+            before.0.clone_from(table);
+        }
+        if call.action.is_some() {
+            before.1.clone_from(&call.action);
+        }
+    }
+
     /// Puts the handles that the batch's earlier updates made in place of references to them.
     pub(crate) fn with_handles(&mut self, made: &[Option<u32>]) {
         let fix = |of: &mut Ref| {
@@ -351,6 +417,42 @@ impl NamedUpdate {
 }
 
 impl Control {
+    /// Appends an update by name as JSON. `made` are the handles of what earlier updates of its batch made; `before` are the table
+    /// and the action of the insertion before, which are not repeated.
+    pub(crate) fn write_named(
+        &self,
+        update: &Update,
+        made: &[Option<u32>],
+        before: &mut (Option<TableId>, Option<u32>),
+        json: &mut Vec<u8>,
+    ) {
+        let program = self.program();
+        // Texts and numbers always have a JSON form, and memory takes everything.
+        if let Update::Insert { table: id, key, priority, act: Act::Action(action) } = update
+            && let Some(listed) = program.tables[id.index()].actions.get(action.action as usize)
+        {
+            let same_table = before.0 == Some(*id);
+            let same = same_table && before.1 == Some(action.action);
+            *before = (Some(*id), Some(action.action));
+            let inserted = Inserted {
+                table: (!same_table).then_some(&program.tables[id.index()].name),
+                key: Words(key),
+                priority: self.schema.needs_priority(*id).then_some(*priority),
+                r#do: Called {
+                    action: (!same).then_some(&program.actions[listed.action.index()].control_name),
+                    params: Words(&action.data),
+                },
+            };
+            json.extend_from_slice(br#"{"insert":"#);
+            let _ = serde_json::to_writer(&mut *json, &inserted);
+            json.push(b'}');
+            return;
+        }
+        let mut named = self.named(update);
+        named.with_handles(made);
+        let _ = serde_json::to_writer(json, &named);
+    }
+
     /// An update by name.
     pub fn named(&self, update: &Update) -> NamedUpdate {
         let program = self.program();
@@ -778,6 +880,9 @@ mod tests {
             let Ok(Command::Change(change)) = parsed else { panic!("{line}: {parsed:?}") };
             let named = control.named(&change.update);
             let json = serde_json::to_string(&named).unwrap();
+            let mut written = Vec::new();
+            control.write_named(&change.update, &[], &mut (None, None), &mut written);
+            assert_eq!(String::from_utf8(written).unwrap(), json);
             let read: NamedUpdate = serde_json::from_str(&json).unwrap_or_else(|e| panic!("{json}: {e}"));
             assert_eq!(control.resolve(&read).unwrap(), change.update, "{json}");
             kinds.insert(json.split('"').nth(1).unwrap().to_string());

@@ -28,7 +28,11 @@ pub(crate) fn seal(mut object: Vec<u8>, out: &mut Vec<u8>) -> u32 {
     let brace = object.pop();
     debug_assert_eq!(brace, Some(b'}'), "an object");
     let sum = CRC.checksum(&object);
-    out.append(&mut object);
+    match out.is_empty() {
+        // Large ones are not copied.
+        true => *out = object,
+        false => out.append(&mut object),
+    }
     out.extend_from_slice(SUM);
     out.extend_from_slice(format!("{sum:08x}").as_bytes());
     out.extend_from_slice(END);

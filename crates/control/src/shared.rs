@@ -71,7 +71,7 @@ impl Kept {
     fn note(&mut self, changes: Option<Changes>) -> Option<String> {
         let Kept { control, journal: Some(journal) } = self else { return None };
         let changes = changes.filter(|changes| !changes.is_empty())?;
-        journal.note(control, &changes).err().map(unkept)
+        journal.note(control, changes).err().map(unkept)
     }
 
     /// Writes all that is set anew.

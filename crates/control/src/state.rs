@@ -828,7 +828,7 @@ impl<'c> Restoring<'c, '_> {
             let record = matches!(seal, Seal::Whole(_)).then(|| serde_json::from_slice(&line));
             match record {
                 Some(Ok(Record::Journal(_))) if number == 1 => {}
-                Some(Ok(Record::Did(did))) => {
+                Some(Ok(Record::Did(mut did))) => {
                     if did.serial.is_none() || serial.is_some_and(|serial| did.serial != Some(serial)) {
                         others += 1;
                         continue;
@@ -847,7 +847,7 @@ impl<'c> Restoring<'c, '_> {
                         ));
                     }
                     last = place;
-                    self.did(&did);
+                    self.did(&mut did);
                 }
                 Some(Ok(_)) => self.damage(&of, "not a change"),
                 Some(Err(error)) => self.damage(&of, format!("not a record: {error}")),
@@ -893,7 +893,7 @@ impl<'c> Restoring<'c, '_> {
             let of = format!("journal line {number}");
             match serde_json::from_slice(&line) {
                 Ok(Record::State(_)) if number == 1 => {}
-                Ok(Record::Did(did)) => self.did(&did),
+                Ok(Record::Did(mut did)) => self.did(&mut did),
                 Ok(_) => self.damage(&of, "not a change"),
                 Err(_) if !line.ends_with(b"\n") => self.damage(&of, "it is torn"),
                 Err(error) => self.damage(&of, format!("not a record: {error}")),
@@ -939,7 +939,7 @@ impl<'c> Restoring<'c, '_> {
                 (of, self.named(&NamedUpdate::SetSession(session), None))
             }
             Record::Queues(queues) => ("queues".to_string(), self.queues(&queues)),
-            Record::Did(did) => return self.did(&did),
+            Record::Did(mut did) => return self.did(&mut did),
         };
         match done {
             Ok(()) => self.in_effect[0] += 1,
@@ -1113,10 +1113,12 @@ impl<'c> Restoring<'c, '_> {
         self.write(update, handle)
     }
 
-    fn did(&mut self, Did { updates, commands, handles, .. }: &Did) {
+    fn did(&mut self, Did { updates, commands, handles, .. }: &mut Did) {
         self.in_effect[1] += 1;
         let mut handles = handles.iter().copied().chain(std::iter::repeat(None));
+        let mut before = (String::new(), None);
         for update in updates {
+            update.fill_in(&mut before);
             let done = self.named(update, handles.next().flatten());
             if let Err(error) = done {
                 // Texts and numbers always have a JSON form.
@@ -1126,7 +1128,7 @@ impl<'c> Restoring<'c, '_> {
         }
         let control = self.control;
         let mut parser = LineParser::new(control.program(), &control.schema);
-        for line in commands {
+        for line in &*commands {
             let handle = handles.next().flatten();
             let done = parser.parse(line).and_then(|command| match command {
                 Command::Change(change) => self.apply(change.update, handle),

@@ -6,6 +6,7 @@ use num_traits::{One, Zero};
 use p4jet_externs::Rate;
 use p4jet_ir::{Key, MatchKind};
 use p4jet_tables::KeyMatch;
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A value for something `width` bits wide: an integer, or an address where the width is that of the address.
@@ -250,18 +251,39 @@ pub(crate) fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
 
 /// A number as state files have it: `0xa`.
 pub(crate) fn number_word(value: &BigUint) -> String {
-    format!("{value:#x}")
+    NumberWord(value).to_string()
+}
+
+/// A number as state files have it.
+pub(crate) struct NumberWord<'a>(pub &'a BigUint);
+
+impl fmt::Display for NumberWord<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Nearly all are that small, and that is faster.
+        match u64::try_from(self.0) {
+            Ok(small) => write!(f, "{small:#x}"),
+            Err(_) => write!(f, "{:#x}", self.0),
+        }
+    }
 }
 
 /// The opposite of [`key_match`].
 pub(crate) fn key_word(key: &KeyMatch) -> String {
-    match key {
-        KeyMatch::Exact(value) => number_word(value),
-        KeyMatch::Lpm { value, prefix_len } => format!("{value:#x}/{prefix_len}"),
-        KeyMatch::Ternary { value, mask } => format!("{value:#x}&&&{mask:#x}"),
-        KeyMatch::Range { lo, hi } => format!("{lo:#x}->{hi:#x}"),
-        KeyMatch::Optional(Some(value)) => number_word(value),
-        KeyMatch::Optional(None) => "0&&&0".to_string(),
+    KeyWord(key).to_string()
+}
+
+/// A match as [`key_match`] reads it.
+pub(crate) struct KeyWord<'a>(pub &'a KeyMatch);
+
+impl fmt::Display for KeyWord<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            KeyMatch::Exact(value) | KeyMatch::Optional(Some(value)) => NumberWord(value).fmt(f),
+            KeyMatch::Lpm { value, prefix_len } => write!(f, "{}/{prefix_len}", NumberWord(value)),
+            KeyMatch::Ternary { value, mask } => write!(f, "{}&&&{}", NumberWord(value), NumberWord(mask)),
+            KeyMatch::Range { lo, hi } => write!(f, "{}->{}", NumberWord(lo), NumberWord(hi)),
+            KeyMatch::Optional(None) => f.write_str("0&&&0"),
+        }
     }
 }
 

@@ -20,6 +20,24 @@ fn l2(control: &Control, value: u32, port: u32) -> Update {
     Update::Insert { table, key, priority: 0, act: out(control, "l2", port) }
 }
 
+/// An entry of a table with a priority.
+fn fixed_entry(control: &Control, value: u32) -> Update {
+    let table = control.schema().table("acl").unwrap();
+    let key = vec![
+        KeyMatch::Ternary { value: value.into(), mask: value.into() },
+        KeyMatch::Range { lo: 1u32.into(), hi: 9u32.into() },
+        KeyMatch::Optional(None),
+        KeyMatch::Exact(value.into()),
+    ];
+    let act = if value == 5 { deny(control, "acl") } else { out(control, "acl", 1) };
+    Update::Insert { table, key, priority: value, act }
+}
+
+fn deny(control: &Control, table: &str) -> Act {
+    let table = control.schema().table(table).unwrap();
+    Act::Action(Action { action: control.schema().action(table, "deny").unwrap(), data: Vec::new() })
+}
+
 /// A member, a group with it, and an entry that names the group: each names what the updates before it make.
 fn group_with_member(control: &Control) -> Vec<Update> {
     let schema = control.schema();
@@ -181,6 +199,10 @@ fn batches_are_kept() {
     assert!(!written.in_effect);
     let batch = vec![l2(&names, 5, 1), l2(&names, 7, 1), Update::SetLag { lag: 2, ports: [4].into() }];
     first.write(batch, Atomicity::ContinueOnError);
+    // Insertions whose table and action the journal need not repeat.
+    let many = (8..20).map(|value| l2(&names, value, value % 5)).chain([fixed_entry(&names, 3)]);
+    let more = [l2(&names, 30, 1), fixed_entry(&names, 4), fixed_entry(&names, 5), l2(&names, 31, 1)];
+    first.write(many.chain(more).collect(), Atomicity::ContinueOnError);
     let before = first.reply("dump", false).text;
     drop(first);
     assert_eq!(begun().reply("dump", false).text, before);
