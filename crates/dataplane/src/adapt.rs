@@ -1,6 +1,9 @@
-//! Code that follows the traffic: once in a while some packets of a running switch are looked at, and if they take other
-//! ways than those its machine code is made for, or tables have grown or shrunk, the workers get new code between two
-//! batches.
+//! Adaptation: recompiles a running program for its traffic.
+//!
+//! The first code of a program suits any traffic. A thread samples a few packets of each worker from time to time and
+//! asks the interpreter which nodes they visit. If many packets take the same path, or tables have other sizes than the
+//! code assumes, the thread recompiles the program for these hot paths and sizes, and the workers switch to the new
+//! code between two batches.
 
 use crate::forward::{Forwarder, Sample};
 use crate::running::{RunError, Running};

@@ -1,4 +1,4 @@
-//! How many copies may still come of a packet: one number for the packet, its copies and theirs.
+//! The budget of copies: how many more copies a packet, its copies and theirs may create. They share one number.
 
 use crate::worker::COPIES_MAX;
 

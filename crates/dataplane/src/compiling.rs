@@ -1,4 +1,6 @@
-//! Machine code that a thread makes while packets may flow already, by the interpreter.
+//! Compiles in a background thread. Packets wait for machine code for at most a short time; then workers forward with
+//! the interpreter and switch to the machine code between two batches. Copies that the interpreter made are run by the
+//! interpreter to their end.
 
 use crate::forward::{Event, Forwarder, Listener};
 use crate::mailboxes::{ASK, Mailboxes};

@@ -1,5 +1,5 @@
-//! The packet loop of one worker: from ports, through the pipeline, to ports; or through its part of the pipeline, from
-//! ports or the thread before, to ports or the next thread.
+//! The packet loop of one worker: from ports through the pipeline to ports. In a pipeline of threads, it runs one part:
+//! from ports or the previous thread, to ports or the next thread.
 #![allow(unsafe_code)]
 
 use crate::counted::{Counted, ProgramStats};

@@ -1,5 +1,6 @@
-//! Looks where in the program a thread is: a signal interrupts the thread, and its handler says what it runs. Nothing is
-//! noted on the packet path for this but which packet's turn it is.
+//! Finds the place in the program where a thread is stuck: a signal interrupts the thread, and its handler looks up the
+//! interrupted instruction (`p4jet_jit::whereabouts`). The packet path records nothing for this except which packet it
+//! processes.
 #![allow(unsafe_code)]
 
 use p4jet_ir::SourceLoc;

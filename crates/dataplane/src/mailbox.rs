@@ -1,4 +1,4 @@
-//! How other threads get a word in with a worker: between two batches it carries out what was left for it.
+//! The mailbox of a worker: between two batches the worker carries out what other threads have left in it.
 #![allow(unsafe_code)]
 
 use crate::forward::Forwarder;

@@ -1,4 +1,5 @@
-//! The mailboxes of all workers: what the workers are asked together, and what is done with one that does not answer.
+//! The mailboxes of all workers: requests that concern all of them, and how to proceed if one does not answer. A change
+//! can be withdrawn only until the first worker begins it.
 
 use crate::counted::Counted;
 use crate::forward::{Event, ForwardStats, Forwarder, Listener};

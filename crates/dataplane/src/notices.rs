@@ -1,9 +1,8 @@
-//! Telling those who listen what happens: digests that the program sends, entries that nothing hits any more, ports
-//! that come and go.
+//! Messages to subscribers: digests that the program sends, entries that age, ports that come and go.
 //!
-//! Workers never wait for it. Digests lie in rings that a thread of its own empties, and that thread looks at entries
-//! with timeouts, as long as anybody listens; what it finds goes into a bounded queue for each subscriber. Who does not
-//! read loses messages, which are counted, and costs nobody else any.
+//! Workers never wait for subscribers. A thread empties the rings of digests and checks the entries with timeouts while
+//! there are subscribers, and puts its messages into one bounded queue per subscriber. A subscriber that does not read
+//! loses messages, which are counted; other subscribers lose nothing.
 
 use crate::forward::{Event, Listener};
 use crate::switch::Switch;

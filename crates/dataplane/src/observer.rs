@@ -1,7 +1,7 @@
-//! Looking at live packets: full traces of those that match, and captures of ports.
+//! Observes live packets: full traces of packets that match a filter, and captures of ports.
 //!
-//! Workers copy what is wanted into bounded queues and go on; threads of their own do the rest. A packet is traced by the
-//! interpreter against the tables and state of the moment, of which it changes nothing.
+//! Workers copy the packets into bounded queues and continue; other threads do the rest. The interpreter traces a
+//! packet against the tables and state of that moment, in an environment that keeps all changes to itself.
 
 use crate::places::bit_of;
 use crate::running::{RunError, Running};

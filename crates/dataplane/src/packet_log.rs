@@ -1,7 +1,7 @@
-//! The packet log: every step of every packet, as far as whoever writes it keeps up.
+//! The packet log: every step of every packet, as far as the thread that writes the log keeps up.
 //!
-//! Packets that are logged are run by the interpreter, which tells what it does, so that the log says what happened to
-//! these very packets. It is bounded by what waits to be written: while there is too much, workers run machine code and only
+//! The interpreter processes logged packets, batch by batch, and reports its steps, so the log says what happened to
+//! these very packets. The steps that wait to be written are bounded: at the bound, workers run machine code and only
 //! count the packets that are not logged.
 #![allow(unsafe_code)]
 

@@ -1,8 +1,10 @@
-//! The pipeline on two to four threads, to be compared with workers that run each batch to completion: receiving and
-//! parsing, ingress, egress, deparsing and sending, with a ring between each and the next.
+//! The pipeline on two to four threads, for comparison with workers that run each batch to completion: receive and
+//! parse, ingress, egress, deparse and send, with a ring between neighbours.
 //!
-//! A batch travels as one object, a [`Load`], with its packets, their buffers and all that generated code knows of them.
-//! The one that has been sent goes back to the first thread. There are only so many, so nothing grows.
+//! A batch travels over single-producer single-consumer rings as one object, a [`Load`], with its packets, buffers and
+//! PHVs, and comes back empty to the first thread. The number of loads is fixed, so nothing grows. Each thread is a
+//! worker with its own counters and remembered lookups; it has a handle of the ports only if it receives or sends. The
+//! border between two threads is a cut like any other.
 
 use crate::forward::Buffers;
 use crate::mailbox::Mailbox;

@@ -1,4 +1,4 @@
-//! Where in a frame a program's parser finds a header, if that is always the same place.
+//! Finds the position of a header in a frame, if the parser always finds it at the same position.
 
 use num_traits::ToPrimitive;
 use p4jet_ir::{BlockKind, Expr, FieldId, FieldKind, HeaderId, NodeId, Op, Program};

@@ -1,4 +1,5 @@
-//! What a worker is doing, as others see it while it does not answer, and the watchdog that looks.
+//! The pulse of a worker: a few plain stores for each batch that say what the worker does, and the watchdog that reads
+//! them and finds workers that are stuck.
 #![allow(unsafe_code)]
 
 use crate::forward::{Event, Listener};

@@ -1,9 +1,14 @@
 //! Output queues: where packets wait between ingress and egress.
 //!
-//! A port has up to [`QUEUES_MAX`] queues. A queue that is full drops what comes (tail drop). Queues have rates: the next
-//! packet may leave when the last one has paid for itself. Ports have rates, too; which queue a port serves next is decided
-//! as if it were done at the very moment at which the rates allow it, even if the worker looks later. Strict queues come
-//! before weighted ones, the higher number first; weighted ones share what is left by deficit round robin, in bytes.
+//! Where queues are configured, the program is lowered so that ingress ends with a copy that names its queue; these
+//! copies wait here. The worker that serves a port keeps its queues. Copies are moved by pointer, and their memory is
+//! used again. A program that reads how packets waited always has queues; they follow the links: in each round the
+//! worker asks its ports how many frames they accept (`Port::room`).
+//!
+//! A port has up to [`QUEUES_MAX`] queues. A full queue drops new packets (tail drop). Queues have rates: the next
+//! packet may leave when the last one has paid for itself. Ports have rates, too. The scheduler decides as if it acted
+//! at the very moment at which the rates allow it, even if the worker looks later. Strict queues come before weighted
+//! ones, the higher number first; weighted ones share the rest by deficit round robin, in bytes.
 
 use p4jet_ir::{Program, QUEUE_MAX, Queued};
 use std::collections::{BTreeMap, HashMap, VecDeque};

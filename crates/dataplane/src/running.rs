@@ -1,4 +1,8 @@
-//! A running switch: its workers, each on a thread of its own, and what can be done with them while packets flow.
+//! A running switch: its workers, each on its own thread, and the operations on them while packets flow.
+//!
+//! Workers answer questions (`Running::ask`) between two batches. A caller waits for a worker only as long as that
+//! worker makes progress (`pulse`). Everything else reaches operators through code that counts, or through bounded
+//! queues to threads that trace and capture (`observer`) and that notify subscribers (`notices`): packets never wait.
 
 use crate::compiling::Compiling;
 use crate::counted::ProgramStats;

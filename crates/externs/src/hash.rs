@@ -4,8 +4,9 @@
 //! bytes, as bmv2 does; the `_payload` forms append the payload behind that. The result is cut or zero-extended to the
 //! width of the out argument.
 //!
-//! In the `_pieces` forms an argument with a length stands before each of the data, of which so many low bits count:
-//! varbits, and fields of headers, which count if the header is valid.
+//! In the `_pieces` forms each datum follows an argument with its length: that many of its low bits count. These forms
+//! serve varbits, and fields of headers that may be invalid (length 0). Where all headers of the data are valid, the
+//! form with fixed widths is called.
 
 use crate::bits::{self, BitWriter};
 use crate::crc::Crc;

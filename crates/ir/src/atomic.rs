@@ -1,10 +1,11 @@
-//! Parts of a program that are atomic with respect to other packets, and the locks that make them so where several workers
-//! share registers.
+//! Parts of a program that are atomic with respect to other packets, and the locks that make them atomic where several
+//! workers share registers.
 //!
-//! P4_16, "Concurrency model": a block with `@atomic`, and the body of an action, run as if no other packet ran meanwhile.
-//! Lowering puts [`BEGIN`] and [`END`] around `@atomic` blocks and around actions that a control calls itself, if they
-//! touch registers. One worker needs no more, as long as it lets no other packet run between them. For several workers
-//! [`add_locks`] adds [`LOCK`] and [`UNLOCK`] of registers.
+//! P4_16, "Concurrency model": a block with `@atomic`, and the body of an action, run as if no other packet ran
+//! meanwhile. Like bmv2, p4jet also treats consecutive statements of a control as atomic. Lowering puts [`BEGIN`] and
+//! [`END`] around `@atomic` blocks and around actions that a control calls itself, if they touch registers. One worker
+//! needs no more, as long as it lets no other packet run between them. For several workers, [`add_locks`] adds [`LOCK`]
+//! and [`UNLOCK`] around code that touches a register twice, one lock for each register, taken in a fixed order.
 
 use crate::*;
 use std::collections::{BTreeMap, BTreeSet};

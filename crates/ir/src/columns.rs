@@ -1,7 +1,14 @@
-//! How the columns of a program lie in each other.
+//! Columns: the fields that are the same part of each element of a header stack. An access with a run-time index is one
+//! expression or statement over a column: [`crate::Expr::Element`], [`Op::SetElement`], [`Op::ExtractElement`]. Nested
+//! indices address a single column. So a program grows with its text plus its stacks, not with their product. (One
+//! `switch` arm per element was tried first: 128 elements and four statements took two minutes to compile.)
 //!
-//! Executors that keep the fields of a column at one distance from each other must be able to do so for all columns at
-//! once. Two columns that share fields are therefore a whole and a part of it: every second field, the first four …
+//! The walks in `walk.rs` report all fields of a column as read or possibly written, so analyses need no case of their
+//! own; [`Op::for_each_replaced`] says what a statement certainly overwrites.
+//!
+//! This module finds how the columns of a program overlap. Executors that keep the fields of a column at a fixed
+//! distance must be able to do so for all columns at once. So of two columns that share fields, one is a part of the
+//! other: every second field, the first four …
 
 use std::collections::HashMap;
 

@@ -5,13 +5,16 @@
 //! * **bounded**: a counter in it only moves one way, towards a limit. It costs nothing. The bounded loops of a program
 //!   may take at most [`TURNS_MAX`] turns together ([`COPY_TURNS_MAX`] if the program copies packets); nested loops
 //!   multiply.
-//! * **progressing**: each turn takes at least a byte off the frame, and does at most [`PROGRESS_WORK_MAX`] work. It costs
-//!   nothing.
+//! * **progressing**: each turn takes at least a byte off the frame, and does at most [`PROGRESS_WORK_MAX`] work. It
+//!   costs nothing.
 //! * **counted**: each turn passes a [`Terminator::Turn`], which takes it off the packet's one budget of [`TURNS_MAX`]
 //!   turns.
 //!
 //! A turn that does more than [`WORK_PER_TURN`] work counts as several, in bounded loops too: so the work that a packet
 //! causes in loops is bounded, not only the turns.
+//!
+//! The budget is a field. So blocks, stages and copies pass it on like any other field, and both executors run out of
+//! it at the same step.
 //!
 //! A bounded loop inside a progressing or counted one would run once for each turn of that, so it is counted, too; and
 //! so is a loop of an action that a table inside a loop runs. [`count`] puts the `Turn`s where they are needed, and
@@ -19,14 +22,14 @@
 //!
 //! # How a cycle is shown to be bounded
 //!
-//! A strongly connected part of the graph is bounded if it has a branch, the *guard*, that asks how a field compares with
-//! a limit, and all that the part does to the field is to add constants of one sign (steps), so that
+//! A strongly connected part of the graph is bounded if it has a branch, the *guard*, that asks how a field compares
+//! with a limit, and all that the part does to the field is to add constants of one sign (steps), so that
 //!
 //! * no step follows another without the guard between them: a step starts inside the limit, so it does not wrap;
 //! * the guard does not follow itself without a step between.
 //!
-//! Then each entry of the part passes the guard at most as often as steps fit between the ends of the field's range. What
-//! is left of the part without the guard's edge is examined in the same way.
+//! Then each entry of the part passes the guard at most as often as steps fit between the ends of the field's range.
+//! What is left of the part without the guard's edge is examined in the same way.
 
 use std::collections::{HashMap, HashSet};
 

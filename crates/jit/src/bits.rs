@@ -1,4 +1,4 @@
-//! Fields in packet memory: network byte order, any bit offset, any width.
+//! Access to fields in packet memory: network byte order, any bit offset, any width.
 
 use crate::codegen::Codegen;
 use crate::values::{Limbs, limb_count, ones};

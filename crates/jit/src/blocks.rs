@@ -1,4 +1,4 @@
-//! Where blocks are entered from, and the parameters that they get there.
+//! Predecessors of blocks, and the arguments that they pass.
 
 use cranelift_codegen::ir::dfg::DataFlowGraph;
 use cranelift_codegen::ir::{Block, Function, Inst, Value};

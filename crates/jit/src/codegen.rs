@@ -1,9 +1,29 @@
-//! From the flat pipeline to machine code.
+//! Emits machine code for the flat pipeline.
 //!
-//! One *stage* is one function over a list of packets: `stage(ctx, packets, count)`. Stage 0 begins with the parser. A
-//! table that may be large ends a stage at its key: what is live goes to the packet's PHV, the slot that the lookup will
-//! touch is prefetched, and the packet is queued for the stage that begins with the lookup. So the cache misses of a
-//! batch overlap. Inside a stage every field is an SSA value.
+//! One *stage* is one function over a list of packets: `stage(ctx, packets, count)`. Stage 0 begins with the parser.
+//!
+//! **Cuts.** A stage ends at the key of a table that may be large: live values are stored in the packet's PHV, the slot
+//! that the lookup will touch is prefetched, and the packet is queued for the stage that begins with the lookup. So the
+//! cache misses of a batch overlap. A stage also ends after the lookup of a large table of routes. Where prefetching
+//! one address does not help (tries, decision trees), the keys of all waiting packets are looked up in one call; at
+//! most two such tables cut stages. If the number of entries is known, only large tables cut, also for what their rows
+//! lead to: rows and counters are prefetched, and group members are selected for all waiting packets at once. A part of
+//! the program that is atomic with respect to other packets ends no stage: between a register's read and its write no
+//! other packet of the batch runs.
+//!
+//! **Fields.** Inside a stage every field is an SSA value. The longest-lived fields of a large program stay in the PHV
+//! all the time. A field that no statement has set is read from the frame where it is needed, wherever its header lies;
+//! only fields that some statement sets are written back. The fields of a column that is accessed with an unknown index
+//! lie in the PHV at a fixed stride, with a bounds check and a load or store for each access. Columns whose indices are
+//! all known at compile time stay in registers.
+//!
+//! **Misses.** A miss runs row 0 of its table. Row 0 holds the default action, or says that the default row holds it.
+//!
+//! **Copies.** Copies that begin with ingress start in stage 0; copies that begin with egress have a function of their
+//! own. A program without copies has no code for them.
+//!
+//! **Workers.** Generated code stores which packet it processes, so that the watchdog can find it; nothing else is
+//! recorded per packet.
 
 use crate::copies::{Cell, CopySite, ReplicaSite, intrinsic_bit};
 use crate::facts::Facts;

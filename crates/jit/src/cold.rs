@@ -1,5 +1,5 @@
-//! What leads only to cold blocks, or comes only from them, is cold: so the blocks that packets go through when nothing is
-//! wrong with them lie one behind the other.
+//! Marks blocks as cold that lead only to cold blocks or are reached only from them. Cranelift moves cold blocks aside,
+//! so the blocks of packets that nothing is wrong with lie one behind the other.
 
 use crate::blocks::callers;
 use cranelift_codegen::ir::{Block, Function};

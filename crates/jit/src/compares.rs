@@ -1,4 +1,4 @@
-//! Fields are compared as the frame has them: whether two are equal does not depend on the order of their bytes.
+//! Compares fields in network byte order: whether two values are equal does not depend on the order of their bytes.
 //!
 //! ```text
 //! v1 = load.i16 v0+12            v1 = load.i16 v0+12

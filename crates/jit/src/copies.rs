@@ -1,4 +1,5 @@
-//! Copies of packets: made by generated code, kept until they run.
+//! Copies of packets. Generated code makes them; they wait here, with their bytes and the fields they keep, until they
+//! run in batches of their own.
 #![allow(unsafe_code)]
 
 use crate::codegen::Layout;

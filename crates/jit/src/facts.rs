@@ -1,7 +1,7 @@
-//! What is known of fields before each place, whatever the packet: that a header is valid, that there was no error.
+//! Facts about fields at each program point that hold for every packet: a header is valid, there was no error.
 //!
-//! What is known need not be asked. Where a jump leads to a node that only asks what is known, it leads to the answer: a
-//! parser path that found a header goes on where the header is valid.
+//! A condition that a fact decides need not be tested. A jump to a node that only tests such a condition goes directly
+//! to the result: a parser path that found a header continues where the header is valid.
 
 use crate::flow::{Flow, Place, Slot, SlotSet, chosen};
 use crate::values::ones;

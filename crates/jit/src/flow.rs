@@ -1,4 +1,16 @@
 //! The whole pipeline as one control-flow graph, and what is known about it before code is emitted.
+//!
+//! **Deparsing** ([`Deparse`]). If the headers that leave are those that arrived, perhaps with others before them or
+//! without the first ones, changed fields are written in place. Otherwise the headers are put together in a scratch
+//! area and copied before the payload. The payload never moves. The choice is made at compile time where possible.
+//!
+//! **Hot paths** ([`HotPath`]). The nodes of a hot path exist a second time. Only packets on that path reach the second
+//! copies, so everything that holds on the path is known there: which headers are valid, and where they lie. A packet
+//! that takes another direction leaves the hot path by a side exit to the general nodes. So the code means the same
+//! with any set of hot paths.
+//!
+//! **Checksums** ([`Sum`]). A checksum over bytes of the frame that an earlier checksum has added up, as when it is
+//! verified and later updated, is corrected for the changed fields instead of being added up again.
 
 use crate::codegen::Begins;
 use crate::facts::{Facts, Knowledge};

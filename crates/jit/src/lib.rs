@@ -1,7 +1,22 @@
-//! The pipeline IR as machine code, by Cranelift.
+//! Compiles the pipeline IR to machine code with Cranelift.
 //!
-//! [`Compiled`] is a program's code; one per program, shared. [`Engine`] runs it for one worker. See [`codegen`] for the
-//! shape of the code.
+//! [`Compiled`] is the code of one program; all workers share it. [`Engine`] runs it for one worker.
+//!
+//! The order of the work:
+//!
+//! 1. `flow` flattens the pipeline into one control-flow graph and analyses it; `facts` finds what holds at each
+//!    program point.
+//! 2. `codegen` emits one function per stage.
+//! 3. Four passes remove code that Cranelift would keep, before Cranelift sees it: `unused` (loads and parameters that
+//!    nothing uses), `same_params` (block parameters that always have the same value), `compares` (bytes swapped only
+//!    to be compared) and `cold` (code that leads only to drops moves aside).
+//! 4. Cranelift compiles each function.
+//!
+//! Every compilation is bounded by the constants of this file. Functions above one size are compiled without
+//! optimisation, with a single-pass register allocator; a program above another size is refused. A compilation can be
+//! cancelled between passes and between functions. Passes whose time could grow with the square of the program count
+//! their work; at their limit they stop, or skip the rest. docs/limits.md lists all limits; tests/growth.rs has
+//! programs that approach them.
 
 #![allow(unsafe_code)]
 

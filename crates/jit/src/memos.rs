@@ -1,8 +1,9 @@
-//! Lookups whose key follows from the row that an earlier lookup gave: a next hop that a route names, and its link address.
+//! Remembered lookups: if the key of a lookup follows from the row that an earlier lookup found (a route names a next
+//! hop, whose link address is looked up next), the result is remembered by that row.
 //!
-//! Most packets meet few rows, so what such a lookup found is remembered by row, and found again without a search. It holds
-//! as long as the rows of the first table mean what they meant and the entries of the second stay; while an entry changes
-//! nothing is remembered from one batch to the next, because another worker may find the new one already: see
+//! Most packets meet few rows, so most of these lookups need no search. A remembered result holds as long as the rows
+//! of the first table mean the same and the entries of the second table are unchanged. While an entry is being changed,
+//! nothing is remembered from one batch to the next, because another worker may already find the new entry: see
 //! [`p4jet_tables::View::rows_released`] and [`p4jet_tables::View::entries_changed`].
 
 use crate::flow::{Flow, Place, Position, op_sets};

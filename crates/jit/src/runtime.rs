@@ -1,4 +1,4 @@
-//! What generated code reads, and what it calls when inlining does not pay.
+//! The context that generated code reads, and the functions that it calls where inlining does not pay.
 #![allow(unsafe_code)]
 
 use crate::copies::{Copies, CopyLayout};

@@ -1,5 +1,5 @@
-//! A parameter of a block that is the same value wherever the block is entered from is that value. Cranelift does not see it
-//! where the value itself is a parameter, as the packet whose turn it is.
+//! Replaces a block parameter that has the same value on every entry by that value. Cranelift does not do this where
+//! the value is itself a parameter, such as the current packet.
 
 use crate::blocks::{Caller, callers, passed, remove_param};
 use cranelift_codegen::ir::{Block, Function, Value};

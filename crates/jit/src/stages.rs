@@ -1,4 +1,4 @@
-//! What each stage of the pipeline costs, where that was asked for.
+//! Measured times of the stages of a pipeline, if measuring was requested.
 
 use crate::codegen::{Begins, Layout};
 use crate::flow::Flow;

@@ -1,4 +1,5 @@
-//! What nobody needs goes. Cranelift leaves out what is pure, but keeps every load and every parameter of a block.
+//! Removes instructions and parameters that nothing uses. Cranelift removes pure instructions, but keeps every load and
+//! every block parameter.
 
 use crate::blocks::{callers, passed, remove_param};
 use cranelift_codegen::entity::EntitySet;

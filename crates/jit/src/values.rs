@@ -1,7 +1,7 @@
 //! Expressions over values of any width.
 //!
-//! A value is a row of 64-bit limbs, least significant first, always zero beyond its width. Up to 64 bits everything is
-//! inline; beyond, what is cheap is inline and the rest calls [`crate::runtime`].
+//! A value is a row of 64-bit limbs, least significant first. Bits beyond its width are always zero. Operations of up
+//! to 64 bits are inline; on wider values the cheap ones are inline, and the others call [`crate::runtime`].
 
 use crate::codegen::{Codegen, Error};
 use crate::runtime::WideOp;

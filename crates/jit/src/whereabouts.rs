@@ -1,4 +1,6 @@
-//! Where a thread is that runs generated code, as a signal handler on that thread sees it.
+//! Finds the place in the program that a thread executes, for a signal handler on that thread: from the interrupted
+//! instruction, or from the return address of the function that generated code has called, by the source places that
+//! Cranelift keeps.
 
 use crate::Compiled;
 use crate::runtime::Ctx;

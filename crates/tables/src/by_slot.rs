@@ -1,4 +1,5 @@
-//! An array that grows a piece at a time: no change waits for all of it to move. What was never written is the default.
+//! An array that grows piece by piece, so that no change waits for all of it to move. Elements that were never written
+//! have the default value.
 
 const PIECE: usize = 1024;
 

@@ -1,10 +1,11 @@
-//! How a search of several steps gives the answer of one state, while one writer changes the structure in place.
+//! Lets a search of several steps see one state while a writer changes the structure in place.
 //!
-//! The writer announces a change and what it concerns, then makes it by stores of which any mixture of old and new values
-//! gives each key its old or its new answer. Changes that do not concern a key leave its answer as it is at any step. So a
-//! search is right if no change that concerns its key was announced while it ran: the one announced before may still have
-//! been under way, and the answer is that of the state before it or after it. Otherwise the reader searches again. After
-//! [`TRIES`] searches it asks the writer to let it through: the writer begins no other change before it has.
+//! The writer announces a change and the keys that it concerns. Then it makes the change by stores; any mixture of old
+//! and new values gives each key its old or its new answer. A change that does not concern a key never affects that
+//! key's answer. So a search is right if no change that concerns its key was announced while it ran: a change announced
+//! earlier may still have been under way, and then the answer is that of the state before or after it. Otherwise the
+//! reader searches again. After [`TRIES`] searches it asks the writer to wait: the writer begins no other change before
+//! the reader has its answer.
 
 use crate::TableError;
 use crate::grace::wait;

@@ -1,4 +1,4 @@
-//! What can be wrong with a table operation.
+//! Errors of table operations.
 
 use crate::{EntryHandle, MatchKind};
 use std::fmt;

@@ -1,7 +1,7 @@
-//! Giving things back after every reader has passed a quiet point.
+//! Returns memory to the writer after every reader has passed a quiet point.
 //!
-//! Epochs may run what is deferred on a packet worker. So nothing is freed there: it is only handed back, by a push that
-//! never waits, to the writer, which frees or reuses it at its next change.
+//! Epochs may run deferred functions on a packet worker. So nothing is freed there: a function only pushes the memory
+//! onto a list, without waiting, and the writer frees or reuses it at its next change.
 #![allow(unsafe_code)]
 
 use crate::TableError;

@@ -1,5 +1,5 @@
-//! Stores of exact entries that move to a larger one while they are in use: every insertion moves a few entries, and all
-//! changes are made in both, until the larger one has everything and readers are sent there. So no change takes long.
+//! Stores of exact entries that move to a larger store while in use: every insertion moves a few entries, and every
+//! change is made in both stores, until the larger one is complete and readers switch to it. So no change takes long.
 
 use crate::memory::{NoMemory, Region, commit_aside};
 use std::ops::Range;

@@ -3,19 +3,31 @@
 //! * [`Table`]: what one writer, the control plane, works with: checks, handles, entries, and [`Table::lookup`], the
 //!   reference meaning of a table that the interpreter uses.
 //! * [`ActionProfile`]: members and groups that the entries of several tables may name instead of actions.
-//! * [`View`]: what packet workers and generated code read, without ever waiting. Its documentation is the contract with
-//!   the code generator.
+//! * [`View`]: what packet workers and generated code read, without ever waiting. Its documentation is the contract
+//!   with the code generator.
 //!
-//! Every lookup sees one state: what it returns, down to the action, its data, the default action and the member of a group,
-//! is what the table had at one moment between the reader's loading of its view ([`ViewHandle::load`], once per batch) and the
-//! end of the lookup. Lookups of one key never go back: what one has seen, a later one that loads its view afterwards sees,
-//! too. A change is visible to every view that is loaded after the call that makes it has returned. While a change is being
-//! made that concerns several keys, a lookup of one key may see it before a lookup of another does, and the keys of a batch
-//! are looked up each for itself. How this comes about: a row that readers may see is never rewritten; exact keys have one
-//! place, which one store changes; searches of several steps are repeated if they meet more than one change of what they
-//! search for (`changes.rs`); and before a change of what lookups read last, readers pass that may have missed a change of
-//! what they read first (`steps.rs`). What readers may still be looking at is reused only after they all have passed a quiet
-//! point: they [`pin`] while they use a view.
+//! # Consistency
+//!
+//! Every lookup sees one state: its result, with action, action data, default action and group member, is what the
+//! table held at one moment between the reader's loading of its view ([`ViewHandle::load`], once per batch) and the end
+//! of the lookup. Lookups of one key never go back: what one has seen, a later one that loads its view afterwards sees,
+//! too. A change is visible to every view that is loaded after the call that makes it has returned. While a change that
+//! concerns several keys is under way, a lookup of one key may see it before a lookup of another does, and the keys of
+//! a batch are looked up independently.
+//!
+//! * A row that readers may see is never rewritten.
+//! * Exact keys and IPv4 routes have one place each, which one store changes.
+//! * Tries and decision trees announce each change. A search that meets more than one change of what it searches for is
+//!   repeated (`changes.rs`).
+//! * Before a change of something that lookups read late, the writer waits for readers that may have missed a change of
+//!   what they read first (`steps.rs`).
+//! * Larger changes are built aside and published by one pointer store.
+//! * Replaced memory is reused only after all readers have passed a quiet point: they [`pin`] while they use a view,
+//!   once per batch.
+//!
+//! No change waits for a whole table. A table that outgrows its memory moves to a larger one, a few entries with every
+//! insertion (`growing.rs`). A thread rebuilds decision trees and fetches large pages from the system, and ends when
+//! that is done.
 
 mod by_slot;
 mod changes;

@@ -1,6 +1,7 @@
 //! Rows: actions with their data, as generated code reads them.
 //!
-//! A row that readers may see is never rewritten: a change takes another row. But for row 0, of one word that counts.
+//! A row that readers may see is never rewritten; a change takes another row. The exception is row 0: only one of its
+//! words counts.
 
 use crate::by_slot::BySlot;
 use crate::grace::{Pool, Returns, wait};

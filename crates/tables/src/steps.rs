@@ -1,10 +1,12 @@
-//! In which order changes may follow each other, so that a lookup sees one state.
+//! Orders changes so that a lookup sees one state.
 //!
-//! A lookup reads one thing after the other: the entry, in IPv4 tables a short route if no longer one matches, on a miss the
-//! default action, of a group its members, of a member its action. Each of them is of one state, but what is read later could
-//! be newer. So before something changes that lookups read late, the readers pass that may have read something else before it
-//! changed. Then no lookup meets a change of what it has read and, after that, a change of what it reads next: all that it
-//! reads was there at one moment, before the first change of what it has read already.
+//! A lookup reads several things in sequence: the entry; in IPv4 tables a route of /8 or shorter if no longer one
+//! matches; on a miss the default action; the members of a group; the action of a member. Each of them is of one state,
+//! but a later read could see a newer state. So before the writer changes something that lookups read late, it waits
+//! for the readers that may have read something else before that changed. It waits only if something that lookups read
+//! first has changed since it last waited. If the readers have not passed after a second, the change fails as a whole.
+//! So no lookup meets a change of what it has read followed by a change of what it reads next: everything it reads
+//! existed at one moment, before the first change of what it has already read.
 
 use crate::TableError;
 use crate::grace::readers_pass;

@@ -1,7 +1,7 @@
-//! Which entries nothing has hit for a while.
+//! Finds entries that no packet has hit for a while.
 //!
-//! When an entry was last hit stands in the last word of its row, where whoever runs packets writes it. Here is what the
-//! writer knows: the timeouts, and when to look at which entry again, so that looking costs nothing while none is due.
+//! The last word of an entry's row holds the time of its last hit; workers write it. The writer keeps the timeouts, and
+//! when to check which entry again, so that checking costs nothing while no entry is due.
 
 use crate::EntryHandle;
 use std::collections::{BTreeSet, HashMap};
