@@ -284,6 +284,83 @@ fn machine_code_is_made_in_time_that_grows_with_the_program() {
     }
 }
 
+/// Of `n` states, each leads to three others, of which any may have come before it.
+fn states_back_and_forth(n: usize, state: impl Fn(usize) -> String) -> String {
+    let far = |i: usize, way: usize| (31 * i * i + 977 * way * (i + 1) + 13) % n;
+    let of = |i: usize| {
+        let [a, b, c] = [far(i, 1), (i + 1) % n, far(i, 2)];
+        let state = state(i);
+        format!("state s{i} {{ {state} {{ 1: s{a}; 2: s{b}; 3: s{c}; default: accept; }} }}")
+    };
+    "state start { p.extract(h.e); transition s0; }\n".to_string() + &times(n, of)
+}
+
+#[test]
+fn machine_code_of_parsers_that_lead_back_and_forth_is_made_in_time() {
+    let headers = |n: usize| Parts {
+        top: times(n, |i| format!("header h{i}_t {{ bit<16> k; }}")),
+        headers: times(n, |i| format!("h{i}_t h{i};")),
+        states: states_back_and_forth(n, |i| format!("p.extract(h.h{i}); transition select(h.h{i}.k)")),
+        statements: "sm.egress_spec = 1;".into(),
+        ..Parts::default()
+    };
+    let all_to_all = |n: usize| {
+        let cases = times(n, |i| format!("{i}: s{i};"));
+        let of = |i| {
+            format!(
+                "state s{i} {{ p.extract(h.a); transition select(h.a.t) {{ {cases} default: accept; }} }}"
+            )
+        };
+        Parts {
+            headers: "e_t a;".into(),
+            states: "state start { p.extract(h.e); transition s0; }".to_string() + &times(n, of),
+            ..Parts::default()
+        }
+    };
+    let written = |i| format!("if (h.h{i}.isValid()) {{ h.h{i}.k = h.h{i}.k + 1; }}");
+    let programs = [
+        ("headers", headers(5_500)),
+        ("written_headers", Parts { statements: times(2_500, written), ..headers(2_500) }),
+        (
+            "lookahead",
+            Parts {
+                states: "state start { p.extract(h.e); transition s0; }".to_string()
+                    + &times(19_000, |i| {
+                        let next = |n: usize| if n < 19_000 { format!("s{n}") } else { "accept".into() };
+                        let [a, b, c] = [1, 2, 3].map(|n| next(i + n));
+                        format!(
+                            "state s{i} {{ transition select(p.lookahead<bit<16>>()) {{ 1: {a}; 2: {b}; default: {c}; }} }}"
+                        )
+                    }),
+                ..Parts::default()
+            },
+        ),
+        ("all_to_all", all_to_all(300)),
+    ];
+    for (name, parts) in programs {
+        check_for("jit", name, &parts).expect_status(0);
+    }
+}
+
+/// A limit is found out before the time is spent.
+#[test]
+fn machine_code_that_would_take_long_is_refused() {
+    let lookahead = |_| "p.advance(8); transition select(p.lookahead<bit<16>>())".to_string();
+    let states = Parts { states: states_back_and_forth(18_000, lookahead), ..Parts::default() };
+    let output = check_for("jit", "states", &states).expect_status(1);
+    output.says(&["error[too-large]", "400000 instructions and entries of jump tables", "--engine interp"]);
+    check("states", &states).expect_status(0);
+    let own = |i| format!("p.extract(h.h{i}); transition select(h.h{i}.k)");
+    let headers = Parts {
+        top: "header b_t { bit<8> k; }".into(),
+        headers: times(14_000, |i| format!("b_t h{i};")),
+        states: states_back_and_forth(14_000, own),
+        ..Parts::default()
+    };
+    let output = check_for("jit", "headers", &headers).expect_status(1);
+    output.says(&["error[too-large]", "(at most 400000)", "--engine interp"]);
+}
+
 /// A table of many actions at many places: all of them would be compiled at each.
 #[test]
 fn machine_code_that_multiplies_is_refused() {
@@ -565,7 +642,7 @@ fn a_late_refusal_ends_the_switch() {
     };
     let program = dir.write("late.p4", parts.text());
     let output = run(&["run", &program, "-i", "0@mem", "--stay"]).expect_status(1);
-    output.says(&["instructions (at most 2000000)", "--engine interp"]);
+    output.says(&["instructions and entries of jump tables (at most 400000)", "--engine interp"]);
 }
 
 /// What an error left unfinished, here a variable whose initial value is refused, is no mistake of p4jet.

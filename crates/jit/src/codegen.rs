@@ -28,8 +28,8 @@
 use crate::copies::{Cell, CopySite, ReplicaSite, intrinsic_bit};
 use crate::facts::Facts;
 use crate::flow::{
-    Deparse, Flow, InFrame, Origin, Place, Slot, SlotSet, Sum, Summand, chosen, copy_sets, op_sets,
-    summed_bytes,
+    Deparse, Flow, InFrame, Origin, Place, Slot, SlotSet, Sum, Summand, chosen, copy_sets, memberships,
+    op_sets, summed_bytes,
 };
 use crate::memos;
 use crate::runtime::Ctx;
@@ -370,6 +370,12 @@ const QUICK_WEIGHT: usize = 6_000;
 /// most so much, the lives of values times the weight of all nodes.
 const QUICK_LIVES_MAX: usize = 40_000_000;
 
+/// Most words of fields in registers that are passed from node to node, counted on each way.
+const PASSED_LIMBS_MAX: usize = 200_000;
+
+/// Words of fields in registers, times the weight of all nodes: Cranelift's frontend has a cell for each word and block.
+const VARIABLES_MAX: usize = 4 << 20;
+
 /// How much code comes of a node.
 fn weight(flow: &Flow, place: Place) -> usize {
     if flow.order[place] == usize::MAX {
@@ -395,15 +401,18 @@ const LIVE_AT_ONCE_MAX: usize = 512;
 /// The slots to keep in memory, besides those in arrays, those with the longest lives first, so that at most
 /// `live_limbs_max` remain, and [`LIVE_AT_ONCE_MAX`] in each node.
 fn too_many(flow: &Flow, live_limbs_max: usize, in_arrays: &HashMap<Slot, i32>) -> BTreeSet<Slot> {
-    let mut lives = vec![0; flow.slots()];
-    for live in &flow.live {
-        live.iter().for_each(|slot| lives[slot] += limb_count(slot_width(flow, slot)));
-    }
+    let slots = flow.slots();
+    let limbs: Vec<usize> = (0..slots).map(|slot| limb_count(slot_width(flow, slot))).collect();
+    let mut lives: Vec<usize> = memberships(&flow.live, slots)
+        .into_iter()
+        .zip(&limbs)
+        .map(|(count, limbs)| count as usize * limbs)
+        .collect();
     in_arrays.keys().for_each(|slot| lives[*slot] = 0);
     let mut total: usize = lives.iter().sum();
-    let mut by_life: Vec<Slot> = (0..lives.len()).collect();
+    let mut by_life: Vec<Slot> = (0..slots).collect();
     by_life.sort_by_key(|&slot| std::cmp::Reverse(lives[slot]));
-    let mut chosen = BTreeSet::new();
+    let mut chosen = flow.no_slots();
     for &slot in &by_life {
         if total <= live_limbs_max {
             break;
@@ -411,14 +420,34 @@ fn too_many(flow: &Flow, live_limbs_max: usize, in_arrays: &HashMap<Slot, i32>) 
         total -= lives[slot];
         chosen.insert(slot);
     }
+    let mut elsewhere = chosen.clone();
+    in_arrays.keys().for_each(|slot| elsewhere.insert(*slot));
+    // Where many nodes lead to many others, what is live is passed on each way.
+    let mut ways_in = vec![0; flow.live.len()];
+    for place in (0..flow.live.len()).filter(|&place| flow.order[place] != usize::MAX) {
+        flow.ways(place).into_iter().for_each(|to| ways_in[to] += 1);
+    }
+    let mut passed = vec![0usize; slots];
+    for (live, ways) in flow.live.iter().zip(&ways_in) {
+        live.iter_without(&elsewhere).for_each(|slot| passed[slot] += ways * limbs[slot]);
+    }
+    let mut total: usize = passed.iter().sum();
+    by_life.sort_by_key(|&slot| std::cmp::Reverse(passed[slot]));
+    for &slot in &by_life {
+        if total <= PASSED_LIMBS_MAX {
+            break;
+        }
+        total -= passed[slot];
+        chosen.insert(slot);
+        elsewhere.insert(slot);
+    }
     // In a large program what is live in few nodes lies between many others.
     let weights: Vec<usize> = (0..flow.live.len()).map(|place| weight(flow, place)).collect();
     let all: usize = weights.iter().sum();
     if all > QUICK_WEIGHT {
-        let is_kept = |slot: &Slot| !chosen.contains(slot) && !in_arrays.contains_key(slot);
-        let mut weighted = vec![0; flow.slots()];
-        for (live, weight) in flow.live.iter().zip(weights) {
-            live.iter().filter(is_kept).for_each(|s| weighted[s] += weight * limb_count(slot_width(flow, s)));
+        let mut weighted = vec![0; slots];
+        for (live, weight) in flow.live.iter().zip(&weights) {
+            live.iter_without(&elsewhere).for_each(|slot| weighted[slot] += weight * limbs[slot]);
         }
         let mut total: usize = weighted.iter().sum();
         by_life.sort_by_key(|&slot| std::cmp::Reverse(weighted[slot]));
@@ -428,26 +457,37 @@ fn too_many(flow: &Flow, live_limbs_max: usize, in_arrays: &HashMap<Slot, i32>) 
             }
             total -= weighted[slot];
             chosen.insert(slot);
+            elsewhere.insert(slot);
+        }
+        // Those that live shortest are stored and loaded least.
+        by_life.retain(|&slot| flow.is_used(slot) && !elsewhere.contains(slot));
+        let mut in_registers: usize = by_life.iter().map(|slot| limbs[*slot]).sum();
+        for &slot in by_life.iter().rev() {
+            if in_registers.saturating_mul(all) <= VARIABLES_MAX {
+                break;
+            }
+            in_registers -= limbs[slot];
+            chosen.insert(slot);
+            elsewhere.insert(slot);
         }
     }
     for live in &flow.live {
-        let is_kept = |slot: &Slot| !chosen.contains(slot) && !in_arrays.contains_key(slot);
-        let mut kept: Vec<Slot> = live.iter().filter(is_kept).collect();
-        let limbs = |slot: Slot| limb_count(slot_width(flow, slot));
-        let mut count: usize = kept.iter().map(|slot| limbs(*slot)).sum();
+        let mut count: usize = live.iter_without(&elsewhere).map(|slot| limbs[slot]).sum();
         if count <= LIVE_AT_ONCE_MAX {
             continue;
         }
+        let mut kept: Vec<Slot> = live.iter_without(&elsewhere).collect();
         kept.sort_by_key(|&slot| std::cmp::Reverse(lives[slot]));
         for slot in kept {
             if count <= LIVE_AT_ONCE_MAX {
                 break;
             }
-            count -= limbs(slot);
+            count -= limbs[slot];
             chosen.insert(slot);
+            elsewhere.insert(slot);
         }
     }
-    chosen
+    chosen.iter().collect()
 }
 
 /// Which stage a function is.
@@ -570,6 +610,10 @@ pub struct Codegen<'a, 'f> {
     position: Value,
     finish: Block,
     next_packet: Block,
+    /// Entries of jump tables so far.
+    entries: usize,
+    /// Most instructions and entries that the function may have.
+    size_max: usize,
 }
 
 /// What generated code loads from outside and nothing changes while a batch runs. A load in the loop would be done for
@@ -588,6 +632,13 @@ enum Once {
 
 /// Arrays of at most so many bytes are made 0 without a loop.
 const ZEROED_INLINE_BYTES_MAX: i32 = 256;
+
+/// A jump table of more entries leads to blocks of its own, which go on to where it shall lead: what is passed to a block is
+/// looked for among all entries of each table that leads there.
+const DIRECT_ENTRIES_MAX: usize = 64;
+
+/// Slots times statements of a place beyond which it is not found out what is live after each of them.
+const LIVE_AFTER_BITS_MAX: usize = 1 << 27;
 
 /// Most values of a stage that are loaded once: more would only be spilled.
 const ONCE_MAX: usize = 32;
@@ -628,6 +679,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         sites: &'a mut Sites,
         entry_point: Entry,
         frontend: cranelift_codegen::isa::TargetFrontendConfig,
+        size_max: usize,
     ) -> Result<(), Error> {
         let stage = match entry_point {
             Entry::Cut(cut) => cut + 1,
@@ -768,12 +820,14 @@ impl<'a, 'f> Codegen<'a, 'f> {
             position: i,
             finish,
             next_packet,
+            entries: 0,
+            size_max,
         };
         cg.declare_slots();
         match entry_point {
             Entry::Start => {
                 cg.zero_arrays();
-                cg.zero_slots(|slot| !layout.columns.slots.contains_key(&slot));
+                cg.zero_at(Begin::Ingress);
                 cg.load_intrinsics(false);
                 cg.load_image_of_copies();
                 if cg.program().ingress.is_empty() {
@@ -783,7 +837,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             }
             Entry::Egress => {
                 cg.zero_arrays();
-                cg.zero_slots(|slot| !layout.columns.slots.contains_key(&slot));
+                cg.zero_at(Begin::Egress);
                 cg.load_intrinsics(true);
                 cg.load_image(Begin::Egress);
                 cg.begin(Begin::Egress);
@@ -835,6 +889,15 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.set(slot, &vec![zero; limb_count(slot_width(self.flow, slot))]);
             }
         }
+    }
+
+    /// Makes what lies in no array 0; in memory only what may be read before it is set.
+    fn zero_at(&mut self, begin: Begin) {
+        let (layout, live) = (self.layout, self.live_at[begin as usize].clone());
+        self.zero_slots(|slot| {
+            let is_array = layout.columns.slots.contains_key(&slot);
+            !is_array && (live.contains(slot) || !layout.in_memory.contains_key(&slot))
+        });
     }
 
     /// Makes all elements 0 that indices may find.
@@ -1124,14 +1187,24 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.emit_node(node, &Scope::Place(place))
     }
 
+    /// Gives up where the function has become too large.
+    pub(crate) fn check_size(&self) -> Result<(), Error> {
+        let size = self.b.func.dfg.num_insts() + self.entries;
+        if size <= self.size_max { Ok(()) } else { Err(crate::too_many_instructions()) }
+    }
+
     fn emit_node(&mut self, node: &'a Node, scope: &Scope) -> Result<(), Error> {
         // A load that nobody needs stays where it is.
         let extracts = node.stmts.iter().any(|stmt| stmt.op.may_reject());
+        let is_worth_it = node.stmts.len().saturating_mul(self.flow.slots()) <= LIVE_AFTER_BITS_MAX;
         let mut live = match scope {
-            Scope::Place(place) if extracts => self.flow.live_after_statements(*place).into_iter(),
+            Scope::Place(place) if extracts && is_worth_it => {
+                self.flow.live_after_statements(*place).into_iter()
+            }
             _ => Vec::new().into_iter(),
         };
         for (i, stmt) in node.stmts.iter().enumerate() {
+            self.check_size()?;
             self.live_after = live.next();
             self.statement = match scope {
                 Scope::Place(place) => Some((*place, i)),
@@ -1377,13 +1450,12 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let default = self.target(scope, default, &self.facts.clone());
         // Few cases: a chain of compares beats a jump table (notes on generated code: 12 to 20 %).
         if limbs.len() == 1 && cases.len() > 6 {
-            let mut switch = Switch::new();
+            let mut entries = Vec::new();
             for (case, to) in cases {
                 let case = case.to_u64_digits().first().copied().unwrap_or(0);
-                let to = self.target_if(scope, *to, value, case);
-                switch.set_entry(case.into(), to);
+                entries.push((case.into(), self.target_if(scope, *to, value, case)));
             }
-            switch.emit(&mut self.b, limbs[0], default);
+            self.jump_by(limbs[0], &entries, default);
             return Ok(());
         }
         for (case, to) in cases {
@@ -1400,6 +1472,27 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
         self.b.ins().jump(default, &[]);
         Ok(())
+    }
+
+    /// Goes to the block of the entry that has this value.
+    fn jump_by(&mut self, value: Value, entries: &[(u128, Block)], default: Block) {
+        self.entries += entries.len();
+        let mut switch = Switch::new();
+        if entries.len() <= DIRECT_ENTRIES_MAX {
+            entries.iter().for_each(|&(entry, to)| switch.set_entry(entry, to));
+            return switch.emit(&mut self.b, value, default);
+        }
+        let mut between: BTreeMap<Block, Block> = BTreeMap::new();
+        for to in entries.iter().map(|(_, to)| *to).chain([default]) {
+            between.entry(to).or_insert_with(|| self.b.create_block());
+        }
+        entries.iter().for_each(|(entry, to)| switch.set_entry(*entry, between[to]));
+        switch.emit(&mut self.b, value, between[&default]);
+        for (to, between) in between {
+            self.b.switch_to_block(between);
+            self.b.seal_block(between);
+            self.b.ins().jump(to, &[]);
+        }
     }
 
     fn equal(&mut self, x: &[Value], y: &[Value]) -> Value {
@@ -2784,11 +2877,9 @@ impl<'a, 'f> Codegen<'a, 'f> {
             [(_, block, _)] if sure => _ = self.b.ins().jump(block, &[]),
             ref others => {
                 let none = self.sibling_block(place, next_node, &self.facts.clone());
-                let mut switch = Switch::new();
-                for &(i, block, _) in others {
-                    switch.set_entry(i as u128, block);
-                }
-                switch.emit(&mut self.b, which, none);
+                let entries: Vec<(u128, Block)> =
+                    others.iter().map(|&(i, block, _)| (i as u128, block)).collect();
+                self.jump_by(which, &entries, none);
             }
         }
         let before = self.facts.clone();

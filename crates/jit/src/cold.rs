@@ -2,34 +2,35 @@
 //! so the blocks of packets that nothing is wrong with lie one behind the other.
 
 use crate::blocks::callers;
+use cranelift_codegen::entity::SecondaryMap;
 use cranelift_codegen::ir::{Block, Function};
-use std::collections::HashMap;
 
 /// Marks such blocks.
 pub fn spread_cold(func: &mut Function) {
     let blocks: Vec<Block> = func.layout.blocks().collect();
     let Some(&entry) = blocks.first() else { return };
-    let mut from: HashMap<Block, Vec<Block>> = HashMap::new();
-    let mut to: HashMap<Block, Vec<Block>> = HashMap::new();
-    for (next, callers) in callers(func) {
-        for block in callers.into_iter().filter_map(|(inst, _)| func.layout.inst_block(inst)) {
-            from.entry(next).or_default().push(block);
-            to.entry(block).or_default().push(next);
+    let mut from: SecondaryMap<Block, Vec<Block>> = SecondaryMap::new();
+    let mut to: SecondaryMap<Block, Vec<Block>> = SecondaryMap::new();
+    let callers = callers(func);
+    for &next in &blocks {
+        for block in callers[next].iter().filter_map(|(inst, _)| func.layout.inst_block(*inst)) {
+            from[next].push(block);
+            to[block].push(next);
         }
     }
+    // For each block: how many of those before it, and of those behind it, are not cold.
+    let mut warm: SecondaryMap<Block, [usize; 2]> = SecondaryMap::new();
+    blocks.iter().for_each(|&block| warm[block] = [from[block].len(), to[block].len()]);
     let mut work: Vec<Block> = blocks.iter().copied().filter(|&block| func.layout.is_cold(block)).collect();
     while let Some(block) = work.pop() {
-        let near = from.get(&block).into_iter().chain(to.get(&block)).flatten();
-        for &near in near {
-            if near == entry || func.layout.is_cold(near) {
-                continue;
-            }
-            let all = |blocks: Option<&Vec<Block>>| {
-                blocks.is_some_and(|blocks| blocks.iter().all(|&block| func.layout.is_cold(block)))
-            };
-            if all(from.get(&near)) || all(to.get(&near)) {
-                func.layout.set_cold(near);
-                work.push(near);
+        for (near, side) in [(&to[block], 0), (&from[block], 1)] {
+            for &near in near {
+                let left = &mut warm[near][side];
+                *left -= 1;
+                if *left == 0 && near != entry && !func.layout.is_cold(near) {
+                    func.layout.set_cold(near);
+                    work.push(near);
+                }
             }
         }
     }

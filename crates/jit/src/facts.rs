@@ -61,9 +61,9 @@ pub struct Knowledge {
 const SKIPS_MAX: usize = 64;
 /// A jump skips no `Switch` of more cases.
 const CASES_MAX: usize = 256;
-/// Most facts that are compared, summed over all edges on all visits: half a second. Where more would be needed, nothing is
+/// Most facts that are compared, summed over all edges on all visits: a fifth of a second. Where more would be needed, nothing is
 /// known.
-const COMPARED_MAX: usize = 1 << 28;
+const COMPARED_MAX: usize = 1 << 26;
 
 /// Most facts that are kept, summed over the places: 64 MiB. Of a larger program only the cursor is tracked, so its code
 /// asks for what it could know.
@@ -408,7 +408,7 @@ impl<'a> Flow<'a> {
     }
 
     /// How many edges [`Self::for_each_edge`] finds, at most.
-    fn edges(&self, place: Place) -> usize {
+    pub fn edges(&self, place: Place) -> usize {
         let node = self.node(place);
         let targets = match &node.terminator {
             Terminator::Switch { cases, .. } => cases.len() + 1,
@@ -450,6 +450,8 @@ impl<'a> Flow<'a> {
         while let Some((_, place)) = work.pop_first() {
             compared += self.edges(place) * (1 + self.knowledge.count);
             if compared > COMPARED_MAX {
+                self.knowledge.index.fill(None);
+                self.knowledge.count = 0;
                 before = vec![Some(self.no_facts()); self.places.len()];
                 break;
             }
@@ -503,7 +505,9 @@ impl<'a> Flow<'a> {
         let count = self.program.headers.len();
         let once_set: Vec<bool> = (0..count).map(|h| !self.written.contains(&valid(h))).collect();
         let mut implied: Vec<Option<BTreeSet<usize>>> = vec![None; count];
-        for place in 0..self.places.len() {
+        // Unless validity is tracked nothing is implied.
+        let is_tracked = (0..count).any(|h| self.knowledge.index[valid(h).index()].is_some());
+        for place in (0..self.places.len()).filter(|_| is_tracked) {
             let Some(mut facts) = self.knowledge.before[place].clone() else { continue };
             for stmt in &self.node(place).stmts {
                 let now: LazyCell<BTreeSet<usize>, _> = LazyCell::new(|| {

@@ -12,6 +12,7 @@
 //! **Checksums** ([`Sum`]). A checksum over bytes of the frame that an earlier checksum has added up, as when it is
 //! verified and later updated, is corrected for the changed fields instead of being added up again.
 
+use crate::ANALYSIS_STEPS_MAX;
 use crate::codegen::Begins;
 use crate::facts::{Facts, Knowledge};
 use crate::memos::{self, Memo};
@@ -21,7 +22,7 @@ use p4jet_ir::{
     Keep, Node, NodeId, Op, PacketCopy, Program, ReplicaList, Terminator, for_each_column_of,
 };
 use std::cell::LazyCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A node of one of the blocks that run, in running order: an index into [`Flow::places`].
 pub type Place = usize;
@@ -78,8 +79,71 @@ impl SlotSet {
     }
     /// The members in order.
     pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
-        (0..self.0.len() * 64).filter(|&s| self.contains(s))
+        members(self.0.iter().copied())
     }
+
+    /// The members that `others` lacks, in order.
+    pub fn iter_without<'s>(&'s self, others: &'s SlotSet) -> impl Iterator<Item = Slot> + 's {
+        members(self.0.iter().zip(&others.0).map(|(word, other)| word & !other))
+    }
+}
+
+fn members(words: impl Iterator<Item = u64>) -> impl Iterator<Item = Slot> {
+    words.enumerate().flat_map(|(number, mut word)| {
+        std::iter::from_fn(move || {
+            let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
+            word &= word - 1;
+            Some(64 * number + bit)
+        })
+    })
+}
+
+/// Places that an analysis has to visit, again and again in one order: what one round finds goes through all of them before it is
+/// visited again where it came from.
+struct Rounds {
+    work: BTreeSet<(usize, Place)>,
+    last: (usize, Place),
+}
+
+impl Rounds {
+    fn new(work: impl Iterator<Item = (usize, Place)>) -> Rounds {
+        Rounds { work: work.collect(), last: (0, 0) }
+    }
+
+    /// Visits a place, which has this number, again.
+    fn insert(&mut self, number: usize, place: Place) {
+        self.work.insert((number, place));
+    }
+
+    /// The place to visit now.
+    fn next(&mut self) -> Option<Place> {
+        let next = *self.work.range(self.last..).next().or_else(|| self.work.first())?;
+        self.work.remove(&next);
+        self.last = next;
+        Some(next.1)
+    }
+}
+
+/// In how many of the sets each slot is.
+pub fn memberships(sets: &[SlotSet], slots: usize) -> Vec<u32> {
+    // Bit `n` of the counts of 64 slots, by `n`: a set adds its word to the lowest, and what overflows to the next.
+    let mut counts = vec![[0u64; 32]; slots.div_ceil(64)];
+    for set in sets {
+        for (bits, &word) in counts.iter_mut().zip(&set.0) {
+            let mut carry = word;
+            for bit in bits.iter_mut() {
+                if carry == 0 {
+                    break;
+                }
+                (*bit, carry) = (*bit ^ carry, *bit & carry);
+            }
+        }
+    }
+    let count = |slot: Slot| {
+        let bits = &counts[slot / 64];
+        (0..32).map(|bit| ((bits[bit] >> (slot % 64) & 1) as u32) << bit).sum()
+    };
+    (0..slots).map(count).collect()
 }
 
 /// What is known of the cursor before a node runs.
@@ -243,6 +307,8 @@ pub struct Flow<'a> {
     pub sums: HashMap<(Place, usize), Sum>,
     /// How many slots there are. Counted once: that takes a walk over the whole program.
     slots: usize,
+    /// Words of sets of slots that the analyses have looked at so far.
+    steps: usize,
     /// Where stages begin besides.
     stops: Stops,
     /// Whether there are copies, by where they begin.
@@ -404,6 +470,7 @@ impl<'a> Flow<'a> {
             memos: Vec::new(),
             sums: HashMap::new(),
             slots,
+            steps: 0,
             stops,
             has_copies: [false; 2],
             brought: [SlotSet::new(slots), SlotSet::new(slots)],
@@ -875,7 +942,13 @@ impl<'a> Flow<'a> {
         let mut before: Vec<SlotSet> = own.iter().map(|[stmts, _]| stmts.clone()).collect();
         let mut after: Vec<SlotSet> = own.iter().map(|[_, actions]| actions.clone()).collect();
         let mut changed = true;
+        let mut compared = 0;
         while changed {
+            compared += bits * self.places.len();
+            if compared > 8 * ACCESS_BITS_MAX {
+                self.uncut.fill(true);
+                return;
+            }
             changed = false;
             for &place in &places {
                 let mut so_far = before[place].clone();
@@ -931,55 +1004,24 @@ impl<'a> Flow<'a> {
             let cursor = if moved { Cursor::Varying } else { Cursor::Bits(0) };
             self.cursor[start] = self.cursor[start].join(cursor);
         }
-        let mut offsets: Vec<Vec<Cursor>> = vec![Vec::new(); self.program.headers.len()];
-        loop {
-            let mut changed = false;
-            offsets.iter_mut().for_each(Vec::clear);
-            for &place in &places {
-                let mut cursor = self.cursor[place];
-                let mut on_error = Cursor::Unreached;
-                for stmt in &self.node(place).stmts {
-                    match &stmt.op {
-                        Op::Extract { header, .. } => {
-                            on_error = on_error.join(cursor);
-                            offsets[header.index()].push(cursor);
-                            cursor = cursor.advance(self.header_bits(*header));
-                        }
-                        Op::ExtractElement { headers, .. } => {
-                            on_error = on_error.join(cursor);
-                            headers.iter().for_each(|header| offsets[header.index()].push(cursor));
-                            cursor = cursor.join(cursor.advance(self.header_bits(headers[0])));
-                        }
-                        Op::Advance { bits } => {
-                            on_error = on_error.join(cursor);
-                            let known = match bits {
-                                Expr::Const { value, .. } => u32::try_from(value).ok(),
-                                _ => None,
-                            };
-                            cursor = cursor.advance(known);
-                        }
-                        Op::Lookahead { .. } => on_error = on_error.join(cursor),
-                        _ => {}
-                    }
+        let mut work = Rounds::new(places.iter().map(|&place| (self.order[place], place)));
+        while let Some(place) = work.next() {
+            let (after, on_error) = self.cursor_through(place, &mut |_, _| ());
+            let error_target = self.next_step_on_error(place);
+            for next in self.successors(place) {
+                let mut value = self.cursor[next].join(after);
+                if Some(next) == error_target {
+                    value = value.join(on_error);
                 }
-                if self.block(place).kind == BlockKind::Deparser
-                    && matches!(self.node(place).terminator, Terminator::Return)
-                {
-                    cursor = Cursor::Bits(0);
-                }
-                let error_target = self.next_step_on_error(place);
-                for next in self.successors(place) {
-                    let mut value = self.cursor[next].join(cursor);
-                    if Some(next) == error_target {
-                        value = value.join(on_error);
-                    }
-                    changed |= value != self.cursor[next];
+                if value != self.cursor[next] {
                     self.cursor[next] = value;
+                    work.insert(self.order[next], next);
                 }
             }
-            if !changed {
-                break;
-            }
+        }
+        let mut offsets: Vec<Vec<Cursor>> = vec![Vec::new(); self.program.headers.len()];
+        for &place in &places {
+            self.cursor_through(place, &mut |header, cursor| offsets[header.index()].push(cursor));
         }
         for (header, seen) in offsets.iter().enumerate() {
             if !seen.is_empty() {
@@ -990,6 +1032,42 @@ impl<'a> Flow<'a> {
                 _ => None,
             };
         }
+    }
+
+    /// The cursor after a place, and where it gives up; tells `extracted` what the cursor is where a header begins.
+    fn cursor_through(&self, place: Place, extracted: &mut dyn FnMut(HeaderId, Cursor)) -> (Cursor, Cursor) {
+        let mut cursor = self.cursor[place];
+        let mut on_error = Cursor::Unreached;
+        for stmt in &self.node(place).stmts {
+            match &stmt.op {
+                Op::Extract { header, .. } => {
+                    on_error = on_error.join(cursor);
+                    extracted(*header, cursor);
+                    cursor = cursor.advance(self.header_bits(*header));
+                }
+                Op::ExtractElement { headers, .. } => {
+                    on_error = on_error.join(cursor);
+                    headers.iter().for_each(|header| extracted(*header, cursor));
+                    cursor = cursor.join(cursor.advance(self.header_bits(headers[0])));
+                }
+                Op::Advance { bits } => {
+                    on_error = on_error.join(cursor);
+                    let known = match bits {
+                        Expr::Const { value, .. } => u32::try_from(value).ok(),
+                        _ => None,
+                    };
+                    cursor = cursor.advance(known);
+                }
+                Op::Lookahead { .. } => on_error = on_error.join(cursor),
+                _ => {}
+            }
+        }
+        if self.block(place).kind == BlockKind::Deparser
+            && matches!(self.node(place).terminator, Terminator::Return)
+        {
+            cursor = Cursor::Bits(0);
+        }
+        (cursor, on_error)
     }
 
     /// Whether the cursor is certainly at the start of the frame because a deparser has run and no parser since.
@@ -1512,18 +1590,42 @@ impl<'a> Flow<'a> {
     }
 
     fn find_live(&mut self) {
-        let mut places = self.in_reverse_postorder();
-        places.reverse();
-        loop {
-            let mut changed = false;
-            for &place in &places {
-                let live = self.live_before_statements(place, &mut |_, _| ());
-                changed |= self.live[place].union(&live);
+        // What is live before a place is looked for anew when that of one changes to which it leads.
+        let mut before: Vec<Vec<Place>> = vec![Vec::new(); self.places.len()];
+        let entries = Begin::ALL.map(|begin| self.entry(begin));
+        let places = self.in_reverse_postorder();
+        for &place in &places {
+            let mut next = self.ways(place);
+            next.extend(self.applied.get(&place).into_iter().flatten().flat_map(|applied| &applied.ways));
+            let stmts = &self.node(place).stmts;
+            if stmts.iter().any(|stmt| matches!(stmt.op, Op::Copy(_))) {
+                next.extend(entries.iter().flatten());
             }
-            if !changed {
-                break;
+            next.sort_unstable();
+            next.dedup();
+            next.iter().for_each(|&next| before[next].push(place));
+        }
+        let mut work = Rounds::new(places.iter().map(|&place| (usize::MAX - self.order[place], place)));
+        while let Some(place) = work.next() {
+            if !self.spend(self.edges(place)) {
+                return;
+            }
+            let live = self.live_before_statements(place, &mut |_, _| ());
+            if self.live[place].union(&live) {
+                before[place].iter().for_each(|&before| work.insert(usize::MAX - self.order[before], before));
             }
         }
+    }
+
+    /// Counts the work of an analysis at a place, which looks at so many sets of slots. Whether it may go on.
+    fn spend(&mut self, sets: usize) -> bool {
+        self.steps = self.steps.saturating_add((1 + sets) * (32 + self.slots / 64));
+        self.steps <= ANALYSIS_STEPS_MAX
+    }
+
+    /// Whether the analyses were too much work: then they have not ended.
+    pub fn gave_up(&self) -> bool {
+        self.steps > ANALYSIS_STEPS_MAX
     }
 
     /// Goes back from the end of a place, and tells what is live after each statement.
@@ -1654,35 +1756,37 @@ impl<'a> Flow<'a> {
             action_sets.push(set);
         }
         let places = self.in_reverse_postorder();
-        loop {
-            let mut changed = false;
-            for &place in &places {
-                let mut set = self.set_before[place].clone();
-                let node = self.node(place);
-                for stmt in &node.stmts {
-                    op_sets(&stmt.op, &mut |f| set.insert(f.index()));
-                    if let (Op::Copy(copy), Some(begin)) = (&stmt.op, self.egress_start())
-                        && self.keeps_headers(place, copy)
-                    {
-                        let mut brought = set.clone();
-                        copy_sets(copy, &mut |f| brought.insert(f.index()));
-                        changed |= self.set_before[begin].union(&brought);
+        let mut work = Rounds::new(places.iter().map(|&place| (self.order[place], place)));
+        while let Some(place) = work.next() {
+            if !self.spend(self.edges(place)) {
+                return;
+            }
+            let mut set = self.set_before[place].clone();
+            let node = self.node(place);
+            for stmt in &node.stmts {
+                op_sets(&stmt.op, &mut |f| set.insert(f.index()));
+                if let (Op::Copy(copy), Some(begin)) = (&stmt.op, self.egress_start())
+                    && self.keeps_headers(place, copy)
+                {
+                    let mut brought = set.clone();
+                    copy_sets(copy, &mut |f| brought.insert(f.index()));
+                    if self.set_before[begin].union(&brought) {
+                        work.insert(self.order[begin], begin);
                     }
-                }
-                apply_sets(&node.terminator, &mut |f| set.insert(f.index()));
-                if let Terminator::Apply { table, .. } = &node.terminator {
-                    for action in &self.program.tables[table.index()].actions {
-                        set.union(&action_sets[action.action.index()]);
-                    }
-                }
-                // Where a parser gives up, by itself or by the program's will, the error field is set.
-                self.block(place).error_field.iter().for_each(|f| set.insert(f.index()));
-                for next in self.ways(place) {
-                    changed |= self.set_before[next].union(&set);
                 }
             }
-            if !changed {
-                break;
+            apply_sets(&node.terminator, &mut |f| set.insert(f.index()));
+            if let Terminator::Apply { table, .. } = &node.terminator {
+                for action in &self.program.tables[table.index()].actions {
+                    set.union(&action_sets[action.action.index()]);
+                }
+            }
+            // Where a parser gives up, by itself or by the program's will, the error field is set.
+            self.block(place).error_field.iter().for_each(|f| set.insert(f.index()));
+            for next in self.ways(place) {
+                if self.set_before[next].union(&set) {
+                    work.insert(self.order[next], next);
+                }
             }
         }
     }
@@ -1939,21 +2043,20 @@ impl<'a> Flow<'a> {
         // A parser that gives up on the way has not been through all of its node.
         let gives_whole =
             |place: Place| gives(place) && !self.node(place).stmts.iter().any(|stmt| stmt.op.may_reject());
-        let places = self.in_reverse_postorder();
         let mut holds: Vec<bool> = (0..self.places.len()).map(|place| !is_entry(place)).collect();
-        loop {
-            let mut changed = false;
-            for &place in &places {
-                if !holds[place] && !gives_whole(place) {
-                    for next in self.ways(place) {
-                        changed |= std::mem::replace(&mut holds[next], false);
+        let is_reached = |place: &Place| self.order[*place] != usize::MAX;
+        let mut work: Vec<Place> =
+            (0..self.places.len()).filter(|&p| is_entry(p)).filter(is_reached).collect();
+        while let Some(place) = work.pop() {
+            if !gives_whole(place) {
+                for next in self.ways(place) {
+                    if std::mem::replace(&mut holds[next], false) {
+                        work.push(next);
                     }
                 }
             }
-            if !changed {
-                return holds;
-            }
         }
+        holds
     }
 
     /// Slots live after each statement of a place.

@@ -13,7 +13,8 @@
 //! 4. Cranelift compiles each function.
 //!
 //! Every compilation is bounded by the constants of this file. Functions above one size are compiled without
-//! optimisation, with a single-pass register allocator; a program above another size is refused. A compilation can be
+//! optimisation, with a single-pass register allocator, after `constant_params`, `memory_params` and `far_uses` have moved
+//! to the stack what would live in many blocks; a program above another size is refused. A compilation can be
 //! cancelled between passes and between functions. Passes whose time could grow with the square of the program count
 //! their work; at their limit they stop, or skip the rest. docs/limits.md lists all limits; tests/growth.rs has
 //! programs that approach them.
@@ -25,9 +26,12 @@ mod blocks;
 mod codegen;
 mod cold;
 mod compares;
+mod constant_params;
 mod copies;
 mod facts;
+mod far_uses;
 mod flow;
+mod memory_params;
 mod memos;
 mod runtime;
 mod same_params;
@@ -46,7 +50,7 @@ use codegen::{Begins, Codegen, Entry, Helpers, Layout, Shapes, Sites};
 use copies::{Copies, CopyLayout};
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
-use cranelift_codegen::ir::{AbiParam, Signature, types};
+use cranelift_codegen::ir::{AbiParam, Function, Signature, types};
 use cranelift_codegen::isa::{CallConv, TargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -199,12 +203,18 @@ fn internal(error: impl std::fmt::Display) -> Error {
 /// Nodes and statements of a program beyond which machine code is refused, actions counted wherever a table runs them.
 const SIZE_MAX: usize = 500_000;
 
-/// Nodes times slots beyond which machine code is refused: a set of slots for each node takes 256 MiB then.
-const LIVENESS_BITS_MAX: usize = 1 << 31;
+/// Nodes times slots beyond which machine code is refused: a set of slots for each node takes 128 MiB then, and there are up to four.
+const LIVENESS_BITS_MAX: usize = 1 << 30;
 
-/// Instructions of Cranelift's, over all functions, beyond which machine code is refused: a program whose code grows far
-/// more than the program itself.
-const INSTRUCTIONS_MAX: usize = 2_000_000;
+/// Words of sets of slots that the analyses of a program may look at until they change no more.
+const ANALYSIS_STEPS_MAX: usize = 1 << 29;
+
+/// Bytes of stack for one function: threads have 2 MiB.
+const STACK_BYTES_MAX: u32 = 3 << 19;
+
+/// Instructions of Cranelift's and entries of jump tables, over all functions, beyond which machine code is refused: it would
+/// take more than two seconds. The largest of p4c's samples, switch.p4, has a tenth.
+const INSTRUCTIONS_MAX: usize = 400_000;
 
 /// Functions of more instructions than this are compiled quickly: without optimisation, by a register allocator that makes
 /// one pass. The other one's time grows faster than the function. The gateway's largest function has 4,500 instructions.
@@ -213,6 +223,9 @@ const OPTIMISED_INSTRUCTIONS_MAX: usize = 8_000;
 /// Instructions of all functions together that are compiled well, the smallest functions first: a second. The gateway has
 /// 20,000.
 const OPTIMISED_TOTAL_MAX: usize = 64_000;
+
+/// Values that are passed to blocks, counted on each way there, beyond which a function is compiled quickly.
+const OPTIMISED_PASSED_MAX: usize = 40_000;
 
 /// The same for code that is made for what was seen: nobody waits for it.
 const OPTIMISED_INSTRUCTIONS_MAX_SEEN: usize = 40_000;
@@ -246,6 +259,37 @@ fn too_large(what: &str, found: usize, most: usize) -> Error {
          without"
     );
     Error { message, loc: Loc(0) }
+}
+
+/// The same where the search ends with the limit.
+fn more_than(what: &str, most: usize) -> Error {
+    let message = format!(
+        "not supported yet: machine code for a program of more than {most} {what} (at most {most}); `--engine interp` runs it \
+         without"
+    );
+    Error { message, loc: Loc(0) }
+}
+
+fn too_many_steps() -> Error {
+    more_than("steps of analysis (branches times fields, until nothing changes)", ANALYSIS_STEPS_MAX)
+}
+
+fn too_many_instructions() -> Error {
+    more_than("instructions and entries of jump tables", INSTRUCTIONS_MAX)
+}
+
+/// Instructions and entries of jump tables.
+fn size_of(func: &Function) -> usize {
+    func.dfg.num_insts()
+        + func.dfg.jump_tables.values().map(|table| table.all_branches().len()).sum::<usize>()
+}
+
+/// Values that are passed to blocks, for each way there.
+fn passed(func: &Function) -> usize {
+    let of_inst = |inst| -> usize {
+        blocks::destinations(&func.dfg, inst).iter().map(|call| call.len(&func.dfg.value_lists)).sum()
+    };
+    func.layout.blocks().filter_map(|block| func.layout.last_inst(block)).map(of_inst).sum()
 }
 
 /// Nodes and statements of blocks, with those of the actions at each place where a table runs them.
@@ -300,6 +344,9 @@ impl Compiled {
         let hot_paths = if stops == Stops::Nowhere { seen.hot_paths.as_slice() } else { &[] };
         let mut flow = Flow::new(program, stops, &memoized, hot_paths);
         cancel.check()?;
+        if flow.gave_up() {
+            return Err(too_many_steps());
+        }
         if options.threads.is_some() {
             refuse_shared_registers(&flow)?;
         }
@@ -314,6 +361,9 @@ impl Compiled {
             options.measured,
         );
         flow.end_stages(layout.ends(&flow));
+        if flow.gave_up() {
+            return Err(too_many_steps());
+        }
 
         let (isa, quick) = (target(true)?, target(false)?);
         let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
@@ -379,10 +429,11 @@ impl Compiled {
             let frontend = module.target_config();
             let b = FunctionBuilder::new(&mut cx.func, &mut builder_cx);
             let tallies = tallies.as_ref();
-            Codegen::emit(b, &flow, &layout, &shapes, tallies, helpers, &mut sites, entry, frontend)?;
-            instructions += cx.func.dfg.num_insts();
+            let left = INSTRUCTIONS_MAX - instructions;
+            Codegen::emit(b, &flow, &layout, &shapes, tallies, helpers, &mut sites, entry, frontend, left)?;
+            instructions += size_of(&cx.func);
             if instructions > INSTRUCTIONS_MAX {
-                return Err(too_large("instructions", instructions, INSTRUCTIONS_MAX));
+                return Err(too_many_instructions());
             }
             cx.set_disasm(options.listing);
             functions.push((id, cx));
@@ -560,7 +611,7 @@ fn compile_all(
     functions: &mut [(FuncId, Context)],
     cancel: &Cancel,
 ) -> Result<(), Error> {
-    let mut sizes: Vec<usize> = functions.iter().map(|(_, cx)| cx.func.dfg.num_insts()).collect();
+    let mut sizes: Vec<usize> = functions.iter().map(|(_, cx)| size_of(&cx.func)).collect();
     sizes.sort_unstable();
     let mut total = 0;
     let fits = |size: &&usize| {
@@ -570,16 +621,27 @@ fn compile_all(
     let largest = sizes.iter().take_while(fits).last().copied().unwrap_or(0);
     let compile = |cx: &mut Context| {
         cancel.check()?;
-        let isa = match cx.func.dfg.num_insts() <= largest {
-            true => targets.optimising,
-            false => targets.quick,
-        };
+        let is_small = size_of(&cx.func) <= largest;
+        // In long chains of aliases each look takes long.
+        cx.func.dfg.resolve_all_aliases();
         same_params::remove_same_params(&mut cx.func);
         compares::compare_unswapped(&mut cx.func);
         // Last: the others leave what nobody uses any more.
         unused::remove_unused(&mut cx.func);
         cold::spread_cold(&mut cx.func);
-        cx.compile(isa, &mut ControlPlane::default()).map(drop).map_err(|e| internal(format!("{e:?}")))
+        let optimised = is_small && passed(&cx.func) <= OPTIMISED_PASSED_MAX;
+        if !optimised {
+            constant_params::remove_constant_params(&mut cx.func);
+            memory_params::pass_in_memory(&mut cx.func);
+            far_uses::spill_far_uses(&mut cx.func);
+        }
+        let isa = if optimised { targets.optimising } else { targets.quick };
+        let code = cx.compile(isa, &mut ControlPlane::default()).map_err(|e| internal(format!("{e:?}")))?;
+        let stack = code.buffer.frame_layout().map_or(0, |frame| frame.frame_to_fp_offset);
+        if stack > STACK_BYTES_MAX {
+            return Err(too_large("bytes of stack", stack as usize, STACK_BYTES_MAX as usize));
+        }
+        Ok(())
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(functions.len());
     // The largest first: what is left over is small.

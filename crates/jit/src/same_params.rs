@@ -2,56 +2,140 @@
 //! the value is itself a parameter, such as the current packet.
 
 use crate::blocks::{Caller, callers, passed, remove_param};
-use cranelift_codegen::ir::{Block, Function, Value};
+use cranelift_codegen::entity::SecondaryMap;
+use cranelift_codegen::ir::{Block, Function, Value, ValueDef};
+use cranelift_codegen::packed_option::PackedOption;
+use std::collections::{BTreeMap, HashMap};
 
 /// How often each value that is passed to a block is looked at, on average: what takes longer to be found is not worth it.
-const LOOKS_MAX: usize = 64;
+const LOOKS_MAX: usize = 16;
+
+/// A parameter of a block: the block's place in the order of blocks, and its number.
+type Param = (usize, usize);
 
 /// Takes such parameters away.
 pub fn remove_same_params(func: &mut Function) {
     let blocks: Vec<Block> = func.layout.blocks().collect();
     let callers = callers(func);
-    let passed =
-        callers.iter().map(|(block, callers)| callers.len() * (1 + func.dfg.num_block_params(*block)));
-    let mut left = LOOKS_MAX * passed.sum::<usize>();
-    loop {
-        let mut changed = false;
-        // The first block's are the function's.
-        for block in &blocks[1..] {
-            let Some(callers) = callers.get(block) else { continue };
-            for number in (0..func.dfg.num_block_params(*block)).rev() {
-                let param = func.dfg.block_params(*block)[number];
-                let (value, looks) = only_value(func, callers, number, param);
-                match left.checked_sub(looks) {
-                    Some(rest) => left = rest,
-                    None => return,
-                }
-                let Some(value) = value else { continue };
-                let dfg = &mut func.dfg;
-                remove_param(dfg, callers, number, param);
-                dfg.change_to_alias(param, value);
-                changed = true;
-            }
-        }
-        if !changed {
-            return;
-        }
+    let mut search = Search::new(func, &blocks, &callers);
+    search.run();
+    let Search { same, found, .. } = search;
+    // From the last parameter of each block on: numbers of those before stay what they are.
+    for ((block, number), param) in found.into_iter().rev() {
+        let callers = &callers[blocks[block]];
+        remove_param(&mut func.dfg, callers, number, param);
+        func.dfg.change_to_alias(param, same.at(param));
     }
 }
 
-/// The value that all callers of a block pass as this parameter, leaving out those that pass the parameter itself on; and
-/// how many callers were looked at.
-fn only_value(func: &Function, callers: &[Caller], number: usize, param: Value) -> (Option<Value>, usize) {
-    let dfg = &func.dfg;
-    let mut only = None;
-    for (looked, &caller) in callers.iter().enumerate() {
-        let Some(value) = passed(dfg, caller, number) else { return (None, looked + 1) };
-        let value = dfg.resolve_aliases(value);
-        if value != param && *only.get_or_insert(value) != value {
-            return (None, looked + 1);
+/// What was found so far.
+struct Search<'f> {
+    func: &'f Function,
+    blocks: &'f [Block],
+    callers: &'f SecondaryMap<Block, Vec<Caller>>,
+    same: Same,
+    /// Where each parameter is passed on, and those that are the same as it.
+    passed_on: HashMap<Value, Vec<Param>>,
+    found: BTreeMap<Param, Value>,
+    work: Vec<Param>,
+    /// How many values may still be looked at.
+    left: usize,
+}
+
+/// For each parameter that was found to be another value: which. That may have been found to be another one since.
+struct Same(SecondaryMap<Value, PackedOption<Value>>);
+
+impl Same {
+    /// What a value is in the end.
+    fn at(&self, mut value: Value) -> Value {
+        while let Some(next) = self.0[value].expand() {
+            value = next;
+        }
+        value
+    }
+
+    /// The same; finds it sooner next time.
+    fn find(&mut self, value: Value) -> Value {
+        let last = self.at(value);
+        let mut now = value;
+        while let Some(next) = self.0[now].expand() {
+            if next != last {
+                self.0[now] = last.into();
+            }
+            now = next;
+        }
+        last
+    }
+}
+
+impl<'f> Search<'f> {
+    fn new(
+        func: &'f Function,
+        blocks: &'f [Block],
+        callers: &'f SecondaryMap<Block, Vec<Caller>>,
+    ) -> Search<'f> {
+        let mut passed_on: HashMap<Value, Vec<Param>> = HashMap::new();
+        let mut work = Vec::new();
+        let mut left = 0;
+        // The first block's are the function's.
+        for (at, block) in blocks.iter().enumerate().skip(1) {
+            let callers = &callers[*block];
+            for number in 0..func.dfg.num_block_params(*block) {
+                work.push((at, number));
+                left += LOOKS_MAX * callers.len();
+                for value in callers.iter().filter_map(|&caller| passed(&func.dfg, caller, number)) {
+                    let value = func.dfg.resolve_aliases(value);
+                    if matches!(func.dfg.value_def(value), ValueDef::Param(..)) {
+                        passed_on.entry(value).or_default().push((at, number));
+                    }
+                }
+            }
+        }
+        work.reverse();
+        let same = Same(SecondaryMap::new());
+        Search { func, blocks, callers, same, passed_on, found: BTreeMap::new(), work, left }
+    }
+
+    fn run(&mut self) {
+        while let Some((at, number)) = self.work.pop() {
+            let block = self.blocks[at];
+            let param = self.func.dfg.block_params(block)[number];
+            if self.found.contains_key(&(at, number)) {
+                continue;
+            }
+            let callers = self.callers;
+            let (value, looks) = self.only_value(&callers[block], number, param);
+            match self.left.checked_sub(looks) {
+                Some(left) => self.left = left,
+                None => return,
+            }
+            let Some(value) = value else { continue };
+            self.found.insert((at, number), param);
+            self.same.0[param] = value.into();
+            // Where it was passed on, the other value is now.
+            let there = self.passed_on.remove(&param).unwrap_or_default();
+            self.left = self.left.saturating_sub(there.len());
+            self.work.extend(&there);
+            if matches!(self.func.dfg.value_def(value), ValueDef::Param(..)) {
+                self.passed_on.entry(value).or_default().extend(there);
+            }
         }
     }
-    (only, callers.len())
+
+    /// The value that all callers of a block pass as this parameter, leaving out those that pass the parameter itself on; and
+    /// how many callers were looked at.
+    fn only_value(&mut self, callers: &[Caller], number: usize, param: Value) -> (Option<Value>, usize) {
+        let dfg = &self.func.dfg;
+        let mut only = None;
+        for (looked, &caller) in callers.iter().enumerate() {
+            let Some(value) = passed(dfg, caller, number) else { return (None, looked + 1) };
+            let value = self.same.find(dfg.resolve_aliases(value));
+            if value != param && *only.get_or_insert(value) != value {
+                return (None, looked + 1);
+            }
+        }
+        (only, callers.len())
+    }
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub fn remove_unused(func: &mut Function) {
                 }
             }
             ValueDef::Param(block, number) => {
-                let callers = callers.get(&block).into_iter().flatten();
+                let callers = callers[block].iter();
                 work.extend(callers.filter_map(|&caller| passed(dfg, caller, number)));
             }
             ValueDef::Union(..) => {}
@@ -44,7 +44,7 @@ pub fn remove_unused(func: &mut Function) {
     for &block in &blocks[1..] {
         let params: Vec<(usize, Value)> = dfg.block_params(block).iter().copied().enumerate().collect();
         for (number, param) in params.into_iter().rev().filter(|&(_, param)| !needed.contains(param)) {
-            remove_param(dfg, callers.get(&block).map_or(&[], Vec::as_slice), number, param);
+            remove_param(dfg, &callers[block], number, param);
         }
     }
 }

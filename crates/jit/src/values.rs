@@ -282,6 +282,7 @@ impl Codegen<'_, '_> {
     }
 
     pub(crate) fn expr(&mut self, expr: &Expr) -> Result<Limbs, Error> {
+        self.check_size()?;
         let width = expr.width(self.program());
         Ok(match expr {
             Expr::Const { value, width } => self.constant(value, *width),
