@@ -27,45 +27,45 @@ pub struct Args {
     /// Runtime commands that set up the tables.
     #[arg(long, value_name = "FILE")]
     commands: Option<PathBuf>,
-    /// The packets: a pcap or pcapng capture, looped.
+    /// Packets: a pcap or pcapng capture, played in a loop.
     #[arg(long, value_name = "FILE")]
     pcap: PathBuf,
-    /// The port that they come in by; if not given, N of a capture NAME.portN.pcap, of another one 0.
+    /// Ingress port; by default N for a capture NAME.portN.pcap, otherwise 0.
     #[arg(long, value_name = "N")]
     port: Option<u32>,
-    /// How long to measure, in seconds.
+    /// Duration of the measurement in seconds.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// How many cores, each with a worker of its own; with several, one alone is measured too.
+    /// Number of cores, each with its own worker; with several, one core alone is measured, too.
     #[arg(long, value_name = "N", default_value_t = 1)]
     cores: usize,
-    /// Which executor.
+    /// Engine that executes the program.
     #[arg(long, value_enum, default_value = "jit")]
     engine: EngineArg,
-    /// Also measure what each stage of the pipeline costs.
+    /// Also measure the cost of each stage of the pipeline.
     #[arg(long)]
     stages: bool,
-    /// Also measure while a second thread deletes and adds again, one by one, N entries of the largest table.
+    /// Also measure while a second thread deletes N entries of the largest table and adds them again, one by one.
     #[arg(long, value_name = "N")]
     churn: Option<NonZeroUsize>,
-    /// With --churn: changes a second where they are paced.
+    /// With --churn: changes per second of the paced measurement.
     #[arg(long, value_name = "RATE", default_value_t = 300_000, value_parser = clap::value_parser!(u32).range(1..),
           requires = "churn")]
     churn_rate: u32,
-    /// Count what tables, actions and drops do meanwhile, as with `run --metrics`.
+    /// Count tables, actions and drops during the measurement, as `run --metrics` does.
     #[arg(long)]
     counted: bool,
-    /// Also measure the pipeline on so many threads, 2 to 4, with rings between them.
+    /// Also measure the pipeline on 2 to 4 threads with rings between them.
     #[arg(long, value_name = "THREADS", num_args = 0..=1, require_equals = true, default_missing_value = "4",
           value_parser = clap::value_parser!(u8).range(2..=THREADS_MAX as i64))]
     pipelined: Option<u8>,
-    /// With --pipelined: the sizes of the rings, in packets.
+    /// With --pipelined: sizes of the rings in packets.
     #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "pipelined")]
     rings: Option<Vec<usize>>,
     /// Do not recompile for the packets and entries; implied by --stages and --pipelined.
     #[arg(long)]
     no_adapt: bool,
-    /// One line of JSON instead of text.
+    /// Print one line of JSON instead of text.
     #[arg(long)]
     json: bool,
 }

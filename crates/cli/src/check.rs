@@ -13,15 +13,15 @@ use std::time::Instant;
 /// Options of `check`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The P4_16 programs, each compiled for itself; - is standard input.
+    /// The P4_16 programs, compiled independently; - is standard input.
     #[arg(required = true, value_name = "PROGRAM")]
     programs: Vec<PathBuf>,
     #[command(flatten)]
     source: SourceArgs,
-    /// How diagnostics are written: for people, or one JSON object a line.
+    /// Format of diagnostics: text for people, or one JSON object per line.
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     diagnostics: Format,
-    /// interp skips machine code.
+    /// Engine to compile for; interp skips machine code.
     #[arg(long, value_enum, default_value = "jit")]
     engine: EngineArg,
     /// Print the pipeline IR after all passes.
@@ -30,19 +30,19 @@ pub struct Args {
     /// Print the machine code.
     #[arg(long)]
     asm: bool,
-    /// Print the time of each stage.
+    /// Print the time of each step of the compilation.
     #[arg(long)]
     time: bool,
-    /// Print how complex the program is: in all, and on each path that a packet may take.
+    /// Print the complexity of the program: in total, and on each path of a packet.
     #[arg(long, conflicts_with_all = ["ir", "asm", "time"])]
     complexity: bool,
-    /// JSON instead of Markdown.
+    /// Print JSON instead of Markdown.
     #[arg(long, requires = "complexity")]
     json: bool,
-    /// Write the parser's and the controls' graph as a picture.
+    /// Write the graph of parsers and controls as an SVG picture.
     #[arg(long, value_name = "FILE", requires = "complexity")]
     svg: Option<PathBuf>,
-    /// Write that graph as a Graphviz text.
+    /// Write that graph for Graphviz.
     #[arg(long, value_name = "FILE", requires = "complexity")]
     dot: Option<PathBuf>,
 }

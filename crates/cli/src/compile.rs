@@ -30,13 +30,13 @@ pub struct ProgramArgs {
 /// How a program's text becomes a program.
 #[derive(clap::Args, Clone, Debug)]
 pub struct SourceArgs {
-    /// Where `#include` looks, before the built-in files.
+    /// Search this folder for `#include` before the built-in files; repeatable.
     #[arg(short = 'I', value_name = "DIR")]
     pub include: Vec<PathBuf>,
-    /// Defines a preprocessor macro.
+    /// Define a preprocessor macro.
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     pub define: Vec<String>,
-    /// The architecture; auto takes it from the program.
+    /// Architecture; auto determines it from the program.
     #[arg(long, value_name = "ARCH", default_value = "auto")]
     pub arch: String,
     /// Which warnings count how.
@@ -47,7 +47,7 @@ pub struct SourceArgs {
     pub diagnostics: Format,
 }
 
-/// Which executor.
+/// Engine that executes the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EngineArg {
     /// Machine code.

@@ -19,20 +19,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Where `p4jet ctl` finds the switch.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct ControlArgs {
-    /// The Unix socket for `p4jet ctl`, which only this user may use; without it, one in a private folder.
+    /// Unix socket for `p4jet ctl`, accessible only to this user; by default one in a private folder.
     #[arg(long = "control", value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// Make no Unix socket.
+    /// Create no Unix socket.
     #[arg(long, conflicts_with = "socket")]
     pub no_control: bool,
-    /// Also listen on TCP, at ADDR:PORT or at a port of this machine. There commands open no files and no interfaces, and
-    /// only this user and root may connect.
+    /// Also listen on TCP, at ADDR:PORT or at a port of the loopback address. Only this user and root may connect,
+    /// and commands open no files and no interfaces.
     #[arg(long = "control-tcp", value_name = "ADDR:PORT", value_parser = server::parse_address)]
     pub tcp: Option<SocketAddr>,
-    /// Let commands over TCP open files beneath DIR: programs to load, captures. May be given several times.
+    /// Let commands over TCP open files beneath DIR: programs to load, captures; repeatable.
     #[arg(long, value_name = "DIR")]
     pub grant_dir: Vec<PathBuf>,
-    /// Let these users connect over TCP, too, by number; `all` lets everybody who can reach the address.
+    /// Let these users, by number, connect over TCP, too; `all` admits everybody who can reach the address.
     #[arg(long, value_name = "all|UID,…", default_value = "", hide_default_value = true, value_parser = users)]
     pub allow_users: Users,
     /// Whether the switch runs without the TCP address if somebody else has it.

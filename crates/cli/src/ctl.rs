@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 /// Which switch is spoken to.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Address {
-    /// The socket of the switch; without it, the one switch of this user that runs.
+    /// Socket of the switch; by default that of the only running switch of this user.
     #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
     socket: Option<PathBuf>,
-    /// The TCP address of the switch, or a port of this machine.
+    /// TCP address of the switch, or a port of this machine.
     #[arg(long, value_name = "ADDR:PORT")]
     tcp: Option<String>,
 }
@@ -36,14 +36,14 @@ impl Address {
 pub struct Args {
     #[command(flatten)]
     address: Address,
-    /// Answer each command with one line of JSON.
+    /// Print each answer as one line of JSON.
     #[arg(long)]
     json: bool,
-    /// Carry out a file of commands, all of it or nothing.
+    /// Run a file of commands: all of them or none.
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     file: Option<PathBuf>,
-    /// The command; without one, commands come from standard input. `subscribe [digests] [ports] [--count N]
-    /// [--seconds S]` prints what happens, one message a line.
+    /// Command; by default commands come from standard input. `subscribe [digests] [ageing] [ports] [--count N]
+    /// [--seconds S]` prints messages, one per line.
     #[arg(trailing_var_arg = true)]
     command: Vec<String>,
 }

@@ -13,7 +13,7 @@ use std::time::Instant;
 /// Options of `demo`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How long to measure, in seconds.
+    /// Duration of the measurement in seconds.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
 }

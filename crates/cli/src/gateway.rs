@@ -20,7 +20,7 @@ use std::time::Duration;
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// The configuration.
+    /// Configuration file.
     #[arg(required = true)]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -32,13 +32,13 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Show what would change; changes nothing.
+    /// Show what would change, without changing anything.
     Plan(PlanArgs),
 }
 
 #[derive(clap::Args)]
 struct PlanArgs {
-    /// The configuration.
+    /// Configuration file.
     config: PathBuf,
     #[command(flatten)]
     address: Address,

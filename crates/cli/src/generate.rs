@@ -17,16 +17,16 @@ use std::time::Duration;
 /// Options of `gen`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// What the packets are.
+    /// Protocol of the packets.
     #[arg(short, long, value_enum, default_value = "ipv4")]
     protocol: ProtocolArg,
-    /// What they carry; of vxlan and gre, what the packets inside carry.
+    /// Transport protocol; for vxlan and gre, that of the inner packets.
     #[arg(short, long, value_enum, default_value = "udp")]
     transport: TransportArg,
-    /// Flows: packets of each capture, and entries; up to 1000000.
+    /// Number of flows: packets of each capture, and entries; at most 1000000.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
     entries: u64,
-    /// Sizes of the frames, with the 4 bytes of the frame check sequence, which are not in the capture.
+    /// Frame sizes, including the 4 bytes of the frame check sequence, which captures omit.
     #[arg(
         long,
         value_name = "BYTES,…",
@@ -35,31 +35,31 @@ pub struct Args {
         conflicts_with = "perf"
     )]
     sizes: Vec<u32>,
-    /// The sizes 64, 128, 256, 512, 1024, 1280 and 1518.
+    /// Use the sizes 64, 128, 256, 512, 1024, 1280 and 1518.
     #[arg(long)]
     perf: bool,
-    /// What is random instead of sequential.
+    /// Addresses and ports that are random instead of sequential.
     #[arg(long, value_enum, value_name = "WHAT,…", value_delimiter = ',')]
     random: Vec<RandomArg>,
-    /// Decides what is random.
+    /// Seed of the random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The VNI of vxlan, and of the tunnels that entries for vxlan_gateway make.
+    /// VNI of vxlan packets, and of the tunnels in entries for vxlan_gateway.
     #[arg(long, value_name = "N", default_value_t = 100)]
     vni: u32,
-    /// What the packets carry, again and again; zeros if not given.
+    /// Text that is repeated in the payload; zeros by default.
     #[arg(long, value_name = "TEXT", default_value = "")]
     payload: String,
     /// Entries send to the ports 1 to N.
     #[arg(long, value_name = "N", default_value_t = 4)]
     ports: u32,
-    /// The shipped programs to write entries for; all that can carry the packets if not given.
+    /// Shipped programs to write entries for; by default all that can forward the packets.
     #[arg(long, value_name = "PROGRAM,…", value_delimiter = ',')]
     entries_for: Option<Vec<String>>,
-    /// Where the files go.
+    /// Folder for the files.
     #[arg(short, long, value_name = "FOLDER", default_value = ".")]
     out: PathBuf,
-    /// What their names begin with.
+    /// Prefix of the file names.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
@@ -69,8 +69,8 @@ pub struct Args {
 /// Options of traffic that is derived from a program.
 #[derive(clap::Args)]
 struct DeriveArgs {
-    /// Derives packets from this program instead: for every way through its parser and every decision behind
-    /// it, with the entries that this takes.
+    /// Derive packets from this program instead: for every path through its parser and every decision after it,
+    /// with the entries that they need.
     #[arg(
         long,
         value_name = "FILE",
@@ -80,31 +80,32 @@ struct DeriveArgs {
         ]
     )]
     program: Option<PathBuf>,
-    /// Of derived packets: runtime commands to begin with.
+    /// With --program: initial runtime commands.
     #[arg(long, value_name = "FILE", requires = "program")]
     commands: Option<PathBuf>,
-    /// Of derived packets: the port that all of them come in by; if not given, port 0 and those that the program asks for.
+    /// With --program: ingress port of all packets; by default port 0 and the ports that the program tests for.
     #[arg(long, value_name = "N", requires = "program")]
     port: Option<u32>,
-    /// Of derived packets: most ways through the parser.
+    /// With --program: maximum number of paths through the parser.
     #[arg(long, value_name = "N", default_value_t = 256, requires = "program")]
     paths: usize,
-    /// Of derived packets: how often a packet may come to the same decision.
+    /// With --program: how often a packet may reach the same decision.
     #[arg(long, value_name = "N", default_value_t = 4, requires = "program")]
     loops: u32,
-    /// Of derived packets: also writes packet tests into this folder, which expect what the interpreter does with the packets.
+    /// With --program: also write packet tests into this folder; they expect what the interpreter does with the
+    /// packets.
     #[arg(long, value_name = "DIR", requires = "program")]
     stf: Option<PathBuf>,
-    /// Of derived packets: one JSON document instead of text.
+    /// With --program: print one JSON document instead of text.
     #[arg(long, requires = "program")]
     json: bool,
-    /// Where `#include` looks, before the built-in files.
+    /// Search this folder for `#include` before the built-in files; repeatable.
     #[arg(short = 'I', value_name = "DIR", requires = "program")]
     include: Vec<PathBuf>,
-    /// Defines a preprocessor macro.
+    /// Define a preprocessor macro.
     #[arg(short = 'D', value_name = "NAME[=VALUE]", requires = "program")]
     define: Vec<String>,
-    /// The architecture; auto takes it from the program.
+    /// Architecture; auto determines it from the program.
     #[arg(long, value_name = "ARCH", default_value = "auto", requires = "program")]
     arch: String,
     #[command(flatten)]

@@ -9,34 +9,34 @@ use std::path::PathBuf;
 /// Options of `lb`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Of which kind the hosts' addresses are.
+    /// Kind of the hosts' addresses.
     #[arg(long, value_enum, default_value = "ipv4")]
     family: FamilyArg,
-    /// What is hashed: the address's bytes, or its text with the end of the line.
+    /// Input of the hash: the bytes of the address, or its text with a newline.
     #[arg(long, value_enum, default_value = "bytes")]
     input: InputArg,
-    /// Most hosts, a power of two; the powers of two below are studied, too.
+    /// Largest number of hosts, a power of two; smaller powers of two are studied, too.
     #[arg(long, value_name = "N", default_value_t = 65_536)]
     hosts: u64,
     /// Numbers of servers.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2,4,8,16,32,64,128,256")]
     servers: Vec<u64>,
-    /// The hashes, or polynomials in Koopman's notation as koopman:0xd175; all if not given.
+    /// Hashes, or polynomials in Koopman's notation as koopman:0xd175; by default all hashes.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     hash: Vec<String>,
-    /// How often addresses are drawn.
+    /// Number of draws of addresses.
     #[arg(long, value_name = "N", default_value_t = 50)]
     repetitions: u64,
-    /// Decides what is drawn.
+    /// Seed of the draws.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Threads; one for each core if not given.
+    /// Number of threads; by default one per core.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Writes heat maps as a picture.
+    /// Write heat maps as an SVG picture.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// One JSON document instead of text.
+    /// Print one JSON document instead of text.
     #[arg(long)]
     json: bool,
 }

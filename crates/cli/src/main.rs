@@ -46,8 +46,8 @@ use std::process::ExitCode;
     name = "p4jet",
     version,
     arg_required_else_help = true,
-    after_help = "As simple_switch, simple_switch_grpc or simple_switch_CLI (a link of that name, or that word \
-                        in place of a command) it takes the command line of that program of bmv2."
+    after_help = "As simple_switch, simple_switch_grpc or simple_switch_CLI (by a link of that name, or with that word \
+                        in place of a command), p4jet takes the command line of that bmv2 program."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -56,33 +56,33 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Compile only; print nothing when the program is fine.
+    /// Compile programs and report errors; print nothing if all is well.
     Check(check::Args),
-    /// Run packet tests (STF); one line per file, `N passed, M failed` at the end.
+    /// Run packet tests (STF): one line per file, then `N passed, M failed`.
     Test(test::Args),
     /// Run the switch.
     Run(run::Args),
-    /// Give commands to a running switch.
+    /// Send commands to a running switch.
     Ctl(ctl::Args),
-    /// Show what a running switch does, in rates.
+    /// Show the rates of a running switch.
     Top(top::Args),
-    /// Send one packet through the interpreter and tell every step.
+    /// Run one packet through the interpreter and print every step.
     Trace(trace::Args),
     /// Measure throughput over memory ports.
     Bench(bench::Args),
     /// Send frames into a switch and measure what comes out: rate, loss, latency.
     Traffic(traffic::Args),
-    /// Make traffic, and table entries that go with it.
+    /// Generate traffic, and table entries that forward it.
     Gen(generate::Args),
-    /// Study how evenly hashes spread hosts over servers.
+    /// Measure how evenly hashes distribute hosts over servers.
     Lb(lb::Args),
-    /// Control a VXLAN gateway: keep its tables as a configuration says, look after its back ends.
+    /// Control a VXLAN gateway: fill its tables from a configuration, check its back ends, learn stations.
     Gateway(gateway::Args),
-    /// Show what p4jet does; needs no file, no root, no interface.
+    /// Demonstrate p4jet on a shipped router; needs no files, no root, no interface.
     Demo(demo::Args),
-    /// Print what a shell needs to complete commands and options.
+    /// Print a script that makes a shell complete commands and options.
     Completions(shell::CompletionsArgs),
-    /// Print the manual page, or write one for each command.
+    /// Print the manual page, or write one per command.
     Man(shell::ManArgs),
 }
 

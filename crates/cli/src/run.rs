@@ -26,59 +26,61 @@ use std::time::{Duration, Instant};
 pub struct Args {
     #[command(flatten)]
     pub program: ProgramArgs,
-    /// A port: number, @, and IFNAME, packet:IFNAME, xdp:IFNAME, tap:NAME, fd:NUM, pcap:IN,OUT or mem; the options of
-    /// an emulated link may follow: ,delay=5ms,jitter=1ms,loss=1%,rate=10mbit,queue=100.
+    /// Port number, @, and IFNAME, packet:IFNAME, xdp:IFNAME, tap:NAME, fd:NUM, pcap:IN,OUT or mem; options of an
+    /// emulated link may follow: ,delay=5ms,jitter=1ms,loss=1%,rate=10mbit,queue=100.
     #[arg(short = 'i', value_name = "N@SPEC", required_unless_present = "stay")]
     pub ports: Vec<String>,
-    /// Go on when all ports have ended, or start without any: `port_add` may add some.
+    /// Continue when all ports have ended, and start without ports; `port_add` adds ports.
     #[arg(long)]
     pub stay: bool,
-    /// Runtime commands to carry out before the first packet.
+    /// Run these runtime commands before the first packet.
     #[arg(long, value_name = "FILE")]
     commands: Option<PathBuf>,
-    /// Keep what commands set in this file, and begin with what it has: a switch that was killed comes back with its
-    /// entries. --commands counts only if there is no file yet.
+    /// Keep the state that commands set in this file, and start with its contents: a switch that was killed comes
+    /// back with its entries. --commands then has an effect only if the file does not exist yet.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// Which executor.
+    /// Engine that executes the program.
     #[arg(long, value_enum, default_value = "jit")]
     engine: EngineArg,
-    /// Bytes of the longest frame.
+    /// Maximum length of a frame.
     #[arg(long, value_name = "BYTES", default_value_t = 9216,
           value_parser = clap::value_parser!(u32).range(1024..=65535))]
     frame_max: u32,
-    /// Output queues of each port; without it there are eight once runtime commands configure some, and none before.
+    /// Output queues per port; by default none, and eight once runtime commands configure some.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=QUEUES_MAX as i64))]
     queues: Option<u8>,
-    /// Workers, each on a thread of its own; the receive queues or flows of the ports are spread over them.
+    /// Number of workers, each on its own thread; the receive queues or flows of the ports are distributed over
+    /// them.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = cores)]
     cores: usize,
     /// Split the pipeline over 2 to 4 threads, for comparison with workers.
     #[arg(long, value_name = "THREADS", num_args = 0..=1, require_equals = true, default_missing_value = "4",
           value_parser = clap::value_parser!(u8).range(2..=THREADS_MAX as i64), conflicts_with = "cores")]
     pipelined: Option<u8>,
-    /// With --pipelined: packets in the ring between two threads, in whole batches of 64.
+    /// With --pipelined: size of the ring between two threads in packets, in whole batches of 64.
     #[arg(long, value_name = "PACKETS", default_value_t = RING_DEFAULT, requires = "pipelined", value_parser = ring)]
     ring: usize,
     /// Do not recompile for the observed traffic.
     #[arg(long)]
     no_adapt: bool,
-    /// Tell Prometheus at this address what happens; tables, actions and places of drops are counted then.
+    /// Serve metrics for Prometheus at this address, and count tables, actions and places of drops.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = p4jet_control::server::parse_address)]
     metrics: Option<std::net::SocketAddr>,
-    /// Write the frames of a port to a pcap file: its number, @, FILE, and after commas in, out, snaplen=BYTES or count=N.
+    /// Write the frames of a port to a pcap file: port number, @, FILE, and after commas in, out, snaplen=BYTES or
+    /// count=N.
     #[arg(long, value_name = "N@FILE", value_parser = capture)]
     pub capture: Vec<CaptureSpec>,
-    /// Write one event a line, with time and level.
+    /// Write one event per line, with time and level.
     #[arg(long, value_name = "FORM")]
     log: Option<log::Form>,
-    /// Where to, instead of standard error.
+    /// Append the log to this file instead of standard error.
     #[arg(long, value_name = "FILE", requires = "log")]
     log_file: Option<PathBuf>,
     /// Lowest severity to log.
     #[arg(long, value_name = "LEVEL", default_value = "info", requires = "log")]
     log_level: log::Level,
-    /// Read runtime commands from standard input although it is no terminal.
+    /// Read runtime commands from standard input even if it is not a terminal.
     #[arg(long)]
     stdin: bool,
     /// Where it is spoken to.

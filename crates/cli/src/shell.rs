@@ -16,7 +16,7 @@ pub struct CompletionsArgs {
 /// Options of `man`.
 #[derive(clap::Args)]
 pub struct ManArgs {
-    /// Where a page for each command is written; without it, the page of p4jet is printed.
+    /// Folder for one page per command; without it, the page of p4jet is printed.
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
 }

@@ -18,12 +18,12 @@ pub const THRIFT_PORT: u16 = 9090;
 /// The port that means drop.
 const DROP_PORT: u32 = 511;
 
-/// p4jet, by bmv2's command line.
+/// p4jet with bmv2's command line.
 #[derive(Parser)]
 #[allow(dead_code, reason = "some options are accepted without effect")]
 #[command(name = "simple_switch", disable_version_flag = true, infer_long_args = true)]
 struct Options {
-    /// A P4_16 program, or the JSON that p4c made of one: then the program is looked for near it.
+    /// A P4_16 program, or the JSON that p4c wrote for one; p4jet looks for the program near the JSON.
     program: Option<PathBuf>,
     /// Port number P on interface IF.
     #[arg(short = 'i', long = "interface", value_name = "P@IF")]
@@ -31,19 +31,19 @@ struct Options {
     /// Write what each port receives and sends to captures in DIR.
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     pcap: Option<PathBuf>,
-    /// Read IF_in.pcap and write IF_out.pcap instead of using interfaces, after so many seconds.
+    /// Read IF_in.pcap and write IF_out.pcap instead of using interfaces, after this many seconds.
     #[arg(long, value_name = "SECONDS")]
     use_files: Option<u32>,
     /// Not supported.
     #[arg(long, value_name = "ADDR")]
     packet_in: Option<String>,
-    /// The port of the control server, for simple_switch_CLI and p4jet ctl: on this machine's loopback only.
+    /// Port of the control server for simple_switch_CLI and p4jet ctl, on the loopback address only.
     #[arg(long, value_name = "PORT")]
     thrift_port: Option<u16>,
     /// Let commands over that port open files beneath DIR; not an option of bmv2.
     #[arg(long, value_name = "DIR")]
     grant_dir: Vec<PathBuf>,
-    /// Let these users connect to that port, too, or all; not an option of bmv2.
+    /// Let these users, or all, connect to that port, too; not an option of bmv2.
     #[arg(long, value_name = "all|UID,…")]
     allow_users: Option<Users>,
     /// Accepted.
@@ -52,23 +52,23 @@ struct Options {
     /// Accepted without effect.
     #[arg(long, value_name = "ADDR")]
     nanolog: Option<String>,
-    /// Write what happens to each packet, and what log_msg says, to standard output.
+    /// Log the steps of each packet, and the messages of log_msg, to standard output.
     #[arg(long, conflicts_with = "log_file")]
     log_console: bool,
-    /// The same to the file F.txt.
+    /// Write the same log to the file F.txt.
     #[arg(long, value_name = "F")]
     log_file: Option<String>,
-    /// Lowest level to log: what happens to packets is debug, each step trace, log_msg info.
+    /// Lowest level to log: trace has each step, debug the main events of packets, info the messages of log_msg.
     #[arg(short = 'L', long, value_name = "LEVEL", default_value = "trace",
           value_parser = ["trace", "debug", "info", "warn", "error", "off"])]
     log_level: String,
     /// Accepted: every line is flushed.
     #[arg(long)]
     log_flush: bool,
-    /// Bytes after which F.txt becomes F.1.txt, F.1.txt becomes F.2.txt and so on.
+    /// Size in bytes at which F.txt becomes F.1.txt, F.1.txt becomes F.2.txt and so on.
     #[arg(long, value_name = "BYTES", default_value_t = 5 << 20, value_parser = clap::value_parser!(u64).range(1..))]
     log_file_max_size: u64,
-    /// How many such older files are kept.
+    /// Number of older files to keep.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(..=1000))]
     log_file_max_files: u32,
     /// Accepted without effect.
@@ -80,30 +80,30 @@ struct Options {
     /// Accepted without effect.
     #[arg(long, value_name = "ADDR")]
     debugger_addr: Option<String>,
-    /// Begin with what serialize_state wrote.
+    /// Start with the state that serialize_state wrote.
     #[arg(long, value_name = "F")]
     restore_state: Option<PathBuf>,
     /// Accepted without effect.
     #[arg(long, value_name = "BYTES")]
     dump_packet_data: Option<u64>,
-    /// Accepted: there is no limit but that of the program.
+    /// Accepted: only the program limits the number of ports.
     #[arg(long, value_name = "N")]
     max_port_count: Option<u64>,
-    /// Start without a program: every packet is dropped until load_new_config_file and swap_configs.
+    /// Start without a program: drop every packet until load_new_config_file and swap_configs.
     #[arg(long)]
     no_p4: bool,
     /// Print the version.
     #[arg(short = 'v', long)]
     version: bool,
-    /// Print the version of the JSON format that is understood.
+    /// Print the version of the supported JSON format.
     #[arg(long)]
     json_version: bool,
-    /// Options of the target, see `-- --help`.
+    /// Options of the target; see `-- --help`.
     #[arg(last = true, value_name = "TARGET OPTIONS")]
     target: Vec<OsString>,
 }
 
-/// Options behind `--`.
+/// Options after `--`.
 #[derive(Parser)]
 #[allow(dead_code, reason = "some options are accepted without effect")]
 #[command(
@@ -119,7 +119,7 @@ struct Target {
     /// Accepted without effect.
     #[arg(long)]
     disable_swap: bool,
-    /// The port that means drop; 511 only.
+    /// Drop port; must be 511.
     #[arg(long, value_name = "N", default_value_t = DROP_PORT)]
     drop_port: u32,
     /// Priorities of each output queue.
@@ -163,7 +163,7 @@ struct Target {
     dp_grpc_server_addr: Option<String>,
 }
 
-/// What a command line asks for.
+/// What a command line requests.
 #[derive(Debug)]
 enum Asked {
     Run(Box<run::Args>),
@@ -176,11 +176,11 @@ enum Asked {
 enum Refused {
     /// Wrong usage: the message, then the help.
     Usage(String),
-    /// It asks for what p4jet does not have.
+    /// It requests a feature that p4jet does not have.
     Unsupported(String),
 }
 
-/// Runs `simple_switch`, or with `grpc` `simple_switch_grpc`. The arguments begin behind the name.
+/// Runs `simple_switch`, or with `grpc` `simple_switch_grpc`. The arguments follow the name.
 pub fn run(args: &[OsString], grpc: bool) -> Result<(), Failure> {
     match translate(args, grpc, &mut |line| eprintln!("{line}")) {
         Ok(Asked::Run(args)) => run::run(&args),
@@ -193,7 +193,7 @@ pub fn run(args: &[OsString], grpc: bool) -> Result<(), Failure> {
     }
 }
 
-/// The command line of `run` that does the same. What has no effect is told.
+/// The equivalent command line of `run`. Options without effect are reported.
 fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Result<Asked, Refused> {
     let named = [OsString::from("simple_switch")];
     let options = match Options::try_parse_from(named.iter().chain(args)) {
@@ -317,7 +317,7 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
     Ok(Asked::Run(Box::new(args)))
 }
 
-/// What the parser of a command line says: help, or what is wrong.
+/// The answer of the parser of a command line: help, or an error.
 fn printed(error: clap::Error) -> Result<Asked, Refused> {
     if error.use_stderr() {
         // The help follows; only the first paragraph is about this line.
@@ -333,7 +333,7 @@ fn printed(error: clap::Error) -> Result<Asked, Refused> {
     Ok(Asked::Print(error.to_string()))
 }
 
-/// The P4 program that a path means: of a JSON file that p4c made for bmv2, the source it was made of.
+/// The P4 program that a path means: for a JSON file that p4c wrote for bmv2, its source.
 pub fn source_of(program: &Path) -> Result<PathBuf, String> {
     if program.extension().is_none_or(|extension| extension != "json") {
         return Ok(program.to_path_buf());

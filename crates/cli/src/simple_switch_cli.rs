@@ -10,15 +10,15 @@ use p4jet_control::prompt;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Gives commands from standard input to a running switch.
+/// Sends commands from standard input to a running switch.
 #[derive(Parser)]
 #[allow(dead_code, reason = "`pre` is accepted without effect")]
 #[command(name = "simple_switch_CLI", infer_long_args = true)]
 struct Options {
-    /// The port that simple_switch was given as --thrift-port.
+    /// Port of the control server: the --thrift-port of simple_switch.
     #[arg(long, value_name = "PORT", default_value_t = THRIFT_PORT)]
     thrift_port: u16,
-    /// Where the switch runs.
+    /// Address of the switch.
     #[arg(long, value_name = "ADDR", default_value = "localhost")]
     thrift_ip: String,
     /// Accepted: the running switch knows its program.
@@ -27,12 +27,12 @@ struct Options {
     /// Accepted: there is one packet replication engine.
     #[arg(long, value_parser = ["None", "SimplePre", "SimplePreLAG"], default_value = "SimplePreLAG")]
     pre: String,
-    /// Exit with 1 if a command was refused.
+    /// Exit with status 1 if a command was refused.
     #[arg(long)]
     strict: bool,
 }
 
-/// Runs it. The arguments begin behind the name.
+/// Runs it. The arguments follow the name.
 pub fn run(args: &[OsString]) -> Result<(), Failure> {
     let named = [OsString::from("simple_switch_CLI")];
     let options = match Options::try_parse_from(named.iter().chain(args)) {

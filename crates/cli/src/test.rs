@@ -29,10 +29,10 @@ enum Engines {
 pub struct Args {
     #[command(flatten)]
     program: ProgramArgs,
-    /// The packet tests.
+    /// Packet tests.
     #[arg(required = true)]
     tests: Vec<PathBuf>,
-    /// Which executor.
+    /// Engine that executes the program.
     #[arg(long, value_enum, default_value = "jit")]
     engine: Engines,
 }

@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 pub struct Args {
     #[command(flatten)]
     address: ctl::Address,
-    /// Seconds between two looks.
+    /// Seconds between two samples.
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     interval: f64,
-    /// Look twice, tell once, and end.
+    /// Sample twice, print once, and exit.
     #[arg(long)]
     once: bool,
-    /// One line of JSON for each look.
+    /// Print one line of JSON per sample.
     #[arg(long)]
     json: bool,
 }

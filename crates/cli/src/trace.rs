@@ -17,22 +17,22 @@ pub struct Args {
     /// Runtime commands that set up the tables.
     #[arg(long, value_name = "FILE")]
     commands: Option<PathBuf>,
-    /// The interpreter tells; with jit its machine code runs too, and a difference is reported.
+    /// The interpreter prints the steps; jit also runs the machine code and reports differences.
     #[arg(long, value_enum, default_value = "jit")]
     engine: EngineArg,
-    /// The port the packet comes in by.
+    /// Ingress port of the packet.
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u32,
-    /// The frame: hexadecimal digits, in which blanks and colons do not count, or layers such as `ip dst=10.0.0.1 / tcp`.
+    /// Frame: hexadecimal digits (blanks and colons are ignored), or layers such as `ip dst=10.0.0.1 / tcp`.
     #[arg(required_unless_present = "pcap", conflicts_with = "pcap", value_name = "HEX|LAYERS")]
     frame: Vec<String>,
-    /// Trace the packets of this capture, one after the other.
+    /// Trace the packets of this capture in order.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// How many packets of the capture; 10 if not given.
+    /// Number of packets of the capture to trace; 10 by default.
     #[arg(long, value_name = "N", requires = "pcap", conflicts_with = "frame")]
     first: Option<usize>,
-    /// One JSON document for each packet instead of text.
+    /// Print one JSON document per packet instead of text.
     #[arg(long)]
     json: bool,
 }

@@ -27,22 +27,22 @@ const STRAGGLERS: Duration = Duration::from_millis(300);
 /// Options of `traffic`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Where frames go out: a port as `run` takes it, without number.
+    /// Port that sends the frames, as in `run -i` without the number.
     #[arg(long, value_name = "SPEC")]
     send: String,
-    /// Where they come back.
+    /// Port that receives the frames.
     #[arg(long, value_name = "SPEC")]
     receive: String,
-    /// Bytes of a frame, with the four of its checksum, as network testers count.
+    /// Frame size in bytes, including the 4 bytes of the frame check sequence.
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(64..=9018))]
     size: u32,
-    /// Frames a second; as many as possible without it.
+    /// Frames per second; by default as many as possible.
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
-    /// How long to send, after a warm-up of a tenth of that.
+    /// Duration in seconds, after a warm-up of a tenth of that.
     #[arg(long, value_name = "S", default_value_t = 2.0)]
     seconds: f64,
-    /// Flows, told apart by their UDP source port.
+    /// Number of flows, distinguished by UDP source port.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
     flows: u16,
     /// Destination address of the frames.
@@ -57,10 +57,10 @@ pub struct Args {
     /// Source address of the IPv4 header.
     #[arg(long, value_name = "IP", default_value = "10.0.0.2")]
     src_ip: Ipv4Addr,
-    /// A capture: its frames in turn, as they are but for the last 18 bytes, instead of frames of --size.
+    /// Send the frames of this capture in turn instead; only their last 18 bytes are overwritten.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "flows", "dst_mac", "src_mac", "dst_ip", "src_ip"])]
     pcap: Option<PathBuf>,
-    /// Share of malformed frames, from 0 to 1, sent besides the others: cut off, noise, headers that do not fit.
+    /// Share of additional malformed frames, from 0 to 1: truncated, random, inconsistent headers.
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = share)]
     malformed: f64,
     /// Print one line of JSON.

@@ -8,7 +8,7 @@ use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 /// Options about warnings. Each takes names, separated by commas, or stands for all warnings.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct WarningArgs {
-    /// Does not show these warnings; without names, any.
+    /// Hide these warnings; without names, all.
     #[arg(
         long = "Wdisable",
         value_name = "NAME,…",
@@ -17,7 +17,7 @@ pub struct WarningArgs {
         default_missing_value = ""
     )]
     disable: Vec<String>,
-    /// Makes these warnings errors; without names, all.
+    /// Turn these warnings into errors; without names, all.
     #[arg(
         long = "Werror",
         value_name = "NAME,…",
@@ -26,10 +26,10 @@ pub struct WarningArgs {
         default_missing_value = ""
     )]
     error: Vec<String>,
-    /// Mentions these warnings only; without names, all.
+    /// Show these warnings as info; without names, all.
     #[arg(long = "Winfo", value_name = "NAME,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     info: Vec<String>,
-    /// Shows these warnings as such, whatever the other options say of all.
+    /// Show these warnings as warnings, whatever the options for all say.
     #[arg(long = "Wwarn", value_name = "NAME,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     warn: Vec<String>,
 }

@@ -81,7 +81,7 @@ pub(crate) const COMMANDS: &[Spec] = &[
         "act_prof_dump_member",
         State,
         "<action profile name> <member handle>",
-        "Display what a member does",
+        "Display the action of a member",
     ),
     spec(
         "act_prof_modify_member",
@@ -108,36 +108,26 @@ pub(crate) const COMMANDS: &[Spec] = &[
         "dump",
         State,
         "[counters]",
-        "Display all that was set, one JSON object a line, and the counters if they are asked for",
+        "Display everything that was set, one JSON object per line; `counters` adds the counters",
     ),
     spec("get_time_elapsed", State, "", "Microseconds since the switch started"),
     spec("get_time_since_epoch", State, "", "Microseconds since 1970"),
-    spec("help", State, "[command]", "List available commands, or tell about one of them"),
+    spec("help", State, "[command]", "List available commands, or describe one of them"),
     spec(
         "inject",
         Switch,
         "<port> <hexadecimal digits>|<layers>|<capture>",
-        "Let the switch process packets as if they had come by a port",
+        "Process packets as if they had arrived at a port",
     ),
-    spec(
-        "load",
-        Machine,
-        "<path of a program>",
-        "Compile a program and let it run in place of the one that does",
-    ),
-    spec(
-        "load_new_config_file",
-        Machine,
-        "<path of a program>",
-        "Compile a program, which swap_configs then lets run",
-    ),
+    spec("load", Machine, "<path of a program>", "Compile a program and replace the running one by it"),
+    spec("load_new_config_file", Machine, "<path of a program>", "Compile a program for swap_configs"),
     spec("mc_dump", State, "", "Display multicast groups, their nodes, and lags"),
     spec("mc_mgrp_create", State, "<group>", "Create multicast group"),
     spec("mc_mgrp_destroy", State, "<group>", "Destroy multicast group"),
-    spec("mc_node_associate", State, "<group> <node handle>", "Put a node into a multicast group"),
+    spec("mc_node_associate", State, "<group> <node handle>", "Add a node to a multicast group"),
     spec("mc_node_create", State, "<rid> <ports> [ | <lags> ]", "Create multicast node"),
     spec("mc_node_destroy", State, "<node handle>", "Destroy multicast node"),
-    spec("mc_node_dissociate", State, "<group> <node handle>", "Take a node out of a multicast group"),
+    spec("mc_node_dissociate", State, "<group> <node handle>", "Remove a node from a multicast group"),
     spec("mc_node_update", State, "<node handle> <ports> [ | <lags> ]", "Update multicast node"),
     spec("mc_set_lag_membership", State, "<lag> <ports>", "Set the ports of a lag"),
     spec(
@@ -157,7 +147,7 @@ pub(crate) const COMMANDS: &[Spec] = &[
         "mirroring_add",
         State,
         "<session> <port> [bytes]",
-        "Send the copies of a clone session to a port, cut",
+        "Send the copies of a clone session to a port, truncated if a length is given",
     ),
     spec(
         "mirroring_add_mc",
@@ -187,8 +177,8 @@ pub(crate) const COMMANDS: &[Spec] = &[
         "",
         "Reset all state of the switch: entries, members, groups, sessions, value sets, registers, counters, meters",
     ),
-    spec("restore", Client, "<path>", "Put what dump or serialize_state wrote in place of all that is set"),
-    spec("serialize_state", Client, "<path>", "Write all that was set to a file"),
+    spec("restore", Client, "<path>", "Replace the whole state by the output of dump or serialize_state"),
+    spec("serialize_state", Client, "<path>", "Write everything that was set to a file"),
     spec(
         "set_crc16_parameters",
         State,
@@ -205,13 +195,13 @@ pub(crate) const COMMANDS: &[Spec] = &[
         "set_port_bitrate",
         State,
         "<bits per second> [<port>]",
-        "Set what the queues of one / all ports send together",
+        "Set the total rate of the queues of one / all ports",
     ),
     spec(
         "set_port_rate",
         State,
         "<packets per second> [<port>]",
-        "Set what the queues of one / all ports send together",
+        "Set the total rate of the queues of one / all ports",
     ),
     spec(
         "set_queue_bitrate",
@@ -235,7 +225,7 @@ pub(crate) const COMMANDS: &[Spec] = &[
         "set_queue_weight",
         State,
         "<weight> [<port> [<priority>]]",
-        "Set share of what strict queues leave; 0 makes a queue strict",
+        "Set the share of the rate that strict queues leave; 0 makes a queue strict",
     ),
     spec("show_actions", State, "", "List actions defined in the P4 program"),
     spec("show_ports", Switch, "", "Show the ports of the switch"),
@@ -246,16 +236,16 @@ pub(crate) const COMMANDS: &[Spec] = &[
         "stats",
         Switch,
         "[on|off]",
-        "Show what ports, tables, actions and workers did; count tables and actions, or do not",
+        "Show counts of ports, tables, actions and workers; on / off: count tables and actions, or not",
     ),
-    spec("stop", Switch, "", "End the switch"),
-    spec("swap_configs", Switch, "", "Let the program run that load_new_config_file compiled"),
+    spec("stop", Switch, "", "Stop the switch"),
+    spec("swap_configs", Switch, "", "Activate the program loaded by load_new_config_file"),
     spec("switch_info", State, "", "Show basic info about the switch"),
     spec(
         "table_add",
         State,
         "<table name> <action name> <match fields> [=>] <action parameters> [priority]",
-        "Add entry to a match table; the priority is needed iff a key is ternary, range or optional, the smallest wins",
+        "Add entry to a match table; a priority is required if a key is ternary, range or optional; the smallest wins",
     ),
     spec(
         "table_clear",
@@ -278,7 +268,7 @@ pub(crate) const COMMANDS: &[Spec] = &[
         "Display some information about a table entry",
     ),
     spec("table_dump_group", State, "<table name> <group handle>", "Display the members of a group"),
-    spec("table_dump_member", State, "<table name> <member handle>", "Display what a member does"),
+    spec("table_dump_member", State, "<table name> <member handle>", "Display the action of a member"),
     spec(
         "table_indirect_add",
         State,
@@ -371,7 +361,7 @@ pub(crate) const COMMANDS: &[Spec] = &[
         "table_set_timeout",
         State,
         "<table name> <entry handle> <timeout (ms)>",
-        "Set after how long without a hit an entry of a match table is idle; 0 is never",
+        "Set the time without a hit after which an entry ages; 0 means never",
     ),
     spec("table_show_actions", State, "<table name>", "List one table's actions as per the P4 program"),
     spec(
@@ -379,7 +369,7 @@ pub(crate) const COMMANDS: &[Spec] = &[
         Switch,
         "add [port=<port>] [<field>=<value>[&&&<mask>]] [bytes=<at>:<hex>] [count=<packets>] | list | show [<trace>] \
          | remove <trace> | packet <port> <hexadecimal digits>|<layers>|<capture>",
-        "Tell step by step what becomes of live packets, or what would become of one",
+        "Show the steps of live packets, or of a given packet",
     ),
 ];
 
@@ -387,9 +377,9 @@ pub(crate) const COMMANDS: &[Spec] = &[
 /// begin so.
 const LATER: &[(&str, &str)] = &[
     ("set_toeplitz_hash_key", "neither v1model nor PSA has Toeplitz hashes"),
-    ("write_config_to_file", "programs are P4 source, and p4jet makes no JSON of them"),
-    ("shell", "the operating system's commands are only run at the prompt"),
-    ("!", "the operating system's commands are only run at the prompt"),
+    ("write_config_to_file", "p4jet runs P4 source and writes no JSON for it"),
+    ("shell", "commands of the operating system run only at the prompt"),
+    ("!", "commands of the operating system run only at the prompt"),
 ];
 
 /// No command, but a word of `p4jet ctl`.
@@ -464,7 +454,7 @@ mod tests {
     #[test]
     fn knows_what_is_missing() {
         assert!(later("write_config_to_file").is_some());
-        assert_eq!(later("!ls"), Some("the operating system's commands are only run at the prompt"));
+        assert_eq!(later("!ls"), Some("commands of the operating system run only at the prompt"));
         assert_eq!(later("table_add"), None);
         assert!(COMMANDS.iter().all(|spec| later(spec.name).is_none()));
     }
