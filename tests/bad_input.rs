@@ -106,7 +106,7 @@ fn wrong_usage_is_status_2() {
         ("run PROG -i", &["N@SPEC"]),
         ("run PROG -i veth0", &["port `veth0`", "expected N@SPEC", "for example `0@veth0`"]),
         ("run PROG -i 0@", &["nothing after `@`", "IFNAME", "tap:NAME", "pcap:IN,OUT", "mem"]),
-        ("run PROG -i x@veth0", &["`x` is no port number", "expected 0 to"]),
+        ("run PROG -i x@veth0", &["`x` is not a port number", "expected 0 to"]),
         ("run PROG -i -1@veth0", &["-1"]),
         ("run PROG -i 0@dpdk:0", &["unknown kind `dpdk`", "IFNAME"]),
         ("run PROG -i 0@pcap:one.pcap", &["expected pcap:IN,OUT", "pcap:one.pcap,"]),

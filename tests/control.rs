@@ -698,7 +698,7 @@ fn a_running_switch_tells_what_it_would_do() {
     run_command(p4jet().args(json)).expect_status(0).prints(&["\"did\":{\"outcome\":\"sent\",\"port\":7"]);
     for (line, why) in [
         ("trace packet 0 012", "the frame has 3 hexadecimal digits"),
-        ("trace packet x 01", "is no port number"),
+        ("trace packet x 01", "is not a port number"),
         ("trace packet 511 01", "uses this number as its drop port; choose 0 to 510"),
         ("trace packet 0", "expected trace packet PORT HEX|LAYERS|CAPTURE"),
         ("trace show 1 --json", "expected trace show [ID]"),

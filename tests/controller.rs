@@ -401,7 +401,7 @@ fn a_plan_is_a_file_of_commands() {
     // Those that are not a gateway.
     let other = dir.write("other", "{\"state\":{\"version\":1,\"program\":\"router\"}}\n");
     plan(&["--state", &other]).expect_status(1).says(&["runs `router`, which has no table"]);
-    plan(&["--state", example]).expect_status(1).says(&["line 1 is no record of a dump"]);
+    plan(&["--state", example]).expect_status(1).says(&["line 1 is not a record of a dump"]);
     plan(&["--socket", &dir.file("nothing")]).expect_status(3).says(&["no switch listens"]);
     let wrong = dir.write("wrong.toml", "[[vip]]\nadress = 1\n");
     run_command(p4jet().args(["gateway", "plna"]))
@@ -588,7 +588,7 @@ fn changes_of_the_file_take_effect_and_mistakes_do_not() {
             .unwrap();
     }
     dir.write("gateway.toml", &many);
-    controller.wait_for("what it said before stays in effect");
+    controller.wait_for("the previous version stays in effect");
     assert_eq!(actual(&mut client), before);
     drop(_c);
     wait_until(&mut client, "the third one is out", |now| owners(now) == two);
@@ -662,7 +662,7 @@ fn a_switch_that_stands_still_is_waited_for() {
     // It reads what the switch has now; for that answer it would wait for longer.
     std::thread::sleep(Duration::from_secs(1));
     running.signal("-STOP");
-    controller.wait_for("the switch is silent: no answer within 5s");
+    controller.wait_for("the switch does not answer: no answer within 5s");
     // It looks after back ends all the same.
     drop(gone);
     controller.wait_for("web1: dead");

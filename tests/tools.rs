@@ -262,7 +262,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
     let decisions = report["decisions"].as_array().unwrap();
     let missing: Vec<_> = decisions.iter().filter(|d| d["taken"] == false).collect();
     assert!(
-        missing.len() <= 3 && missing.iter().all(|d| d["why"] == "what came before decides it"),
+        missing.len() <= 3 && missing.iter().all(|d| d["why"] == "an earlier step decides it"),
         "{missing:#?}"
     );
     let ports: std::collections::BTreeSet<u64> =

@@ -40,7 +40,7 @@ impl Checker {
                     for item in items {
                         self.expr(item, None);
                     }
-                    self.error("cannot-infer", span, "nothing tells which elements `...` stands for");
+                    self.error("cannot-infer", span, "cannot determine which elements `...` stands for");
                     return self.poison(span);
                 }
                 let items: Vec<Expr> = items.iter().map(|e| self.expr(e, None)).collect();
@@ -119,8 +119,12 @@ impl Checker {
                         );
                     }
                     _ => self.report(
-                        Diagnostic::error("cannot-infer", span, "nothing tells which struct this value is")
-                            .note("name the type: `(S) { name = value }`"),
+                        Diagnostic::error(
+                            "cannot-infer",
+                            span,
+                            "cannot determine which struct this value is",
+                        )
+                        .note("name the type: `(S) { name = value }`"),
                     ),
                 }
                 return self.poison(span);
@@ -206,7 +210,7 @@ impl Checker {
             }
             _ => {
                 self.report(
-                    Diagnostic::error("cannot-infer", span, "nothing tells which header `{#}` is")
+                    Diagnostic::error("cannot-infer", span, "cannot determine which header `{#}` is")
                         .note("name the type: `(H) {#}`"),
                 );
                 self.poison(span)

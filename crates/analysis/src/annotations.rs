@@ -22,7 +22,7 @@ impl Checker {
                 self.report(
                     Diagnostic::error("annotation", annotation.span, text)
                         .related(earlier.span, "the first is here")
-                        .note("of a name there is either one with brackets, or any number without"),
+                        .note("a name has either one annotation with brackets, or any number without"),
                 );
             }
             match &annotation.body {
@@ -41,7 +41,7 @@ impl Checker {
                 }
                 AnnotationBody::Tokens(tokens) => self.known_annotation(annotation, tokens),
                 AnnotationBody::Empty if annotation.name.text == "pkginfo" => self.report(
-                    Diagnostic::error("annotation", annotation.span, "`@pkginfo` says nothing")
+                    Diagnostic::error("annotation", annotation.span, "`@pkginfo` is empty")
                         .note("write `@pkginfo(name = \"…\", version = \"…\")`"),
                 ),
                 AnnotationBody::Empty => {}

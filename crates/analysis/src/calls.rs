@@ -192,7 +192,7 @@ impl Checker {
                 Diagnostic::error(
                     "cannot-infer",
                     span,
-                    format!("cannot tell how wide the result of `{name}` is"),
+                    format!("cannot infer the width of the result of `{name}`"),
                 )
                 .note("give the number a width, as in `16w1`, or write the type arguments"),
             );
@@ -508,7 +508,7 @@ impl Checker {
                 Diagnostic::error(
                     "cannot-infer",
                     span,
-                    format!("cannot tell the type arguments of `{name}`"),
+                    format!("cannot infer the type arguments of `{name}`"),
                 )
                 .note(format!("write them: `{name}<…>.apply(…)`")),
             );
@@ -621,7 +621,7 @@ impl Checker {
                 self.report(diagnostic);
             }
             "extract" if n == 1 && varbits > 0 => {
-                let text = format!("{shown} has a `varbit` field, whose size `extract` must be told");
+                let text = format!("{shown} has a `varbit` field, whose size `extract` needs as an argument");
                 self.report(
                     Diagnostic::error("type-mismatch", at, text)
                         .note("write `extract(header, size_in_bits)`, with the size of the `varbit` field"),
@@ -868,7 +868,7 @@ impl Checker {
                 && formal.dir != Direction::None
                 && !matches!(formal.ty, Type::Integer)
             {
-                let text = format!("cannot tell how wide {} is", argument_name(callee, formal));
+                let text = format!("cannot infer the width of {}", argument_name(callee, formal));
                 self.report(
                     Diagnostic::error("cannot-infer", value.span, text)
                         .note("give the number a width, as in `16w1` or `(bit<16>) 1`")
@@ -944,7 +944,7 @@ impl Checker {
                     span,
                     format!("a call of `{callee}` that names some of its arguments"),
                 )
-                .note("name all of them, or none"),
+                .note("name all of them or none"),
             );
             return None;
         }

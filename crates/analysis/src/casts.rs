@@ -52,12 +52,12 @@ impl Checker {
                 diagnostic = diagnostic.note("compare with 1, or cast: `(bool) …`");
             }
             (Type::Bool, Type::Bit(_) | Type::Int(_) | Type::Integer) => {
-                diagnostic = diagnostic.note("numbers are no conditions: compare with 0, as in `… != 0`");
+                diagnostic = diagnostic.note("a number is not a condition: compare with 0, as in `… != 0`");
             }
             (Type::Bit(1), Type::Bool) => diagnostic = diagnostic.note("a cast converts: `(bit<1>) …`"),
             (Type::New(_), _) | (_, Type::New(_)) => {
                 diagnostic = diagnostic.note(format!(
-                    "a `type` is a type of its own; a cast converts: `({}) …`",
+                    "a `type` is a distinct type; a cast converts: `({}) …`",
                     self.show_bare(&target)
                 ));
             }

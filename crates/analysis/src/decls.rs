@@ -763,7 +763,7 @@ impl Checker {
                 let text = format!("`@optional` on parameter `{}` of {what}", param.name.text);
                 self.report(
                     Diagnostic::error("annotation", param.span, text)
-                        .note("only what the architecture implements has optional parameters"),
+                        .note("only declarations that the architecture implements have optional parameters"),
                 );
             }
         }
@@ -781,7 +781,7 @@ impl Checker {
                         param.span,
                         format!("constructor parameter `{}` has a direction", param.name.text),
                     )
-                    .note("constructor parameters are known at compile time and have none"),
+                    .note("constructor parameters are known at compile time and have no direction"),
                 );
             }
         }
@@ -1053,11 +1053,11 @@ impl Checker {
             let mut diagnostic = Diagnostic::error(
                 "type-mismatch",
                 t.ty.span,
-                format!("a `{keyword}` cannot be made of {shown}"),
+                format!("a `{keyword}` cannot be based on {shown}"),
             );
             if t.is_new_type {
                 diagnostic =
-                    diagnostic.note("a `type` is made of `bit<W>`, `int<W>`, `bool` or another `type`");
+                    diagnostic.note("a `type` is based on `bit<W>`, `int<W>`, `bool` or another `type`");
             }
             self.report(diagnostic);
             self.declare(&t.name, Symbol::Poison);

@@ -150,7 +150,7 @@ impl Checker {
                     self.error(
                         "cannot-infer",
                         span,
-                        "nothing tells which type's default value `...` stands for",
+                        "cannot determine which type's default value `...` stands for",
                     );
                     self.poison(span)
                 }
@@ -160,14 +160,14 @@ impl Checker {
                 self.poison(span)
             }
             ast::ExprKind::Default => {
-                self.error("not-a-value", span, "`default` stands only in key sets and switch labels");
+                self.error("not-a-value", span, "`default` is allowed only in key sets and switch labels");
                 self.poison(span)
             }
             ast::ExprKind::DontCare => {
                 self.error(
                     "not-a-value",
                     span,
-                    "`_` is no value; it stands for `out` arguments and in key sets",
+                    "`_` is not a value; it stands for `out` arguments and in key sets",
                 );
                 self.poison(span)
             }
@@ -263,7 +263,7 @@ impl Checker {
                         diagnostic = diagnostic.note(format!("to apply it, write `{name}.apply()`"))
                     }
                     Symbol::ValueSet(_) => {
-                        diagnostic = diagnostic.note("a value set stands as a label of `select`");
+                        diagnostic = diagnostic.note("a value set is allowed only as a label of `select`");
                     }
                     _ => {}
                 }
@@ -797,7 +797,7 @@ impl Checker {
                 self.error(
                     "operator",
                     span,
-                    format!("`{sign}` makes a key set: it stands in `select` and `entries`"),
+                    format!("`{sign}` forms a key set, which is allowed in `select` and `entries`"),
                 );
                 None
             }
@@ -944,7 +944,7 @@ impl Checker {
             }
             if matches!(left.ty, Type::New(_)) || matches!(right.ty, Type::New(_)) {
                 diagnostic =
-                    diagnostic.note("a `type` has only `==` and `!=`; cast to the type it is made of first");
+                    diagnostic.note("a `type` has only `==` and `!=`; cast to its underlying type first");
             }
             self.report(diagnostic);
             return None;
@@ -1011,7 +1011,7 @@ impl Checker {
                     diagnostic = diagnostic.note("a cast changes width or sign: `(T) …`");
                 }
                 if matches!(a, Type::New(_)) || matches!(b, Type::New(_)) {
-                    diagnostic = diagnostic.note("a `type` is a type of its own; a cast converts: `(T) …`");
+                    diagnostic = diagnostic.note("a `type` is a distinct type; a cast converts: `(T) …`");
                 }
                 self.report(diagnostic);
                 None
@@ -1067,9 +1067,9 @@ impl Checker {
             ExprKind::SliceAt { value, .. } => self.read_only(value),
             ExprKind::StackLast(_) => Some(("`.last` of a header stack cannot be changed".into(), None)),
             ExprKind::StackLastIndex(_) => Some(("`.lastIndex` cannot be changed".into(), None)),
-            ExprKind::Instance(_) => Some(("an instance is no variable".into(), None)),
-            _ if is_value(expr) => Some(("a constant is no variable".into(), None)),
-            _ => Some(("this is no variable, field, element or slice".into(), None)),
+            ExprKind::Instance(_) => Some(("an instance is not a variable".into(), None)),
+            _ if is_value(expr) => Some(("a constant is not a variable".into(), None)),
+            _ => Some(("this is not a variable, field, element or slice".into(), None)),
         }
     }
 }

@@ -426,7 +426,7 @@ impl Checker {
                 let diagnostic = Diagnostic::error(
                     "cannot-infer",
                     span,
-                    format!("cannot tell what type parameter `{name}` of `{callee}` is"),
+                    format!("cannot infer type parameter `{name}` of `{callee}`"),
                 )
                 .note(format!("write the type arguments: `{callee}<…>(…)`"));
                 self.report(diagnostic);

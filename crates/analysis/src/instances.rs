@@ -205,7 +205,7 @@ impl Checker {
                 self.error(
                     "cannot-infer",
                     settled.span,
-                    format!("cannot tell the type arguments of {shown}"),
+                    format!("cannot infer the type arguments of {shown}"),
                 );
             }
             *arg = settled;

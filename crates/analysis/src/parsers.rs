@@ -71,8 +71,7 @@ impl Checker {
         if body.states.len() == first.len() && !reaches_end(&body) {
             let text = format!("parser `{}` never reaches `accept` or `reject`", name.text);
             self.report(
-                Diagnostic::error("unreachable", name.span, text)
-                    .note("every way from `start` goes round in a circle"),
+                Diagnostic::error("unreachable", name.span, text).note("every path from `start` is a cycle"),
             );
         }
         body

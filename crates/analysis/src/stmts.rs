@@ -145,7 +145,7 @@ impl Checker {
                 let shown = self.show(other);
                 self.report(
                     Diagnostic::error("type-mismatch", expr.span, format!("`for … in` over {shown}"))
-                        .note("it goes over ranges `a .. b`, lists, arrays and header stacks"),
+                        .note("it iterates over ranges `a .. b`, lists, arrays and header stacks"),
                 );
                 return None;
             }
@@ -219,7 +219,7 @@ impl Checker {
 
     fn call_statement(&mut self, expr: &ast::Expr) -> Option<StmtKind> {
         let ast::ExprKind::Call(callee, type_args, args) = &expr.kind else {
-            self.error("statement", expr.span, "an expression is no statement");
+            self.error("statement", expr.span, "an expression is not a statement");
             return None;
         };
         let typed = self.call(callee, type_args, args, None, expr.span);
@@ -227,7 +227,7 @@ impl Checker {
             ExprKind::Call(call) => Some(StmtKind::Call(*call)),
             ExprKind::Construct { .. } => {
                 self.report(
-                    Diagnostic::error("statement", expr.span, "a constructor call is no statement")
+                    Diagnostic::error("statement", expr.span, "a constructor call is not a statement")
                         .note("an instance has a name: `T(…) name;`"),
                 );
                 None
@@ -283,7 +283,7 @@ impl Checker {
         if let Some(last) = cases.last().filter(|case| case.body.is_none()) {
             self.report(
                 Diagnostic::warning("missing", last.span, "nothing follows the last label of this `switch`")
-                    .note("a label without block falls through to the next; `{}` says that nothing is to be done"),
+                    .note("a label without block falls through to the next; `{}` does nothing"),
             );
         }
         match value.ty.clone() {
@@ -323,7 +323,7 @@ impl Checker {
                         match seen.get(&action).copied() {
                             Some(first) => {
                                 self.report(
-                                    Diagnostic::error("switch", case.label.span, "this label stands twice")
+                                    Diagnostic::error("switch", case.label.span, "this label occurs twice")
                                         .related(first, "first here"),
                                 );
                             }
@@ -369,7 +369,7 @@ impl Checker {
         let mut diagnostic = Diagnostic::error(
             "switch",
             label.span,
-            format!("`{name}` is no action of table `{}`", decl.name),
+            format!("`{name}` is not an action of table `{}`", decl.name),
         )
         .related(decl.span, format!("table `{}` is declared here", decl.name));
         diagnostic = diagnostic.suggest(name, names.iter().map(String::as_str));
@@ -392,7 +392,7 @@ impl Checker {
                         match number.as_ref().and_then(|number| seen.get(number)).copied() {
                             Some(first) => {
                                 self.report(
-                                    Diagnostic::error("switch", label.span, "this label stands twice")
+                                    Diagnostic::error("switch", label.span, "this label occurs twice")
                                         .related(first, "first here"),
                                 );
                             }

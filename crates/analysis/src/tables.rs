@@ -177,7 +177,7 @@ impl Checker {
                             self.error(
                                 "cannot-infer",
                                 value.span,
-                                format!("cannot tell the type arguments of {shown}"),
+                                format!("cannot infer the type arguments of {shown}"),
                             );
                         } else {
                             done.properties.push((name.text.clone(), typed));
@@ -266,7 +266,7 @@ impl Checker {
             }
             return None;
         }
-        self.report(diagnostic.note("an architecture that knows it would obey it; here it means nothing"));
+        self.report(diagnostic.note("only an architecture that defines it uses it; here it has no effect"));
         Some(typed)
     }
 
@@ -567,7 +567,7 @@ impl Checker {
                     ),
                 )
                 .note(format!("only parameters with a direction are bound here: {}", bound.len()))
-                .note("the others are action data, which comes with each entry"),
+                .note("the others are action data, which each entry supplies"),
             );
             draft.actions_wrong = true;
             return;
@@ -922,7 +922,7 @@ impl Checker {
                     entry.span,
                     "the first entry has no priority, but a later one has",
                 )
-                .note("give the first one a priority too, or none of them"),
+                .note("give all entries a priority, or none"),
             );
             return;
         }

@@ -77,7 +77,11 @@ impl Checker {
                     }
                     return Type::Param(id);
                 }
-                self.error("type-mismatch", ty.span, "`_` is no type here: nothing tells what it stands for");
+                self.error(
+                    "type-mismatch",
+                    ty.span,
+                    "`_` is not a type here: nothing determines what it stands for",
+                );
                 POISON
             }
             TypeKind::Bit(width) => self.width(width, "bit", 0, BITS_MAX).map_or(POISON, Type::Bit),

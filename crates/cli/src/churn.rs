@@ -289,10 +289,10 @@ impl Churn {
             spread(&self.changes_us)
         )?;
         if !self.apart {
-            say!("both threads shared one processor, so these are no figures")?;
+            say!("both threads shared one processor, so these figures are meaningless")?;
         }
         match self.effects_us.as_slice() {
-            [] => say!("no packet tells when a new entry takes effect"),
+            [] => say!("no packet shows when a new entry takes effect"),
             effects => say!("a new entry takes effect after {}", spread(effects)),
         }
     }

@@ -348,7 +348,7 @@ fn refused(text: &str, typed: &typed::Program, format: Format) -> Failure {
         None => (text, None),
     };
     let code = match message {
-        _ if message.starts_with("internal error") || message.starts_with("p4jet is wrong") => "internal",
+        _ if message.starts_with("internal error") || message.starts_with("bug in p4jet") => "internal",
         _ if message.starts_with("no memory") => "system",
         _ if message.contains("the limit is") || message.contains("(at most ") => "too-large",
         _ => "not-supported",

@@ -132,7 +132,7 @@ pub fn gone(error: io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::NobodyReads,
         io::ErrorKind::TimedOut => Failure::Environment(format!(
-            "the switch is silent: {error}; if it is stopped, it does what it was asked when it goes on"
+            "the switch does not answer: {error}; if it is stopped, it will execute the command when it continues"
         )),
         _ => Failure::Environment(format!("the connection to the switch failed: {error}")),
     }

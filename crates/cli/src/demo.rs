@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let reference = compiled.switch(compiled.lowered.clone(), p4jet_jit::Options::default(), 1)?;
     load(&reference, &commands)?;
     let (trace, _) = reference.trace(0, &samples[3].1).map_err(Failure::Input)?;
-    say!("\nWhy the last one was dropped (as `p4jet trace` tells it):")?;
+    say!("\nWhy the last one was dropped (from `p4jet trace`):")?;
     for line in trace.render(reference.program()).lines() {
         say!("  {line}")?;
     }

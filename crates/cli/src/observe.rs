@@ -128,7 +128,7 @@ impl Observation {
             match name {
                 "port" => spec.port = Some(port_number(value)?),
                 "count" => {
-                    spec.count = value.parse().map_err(|_| format!("`{value}` is no number of packets"))?
+                    spec.count = value.parse().map_err(|_| format!("`{value}` is not a number of packets"))?
                 }
                 "bytes" => spec.bytes.push(byte_pattern(value)?),
                 field => spec.fields.push(self.field_pattern(field, value)?),
@@ -244,10 +244,10 @@ pub fn capture_spec(port: &str, path: &str, options: &[&str]) -> Result<CaptureS
             None if *option == "in" => (spec.received, spec.sent) = (true, false),
             None if *option == "out" => (spec.received, spec.sent) = (false, true),
             Some(("snaplen", n)) => {
-                spec.snaplen = Some(n.parse().map_err(|_| format!("`{n}` is no number of bytes"))?)
+                spec.snaplen = Some(n.parse().map_err(|_| format!("`{n}` is not a number of bytes"))?)
             }
             Some(("count", n)) => {
-                spec.count = Some(n.parse().map_err(|_| format!("`{n}` is no number of frames"))?)
+                spec.count = Some(n.parse().map_err(|_| format!("`{n}` is not a number of frames"))?)
             }
             _ => {
                 let word = option.split('=').next().unwrap_or(option);
@@ -260,11 +260,11 @@ pub fn capture_spec(port: &str, path: &str, options: &[&str]) -> Result<CaptureS
 }
 
 fn port_number(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| format!("`{text}` is no port number"))
+    text.parse().map_err(|_| format!("`{text}` is not a port number"))
 }
 
 fn trace_id(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| format!("`{text}` is no number of a trace"))
+    text.parse().map_err(|_| format!("`{text}` is not the number of a trace"))
 }
 
 /// The forms of a command: the first word, and the whole.

@@ -282,7 +282,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         if let (Some(kept), Some(commands)) = (kept, &args.commands) {
             let (kept, commands) = (kept.display(), commands.display());
-            let text = format!("{kept} has what was set: {commands} is not carried out");
+            let text = format!("{kept} holds the state: {commands} is not carried out");
             voice.tell(Level::Info, "state", None, text);
         }
     }

@@ -260,7 +260,7 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
             return usage(&format!("found `-i {interface}`: expected port@interface, such as 1@veth0"));
         };
         if number.parse::<u32>().is_err() {
-            return usage(&format!("found `-i {interface}`: `{number}` is no port number"));
+            return usage(&format!("found `-i {interface}`: `{number}` is not a port number"));
         }
         line.push("-i".into());
         line.push(match options.use_files {
@@ -464,7 +464,7 @@ mod tests {
             ("a.p4 --log-console --log-file x", "cannot be used with"),
             ("a.p4 -L loud", "invalid value 'loud'"),
             ("a.p4 -i veth0", "expected port@interface"),
-            ("a.p4 -i x@veth0", "`x` is no port number"),
+            ("a.p4 -i x@veth0", "`x` is not a port number"),
             ("a.p4 -- --nonsense", "unexpected argument '--nonsense'"),
             ("a.p4 --thrift-prt 9091", "'--thrift-prt' found\ndid you mean `--thrift-port`?"),
             ("a.p4 -- --drop-prt 511", "did you mean `--drop-port`?"),

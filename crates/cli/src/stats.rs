@@ -242,7 +242,7 @@ impl Stats {
             ("p4jet_done_packets_total", "Packets that ended with their copies in their place.", total.done),
             ("p4jet_not_sent_packets_total", "Packets that a port could not send.", total.not_sent),
             ("p4jet_digests_total", "Digests that programs sent.", self.digests.sent),
-            ("p4jet_digests_unheard_total", "Digests sent while nobody listened.", self.digests.unheard),
+            ("p4jet_digests_unheard_total", "Digests sent without a subscriber.", self.digests.unheard),
             ("p4jet_digests_dropped_total", "Digests lost: they came too fast.", self.digests.dropped),
         ] {
             out.family(name, "counter", help);

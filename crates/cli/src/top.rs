@@ -67,7 +67,7 @@ fn look(client: &mut Client) -> Result<Look, Failure> {
     match (answer.error, answer.data) {
         (None, Some(stats)) => Ok(Look { at: Instant::now(), stats }),
         (Some(error), _) => Err(Failure::Input(error.text)),
-        (None, None) => Err(Failure::Input("the switch tells no numbers".into())),
+        (None, None) => Err(Failure::Input("the switch sent no statistics".into())),
     }
 }
 

@@ -392,7 +392,7 @@ fn report(args: &Args, out: &Outcome) -> Result<(), Failure> {
         )?;
     }
     if limited {
-        say!("the generator was the bottleneck: what it sends into may be able to do more")?;
+        say!("the generator was the bottleneck: the switch may be faster")?;
     }
     Ok(())
 }

@@ -391,7 +391,7 @@ impl Hub {
             return Err("the switch has been stopped".to_string());
         }
         if state.subscribers.len() >= SUBSCRIBERS_MAX {
-            return Err(format!("there are {SUBSCRIBERS_MAX} subscribers already, and at most so many"));
+            return Err(format!("there are {SUBSCRIBERS_MAX} subscribers already, which is the maximum"));
         }
         if !state.hands_out {
             let hub = Arc::clone(self);

@@ -285,7 +285,7 @@ impl Observer {
         }
         let mut state = self.inner.state();
         if state.traces.len() >= TRACES_MAX {
-            return Err(format!("there are {TRACES_MAX} traces already, and at most so many"));
+            return Err(format!("there are {TRACES_MAX} traces already, which is the maximum"));
         }
         let inbox = match &state.tracer {
             Some(inbox) => inbox.clone(),
@@ -355,7 +355,7 @@ impl Observer {
     pub fn start_capture_in(&self, spec: CaptureSpec, opened: &Path) -> Result<(), Refused> {
         let mut state = self.inner.state();
         if state.captures.len() >= CAPTURES_MAX {
-            return Err(format!("there are {CAPTURES_MAX} captures already, and at most so many"));
+            return Err(format!("there are {CAPTURES_MAX} captures already, which is the maximum"));
         }
         if state.captures.iter().any(|c| c.path == spec.path) {
             return Err(format!("{} is being written already", spec.path.display()));

@@ -214,7 +214,7 @@ impl Pipelined {
     pub fn new(switch: &Arc<Switch>, ring_packets: usize, frame_max: usize) -> Result<Pipelined, String> {
         let slots = slots(ring_packets)?;
         if switch.threads().is_none() {
-            return Err("the switch is not made for a pipeline on several threads".to_string());
+            return Err("the switch was not built for a pipeline on several threads".to_string());
         }
         let mailboxes =
             (0..switch.workers()).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<Vec<_>, _>>();

@@ -189,7 +189,7 @@ impl Switch {
                 Some(id) => self.copy_table(old_id, &switch, ir::TableId(id as u32), &mut carried),
                 None if self.table(old_id).is_empty() => {}
                 None => carried.lost.push(format!(
-                    "{} `{}`: the new program has none of this name; {} lost",
+                    "{} `{}`: the new program has none with this name; {} lost",
                     kind_of(o),
                     o.name,
                     entries(self.table(old_id).len())
@@ -237,12 +237,11 @@ impl Switch {
                     carried.kept.push(o.name.clone());
                 }
                 _ if what.is_empty() => {}
-                Some(_) => carried.lost.push(format!(
-                    "{what} `{}`: width, size or unit are different now; it begins anew",
-                    o.name
-                )),
+                Some(_) => carried
+                    .lost
+                    .push(format!("{what} `{}`: width, size or unit have changed; it starts empty", o.name)),
                 None => {
-                    carried.lost.push(format!("{what} `{}`: the new program has none of this name", o.name))
+                    carried.lost.push(format!("{what} `{}`: the new program has none with this name", o.name))
                 }
             }
         }

@@ -156,7 +156,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Nothing if the code is there in time: the switch has it then.
 fn compile_within(switch: &Arc<Switch>, wait: Duration) -> Result<Option<Compiling>, RunError> {
     let compiling = Compiling::start(switch)
-        .map_err(|e| RunError::System(format!("no thread to make machine code: {e}")))?;
+        .map_err(|e| RunError::System(format!("no thread to compile machine code: {e}")))?;
     match compiling.wait(wait) {
         Some(made) => made.map(|_| None).map_err(RunError::Program),
         None => Ok(Some(compiling)),

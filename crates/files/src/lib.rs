@@ -97,7 +97,7 @@ fn output(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let not_waiting = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let opened = options.create(true).custom_flags(not_waiting.bits()).open(path);
     let file = opened.map_err(|error| match path.metadata().map(|found| found.file_type()) {
-        Ok(found) if found.is_fifo() => kind_refused("a FIFO that nobody reads"),
+        Ok(found) if found.is_fifo() => kind_refused("a FIFO without a reader"),
         Ok(found) if found.is_dir() => kind_refused("a directory"),
         _ => error,
     })?;

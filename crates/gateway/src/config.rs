@@ -448,13 +448,14 @@ impl Check {
             .collect();
         let Some(bytes) = bytes.filter(|bytes| bytes.len() == 6) else {
             let message =
-                format!("`{}` is no MAC address: expected one as 02:00:00:00:00:01", text.get_ref());
+                format!("`{}` is not a MAC address: expected one as 02:00:00:00:00:01", text.get_ref());
             self.complain(text.span(), message);
             return 0;
         };
         let mac = bytes.iter().fold(0, |mac, byte| mac << 8 | u64::from(*byte));
         if bytes[0] & 1 == 1 || mac == 0 {
-            let message = format!("`{}` is no station's MAC address: expected a unicast one", text.get_ref());
+            let message =
+                format!("`{}` is not the MAC address of a station: expected a unicast one", text.get_ref());
             self.complain(text.span(), message);
         }
         mac
@@ -487,7 +488,7 @@ impl Check {
             IpAddr::V6(v6) => v6.to_ipv4_mapped().is_some(),
         };
         if is_no_host || address.is_unspecified() || address.is_multicast() || address.is_loopback() {
-            let message = format!("`{address}` is no host's address: expected a unicast one");
+            let message = format!("`{address}` is not a host address: expected a unicast one");
             self.complain(text.span(), message);
         }
         Some(address)
@@ -515,7 +516,7 @@ impl Check {
             let text = name.get_ref();
             let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             if text.is_empty() || !text.chars().all(good) {
-                let message = format!("`{text}` is no name: expected letters, digits, `-`, `_` and `.`");
+                let message = format!("`{text}` is not a name: expected letters, digits, `-`, `_` and `.`");
                 self.complain(name.span(), message);
             }
             once.note(self, text.as_str(), name.span(), || format!("two {what}s have the name `{text}`"));
@@ -728,7 +729,7 @@ impl Check {
         let is_name = (1..=INTERFACE_NAME_MAX).contains(&interface.len()) && interface.chars().all(allowed);
         if !is_name || interface == "." || interface == ".." {
             let message = format!(
-                "`{}` is no interface name: expected 1 to {INTERFACE_NAME_MAX} bytes, no space, no `/`",
+                "`{}` is not an interface name: expected 1 to {INTERFACE_NAME_MAX} bytes, no space, no `/`",
                 interface.escape_debug()
             );
             self.complain(controller.interface.span(), message);
@@ -764,7 +765,7 @@ impl Check {
             Some(name) => names.find(self, name),
             None if underlays.len() == 1 => 0,
             None => {
-                let message = format!("VTEP `{}` does not say by which underlay", vtep.name.get_ref());
+                let message = format!("VTEP `{}` does not name its underlay", vtep.name.get_ref());
                 let names: Vec<&str> = names.list.iter().map(|name| name.get_ref().as_str()).collect();
                 let note = match names.is_empty() {
                     true => "there is no [[underlay]]".to_string(),
@@ -882,7 +883,7 @@ impl Check {
 
     fn prefix(&mut self, text: &At<String>) -> Option<(IpAddr, u8)> {
         let wrong = |check: &mut Check, why: &str| {
-            check.complain(text.span(), format!("`{}` is no prefix: {why}", text.get_ref()));
+            check.complain(text.span(), format!("`{}` is not a prefix: {why}", text.get_ref()));
             None
         };
         let expected = "expected one as 192.0.2.0/24 or 2001:db8::/32";
@@ -896,7 +897,7 @@ impl Check {
         }
         let network = masked(address, len);
         if network != address {
-            return wrong(self, &format!("bits behind the prefix are set; expected {network}/{len}"));
+            return wrong(self, &format!("bits after the prefix are set; expected {network}/{len}"));
         }
         Some((address, len))
     }

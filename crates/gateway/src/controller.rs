@@ -335,13 +335,13 @@ impl Controller {
             // Some editors take the old file away before they write the new one.
             Err(e) if !again && e.kind() == io::ErrorKind::NotFound => return,
             Err(e) => {
-                let text = format!("cannot read {path}: {e}; what it said before stays in effect");
+                let text = format!("cannot read {path}: {e}; the previous version stays in effect");
                 return self.tell(Level::Warn, "config", text);
             }
         };
         if text == self.text {
             if std::mem::take(&mut self.wrong) {
-                self.tell(Level::Info, "config", format!("{path} says again what is in effect"));
+                self.tell(Level::Info, "config", format!("{path} is unchanged"));
             }
             return;
         }
@@ -366,7 +366,7 @@ impl Controller {
                     let text = format!("{path}: {} errors more", complaints.len() - SHOWN_MAX);
                     self.tell(Level::Warn, "config", text);
                 }
-                self.tell(Level::Warn, "config", "what it said before stays in effect");
+                self.tell(Level::Warn, "config", "the previous version stays in effect");
             }
         }
     }
@@ -429,7 +429,7 @@ impl Controller {
         }
         match &link.listener {
             Some(listener) if listener.has_ended() => {
-                self.tell(Level::Warn, "switch", "it tells of stations no more: asked again");
+                self.tell(Level::Warn, "switch", "it no longer reports stations: subscribing again");
                 self.link = None;
                 self.connect();
             }
@@ -537,7 +537,7 @@ impl Controller {
         // Dead back ends must still go: the switch took the configuration before.
         match self.settled.take().filter(|settled| *settled != self.config) {
             Some(settled) => {
-                self.tell(Level::Warn, "config", "what it said before stays in effect");
+                self.tell(Level::Warn, "config", "the previous version stays in effect");
                 self.config = settled;
                 self.watches.clear();
                 self.watch();

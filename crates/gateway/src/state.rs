@@ -122,10 +122,10 @@ impl Actual {
     pub fn from_dump(text: &str) -> Result<Actual, String> {
         let mut reading = Reading::default();
         for (line, at) in text.lines().zip(1..) {
-            let record: Value =
-                serde_json::from_str(line).map_err(|e| format!("line {at} is no record of a dump: {e}"))?;
+            let record: Value = serde_json::from_str(line)
+                .map_err(|e| format!("line {at} is not a record of a dump: {e}"))?;
             let record = record.as_object().and_then(|object| object.iter().next());
-            let (kind, record) = record.ok_or_else(|| format!("line {at} is no record of a dump"))?;
+            let (kind, record) = record.ok_or_else(|| format!("line {at} is not a record of a dump"))?;
             reading.record(kind, record).map_err(|why| format!("line {at}: {why}"))?;
         }
         reading.finish()
@@ -154,7 +154,7 @@ impl Reading {
             let params: Option<Vec<u128>> = params.map(|p| p.as_str().and_then(number)).collect();
             Some(Call { action: last(call["action"].as_str()?).to_string(), params: params? })
         };
-        let strange = || format!("a record `{kind}` that this p4jet does not know");
+        let strange = || format!("a record `{kind}` that this version of p4jet does not support");
         match kind {
             "state" => self.program = text("program").to_string(),
             "table" => {

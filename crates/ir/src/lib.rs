@@ -90,7 +90,7 @@ pub const FOREIGN: &str = "foreign.";
 pub fn unknown_extern(function: &str) -> String {
     match function.strip_prefix(FOREIGN) {
         Some(name) => format!(
-            "only the program declares the extern `{name}`: what it does is not known, so the program cannot run"
+            "only the program declares the extern `{name}`: its behaviour is unknown, so the program cannot run"
         ),
         None => format!("no extern function `{function}`"),
     }

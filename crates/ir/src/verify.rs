@@ -414,7 +414,7 @@ impl Verifier<'_> {
         {
             let instance = &p.instances[profile.index()];
             let right = matches!(instance.kind, InstanceKind::ActionProfile { .. });
-            self.check(right, || format!("`{}` is no action profile", instance.name));
+            self.check(right, || format!("`{}` is not an action profile", instance.name));
             self.check(t.entries.is_empty(), || "entries in a table with an action profile".to_string());
         }
         for d in &t.direct {

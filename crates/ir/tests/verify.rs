@@ -172,7 +172,7 @@ fn refuses() {
         "apply t(m.x) selector m.w next",
         "block c, n0, end: a selector for table `t`: expected one exactly if it has groups",
     );
-    check("  direct d\n", "  profile d\n", "table t: `d` is no action profile");
+    check("  direct d\n", "  profile d\n", "table t: `d` is not an action profile");
     check("ingress p, c, e", "ingress p, c, c", "program: block 1 runs twice");
     check("error_packet_too_short 1", "error_packet_too_short 2", "program: error code 2 of 2");
 }

@@ -1577,7 +1577,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let part = flow.columns.part(column);
         let Some((part, begin)) = part.and_then(|part| Some((part, self.layout.columns.begins[part.whole]?)))
         else {
-            return Err(Error { message: "p4jet is wrong here: a column that is in no memory".into(), loc });
+            return Err(Error { message: "bug in p4jet: a column that is in no memory".into(), loc });
         };
         let bytes = 8 * limb_count(self.program().width(column[0])) as i64;
         Ok(self.found(part, column.len(), flow.columns.whole[part.whole].len(), bytes, begin, index))
@@ -1827,7 +1827,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let Some((part, begin)) =
                     part.and_then(|part| Some((part, self.layout.columns.offsets_begin[part.whole]?)))
                 else {
-                    return Err(Error { message: "p4jet is wrong here: offsets in no memory".into(), loc });
+                    return Err(Error { message: "bug in p4jet: offsets in no memory".into(), loc });
                 };
                 let whole = flow.columns.whole[part.whole].len();
                 let at = self.found(part, column.len(), whole, 8, begin, index).address;

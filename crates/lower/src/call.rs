@@ -73,13 +73,13 @@ impl Lowerer<'_> {
             }
             Callee::Method { object, ext, method } => {
                 let Value::Object(id) = self.expr(object)? else {
-                    return self.bug(object.span, "a method of something that is no object");
+                    return self.bug(object.span, "a method of something that is not an object");
                 };
                 self.call_method(id, *ext, *method, call, ret)
             }
             Callee::Apply(object) => {
                 let Value::Object(id) = self.expr(object)? else {
-                    return self.bug(object.span, "apply of something that is no object");
+                    return self.bug(object.span, "apply of something that is not an object");
                 };
                 let direct = matches!(object.kind, typed::ExprKind::Instance(_));
                 self.apply_block(id, call, direct)?;
@@ -561,7 +561,7 @@ impl Lowerer<'_> {
             _ => {}
         }
         let Some(instance) = self.extern_object(object) else {
-            return self.bug(call.span, "a method of something that is no extern");
+            return self.bug(call.span, "a method of something that is not an extern");
         };
         let (object_args, scope) = (instance.type_args.clone(), instance.scope);
         if method.is_abstract {

@@ -332,7 +332,7 @@ impl<'a> Lowerer<'a> {
         if !self.diagnostics.is_empty() {
             return Err(Reported(()));
         }
-        let message = format!("p4jet is wrong here: {what}");
+        let message = format!("bug in p4jet: {what}");
         Err(self.report(Diagnostic::error("internal", span, message).note("please report this program")))
     }
 
@@ -420,16 +420,16 @@ impl<'a> Lowerer<'a> {
         match (earlier.site, new.site) {
             (Some(first), Some(second)) if earlier.span == span && first != second => {
                 diagnostic = diagnostic
-                    .related(first, "the first is made here")
-                    .related(second, "the second is made here");
+                    .related(first, "the first is created here")
+                    .related(second, "the second is created here");
             }
             _ if earlier.span == span => {
-                diagnostic = diagnostic.note("what declares it is instantiated twice under one name");
+                diagnostic = diagnostic.note("its declaration is instantiated twice under one name");
             }
             _ => diagnostic = diagnostic.related(earlier.span, "the first is here"),
         }
         self.report(
-            diagnostic.note("runtime commands could not tell them apart: `@name` gives another name"),
+            diagnostic.note("runtime commands could not distinguish them: `@name` gives another name"),
         );
     }
 

@@ -116,12 +116,12 @@ impl Lowerer<'_> {
                 Value::Stack { next, .. } => {
                     Ok(Value::Scalar(build::binary(Op::Sub, next, Expr::constant(1u32, 32))))
                 }
-                _ => self.bug(e.span, "lastIndex of something that is no stack"),
+                _ => self.bug(e.span, "lastIndex of something that is not a stack"),
             },
             ExprKind::StackNext(base) | ExprKind::StackLast(base) => {
                 let base = self.expr(base)?;
                 let Value::Stack { next, elements } = &base else {
-                    return self.bug(e.span, "next or last of something that is no stack");
+                    return self.bug(e.span, "next or last of something that is not a stack");
                 };
                 let is_next = matches!(e.kind, ExprKind::StackNext(_));
                 let index = self.next_or_last(next.clone(), elements.len() as u32, is_next)?;

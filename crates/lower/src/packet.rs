@@ -149,7 +149,7 @@ impl Lowerer<'_> {
                 parts.iter().try_for_each(|p| self.emit_headers(p, span))
             }
             Storage::Scalar(_) | Storage::Varbit { .. } => {
-                self.unsupported(span, "emit of something that is no header")
+                self.unsupported(span, "emit of something that is not a header")
             }
         }
     }

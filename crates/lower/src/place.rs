@@ -207,7 +207,7 @@ impl Lowerer<'_> {
         });
         match (next, stack.shape()) {
             (Some(next), Some(shape)) => Ok((next, shape.parts().len() as u32)),
-            _ => self.bug(span, "next or last of something that is no stack"),
+            _ => self.bug(span, "next or last of something that is not a stack"),
         }
     }
 
@@ -269,7 +269,7 @@ impl Lowerer<'_> {
         known: &mut Located,
     ) -> Lowered<(Arc<[T]>, Expr)> {
         let Some((column, start)) = columns(self).get(&first).cloned() else {
-            return self.bug(self.span, "an index of something that is no array");
+            return self.bug(self.span, "an index of something that is not an array");
         };
         let mut steps = Vec::new();
         for second in seconds {
@@ -381,7 +381,7 @@ impl Lowerer<'_> {
     /// bmv2 (`add_header`), but for the lengths of varbits.
     pub(crate) fn set_valid(&mut self, place: &Place) -> Lowered<()> {
         let Value::Header { valid, fields } = self.read(place)? else {
-            return self.bug(self.span, "setValid of something that is no header");
+            return self.bug(self.span, "setValid of something that is not a header");
         };
         let was_valid = if let Place::Storage(_) = place { valid } else { self.atom(valid) };
         let mut values = Vec::new();
@@ -409,7 +409,7 @@ impl Lowerer<'_> {
                 self.set_element(element, values)?;
                 self.invalidate_siblings_of(element)
             }
-            _ => self.bug(self.span, "setValid of something that is no header"),
+            _ => self.bug(self.span, "setValid of something that is not a header"),
         }
     }
 
@@ -432,14 +432,14 @@ impl Lowerer<'_> {
                 }
                 self.invalidate_siblings_of(element)
             }
-            _ => self.bug(self.span, "setInvalid of something that is no header"),
+            _ => self.bug(self.span, "setInvalid of something that is not a header"),
         }
     }
 
     /// P4_16 "packet extraction". The second argument is the length of the varbit.
     pub(crate) fn extract(&mut self, place: &Place, length: Option<Expr>, span: Span) -> Lowered<()> {
         let Some(Storage::Header { id, .. }) = place.shape() else {
-            return self.unsupported(span, "extract of something that is no header");
+            return self.unsupported(span, "extract of something that is not a header");
         };
         let id = *id;
         let has_varbit = self.ir.headers[id.index()].fields.iter().any(|f| f.varbit_length.is_some());
@@ -533,7 +533,7 @@ impl Lowerer<'_> {
             }
             Place::Slice(base, hi, lo) => {
                 let (Value::Scalar(old), Value::Scalar(new)) = (self.read(base)?, value) else {
-                    return self.bug(self.span, "a slice of something that is no scalar");
+                    return self.bug(self.span, "a slice of something that is not a scalar");
                 };
                 let width = self.width(&old);
                 let mut result = new;
@@ -549,7 +549,7 @@ impl Lowerer<'_> {
             }
             Place::SliceAt(base, lo, slice_width) => {
                 let (Value::Scalar(old), Value::Scalar(new)) = (self.read(base)?, value) else {
-                    return self.bug(self.span, "a slice of something that is no scalar");
+                    return self.bug(self.span, "a slice of something that is not a scalar");
                 };
                 let width = self.width(&old);
                 let mask = Expr::constant(build::ones((*slice_width).min(width)), width);

@@ -421,7 +421,7 @@ impl Lowerer<'_> {
                     MatchKind::Ternary => KeyMatch::Ternary { value, mask },
                     MatchKind::Lpm => match prefix_len(&mask, key.width) {
                         Some(prefix_len) => KeyMatch::Lpm { value, prefix_len },
-                        None => return refuse(self, "a mask that is no prefix"),
+                        None => return refuse(self, "a mask that is not a prefix"),
                     },
                     MatchKind::Exact if mask == all => KeyMatch::Exact(value),
                     MatchKind::Optional if mask == all => KeyMatch::Optional(Some(value)),

@@ -121,8 +121,7 @@ impl LinkState {
 /// Why no frames flow when there is no interface `name` any more.
 pub(crate) fn gone(name: &str) -> String {
     format!(
-        "interface `{name}` is gone: deleted, renamed or moved to another namespace; frames will flow once there is \
-         one called `{name}` again"
+        "interface `{name}` is gone: deleted, renamed or moved to another namespace; frames will flow when there is one called `{name}` again"
     )
 }
 

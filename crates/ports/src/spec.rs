@@ -94,7 +94,10 @@ impl std::str::FromStr for PortSpec {
         let number = match number.parse() {
             Ok(number) if digits && number != PORT_DROP => number,
             _ => {
-                return Err(wrong(format!("`{number}` is no port number: expected 0 to {}", PORT_DROP - 1)));
+                return Err(wrong(format!(
+                    "`{number}` is not a port number: expected 0 to {}",
+                    PORT_DROP - 1
+                )));
             }
         };
         let (kind, rest) = spec.split_once(':').map_or((None, spec), |(kind, rest)| (Some(kind), rest));
@@ -162,7 +165,7 @@ fn interface(name: &str) -> Result<String, String> {
     } else if name.len() > INTERFACE_NAME_MAX {
         Err(format!("interface name `{name}` has {} bytes: at most {INTERFACE_NAME_MAX}", name.len()))
     } else if !name.chars().all(allowed) || name == "." || name == ".." {
-        Err(format!("`{}` is no interface name: no space, no `/`", name.escape_debug()))
+        Err(format!("`{}` is not an interface name: no space, no `/`", name.escape_debug()))
     } else {
         Ok(name.to_owned())
     }
@@ -357,11 +360,11 @@ mod tests {
                 "port `0@`: nothing after `@`: expected IFNAME, packet:IFNAME, xdp:IFNAME[,queue=Q], tap:NAME, \
                     fd:NUM, pcap:IN,OUT or mem",
             ),
-            ("x@veth0", "port `x@veth0`: `x` is no port number: expected 0 to 4294967294"),
-            ("+1@veth0", "port `+1@veth0`: `+1` is no port number: expected 0 to 4294967294"),
+            ("x@veth0", "port `x@veth0`: `x` is not a port number: expected 0 to 4294967294"),
+            ("+1@veth0", "port `+1@veth0`: `+1` is not a port number: expected 0 to 4294967294"),
             (
                 "4294967295@veth0",
-                "port `4294967295@veth0`: `4294967295` is no port number: expected 0 to 4294967294",
+                "port `4294967295@veth0`: `4294967295` is not a port number: expected 0 to 4294967294",
             ),
             (
                 "0@dpdk:0",
@@ -376,7 +379,7 @@ mod tests {
                 "port `0@a-name-much-too-long`: interface name `a-name-much-too-long` has 20 \
                                         bytes: at most 15",
             ),
-            ("0@a b", "port `0@a b`: `a b` is no interface name: no space, no `/`"),
+            ("0@a b", "port `0@a b`: `a b` is not an interface name: no space, no `/`"),
             ("0@pcap:,", "port `0@pcap:,`: neither an input nor an output file: expected pcap:IN,OUT"),
             (
                 "0@pcap:a",
@@ -442,7 +445,7 @@ mod tests {
             fail("0@fd:99999").to_string(),
             "descriptor 99999: Bad file descriptor (os error 9); did the parent pass it on?"
         );
-        assert_eq!(fail("0@fd:0").to_string(), "descriptor 0: it is none of a TAP interface");
+        assert_eq!(fail("0@fd:0").to_string(), "descriptor 0: it does not belong to a TAP interface");
         assert_eq!(fail("0@pcap:/no/such/file,").exit_status(), 1);
         assert_eq!(fail("0@pcap:,/no/such/file").exit_status(), 3);
     }

@@ -91,7 +91,8 @@ impl TapPort {
         // SAFETY: TUNGETIFF writes an `ifreq`; what is no TAP descriptor refuses it.
         let status =
             unsafe { libc::ioctl(copy.as_raw_fd(), libc::TUNGETIFF, std::ptr::from_mut(&mut request)) };
-        interface::result(status as isize).map_err(|_| wrong("it is none of a TAP interface".into()))?;
+        interface::result(status as isize)
+            .map_err(|_| wrong("it does not belong to a TAP interface".into()))?;
         // SAFETY: the kernel wrote the flags.
         let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
         let named = [(libc::IFF_TAP, "TAP"), (libc::IFF_NO_PI, "NO_PI"), (libc::IFF_VNET_HDR, "VNET_HDR")];
@@ -331,13 +332,13 @@ fn cannot_open(name: &str, error: &io::Error) -> PortError {
 fn refused(name: &str, workers: usize, error: &io::Error) -> PortError {
     let remedy = match error.raw_os_error() {
         Some(libc::EPERM) => "run p4jet as root, or give it the capability CAP_NET_ADMIN",
-        Some(libc::EBUSY) => "another program uses the interface of that name, or it is no TAP interface",
+        Some(libc::EBUSY) => "another program uses the interface of that name, or it is not a TAP interface",
         Some(libc::EINVAL) if workers > 1 => {
-            "an interface of that name exists and is no TAP interface, or one without queues for several workers (`ip \
+            "an interface of that name exists and is not a TAP interface, or one without queues for several workers (`ip \
              tuntap add NAME mode tap multi_queue` makes one with them), or the name is not allowed"
         }
         Some(libc::EINVAL) => {
-            "an interface of that name exists and is no TAP interface, or the name is not allowed"
+            "an interface of that name exists and is not a TAP interface, or the name is not allowed"
         }
         _ => "is the name allowed for an interface?",
     };

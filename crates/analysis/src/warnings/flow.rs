@@ -885,7 +885,7 @@ impl Flow<'_> {
             }
             _ => String::new(),
         };
-        let note = "`isValid()` tells, `setValid()` or `extract` make it valid";
+        let note = "test it with `isValid()`; `setValid()` or `extract` makes it valid";
         self.report("invalid-header", span, text, |d| {
             let d = d.label(label).note(note);
             match root {

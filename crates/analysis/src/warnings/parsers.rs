@@ -138,9 +138,7 @@ fn incomplete(
     found.push(
         Diagnostic::warning("incomplete-select", span, text)
             .label("where none matches, parsing ends with `error.NoMatch`")
-            .note(
-                "`default: accept;` or `default: reject;` as the last case says what happens to all others",
-            ),
+            .note("`default: accept;` or `default: reject;` as the last case covers all other values"),
     );
 }
 

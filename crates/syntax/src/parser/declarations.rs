@@ -95,7 +95,7 @@ impl Parser<'_> {
             Kind::Keyword(If | For | Switch | Return | Exit) => {
                 let message =
                     format!("expected {EXPECTED_DECLARATION}, found keyword `{}`", self.kind().text());
-                let note = "statements stand in blocks; is a `}` too many before it?";
+                let note = "statements belong in blocks; is a `}` too many before it?";
                 return self.fail(Diagnostic::error("syntax", self.span(), message).note(note));
             }
             Kind::Ident if self.text(self.token()) == "header_type" && Self::is_name(self.kind_at(1)) => {

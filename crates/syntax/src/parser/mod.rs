@@ -640,7 +640,7 @@ impl Parser<'_> {
                 Diagnostic::warning(
                     "ignored-pragma",
                     pragma.span,
-                    "ignored a pragma that stands before nothing it can apply to",
+                    "ignored a pragma that precedes nothing it can apply to",
                 )
                 .note("pragmas stand where annotations can: before declarations and blocks"),
             );

@@ -164,8 +164,7 @@ impl Complexity {
         let paths = self.paths.len();
         writeln!(
             text,
-            "\n## Paths\n\n{paths} paths of packets: one for each way through the parser, and one for \
-                        each decision behind it.\n"
+            "\n## Paths\n\n{paths} paths of packets: one for each path through the parser, and one for each decision after it.\n"
         )
         .expect("a String takes everything");
         let mut line = |cells: &[&str]| {

@@ -184,7 +184,7 @@ pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
 }
 
 /// Why a way of a decision is not gone if nobody could ask for it.
-const SETTLED: &str = "what came before decides it";
+const SETTLED: &str = "an earlier step decides it";
 
 fn commands(before: Option<&str>, set: &Set) -> String {
     let mut text = String::new();
@@ -361,7 +361,7 @@ impl Derived {
         list("Not made:", not_made.collect());
         let not_taken: BTreeSet<String> =
             self.not_taken.iter().map(|(what, why)| format!("{what}: {why}")).collect();
-        list("Paths through the parser that no packet goes:", not_taken.into_iter().collect());
+        list("Paths through the parser that no packet takes:", not_taken.into_iter().collect());
         let packets = self.packets.iter().enumerate().map(|(i, packet)| {
             let lookups =
                 if packet.lookups.is_empty() { String::new() } else { packet.lookups.join(", ") + "; " };
