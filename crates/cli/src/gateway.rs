@@ -114,7 +114,8 @@ fn show_plan(args: &PlanArgs) -> Result<(), Failure> {
             .iter()
             .map(|change| {
                 serde_json::json!({
-                    "act": change.act.name(), "command": change.command, "about": change.about,
+                    "act": change.act.name(), "command": change.command(),
+                    "update": change.update, "about": change.about,
                 })
             })
             .collect();

@@ -4,7 +4,9 @@ use crate::commands::{LoadSummary, Reply};
 use crate::error::{CommandError, LoadError};
 use crate::files::{self, FileCommand};
 use crate::messages::Message;
+use crate::named::NamedUpdate;
 use crate::prompt::{Commander, named_state};
+use crate::update::Atomicity;
 use crate::wire::{Answer, Request};
 use p4jet_dataplane::Topics;
 use std::collections::BTreeMap;
@@ -158,6 +160,24 @@ impl Client {
             Some(error) => Err(io::Error::new(ErrorKind::Unsupported, error.text)),
             None => Ok(Messages { client: self, line: Vec::new() }),
         }
+    }
+
+    /// Has a batch of updates carried out. For each the handle of what it made, or why it was refused.
+    pub fn write(
+        &mut self,
+        updates: Vec<NamedUpdate>,
+        atomicity: Atomicity,
+    ) -> io::Result<Vec<Result<Option<u32>, CommandError>>> {
+        let total = updates.len();
+        let answer = self.ask(&Request::Write { updates, atomicity })?;
+        if let Some(error) = answer.error {
+            return Ok(vec![Err(error.into_command_error()); total]);
+        }
+        let results = answer.results.into_iter().map(|result| match result.error {
+            Some(error) => Err(error.into_command_error()),
+            None => Ok(result.handle),
+        });
+        Ok(results.collect())
     }
 
     /// Has a file of commands carried out, all of it or nothing.

@@ -55,4 +55,4 @@ pub use schema::Schema;
 pub use shared::SharedControl;
 pub use update::{Act, Atomicity, Cell, EntryRef, Mirror, Ref, Update};
 pub use value::parse_value;
-pub use write::{Batch, Control, Written};
+pub use write::{Control, Written};

@@ -374,13 +374,15 @@ impl NamedUpdate {
         }
     }
 
-    /// Puts the handles that the batch's earlier updates made in place of references to them.
-    pub(crate) fn with_handles(&mut self, made: &[Option<u32>]) {
+    /// Puts the handles that the first updates of its batch made in place of references to them. References to later updates
+    /// count from the end of those.
+    pub fn with_handles(&mut self, made: &[Option<u32>]) {
         let fix = |of: &mut Ref| {
-            if let Ref::Made(place) = of
-                && let Some(Some(handle)) = made.get(*place as usize)
-            {
-                *of = Ref::Handle(*handle);
+            let Ref::Made(place) = of else { return };
+            match made.get(*place as usize) {
+                Some(Some(handle)) => *of = Ref::Handle(*handle),
+                Some(None) => {}
+                None => *place -= made.len() as u32,
             }
         };
         let fix_call = |call: &mut Call| call.member.iter_mut().chain(&mut call.group).for_each(fix);
@@ -412,6 +414,94 @@ impl NamedUpdate {
             | NamedUpdate::Dissociate { node, .. }
             | NamedUpdate::DestroyNode { node } => fix(node),
             _ => {}
+        }
+    }
+}
+
+/// The runtime command that does it, if there is one; otherwise JSON. `$7` stands for what the seventh update of the batch makes,
+/// as in a file of commands for what its seventh line makes.
+impl fmt::Display for NamedUpdate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = |words: &[String]| words.iter().map(|word| format!(" {word}")).collect::<String>();
+        let after =
+            |priority: &Option<u32>| priority.map_or_else(String::new, |priority| format!(" {priority}"));
+        let called = |call: &Call| Some((call.action.clone()?, words(&call.params)));
+        let handle = |entry: &NamedEntry| match entry {
+            NamedEntry::Handle(of) => Some(*of),
+            NamedEntry::Key { .. } => None,
+        };
+        let text = match self {
+            NamedUpdate::Insert { table, key, priority, r#do: call } => {
+                let (key, priority) = (words(key), after(priority));
+                match (called(call), call.member, call.group) {
+                    (Some((action, params)), ..) => {
+                        Some(format!("table_add {table} {action}{key} =>{params}{priority}"))
+                    }
+                    (_, Some(member), _) => {
+                        Some(format!("table_indirect_add {table}{key} => {member}{priority}"))
+                    }
+                    (.., Some(group)) => {
+                        Some(format!("table_indirect_add_with_group {table}{key} => {group}{priority}"))
+                    }
+                    _ => None,
+                }
+            }
+            NamedUpdate::Modify { table, entry, r#do } => handle(entry)
+                .zip(called(r#do))
+                .map(|(entry, (action, params))| format!("table_modify {table} {action} {entry} =>{params}")),
+            NamedUpdate::Delete { table, entry } => {
+                handle(entry).map(|entry| format!("table_delete {table} {entry}"))
+            }
+            NamedUpdate::ResetDefault { table } => Some(format!("table_reset_default {table}")),
+            NamedUpdate::CreateMember { profile, r#do } => called(r#do)
+                .map(|(action, params)| format!("act_prof_create_member {profile} {action}{params}")),
+            NamedUpdate::ModifyMember { profile, member, r#do } => called(r#do).map(|(action, params)| {
+                format!("act_prof_modify_member {profile} {action} {member} =>{params}")
+            }),
+            NamedUpdate::DeleteMember { profile, member } => {
+                Some(format!("act_prof_delete_member {profile} {member}"))
+            }
+            NamedUpdate::CreateGroup { profile } => Some(format!("act_prof_create_group {profile}")),
+            NamedUpdate::DeleteGroup { profile, group } => {
+                Some(format!("act_prof_delete_group {profile} {group}"))
+            }
+            NamedUpdate::AddToGroup { profile, group, member } => {
+                Some(format!("act_prof_add_member_to_group {profile} {member} {group}"))
+            }
+            NamedUpdate::RemoveFromGroup { profile, group, member } => {
+                Some(format!("act_prof_remove_member_from_group {profile} {member} {group}"))
+            }
+            NamedUpdate::SetCrc(crc) => Some(format!(
+                "set_crc{}_parameters {} {:#x} {:#x} {:#x} {} {}",
+                crc.width, crc.name, crc.polynomial, crc.initial, crc.xor, crc.reflect_in, crc.reflect_out
+            )),
+            NamedUpdate::AddToValueSet { set, key } => Some(format!("pvs_add {set}{}", words(key))),
+            NamedUpdate::RemoveFromValueSet { set, key } => Some(format!("pvs_remove {set}{}", words(key))),
+            NamedUpdate::CreateMulticastGroup { group } => Some(format!("mc_mgrp_create {group}")),
+            NamedUpdate::DestroyMulticastGroup { group } => Some(format!("mc_mgrp_destroy {group}")),
+            NamedUpdate::CreateNode { rid, ports, lags } if lags.is_empty() => {
+                let ports: String = ports.iter().map(|port| format!(" {port}")).collect();
+                Some(format!("mc_node_create {rid}{ports}"))
+            }
+            NamedUpdate::Associate { group, node } => Some(format!("mc_node_associate {group} {node}")),
+            NamedUpdate::Dissociate { group, node } => Some(format!("mc_node_dissociate {group} {node}")),
+            NamedUpdate::DestroyNode { node } => Some(format!("mc_node_destroy {node}")),
+            _ => None,
+        };
+        match text {
+            Some(text) => f.write_str(&text),
+            // Texts and numbers always have a JSON form.
+            None => f.write_str(&serde_json::to_string(self).unwrap_or_default()),
+        }
+    }
+}
+
+impl fmt::Display for Ref {
+    /// `7`, or `$7` for what the seventh update of a batch makes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ref::Handle(handle) => handle.fmt(f),
+            Ref::Made(place) => write!(f, "${}", u64::from(*place) + 1),
         }
     }
 }
@@ -885,6 +975,13 @@ mod tests {
             assert_eq!(String::from_utf8(written).unwrap(), json);
             let read: NamedUpdate = serde_json::from_str(&json).unwrap_or_else(|e| panic!("{json}: {e}"));
             assert_eq!(control.resolve(&read).unwrap(), change.update, "{json}");
+            // What it says as a command is the same command.
+            let text = read.to_string();
+            if !text.starts_with('{') {
+                let again = LineParser::new(control.program(), &control.schema).parse(&text);
+                let Ok(Command::Change(again)) = again else { panic!("{line}: {text}: {again:?}") };
+                assert_eq!(again.update, change.update, "{text}");
+            }
             kinds.insert(json.split('"').nth(1).unwrap().to_string());
         }
         // All that there are.

@@ -6,6 +6,7 @@ use crate::guard::guarded;
 use crate::host::{Host, PortInfo, Program, Swap};
 use crate::journal::{Changes, Journal};
 use crate::messages::Subscription;
+use crate::named::NamedUpdate;
 use crate::rights::Rights;
 use crate::update::{Atomicity, Update};
 use crate::wire::{Answer, Request, WireError};
@@ -213,14 +214,31 @@ impl SharedControl {
     /// Carries a batch of updates out, as [`Control::write`], and keeps those that changed something. The text says if they could
     /// not be kept, or if output queues that they configure have no effect.
     pub fn write(&self, batch: Vec<Update>, atomicity: Atomicity) -> (Written, Option<String>) {
-        let mut kept = lock(&self.0.kept);
-        let Some(mut changes) = kept.changes() else {
-            let written = kept.control.write(batch, atomicity);
-            drop(kept);
-            return (written, self.make_queues().and_then(Result::err));
-        };
-        let written = kept.control.write_noting(batch, atomicity, &mut changes);
-        let unkept = kept.note(Some(changes));
+        self.write_with(lock(&self.0.kept), batch.into_iter().map(Ok).collect(), atomicity)
+    }
+
+    /// The same for updates by name.
+    pub fn write_named(&self, batch: &[NamedUpdate], atomicity: Atomicity) -> (Written, Option<String>) {
+        loop {
+            // A large batch is read without keeping the others waiting.
+            let control = lock(&self.0.kept).control.clone();
+            let updates = batch.iter().map(|update| control.resolve(update)).collect();
+            let now = lock(&self.0.kept);
+            if Arc::ptr_eq(now.control.switch(), control.switch()) {
+                return self.write_with(now, updates, atomicity);
+            }
+        }
+    }
+
+    fn write_with(
+        &self,
+        mut kept: MutexGuard<'_, Kept>,
+        batch: Vec<Result<Update, CommandError>>,
+        atomicity: Atomicity,
+    ) -> (Written, Option<String>) {
+        let mut changes = kept.changes();
+        let written = kept.control.write_with(batch, atomicity, changes.as_mut());
+        let unkept = kept.note(changes);
         drop(kept);
         (written, unkept.or_else(|| self.make_queues().and_then(Result::err)))
     }
@@ -268,6 +286,7 @@ impl SharedControl {
                 }
                 None => Reply::from(set_up_once("load")).into(),
             },
+            Request::Write { updates, atomicity } => self.write_named(&updates, atomicity).into(),
             Request::Load { text, name } => self.load(&name, &text).into(),
             Request::Restore { text } => self.restore(&text).into(),
             Request::Complete { line, position } => {

@@ -1121,9 +1121,7 @@ impl<'c> Restoring<'c, '_> {
             update.fill_in(&mut before);
             let done = self.named(update, handles.next().flatten());
             if let Err(error) = done {
-                // Texts and numbers always have a JSON form.
-                let text = serde_json::to_string(update).unwrap_or_default();
-                self.lose(&format!("`{text}`"), error);
+                self.lose(&format!("`{update}`"), error);
             }
         }
         let control = self.control;

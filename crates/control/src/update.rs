@@ -111,6 +111,19 @@ pub enum Update {
     Reset,
 }
 
+impl Update {
+    /// Whether it makes an object with a handle.
+    pub fn makes(&self) -> bool {
+        matches!(
+            self,
+            Update::Insert { .. }
+                | Update::CreateMember { .. }
+                | Update::CreateGroup { .. }
+                | Update::CreateNode { .. }
+        )
+    }
+}
+
 /// What an entry or a table's default does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {

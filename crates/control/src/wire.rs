@@ -3,6 +3,7 @@
 //! ```text
 //! {"command":"table_num_entries ipv4_lpm","data":true}    {"ok":true,"output":"2\n","data":2}
 //! {"commands":["table_add …","table_add …"]}               {"ok":true,"output":"","commands":2,"entries_added":2}
+//! {"write":[{"insert":{"table":"t","key":["1"],"do":{"action":"a"}}}]}   {"ok":true,"output":"","results":[{"handle":0}]}
 //! {"restore":["{\"state\":…}","…"]}                         {"ok":true,"output":""}
 //! {"load":"/x/r.p4","files":{"/x/r.p4":"…"}}               {"ok":true,"output":"kept: …\n"}
 //! {"complete":"table_add ipv","position":13}               {"ok":true,"output":"","start":10,"choices":["ingress.ipv4_lpm"]}
@@ -13,6 +14,9 @@
 use crate::commands::{LoadSummary, Reply};
 use crate::error::{CommandError, ErrorKind, INVALID_ARGUMENT, LoadError};
 use crate::messages::{parse_topics, topic_names};
+use crate::named::NamedUpdate;
+use crate::update::Atomicity;
+use crate::write::Written;
 use p4jet_dataplane::Topics;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{SerializeSeq, Serializer};
@@ -31,6 +35,13 @@ pub enum Request {
         line: String,
         /// Whether to give data.
         data: bool,
+    },
+    /// A batch of updates.
+    Write {
+        /// The updates.
+        updates: Vec<NamedUpdate>,
+        /// What happens to the others when one is refused.
+        atomicity: Atomicity,
     },
     /// A file of commands, all of it or nothing.
     Load {
@@ -78,6 +89,8 @@ struct Fields {
     #[serde(skip_serializing_if = "Option::is_none")]
     commands: Option<Lines>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    write: Option<Updates>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     restore: Option<Lines>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
@@ -123,6 +136,16 @@ impl Request {
         if fields.files.is_some() || fields.aside {
             return Err("not a request: `files` and `aside` stand with `load`".into());
         }
+        if let Some(Updates(updates)) = fields.write.take() {
+            let atomicity = match fields.atomic.take() {
+                Some(false) => Atomicity::ContinueOnError,
+                Some(true) | None => Atomicity::AllOrNothing,
+            };
+            if fields != Fields::default() {
+                return Err("not a request: `write` stands with `atomic` only".into());
+            }
+            return Ok(Request::Write { updates, atomicity });
+        }
         match fields {
             Fields { command: None, data: false, commands: None, restore: Some(Lines(text)), name: None, atomic: None, complete: None, position: None, .. } => {
                 Ok(Request::Restore { text })
@@ -141,7 +164,7 @@ impl Request {
                 let position = position.unwrap_or(line.len());
                 Ok(Request::Complete { line, position })
             }
-            _ => Err("not a request: expected `command` (and `data`), `commands` (and `name`, `atomic`), `restore`, \
+            _ => Err("not a request: expected `command` (and `data`), `commands` (and `name`, `atomic`), `write` (and `atomic`), `restore`, \
                       `load` (and `files`, `aside`), `complete` (and `position`) or `subscribe`"
                 .into()),
         }
@@ -157,6 +180,11 @@ impl Request {
                 commands: Some(Lines(text.clone())),
                 name: Some(name.clone()),
                 atomic: Some(true),
+                ..Fields::default()
+            },
+            Request::Write { updates, atomicity } => Fields {
+                write: Some(Updates(updates.clone())),
+                atomic: Some(*atomicity == Atomicity::AllOrNothing),
                 ..Fields::default()
             },
             Request::Restore { text } => Fields { restore: Some(Lines(text.clone())), ..Fields::default() },
@@ -218,6 +246,61 @@ impl<'de> Deserialize<'de> for Lines {
     }
 }
 
+/// Updates of a request, at most [`UPDATES_MAX`] of them.
+#[derive(PartialEq, Serialize)]
+struct Updates(Vec<NamedUpdate>);
+
+/// Most updates of a request: a short one takes ten times its text in memory.
+const UPDATES_MAX: usize = 500_000;
+
+impl<'de> Deserialize<'de> for Updates {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Updates, D::Error> {
+        struct Bounded;
+        impl<'de> Visitor<'de> for Bounded {
+            type Value = Updates;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array of updates")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Updates, A::Error> {
+                let mut updates = Vec::new();
+                while let Some(update) = elements.next_element()? {
+                    if updates.len() == UPDATES_MAX {
+                        return Err(A::Error::custom(format_args!("expected at most {UPDATES_MAX} updates")));
+                    }
+                    updates.push(update);
+                }
+                Ok(Updates(updates))
+            }
+        }
+        deserializer.deserialize_seq(Bounded)
+    }
+}
+
+/// What an update of a batch came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UpdateResult {
+    /// The handle of what it made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handle: Option<u32>,
+    /// Why it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<WireError>,
+}
+
+impl From<(Written, Option<String>)> for Answer {
+    fn from((written, note): (Written, Option<String>)) -> Answer {
+        let ok = written.in_effect && written.results.iter().all(Result::is_ok);
+        let result = |result: Result<Option<u32>, CommandError>| match result {
+            Ok(handle) => UpdateResult { handle, error: None },
+            Err(error) => UpdateResult { handle: None, error: Some(error.into()) },
+        };
+        Answer { ok, note, results: written.results.into_iter().map(result).collect(), ..Answer::default() }
+    }
+}
+
 /// What the switch answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -235,6 +318,9 @@ pub struct Answer {
     /// What a command that reads found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
+    /// What the updates of a batch came to, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<UpdateResult>,
     /// Commands of a file that were carried out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commands: Option<usize>,

@@ -12,7 +12,6 @@ use p4jet_externs::{
 };
 use p4jet_ir::{InstanceId, InstanceKind, Program, TableId};
 use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch, Life, TableError};
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -156,28 +155,41 @@ fn no_cell(kind: &str, error: StateError) -> CommandError {
     CommandError::refused(kind, "INVALID_INDEX", error).field("index")
 }
 
+impl Written {
+    /// Of a batch that was taken back because of one of its updates.
+    fn aborted(total: usize, place: usize, error: CommandError, changes: Option<&mut Changes>) -> Written {
+        if let Some(changes) = changes {
+            *changes = Changes::default();
+        }
+        let why = format!("not carried out: update {place} of the batch was refused");
+        let mut results = vec![Err(CommandError::new(why).code("ABORTED")); total];
+        if let Some(refused) = results.get_mut(place) {
+            *refused = Err(error);
+        }
+        Written { results, in_effect: false }
+    }
+}
+
 /// Updates that are carried out one after the other, and can be taken back together.
-pub struct Batch<'c> {
+pub(crate) struct Batch<'c> {
     control: &'c Control,
     log: Vec<Undo>,
-    made: Vec<Option<u32>>,
 }
 
 impl<'c> Batch<'c> {
     /// A batch of about `updates` updates.
     pub fn new(control: &'c Control, updates: usize) -> Batch<'c> {
-        Batch { control, log: Vec::with_capacity(updates), made: Vec::with_capacity(updates) }
+        Batch { control, log: Vec::with_capacity(updates) }
     }
 
-    /// Carries an update out, or leaves the switch as it is. Returns the handle of what it made.
-    pub fn write(&mut self, update: Update) -> Result<Option<u32>> {
-        let Batch { control, log, made } = self;
-        let done = guarded(|| {
+    /// Carries an update out, or leaves the switch as it is. Returns the handle of what it made; `made` are those of the
+    /// earlier updates.
+    pub fn write(&mut self, update: Update, made: &[Option<u32>]) -> Result<Option<u32>> {
+        let Batch { control, log } = self;
+        guarded(|| {
             control.schema.check(control.program(), &update)?;
             control.apply(update, None, made, Some(log))
-        });
-        made.push(*done.as_ref().unwrap_or(&None));
-        done
+        })
     }
 
     /// Ends the batch: its changes stay. If that fails, because memory is short, they are taken back.
@@ -219,74 +231,58 @@ impl Control {
 
     /// Carries a batch of updates out, in their order. Packets see the updates one after the other.
     pub fn write(&self, batch: Vec<Update>, atomicity: Atomicity) -> Written {
-        self.write_with(batch, atomicity, &mut |_, _| (), &mut |_| ())
+        self.write_with(batch.into_iter().map(Ok).collect(), atomicity, None)
     }
 
-    /// The same; `changes` gets those updates that were carried out.
-    pub(crate) fn write_noting(
+    /// The same for updates of which some may be errors already; `changes` gets those that were carried out.
+    pub(crate) fn write_with(
         &self,
-        batch: Vec<Update>,
+        batch: Vec<Result<Update>>,
         atomicity: Atomicity,
-        changes: &mut Changes,
-    ) -> Written {
-        let noted = RefCell::new(&mut *changes);
-        let written = self.write_with(
-            batch,
-            atomicity,
-            &mut |update, made| noted.borrow_mut().add(self, update, made),
-            &mut |done| match done {
-                Ok(made) => noted.borrow_mut().done(*made),
-                Err(_) => noted.borrow_mut().forget(),
-            },
-        );
-        if !written.in_effect {
-            *changes = Changes::default();
-        }
-        written
-    }
-
-    /// Carries a batch out, and tells of each update before and after.
-    fn write_with(
-        &self,
-        batch: Vec<Update>,
-        atomicity: Atomicity,
-        before: &mut dyn FnMut(&Update, &[Option<u32>]),
-        after: &mut dyn FnMut(&Result<Option<u32>>),
+        mut changes: Option<&mut Changes>,
     ) -> Written {
         let total = batch.len();
         let mut results = Vec::with_capacity(total);
-        if atomicity == Atomicity::ContinueOnError {
-            let mut made = Vec::with_capacity(total);
-            for update in batch {
-                before(&update, &made);
-                let done = self.perform(update, &made);
-                after(&done);
-                made.push(*done.as_ref().unwrap_or(&None));
-                results.push(done);
-            }
-            self.publish();
-            return Written { results, in_effect: true };
-        }
-        let mut writing = Batch::new(self, total);
+        // With a log of what to take back, or without.
+        let mut batched = (atomicity == Atomicity::AllOrNothing).then(|| Batch::new(self, total));
+        let mut made = Vec::with_capacity(total);
         for (place, update) in batch.into_iter().enumerate() {
-            before(&update, &writing.made);
-            let done = writing.write(update);
-            after(&done);
-            match done {
-                Ok(made) => results.push(Ok(made)),
-                Err(error) => {
-                    let error = writing.take_back(error);
-                    let why = format!("not carried out: update {place} of the batch was refused");
-                    let mut results = vec![Err(CommandError::new(why).code("ABORTED")); total];
-                    results[place] = Err(error);
-                    return Written { results, in_effect: false };
+            let done = update.and_then(|update| {
+                if let Some(changes) = &mut changes {
+                    changes.add(self, &update, &made);
+                }
+                let done = match &mut batched {
+                    Some(batched) => batched.write(update, &made),
+                    None => self.perform(update, &made),
+                };
+                match (&mut changes, &done) {
+                    (Some(changes), Ok(made)) => changes.done(*made),
+                    (Some(changes), Err(_)) => changes.forget(),
+                    (None, _) => {}
+                }
+                done
+            });
+            made.push(*done.as_ref().unwrap_or(&None));
+            match (done, batched.take()) {
+                (Err(error), Some(batched)) => {
+                    let error = batched.take_back(error);
+                    return Written::aborted(total, place, error, changes);
+                }
+                (done, put_back) => {
+                    results.push(done);
+                    batched = put_back;
                 }
             }
         }
-        match writing.commit() {
-            Ok(()) => Written { results, in_effect: true },
-            Err(error) => Written { results: vec![Err(error); total], in_effect: false },
+        match batched {
+            None => self.publish(),
+            Some(batched) => {
+                if let Err(error) = batched.commit() {
+                    return Written::aborted(total, total.saturating_sub(1), error, changes);
+                }
+            }
         }
+        Written { results, in_effect: true }
     }
 
     /// Carries one update out, or leaves the switch as it is. `made` are the handles of earlier updates of the batch.

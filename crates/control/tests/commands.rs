@@ -636,3 +636,35 @@ fn a_reset_that_readers_hold_up_changes_nothing() {
         assert_eq!(control.execute("table_num_entries l2").unwrap(), "0\n");
     });
 }
+
+/// `$3` is the handle that line 3 of a file gives, whatever it is.
+#[test]
+fn lines_name_what_earlier_lines_make() {
+    let control = control();
+    for _ in 0..2 {
+        let file = "# a pool\nact_prof_create_member ecmp out 1\nact_prof_create_group ecmp\n\n\
+                    act_prof_add_member_to_group ecmp $2 $3\n\
+                    table_indirect_add_with_group route 1&&&1 => $3 5\n\
+                    table_add l2 deny 1 =>\n\
+                    table_modify l2 out $7 => 4\n\
+                    table_set_timeout l2 $7 5000\n\
+                    mc_mgrp_create 1\nmc_node_create 3 1 2\nmc_node_associate 1 $11\n";
+        control.load("file", file).unwrap_or_else(|e| panic!("{e}"));
+        assert!(control.execute("table_dump route").unwrap().contains("Index: group("));
+        assert!(control.execute("table_dump l2").unwrap().contains("ingress.out - 0004"));
+        control.execute("reset_state").unwrap();
+        // So that other handles are free the next time.
+        control.execute("act_prof_create_member ecmp out 7").unwrap();
+        control.execute("mc_node_create 9 1").unwrap();
+    }
+    for (line, found) in [
+        ("table_delete l2 $1", "found $1, expected an entry handle, or $ and the number of an earlier line"),
+        ("table_delete l2 $3", "found $3"),
+        ("table_delete l2 $x", "found $x"),
+    ] {
+        let error =
+            control.load("file", &format!("# nothing\n{line}\ntable_add l2 deny 1 =>\n")).unwrap_err();
+        assert!(error.error.message.contains(found), "{error}");
+        assert!(control.execute(line).unwrap_err().message.contains(found));
+    }
+}

@@ -9,7 +9,10 @@ use p4jet_control::client::Client;
 use p4jet_control::prompt::{self, Commander};
 use p4jet_control::server::{self, Limits, Server};
 use p4jet_control::wire::{Answer, Request};
-use p4jet_control::{Host, Observed, PortInfo, Program, Rights, SharedControl, Swap, Swapped, Users};
+use p4jet_control::{
+    Atomicity, CommandError, Host, NamedUpdate, Observed, PortInfo, Program, Rights, SharedControl, Swap,
+    Swapped, Users,
+};
 use p4jet_dataplane::{Cancel, Subscription, Switch, Topics};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -244,7 +247,7 @@ fn long_requests_end_at_their_limit() {
     let limits = Limits { line: 1000, file: 10_000, ..quick() };
     let (folder, _server) = start(limits);
     let path = folder.socket();
-    let text = said(&path, &vec![b'x'; 20_000]);
+    let text = said(&path, &vec![b'{'; 20_000]);
     assert!(text.contains("a request has at most 10000 bytes"), "{text}");
     let command = Request::Command { line: "x".repeat(2000), data: false }.to_line() + "\n";
     let text = said(&path, command.as_bytes());
@@ -719,4 +722,29 @@ fn another_server_is_no_switch() {
     if let Ok(mut client) = Client::tcp(address) {
         assert!(client.command("help", false).is_err());
     }
+}
+
+#[test]
+fn batches_of_updates_over_a_connection() {
+    let (folder, _server) = start(Limits::default());
+    let mut client = Client::unix(&folder.socket()).unwrap();
+    let update =
+        |text: &str| serde_json::from_str::<NamedUpdate>(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let insert = |key: u32| {
+        update(&format!(r#"{{"insert":{{"table":"l2","key":["{key}"],"do":{{"action":"deny"}}}}}}"#))
+    };
+    let delete = update(r#"{"delete":{"table":"l2","entry":{"made":0}}}"#);
+    let results = client.write(vec![insert(1), insert(2), delete], Atomicity::AllOrNothing).unwrap();
+    assert_eq!(results, [Ok(Some(0)), Ok(Some(1)), Ok(None)]);
+    let refused = [insert(3), update(r#"{"clear":{"table":"l7"}}"#), insert(2)];
+    let results = client.write(refused.to_vec(), Atomicity::AllOrNothing).unwrap();
+    let codes = |results: Vec<Result<_, CommandError>>| {
+        results.into_iter().map(|result| result.map_err(|error| error.code.into_string())).collect::<Vec<_>>()
+    };
+    let error = |code: &str| Err(code.to_string());
+    assert_eq!(codes(results), [error("ABORTED"), error("UNKNOWN_NAME"), error("ABORTED")]);
+    let results = codes(client.write(refused.to_vec(), Atomicity::ContinueOnError).unwrap());
+    assert!(results[0].is_ok());
+    assert_eq!(results[1..], [error("UNKNOWN_NAME"), error("DUPLICATE_ENTRY")]);
+    assert_eq!(client.command("table_num_entries l2", false).unwrap().output, "2\n");
 }

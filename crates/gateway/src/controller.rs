@@ -3,14 +3,15 @@
 use crate::answering::Answering;
 use crate::complaint::SHOWN_MAX;
 use crate::config::{Config, Health};
-use crate::diff::{Change, commands, diff, diff_shares, summary};
+use crate::diff::{Change, delete, diff, diff_shares, insert, modify, summary};
 use crate::health::{Verdict, Watch};
 use crate::icmp::OwnAddresses;
 use crate::learn::{Learned, Listener, Stations};
 use crate::plan::{Plan, plan, station_entries};
-use crate::schema::{Call, Key, Kind, Table, Word, key_text, params_text};
+use crate::schema::{Call, Key, Kind, Table, Word};
 use crate::state::Actual;
 use p4jet_control::client::Client;
+use p4jet_control::{Atomicity, NamedUpdate};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::PathBuf;
@@ -61,8 +62,8 @@ const BIG_ANSWER: Duration = Duration::from_secs(60);
 const AGEING: Duration = Duration::from_millis(500);
 /// Bytes of the configuration.
 const CONFIG_BYTES_MAX: u64 = 1 << 30;
-/// Bytes of commands in a request: the switch takes 64 MiB.
-const REQUEST_BYTES_MAX: usize = 32 << 20;
+/// Updates in a request: with the longest names they stay far below the bytes and updates that a switch takes.
+const UPDATES_MAX: usize = 100_000;
 /// What the switch told that may wait to be looked at.
 const LEARNED_MAX: usize = 65_536;
 /// Verdicts that may wait to be looked at; who has one more waits.
@@ -649,31 +650,27 @@ fn place(table: Table, (network, mac): (u16, u64)) -> (Table, Key) {
 }
 
 impl Link {
-    /// Has one command carried out; the handle that it gave.
-    fn carry_out(&mut self, command: &str) -> Result<Option<u32>, Failed> {
-        let answer = self.client.command(command, true)?;
-        match answer.error {
-            Some(error) => Err(Failed::Refused(error.text)),
-            None => {
-                Ok(answer.data.and_then(|data| data["handle"].as_u64()).and_then(|n| u32::try_from(n).ok()))
-            }
+    /// Has one update carried out; the handle of what it made.
+    fn carry_out(&mut self, update: NamedUpdate) -> Result<Option<u32>, Failed> {
+        let mut results = self.client.write(vec![update], Atomicity::AllOrNothing)?;
+        match results.pop() {
+            Some(Ok(made)) => Ok(made),
+            Some(Err(error)) => Err(Failed::Refused(error.message)),
+            None => Err(Failed::Refused("the switch gave no result".to_string())),
         }
     }
 
     /// Puts an entry; whether it was not so before.
     fn put(&mut self, (place, call): ((Table, Key), Call)) -> Result<bool, Failed> {
-        let (table, key) = (place.0, &place.1);
-        let (name, action, params) = (table.name(), &call.action, params_text(table, &call));
         match self.actual.state.entries.get(&place) {
             Some(before) if *before == call => return Ok(false),
             Some(_) => {
-                let handle = self.actual.handles[&place];
-                self.carry_out(&format!("table_modify {name} {action} {handle} =>{params}"))?;
+                self.carry_out(modify(&place, self.actual.handles[&place], &call))?;
             }
             None => {
-                let command = format!("table_add {name} {action} {} =>{params}", key_text(table, key));
-                let handle = self.carry_out(&command)?;
-                let handle = handle.ok_or_else(|| Failed::Refused(format!("`{command}` gave no handle")))?;
+                let update = insert(&place, &call);
+                let handle = self.carry_out(update.clone())?;
+                let handle = handle.ok_or_else(|| Failed::Refused(format!("`{update}` gave no handle")))?;
                 self.actual.handles.insert(place.clone(), handle);
             }
         }
@@ -684,7 +681,7 @@ impl Link {
     /// Takes an entry away, if it is there.
     fn take(&mut self, place: (Table, Key)) -> Result<(), Failed> {
         let Some(handle) = self.actual.handles.get(&place) else { return Ok(()) };
-        self.carry_out(&format!("table_delete {} {handle}", place.0.name()))?;
+        self.carry_out(delete(place.0.name(), *handle))?;
         self.actual.handles.remove(&place);
         self.actual.state.entries.remove(&place);
         Ok(())
@@ -692,17 +689,25 @@ impl Link {
 
     /// Makes changes; whether it is known what the switch has then.
     fn apply(&mut self, changes: &[Change]) -> Result<bool, Failed> {
-        let mut rest = changes;
+        let mut made = Vec::with_capacity(changes.len());
         self.client.set_patience(BIG_ANSWER)?;
-        while !rest.is_empty() {
-            let mut bytes = 0;
-            let fits = |change: &&Change| {
-                bytes += change.command.len() + change.about.len() + 8;
-                bytes <= REQUEST_BYTES_MAX
-            };
-            let (now, later) = rest.split_at(rest.iter().take_while(fits).count().max(1));
-            self.client.load("gateway", &commands(now))?.map_err(|e| Failed::Refused(e.to_string()))?;
-            rest = later;
+        for some in changes.chunks(UPDATES_MAX) {
+            let updates = some.iter().map(|change| {
+                let mut update = change.update.clone();
+                update.with_handles(&made);
+                update
+            });
+            let updates = updates.collect();
+            for (result, change) in self.client.write(updates, Atomicity::AllOrNothing)?.into_iter().zip(some)
+            {
+                match result {
+                    Ok(handle) => made.push(handle),
+                    Err(error) if &*error.code == "ABORTED" => {}
+                    Err(error) => {
+                        return Err(Failed::Refused(format!("`{}`: {}", change.update, error.message)));
+                    }
+                }
+            }
         }
         self.client.set_patience(ANSWER)?;
         // What changes when a back end dies has no new handles, so that nothing has to be read.

@@ -1,8 +1,9 @@
-//! The commands that make a switch what it is to be.
+//! The updates that make a switch what it is to be.
 
 use crate::plan::Plan;
-use crate::schema::{Call, Key, Kind, Table, Word, key_text, params_text};
-use crate::state::{Actual, CRC_CUSTOM, OwnVtep};
+use crate::schema::{Call, Key, Kind, Table, Word, key_text, key_words, params_text, params_words};
+use crate::state::{Actual, CRC_CUSTOM, CRC32C, OwnVtep, POOLS, PROFILE};
+use p4jet_control::{Crc, NamedEntry, NamedUpdate, Ref};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -29,13 +30,13 @@ impl Act {
 }
 
 /// A change.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// What it does.
     pub act: Act,
-    /// The runtime command.
-    pub command: String,
-    /// For people: what the command's handles are, and what was before.
+    /// The update. What it names as made is made by the change of that position.
+    pub update: NamedUpdate,
+    /// For people: what it is about, and what was before.
     pub about: String,
     /// The slot of a pool that does something else: its pool, number, and what it does.
     pub slot: Option<(u16, usize, Call)>,
@@ -82,22 +83,28 @@ pub fn summary(changes: &[Change]) -> String {
     format!("{} to add, {} to change, {} to remove", count(Act::Add), count(Act::Change), count(Act::Remove))
 }
 
+impl Change {
+    /// The runtime command.
+    pub fn command(&self) -> String {
+        let text = self.update.to_string();
+        match &self.update {
+            // The table of pools has an action profile, for which bmv2 has commands of their own.
+            NamedUpdate::Delete { table, .. } | NamedUpdate::ResetDefault { table } if table == POOLS => {
+                text.replacen("table_", "table_indirect_", 1)
+            }
+            _ => text,
+        }
+    }
+}
+
 /// The changes as a file of commands, with a comment behind each that needs one.
 pub fn commands(changes: &[Change]) -> String {
     let mut text = String::new();
     for change in changes {
         let comment = if change.about.is_empty() { "" } else { "    # " };
-        writeln!(text, "{}{comment}{}", change.command, change.about).expect("a String takes everything");
+        writeln!(text, "{}{comment}{}", change.command(), change.about).expect("a String takes everything");
     }
     text
-}
-
-/// The handle that the switch gives next, as it counts them: the smallest that is free.
-fn next_free(used: &mut BTreeSet<u32>) -> u32 {
-    let free = (0..).zip(used.iter()).find(|(n, used)| n != *used).map(|(n, _)| n);
-    let free = free.unwrap_or(used.len() as u32);
-    used.insert(free);
-    free
 }
 
 struct Diff<'a> {
@@ -107,8 +114,11 @@ struct Diff<'a> {
 }
 
 impl Diff<'_> {
-    fn push(&mut self, act: Act, command: String, about: String) {
-        self.changes.push(Change { act, command, about, slot: None });
+    /// Adds a change; returns what stands for the object that it makes.
+    fn push(&mut self, act: Act, update: NamedUpdate, about: String) -> Ref {
+        let place = self.changes.len() as u32;
+        self.changes.push(Change { act, update, about, slot: None });
+        Ref::Made(place)
     }
 
     /// A next hop by its name, if it is a back end.
@@ -124,45 +134,32 @@ impl Diff<'_> {
 
     fn defaults(&mut self) {
         for table in &self.actual.strays.defaults {
-            let reset = if table == "pools" { "table_indirect_reset_default" } else { "table_reset_default" };
-            self.push(Act::Change, format!("{reset} {table}"), String::new());
+            self.push(Act::Change, NamedUpdate::ResetDefault { table: table.clone() }, String::new());
         }
     }
 
     fn crc(&mut self) {
         if self.plan.state.crc32c && !self.actual.state.crc32c {
-            for calc in CRC_CUSTOM {
-                let params = "0x1edc6f41 0xffffffff 0xffffffff true true";
-                self.push(
-                    Act::Change,
-                    format!("set_crc32_parameters {calc} {params}"),
-                    "CRC-32C".to_string(),
-                );
+            let [polynomial, initial, xor] = CRC32C;
+            for name in CRC_CUSTOM {
+                let (name, width, reflect_in, reflect_out) = (name.to_string(), 32, true, true);
+                let crc = Crc { name, width, polynomial, initial, xor, reflect_in, reflect_out };
+                self.push(Act::Change, NamedUpdate::SetCrc(crc), "CRC-32C".to_string());
             }
         }
     }
 
     fn put_entries(&mut self, table: Table) {
-        let name = table.name();
-        for ((_, key), call) in of(&self.plan.state.entries, table) {
-            let (words, params) = (key_text(table, key), params_text(table, call));
-            let action = &call.action;
-            let place = (table, key.clone());
-            match self.actual.state.entries.get(&place) {
+        for (place, call) in of(&self.plan.state.entries, table) {
+            match self.actual.state.entries.get(place) {
                 Some(before) if before == call => {}
                 Some(before) => {
-                    let handle = self.actual.handles[&place];
-                    let command = format!("table_modify {name} {action} {handle} =>{params}");
                     let before = format!("{} =>{}", before.action, params_text(table, before));
-                    self.push(Act::Change, command, format!("{words}, before {before}"));
+                    let about = format!("{}, before {before}", key_text(table, &place.1));
+                    let update = modify(place, self.actual.handles[place], call);
+                    self.push(Act::Change, update, about);
                 }
-                None => {
-                    self.push(
-                        Act::Add,
-                        format!("table_add {name} {action} {words} =>{params}"),
-                        String::new(),
-                    );
-                }
+                None => drop(self.push(Act::Add, insert(place, call), String::new())),
             }
         }
     }
@@ -170,26 +167,25 @@ impl Diff<'_> {
     fn take_entries(&mut self, table: Table) {
         for (place, call) in of(&self.actual.state.entries, table) {
             if !self.plan.state.entries.contains_key(place) {
-                let handle = self.actual.handles[place];
-                let words = key_text(table, &place.1);
-                let params = params_text(table, call);
+                let (words, params) = (key_text(table, &place.1), params_text(table, call));
                 let about = format!("{} {words} =>{params}", call.action);
-                self.push(Act::Remove, format!("table_delete {} {handle}", table.name()), about);
+                self.push(Act::Remove, delete(table.name(), self.actual.handles[place]), about);
             }
         }
     }
 
     fn put_floods(&mut self) {
-        let mut used = self.actual.used.nodes.clone();
         for (group, copies) in &self.plan.state.floods {
-            if !self.actual.state.floods.contains_key(group) {
-                self.push(Act::Add, format!("mc_mgrp_create {group}"), String::new());
+            let group = u32::from(*group);
+            if !self.actual.state.floods.contains_key(&(group as u16)) {
+                self.push(Act::Add, NamedUpdate::CreateMulticastGroup { group }, String::new());
             }
             for (rid, port) in copies {
-                if !self.actual.nodes.contains_key(&(*group, *rid, *port)) {
-                    let node = next_free(&mut used);
-                    self.push(Act::Add, format!("mc_node_create {rid} {port}"), format!("node {node}"));
-                    self.push(Act::Add, format!("mc_node_associate {group} {node}"), String::new());
+                if !self.actual.nodes.contains_key(&(group as u16, *rid, *port)) {
+                    let (rid, ports) = (u32::from(*rid), [u32::from(*port)].into());
+                    let create = NamedUpdate::CreateNode { rid, ports, lags: BTreeSet::new() };
+                    let node = self.push(Act::Add, create, String::new());
+                    self.push(Act::Add, NamedUpdate::Associate { group, node }, String::new());
                 }
             }
         }
@@ -204,120 +200,138 @@ impl Diff<'_> {
         let strays = self.actual.strays.nodes.iter().map(|(node, group)| (*node, *group));
         let gone: Vec<_> = gone.chain(strays).collect();
         for (node, group) in gone {
-            if let Some(group) = group {
-                self.push(Act::Remove, format!("mc_node_dissociate {group} {node}"), String::new());
+            let node = Ref::Handle(node);
+            if let Some(group) = group.map(u32::from) {
+                self.push(Act::Remove, NamedUpdate::Dissociate { group, node }, String::new());
             }
-            self.push(Act::Remove, format!("mc_node_destroy {node}"), String::new());
+            self.push(Act::Remove, NamedUpdate::DestroyNode { node }, String::new());
         }
         for group in self.actual.state.floods.keys() {
             if !self.plan.state.floods.contains_key(group) {
-                self.push(Act::Remove, format!("mc_mgrp_destroy {group}"), String::new());
+                let group = u32::from(*group);
+                self.push(Act::Remove, NamedUpdate::DestroyMulticastGroup { group }, String::new());
             }
         }
     }
 
     fn put_pools(&mut self) {
-        let (mut members, mut groups) = (self.actual.used.members.clone(), self.actual.used.groups.clone());
+        let profile = || PROFILE.to_string();
         for (pool, slots) in &self.plan.state.pools {
             let pool_name = self.plan.pool(*pool);
-            match (self.actual.state.pools.get(pool), self.actual.pools.get(pool)) {
-                // A pool of another size has another number.
-                (Some(before), Some(handles)) => {
-                    for (slot, (before, after)) in before.iter().zip(slots).enumerate() {
-                        if before != after {
-                            let member = handles.members[slot];
-                            let params: String = after.params.iter().map(|p| format!(" {p}")).collect();
-                            let command = format!(
-                                "act_prof_modify_member members {} {member} =>{params}",
-                                after.action
-                            );
-                            let (from, to) = (self.name_of(before), self.name_of(after));
-                            let about = format!("pool {pool_name}, slot {slot}: {from} to {to}");
-                            let slot = Some((*pool, slot, after.clone()));
-                            self.changes.push(Change { act: Act::Change, command, about, slot });
-                        }
+            // A pool of another size has another number.
+            if let (Some(before), Some(handles)) =
+                (self.actual.state.pools.get(pool), self.actual.pools.get(pool))
+            {
+                for (slot, (before, after)) in before.iter().zip(slots).enumerate() {
+                    if before != after {
+                        let (from, to) = (self.name_of(before), self.name_of(after));
+                        let about = format!("pool {pool_name}, slot {slot}: {from} to {to}");
+                        let member = handles.members[slot].into();
+                        let update =
+                            NamedUpdate::ModifyMember { profile: profile(), member, r#do: slot_call(after) };
+                        let slot = Some((*pool, slot, after.clone()));
+                        self.changes.push(Change { act: Act::Change, update, about, slot });
                     }
                 }
-                _ => {
-                    let group = next_free(&mut groups);
-                    let about = format!("group {group}: pool {pool_name}");
-                    self.push(Act::Add, "act_prof_create_group members".to_string(), about);
-                    // The selector counts a group's members by handle.
-                    let mut handles = BTreeSet::new();
-                    let mut after = 0;
-                    while handles.len() < slots.len() {
-                        let mut member = after;
-                        while members.contains(&member) {
-                            member += 1;
-                        }
-                        members.insert(member);
-                        handles.insert(member);
-                        after = member + 1;
-                    }
-                    for ((slot, call), member) in slots.iter().enumerate().zip(&handles) {
-                        let params: String = call.params.iter().map(|p| format!(" {p}")).collect();
-                        let command = format!("act_prof_create_member members {}{params}", call.action);
-                        let name = self.name_of(call);
-                        let about = format!("member {member}: pool {pool_name}, slot {slot}, {name}");
-                        self.push(Act::Add, command, about);
-                    }
-                    for member in handles {
-                        let command = format!("act_prof_add_member_to_group members {member} {group}");
-                        self.push(Act::Add, command, String::new());
-                    }
-                    let command = format!("table_indirect_add_with_group pools {pool} => {group}");
-                    self.push(Act::Add, command, String::new());
-                }
+                continue;
             }
+            let create = NamedUpdate::CreateGroup { profile: profile() };
+            let group = self.push(Act::Add, create, format!("pool {pool_name}"));
+            // The selector counts a group's members by handle. The switch gives rising handles to members that are created one
+            // after the other while none is deleted.
+            let mut members = Vec::with_capacity(slots.len());
+            for (slot, call) in slots.iter().enumerate() {
+                let about = format!("pool {pool_name}, slot {slot}, {}", self.name_of(call));
+                let create = NamedUpdate::CreateMember { profile: profile(), r#do: slot_call(call) };
+                members.push(self.push(Act::Add, create, about));
+            }
+            for member in members {
+                let add = NamedUpdate::AddToGroup { profile: profile(), group, member };
+                self.push(Act::Add, add, String::new());
+            }
+            let insert = NamedUpdate::Insert {
+                table: POOLS.to_string(),
+                key: vec![pool.to_string()],
+                priority: None,
+                r#do: p4jet_control::Call { group: Some(group), ..Default::default() },
+            };
+            self.push(Act::Add, insert, String::new());
         }
     }
 
     fn take_pools(&mut self) {
         let actual = self.actual;
+        let profile = || PROFILE.to_string();
+        let take_member = |diff: &mut Self, member: u32| {
+            let delete = NamedUpdate::DeleteMember { profile: profile(), member: member.into() };
+            diff.push(Act::Remove, delete, String::new());
+        };
         let take_group = |diff: &mut Self, group: u32, members: &[u32], all: bool| {
+            let group = Ref::Handle(group);
             // The last one first, which leaves the others where they are.
             for member in members.iter().rev() {
-                let command = format!("act_prof_remove_member_from_group members {member} {group}");
-                diff.push(Act::Remove, command, String::new());
+                let member = Ref::Handle(*member);
+                let remove = NamedUpdate::RemoveFromGroup { profile: profile(), group, member };
+                diff.push(Act::Remove, remove, String::new());
             }
-            diff.push(Act::Remove, format!("act_prof_delete_group members {group}"), String::new());
-            for member in members.iter().filter(|_| all) {
-                diff.push(Act::Remove, format!("act_prof_delete_member members {member}"), String::new());
-            }
+            diff.push(Act::Remove, NamedUpdate::DeleteGroup { profile: profile(), group }, String::new());
+            members.iter().filter(|_| all).for_each(|member| take_member(diff, *member));
         };
         for (pool, handles) in &actual.pools {
             if !self.plan.state.pools.contains_key(pool) {
-                let command = format!("table_indirect_delete pools {}", handles.entry);
-                self.push(Act::Remove, command, format!("pool {pool}"));
+                self.push(Act::Remove, delete(POOLS, handles.entry), format!("pool {pool}"));
                 take_group(self, handles.group, &handles.members, true);
             }
         }
         for (pool, entry) in &actual.strays.pools {
-            self.push(Act::Remove, format!("table_indirect_delete pools {entry}"), format!("pool {pool}"));
+            self.push(Act::Remove, delete(POOLS, *entry), format!("pool {pool}"));
         }
         for (group, members) in &actual.strays.groups {
             take_group(self, *group, members, false);
         }
-        for member in &actual.strays.members {
-            self.push(Act::Remove, format!("act_prof_delete_member members {member}"), String::new());
-        }
+        actual.strays.members.iter().for_each(|member| take_member(self, *member));
     }
 
     fn own_vteps(&mut self) {
         let (wanted, there) = (&self.plan.state.own_vteps, &self.actual.state.own_vteps);
-        let words = |own: &OwnVtep| match *own {
-            OwnVtep::V4(v4) => format!("own_vteps_v4 {}", Word(Kind::V4, v4.into())),
-            OwnVtep::V6(v6) => format!("own_vteps_v6 {}", Word(Kind::V6, v6)),
+        let value = |own: &OwnVtep| match *own {
+            OwnVtep::V4(v4) => ("own_vteps_v4".to_string(), vec![Word(Kind::V4, v4.into()).to_string()]),
+            OwnVtep::V6(v6) => ("own_vteps_v6".to_string(), vec![Word(Kind::V6, v6).to_string()]),
         };
-        let added: Vec<String> = wanted.difference(there).map(words).collect();
-        let gone: Vec<String> = there.difference(wanted).map(words).collect();
-        for words in added {
-            self.push(Act::Add, format!("pvs_add {words}"), String::new());
+        let added: Vec<_> = wanted.difference(there).map(value).collect();
+        let gone: Vec<_> = there.difference(wanted).map(value).collect();
+        for (set, key) in added {
+            self.push(Act::Add, NamedUpdate::AddToValueSet { set, key }, String::new());
         }
-        for words in gone {
-            self.push(Act::Remove, format!("pvs_remove {words}"), String::new());
+        for (set, key) in gone {
+            self.push(Act::Remove, NamedUpdate::RemoveFromValueSet { set, key }, String::new());
         }
     }
+}
+
+/// Adds an entry.
+pub(crate) fn insert((table, key): &(Table, Key), call: &Call) -> NamedUpdate {
+    let (key, r#do) = (key_words(*table, key), named_call(call, params_words(*table, call)));
+    NamedUpdate::Insert { table: table.name().to_string(), key, priority: None, r#do }
+}
+
+/// Changes what an entry does.
+pub(crate) fn modify((table, _): &(Table, Key), handle: u32, call: &Call) -> NamedUpdate {
+    let r#do = named_call(call, params_words(*table, call));
+    NamedUpdate::Modify { table: table.name().to_string(), entry: NamedEntry::Handle(handle.into()), r#do }
+}
+
+/// Deletes an entry.
+pub(crate) fn delete(table: &str, handle: u32) -> NamedUpdate {
+    NamedUpdate::Delete { table: table.to_string(), entry: NamedEntry::Handle(handle.into()) }
+}
+
+fn slot_call(call: &Call) -> p4jet_control::Call {
+    named_call(call, call.params.iter().map(u128::to_string).collect())
+}
+
+fn named_call(call: &Call, params: Vec<String>) -> p4jet_control::Call {
+    p4jet_control::Call { action: Some(call.action.clone()), params, ..Default::default() }
 }
 
 /// The entries of one table.

@@ -30,4 +30,4 @@ pub use diff::{Act, Change, commands, diff, summary};
 pub use health::check_all;
 pub use plan::{Location, Plan, plan, station_entries};
 pub use schema::{Call, Field, Key, Table, key_text, params_text};
-pub use state::{Actual, OwnVtep, PoolHandles, State, Strays, Used};
+pub use state::{Actual, OwnVtep, PoolHandles, State, Strays};

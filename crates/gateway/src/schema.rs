@@ -1,6 +1,6 @@
 //! The tables of programs/vxlan_gateway, as far as a controller has to know them.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A table. The order is that of dependence: what an entry names is in a table before its own, or in a pool
@@ -191,29 +191,31 @@ impl Call {
     }
 }
 
+/// The words of an entry's key.
+pub(crate) fn key_words(table: Table, key: &[Field]) -> Vec<String> {
+    let kinds = table.key().iter().copied().chain(std::iter::repeat(Number));
+    let word = |(field, kind): (&Field, Kind)| match field.prefix_len {
+        Some(len) => format!("{}/{len}", Word(kind, field.value)),
+        None => Word(kind, field.value).to_string(),
+    };
+    key.iter().zip(kinds).map(word).collect()
+}
+
+/// The words of the parameters of an entry's action.
+pub(crate) fn params_words(table: Table, call: &Call) -> Vec<String> {
+    let kinds =
+        table.params(&call.action).unwrap_or_default().iter().copied().chain(std::iter::repeat(Number));
+    call.params.iter().zip(kinds).map(|(value, kind)| Word(kind, *value).to_string()).collect()
+}
+
 /// An entry's key, as commands have it.
 pub fn key_text(table: Table, key: &[Field]) -> String {
-    let mut text = String::new();
-    for (i, field) in key.iter().enumerate() {
-        let kind = table.key().get(i).copied().unwrap_or(Number);
-        let space = if i == 0 { "" } else { " " };
-        write!(text, "{space}{}", Word(kind, field.value)).expect("a String takes everything");
-        if let Some(len) = field.prefix_len {
-            write!(text, "/{len}").expect("a String takes everything");
-        }
-    }
-    text
+    key_words(table, key).join(" ")
 }
 
 /// The parameters of an entry's action, as commands have them.
 pub fn params_text(table: Table, call: &Call) -> String {
-    let kinds = table.params(&call.action).unwrap_or_default();
-    let mut text = String::new();
-    for (i, value) in call.params.iter().enumerate() {
-        let kind = kinds.get(i).copied().unwrap_or(Number);
-        write!(text, " {}", Word(kind, *value)).expect("a String takes everything");
-    }
-    text
+    params_words(table, call).iter().map(|word| format!(" {word}")).collect()
 }
 
 /// A value as a word of a command.

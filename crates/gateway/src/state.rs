@@ -42,8 +42,6 @@ pub struct Actual {
     pub nodes: BTreeMap<(u16, u16, u16), u32>,
     /// What the gateway would not set.
     pub strays: Strays,
-    /// Handles of members, groups and nodes that are used.
-    pub used: Used,
 }
 
 /// Handles of a pool.
@@ -55,17 +53,6 @@ pub struct PoolHandles {
     pub group: u32,
     /// Of the members, by slot.
     pub members: Vec<u32>,
-}
-
-/// Handles in use.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Used {
-    /// Members of the action profile.
-    pub members: BTreeSet<u32>,
-    /// Groups of the action profile.
-    pub groups: BTreeSet<u32>,
-    /// Multicast nodes.
-    pub nodes: BTreeSet<u32>,
 }
 
 /// What the gateway would not set, and so takes away.
@@ -83,11 +70,11 @@ pub struct Strays {
     pub defaults: BTreeSet<String>,
 }
 
-const PROFILE: &str = "members";
-const POOLS: &str = "pools";
+pub(crate) const PROFILE: &str = "members";
+pub(crate) const POOLS: &str = "pools";
 /// The calculations whose parameters make CRC-32C: IPv4 clients' and IPv6 clients'.
 pub(crate) const CRC_CUSTOM: [&str; 2] = ["calc_2", "calc_6"];
-const CRC32C: [u64; 3] = [0x1edc_6f41, 0xffff_ffff, 0xffff_ffff];
+pub(crate) const CRC32C: [u64; 3] = [0x1edc_6f41, 0xffff_ffff, 0xffff_ffff];
 
 /// The last word of a name.
 fn last(name: &str) -> &str {
@@ -222,7 +209,6 @@ impl Reading {
         }
         for (handle, node) in record["nodes"].as_object()? {
             let handle: u32 = handle.parse().ok()?;
-            self.found.used.nodes.insert(handle);
             let group = of.get(&handle).copied();
             let ports = numbers(&node["ports"]);
             let rid = node["rid"].as_u64().and_then(|rid| u16::try_from(rid).ok());
@@ -257,13 +243,11 @@ impl Reading {
                 ));
             }
         }
-        found.used.members = members.keys().copied().collect();
-        found.used.groups = groups.keys().copied().collect();
         found.state.crc32c = crcs == CRC_CUSTOM.len();
         // A member of several groups is nobody's slot.
         let mut uses: HashMap<u32, u32> = HashMap::new();
         groups.values().flatten().for_each(|member| *uses.entry(*member).or_default() += 1);
-        let mut stray_members: BTreeSet<u32> = found.used.members.clone();
+        let mut stray_members: BTreeSet<u32> = members.keys().copied().collect();
         for (pool, entry, group) in pool_entries {
             let own = |group: &u32| groups[group].iter().all(|member| uses.get(member) == Some(&1));
             match group.filter(|group| groups.contains_key(group)).filter(own) {

@@ -33,12 +33,17 @@ impl<'a> Prepared<'a> {
     pub(crate) fn new(control: &Control, name: &'a str, text: &'a str) -> Result<Self, LoadError> {
         require_memory(text, control.entries()).map_err(|e| error(name, text, 1, e))?;
         let mut parser = LineParser::new(control.program(), control.schema());
+        let mut changes = 0;
         // A line end more than lines does no harm, and most lines are commands.
         let mut steps: Vec<Step<'_>> = Vec::with_capacity(text.bytes().filter(|b| *b == b'\n').count() + 1);
         for (line, number) in text.lines().zip(1..) {
             match parser.parse(line) {
                 Ok(Command::Nothing) => {}
-                Ok(Command::Change(change)) => steps.push(Step::Change(number, change.update)),
+                Ok(Command::Change(change)) => {
+                    parser.note_maker(number, changes, &change.update);
+                    changes += 1;
+                    steps.push(Step::Change(number, change.update));
+                }
                 Ok(command) => steps.push(Step::Read(number, Box::new(command))),
                 Err(e) => return Err(error(name, text, number, e)),
             }
@@ -74,17 +79,19 @@ impl Control {
         let Prepared { name, text, steps } = prepared;
         let mut summary = LoadSummary::default();
         let mut batch = Batch::new(self, steps.len());
+        let mut made = Vec::new();
         let mut last = 1;
         for step in steps {
             let (number, result) = match step {
                 Step::Change(number, update) => {
                     summary.entries_added += usize::from(matches!(update, Update::Insert { .. }));
                     if let Some(changes) = &mut changes {
-                        changes.add(self, &update, &[]);
+                        changes.add(self, &update, &made);
                     }
-                    let done = batch.write(update).map(|made| {
+                    let done = batch.write(update, &made).map(|handle| {
+                        made.push(handle);
                         if let Some(changes) = &mut changes {
-                            changes.done(made);
+                            changes.done(handle);
                         }
                     });
                     (number, done)

@@ -8,11 +8,11 @@ use crate::schema::{
     PRIORITY_MAX, Schema, check_default_action, check_entries_open, check_entry_action, check_entry_open,
     check_timeouts, index_error, param_names,
 };
-use crate::update::{Act, Cell, Update};
+use crate::update::{Act, Cell, EntryRef, Ref, Update};
 use crate::value::{describe_key, key_match, parse_int, parse_u64, parse_value};
 use num_traits::Zero;
 use p4jet_externs::{CounterValue, CrcParams};
-use p4jet_ir::{InstanceId, InstanceKind, Program, TableId};
+use p4jet_ir::{InstanceId, InstanceKind, Program, Table, TableId};
 use p4jet_tables::{Action, EntryHandle, KeyMatch};
 use std::ops::Range;
 
@@ -134,6 +134,8 @@ pub(crate) struct LineParser<'p, 'a> {
     pub(super) program: &'p Program,
     pub(super) schema: &'p Schema,
     tokens: Vec<Token<'a>>,
+    /// In a file: the lines that make something, with the positions of their changes; in order.
+    makers: Vec<(usize, u32)>,
 }
 
 pub(super) type Parsed<T> = Result<T, CommandError>;
@@ -182,7 +184,33 @@ pub(super) fn number(token: Token<'_>, what: &str, max: u64) -> Parsed<u64> {
 
 impl<'p, 'a> LineParser<'p, 'a> {
     pub(crate) fn new(program: &'p Program, schema: &'p Schema) -> Self {
-        LineParser { program, schema, tokens: Vec::new() }
+        LineParser { program, schema, tokens: Vec::new(), makers: Vec::new() }
+    }
+
+    /// Notes a change of a file, so that later lines can name what it makes: `$7` for line 7.
+    pub(crate) fn note_maker(&mut self, line: usize, position: u32, update: &Update) {
+        if update.makes() {
+            self.makers.push((line, position));
+        }
+    }
+
+    /// A handle: a number, or `$` and the number of an earlier line of the file that makes the object.
+    pub(super) fn handle(&self, token: Token<'_>, what: &str) -> Parsed<Ref> {
+        let Some(line) = token.text.strip_prefix('$') else {
+            // The check makes the cast exact.
+            return number(token, what, u64::from(u32::MAX)).map(|handle| Ref::Handle(handle as u32));
+        };
+        let maker = line.parse().ok().and_then(|line: usize| {
+            let place = self.makers.binary_search_by_key(&line, |(line, _)| *line).ok()?;
+            Some(self.makers[place].1)
+        });
+        maker.map(Ref::Made).ok_or_else(|| {
+            let text = token.text;
+            let message = format!(
+                "Error: found {text}, expected {what}, or $ and the number of an earlier line of the file that makes the object"
+            );
+            CommandError::new(message).field("handle").at(token.span())
+        })
     }
 
     pub(crate) fn parse(&mut self, line: &'a str) -> Parsed<Command<'a>> {
@@ -235,7 +263,9 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 Update::ResetDefault(table.id).into()
             }
             "table_dump_entry" => {
-                let (table, handle) = self.table_and_handle(&line)?;
+                let table = self.table(&line)?;
+                let handle = entry_handle(line.get(2, "an entry handle")?)?;
+                line.ends_after(3)?;
                 Command::TableDumpEntry(table.id, handle)
             }
             "table_delete" => {
@@ -367,9 +397,9 @@ impl<'p, 'a> LineParser<'p, 'a> {
         Ok(table)
     }
 
-    fn table_and_handle(&self, line: &Line<'_, 'a>) -> Parsed<(Named<'a, TableId>, EntryHandle)> {
+    fn table_and_handle(&self, line: &Line<'_, 'a>) -> Parsed<(Named<'a, TableId>, Ref)> {
         let table = self.table(line)?;
-        let handle = entry_handle(line.get(2, "an entry handle")?)?;
+        let handle = self.handle(line.get(2, "an entry handle")?, "an entry handle")?;
         line.ends_after(3)?;
         Ok((table, handle))
     }
@@ -415,11 +445,11 @@ impl<'p, 'a> LineParser<'p, 'a> {
     fn timeout(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
         let table = self.table(line)?;
         check_timeouts(&self.program.tables[table.id.index()]).map_err(|e| e.at(line.tokens[1].span()))?;
-        let handle = entry_handle(line.get(2, "an entry handle")?)?;
+        let handle = self.handle(line.get(2, "an entry handle")?, "an entry handle")?;
         // The check makes the cast exact.
         let timeout_ms = number(line.get(3, "a timeout in ms")?, "a timeout", u64::from(u32::MAX))? as u32;
         line.ends_after(4)?;
-        Ok(Update::SetTimeout { table: table.id, entry: handle.0.into(), timeout_ms }.into())
+        Ok(Update::SetTimeout { table: table.id, entry: EntryRef::Handle(handle), timeout_ms }.into())
     }
 
     fn table_add(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
@@ -491,12 +521,13 @@ impl<'p, 'a> LineParser<'p, 'a> {
         let table = self.table(line)?;
         self.check_kind(line, table.id, false)?;
         let action = self.action(line, table.id)?;
-        let handle = entry_handle(line.get(3, "an entry handle")?)?;
+        let handle = self.handle(line.get(3, "an entry handle")?, "an entry handle")?;
         let ir = &self.program.tables[table.id.index()];
-        check_entry_open(ir, handle.0)?;
+        check_open(ir, handle)?;
         check_entry_action(self.program, ir, action.id).map_err(|e| e.at(line.tokens[2].span()))?;
         let call = self.action_data(line, table.id, action, params_after(line, 4))?;
-        let update = Update::Modify { table: table.id, entry: handle.0.into(), act: Act::Action(call) };
+        let update =
+            Update::Modify { table: table.id, entry: EntryRef::Handle(handle), act: Act::Action(call) };
         Ok(Command::Change(Change { update, object: table.typed, action: action.typed }))
     }
 
@@ -667,8 +698,16 @@ fn at_field(error: CommandError, tokens: &[Token<'_>]) -> CommandError {
     }
 }
 
-fn delete<'a>(table: Named<'a, TableId>, handle: EntryHandle) -> Command<'a> {
-    let update = Update::Delete { table: table.id, entry: handle.0.into() };
+/// Refuses a handle of a const entry.
+fn check_open(table: &Table, handle: Ref) -> Parsed<()> {
+    match handle {
+        Ref::Handle(handle) => check_entry_open(table, handle),
+        Ref::Made(_) => Ok(()),
+    }
+}
+
+fn delete<'a>(table: Named<'a, TableId>, handle: Ref) -> Command<'a> {
+    let update = Update::Delete { table: table.id, entry: EntryRef::Handle(handle) };
     Command::Change(Change { object: table.typed, ..Change::new(update) })
 }
 

@@ -24,6 +24,7 @@ pub(super) fn substitute(name: &str) -> Option<&'static str> {
     })
 }
 
+/// The handle of something that is there.
 fn handle(token: Token<'_>, what: &str) -> Parsed<u32> {
     // The check makes the cast exact.
     number(token, what, u64::from(u32::MAX)).map(|handle| handle as u32)
@@ -45,8 +46,8 @@ impl<'a> LineParser<'_, 'a> {
             );
             return Err(CommandError::new(message).at(line.tokens[1].span()));
         }
-        let member = |at| handle(line.get(at, "a member handle")?, "a member handle");
-        let group = |at| handle(line.get(at, "a group handle")?, "a group handle");
+        let member = |at| self.handle(line.get(at, "a member handle")?, "a member handle");
+        let group = |at| self.handle(line.get(at, "a group handle")?, "a group handle");
         let profile = self.profile_id(table);
         let (command, end): (Command<'_>, _) = match older.unwrap_or(name) {
             "act_prof_create_member" => {
@@ -58,30 +59,27 @@ impl<'a> LineParser<'_, 'a> {
                 let action = self.member_action(line, table)?;
                 let member = member(3)?;
                 let data = self.action_data(line, table, action, super::parse::params_after(line, 4))?;
-                (
-                    Update::ModifyMember { profile, member: member.into(), action: data }.into(),
-                    line.tokens.len(),
-                )
+                (Update::ModifyMember { profile, member, action: data }.into(), line.tokens.len())
             }
-            "act_prof_delete_member" => {
-                (Update::DeleteMember { profile, member: member(2)?.into() }.into(), 3)
+            "act_prof_delete_member" => (Update::DeleteMember { profile, member: member(2)? }.into(), 3),
+            "act_prof_dump_member" | "table_dump_member" => {
+                (Command::MemberDump(table, handle(line.get(2, "a member handle")?, "a member handle")?), 3)
             }
-            "act_prof_dump_member" | "table_dump_member" => (Command::MemberDump(table, member(2)?), 3),
-            "act_prof_dump_group" | "table_dump_group" => (Command::GroupDump(table, group(2)?), 3),
+            "act_prof_dump_group" | "table_dump_group" => {
+                (Command::GroupDump(table, handle(line.get(2, "a group handle")?, "a group handle")?), 3)
+            }
             "act_prof_dump" => (Command::ProfileDump(table), 2),
             of_selector => {
                 self.check_selector(line, table)?;
                 match of_selector {
                     "act_prof_create_group" => (Update::CreateGroup { profile }.into(), 2),
-                    "act_prof_delete_group" => {
-                        (Update::DeleteGroup { profile, group: group(2)?.into() }.into(), 3)
-                    }
+                    "act_prof_delete_group" => (Update::DeleteGroup { profile, group: group(2)? }.into(), 3),
                     "act_prof_add_member_to_group" => {
-                        let (member, group) = (member(2)?.into(), group(3)?.into());
+                        let (member, group) = (member(2)?, group(3)?);
                         (Update::AddToGroup { profile, group, member }.into(), 4)
                     }
                     "act_prof_remove_member_from_group" => {
-                        let (member, group) = (member(2)?.into(), group(3)?.into());
+                        let (member, group) = (member(2)?, group(3)?);
                         (Update::RemoveFromGroup { profile, group, member }.into(), 4)
                     }
                     other => unreachable!("command {other} is listed but not parsed"),
@@ -153,8 +151,8 @@ impl<'a> LineParser<'_, 'a> {
         }
         let named = |token: Token<'_>| {
             Ok::<_, CommandError>(match of_group {
-                true => Act::Group(handle(token, "a group handle")?.into()),
-                false => Act::Member(handle(token, "a member handle")?.into()),
+                true => Act::Group(self.handle(token, "a group handle")?),
+                false => Act::Member(self.handle(token, "a member handle")?),
             })
         };
         let what = if of_group { "a group handle" } else { "a member handle" };

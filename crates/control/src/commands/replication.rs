@@ -81,7 +81,7 @@ impl<'a> LineParser<'_, 'a> {
             check_group(group).map_err(|e| e.at(line.tokens[at].span()))?;
             Ok::<_, CommandError>(group)
         };
-        let node = |at| word(line, at, "a node handle", u64::from(u32::MAX)).map(Ref::Handle);
+        let node = |at| self.handle(line.get(at, "a node handle")?, "a node handle");
         let session = || word(line, 1, "a mirroring session", u64::from(SESSION_MAX));
         let (update, end) = match line.spec.name {
             "mc_mgrp_create" => (Update::CreateMulticastGroup(group(1)?), 2),
