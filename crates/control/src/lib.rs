@@ -2,6 +2,7 @@
 //!
 //! * [`Control`]: changes a switch by typed [`Update`]s, one batch at a time ([`Control::write`]). [`Schema`] says what there is
 //!   in the program; it holds every check. Refusals are [`CommandError`]s.
+//!   [`Control::read`] gives back what is there, a page at a time.
 //! * [`SharedControl`]: the same for several clients of a running switch; [`Host`] is what else they may ask of it.
 //! * [`NamedUpdate`]: an update with names in place of ids, as JSON.
 //! * Runtime commands, as users of bmv2 know them, are one way to make updates: [`Control::reply`], [`Control::load`].
@@ -28,6 +29,7 @@ pub mod packet;
 mod peer;
 pub mod prompt;
 mod queues;
+mod read;
 mod rights;
 mod schema;
 mod sealed;
@@ -50,6 +52,7 @@ pub use names::unknown;
 pub use p4jet_dataplane::Topics;
 pub use peer::Users;
 pub use queues::{Queue, QueueUpdate};
+pub use read::{Entity, EntryState, PAGE_MAX, Page, Selector};
 pub use rights::{Opened, Rights};
 pub use schema::Schema;
 pub use shared::SharedControl;

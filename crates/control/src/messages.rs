@@ -1,6 +1,7 @@
 //! What a switch tells those who have subscribed: one message for each thing that happens.
 
 use crate::commands::entry_data;
+use crate::read::EntryState;
 use crate::value::hex;
 use num_bigint::BigUint;
 use p4jet_dataplane::{Notice, PortChange, Topics};
@@ -94,7 +95,16 @@ impl Message {
             Notice::Aged { switch, table, handle, entry, life } => {
                 let program = switch.program();
                 let name = program.tables[table.index()].name.clone();
-                let entry = entry_data(program, *table, *handle, entry, Some(*life));
+                let state = EntryState {
+                    handle: handle.0,
+                    key: entry.key.clone(),
+                    priority: entry.priority,
+                    action: entry.action.clone(),
+                    life: Some(*life),
+                    counters: Vec::new(),
+                    meters: Vec::new(),
+                };
+                let entry = entry_data(program, *table, &state);
                 Message::Aged { table: name, entry }
             }
             Notice::Port { number, change } => {

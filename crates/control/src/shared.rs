@@ -155,6 +155,11 @@ impl SharedControl {
             }
             Some(Err(error)) => error.into(),
             None => {
+                // Others need not wait for what only reads.
+                let control = lock(&self.0.kept).control.clone();
+                if let Some(reply) = control.reply_reading(line, data) {
+                    return reply;
+                }
                 let mut kept = lock(&self.0.kept);
                 let mut changes = kept.changes();
                 let mut reply = kept.control.reply_noting(line, data, changes.as_mut());

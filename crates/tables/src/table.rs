@@ -662,6 +662,20 @@ impl Table {
         (0..self.slots_used).filter_map(|slot| Some((self.handle(slot), self.entry_in(slot)?)))
     }
 
+    /// The entries in at most `slots` slots from slot `from` on, and the slot that follows if there are more. So a reader can let go
+    /// of the table between two pieces.
+    pub fn entries_from(
+        &self,
+        from: u64,
+        slots: usize,
+    ) -> (impl Iterator<Item = (EntryHandle, Entry)>, Option<u64>) {
+        let begin = u32::try_from(from).map_or(self.slots_used, |from| from.min(self.slots_used));
+        let slots = u32::try_from(slots).unwrap_or(u32::MAX);
+        let end = begin.saturating_add(slots).min(self.slots_used);
+        let entries = (begin..end).filter_map(|slot| Some((self.handle(slot), self.entry_in(slot)?)));
+        (entries, (end < self.slots_used).then_some(u64::from(end)))
+    }
+
     /// All entries, those first that were first where that decides between entries of the same priority.
     pub fn entries_by_age(&self) -> impl Iterator<Item = (EntryHandle, Entry)> {
         let slots = 0..self.slots_used;

@@ -4,12 +4,13 @@
 //! the values of registers of up to 64 bits are numbers.
 
 use super::show;
+use crate::read::EntryState;
 use crate::schema::{Schema, needs_priority, param_names};
 use crate::value::hex;
 use num_bigint::BigUint;
 use p4jet_externs::{CounterValue, Multicast, Rates, Session};
 use p4jet_ir::{ActionId, Key, Program, Table, TableId};
-use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch, Life};
+use p4jet_tables::{Action, ActionProfile, KeyMatch, Life};
 use serde_json::{Map, Value, json};
 
 fn value(value: &BigUint, width: u32) -> Value {
@@ -110,24 +111,18 @@ fn call(program: &Program, table: &Table, call: &Action) -> Value {
     json!({"action": program.actions[id.index()].control_name, "params": params})
 }
 
-pub(crate) fn entry(
-    program: &Program,
-    id: TableId,
-    handle: EntryHandle,
-    entry: &Entry,
-    life: Option<Life>,
-) -> Map<String, Value> {
+pub(crate) fn entry(program: &Program, id: TableId, state: &EntryState) -> Map<String, Value> {
     let table = &program.tables[id.index()];
     let mut object = Map::new();
-    object.insert("handle".into(), handle.0.into());
-    object.insert("key".into(), key(&table.keys, &entry.key));
+    object.insert("handle".into(), state.handle.into());
+    object.insert("key".into(), key(&table.keys, &state.key));
     if needs_priority(table) {
-        object.insert("priority".into(), entry.priority.into());
+        object.insert("priority".into(), state.priority.into());
     }
-    if let Value::Object(mut action) = call(program, table, &entry.action) {
+    if let Value::Object(mut action) = call(program, table, &state.action) {
         object.append(&mut action);
     }
-    if let Some(Life { timeout_ms, since_hit_ms }) = life {
+    if let Some(Life { timeout_ms, since_hit_ms }) = state.life {
         object.insert("timeout_ms".into(), timeout_ms.into());
         object.insert("since_hit_ms".into(), since_hit_ms.into());
     }
@@ -159,18 +154,20 @@ pub(super) fn profile(program: &Program, table: &Table, profile: &ActionProfile)
     object
 }
 
-pub(super) fn dump(program: &Program, id: TableId, table: &p4jet_tables::Table, now_us: u64) -> Value {
+pub(super) fn dump(
+    program: &Program,
+    id: TableId,
+    entries: Vec<Value>,
+    members: Option<&ActionProfile>,
+    default: Option<&Action>,
+) -> Value {
     let declared = &program.tables[id.index()];
     let mut object = Map::new();
-    let entries = table.entries();
-    let entries =
-        entries.map(|(handle, e)| Value::Object(entry(program, id, handle, &e, table.life(handle, now_us))));
-    object.insert("entries".into(), entries.collect());
-    if let Some(members) = table.profile() {
+    object.insert("entries".into(), entries.into());
+    if let Some(members) = members {
         object.append(&mut profile(program, declared, members));
     }
-    let default = crate::state::default_of(table).map(|action| call(program, declared, action));
-    object.insert("default".into(), default.into());
+    object.insert("default".into(), default.map(|action| call(program, declared, action)).into());
     object.into()
 }
 

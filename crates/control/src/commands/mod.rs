@@ -27,12 +27,14 @@ pub(crate) use queues::configures_queues;
 use crate::error::CommandError;
 use crate::guard::guarded;
 use crate::journal::Changes;
+use crate::read::{Entity, PAGE_MAX, Selector};
+use crate::state::default_of;
 use crate::update::{Act, Cell, EntryRef, Ref, Update};
 use crate::write::{Control, Result};
 use num_bigint::BigUint;
 use p4jet_externs::CounterValue;
 use p4jet_ir::{InstanceId, TableId};
-use p4jet_tables::{EntryHandle, TableError};
+use p4jet_tables::EntryHandle;
 use parse::Change;
 use serde_json::Value;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -97,6 +99,15 @@ impl Control {
         self.reply_noting(line, data, None)
     }
 
+    /// The reply to a command that reads, unless it reads all at one moment.
+    pub(crate) fn reply_reading(&self, line: &str, data: bool) -> Option<Reply> {
+        match LineParser::new(self.program(), &self.schema).parse(line) {
+            Ok(Command::Change(_) | Command::Dump { .. }) => None,
+            Ok(command) => Some(guarded(|| self.reply_to(command, data, None)).unwrap_or_else(Reply::from)),
+            Err(error) => Some(error.into()),
+        }
+    }
+
     /// The same; `changes` gets the change, if it is one that was carried out.
     pub(crate) fn reply_noting(&self, line: &str, data: bool, changes: Option<&mut Changes>) -> Reply {
         let parsed = LineParser::new(self.program(), &self.schema).parse(line);
@@ -141,13 +152,7 @@ impl Control {
                 data.then(|| data::table_actions(program, schema, id)),
             ),
             Command::TableNumEntries(id) => Reply::number(self.switch.table(id).len() as u64, data),
-            Command::TableDump(id) => {
-                let (table, now_us) = (self.switch.table(id), self.switch.now_us());
-                Reply::new(
-                    show::dump(program, schema, id, &table, now_us),
-                    data.then(|| data::dump(program, id, &table, now_us)),
-                )
-            }
+            Command::TableDump(id) => self.dump_table(id, data)?,
             Command::TableDumpEntry(id, handle) => self.dump_entry(id, handle, data)?,
             Command::TableDumpEntryFromKey { table, key, priority } => {
                 let handle = self.find_entry(table, &key, priority)?;
@@ -252,15 +257,44 @@ impl Control {
         Reply { note: note.map(str::to_string), ..Reply::new(text, data) }
     }
 
-    pub(super) fn dump_entry(&self, id: TableId, handle: EntryHandle, data: bool) -> Result<Reply> {
-        let table = self.switch.table(id);
-        let entry = table.get(handle).ok_or_else(|| self.refused(id)(TableError::InvalidHandle(handle)))?;
-        let life = table.life(handle, self.switch.now_us());
+    /// All of a table. The table is free for others between two pages.
+    fn dump_table(&self, id: TableId, data: bool) -> Result<Reply> {
         let (program, schema) = (self.program(), &*self.schema);
-        Ok(Reply::new(
-            show::entry(program, schema, id, handle, &entry, life),
-            data.then(|| data::entry(program, id, handle, &entry, life).into()),
-        ))
+        let mut text = "==========\nTABLE ENTRIES\n".to_string();
+        let mut entries = Vec::new();
+        let mut from = Some(0);
+        while let Some(at) = from {
+            let page = self.read(&Selector::Entries(id), at, PAGE_MAX)?;
+            for entity in &page.entities {
+                let Entity::Entry(state) = entity else { continue };
+                text += "**********\n";
+                text += &show::entry(program, schema, id, state);
+                if data {
+                    entries.push(data::entry(program, id, state).into());
+                }
+            }
+            from = page.next;
+        }
+        let (profile, default) = {
+            let table = self.switch.table(id);
+            (table.profile().cloned(), default_of(&table).cloned())
+        };
+        let (profile, default) = (profile.as_ref(), default.as_ref());
+        text += &show::behind_entries(program, id, profile, default);
+        let data = data.then(|| data::dump(program, id, entries, profile, default));
+        Ok(Reply::new(text, data))
+    }
+
+    pub(super) fn dump_entry(&self, id: TableId, handle: EntryHandle, data: bool) -> Result<Reply> {
+        let page = self.read(&Selector::Entry(id, handle.0), 0, 1)?;
+        let (program, schema) = (self.program(), &*self.schema);
+        Ok(match page.entities.first() {
+            Some(Entity::Entry(state)) => Reply::new(
+                show::entry(program, schema, id, state),
+                data.then(|| data::entry(program, id, state).into()),
+            ),
+            _ => Reply::default(),
+        })
     }
 
     /// Says of a direct counter which table's it is.

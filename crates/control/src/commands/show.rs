@@ -1,11 +1,11 @@
 //! The texts that scripts written for bmv2's CLI parse.
 
+use crate::read::EntryState;
 use crate::schema::{Schema, param_names};
-use crate::state::default_of;
 use crate::value::{hex, hex_bytes};
 use num_bigint::BigUint;
 use p4jet_ir::{ActionId, Key, Program, Table, TableId};
-use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch, Life};
+use p4jet_tables::{Action, ActionProfile, KeyMatch, Life};
 
 /// One line per table: name, implementation, key.
 pub(super) fn tables(program: &Program, schema: &Schema) -> String {
@@ -130,26 +130,19 @@ fn action_entry(program: &Program, table: &Table, call: &Action) -> String {
 }
 
 /// An entry in a dump.
-pub(super) fn entry(
-    program: &Program,
-    schema: &Schema,
-    id: TableId,
-    handle: EntryHandle,
-    entry: &Entry,
-    life: Option<Life>,
-) -> String {
+pub(super) fn entry(program: &Program, schema: &Schema, id: TableId, state: &EntryState) -> String {
     let table = &program.tables[id.index()];
     let pad = table.keys.iter().map(|k| k.name.chars().count()).max().unwrap_or(0).max(20);
-    let mut out = format!("Dumping entry {:#x}\nMatch key:\n", handle.0);
-    for (m, key) in entry.key.iter().zip(&table.keys) {
+    let mut out = format!("Dumping entry {:#x}\nMatch key:\n", state.handle);
+    for (m, key) in state.key.iter().zip(&table.keys) {
         let value = match_text(m, key.width, hex, "", "          ");
         out += &format!("* {:pad$}: {value}\n", key.name);
     }
     if schema.shapes[id.index()].needs_priority {
-        out += &format!("Priority: {}\n", entry.priority);
+        out += &format!("Priority: {}\n", state.priority);
     }
-    out += &action_entry(program, table, &entry.action);
-    if let Some(Life { timeout_ms, since_hit_ms }) = life {
+    out += &action_entry(program, table, &state.action);
+    if let Some(Life { timeout_ms, since_hit_ms }) = state.life {
         out += &format!("Life: {since_hit_ms}ms since hit, timeout is {timeout_ms}ms\n");
     }
     out
@@ -213,25 +206,17 @@ pub(super) fn set_member(keys: &[Key], member: &[KeyMatch]) -> String {
     format!("{}\n", member.iter().zip(keys).map(field).collect::<Vec<_>>().join(" "))
 }
 
-/// A whole table.
-pub(super) fn dump(
+/// What follows the entries of a table.
+pub(super) fn behind_entries(
     program: &Program,
-    schema: &Schema,
     id: TableId,
-    table: &p4jet_tables::Table,
-    now_us: u64,
+    members: Option<&ActionProfile>,
+    default: Option<&Action>,
 ) -> String {
-    let mut out = "==========\nTABLE ENTRIES\n".to_string();
-    for (handle, e) in table.entries() {
-        out += "**********\n";
-        out += &entry(program, schema, id, handle, &e, table.life(handle, now_us));
-    }
     let declared = &program.tables[id.index()];
-    if let Some(members) = table.profile() {
-        out += &profile(program, declared, members);
-    }
+    let mut out = members.map_or_else(String::new, |members| profile(program, declared, members));
     out += "==========\nDumping default entry\n";
-    out += &match default_of(table) {
+    out += &match default {
         Some(default) => action_entry(program, declared, default),
         None => "EMPTY\n".to_string(),
     };

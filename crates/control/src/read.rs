@@ -1,0 +1,259 @@
+//! Reads what a switch holds, a page at a time.
+
+use crate::error::CommandError;
+use crate::write::{Control, Result, no_session};
+use num_bigint::BigUint;
+use p4jet_externs::{CounterValue, Node, Rates, Session};
+use p4jet_ir::{InstanceId, InstanceKind, TableId};
+use p4jet_tables::{Action, EntryHandle, KeyMatch, Life};
+use std::collections::BTreeSet;
+
+/// Most entities of a page, whatever the reader asks for. A lock is held for as long as one page takes.
+pub const PAGE_MAX: usize = 1024;
+
+/// What to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selector {
+    /// The entries of a table, const ones included, in the order of their places.
+    Entries(TableId),
+    /// One entry, by its handle.
+    Entry(TableId, u32),
+    /// What a table does with packets that match no entry.
+    Default(TableId),
+    /// The members of an action profile, in the order of their handles.
+    Members(InstanceId),
+    /// The groups of an action selector, in the order of their handles.
+    Groups(InstanceId),
+    /// The cells of a counter. Those of a direct counter come with their entries.
+    Counter(InstanceId),
+    /// The cells of a register.
+    Register(InstanceId),
+    /// The cells of a meter. Those of a direct meter come with their entries.
+    Meter(InstanceId),
+    /// The values of a parser value set.
+    ValueSet(TableId),
+    /// The multicast groups.
+    MulticastGroups,
+    /// The multicast nodes, in the order of their handles.
+    Nodes,
+    /// The link aggregation groups.
+    Lags,
+    /// The clone sessions, in the order of their numbers.
+    Sessions,
+    /// One clone session.
+    Session(u32),
+}
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entity {
+    /// An entry of a table.
+    Entry(Box<EntryState>),
+    /// What a table does with packets that match no entry. None for a table with an action profile whose default was not set.
+    Default(Option<Action>),
+    /// A member of an action profile: its handle and what it does.
+    Member(u32, Action),
+    /// A group: its handle, and the handles of its members.
+    Group(u32, Vec<u32>),
+    /// A cell of a counter, by index.
+    Counter(u32, CounterValue),
+    /// A cell of a register, by index.
+    Register(u32, BigUint),
+    /// A cell of a meter, by index.
+    Meter(u32, Option<Rates>),
+    /// A value of a parser value set.
+    Value(Vec<KeyMatch>),
+    /// A multicast group: its number and the handles of its nodes.
+    MulticastGroup(u32, Vec<u32>),
+    /// A multicast node, by handle.
+    Node(u32, Node),
+    /// A link aggregation group: its number and its ports.
+    Lag(u32, BTreeSet<u32>),
+    /// A clone session, by number.
+    Session(u32, Session),
+}
+
+/// An entry, with what belongs to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EntryState {
+    /// Its handle.
+    pub handle: u32,
+    /// A match for each field of the key.
+    pub key: Vec<KeyMatch>,
+    /// The smallest number wins; 0 where entries have no priority.
+    pub priority: u32,
+    /// The action, member or group.
+    pub action: Action,
+    /// Its timeout and age, if it has a timeout.
+    pub life: Option<Life>,
+    /// Its cells of direct counters.
+    pub counters: Vec<(InstanceId, CounterValue)>,
+    /// Its cells of direct meters.
+    pub meters: Vec<(InstanceId, Option<Rates>)>,
+}
+
+/// Some of the entities that a selector chooses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// The entities.
+    pub entities: Vec<Entity>,
+    /// Where the next page begins; none if this was the last one.
+    pub next: Option<u64>,
+}
+
+impl Page {
+    fn all(entities: Vec<Entity>) -> Page {
+        Page { entities, next: None }
+    }
+
+    /// One page out of a list that is small enough to be copied whole.
+    fn of<T>(list: impl IntoIterator<Item = T>, from: u64, max: usize, entity: impl Fn(T) -> Entity) -> Page {
+        let mut rest = list.into_iter().skip(from as usize);
+        let entities: Vec<Entity> = rest.by_ref().take(max).map(entity).collect();
+        let next = rest.next().is_some().then_some(from + max as u64);
+        Page { entities, next }
+    }
+
+    /// One page of an array of `size` cells.
+    fn of_cells(size: u32, from: u64, max: usize, entity: impl Fn(u32) -> Result<Entity>) -> Result<Page> {
+        let end = from.saturating_add(max as u64).min(u64::from(size));
+        let entities = (from..end).map(|index| entity(index as u32)).collect::<Result<_>>()?;
+        Ok(Page { entities, next: (end < u64::from(size)).then_some(end) })
+    }
+}
+
+impl Control {
+    /// Reads one page of at most `max` entities ([`PAGE_MAX`] at most). The first page begins `from` 0, each other one where
+    /// [`Page::next`] of the page before says; the last one has none. A page may be empty although others follow. Each page
+    /// has its entities as they are at one moment; what changes between two pages may be in either form, or missing.
+    pub fn read(&self, selector: &Selector, from: u64, max: usize) -> Result<Page> {
+        let max = max.clamp(1, PAGE_MAX);
+        let state = self.switch.state();
+        let unknown = |kind: &str| CommandError::new(format!("the program has no such {kind}")).field(kind);
+        let instance = |id: &InstanceId, kind: &'static str| {
+            self.program()
+                .instances
+                .get(id.index())
+                .map(|instance| &instance.kind)
+                .ok_or_else(|| unknown(kind))
+        };
+        let table = |id: &TableId, hidden: bool| match self.program().tables.get(id.index()) {
+            Some(table) if table.hidden == hidden => Ok(()),
+            _ => Err(unknown("table")),
+        };
+        Ok(match selector {
+            Selector::Entries(id) => {
+                table(id, false)?;
+                self.entries_page(*id, from, max)
+            }
+            Selector::Entry(id, handle) => {
+                table(id, false)?;
+                let t = self.switch.table(*id);
+                match t.get(EntryHandle(*handle)) {
+                    Some(entry) => Page::all(vec![self.entry_state(*id, &t, EntryHandle(*handle), entry)]),
+                    None => {
+                        let error = p4jet_tables::TableError::InvalidHandle(EntryHandle(*handle));
+                        return Err(self.refused(*id)(error));
+                    }
+                }
+            }
+            Selector::Default(id) => {
+                table(id, false)?;
+                let default = crate::state::default_of(&self.switch.table(*id)).cloned();
+                Page::all(vec![Entity::Default(default)])
+            }
+            Selector::Members(profile) => {
+                let members = self.profile(self.schema.profile_table(*profile)?)?.members();
+                Page::of(members, from, max, |(handle, action)| Entity::Member(handle, action))
+            }
+            Selector::Groups(profile) => {
+                let groups = self.profile(self.schema.profile_table(*profile)?)?.groups();
+                Page::of(groups, from, max, |(handle, members)| Entity::Group(handle, members))
+            }
+            Selector::Counter(id) => match instance(id, "counter")? {
+                InstanceKind::Counter { size, .. } => Page::of_cells(*size, from, max, |index| {
+                    Ok(Entity::Counter(index, self.counter_value(*id, index)?))
+                })?,
+                InstanceKind::DirectCounter { .. } => return Err(direct("counter")),
+                _ => return Err(unknown("counter")),
+            },
+            Selector::Register(id) => match instance(id, "register")? {
+                InstanceKind::Register { size, .. } => Page::of_cells(*size, from, max, |index| {
+                    Ok(Entity::Register(index, self.register_value(*id, index)?))
+                })?,
+                _ => return Err(unknown("register")),
+            },
+            Selector::Meter(id) => match instance(id, "meter")? {
+                InstanceKind::Meter { size, .. } => Page::of_cells(*size, from, max, |index| {
+                    Ok(Entity::Meter(index, self.meter_rates(*id, index)?))
+                })?,
+                InstanceKind::DirectMeter { .. } => return Err(direct("meter")),
+                _ => return Err(unknown("meter")),
+            },
+            Selector::ValueSet(id) => {
+                table(id, true)?;
+                let t = self.switch.table(*id);
+                let (entries, next) = t.entries_from(from, max);
+                Page { entities: entries.map(|(_, entry)| Entity::Value(entry.key)).collect(), next }
+            }
+            Selector::MulticastGroups => {
+                let multicast = state.multicast();
+                Page::of(multicast.groups, from, max, |(group, nodes)| Entity::MulticastGroup(group, nodes))
+            }
+            Selector::Nodes => {
+                Page::of(state.multicast().nodes, from, max, |(handle, node)| Entity::Node(handle, node))
+            }
+            Selector::Lags => {
+                Page::of(state.multicast().lags, from, max, |(lag, ports)| Entity::Lag(lag, ports))
+            }
+            Selector::Sessions => {
+                let destinations = state.destinations();
+                let mut sessions: Vec<_> = destinations.sessions.iter().collect();
+                sessions.sort_by_key(|(number, _)| **number);
+                Page::of(sessions, from, max, |(number, session)| Entity::Session(*number, session.clone()))
+            }
+            Selector::Session(number) => {
+                let destinations = state.destinations();
+                let session = destinations.sessions.get(number).ok_or_else(|| no_session(*number))?;
+                Page::all(vec![Entity::Session(*number, session.clone())])
+            }
+        })
+    }
+
+    fn entries_page(&self, id: TableId, from: u64, max: usize) -> Page {
+        let t = self.switch.table(id);
+        let (entries, next) = t.entries_from(from, max);
+        let entities = entries.map(|(handle, entry)| self.entry_state(id, &t, handle, entry)).collect();
+        Page { entities, next }
+    }
+
+    fn entry_state(
+        &self,
+        id: TableId,
+        table: &p4jet_tables::Table,
+        handle: EntryHandle,
+        entry: p4jet_tables::Entry,
+    ) -> Entity {
+        let (state, shape) = (self.switch.state(), &self.schema.shapes[id.index()]);
+        let row = table.row_of(handle);
+        let counters = shape.direct_counters.iter();
+        let counters =
+            counters.filter_map(|counter| Some((*counter, state.counter_read(counter.0, row).ok()?)));
+        let meters = shape.direct_meters.iter();
+        let meters = meters.filter_map(|meter| Some((*meter, state.meter_rates(meter.0, row).ok()?)));
+        Entity::Entry(Box::new(EntryState {
+            handle: handle.0,
+            key: entry.key,
+            priority: entry.priority,
+            action: entry.action,
+            life: table.life(handle, self.switch.now_us()),
+            counters: counters.collect(),
+            meters: meters.collect(),
+        }))
+    }
+}
+
+fn direct(kind: &str) -> CommandError {
+    CommandError::new(format!("the {kind} is direct: its cells come with the entries of its table"))
+        .field(kind)
+}
