@@ -1,0 +1,42 @@
+//! A p4jet switch inside another Rust program: P4 text to a switch, typed control, packets in and out.
+//!
+//! [`switch`] compiles a program. [`Control`] changes and reads its tables. A [`Worker`] processes packets on the thread that calls
+//! it; several workers of one switch may run on several threads. `tests/embed.rs` has the example of docs/embedding.md.
+
+pub use num_bigint::BigUint;
+pub use p4jet_control::{
+    Act, Atomicity, Cell, CommandError, Control, Entity, EntryRef, Mirror, Page, Ref, Schema, Selector,
+    Update, Written,
+};
+pub use p4jet_dataplane::{EngineKind, Processed, Switch, Worker};
+pub use p4jet_tables::{Action, KeyMatch};
+
+use p4jet_syntax::Options;
+use p4jet_syntax::diagnostic::{Diagnostic, Severity};
+use std::sync::Arc;
+
+/// Compiles the text of a P4_16 program for v1model or PSA, and makes a switch of it. `name` stands in diagnostics; files next to it
+/// can be included.
+///
+/// # Errors
+///
+/// The compiler's diagnostics, as `p4jet check` prints them.
+pub fn switch(name: &str, text: &str) -> Result<Arc<Switch>, String> {
+    let options = Options { builtins: p4jet_analysis::BUILTINS.to_vec(), ..Options::default() };
+    let parsed = p4jet_syntax::parse_text(name, text, &options);
+    let sources = parsed.sources.clone();
+    let refused = |diagnostics: &[Diagnostic]| p4jet_syntax::render(diagnostics, &sources, false);
+    if parsed.diagnostics.iter().any(|d| d.severity == Severity::Error) {
+        return Err(refused(&parsed.diagnostics));
+    }
+    let (typed, diagnostics) = p4jet_analysis::analyse(&parsed.program, parsed.sources);
+    let typed = typed.ok_or_else(|| refused(&diagnostics))?;
+    let architecture = p4jet_arch::detect(&typed).ok_or_else(|| {
+        let known = p4jet_arch::names().join(", ");
+        format!("{name}: `main` is no package of an architecture that p4jet knows: {known}")
+    })?;
+    let mut program = p4jet_lower::lower(&typed, architecture, name).map_err(|errors| refused(&errors))?;
+    p4jet_ir::verify::verify(&program).map_err(|errors| format!("{name}: {}", errors[0]))?;
+    p4jet_ir::passes::run(&mut program);
+    Switch::new(program)
+}
