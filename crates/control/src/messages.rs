@@ -6,8 +6,9 @@ use crate::value::hex;
 use num_bigint::BigUint;
 use p4jet_dataplane::{Notice, PortChange, Topics};
 use p4jet_externs::limb_count;
-use p4jet_ir::{InstanceKind, Program};
+use p4jet_ir::{InstanceId, InstanceKind, Program, TableId};
 use p4jet_suggest::did_you_mean;
+use p4jet_tables::{Entry, EntryHandle, Life};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
@@ -41,6 +42,90 @@ pub(crate) fn topic_names(topics: Topics) -> Vec<String> {
     let Topics { digests, ageing, ports } = topics;
     let all = TOPICS.into_iter().zip([digests, ageing, ports]);
     all.filter(|(_, wanted)| *wanted).map(|(name, _)| name.to_string()).collect()
+}
+
+/// Something that happened, as values.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The program sent a digest.
+    Digest {
+        /// Which one it is.
+        digest: InstanceId,
+        /// When: microseconds since the switch began.
+        time_us: u64,
+        /// The values of its fields, in their order.
+        values: Vec<BigUint>,
+    },
+    /// Nothing has hit an entry for as long as its timeout says.
+    Aged {
+        /// Its table.
+        table: TableId,
+        /// The entry. Its direct counters and meters are not read.
+        entry: EntryState,
+    },
+    /// A port was added or removed, or its link changed.
+    Port {
+        /// Its number.
+        port: u32,
+        /// What changed.
+        change: PortChange,
+    },
+    /// The subscriber read too slowly, and lost this many events.
+    Lost(u64),
+}
+
+impl Event {
+    fn new(notice: &Notice) -> Event {
+        match notice {
+            Notice::Digest { switch, digest } => {
+                let sender = &switch.program().instances[digest.instance as usize];
+                let declared = match &sender.kind {
+                    InstanceKind::Digest { fields } => fields.as_slice(),
+                    _ => &[],
+                };
+                let values = limbs_of_fields(declared, &digest.limbs).map(|(_, _, limbs)| value_of(limbs));
+                Event::Digest {
+                    digest: InstanceId(digest.instance),
+                    time_us: digest.now_us,
+                    values: values.collect(),
+                }
+            }
+            Notice::Aged { table, handle, entry, life, .. } => {
+                Event::Aged { table: *table, entry: aged(*handle, entry, *life) }
+            }
+            Notice::Port { number, change } => Event::Port { port: *number, change: change.clone() },
+        }
+    }
+}
+
+/// An entry that has aged.
+fn aged(handle: EntryHandle, entry: &Entry, life: Life) -> EntryState {
+    EntryState {
+        handle: handle.0,
+        key: entry.key.clone(),
+        priority: entry.priority,
+        action: entry.action.clone(),
+        life: Some(life),
+        counters: Vec::new(),
+        meters: Vec::new(),
+    }
+}
+
+/// Name, width and value of each field of a digest.
+fn limbs_of_fields<'a>(
+    declared: &'a [(String, u32)],
+    limbs: &'a [u64],
+) -> impl Iterator<Item = (&'a str, u32, &'a [u64])> {
+    let mut rest = limbs;
+    declared.iter().map(move |(name, width)| {
+        let (value, after) = rest.split_at(limb_count(*width).min(rest.len()));
+        rest = after;
+        (name.as_str(), *width, value)
+    })
+}
+
+fn value_of(limbs: &[u64]) -> BigUint {
+    BigUint::new(limbs.iter().flat_map(|limb| [*limb as u32, (*limb >> 32) as u32]).collect())
 }
 
 /// Something that happened. Values of fields are texts in hexadecimal, as in what commands that read give.
@@ -95,15 +180,7 @@ impl Message {
             Notice::Aged { switch, table, handle, entry, life } => {
                 let program = switch.program();
                 let name = program.tables[table.index()].name.clone();
-                let state = EntryState {
-                    handle: handle.0,
-                    key: entry.key.clone(),
-                    priority: entry.priority,
-                    action: entry.action.clone(),
-                    life: Some(*life),
-                    counters: Vec::new(),
-                    meters: Vec::new(),
-                };
+                let state = aged(*handle, entry, *life);
                 let entry = entry_data(program, *table, &state);
                 Message::Aged { table: name, entry }
             }
@@ -148,19 +225,13 @@ fn digest_message(program: &Program, instance: u32, time_us: u64, limbs: &[u64])
     let mut fields = Map::new();
     let sender = &program.instances[instance as usize];
     if let InstanceKind::Digest { fields: declared } = &sender.kind {
-        let mut rest = limbs;
-        for (name, width) in declared {
-            let (value, after) = rest.split_at(limb_count(*width).min(rest.len()));
-            rest = after;
-            let value = match value {
+        for (name, width, limbs) in limbs_of_fields(declared, limbs) {
+            let value = match limbs {
                 // Nearly all are that small.
                 [limb] => format!("0x{limb:00$x}", 2 * width.div_ceil(8) as usize),
-                _ => {
-                    let digits = value.iter().flat_map(|limb| [*limb as u32, (*limb >> 32) as u32]);
-                    format!("0x{}", hex(&BigUint::new(digits.collect()), *width))
-                }
+                _ => format!("0x{}", hex(&value_of(limbs), width)),
             };
-            fields.insert(name.clone(), value.into());
+            fields.insert(name.to_string(), value.into());
         }
     }
     Message::Digest { name: sender.name.clone(), list, time_us, fields }
@@ -227,18 +298,32 @@ impl Subscription {
         Subscription { from, waiting: VecDeque::new(), lost: 0, ended: false }
     }
 
-    /// The next message; waits for it for so long at most.
+    /// The next message; waits for it at most this long.
     pub fn next(&mut self, wait: Duration) -> Option<Message> {
+        self.next_as(wait, Message::new, |messages| Message::Lost { messages })
+    }
+
+    /// The next event; waits for it at most this long.
+    pub fn next_event(&mut self, wait: Duration) -> Option<Event> {
+        self.next_as(wait, Event::new, Event::Lost)
+    }
+
+    fn next_as<T>(
+        &mut self,
+        wait: Duration,
+        new: impl Fn(&Notice) -> T,
+        lost: impl Fn(u64) -> T,
+    ) -> Option<T> {
         if self.waiting.is_empty() && self.lost == 0 && !self.ended {
             let received = self.from.receive(wait);
             (self.waiting, self.lost, self.ended) = (received.notices, received.lost, received.ended);
         }
         if let Some(notice) = self.waiting.pop_front() {
-            return Some(Message::new(&notice));
+            return Some(new(&notice));
         }
         match std::mem::take(&mut self.lost) {
             0 => None,
-            messages => Some(Message::Lost { messages }),
+            messages => Some(lost(messages)),
         }
     }
 
@@ -282,5 +367,26 @@ mod tests {
             Message::Lost { messages: 2 }.to_string(),
             "lost: 2 messages came faster than they were read"
         );
+    }
+
+    #[test]
+    fn events_have_values() {
+        let text = include_str!("../tests/common/sample.ir").replacen(
+            "instance ",
+            "instance seen digest { a: 9, b: 128, c: 48 }\ninstance ",
+            1,
+        );
+        let program = p4jet_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+        let switch = p4jet_dataplane::Switch::new(program).unwrap();
+        let digest = p4jet_externs::Digest { instance: 0, now_us: 7, limbs: [5, 6, 1, 9].into() };
+        let values = vec![5u32.into(), (BigUint::from(1u32) << 64u32) + 6u32, 9u32.into()];
+        let notice = Notice::Digest { switch: std::sync::Arc::clone(&switch), digest };
+        assert_eq!(Event::new(&notice), Event::Digest { digest: InstanceId(0), time_us: 7, values });
+        assert_eq!(
+            Message::new(&notice).to_string(),
+            "digest seen: a=5 b=0x10000000000000006 c=00:00:00:00:00:09"
+        );
+        let notice = Notice::Port { number: 3, change: PortChange::Removed };
+        assert_eq!(Event::new(&notice), Event::Port { port: 3, change: PortChange::Removed });
     }
 }
