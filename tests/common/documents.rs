@@ -18,14 +18,13 @@ pub fn blocks(text: &str) -> Vec<(String, String)> {
 
 /// The calls of p4jet in a block of shell text, as a shell in `folder` would make them of it; what else is there is passed
 /// over, and so are calls that need an interface (`@veth`).
-pub fn calls(body: &str, folder: &Path) -> Vec<Vec<String>> {
+///
+/// A `*` is expanded when its call's turn comes: earlier calls may make the files.
+pub fn calls(body: &str, folder: &Path) -> impl Iterator<Item = Vec<String>> {
     let joined = body.replace("\\\n", " ");
     let lines = joined.lines().filter_map(|l| l.strip_prefix("p4jet ")).filter(|l| !l.contains("@veth"));
-    let words = |line: &str| {
-        let code = line.split(" #").next().unwrap_or(line).to_string();
-        code.split_whitespace().flat_map(|word| expand(folder, word)).collect()
-    };
-    lines.map(words).collect()
+    let codes: Vec<String> = lines.map(|l| l.split(" #").next().unwrap_or(l).to_string()).collect();
+    codes.into_iter().map(|code| code.split_whitespace().flat_map(|word| expand(folder, word)).collect())
 }
 
 /// What a shell makes of a `*` in the last part of a path.
