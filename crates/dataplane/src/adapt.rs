@@ -15,29 +15,29 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// From one look to the next, at first.
+/// Initial time between two samples.
 const WAIT_MIN: Duration = Duration::from_millis(250);
-/// The same, after nothing was to be done for a while.
+/// Time between two samples after a while without changes.
 const WAIT_MAX: Duration = Duration::from_secs(4);
-/// Looking, and making code, takes at most one part in so many of the time.
+/// Sampling and compiling take at most this fraction (one part in `SHARE`) of the time.
 const SHARE: u32 = 20;
-/// Of fewer packets nothing is concluded.
+/// Samples with fewer packets are ignored.
 const PACKETS_MIN: usize = 64;
-/// New code must be for so many more packets in a hundred than the code there is.
+/// New hot paths must cover this many more percent of the packets than the current ones.
 const GAIN_PERCENT: usize = 25;
 
 /// Code was recompiled.
 #[derive(Clone, Debug)]
 pub struct Adaptation {
-    /// For so many paths,
+    /// Number of hot paths.
     pub hot_paths: usize,
-    /// that so many of a hundred packets took.
+    /// Percentage of the sampled packets that took them.
     pub percent: usize,
-    /// How long it took to make.
+    /// Time of the compilation.
     pub took: Duration,
 }
 
-/// Lets a running switch have code that is made for its packets and entries. Dropping it ends that.
+/// Recompiles a running switch for its packets and entries until it is dropped.
 pub struct Adapter {
     stop: Option<Sender<()>>,
     cancel: Cancel,
@@ -45,8 +45,8 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Begins; `tell` is told of each change. Programs with output queues, and pipelines on several threads, stay as they
-    /// are.
+    /// Starts; `tell` is called for each recompilation. Programs with output queues, and pipelines on several threads, are
+    /// not recompiled.
     pub fn start(
         running: &Arc<Running>,
         tell: impl Fn(&Adaptation) + Send + 'static,
@@ -89,7 +89,7 @@ fn give_way() {
 struct Follower<F> {
     running: Weak<Running>,
     tell: F,
-    /// What the code was made for that the workers run, and of which switch.
+    /// What the workers' code was compiled for, and its switch.
     using: Option<(Weak<Switch>, Seen)>,
     cancel: Cancel,
 }
@@ -138,7 +138,7 @@ impl<F: Fn(&Adaptation)> Follower<F> {
     }
 }
 
-/// What code is made for of which nothing was seen.
+/// What code is compiled for before anything was sampled.
 fn unseen(switch: &Switch) -> Seen {
     Seen { hot_paths: Vec::new(), entries: switch.program().tables.iter().map(|table| table.size).collect() }
 }

@@ -48,7 +48,7 @@ impl Budgets {
         true
     }
 
-    /// A holder has come to its end.
+    /// A holder has ended.
     pub fn release(&mut self, budget: u32) {
         let Some(found) = self.all.get_mut(budget as usize) else { return };
         found.holders -= 1;

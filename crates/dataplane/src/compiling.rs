@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 
 type Made = Result<Arc<Compiled>, String>;
 
-/// Machine code in the making. Dropping it cancels that.
+/// A compilation in progress. Dropping it cancels the compilation.
 pub(crate) struct Compiling {
     cancel: Cancel,
     made: Receiver<Made>,
-    /// What is to be done with the code if it was not there in time.
+    /// What to do with the code if it was not ready in time.
     late: Sender<Box<dyn FnOnce(Made) + Send>>,
     /// Whether workers wait for the code.
     awaited: bool,

@@ -107,7 +107,7 @@ impl std::ops::AddAssign for ForwardStats {
     }
 }
 
-/// What someone may want to be told while packets flow.
+/// An event that listeners may receive while packets flow.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// A line that the program logs (`log_msg`, a failed assertion).
@@ -118,19 +118,19 @@ pub enum Event<'a> {
     Link(u32, &'a LinkStatus),
     /// A worker makes no progress.
     Stuck(&'a Stuck),
-    /// This worker goes on, after so long.
+    /// This worker continues, after this time.
     Unstuck(usize, Duration),
-    /// A change is complete but for this worker, which makes no progress: it makes the change when it goes on.
+    /// A change is complete except for this worker, which makes no progress: it makes the change when it continues.
     Follows(&'a Stuck),
     /// Packets flow by the interpreter, until there is machine code.
     Interpreting,
     /// Machine code runs instead of the interpreter, after this time.
     MachineCode(Duration),
-    /// There will be none, for this reason; the interpreter goes on.
+    /// There will be no machine code, for this reason; the interpreter continues.
     NoMachineCode(&'a str),
 }
 
-/// Who is told.
+/// The listener.
 pub type Listener = Arc<dyn Fn(Event<'_>) + Send + Sync>;
 
 /// A worker with its ports.
@@ -157,16 +157,16 @@ pub struct Forwarder {
     listener: Listener,
     /// When it last looked at the links.
     looked: Instant,
-    /// Whether all its ports have come to their end.
+    /// Whether all its ports have ended.
     pub(crate) ended: Arc<AtomicBool>,
     /// The number of the last sample that it gave its part of.
     epoch: u64,
 }
 
-/// Packets that came, for those who want to know what packets are like. Memory for them is there from the beginning.
+/// Samples of received packets. Their memory is allocated at the start.
 pub(crate) struct Sample {
     bytes: Vec<u8>,
-    /// The port by which each came, and where it ends in `bytes`.
+    /// The ingress port of each, and its end in `bytes`.
     packets: Vec<(u32, usize)>,
 }
 
@@ -446,7 +446,7 @@ impl Forwarder {
             let letters = self.mailbox.take();
             if ended && !letters.is_empty() {
                 ended = false;
-                // Before the letters: whoever injects a packet finds that there is more to do.
+                // Before the letters, so that a caller who injects a packet finds more work.
                 self.ended.store(false, Ordering::SeqCst);
             }
             letters.into_iter().for_each(|letter| letter(self));
@@ -533,7 +533,7 @@ impl Forwarder {
         retiring.chain([&self.worker]).filter_map(Worker::next_due).min()
     }
 
-    /// Goes on with what waits in the output queues of programs that are no more, in the order of the programs.
+    /// Continues with packets in the output queues of replaced programs, in the order of the programs.
     fn run_retiring(&mut self) {
         if self.retiring.is_empty() {
             return;
@@ -822,7 +822,7 @@ impl Forwarder {
         }
     }
 
-    /// Tells of links that changed.
+    /// Reports links that changed.
     fn look_at_links(&mut self) {
         if self.looked.elapsed() < LOOK {
             return;
@@ -830,7 +830,7 @@ impl Forwarder {
         self.looked = Instant::now();
         let only_sends = self.segment.as_ref().is_some_and(Segment::is_last);
         for attached in &mut self.ports {
-            // It brings nothing, but looks for its interface, should that be gone.
+            // It receives nothing, but looks for its interface in case that is gone.
             if only_sends && attached.receives() {
                 let Buffers { pool, batch, .. } = &mut *self.buffers;
                 batch.clear();
@@ -861,7 +861,7 @@ impl Forwarder {
         for attached in self.ports.iter().filter(|p| !p.ended && p.waits_for.is_none() && !waits) {
             match attached.port.poll_fd() {
                 Some(fd) => fds.push(poll(fd)),
-                // Nothing tells when it has something.
+                // There is no notification for new frames.
                 None => longest = longest.min(Duration::from_micros(100)),
             }
         }
@@ -888,7 +888,7 @@ impl Forwarder {
             libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &raw const timeout, std::ptr::null())
         };
         self.mailbox.set_asleep(false);
-        // A descriptor in error stays ready for ever; the port tells by itself what is wrong.
+        // A descriptor in error stays ready forever; the port reports the error itself.
         if woken > 0 && fds.iter().any(|f| f.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0)
         {
             std::thread::sleep(Duration::from_millis(1));

@@ -59,7 +59,7 @@ pub(crate) fn look(thread: i32) -> Option<(Option<usize>, String)> {
     HANDLED.call_once(handle);
     SEEN.is_there.store(false, Ordering::SeqCst);
     SEEN.thread.store(thread, Ordering::SeqCst);
-    // SAFETY: no pointers. A thread that is gone is an error, no harm.
+    // SAFETY: no pointers. For a thread that has ended the call only returns an error.
     let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, SIGNAL) };
     let start = Instant::now();
     while sent == 0 && !SEEN.is_there.load(Ordering::SeqCst) && start.elapsed() < WAIT_MAX {

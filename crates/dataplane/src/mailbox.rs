@@ -15,7 +15,7 @@ pub(crate) type Letter = Box<dyn FnOnce(&mut Forwarder) + Send>;
 /// One worker's letters. Looking whether there are any is one plain load, once per round of the worker.
 pub(crate) struct Mailbox {
     full: AtomicBool,
-    /// None once nobody reads any more.
+    /// `None` once the mailbox is closed.
     letters: Mutex<Option<Vec<Letter>>>,
     asleep: AtomicBool,
     /// An eventfd, readable when a sleeping worker should wake.
@@ -43,7 +43,7 @@ impl Mailbox {
         })
     }
 
-    /// Leaves a letter; drops it if the worker is gone.
+    /// Leaves a letter; drops it if the worker has ended.
     pub(crate) fn post(&self, letter: Letter) {
         if let Some(letters) = &mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner) {
             letters.push(letter);
@@ -75,12 +75,12 @@ impl Mailbox {
             .unwrap_or_default()
     }
 
-    /// The worker is gone: drops all letters, those to come too, so that who waits for an answer learns of it.
+    /// The worker has ended: drops all letters, including later ones, so that callers who wait for an answer notice.
     pub(crate) fn close(&self) {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Whether the worker is gone.
+    /// Whether the worker has ended.
     pub(crate) fn is_closed(&self) -> bool {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }

@@ -134,7 +134,7 @@ impl Mailboxes {
         self.all_answers(&posted)
     }
 
-    /// Leaves each worker its own task. Nobody waits for it.
+    /// Leaves each worker its own task, without waiting for it.
     pub fn leave<A: FnOnce(&mut Forwarder) + Send + 'static>(&self, acts: impl Iterator<Item = A>) {
         self.post(acts);
     }
@@ -158,7 +158,7 @@ impl Mailboxes {
             let claim = Arc::clone(&claim);
             mailbox.post(Box::new(move |forwarder| {
                 if claim.begin() {
-                    // If nobody waits any more, nobody needs the answer.
+                    // If the caller no longer waits, the answer is not needed.
                     let _ = answer.send(act(forwarder));
                 }
             }));

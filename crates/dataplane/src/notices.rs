@@ -33,7 +33,7 @@ const SWEPT_MAX: usize = 1024;
 /// Messages of workers about ports that may wait.
 const PORTS_WAITING_MAX: usize = 256;
 
-/// What somebody wants to be told.
+/// The topics of a subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Topics {
     /// Digests.
@@ -125,7 +125,7 @@ pub struct Received {
     pub ended: bool,
 }
 
-/// Who is told. Dropped, it listens no more.
+/// A subscription. Dropping it ends it.
 pub struct Subscription {
     hub: Arc<Hub>,
     queue: Arc<Queue>,
@@ -163,7 +163,7 @@ impl Drop for Subscription {
 /// What waits for a subscriber.
 struct Queue {
     topics: Topics,
-    /// Whether it has been told of the entries that were idle before.
+    /// Whether it has received the entries that were idle before it began.
     knows_idle: AtomicBool,
     waiting: Mutex<Waiting>,
     more: Condvar,
@@ -207,16 +207,16 @@ impl Queue {
     }
 }
 
-/// Where all that is told comes together.
+/// The hub through which all messages pass.
 pub(crate) struct Hub {
     state: Mutex<State>,
     /// For workers, which never wait for the state.
     from_workers: SyncSender<Notice>,
-    /// Whoever hands out has it.
+    /// Held by the thread that distributes messages.
     to_hand_out: Mutex<Receiver<Notice>>,
-    /// Whether anybody wants to hear of ports.
+    /// Whether a subscriber has the topic `ports`.
     ports: AtomicBool,
-    /// What workers had to tell of ports and could not.
+    /// Messages of workers about ports that were lost.
     lost: AtomicU64,
 }
 
@@ -235,7 +235,7 @@ struct State {
 /// A switch that sends digests.
 struct Sending {
     switch: Arc<Switch>,
-    /// Digests that its workers had no room for, as far as subscribers were told.
+    /// Digests that its workers had no room for, as far as they were reported to subscribers.
     dropped: u64,
 }
 
@@ -246,10 +246,10 @@ struct Found {
 }
 
 impl Sending {
-    /// Takes digests, so many of each worker at most.
+    /// Takes digests, at most this many of each worker.
     fn take(&mut self, max: usize) -> Found {
         let state = self.switch.state();
-        // Before: what is dropped from now on is told the next time.
+        // Read first: later losses are reported the next time.
         let dropped = state.digest_counts().dropped;
         let lost = dropped - std::mem::replace(&mut self.dropped, dropped);
         let mut notices = Vec::new();
@@ -262,21 +262,21 @@ impl Sending {
 }
 
 impl State {
-    /// Gives digests to those who want them.
+    /// Passes digests to their subscribers.
     fn give(&self, found: &Found) {
         for queue in self.subscribers.iter().filter(|queue| queue.topics.digests) {
             queue.put(&found.notices, found.lost);
         }
     }
 
-    /// Gives subscribers the digests that there are, so many of each worker at most. How many that were.
+    /// Passes waiting digests to subscribers, at most this many of each worker. Returns their number.
     fn take_digests(&mut self, max: usize) -> usize {
         let found: Vec<Found> = self.switches.iter_mut().map(|sending| sending.take(max)).collect();
         found.iter().for_each(|found| self.give(found));
         found.iter().map(|found| found.notices.len()).sum()
     }
 
-    /// Tells of entries that are idle now.
+    /// Reports entries that are idle now.
     fn sweep(&self) {
         let Some(Sending { switch, .. }) = self.switches.last() else { return };
         let queues: Vec<_> = self.subscribers.iter().filter(|queue| queue.topics.ageing).collect();
@@ -342,7 +342,7 @@ impl Hub {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What tells a listener of workers, and those who listen to ports.
+    /// Forwards events of workers to a listener, and those of ports to subscribers.
     pub fn listener(self: &Arc<Hub>, listener: Listener) -> Listener {
         let hub = Arc::clone(self);
         Arc::new(move |event| {
@@ -367,7 +367,7 @@ impl Hub {
         })
     }
 
-    /// Tells what came to pass outside the workers.
+    /// Reports an event outside the workers.
     pub fn tell(&self, notice: Notice) {
         let notice = [Arc::new(notice)];
         self.lock().subscribers.iter().for_each(|queue| queue.put(&notice, 0));
@@ -443,7 +443,7 @@ impl Hub {
         sum
     }
 
-    /// The switch has been stopped: subscribers get what there is, and hear of it.
+    /// The switch has stopped: subscribers get the remaining messages and then the end.
     pub fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
@@ -454,7 +454,7 @@ impl Hub {
         }
     }
 
-    /// Hands out what comes until nobody listens any more.
+    /// Distributes messages until there is no subscriber.
     fn hand_out(&self) {
         let ports = self.to_hand_out.lock().unwrap_or_else(PoisonError::into_inner);
         // From before anybody listened.

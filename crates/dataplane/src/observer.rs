@@ -41,7 +41,7 @@ pub struct TraceSpec {
     pub bytes: Vec<BytePattern>,
     /// Those in which the parser finds these header fields.
     pub fields: Vec<FieldPattern>,
-    /// So many; at most [`TRACED_MAX`].
+    /// Number of packets; at most [`TRACED_MAX`].
     pub count: u32,
 }
 
@@ -56,12 +56,12 @@ pub struct FieldPattern {
     pub mask: BigUint,
 }
 
-/// A trace as it stands.
+/// The state of a trace.
 #[derive(Clone, Debug)]
 pub struct TraceInfo {
     /// Its number.
     pub id: u32,
-    /// What it wants.
+    /// Its filter.
     pub spec: TraceSpec,
     /// Packets traced.
     pub taken: u32,
@@ -88,7 +88,7 @@ pub struct Traced {
     pub json: serde_json::Value,
 }
 
-/// A capture as it stands, or as it was.
+/// The state of a capture, current or final.
 #[derive(Clone, Debug)]
 pub struct CaptureInfo {
     /// The port.
@@ -108,7 +108,7 @@ pub struct CaptureInfo {
 pub struct CaptureSpec {
     /// The port.
     pub port: u32,
-    /// The file; it is made anew.
+    /// The file; an existing one is replaced.
     pub path: PathBuf,
     /// Those that come.
     pub received: bool,
@@ -116,7 +116,7 @@ pub struct CaptureSpec {
     pub sent: bool,
     /// Bytes kept of each; all if there are fewer.
     pub snaplen: Option<u32>,
-    /// So many; all if nothing is said.
+    /// Maximum number of frames; by default all.
     pub count: Option<u64>,
 }
 
@@ -170,7 +170,7 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the workers what to look for now.
+    /// Sends the current filters to the workers.
     fn spread(&self, state: &State) -> Result<(), RunError> {
         let traces: Vec<_> = state.traces.values().map(|trace| Arc::clone(&trace.sought)).collect();
         let captures: Vec<_> = state.captures.iter().map(|c| Arc::clone(&c.capturing)).collect();
@@ -242,7 +242,7 @@ impl Inner {
         }
     }
 
-    /// Makes the filters anew if another program runs, in which fields may be elsewhere.
+    /// Rebuilds the filters if another program runs, because its fields may lie elsewhere.
     fn follow_program(&self) {
         let switch = self.running.switch();
         let mut state = self.state();
@@ -374,7 +374,7 @@ impl Observer {
         });
         let written = Arc::new(Written::default());
         let writer = {
-            // Not the whole: it must end when nobody sends any more.
+            // Not the whole observer: the thread must end when there is no sender.
             let (capturing, written) = (Arc::downgrade(&capturing), Arc::clone(&written));
             let write = move || write_capture(file, &chunks, &capturing, &written);
             p4jet_threads::spawn("capture", write)
@@ -382,7 +382,7 @@ impl Observer {
         let writer = writer.map_err(|e| format!("no thread for a capture: {e}"))?;
         state.captures.push(Capture { path: spec.path, capturing, writer, written });
         self.inner.spread(&state).map_err(|error| {
-            // The writer ends when nobody holds the other end of its channel.
+            // The writer ends when the other end of its channel is dropped.
             state.captures.pop();
             error.to_string()
         })
@@ -395,7 +395,7 @@ impl Observer {
 
     /// Ends the captures of a port; what they have written.
     pub fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, Refused> {
-        // What a stuck worker holds does not come to its end.
+        // A stuck worker never releases its end.
         self.inner.running.responds().map_err(|e| e.to_string())?;
         let stopped = self.stop(|capture| capture.capturing.port == port);
         if stopped.is_empty() {
@@ -456,7 +456,7 @@ impl Capture {
     }
 }
 
-/// Writes frames as they come, until nobody sends any more. After a failure it goes on to empty the queue.
+/// Writes frames as they arrive, until all senders have ended. After a failure it continues to empty the queue.
 fn write_capture(
     mut file: CaptureWriter,
     chunks: &Receiver<Chunk>,
@@ -471,7 +471,7 @@ fn write_capture(
         let chunk = match chunks.try_recv() {
             Ok(chunk) => chunk,
             Err(_) => {
-                // Who reads along sees what there is.
+                // A reader of the file sees the frames so far.
                 if !failed && let Err(error) = file.flush() {
                     failed = true;
                     fail(error);

@@ -51,7 +51,7 @@ impl Drop for Weight {
 }
 
 impl LoggedPacket {
-    /// Tells it line by line ([`Trace::tell_as_bmv2`]).
+    /// Writes it line by line ([`Trace::tell_as_bmv2`]).
     pub fn tell(&self, tell: &mut dyn FnMut(LogLevel, &str)) {
         self.trace.tell_as_bmv2(&self.program, &self.said, tell);
     }
@@ -101,7 +101,7 @@ impl Logged {
 /// A worker's share of the log.
 pub(crate) struct Logging {
     log: Arc<PacketLog>,
-    /// What the interpreter runs: the program as it was lowered, of which traces tell more.
+    /// What the interpreter runs: the program as it was lowered, because its traces are more detailed.
     pub program: Arc<Program>,
 }
 

@@ -17,13 +17,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// Packets in a ring unless asked otherwise: the best size that the literature found, and more change little.
+/// Default number of packets in a ring: the best size in the literature; larger rings make little difference.
 pub const RING_DEFAULT: usize = 512;
 /// Most packets in a ring.
 pub const RING_MAX: usize = 1 << 18;
-/// Looks for a load before other threads may have the processor.
+/// How often a thread polls for a load before it yields the processor.
 pub(crate) const LOOKS: u32 = 20;
-/// For so long others may have it; then the thread sleeps, because who wakes it gets it back sooner.
+/// How long it yields before it sleeps: a sleeping thread is woken sooner than a yielding one is scheduled.
 pub(crate) const YIELDS: Duration = Duration::from_micros(50);
 /// Longest sleep.
 const SLEEP: Duration = Duration::from_millis(10);
@@ -47,7 +47,7 @@ pub(crate) struct Segment {
     /// Who puts loads into `from`, and who takes them out of `to`: they may sleep.
     before: Arc<Mailbox>,
     after: Arc<Mailbox>,
-    /// By which it sleeps itself.
+    /// The mailbox on which it sleeps.
     own_mailbox: Arc<Mailbox>,
     /// Loads of the pipeline, if it is the first thread.
     loads: usize,
@@ -147,7 +147,7 @@ impl Segment {
 
     /// Gives a load that [`Self::take`] gave to the next thread.
     pub fn pass(&mut self, load: Load) {
-        // Room was looked for, and nobody else fills the ring.
+        // There was room, and no other thread fills the ring.
         let refused = self.to.push(load);
         debug_assert!(refused.is_ok() || self.to.is_abandoned());
         wake(&self.after);
@@ -189,7 +189,7 @@ impl Segment {
         std::mem::replace(&mut self.own, loads)
     }
 
-    /// Tells the threads beside that there will be nothing more.
+    /// Tells the neighbouring threads that no more loads will follow.
     pub fn close(self) {
         let Segment { from, to, before, after, .. } = self;
         drop((from, to));
@@ -227,7 +227,7 @@ impl Pipelined {
         Ok(Pipelined { threads: threads.collect::<Result<_, String>>()? })
     }
 
-    /// Lets time stand still at `now_us`, so that runs can be repeated; `None` lets it go on.
+    /// Stops the clock at `now_us`, so that runs can be repeated; `None` restarts it.
     pub fn set_time(&mut self, now_us: Option<u64>) {
         self.threads.iter_mut().for_each(|(worker, _)| worker.set_time(now_us));
     }

@@ -39,7 +39,7 @@ pub enum Doing {
 pub(crate) struct Pulse {
     /// Steps done, times four, and what it does.
     beat: AtomicU64,
-    /// The port by which it receives or sends.
+    /// The port at which it receives or sends.
     port: AtomicU32,
     /// The worker's thread, as the system numbers it.
     thread: AtomicI32,
@@ -102,7 +102,7 @@ impl Pulse {
         }
     }
 
-    /// What it is stuck at.
+    /// Where it is stuck.
     pub fn report(&self, worker: usize) -> Stuck {
         let doing = self.doing();
         let still_for = Duration::from_millis(self.still_ms.load(Ordering::Relaxed));
@@ -131,14 +131,14 @@ pub struct Stuck {
     pub batch: Option<StuckBatch>,
 }
 
-/// A batch that does not come to its end.
+/// A batch that does not end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StuckBatch {
     /// How many packets it has. The worker is stuck at one of them.
     pub packets: usize,
     /// The number of that one, from 0, if it is known; else what follows is said of the first.
     pub number: Option<usize>,
-    /// The port by which it came.
+    /// Its ingress port.
     pub port: u32,
     /// Its bytes.
     pub length: u32,
@@ -207,7 +207,7 @@ struct Seen {
     told: bool,
 }
 
-/// Looks at the workers until `end` comes, and tells of those that get stuck and go on.
+/// Checks the workers until `end` arrives, and reports those that get stuck and those that continue.
 pub(crate) fn watch(mailboxes: &[Arc<Mailbox>], listener: &Listener, end: &Receiver<()>) {
     let mut seen: Vec<Seen> = mailboxes.iter().map(|_| Seen::default()).collect();
     let mut last = Instant::now();
@@ -227,7 +227,7 @@ fn look(worker: usize, mailbox: &Mailbox, seen: &mut Seen, passed: Duration, lis
     seen.still += passed.min(2 * LOOK);
     let beat = pulse.beat.load(Ordering::Relaxed);
     if beat != seen.beat || mailbox.is_closed() {
-        // Before the event: whoever acts on it finds a worker that is not stuck.
+        // Before the event, so that a listener that acts on it finds a worker that is not stuck.
         pulse.still_ms.store(0, Ordering::Relaxed);
         let before = std::mem::replace(seen, Seen { beat, ..Seen::default() });
         if before.told {

@@ -89,11 +89,11 @@ impl PortSettings {
 pub struct QueueConfig {
     /// Queues of each port: 1 to [`QUEUES_MAX`]. What is for a queue with a higher number is dropped.
     pub queues_per_port: usize,
-    /// Ports of which nothing else is said.
+    /// Settings of all other ports.
     pub others: PortSettings,
     /// The other ports.
     pub ports: BTreeMap<u32, PortSettings>,
-    /// Whether the program is to be run with queues although nothing is limited.
+    /// Whether the program runs with queues although nothing is limited.
     pub wanted: bool,
 }
 
@@ -147,7 +147,7 @@ struct Counters {
     depth_max: AtomicU64,
 }
 
-/// One more; nobody else writes it.
+/// Adds one; there is no other writer.
 fn count(counter: &AtomicU64) {
     counter.store(counter.load(Relaxed) + 1, Relaxed);
 }
@@ -167,7 +167,7 @@ pub struct Queues {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is inside stays consistent whoever panics.
+    // The contents stay consistent even if a holder panics.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -442,7 +442,7 @@ pub(crate) struct Serving<C> {
     many: HashMap<u32, usize>,
     /// Ports that have packets.
     waiting: Vec<usize>,
-    /// Numbers of ports that serve nobody yet: packets of an earlier program wait there.
+    /// Numbers of ports that do not serve this program yet, because packets of an earlier program wait there.
     held: Vec<u32>,
     /// How many packets.
     packets: usize,
@@ -635,14 +635,14 @@ impl<C> Serving<C> {
     /// When the next packet may leave, rounded up; `None` if none waits.
     pub fn next_due_ns(&self) -> Option<u64> {
         let due = self.due();
-        // Nobody knows when ports will be free that earlier programs hold.
+        // It is unknown when earlier programs release their ports.
         (self.packets > 0 && due < u128::MAX).then(|| u64::try_from(due.div_ceil(1000)).unwrap_or(u64::MAX))
     }
 
     /// How long until then.
     pub fn next_due(&self, now_ns: u64) -> Option<Duration> {
         let due = self.next_due_ns().map(|due| Duration::from_nanos(due.saturating_sub(now_ns)));
-        // Nothing tells when a link has room again.
+        // There is no notification when a link has room again.
         due.into_iter().chain(self.is_blocked().then_some(LOOK_AT_LINK)).min()
     }
 }

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, Weak};
 pub struct Carried {
     /// Names of tables and extern instances that are as they were.
     pub kept: Vec<String>,
-    /// Entries of tables that were made anew and got them again.
+    /// Entries that were inserted again into rebuilt tables.
     pub entries_copied: usize,
     /// What was not carried over, with the reason, one a line.
     pub lost: Vec<String>,
@@ -248,7 +248,7 @@ impl Switch {
         same
     }
 
-    /// Gives a table that was made anew the entries of the old one.
+    /// Inserts the entries of the old table into a rebuilt one.
     fn copy_table(&self, old_id: ir::TableId, switch: &Switch, new_id: ir::TableId, carried: &mut Carried) {
         let (old, new) = (Side(self.program()), Side(switch.program()));
         let (o, n) = (&old.0.tables[old_id.index()], &new.0.tables[new_id.index()]);

@@ -35,7 +35,7 @@ pub enum RunError {
     NoPort(u32, Vec<u32>),
     /// The length of a frame and the longest that fits, both in bytes.
     TooLong(usize, usize),
-    /// The program cannot be run, or not on so many workers.
+    /// The program cannot run, or not on this number of workers.
     Program(String),
     /// The system refuses memory, threads or descriptors.
     System(String),
@@ -72,7 +72,7 @@ pub struct RunOptions {
     pub engine: EngineKind,
     /// Bytes of the longest frame.
     pub frame_max: usize,
-    /// Who is told of log lines, failed ports and links.
+    /// Receives log lines, failed ports and links.
     pub listener: Listener,
 }
 
@@ -86,7 +86,7 @@ pub struct NewPort {
     pub handles: Vec<Box<dyn Port>>,
 }
 
-/// A port as it stands.
+/// The state of a port.
 #[derive(Clone, Debug)]
 pub struct PortInfo {
     /// Its number.
@@ -130,7 +130,7 @@ struct Kept {
 
 struct Inner {
     threads: Vec<JoinHandle<Forwarder>>,
-    /// Watches the workers until the sender is gone.
+    /// Watches the workers until the sender is dropped.
     watchdog: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
     /// Workers that were stuck when the switch ended.
     abandoned: Vec<Stuck>,
@@ -214,7 +214,7 @@ impl Running {
         Running::start_with_ring(switch, options, RING_DEFAULT)
     }
 
-    /// The same, with so many packets between two workers if these share the pipeline.
+    /// Like the above, with this many packets between two workers if these share the pipeline.
     pub fn start_with_ring(
         switch: &Arc<Switch>,
         options: RunOptions,
@@ -418,7 +418,7 @@ impl Running {
         if !there.contains(&number) {
             return Err(RunError::NoPort(number, there));
         }
-        // A stuck worker closes its handle itself when it goes on.
+        // A stuck worker closes its handle itself when it continues.
         let handles = self.mailboxes.hand_out(self.for_each(move |f| f.detach(number)))?;
         lock(&self.inner).ports.retain(|(n, _)| *n != number);
         self.hub.tell(Notice::Port { number, change: PortChange::Removed });
@@ -432,7 +432,7 @@ impl Running {
         Ok((stats, failed))
     }
 
-    /// Lets a worker process a frame as if it had come by this port, with all that it counts and tells.
+    /// Makes a worker process a frame as if it had arrived at this port, including counts, traces and captures.
     pub fn inject(&self, port: u32, frame: Vec<u8>) -> Result<(), RunError> {
         if frame.len() > self.frame_max {
             return Err(RunError::TooLong(frame.len(), self.frame_max));
@@ -504,7 +504,7 @@ impl Running {
         (stats, program)
     }
 
-    /// Keeps the numbers of now, for the case that a worker gets stuck before they are asked for again.
+    /// Keeps the current numbers, in case a worker gets stuck before the next request.
     pub fn keep_numbers(&self) {
         self.sample();
         self.ports();
@@ -640,7 +640,7 @@ impl Running {
         self.change_over(next).map(|(new, _)| new)
     }
 
-    /// Either all workers change over, one that gets stuck meanwhile when it goes on, or none does.
+    /// Either all workers change over (one that gets stuck meanwhile, when it continues), or none does.
     fn change_over(&self, next: Successor) -> Result<(Arc<Switch>, Carried), RunError> {
         let old = self.switch();
         let (new, carried) = old.succeed_by(next).map_err(RunError::Program)?;
@@ -714,7 +714,7 @@ impl Running {
         }));
     }
 
-    /// Whether all ports have come to their end (captures have; interfaces never do).
+    /// Whether all ports have ended (captures end; interfaces never do).
     pub fn has_ended(&self) -> bool {
         let ended = || self.ended.iter().all(|ended| ended.load(Ordering::SeqCst));
         // A worker that has nothing more to do may still be given packets by one that has; it says so before it takes

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// Most hot paths that get code of their own.
 const HOT_PATHS_MAX: usize = 4;
-/// A path that fewer of the packets take is not hot: one in so many.
+/// A path is hot only if at least one in this many packets takes it.
 const HOT_SHARE: usize = 16;
 /// Of longer paths only the beginning is known: loops make them long.
 const HOT_NODES_MAX: usize = 1000;
@@ -67,7 +67,7 @@ impl Switch {
         (0..self.tables.len()).map(|t| self.table(TableId(t as u32)).len() as u32).collect()
     }
 
-    /// What is seen of these packets, with the port by which each comes, and of the tables now: to make code for.
+    /// What is known of these packets (with their ingress ports) and of the tables now, as input to a compilation.
     pub fn seen<'f>(&self, packets: impl Iterator<Item = (u32, &'f [u8])>) -> Result<Seen, String> {
         Ok(Seen { hot_paths: self.paths(packets)?.hot(), entries: self.entries() })
     }

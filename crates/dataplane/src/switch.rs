@@ -278,7 +278,7 @@ impl Switch {
         Some(Logging::new(Arc::clone(log), Arc::clone(program)))
     }
 
-    /// The program by which traces tell.
+    /// The program that traces use.
     pub fn told(&self) -> &ir::Program {
         self.told.get().map_or(&self.program, Arc::as_ref)
     }
@@ -293,7 +293,7 @@ impl Switch {
         &self.state
     }
 
-    /// The highest port number that the program can tell from others.
+    /// The highest port number that the program can distinguish from others.
     pub fn port_max(&self) -> u32 {
         let port = self.program.intrinsics.iter().find(|(i, _)| *i == ir::Intrinsic::IngressPort);
         match port.map(|(_, field)| self.program.width(*field)) {
@@ -392,7 +392,7 @@ impl Switch {
         self.taken.iter().any(|taken| taken.load(Ordering::Acquire))
     }
 
-    /// Worker `index`, which nobody has now: it can be had again once it is dropped.
+    /// Takes worker `index`, which must be free; it is free again once it is dropped.
     pub fn worker(self: &Arc<Self>, engine: EngineKind, index: usize) -> Result<Worker, String> {
         Worker::new(self, engine, index)
     }
@@ -410,7 +410,7 @@ impl Switch {
         let Some(taken) = self.taken.get(index) else {
             return Err(format!("worker {index}: the switch has workers 0 to {}", self.workers() - 1));
         };
-        // Who has it next sees all that the last one wrote.
+        // The next holder sees everything that the last one wrote.
         if taken.swap(true, Ordering::Acquire) {
             return Err(format!("worker {index}: it runs already"));
         }

@@ -192,7 +192,7 @@ impl Watch {
     }
 }
 
-/// Tells what became of the packets of a batch that were found, once it has been processed.
+/// Reports the results of the matching packets of a batch after it has been processed.
 pub(crate) fn processed(buffers: &mut Buffers, worker: &Worker) {
     let Buffers { pool, batch, sighted } = buffers;
     for Sighted { trace, port, number, frame } in sighted.drain(..) {
@@ -203,7 +203,7 @@ pub(crate) fn processed(buffers: &mut Buffers, worker: &Worker) {
             (port, _) => Did::Sent { port, frame: pool.frame(packet).to_vec() },
         };
         let now_us = worker.switch().now_us();
-        // Nobody reads any more: nobody wants it.
+        // There is no reader, so the trace is not needed.
         let _ = trace.inbox.send(Found { trace: trace.id, port, frame, now_us, did });
     }
 }

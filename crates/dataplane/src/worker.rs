@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Copies of copies of … a packet: a later one is dropped. A program that recirculates for ever does not get far beyond.
 pub const GENERATIONS_MAX: u32 = 1024;
-/// Most copies that come of one packet, or wait at one time.
+/// The maximum number of copies of one packet, and of copies that wait at one time.
 pub const COPIES_MAX: usize = 1 << 12;
 /// See [`Worker::copies_per_round`].
 const COPIES_PER_ROUND: usize = 512;
@@ -91,7 +91,7 @@ pub(crate) fn run_out<C>(first: Step<C>, mut run: impl FnMut(C) -> Step<C>) -> P
         /// Has run: what became of it, and what it made in egress.
         Done(Processed, Vec<(Begin, C)>),
     }
-    /// What stands in the queue after a packet has gone through ingress.
+    /// The contents of the queue after a packet has gone through ingress.
     fn split<C>(generation: u32, step: Step<C>) -> Vec<(u32, Queued<C>)> {
         let (mut queue, mut later) = (Vec::new(), Vec::new());
         for Made { made_in, begin, copy, .. } in step.copies {
@@ -216,7 +216,7 @@ pub(crate) fn run_queued<C>(
     }
 }
 
-/// How far a copy is from its maker: a packet that goes on in egress is still the same.
+/// The distance of a copy from its maker: a packet that continues in egress is still the same.
 fn generations(made_in: Begin, begin: Begin) -> u32 {
     u32::from((made_in, begin) != (Begin::Ingress, Begin::Egress))
 }
@@ -327,7 +327,7 @@ struct Waiting {
 pub(crate) struct Handed {
     queue: (u32, u32),
     enqueued_ns: u64,
-    /// How many copies may come of it.
+    /// How many copies it may have.
     copies_left: u32,
     travelling: Travelling<Copied>,
 }
@@ -388,7 +388,7 @@ pub struct Worker {
     reads_time: bool,
     /// What [`p4jet_ir::Program::emitted_bytes_max`] says.
     headroom: usize,
-    /// The copies that the batch is made of; empty if its packets arrived.
+    /// The copies in the batch; empty if its packets arrived at ports.
     running: Vec<Copied>,
     /// What the batch has made, with the number of the maker in the batch.
     made: Vec<(usize, Copied)>,
@@ -570,7 +570,7 @@ impl Worker {
         self.place.switch()
     }
 
-    /// Lets time stand still at `now_us`, so that runs can be repeated; `None` lets it go on.
+    /// Stops the clock at `now_us`, so that runs can be repeated; `None` restarts it.
     pub fn set_time(&mut self, now_us: Option<u64>) {
         self.time = now_us;
     }
@@ -727,7 +727,7 @@ impl Worker {
         self.moved.copies += refused;
     }
 
-    /// Whether packets that arrive are to be logged now.
+    /// Whether arriving packets are logged now.
     fn logs_arrived(&self) -> bool {
         self.logging.as_ref().is_some_and(|logging| logging.log().has_room())
     }

@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const BEGIN: &str = "atomic.begin";
 /// Ends it.
 pub const END: &str = "atomic.end";
-/// Takes a register for this packet; whoever has it already goes on.
+/// Locks a register for this packet; a packet that already holds the lock continues.
 pub const LOCK: &str = "register.lock";
-/// Gives it back.
+/// Unlocks it.
 pub const UNLOCK: &str = "register.unlock";
 
 /// Whether an extern call says something about other packets only: it changes nothing for the one that makes it.
@@ -190,7 +190,7 @@ fn action_part(program: &mut Program, action: usize) -> Option<Part> {
     Some(part)
 }
 
-/// The marked parts of a control, and elsewhere the statements that stand together.
+/// The marked parts of a control, and elsewhere the consecutive statements.
 fn block_parts(program: &Program, graph: usize, parts: &mut Vec<Part>) {
     let block = &program.blocks[graph - program.actions.len()];
     let body = &block.body;

@@ -12,7 +12,7 @@
 //!   unsigned bit patterns; signedness is in the operators. `bool` is a width of 1. Width 0 does not occur, except as
 //!   varbit values.
 //! * A header's validity is an ordinary 1-bit field. Reading the fields of an invalid header just reads the fields
-//!   (lowering emits the zeroing that the design asks for).
+//!   (lowering emits the zeroing that P4 and bmv2 require).
 //! * Expressions are pure. Statements of a [`Node`] run in order, then its terminator.
 //! * Block by block, first [`Program::ingress`], then [`Program::egress`]; [`Terminator::Return`] goes to the next block,
 //!   [`Terminator::Egress`] to the first of egress; after the last the packet leaves by the port in
@@ -27,7 +27,7 @@
 //!   extract whose varbit length exceeds the field's width sets [`Program::error_header_too_short`] instead; a varbit
 //!   length or an advance that is not a multiple of 8 sets the code of `ParserInvalidArgument` in [`Program::errors`]
 //!   (0 if there is no such error). Order of the checks: invalid argument, header too short, packet too short.
-//! * Every packet comes to an end: each cycle of a graph is bounded by a counter, takes bytes off the frame, or passes a
+//! * The processing of every packet ends: each cycle of a graph is bounded by a counter, takes bytes off the frame, or passes a
 //!   [`Terminator::Turn`], which spends the packet's budget of turns ([`turns`]). Nothing gives a packet turns back.
 
 use std::sync::Arc;
@@ -82,11 +82,11 @@ index! {
     Loc;
 }
 
-/// How the names of extern functions begin that only the program declares: nobody but it knows what they do, so that such
+/// Prefix of the names of extern functions that only the program declares: their behaviour is unknown, so that such
 /// a program can be compiled, but not run.
 pub const FOREIGN: &str = "foreign.";
 
-/// Why a call of an extern function that nobody provides is refused.
+/// The error for a call of an extern function without an implementation.
 pub fn unknown_extern(function: &str) -> String {
     match function.strip_prefix(FOREIGN) {
         Some(name) => format!(
@@ -224,7 +224,7 @@ impl Intrinsic {
     }
 }
 
-/// What a queue tells the packets that leave it.
+/// Queue metadata of the packets that leave a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queued {
     /// The value of [`Intrinsic::EnqueueTimestamp`].
@@ -366,7 +366,7 @@ pub struct Table {
     pub hidden: bool,
     /// The action profile whose members and groups the entries name, instead of actions.
     pub profile: Option<InstanceId>,
-    /// Whether the control plane wants to hear of entries that nothing hits any more (`support_timeout`).
+    /// Whether idle entries are reported to the control plane (`support_timeout`).
     pub idle_timeout: bool,
     /// Where it is declared.
     pub loc: Loc,
@@ -538,7 +538,7 @@ pub struct Block {
     pub error_field: Option<FieldId>,
 }
 
-/// What the emits of a deparser that stand in loops may append together.
+/// The maximum that all emits in a deparser's loops may append together.
 pub const LOOP_EMIT_BYTES_MAX: u32 = 4096;
 
 /// A control-flow graph. Execution starts at node 0.
@@ -607,7 +607,7 @@ pub enum Op {
     },
     /// Parser: moves the cursor.
     Advance {
-        /// By so many bits. Any width.
+        /// Number of bits. Any width.
         bits: Expr,
     },
     /// Parser: reads bits ahead of the cursor without moving it. `dest`'s width says how many.
@@ -623,9 +623,9 @@ pub enum Op {
     },
     /// Control: makes copies of the packet.
     Copy(Box<PacketCopy>),
-    /// Control: the frame keeps at most so many bytes. What is before the cursor stays.
+    /// Control: truncates the frame to at most this many bytes. Bytes before the cursor stay.
     Truncate {
-        /// So many bytes. Any width.
+        /// Number of bytes. Any width.
         bytes: Expr,
     },
     /// Calls an extern function (crate externs) by name.
@@ -769,7 +769,7 @@ pub enum Terminator {
         /// If it does.
         spent: NodeId,
     },
-    /// Looks the keys up, runs the entry's action (or the default), goes on.
+    /// Looks up the keys, runs the entry's action (or the default), and continues.
     Apply {
         /// The table.
         table: TableId,
@@ -794,7 +794,7 @@ pub enum Terminator {
     Exit,
     /// Parser: sets the block's error field to this code (width 32) and ends the block.
     Reject(Expr),
-    /// The packet is gone. Index in [`Program::drop_reasons`].
+    /// The packet is dropped. Index in [`Program::drop_reasons`].
     Drop(u32),
     /// The packet ends here: its copies go on in its place.
     Done,

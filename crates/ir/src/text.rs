@@ -901,7 +901,7 @@ pub struct TextError {
     pub line: u32,
     /// 1-based, in characters.
     pub column: u32,
-    /// What stands there.
+    /// The token found there.
     pub found: String,
     /// What would have been right.
     pub expected: String,

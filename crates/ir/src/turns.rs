@@ -284,7 +284,7 @@ fn heaviest_path(work: &[u64], part: &Part) -> u64 {
     most
 }
 
-/// What a turn that does so much work counts as.
+/// How many turns a turn with this much work counts as.
 fn weight(work: u64) -> u32 {
     work.div_ceil(WORK_PER_TURN).clamp(1, u64::from(TURNS_MAX) + 1) as u32
 }

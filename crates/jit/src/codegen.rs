@@ -103,7 +103,7 @@ pub struct Cut {
 pub struct Shapes {
     /// How they are searched.
     pub structures: Vec<Structure>,
-    /// How many entries they may come to have, or had if that was seen.
+    /// How many entries they may get, or had if that was observed.
     pub sizes: Vec<u32>,
     /// Whether it was.
     pub are_seen: bool,
@@ -115,7 +115,7 @@ pub struct Layout {
     pub cuts: Vec<Cut>,
     /// Their numbers.
     cut_numbers: HashMap<(Place, Begins), usize>,
-    /// Tables of so many entries are looked up only after their memory has been prefetched.
+    /// Tables with at least this many entries are prefetched before lookup.
     entries_min: u32,
     /// What each cut carries.
     pub carried: Vec<Vec<(Slot, Origin)>>,
@@ -346,7 +346,7 @@ pub fn is_memoized(shapes: &Shapes, entries_min: u32, table: TableId) -> bool {
         )
 }
 
-/// Tables of [`Structure::Generic`] with so many entries are worth a cut: their lookups are long.
+/// Tables of [`Structure::Generic`] with at least this many entries are worth a cut: their lookups are long.
 pub const GENERIC_ENTRIES_MIN: u32 = 64;
 /// But not more of them, the largest first: what lies between cuts is compiled for each way there.
 const GENERIC_CUTS_MAX: usize = 2;
@@ -376,7 +376,7 @@ const PASSED_LIMBS_MAX: usize = 200_000;
 /// Words of fields in registers, times the weight of all nodes: Cranelift's frontend has a cell for each word and block.
 const VARIABLES_MAX: usize = 4 << 20;
 
-/// How much code comes of a node.
+/// How much code a node becomes.
 fn weight(flow: &Flow, place: Place) -> usize {
     if flow.order[place] == usize::MAX {
         return 0;
@@ -524,7 +524,7 @@ impl Scope<'_> {
 /// Where a slot's value is.
 #[derive(Clone)]
 enum Home {
-    /// Nobody reads it.
+    /// It is never read.
     Nowhere,
     /// In registers, one for each limb.
     Registers(Vec<Variable>),
@@ -532,7 +532,7 @@ enum Home {
     Memory(i32),
 }
 
-/// What the functions that generated code calls are told by number.
+/// Data that functions called by generated code refer to by number.
 #[derive(Default)]
 pub struct Sites {
     pub calls: Vec<CallSite>,
@@ -630,7 +630,7 @@ enum Once {
     Default(TableId),
 }
 
-/// Arrays of at most so many bytes are made 0 without a loop.
+/// Arrays of at most this many bytes are cleared without a loop.
 const ZEROED_INLINE_BYTES_MAX: i32 = 256;
 
 /// A jump table of more entries leads to blocks of its own, which go on to where it shall lead: what is passed to a block is
@@ -763,7 +763,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         };
         // For the watchdog.
         b.ins().store(plain(), packet, ctx, offset_of!(Ctx, packet) as i32);
-        // What nothing changes need not be loaded if nobody uses it.
+        // A value that nothing changes need not be loaded if it is unused.
         let frame = if flow.frames_stay() { fixed() } else { plain() };
         let data_now = b.ins().load(types::I64, frame, packet, offset_of!(Packet, data) as i32);
         let length_now = b.ins().uload32(frame, packet, offset_of!(Packet, len) as i32);
@@ -866,7 +866,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.flow.program
     }
 
-    /// A field that nobody reads needs no variable.
+    /// A field that is never read needs no variable.
     fn declare_slots(&mut self) {
         for slot in 0..self.homes.len() {
             if !self.flow.is_used(slot) {
@@ -1151,7 +1151,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.block_of(place)
     }
 
-    /// Whether few of the packets that come to this stage come to a place.
+    /// Whether few of the packets of this stage reach a place.
     fn is_cold(&self, place: Place) -> bool {
         self.begins_hot && self.flow.is_cold(place)
     }
@@ -1194,7 +1194,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     }
 
     fn emit_node(&mut self, node: &'a Node, scope: &Scope) -> Result<(), Error> {
-        // A load that nobody needs stays where it is.
+        // An unused load stays where it is.
         let extracts = node.stmts.iter().any(|stmt| stmt.op.may_reject());
         let is_worth_it = node.stmts.len().saturating_mul(self.flow.slots()) <= LIVE_AFTER_BITS_MAX;
         let mut live = match scope {
@@ -1302,7 +1302,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.tally(first, place);
     }
 
-    /// Adds 1 to the tally so many behind `first`.
+    /// Adds 1 to the tally at this offset from `first`.
     fn tally(&mut self, first: usize, behind: Value) {
         let base = self.once(Once::Ctx(offset_of!(Ctx, tallies)));
         let at = self.b.ins().ishl_imm_u(behind, 3);
@@ -1327,7 +1327,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         block
     }
 
-    /// Where a jump to a node leads when so much is known.
+    /// Where a jump to a node leads under these facts.
     fn target(&mut self, scope: &Scope, node: NodeId, facts: &Facts) -> Block {
         match scope {
             Scope::Place(place) => self.sibling_block(*place, node, facts),
@@ -1744,7 +1744,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.get(self.flow.cursor_slot())[0]
     }
 
-    /// Ends the block with an error unless `ok`; goes on in a new block.
+    /// Ends the block with an error unless `ok`; continues in a new block.
     fn check(&mut self, ok: Value, code: u32, place: Place) {
         let fail = self.b.create_block();
         let go_on = self.b.create_block();
@@ -2141,7 +2141,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.end_if(go_on);
     }
 
-    /// Has the frame begin so many bytes later, or earlier.
+    /// Moves the start of the frame by this many bytes, later or earlier.
     fn shift_front(&mut self, shift: Value) {
         let data = self.b.use_var(self.data);
         let data = self.b.ins().iadd(data, shift);
@@ -2211,7 +2211,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         fields.map(|f| program.width(f.field)).sum::<u32>() / 8
     }
 
-    /// Appends the header, if valid, to the scratch memory. Drops the packet if there is no room for so many bytes.
+    /// Appends the header, if valid, to the scratch memory. Drops the packet if there is not enough room.
     fn emit_to_scratch(&mut self, header: HeaderId, bytes_max: Option<u32>) {
         let program = self.program();
         let h = &program.headers[header.index()];
@@ -2456,7 +2456,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.b.ins().jump(self.next_packet, &[]);
     }
 
-    /// Begins a stage: takes back what [`Self::cut`] put away, then goes on where that stood.
+    /// Begins a stage: restores what [`Self::cut`] saved, then continues at that place.
     fn resume(&mut self, cut: usize) -> Result<(), Error> {
         let Cut { place, begins } = self.layout.cuts[cut];
         self.here = Some(place);
@@ -2484,7 +2484,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                     self.set(slot, &[value]);
                 }
                 Origin::Intrinsic(intrinsic) => self.load_intrinsic(intrinsic, FieldId(slot as u32)),
-                // The next stage may want it.
+                // The next stage may need it.
                 Origin::Frame(_) if !live.contains(slot) => {}
                 Origin::Frame(at) => {
                     in_frame.entry(at.header).or_default().push((FieldId(slot as u32), at));
@@ -2731,7 +2731,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.b.ins().uextend(types::I64, row)
     }
 
-    /// Goes on with the row that was found; `selector` picks the member of a group.
+    /// Continues with the row that was found; `selector` picks the member of a group.
     fn apply(&mut self, place: Place, table: TableId, found: Value, selector: Value) -> Result<(), Error> {
         match self.layout.cut_at(place, Begins::Action) {
             Some(cut) => {
@@ -2780,7 +2780,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
         let (words, member_words) = self.row_words(table);
         let has_data = member_words > 1 || t.profile.is_some();
-        // What the hot path goes on with is asked first.
+        // The action of the hot path is tested first.
         let first = t.actions.iter().position(|a| self.flow.hot_action(place) == Some(a.action));
         // A group without members gives no action at all.
         let sure = t.profile.is_none();
@@ -2996,7 +2996,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.b.ins().iadd(rows, at)
     }
 
-    /// The address of a row of so many words, and its action.
+    /// The address of a row of this many words, and its action.
     fn row(&mut self, table: TableId, row: Value, words: usize) -> (Value, Value) {
         let at = self.row_address(table, row, words);
         // Not fixed: row 0 changes with the default action.
@@ -3192,7 +3192,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.b.ins().iadd(base, at)
     }
 
-    /// A hash of so many bytes, at most a word.
+    /// A hash of this many bytes, at most a word.
     fn word_hash(&mut self, function: &str, args: &'a [Expr], bytes: u32) -> Result<Value, Error> {
         let mut word = self.iconst(0);
         for arg in args {
@@ -3278,7 +3278,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         Ok(sum)
     }
 
-    /// So many bytes of the frame, 1, 2 or 4, as a number whose first byte is the lowest.
+    /// 1, 2 or 4 bytes of the frame as a little-endian number.
     fn frame_word(&mut self, base: Value, byte: u32, bytes: u32) -> Value {
         let flags = MemFlagsData::new().with_notrap();
         match bytes {

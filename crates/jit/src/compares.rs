@@ -69,7 +69,7 @@ fn constant(func: &Function, value: Value) -> Option<u64> {
     }
 }
 
-/// A number of so many bits with its bytes swapped; `None` if it has more.
+/// A number of this many bits with its bytes swapped; `None` if it has more bits.
 fn turned(number: u64, ty: Type) -> Option<i64> {
     match ty {
         types::I16 => Some(i64::from(u16::try_from(number).ok()?.swap_bytes())),

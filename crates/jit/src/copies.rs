@@ -133,7 +133,7 @@ impl Copied {
         self.0.about.length
     }
 
-    /// What it tells egress of its queue.
+    /// The queue metadata that egress sees.
     pub fn set_queued(&mut self, queued: Queued) {
         self.0.about.queued = Some(queued);
     }
@@ -330,7 +330,7 @@ unsafe fn make(
         Some(&(data, whole))
             if site.frame == CopyFrame::Current && data == packet.data && whole > frame.len() =>
         {
-            // SAFETY: `Copied::push` put so many bytes there.
+            // SAFETY: `Copied::push` wrote this many bytes there.
             (unsafe { std::slice::from_raw_parts(data, whole) }, true)
         }
         _ => (frame, false),

@@ -57,7 +57,7 @@ pub struct Knowledge {
     ways: Vec<Option<Vec<Place>>>,
 }
 
-/// A jump skips at most so many nodes.
+/// A jump skips at most this many nodes.
 const SKIPS_MAX: usize = 64;
 /// A jump skips no `Switch` of more cases.
 const CASES_MAX: usize = 256;
@@ -373,7 +373,7 @@ impl<'a> Flow<'a> {
                 }
                 edge(Some(self.sibling(place, *default)), &facts);
             }
-            // What a turn writes nobody asks for.
+            // No condition tests what a turn writes.
             Terminator::Turn { next, spent, .. } => {
                 edge(Some(self.sibling(place, *next)), &facts);
                 edge(Some(self.sibling(place, *spent)), &facts);

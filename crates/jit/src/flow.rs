@@ -27,7 +27,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 /// A node of one of the blocks that run, in running order: an index into [`Flow::places`].
 pub type Place = usize;
 
-/// Where a node stands.
+/// The position of a node in the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Position {
     /// Index in [`Flow::sequence`].
@@ -36,7 +36,7 @@ pub struct Position {
     pub node: NodeId,
 }
 
-/// The way that many packets take: the nodes, and for those that apply a table the action that ran.
+/// A hot path: its nodes, and the action that ran at each node that applies a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HotPath(pub Vec<(Position, Option<ActionId>)>);
 
@@ -250,7 +250,7 @@ pub enum Deparse {
     /// Whatever path a packet took, it leaves with the headers it came with, where they were: changed fields are written
     /// back in place.
     InPlace,
-    /// Looked at per packet: in place if the headers match, else put together anew.
+    /// Decided per packet: in place if the headers match, else put together again.
     Checked,
     /// Always put together as the emits run (control flow in the deparser).
     Scratch,
@@ -345,7 +345,7 @@ pub enum Origin {
     Zero,
     /// Always this.
     Known(u64),
-    /// An intrinsic nobody has set.
+    /// An intrinsic that was never set.
     Intrinsic(Intrinsic),
     /// Still what the packet says, there in the frame if the header is valid; else 0.
     Frame(InFrame),
@@ -371,16 +371,16 @@ pub enum Stops {
     Nowhere,
     /// With every block.
     Blocks,
-    /// Where a part of the pipeline begins that is on a thread of its own, of so many.
+    /// At the begin of each part of the pipeline that runs on its own thread; the number of threads.
     Threads(usize),
 }
 
 /// What a checksum adds up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Summand {
-    /// The argument of this number, with so many bits behind it.
+    /// The argument with this number, followed by this many bits.
     Argument(usize, u32),
-    /// So many bytes of the frame, if the header is valid: several arguments, unchanged.
+    /// This many bytes of the frame, if the header is valid: several arguments, unchanged.
     Frame(InFrame, u32),
 }
 
@@ -407,19 +407,19 @@ pub struct Changed {
 /// A checksum over bytes of the frame: its statement, and what may have changed before.
 type Site = (Place, usize, Vec<Changed>);
 
-/// A sum over the frame is corrected for so many fields at most; for more it is as cheap to add up.
+/// A sum over the frame is corrected for at most this many fields; for more, adding up again is as cheap.
 const CHANGED_MAX: usize = 2;
 /// Of more checksums than this, each is computed by itself.
 const SUMS_MAX: usize = 64;
 /// Places times accesses of registers, beyond which no stage ends anywhere instead of only where packets stay in order.
 const ACCESS_BITS_MAX: usize = 1 << 27;
 
-/// Bytes of the words in which the frame is added up, when so many are left.
+/// Size of the words in which the frame is added up when this many bytes are left.
 pub fn summed_bytes(left: u32) -> u32 {
     if left >= 4 { 4 } else { 2 }
 }
 
-/// Buffers have room for so many bytes, so fields that lie below can be read before anyone knows whether they are there.
+/// Buffers have at least this many bytes, so fields below this offset can be read before their presence is known.
 pub const READABLE_BYTES: u32 = 1024;
 
 impl<'a> Flow<'a> {
@@ -592,7 +592,7 @@ impl<'a> Flow<'a> {
         Some(self.row_slot_of(memo))
     }
 
-    /// The slot of the row by which a lookup is remembered.
+    /// The slot of the row that remembers a lookup.
     pub fn row_slot_of(&self, memo: &Memo) -> Slot {
         self.program.fields.len() + 1 + self.program.headers.len() + memo.row_table.index()
     }
@@ -762,11 +762,11 @@ impl<'a> Flow<'a> {
     fn general_places(&self) -> usize {
         self.places.len() - self.onward.len()
     }
-    /// Whether packets rarely come to a place, as far as that is known: there are hot paths, and it is on none.
+    /// Whether packets rarely reach a place, as far as known: there are hot paths, and the place is on none.
     pub fn is_cold(&self, place: Place) -> bool {
         !self.onward.is_empty() && place < self.general_places()
     }
-    /// The action after which a hot path goes on from a place.
+    /// The action after which a hot path continues from a place.
     pub fn hot_action(&self, place: Place) -> Option<ActionId> {
         self.onward.get(place.wrapping_sub(self.general_places()))?.first()?.0
     }
@@ -1617,7 +1617,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Counts the work of an analysis at a place, which looks at so many sets of slots. Whether it may go on.
+    /// Counts the work of an analysis that visits this many sets of slots at a place. Returns whether it may continue.
     fn spend(&mut self, sets: usize) -> bool {
         self.steps = self.steps.saturating_add((1 + sets) * (32 + self.slots / 64));
         self.steps <= ANALYSIS_STEPS_MAX
@@ -1628,7 +1628,7 @@ impl<'a> Flow<'a> {
         self.steps > ANALYSIS_STEPS_MAX
     }
 
-    /// Goes back from the end of a place, and tells what is live after each statement.
+    /// Walks back from the end of a place and reports what is live after each statement.
     fn live_before_statements(&self, place: Place, after: &mut impl FnMut(usize, &SlotSet)) -> SlotSet {
         let mut live = match self.ends.get(&(place, Begins::Lookup)) {
             Some(needed) => needed.clone(),
@@ -2066,7 +2066,7 @@ impl<'a> Flow<'a> {
         all
     }
 
-    /// Whether packets that arrive, or egress, want to know the time.
+    /// Whether ingress or egress needs the time.
     pub fn reads_time(&self) -> bool {
         let live = Begin::ALL.map(|begin| self.live_at(begin));
         let mut stamps = self.program.intrinsics.iter().filter(|(intrinsic, _)| {

@@ -82,17 +82,17 @@ pub const DROP_EMITS_TOO_MUCH: u32 = u32::MAX - 4;
 /// Bytes of a frame that generated code may read whatever the frame's length: buffers must have as many.
 pub const FRAME_READABLE_BYTES: usize = flow::READABLE_BYTES as usize;
 
-/// Tables of fewer entries are looked up at once, without a cut: they stay in the first-level caches.
+/// Tables of fewer entries are looked up without a cut: they stay in the first-level caches.
 const CUT_ENTRIES_MIN: u32 = 2048;
 
-/// Numbers of entries of a table from which on its lookup may be made in another way.
+/// Numbers of entries from which on a table's lookup may be compiled differently.
 pub const ENTRIES_STEPS: [u32; 2] = [codegen::GENERIC_ENTRIES_MIN, CUT_ENTRIES_MIN];
 
 /// The register allocator's time grows faster than this number. A program of 113 tables and 6,000 lines has 165,000; it
 /// compiled in a seventh of the time when that became this, while programs of ten tables keep all in registers.
 const LIVE_LIMBS_MAX: usize = 20_000;
 
-/// The same for code that is made for what was seen: nobody waits for it.
+/// The same limit when recompiling for observed traffic, for which packets do not wait.
 const LIVE_LIMBS_MAX_SEEN: usize = 100_000;
 
 type Stage = unsafe extern "C" fn(*mut Ctx, *mut Packet, u64);
@@ -101,11 +101,11 @@ type Stage = unsafe extern "C" fn(*mut Ctx, *mut Packet, u64);
 pub struct Compiled {
     module: ManuallyDrop<JITModule>,
     stages: Vec<Stage>,
-    /// Where copies begin that skip ingress.
+    /// The entry of copies that skip ingress.
     egress: Option<Stage>,
     sites: Vec<CallSite>,
     copies: CopyLayout,
-    /// For each stage: what is done for all packets that wait for it, before.
+    /// For each stage: work that is done first for all packets that wait for it.
     ahead: Vec<Option<Ahead>>,
     memos: Vec<Memo>,
     /// PHV offset of the keys, in limbs.
@@ -126,7 +126,7 @@ pub struct Compiled {
     locs: Vec<SourceLoc>,
 }
 
-/// What is cheaper for many packets at once.
+/// Work that is cheaper for many packets at once.
 #[derive(Clone, Copy)]
 enum Ahead {
     /// [`View::lookup_batch`].
@@ -152,7 +152,7 @@ impl Drop for Compiled {
 pub struct Options {
     /// Keep the assembly text ([`Compiled::listing`]).
     pub listing: bool,
-    /// Tables of at least so many entries end a stage; `None` for the default.
+    /// Tables of at least this many entries end a stage; `None` for the default.
     pub cut_entries_min: Option<u32>,
     /// Most limbs live in nodes, summed over the nodes, that are kept in registers; `None` for the default.
     pub live_limbs_max: Option<usize>,
@@ -163,7 +163,7 @@ pub struct Options {
     pub measured: bool,
     /// Count what tables and drops do ([`Engine::tallies`]).
     pub counted: bool,
-    /// Cut the pipeline for so many threads, 2 to [`THREADS_MAX`], that each run a part of it
+    /// Cut the pipeline for this many threads, 2 to [`THREADS_MAX`], each of which runs a part of it
     /// ([`Engine::run_part`]).
     pub threads: Option<usize>,
 }
@@ -227,10 +227,10 @@ const OPTIMISED_TOTAL_MAX: usize = 64_000;
 /// Values that are passed to blocks, counted on each way there, beyond which a function is compiled quickly.
 const OPTIMISED_PASSED_MAX: usize = 40_000;
 
-/// The same for code that is made for what was seen: nobody waits for it.
+/// The same limit when recompiling for observed traffic, for which packets do not wait.
 const OPTIMISED_INSTRUCTIONS_MAX_SEEN: usize = 40_000;
 
-/// Ends a compilation that nobody waits for any more. Clones end the same one.
+/// Cancels a compilation. Clones cancel the same one.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
@@ -507,7 +507,7 @@ impl Compiled {
         })
     }
 
-    /// The assembly, if it was asked for.
+    /// The assembly, if requested.
     pub fn listing(&self) -> Option<&str> {
         self.listing.as_deref()
     }
@@ -574,7 +574,7 @@ fn refuse_shared_registers(flow: &Flow) -> Result<(), Error> {
     Ok(())
 }
 
-/// The stages of each of so many threads.
+/// The stages of each thread.
 fn threads(flow: &Flow, layout: &Layout, count: usize) -> Vec<Range<usize>> {
     let of =
         |thread: usize| layout.cuts.iter().take_while(|cut| flow.thread(cut.place) <= thread).count() + 1;
@@ -626,7 +626,7 @@ fn compile_all(
         cx.func.dfg.resolve_all_aliases();
         same_params::remove_same_params(&mut cx.func);
         compares::compare_unswapped(&mut cx.func);
-        // Last: the others leave what nobody uses any more.
+        // Last, because the other passes leave unused code.
         unused::remove_unused(&mut cx.func);
         cold::spread_cold(&mut cx.func);
         let optimised = is_small && passed(&cx.func) <= OPTIMISED_PASSED_MAX;

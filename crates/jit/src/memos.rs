@@ -18,7 +18,7 @@ pub struct Memo {
     /// Where it happens, and in which table.
     pub place: Place,
     pub table: TableId,
-    /// Where the row comes from, and of which table.
+    /// The source of the row, and its table.
     pub row_at: Position,
     pub row_table: TableId,
 }
@@ -114,7 +114,7 @@ fn is_untouched_data(program: &Program, field: FieldId) -> bool {
 pub const ROW_BITS: u32 = 28;
 /// Cells of a memo; a power of two. A cell has two words: age and row, and what was found.
 pub const CELLS: usize = 1024;
-/// The first word of a cell that nobody wrote: no row has this number.
+/// The first word of a cell that was never written: no row has this number.
 pub const NOTHING: u64 = u64::MAX;
 
 /// What one worker remembers of one lookup.

@@ -5,7 +5,7 @@ use crate::blocks::{callers, passed, remove_param};
 use cranelift_codegen::entity::EntitySet;
 use cranelift_codegen::ir::{Block, Function, Inst, InstructionData, Value, ValueDef};
 
-/// Takes instructions and parameters of blocks out of a function that do nothing but give results which nobody uses.
+/// Removes instructions and block parameters without effect whose results are unused.
 pub fn remove_unused(func: &mut Function) {
     let blocks: Vec<Block> = func.layout.blocks().collect();
     let insts: Vec<Inst> = blocks.iter().flat_map(|&block| func.layout.block_insts(block)).collect();

@@ -482,7 +482,7 @@ impl Codegen<'_, '_> {
             SatAddU => {
                 let v = self.b.ins().iadd(x, y);
                 let most = self.iconst(ones(width));
-                // Below 64 bits the sum itself tells; at 64 the carry does.
+                // Below 64 bits the sum itself shows an overflow; at 64 the carry does.
                 let over = if width == 64 {
                     self.b.ins().icmp(IntCC::UnsignedLessThan, v, x)
                 } else {

@@ -1,7 +1,7 @@
 //! Passes: from a program to a simpler one that means the same.
 //!
 //! Every pass takes and leaves a program that the verifier accepts, and keeps what becomes of every packet. They do not
-//! keep what a trace tells: where steps matter, run the program as lowering made it.
+//! preserve the steps of a trace: where steps matter, run the program before the passes.
 
 use crate::Program;
 
@@ -33,7 +33,7 @@ pub const PASSES: [Pass; 7] = [
     ("propagate_copies", propagate_copies),
     // Copies of constants have arrived where they are used.
     ("fold_constants", fold_constants),
-    // After copies were propagated nobody reads many of them.
+    // After copies were propagated many of them are unused.
     ("remove_dead_sets", remove_dead_sets),
     // Folding and removing left jumps and empty nodes.
     ("thread_jumps", thread_jumps),

@@ -1,4 +1,4 @@
-//! Remembers where the program asked for a drop that is carried out later.
+//! Records where the program asked for a drop that is carried out later.
 //!
 //! Before
 //! ```text

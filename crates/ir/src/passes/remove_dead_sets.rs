@@ -1,4 +1,4 @@
-//! Removes `Set`s of fields that nobody reads any more.
+//! Removes `Set`s of fields that are not live.
 //!
 //! Before
 //! ```text
