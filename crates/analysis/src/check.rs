@@ -426,7 +426,7 @@ impl Checker {
         }
     }
 
-    /// An expression that stands for a wrong one.
+    /// An expression that replaces an erroneous one.
     pub(crate) fn poison(&self, span: Span) -> Expr {
         Expr { ty: POISON, kind: ExprKind::Bool(false), span }
     }

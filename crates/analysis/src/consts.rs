@@ -67,7 +67,7 @@ pub(crate) fn wrap(value: &BigInt, ty: &Type) -> BigInt {
     }
 }
 
-/// Whether `value` is a value of `ty` as it stands.
+/// Whether `value` is a value of `ty` without conversion.
 pub(crate) fn fits(value: &BigInt, ty: &Type) -> bool {
     wrap(value, ty) == *value
 }
@@ -222,7 +222,7 @@ pub(crate) fn slice(value: &BigInt, hi: u32, lo: u32) -> BigInt {
     wrap_unsigned(&(value >> lo), hi - lo + 1)
 }
 
-/// The number that stands for a value in comparisons.
+/// The number that represents a value in comparisons.
 pub(crate) fn number(value: &ExprKind) -> Option<BigInt> {
     match value {
         ExprKind::Int(n) => Some(n.clone()),

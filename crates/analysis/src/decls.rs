@@ -362,7 +362,7 @@ impl Checker {
         };
         if let Some(same) = ids.iter().find(|other| names(**other) == names(id)) {
             let span = self.prog.functions[same.index()].span;
-            // Nobody can call either, but nobody need.
+            // Neither can be called, but neither must be.
             self.report(
                 Diagnostic::warning(
                     "duplicate-declaration",

@@ -1019,7 +1019,7 @@ impl Checker {
         }
     }
 
-    /// Checks an expression that is to be written to.
+    /// Checks an expression that is written to.
     pub(crate) fn lvalue(&mut self, expr: &ast::Expr, what: &str) -> Expr {
         let typed = self.expr(expr, None);
         self.require_lvalue(&typed, what);

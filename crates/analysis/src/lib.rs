@@ -24,7 +24,7 @@
 //! | `decls` | everything that has a name |
 //! | `warnings` | what is legal and likely a mistake |
 //!
-//! [`walk`] shows everything that a typed program executes to whoever looks for something in it.
+//! [`walk`] visits everything that a typed program executes.
 //!
 //! A wrong part of a program gets the internal type `infer::POISON`, which agrees with everything, so that one mistake
 //! makes one error.

@@ -93,7 +93,7 @@ pub(crate) struct Shadowing {
     pub(crate) name: String,
     pub(crate) symbol: Symbol,
     pub(crate) span: Span,
-    /// Where the hidden one is declared, and what it is.
+    /// The place and kind of the hidden declaration.
     pub(crate) hidden: (Span, Symbol),
 }
 

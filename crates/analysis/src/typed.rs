@@ -200,7 +200,7 @@ pub struct Enum {
 pub struct NewType {
     /// Name.
     pub name: String,
-    /// What it is made of.
+    /// Its parts.
     pub ty: Type,
     /// Annotations (`@p4runtime_translation` among them).
     pub annotations: Vec<Annotation>,
@@ -360,7 +360,7 @@ pub struct SelectCase {
     pub keysets: Vec<KeySet>,
     /// Where it leads.
     pub target: Target,
-    /// Where it stands.
+    /// Its place.
     pub span: Span,
 }
 

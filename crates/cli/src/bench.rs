@@ -135,7 +135,7 @@ impl Source {
         self.packets.frame_max()
     }
 
-    /// Begins anew with the first one.
+    /// Restarts with the first one.
     pub fn rewind(&mut self) {
         self.packets.rewind();
     }
@@ -178,7 +178,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             args.seconds
         )));
     }
-    // One core is no more than there are, also where it cannot be told.
+    // One core always exists, even if their number is unknown.
     let cores_max = lanes::processors().len().clamp(1, WORKERS_MAX - 1);
     if !(1..=cores_max).contains(&args.cores) {
         return Err(Failure::Usage(format!(
@@ -424,7 +424,7 @@ pub fn digest(worker: &mut Worker, source: &mut Source, pool: &mut Pool) -> Resu
 /// Ports that have a number of their own in [`Tally`].
 const PORTS: usize = 512;
 
-/// What left, by port: the stand-in for sending.
+/// Counts by egress port, which represent sending.
 pub struct Tally {
     per_port: [u64; PORTS],
     drops: u64,

@@ -119,7 +119,7 @@ fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result
 
 /// Paths through the parser that are counted.
 const PATHS_MAX: usize = 256;
-/// How often a path may come to the same decision.
+/// How often a path may reach the same decision.
 const VISITS_MAX: u32 = 4;
 
 fn complexity(args: &Args, compiled: &Compiled) -> Result<(), Failure> {

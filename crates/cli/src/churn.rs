@@ -22,7 +22,7 @@ pub struct Churn {
     /// Changes one after the other as fast as they go, and the packets' share of their rate without.
     free_per_second: f64,
     free_ratio: f64,
-    /// As many changes a second as were asked for, or fewer if that is too many.
+    /// The requested changes per second, or fewer if that is too many.
     paced_per_second: f64,
     mpps: f64,
     ratio: f64,

@@ -68,9 +68,9 @@ impl From<EngineArg> for EngineKind {
 /// A compiled program and how long each stage took.
 #[derive(Clone)]
 pub struct Compiled {
-    /// The pipeline IR as lowering made it: what the interpreter runs and a trace tells.
+    /// The pipeline IR before the passes, which the interpreter and traces use.
     pub lowered: Program,
-    /// The pipeline IR after all passes: what machine code is made of.
+    /// The pipeline IR after all passes, which is compiled to machine code.
     pub program: Program,
     /// Stage and time, in order.
     pub times: Vec<(&'static str, Duration)>,
@@ -441,7 +441,7 @@ impl Compiled {
 /// Output queues that are there from the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QueueArgs {
-    /// So many for each port.
+    /// Number for each port.
     pub per_port: Option<usize>,
     /// Programs that read how packets waited have queues that follow the links ([`p4jet_dataplane::Queues::follow_links`]).
     pub follow_links: bool,
@@ -476,7 +476,7 @@ pub fn switch_with(
     if made.0.needs_queues() { make(&compiled.queued()?) } else { Ok(made) }
 }
 
-/// Refuses port numbers that the program could not tell from others.
+/// Refuses port numbers that the program cannot distinguish from others.
 pub fn check_port(switch: &Switch, port: u32) -> Result<(), Failure> {
     let max = switch.port_max();
     // v1model: all ones in the 9 bits of egress_spec.

@@ -1,4 +1,4 @@
-//! How a running switch is spoken to: its control sockets, and what it does beyond its tables when it is told to.
+//! Control of a running switch: its control sockets, and the commands that concern more than tables.
 
 use crate::compile::{self, Compiled, EngineArg, ProgramArgs};
 use crate::failure::Failure;
@@ -59,7 +59,7 @@ pub fn listen(
     if let Some(path) = &args.socket {
         servers.push(Server::unix(control.clone(), path, Limits::default()).map_err(refused)?);
     } else if !args.no_control {
-        // Nobody asked for it, so the switch runs without it, too.
+        // It was not requested, so the switch also runs without it.
         let path = server::default_path(program);
         match path.and_then(|path| Server::unix(control.clone(), &path, Limits::default())) {
             Ok(server) => servers.push(server),
@@ -139,7 +139,7 @@ pub fn open(
     Ok(NewPort { number: spec.number, spec: spec_text(spec), handles })
 }
 
-/// What stands behind `-i N@`.
+/// The text after `-i N@`.
 fn spec_text(spec: &PortSpec) -> String {
     let text = spec.to_string();
     text.split_once('@').map_or("", |(_, spec)| spec).to_string()

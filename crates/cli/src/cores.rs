@@ -18,7 +18,7 @@ impl Cores {
 
     /// Their numbers.
     pub fn numbers(&self) -> Vec<usize> {
-        // SAFETY: the set has so many bits.
+        // SAFETY: the set has this many bits.
         (0..libc::CPU_SETSIZE as usize).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &self.0) }).collect()
     }
 

@@ -91,7 +91,7 @@ pub fn connect(args: &Address) -> Result<Client, Failure> {
     Ok(client)
 }
 
-/// Reads a program to load, with the rights of whoever asks for it.
+/// Reads a program to load, with the rights of the caller.
 pub fn read_program(path: &Path) -> Result<(PathBuf, BTreeMap<PathBuf, String>), String> {
     let unreadable = |path: &Path, e: &io::Error| format!("cannot read {}: {e}", path.display());
     let source = simple_switch::source_of(path)?;

@@ -13,7 +13,7 @@ pub enum Failure {
     Usage(String),
     /// The environment refused: no such interface, no permission. Status 3.
     Environment(String),
-    /// Nobody reads standard output any more: no failure, but the end. Status 0.
+    /// Standard output was closed: not a failure, but the end. Status 0.
     NobodyReads,
 }
 

@@ -50,7 +50,7 @@ struct PlanArgs {
     json: bool,
 }
 
-/// How long a switch may be silent before it tells what it has.
+/// How long a switch may take to answer with its state.
 const DUMP: Duration = Duration::from_secs(60);
 /// How often signals are looked for.
 const TURN: Duration = Duration::from_millis(20);

@@ -181,7 +181,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Derives packets and entries from a program, writes them, and tells what they cover.
+/// Derives packets and entries from a program, writes them, and reports their coverage.
 fn run_derived(args: &Args, program: &Path) -> Result<(), Failure> {
     let derive_args = &args.derive;
     for (option, count) in [("--paths", derive_args.paths), ("--loops", derive_args.loops as usize)] {

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Lines that wait to be written.
 const WAITING_MAX: usize = 1 << 16;
-/// How long the end of a switch waits for whoever reads its lines.
+/// How long the end of a switch waits for the reader of its lines.
 const LINGER: Duration = Duration::from_secs(1);
 /// Lines a second that packets may cause.
 const PACKET_LINES_MAX: u32 = 1000;
@@ -90,7 +90,7 @@ enum Entry {
 /// An event.
 struct Line {
     time: SystemTime,
-    /// The system's number of the thread that told it.
+    /// The system's number of the thread that logged it.
     thread: i32,
     level: Level,
     event: &'static str,
@@ -305,7 +305,7 @@ impl Log {
         self.reopen.is_some()
     }
 
-    /// Waits until all is written, or nobody has read it for [`LINGER`].
+    /// Waits until everything is written, or nothing was read for [`LINGER`].
     pub fn finish(&self) {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -328,7 +328,7 @@ impl Drop for Log {
 pub struct Voice(pub Arc<Log>);
 
 impl Voice {
-    /// Tells of an event; `port` is the one that it is about.
+    /// Logs an event; `port` is the port that it concerns.
     pub fn tell(&self, level: Level, event: &'static str, port: Option<u32>, text: impl Into<String>) {
         self.0.tell(level, event, port, text);
     }

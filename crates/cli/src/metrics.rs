@@ -103,7 +103,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         }
         let of_client = Arc::clone(shared);
         let client = move || {
-            // A client that breaks off has what it wants.
+            // A client that disconnects has what it needs.
             let _ = serve(stream, &of_client);
             of_client.clients.fetch_sub(1, Ordering::Relaxed);
         };

@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What an operator asks a running switch to tell.
+/// What an operator asks a running switch to report.
 pub struct Observation {
     running: Arc<Running>,
     observer: Observer,
@@ -23,7 +23,7 @@ pub struct Observation {
 /// Lines of the text of `trace packet`.
 const TRACE_LINES_MAX: usize = 4000;
 
-/// Packets that `trace add` takes if it is not told how many.
+/// Default number of packets for `trace add`.
 const COUNT_DEFAULT: u32 = 1;
 
 impl Observation {
@@ -269,7 +269,7 @@ fn trace_id(text: &str) -> Result<u32, String> {
 
 /// The forms of a command: the first word, and the whole.
 type Forms = [(&'static str, &'static str)];
-/// What may stand before `=` in `trace add`, besides fields.
+/// The words that may precede `=` in `trace add`, besides fields.
 const TRACE_KEYS: [&str; 3] = ["port", "bytes", "count"];
 /// What may follow the file in `capture start`.
 const CAPTURE_WORDS: [&str; 5] = ["in", "out", "both", "snaplen", "count"];

@@ -23,7 +23,7 @@ pub fn line(text: Arguments) -> Result<(), Failure> {
 pub fn write(text: Arguments) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_fmt(text).and_then(|()| out.flush()).map_err(|error| match error.kind() {
-        // Whoever reads has seen enough, as in `p4jet trace … | head`.
+        // The reader has closed the pipe, as in `p4jet trace … | head`.
         ErrorKind::BrokenPipe => Failure::NobodyReads,
         _ => Failure::Environment(format!("cannot write to standard output: {error}")),
     })

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Ring sizes in packets, where none are given.
 pub const RINGS: [usize; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
-/// Latencies are told apart up to this, in nanoseconds.
+/// The largest latency that is distinguished, in nanoseconds.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 /// Measurements of one worker, and of the threads, in turns.
 const ROUNDS: usize = 5;

@@ -165,7 +165,7 @@ fn ring(text: &str) -> Result<usize, String> {
 const KEEP: Duration = Duration::from_secs(1);
 
 static STOP: AtomicBool = AtomicBool::new(false);
-/// Log files are to be opened again, or the terminal has gone.
+/// Log files must be reopened, or the terminal was closed.
 static HANG_UP: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn on_signal(signal: libc::c_int) {
@@ -429,7 +429,7 @@ fn log_to(args: &Args, voice: &Voice) -> Result<Option<Arc<log::Log>>, Failure> 
         Log::Output => log::Log::to(form, level, Box::new(std::io::stdout()), None)?,
         Log::File(path, rotation) => {
             let refused = |e| Failure::Environment(format!("cannot write {}: {e}", path.display()));
-            // It is written anew.
+            // It is replaced.
             p4jet_files::create(path).map_err(refused)?;
             let files = log::Files { path: path.clone(), rotation: Some(*rotation) };
             log::Log::start(form, level, Some(files))?

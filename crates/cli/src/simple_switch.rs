@@ -342,7 +342,7 @@ pub fn source_of(program: &Path) -> Result<PathBuf, String> {
     let above = folder.join("..");
     let mut places: Vec<PathBuf> = Vec::new();
     if let Some(named) = named_in(program) {
-        // Relative to the folder in which p4c ran, which nobody wrote down.
+        // Relative to the folder in which p4c ran, which is unknown.
         places.extend([folder.join(&named), above.join(&named), named.clone()]);
         if let Some(name) = named.file_name() {
             places.extend([folder.join(name), above.join(name)]);

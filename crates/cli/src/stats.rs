@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// Tells numbers of a running switch.
+/// Statistics of a running switch.
 pub struct Meter {
     /// When the processor's ticks were what.
     start: (Instant, u64),

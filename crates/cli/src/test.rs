@@ -139,11 +139,11 @@ impl Device for Adapted {
     }
 }
 
-/// What is to be said of a file that passed.
+/// The note on a file that passed.
 struct Passed {
     /// What its commands printed.
     output: String,
-    /// Whether it asks for anything but that nothing unexpected leaves.
+    /// Whether it expects anything besides no unexpected packets.
     expects_something: bool,
 }
 

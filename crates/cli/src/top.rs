@@ -240,7 +240,7 @@ fn text(rates: &Value) -> String {
     out
 }
 
-/// At most so many characters of a text.
+/// At most this many characters of a text.
 fn clipped(text: &str, most: usize) -> String {
     text.chars().take(most).collect()
 }

@@ -15,7 +15,7 @@ const HEADERS: usize = 14 + 20 + 8;
 /// What marks a frame as ours, its number, and when it was sent, in nanoseconds: the last bytes of a frame.
 const STAMP: usize = 2 + 8 + 8;
 const MARK: [u8; 2] = [0x50, 0x4a];
-/// The largest time between sending and receiving that is told apart.
+/// The largest time between sending and receiving that is distinguished.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 /// The longest frame that is sent and received.
 const FRAME_MAX: usize = 9216;
@@ -104,7 +104,7 @@ struct Outcome {
     latency_ns: Histogram<u64>,
 }
 
-/// Sends, receives, tells.
+/// Sends, receives and reports.
 pub fn run(args: &Args) -> Result<(), Failure> {
     if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
         return Err(Failure::Usage(format!(

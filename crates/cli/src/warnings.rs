@@ -5,7 +5,7 @@ use p4jet_analysis::warnings::{NAMES, is_name};
 use p4jet_suggest as suggest;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 
-/// Options about warnings. Each takes names, separated by commas, or stands for all warnings.
+/// Options about warnings. Each takes names, separated by commas, or means all warnings.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct WarningArgs {
     /// Hide these warnings; without names, all.

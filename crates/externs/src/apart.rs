@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 /// Bytes of two cache lines: processors fetch them in pairs.
 const LINES: usize = 128;
 
-/// Types of which zero bytes are a value and which nothing has to be done to when they are dropped.
+/// Types for which zero bytes are a valid value, and which need no drop.
 ///
 /// # Safety
 /// They are, and aligned to at most 128 bytes.
@@ -48,7 +48,7 @@ impl<T: Zeroed> Apart<T> {
         Layout::from_size_align(lines.checked_add(LINES)?, align_of::<u64>()).ok()
     }
 
-    /// So many values of zero bytes, which cost nothing until they are written; `None` if the system refuses.
+    /// This many zeroed values, which take no memory until they are written; `None` if the system refuses.
     pub fn try_zeroed(len: usize) -> Option<Apart<T>> {
         // SAFETY: the layout is not empty.
         let memory = NonNull::new(unsafe { alloc_zeroed(Self::layout(len)?) })?;
@@ -68,7 +68,7 @@ impl<T: Zeroed> Deref for Apart<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: so many values lie there, zeroed when they were allocated, aligned as `LINES` is.
+        // SAFETY: this many values lie there, zeroed when they were allocated, aligned as `LINES` is.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

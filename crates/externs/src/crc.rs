@@ -18,10 +18,10 @@ pub struct CrcParams {
 }
 
 impl CrcParams {
-    /// What `crc16` computes, and `crc16_custom` until told otherwise.
+    /// The parameters of `crc16`, and the initial ones of `crc16_custom`.
     pub const CRC16: CrcParams =
         CrcParams { width: 16, poly: 0x8005, init: 0, xor: 0, reflect_in: true, reflect_out: true };
-    /// What `crc32` computes, and `crc32_custom` until told otherwise.
+    /// The parameters of `crc32`, and the initial ones of `crc32_custom`.
     pub const CRC32: CrcParams = CrcParams {
         width: 32,
         poly: 0x04c1_1db7,
@@ -35,7 +35,7 @@ impl CrcParams {
 /// A CRC ready to compute.
 pub struct Crc {
     params: CrcParams,
-    /// Remainder of each byte with so many bytes of zeros behind it, in the high bits of the word.
+    /// Remainder of each byte followed by this many zero bytes, in the high bits of the word.
     tables: [[u64; 256]; 8],
 }
 

@@ -18,12 +18,12 @@ pub struct Digest {
     pub limbs: Box<[u64]>,
 }
 
-/// What became of messages that nobody got.
+/// Counts of sent and lost messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DigestCounts {
-    /// Sent, whoever got them.
+    /// All sent messages.
     pub sent: u64,
-    /// Of these, sent while nobody listened.
+    /// Of these, messages sent without a subscriber.
     pub unheard: u64,
     /// Of these, lost because those before them had not been taken yet.
     pub dropped: u64,
@@ -44,7 +44,7 @@ struct Ring {
     sender: Apart<AtomicU64>,
     /// Words ever taken out.
     taken: Apart<AtomicU64>,
-    /// Whether a sender is at it. Normally there is only one, so that nobody waits.
+    /// Whether a sender uses the ring. Normally there is only one sender, so none waits.
     busy: AtomicBool,
 }
 
@@ -120,7 +120,7 @@ impl Ring {
 pub(crate) struct Digests {
     /// None if the program has no digests.
     rings: Vec<Ring>,
-    /// Held by whoever takes messages.
+    /// Held by the thread that takes messages.
     taking: Mutex<()>,
 }
 
@@ -139,7 +139,7 @@ impl Digests {
         self.taking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes at most so many messages of each worker, the oldest of each first.
+    /// Takes at most this many messages of each worker, the oldest first.
     pub fn take(&self, max: usize, mut to: impl FnMut(Digest)) {
         let _one = self.taking();
         for ring in &self.rings {

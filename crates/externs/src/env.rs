@@ -68,7 +68,7 @@ impl<'a> Env<'a> {
             destinations_version: 0,
             dry: None,
             scratch: Vec::new(),
-            // 0 is nobody.
+            // 0 means no holder.
             owner: OWNERS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1),
             held: Vec::new(),
         }
@@ -119,17 +119,17 @@ impl<'a> Env<'a> {
         self.worker
     }
 
-    /// Tells the time: microseconds since the switch started.
+    /// Sets the time: microseconds since the switch started.
     pub fn set_now(&mut self, now_us: u64) {
         self.now_us = now_us;
     }
 
-    /// The time last told.
+    /// The time that was set last.
     pub fn now_us(&self) -> u64 {
         self.now_us
     }
 
-    /// Tells the packet that the next calls are about: its payload (what the parser left) and its whole length.
+    /// Sets the packet of the next calls: its payload (what the parser left) and its whole length.
     ///
     /// # Safety
     /// `payload_len` bytes at `payload` stay readable until the next `set_packet`, or until no more extern functions are
@@ -188,7 +188,7 @@ impl<'a> Env<'a> {
         self.log(what);
     }
 
-    /// Waits until no other environment has the register, and takes it. Whoever has it takes it once more.
+    /// Waits until no other environment holds the register, and locks it. The holder may lock it repeatedly.
     pub(crate) fn lock_register(&mut self, instance: u32) {
         if let Some(lock) = self.state.register_lock(instance)
             && lock.take(self.owner)
@@ -197,7 +197,7 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// Gives back what was taken once.
+    /// Undoes one lock.
     pub(crate) fn unlock_register(&mut self, instance: u32) {
         if let Some(lock) = self.state.register_lock(instance)
             && lock.give(self.owner)
@@ -206,7 +206,7 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// Gives back all registers: to be called when a packet has ended where it would not have.
+    /// Unlocks all registers: must be called when a packet ended before it unlocked them itself.
     pub fn release(&mut self) {
         for instance in self.held.drain(..) {
             if let Some(lock) = self.state.register_lock(instance) {
@@ -220,7 +220,7 @@ impl<'a> Env<'a> {
         if self.log.len() < LOG_LINES_MAX {
             self.log.push(line);
         } else {
-            // A program that logs every packet must not fill memory when nobody reads.
+            // A program that logs every packet must not fill memory without a reader.
             self.log_dropped += 1;
         }
     }
@@ -236,7 +236,7 @@ impl<'a> Env<'a> {
         lines
     }
 
-    /// Counts a packet of so many bytes in this worker's part of a counter; nothing beyond the end. For a direct counter
+    /// Counts a packet of this many bytes in this worker's part of a counter; nothing beyond the end. For a direct counter
     /// `index` is the entry's row.
     pub fn count(&mut self, instance: u32, index: u32, bytes: usize) {
         if self.dry.is_some() {

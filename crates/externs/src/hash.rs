@@ -155,9 +155,9 @@ fn crc32(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
 
 /// A CRC of few bytes as the exclusive or of what each byte adds: for code that knows how many there are.
 pub struct ByteParts {
-    /// The CRC of so many zero bytes.
+    /// The CRC of this many zero bytes.
     pub of_zeros: [u32; 9],
-    /// What a byte adds that so many bytes follow.
+    /// What a byte followed by this many bytes contributes.
     pub of_byte: [[u32; 256]; 8],
 }
 

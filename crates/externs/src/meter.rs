@@ -44,7 +44,7 @@ pub(crate) struct Meters {
 }
 
 impl Meters {
-    /// So many cells, which several rows share if they are the same modulo their number.
+    /// This many cells, which rows share if they are equal modulo this number.
     pub fn new(name: &str, stride: u32, bytes: bool) -> Result<Meters, StateError> {
         Ok(Meters { cells: zeroed(name, CELL_WORDS as u64 * u64::from(stride))?, stride, bytes })
     }
@@ -120,7 +120,7 @@ impl Meters {
         self.colour(cell, spent.each_ref(), given, now_us, bytes)
     }
 
-    /// Takes tokens from the buckets of which so much was `spent`.
+    /// Takes tokens from the buckets, of which `spent` was spent.
     fn colour(&self, cell: &[AtomicU64], spent: [&AtomicU64; 2], given: u64, now_us: u64, bytes: u32) -> u64 {
         let Some([committed, peak]) = Self::rates_of(cell) else { return given };
         let tokens = if self.bytes { i64::from(bytes) } else { 1 };
@@ -135,7 +135,7 @@ impl Meters {
     }
 }
 
-/// Takes tokens out of a bucket if it has so many.
+/// Takes tokens out of a bucket if it has enough.
 fn take(spent: &AtomicU64, rate: Rate, tokens: i64, now_us: u64) -> bool {
     // A bucket that fills within a microsecond fills no faster at a higher rate.
     let per_us = rate.per_us.min(rate.burst as f64);

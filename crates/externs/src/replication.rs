@@ -22,7 +22,7 @@ pub struct Session {
     pub group: Option<u32>,
     /// The class of service of the copies.
     pub class_of_service: u32,
-    /// Copies keep at most so many bytes of the frame.
+    /// Copies keep at most this many bytes of the frame.
     pub bytes_max: Option<u32>,
 }
 
@@ -42,7 +42,7 @@ pub struct Targets<'a> {
     own: &'a [Replica],
     /// The class of service, 0 for groups.
     pub class_of_service: u32,
-    /// Copies keep at most so many bytes of the frame.
+    /// Copies keep at most this many bytes of the frame.
     pub bytes_max: Option<u32>,
 }
 
@@ -54,13 +54,13 @@ impl<'a> Targets<'a> {
 }
 
 impl Destinations {
-    /// The destinations of a multicast group; none if nobody configured it.
+    /// The destinations of a multicast group; none if it is not configured.
     pub fn group(&self, id: u64) -> Targets<'_> {
         let group = u32::try_from(id).ok().and_then(|id| self.groups.get(&id));
         Targets { group: group.map_or(&[], Vec::as_slice), ..Targets::default() }
     }
 
-    /// The destinations of a clone session; none if nobody configured it. Its group's come first, as in bmv2.
+    /// The destinations of a clone session; none if it is not configured. Its group's come first, as in bmv2.
     pub fn session(&self, id: u64) -> Targets<'_> {
         let Some(session) = u32::try_from(id).ok().and_then(|id| self.sessions.get(&id)) else {
             return Targets::default();

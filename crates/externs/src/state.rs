@@ -29,7 +29,7 @@ pub const DIRECT_BANKS: u32 = 8;
 /// Most entries a table can have; handles have 24 bits for the slot.
 const ENTRIES_MAX: u32 = 1 << 24;
 
-/// What a counter counts. Both are always kept; this says what the program asked for.
+/// What the program declares a counter to count. Both are always kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Packets.
@@ -121,7 +121,7 @@ pub enum StateError {
     },
     /// There is no such instance, or it is of another kind.
     WrongInstance {
-        /// What was asked for.
+        /// The requested instance.
         found: u32,
         /// What it should be.
         expected: &'static str,
@@ -130,7 +130,7 @@ pub enum StateError {
     Index {
         /// Name of the instance.
         name: String,
-        /// What was asked for.
+        /// The requested index.
         found: u64,
         /// Number of cells.
         size: u64,
@@ -201,7 +201,7 @@ enum Cells {
 pub(crate) struct RegisterLock(Apart<AtomicU64>);
 
 impl RegisterLock {
-    /// Whoever waits looks so often before it lets others run: the one that has the lock may have no processor.
+    /// How often a waiter polls before it yields: the holder of the lock may have no processor.
     const LOOKS: u32 = 100;
 
     /// True if the owner did not have it.
@@ -211,7 +211,7 @@ impl RegisterLock {
         loop {
             let now = word.load(Ordering::Relaxed);
             if now >> 32 == u64::from(owner) {
-                // Nobody else writes it now.
+                // There is no other writer now.
                 word.store(now + 1, Ordering::Relaxed);
                 return false;
             }
@@ -266,7 +266,7 @@ struct Shared {
     /// Of each worker.
     random: Vec<Apart<AtomicU64>>,
     wide_locks: [Mutex<()>; WIDE_LOCKS],
-    /// Held by whoever changes counters or meters.
+    /// Held by a thread that changes counters or meters.
     control_writes: Mutex<()>,
     custom: RwLock<HashMap<String, (CrcParams, Arc<Crc>)>>,
     custom_version: AtomicU64,
@@ -672,7 +672,7 @@ impl State {
         self.shared.heard.store(heard, Ordering::Relaxed);
     }
 
-    /// Takes at most so many digests of each worker, the oldest of each first.
+    /// Takes at most this many digests of each worker, the oldest first.
     pub fn take_digests(&self, max: usize, to: impl FnMut(Digest)) {
         self.digests.take(max, to);
     }

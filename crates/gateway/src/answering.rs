@@ -19,7 +19,7 @@ const FRAME_MAX: usize = 1600;
 const TURN: Duration = Duration::from_millis(100);
 /// How often an interface that is not there is looked for, and one that is there looked at.
 const LOOK: Duration = Duration::from_millis(250);
-/// How often it is told what was answered.
+/// How often the answers are reported.
 const COUNT: Duration = Duration::from_secs(60);
 /// Most answers at once: those of a tenth of a second, and so many where that is less (RFC 4443, section 2.4 (f)).
 const BURST_MIN: u32 = 10;
@@ -60,12 +60,12 @@ impl Answering {
         Ok(Answering { interface, shared })
     }
 
-    /// The interface by which it answers.
+    /// The interface on which it answers.
     pub fn interface(&self) -> &str {
         &self.interface
     }
 
-    /// From now on so many answers a second, at most.
+    /// Sets the maximum number of answers per second.
     pub fn limit(&self, per_second: u32) {
         self.shared.per_second.store(per_second, Ordering::Relaxed);
     }
@@ -86,7 +86,7 @@ struct Thread {
     interface: String,
     shared: Arc<Shared>,
     tell: Tell,
-    /// What is wrong with the interface, or that nothing is: told once.
+    /// The state of the interface that was reported last.
     said: String,
     counts: Counts,
     bucket: Bucket,
@@ -122,7 +122,7 @@ impl Thread {
         }
     }
 
-    /// Tells how the interface is, unless that was said last.
+    /// Reports the state of the interface if it has changed.
     fn say(&mut self, level: Level, text: String) {
         if self.said != text {
             (self.tell)(level, "icmp", text.clone());
@@ -208,7 +208,7 @@ impl Thread {
     }
 }
 
-/// What was done since that was told.
+/// Counts since the last report.
 #[derive(Debug, Default)]
 struct Counts {
     answers: BTreeMap<Answer, u64>,
@@ -218,7 +218,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// In words, if it is anything; and begins anew.
+    /// Returns the counts as text, if there are any, and resets them.
     fn take(&mut self) -> Option<String> {
         fn part((what, count): (impl Display, u64)) -> String {
             format!("{count} {what}")

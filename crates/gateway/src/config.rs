@@ -55,9 +55,9 @@ pub struct HealthTimes {
     pub interval: Duration,
     /// How long a check may take.
     pub timeout: Duration,
-    /// So many failures in a row and it is dead.
+    /// Number of failures in a row after which it is dead.
     pub fall: u32,
-    /// So many successes in a row and it lives.
+    /// Number of successes in a row after which it is alive.
     pub rise: u32,
 }
 
@@ -201,7 +201,7 @@ pub enum Health {
 /// A server behind virtual addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackEnd {
-    /// Its name: the identity by which it has its share.
+    /// Its name, which determines its share.
     pub name: String,
     /// Index of its network.
     pub network: usize,
@@ -375,7 +375,7 @@ impl Names<'_> {
 /// Names that an unknown one is compared with: a file may have thousands of each.
 const COMPARED_MAX: usize = 200;
 
-/// The first of so many names.
+/// The first few names.
 fn listed(names: &[&str], count: usize) -> String {
     const LISTED_MAX: usize = 10;
     let mut text: Vec<String> = names.iter().take(LISTED_MAX).map(|name| format!("`{name}`")).collect();

@@ -29,7 +29,7 @@ pub enum Level {
     Warn,
 }
 
-/// Takes what the controller tells: a level, a word for the event, a text.
+/// Receives the controller's events: level, name of the event, text.
 pub type Tell = Arc<dyn Fn(Level, &'static str, String) + Send + Sync>;
 /// Connects to the switch.
 pub type Connect = Box<dyn Fn() -> io::Result<Client> + Send>;
@@ -40,11 +40,11 @@ pub struct Options {
     pub path: PathBuf,
     /// Connects to the switch.
     pub connect: Connect,
-    /// Takes what it tells.
+    /// Receives its events.
     pub tell: Tell,
     /// Set when it shall end. What it set on the switch stays there.
     pub stop: &'static AtomicBool,
-    /// Set when it shall read the file and the switch anew.
+    /// Set to make it read the file and the switch again.
     pub reload: &'static AtomicBool,
 }
 
@@ -54,9 +54,9 @@ const TURN: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_millis(250);
 /// How often it makes sure that the switch is there.
 const PING: Duration = Duration::from_secs(1);
-/// How long the switch may take for a simple request: if it is silent for longer, it is spoken to anew.
+/// How long the switch may take for a simple request before the controller reconnects.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long it may take to tell or change all that it has.
+/// How long it may take to dump or change its whole state.
 const BIG_ANSWER: Duration = Duration::from_secs(60);
 /// How often it looks for silent stations.
 const AGEING: Duration = Duration::from_millis(500);
@@ -64,9 +64,9 @@ const AGEING: Duration = Duration::from_millis(500);
 const CONFIG_BYTES_MAX: u64 = 1 << 30;
 /// Updates in a request: with the longest names they stay far below the bytes and updates that a switch takes.
 const UPDATES_MAX: usize = 100_000;
-/// What the switch told that may wait to be looked at.
+/// Maximum number of waiting messages of the switch.
 const LEARNED_MAX: usize = 65_536;
-/// Verdicts that may wait to be looked at; who has one more waits.
+/// Maximum number of waiting results of checks; further checks wait.
 const VERDICTS_MAX: usize = 1024;
 /// How many stations are looked at before anything else is done: each takes a request or two.
 const STATIONS_A_TURN_MAX: usize = 256;
@@ -75,7 +75,7 @@ const ROUNDS_MAX: usize = 3;
 /// How long to wait after that.
 const QUARREL: Duration = Duration::from_secs(5);
 
-/// Runs until it is told to stop.
+/// Runs until it is stopped.
 pub fn run(options: Options, text: String, config: Config) {
     let (to_judge, verdicts) = sync_channel(VERDICTS_MAX);
     let (to_learn, learned) = sync_channel(LEARNED_MAX);
@@ -156,7 +156,7 @@ struct Controller {
     planned: Plan,
     aged: Instant,
     link: Option<Link>,
-    /// Why there is no link, or the switch refused: told once.
+    /// Why there is no connection, or why the switch refused; reported once.
     complaint: String,
     /// What of the switch may have to be changed.
     dirty: Dirty,
@@ -169,7 +169,7 @@ struct Controller {
     not_before: Instant,
 }
 
-/// What of the switch may not be as it is to be.
+/// The parts of the switch that may differ from the intended state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Dirty {
     Nothing,
@@ -182,7 +182,7 @@ enum Dirty {
 enum Failed {
     /// The connection failed.
     Gone(io::Error),
-    /// The switch does not want them.
+    /// The switch refused them.
     Refused(String),
 }
 
@@ -197,7 +197,7 @@ impl Controller {
         (self.options.tell)(level, event, text.into());
     }
 
-    /// Tells what is wrong, unless that was the last complaint already.
+    /// Reports an error unless it was also the last one.
     fn complain(&mut self, event: &'static str, text: String) {
         if self.complaint != text {
             self.tell(Level::Warn, event, text.clone());
@@ -451,7 +451,7 @@ impl Controller {
         self.complain("switch", format!("the switch is {what}: {error}"));
     }
 
-    /// Makes the switch what it is to be.
+    /// Brings the switch to its intended state.
     fn settle(&mut self) {
         // What nobody has looked at yet is not known to be dead, and not given to clients: a check takes no
         // longer than its timeout.

@@ -1,4 +1,4 @@
-//! The updates that make a switch what it is to be.
+//! The updates that bring a switch to its intended state.
 
 use crate::plan::Plan;
 use crate::schema::{Call, Key, Kind, Table, Word, key_text, key_words, params_text, params_words};

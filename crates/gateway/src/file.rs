@@ -1,4 +1,4 @@
-//! The configuration as it stands in the file: names, texts and numbers that nobody has checked.
+//! The configuration as it is in the file: unchecked names, texts and numbers.
 
 use serde::Deserialize;
 use toml::Spanned;

@@ -32,7 +32,7 @@ const STACK_BYTES: usize = 256 << 10;
 const STATUS_LINE_MAX: usize = 1024;
 
 impl Watch {
-    /// Begins. The first check decides; from then on only changes are told.
+    /// Starts. The first check decides; after that only changes are reported.
     pub fn start(
         number: u64,
         health: Health,
@@ -68,7 +68,7 @@ fn watch(
     while !stop.load(Ordering::Relaxed) {
         let left = next.saturating_duration_since(Instant::now());
         if !left.is_zero() {
-            // Who no longer wants this wakes it.
+            // A caller that stops the checks wakes it.
             std::thread::park_timeout(left);
             continue;
         }
@@ -87,7 +87,7 @@ fn watch(
     }
 }
 
-/// Which back ends live, by one check each. Those that nobody looks after do.
+/// Which back ends are alive, by one check each. Back ends without checks count as alive.
 pub fn check_all(config: &Config) -> Vec<bool> {
     let timeout = config.health.timeout;
     std::thread::scope(|scope| {

@@ -15,7 +15,7 @@ use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What the switch told of a station.
+/// A message of the switch about a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Learned {
     /// Its network.
@@ -48,7 +48,7 @@ pub(crate) struct Listener {
 const NAP: Duration = Duration::from_secs(1);
 
 impl Listener {
-    /// Begins. When the switch is gone it ends by itself.
+    /// Starts. It ends by itself when the switch is gone.
     pub fn start(client: Client, to: SyncSender<Learned>) -> io::Result<Listener> {
         let mut messages = client.subscribe(Topics { digests: true, ..Topics::default() })?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -58,7 +58,7 @@ impl Listener {
                 match messages.next(Some(NAP)) {
                     Ok(None) => {}
                     Ok(Some(message)) => {
-                        // If there are too many, its next frame tells of it again.
+                        // If there are too many, its next frame causes another digest.
                         if let Some(learned) = Learned::new(&message) {
                             let _ = to.try_send(learned);
                         }
@@ -71,7 +71,7 @@ impl Listener {
         Ok(Listener { stop, thread })
     }
 
-    /// Whether the switch tells no more.
+    /// Whether the switch has stopped sending messages.
     pub fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }
@@ -97,16 +97,16 @@ pub(crate) struct Stations {
 #[derive(Clone, Copy)]
 struct Seen {
     at: Instant,
-    /// The switch will tell if it is there.
+    /// The switch reports the station if it is there.
     asked: bool,
 }
 
 /// What has become of stations.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Aged {
-    /// The switch is to tell of these.
+    /// The switch must report these again.
     pub ask: Vec<Station>,
-    /// These are to be forgotten.
+    /// These must be removed.
     pub forget: Vec<Station>,
 }
 
@@ -146,7 +146,7 @@ impl Stations {
         self.seen.contains_key(&station)
     }
 
-    /// Who has been silent for half of the age, and for all of it; no more than `max`.
+    /// Stations that were silent for half of the age, and for all of it; at most `max`.
     pub fn aged(&mut self, age: Duration, now: Instant, max: usize) -> Aged {
         let mut aged = Aged::default();
         self.seen.retain(|station, seen| {

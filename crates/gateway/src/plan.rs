@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::net::IpAddr;
 
-/// What a switch is to be.
+/// The intended state of a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// All of it.
@@ -147,7 +147,7 @@ impl<K: Ord + Clone> Numbers<K> {
         let mut numbers = Numbers { what, known, used: used_now, next: 1, max: u16::MAX };
         for (key, number) in found {
             let Ok(number) = u16::try_from(number) else { continue };
-            // Two things with one number could not be told apart: the second one gets a new one.
+            // Two objects with one number could not be distinguished: the second one gets a new number.
             if number != 0 && numbers.used.insert(number) {
                 numbers.known.insert(key, number);
             }

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Who has each slot, by name.
+    /// The owner of each slot, by name.
     fn names<'a>(slots: u32, back_ends: &[(&'a str, u32)]) -> Vec<Option<&'a str>> {
         assign(slots, back_ends).into_iter().map(|i| i.map(|i| back_ends[i].0)).collect()
     }

@@ -100,7 +100,7 @@ struct Teller<'a, 't> {
     /// The parser state, and whether it has selected the next.
     state: Option<(String, bool)>,
     half: Begin,
-    /// The entry that was hit; what is told of it ends with its action.
+    /// The entry that was hit; its lines end with its action.
     entry: Option<String>,
 }
 
@@ -379,7 +379,7 @@ impl Teller<'_, '_> {
     fn copied(&mut self, begin: Begin, to: Option<&(ReplicaList, BigUint, Vec<u32>)>) {
         let half = self.half;
         match (to, begin) {
-            // It goes on in its output queue.
+            // It continues in its output queue.
             (None, Begin::Egress) => {}
             (None, Begin::Ingress) if half == Begin::Ingress => self.debug("Resubmitting packet"),
             (None, Begin::Ingress) => self.debug("Recirculating packet"),

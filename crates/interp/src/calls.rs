@@ -51,7 +51,7 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// A call as it stands in the program.
+/// A call in the program.
 pub(crate) struct Site(CallSite);
 
 impl Site {

@@ -76,7 +76,7 @@ pub enum Outcome {
         /// Its bytes.
         frame: Vec<u8>,
     },
-    /// It is gone.
+    /// It is dropped.
     Dropped {
         /// Index in [`Program::drop_reasons`], [`REASON_ASSERTION_FAILED`] or
         /// [`REASON_EMITS_TOO_MUCH`].
@@ -95,13 +95,13 @@ pub struct Copied {
     pub begin: Begin,
     /// Which half of the pipeline made it.
     pub made_in: Begin,
-    /// The port by which the first packet came to the switch.
+    /// The ingress port of the first packet.
     pub port: u32,
     /// Its bytes.
     pub frame: Vec<u8>,
     /// The output queue in which it waits: the port, and which of the port's.
     pub queue: Option<(u32, u32)>,
-    /// What it tells egress of its queue; `None` if it did not wait in one.
+    /// The queue metadata that egress sees; `None` if it did not wait in a queue.
     pub queued: Option<Queued>,
     /// Bits before the cursor.
     cursor: u64,
@@ -111,7 +111,7 @@ pub struct Copied {
     set: Vec<FieldId>,
 }
 
-/// What running a packet comes to.
+/// The result of running a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
     /// What became of the packet itself.
@@ -154,7 +154,7 @@ impl Drop for NoPlace {
 }
 
 impl<'a> Machine<'a> {
-    /// Prepares a program that the verifier accepts. An extern function that nobody provides is an error.
+    /// Prepares a program that the verifier accepts. An extern function without an implementation is an error.
     pub fn new(program: &'a Program) -> Result<Machine<'a>, String> {
         let emitted_bytes_max = program.blocks.iter().map(|b| program.block_emitted_bytes_max(b)).collect();
         Ok(Machine { program, calls: Calls::new(program)?, emitted_bytes_max })
@@ -324,7 +324,7 @@ struct Run<'a, 'e, 't> {
     /// The frame as ingress began with it.
     arrived: Vec<u8>,
     output: Output,
-    /// By which the first packet came.
+    /// The ingress port of the first packet.
     port: u32,
     half: Begin,
     copies: Vec<Copied>,
@@ -735,7 +735,7 @@ impl Run<'_, '_, '_> {
         Ok(())
     }
 
-    /// Rejects unless so many bits are left.
+    /// Rejects unless this many bits are left.
     fn need(&mut self, header: Option<HeaderId>, bits: &BigUint, loc: Loc) -> Result<(), Stop> {
         let bits_available = self.frame.available();
         if *bits <= bits_available.into() {
@@ -780,7 +780,7 @@ impl Run<'_, '_, '_> {
         self.fields[field.index()] = wrap(value, self.program.width(field));
     }
 
-    /// Writes a field and tells so if it has a name in the program.
+    /// Writes a field, and traces the write if the field has a name in the program.
     fn set(&mut self, field: FieldId, value: BigUint, loc: Loc, doer: Doer, reads: &[&Expr]) {
         let named = !matches!(
             self.program.fields[field.index()].kind,
@@ -797,7 +797,7 @@ impl Run<'_, '_, '_> {
         self.set_untold(field, value, loc, doer, reads);
     }
 
-    /// Writes a field; the trace tells it as part of something else.
+    /// Writes a field; the trace shows it as part of another step.
     fn set_untold(&mut self, field: FieldId, value: BigUint, loc: Loc, doer: Doer, reads: &[&Expr]) {
         debug_assert!(
             value.bits() <= u64::from(self.program.width(field)),
@@ -971,13 +971,13 @@ struct LookedUp {
     row: Option<u32>,
     /// What the entry, or the default, says.
     named: p4jet_tables::Action,
-    /// What that comes to.
+    /// The result.
     call: Resolved,
     /// For traces.
     matched: Option<Matched>,
 }
 
-/// What a trace tells of a lookup.
+/// The trace of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Telling {
     Nothing,

@@ -6,7 +6,7 @@ use p4jet_ir::{
 };
 use p4jet_tables::{Entry, EntryHandle, HitReason, Near};
 
-/// The steps of one packet, in order. [`Trace::render`] tells them to people, [`Trace::to_json`] to tools.
+/// The steps of one packet, in order. [`Trace::render`] formats them for people, [`Trace::to_json`] for tools.
 #[derive(Debug, Default)]
 pub struct Trace {
     /// The steps.
@@ -92,7 +92,7 @@ pub enum TraceEvent {
     },
     /// The cursor moved.
     Advance {
-        /// By so many bits.
+        /// Number of bits.
         bits: BigUint,
         /// Where the program says so.
         loc: Loc,
@@ -219,7 +219,7 @@ pub enum TraceEvent {
         /// Where the program says so.
         loc: Loc,
     },
-    /// A copy has come to an output queue.
+    /// A copy enters an output queue.
     Enqueued {
         /// The port.
         port: u32,
@@ -234,7 +234,7 @@ pub enum TraceEvent {
         begin: Begin,
         /// Bytes.
         length: usize,
-        /// The output queue that it leaves: the port, what the queue tells, and the time now.
+        /// The output queue that it leaves: the port, the queue metadata, and the time.
         queue: Option<(u32, Queued, u64)>,
     },
     /// The end of the frame was cut off.
@@ -258,7 +258,7 @@ pub enum TraceEvent {
         /// Where the program says so.
         loc: Loc,
     },
-    /// The packet is gone.
+    /// The packet is dropped.
     Dropped {
         /// As in [`crate::Outcome::Dropped`].
         reason: u32,

@@ -103,7 +103,7 @@ impl Lowerer<'_> {
         dest
     }
 
-    /// Moves on by so many bits.
+    /// Advances by this many bits.
     pub(crate) fn advance(&mut self, by: Expr) -> Lowered<()> {
         let Some(bits) = self.bit_cursor else {
             self.emit(Op::Advance { bits: by });

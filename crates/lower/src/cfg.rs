@@ -44,7 +44,7 @@ impl CfgBuilder {
         NodeId(self.nodes.len() as u32 - 1)
     }
 
-    /// The node where the cursor stands.
+    /// The node at the cursor.
     pub(crate) fn current(&self) -> NodeId {
         self.current
     }

@@ -48,7 +48,7 @@ const NESTING_MAX: usize = 100;
 /// The scope of globals.
 pub(crate) const GLOBAL: ScopeId = ScopeId(0);
 
-/// What a variable or parameter stands for.
+/// What a variable or parameter refers to.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Binding {
     /// Storage of its own, or of the argument.
@@ -95,7 +95,7 @@ pub(crate) enum Kind {
     Block,
 }
 
-/// What the control plane tells apart by name.
+/// Kinds of objects that the control plane distinguishes by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ControlKind {
     Table,
@@ -130,7 +130,7 @@ pub(crate) struct TableEffects {
     pub(crate) touches_registers: bool,
 }
 
-/// Who has a control-plane name.
+/// The owner of each control-plane name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     span: Span,
@@ -241,7 +241,7 @@ pub struct Lowerer<'a> {
     nesting: Vec<Span>,
     /// Whether the program has been refused as too large.
     too_large: bool,
-    /// Who has a control-plane name.
+    /// The owner of each control-plane name.
     pub(crate) claims: HashMap<(ControlKind, String), Claim>,
     locs: HashMap<Span, Loc>,
     places: HashMap<ir::SourceLoc, Loc>,
@@ -527,7 +527,7 @@ impl<'a> Lowerer<'a> {
         if self.too_large { self.cfg.current() } else { self.cfg.node(label) }
     }
 
-    /// Goes on in a node made by [`Lowerer::node`].
+    /// Continues in a node created by [`Lowerer::node`].
     pub fn enter(&mut self, node: NodeId) {
         self.cfg.enter(node);
     }
@@ -537,7 +537,7 @@ impl<'a> Lowerer<'a> {
         self.terminate(Terminator::Goto(node));
     }
 
-    /// Runs `then` if `cond` holds, and goes on.
+    /// Runs `then` if `cond` holds, and continues.
     pub fn when(&mut self, cond: Expr, then: impl FnOnce(&mut Self) -> Lowered<()>) -> Lowered<()> {
         match crate::build::as_const(&cond) {
             Some(c) if *c == 0u32.into() => return Ok(()),
@@ -671,7 +671,7 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// An error once the program has been refused as too large: nothing more is made of it.
+    /// An error once the program has been refused as too large: lowering stops.
     pub(crate) fn go_on(&self) -> Lowered<()> {
         if self.too_large { Err(Reported(())) } else { Ok(()) }
     }
@@ -746,7 +746,7 @@ impl<'a> Lowerer<'a> {
         self.lookup(|s| s.vars.get(&var).cloned())
     }
 
-    /// What a variable stands for, without a copy of it.
+    /// What a variable refers to, without a copy.
     pub(crate) fn binding_of(&self, var: typed::VarId) -> Option<&Binding> {
         let mut at = Some(self.scope);
         while let Some(id) = at {

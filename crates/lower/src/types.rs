@@ -50,7 +50,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// The type with type parameters replaced by what they stand for here.
+    /// The type with its type parameters replaced by their values here.
     pub fn ty(&self, ty: &Type) -> Type {
         self.substitute(ty, &|p| self.lookup(|s| s.types.get(&p).cloned()))
     }
@@ -340,7 +340,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The value of a variable of a (substituted) type that nobody initialised.
+    /// The value of an uninitialised variable of a (substituted) type.
     pub fn zero(&mut self, ty: &Type, span: Span) -> Lowered<Value> {
         if let Some(width) = self.scalar_width(ty) {
             return Ok(Value::Scalar(build::zero(width)));

@@ -27,7 +27,7 @@ const COUNT_LIMIT: usize = 1 << 20;
 /// ^ 64-aligned     ^ data, 64-aligned                        ^ next buffer
 /// ```
 ///
-/// Nothing is ever given back: [`Pool::take`] hands out the oldest buffer, whoever had it must be done. A caller that
+/// Buffers are never freed: [`Pool::take`] returns the oldest buffer, whose last user must have finished. A caller that
 /// keeps at most [`Pool::count`] buffers in use at a time never sees one overwritten. (Seeing one overwritten is a
 /// wrong frame, not a memory error.)
 pub struct Pool {
@@ -280,7 +280,7 @@ impl Ring<'_> {
         data
     }
 
-    /// Tells the pool what was taken.
+    /// Reports to the pool what was taken.
     #[inline(always)]
     pub(crate) fn finish(self) {
         self.pool.next = self.next;
@@ -289,7 +289,7 @@ impl Ring<'_> {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // SAFETY: exactly what `mmap` gave, unmapped once; slices of it borrow the pool and are gone.
+        // SAFETY: exactly what `mmap` returned, unmapped once; slices of it borrow the pool and have ended.
         unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapping_bytes) };
     }
 }

@@ -70,7 +70,7 @@ const LINK_FRAME_BYTES: usize = 2304;
 const RETRY: Duration = Duration::from_millis(1);
 /// How long after a refusal the link gets frames one by one.
 const REFUSED_LATELY: Duration = Duration::from_millis(100);
-/// How often an interface that is gone is looked for.
+/// How often the port looks for a missing interface.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A worker's handle of a network interface as a port.
@@ -379,7 +379,7 @@ impl AfPacketPort {
     fn hand_over(&mut self, frames: &[&[u8]]) -> Handed {
         let mut handed = Handed::default();
         let mut bytes = 0;
-        // Those that know that the interface is gone ask the kernel no more.
+        // Handles that know that the interface is gone no longer ask the kernel.
         let mut rest = if self.gone.is_some() { &[] } else { frames };
         handed.lost = frames.len() - rest.len();
         while !rest.is_empty() {
@@ -451,7 +451,7 @@ impl AfPacketPort {
         let status = unsafe {
             libc::ioctl(self.sockets.tx.as_raw_fd(), libc::TIOCOUTQ, std::ptr::from_mut(&mut bytes))
         };
-        // A kernel that does not tell has a link that takes everything.
+        // If the kernel gives no number, the link accepts everything.
         if status < 0 { 0 } else { usize::try_from(bytes).unwrap_or(0) }
     }
 
@@ -474,13 +474,13 @@ impl AfPacketPort {
         }
     }
 
-    /// The interface is gone.
+    /// The interface is missing.
     fn lose(&mut self) {
         self.gone = Some(interface::gone(&self.common.name));
         self.look_at = Instant::now();
     }
 
-    /// The interface was gone: is there one of its name again?
+    /// The interface was missing: is there one with its name again?
     fn look_for_it(&mut self) {
         if let Some(opening) = self.opening.take_if(|opening| opening.is_finished()) {
             match opening.join() {

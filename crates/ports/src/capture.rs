@@ -76,7 +76,7 @@ fn cannot_open(path: &Path, error: &io::Error) -> PortError {
 }
 
 impl<R: Read> CaptureReader<R> {
-    /// Reads a capture from `reader`; `name` stands for it in messages.
+    /// Reads a capture from `reader`; messages call it `name`.
     ///
     /// # Errors
     ///
@@ -358,7 +358,7 @@ impl CaptureWriter {
 }
 
 impl<W: Write> CaptureWriter<W> {
-    /// Writes a capture to `writer`; `name` stands for it in messages.
+    /// Writes a capture to `writer`; messages call it `name`.
     ///
     /// # Errors
     ///
@@ -384,7 +384,7 @@ impl<W: Write> CaptureWriter<W> {
         self.write_cut(time, frame, frame.len() as u32)
     }
 
-    /// The same of a frame of `whole` bytes, of which only the first are written.
+    /// Like the above, for a frame of `whole` bytes of which only the first are written.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ pub(crate) fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just gave us this descriptor, nobody else owns it.
+    // SAFETY: the kernel just returned this descriptor; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn gone(name: &str) -> String {
     )
 }
 
-/// The state of the interface of this number. What cannot be asked is believed to be gone.
+/// The state of the interface with this number. If the query fails, the interface counts as gone.
 pub(crate) fn state(index: u32) -> LinkState {
     socket(libc::AF_INET, libc::SOCK_DGRAM, 0).map_or(LinkState::Gone, |any| state_at(&any, index))
 }

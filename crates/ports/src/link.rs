@@ -68,7 +68,7 @@ struct Emulated {
 /// What the handles of a port share.
 struct Link {
     start: Instant,
-    /// When the first of the held frames leaves, as last seen by whoever had the lock.
+    /// When the first of the held frames leaves, as last seen by a holder of the lock.
     next_ns: AtomicU64,
     line: Mutex<Line>,
 }
@@ -348,7 +348,7 @@ impl Port for Emulated {
         self.port.status()
     }
 
-    /// What is still on its way is sent at once, in order: nobody waits for a switch that ends.
+    /// Sends frames that are still on their way at once, in order: the end of a switch must not wait.
     fn finish(&mut self) -> Result<(), PortError> {
         self.release(NEVER);
         self.check()?;

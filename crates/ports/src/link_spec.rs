@@ -45,7 +45,7 @@ pub enum Loss {
     None,
     /// Each with a probability of this many parts of a billion.
     Random(u32),
-    /// The last of each so many.
+    /// Every Nth frame.
     Every(u64),
 }
 

@@ -73,7 +73,7 @@ impl VnetHeader {
         self.flags & NEEDS_CSUM == 0 && !self.is_gso()
     }
 
-    /// The frame stands for several.
+    /// The frame represents several frames.
     pub(crate) fn is_gso(&self) -> bool {
         self.gso_type != GSO_NONE
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// What [`Port::receive`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// So many packets were added to the batch: at least one, except when the batch had no room.
+    /// Number of packets added to the batch: at least one, unless the batch had no room.
     Packets(usize),
     /// None now; more may come. Wait on [`Port::poll_fd`], or ask again.
     Empty,
@@ -31,7 +31,7 @@ pub struct Sent {
 pub enum LinkStatus {
     /// As far as the port knows.
     Up,
-    /// Nothing comes and what is sent is dropped, for this reason. The port goes on by itself when that ends.
+    /// The port receives nothing and drops frames, for this reason. It continues by itself when the reason ends.
     Down(String),
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// What can be written, for messages.
 const FORMS: &str = "IFNAME, packet:IFNAME, xdp:IFNAME[,queue=Q], tap:NAME, fd:NUM, pcap:IN,OUT or mem";
-/// What may stand before a colon, and what stands alone.
+/// Port kinds with a colon, and those without.
 const KINDS: [&str; 6] = ["packet", "xdp", "tap", "fd", "pcap", "mem"];
 /// Bytes of an interface name: IFNAMSIZ without the final 0.
 const INTERFACE_NAME_MAX: usize = 15;
@@ -28,7 +28,7 @@ const INTERFACE_NAME_MAX: usize = 15;
 pub struct PortSpec {
     /// The port's number, as the program sees it.
     pub number: u32,
-    /// What it is.
+    /// The kind of port.
     pub kind: PortKind,
     /// What it does to the frames that it sends.
     pub link: LinkSpec,
@@ -290,7 +290,7 @@ fn open_kind(spec: &PortSpec, options: &PortOptions) -> Result<Vec<Box<dyn Port>
             let port = PcapPort::open(input.as_deref(), output.as_deref(), options.wall_clock)?;
             Ok(share(Box::new(port), workers))
         }
-        // The other end is nobody: nothing comes in.
+        // There is no other end, so nothing arrives.
         PortKind::Memory => Ok(share(Box::new(MemoryPort::new().0), workers)),
     }
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const DEVICE: &str = "/dev/net/tun";
 
-/// How often an interface that is gone is looked for.
+/// How often the port looks for a missing interface.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A worker's handle of a TAP interface: what the kernel sends to it is received here, what is sent here the kernel
@@ -128,7 +128,7 @@ impl TapPort {
         })
     }
 
-    /// The interface is gone.
+    /// The interface is missing.
     fn lose(&mut self) {
         self.gone = Some(format!(
             "TAP interface `{0}` is gone, was it deleted? Frames will flow once there is one of this name again (`ip \
@@ -139,7 +139,7 @@ impl TapPort {
         self.look_at = Instant::now();
     }
 
-    /// The interface was gone: is there one of its name again? Whoever deleted it gets no new one from here.
+    /// The interface was missing: is there one with its name again? The port does not create a deleted interface again.
     fn look_for_it(&mut self) {
         let now = Instant::now();
         if now < self.look_at {
@@ -233,7 +233,7 @@ impl Port for TapPort {
         // Oversize frames do not fill the batch; they must not hold the caller for ever either.
         for _ in 0..batch.room() {
             let mut status = Ok(0);
-            // A byte beyond the buffer tells a frame that is too long from one that just fits.
+            // A byte beyond the buffer distinguishes a frame that is too long from one that just fits.
             let mut beyond = [0];
             let device = &mut self.device;
             let pushed = batch.push_with(pool, number, |buffer| {

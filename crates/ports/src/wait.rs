@@ -1,4 +1,4 @@
-//! Waiting for one port, for who has nothing else to do.
+//! Waiting for one port, for callers with nothing else to do.
 
 // Reason: poll(2).
 #![allow(unsafe_code)]
@@ -6,7 +6,7 @@
 use crate::Port;
 use std::time::Duration;
 
-/// How long to wait where nothing tells that there is something.
+/// How long to wait if there is no notification of frames.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Waits until `port` may have frames, and no longer than `longest`. Called after [`Received::Empty`](crate::Received::Empty).
@@ -15,7 +15,7 @@ pub fn wait(port: &dyn Port, longest: Duration) {
     let mut fd = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: one structure, alive during the call; the descriptor belongs to the port.
     unsafe { libc::poll(&raw mut fd, 1, longest.as_millis().min(i32::MAX as u128) as libc::c_int) };
-    // A descriptor in error stays ready for ever; the port tells by itself what is wrong.
+    // A descriptor in error stays ready forever; the port reports the error itself.
     if fd.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0 {
         std::thread::sleep(NAP);
     }

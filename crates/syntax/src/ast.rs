@@ -11,7 +11,7 @@ use num_bigint::BigInt;
 pub struct Ident {
     /// Its text.
     pub text: String,
-    /// Where it stands.
+    /// Its place.
     pub span: Span,
 }
 
@@ -79,7 +79,7 @@ pub struct AnnotationToken {
     pub text: String,
     /// Whether it is a string literal.
     pub is_string: bool,
-    /// Where it stands.
+    /// Its place.
     pub span: Span,
 }
 
@@ -380,7 +380,7 @@ pub struct EnumDecl {
 pub struct TypedefDecl {
     /// `true` for `type`, which makes a new type.
     pub is_new_type: bool,
-    /// The type it stands for. `typedef struct S {…} N;` is two declarations.
+    /// The type it means. `typedef struct S {…} N;` is two declarations.
     pub ty: TypeRef,
     /// Its name.
     pub name: Ident,
@@ -510,7 +510,7 @@ pub struct Param {
 pub struct TypeRef {
     /// What it is.
     pub kind: TypeKind,
-    /// Where it stands.
+    /// Its place.
     pub span: Span,
 }
 
@@ -561,7 +561,7 @@ pub struct Arg {
 pub struct Expr {
     /// What it is.
     pub kind: ExprKind,
-    /// Where it stands.
+    /// Its place.
     pub span: Span,
 }
 
@@ -688,7 +688,7 @@ pub struct Block {
 pub struct Stmt {
     /// What it is.
     pub kind: StmtKind,
-    /// Where it stands.
+    /// Its place.
     pub span: Span,
 }
 

@@ -135,7 +135,7 @@ pub(crate) struct Token {
     /// The text of identifiers, keywords, literals and unknown characters; unused for the others.
     pub symbol: Symbol,
     pub span: Span,
-    /// White space or a comment stands before it.
+    /// White space or a comment precedes it.
     pub space_before: bool,
     /// It is the first of its line.
     pub line_start: bool,

@@ -18,9 +18,9 @@ pub enum TableError {
     },
     /// No entry has this handle.
     InvalidHandle(EntryHandle),
-    /// The entry that had this handle is gone; its slot has another now.
+    /// The entry with this handle was deleted; its slot has another entry now.
     ExpiredHandle {
-        /// The handle asked for.
+        /// The requested handle.
         found: EntryHandle,
         /// The handle of the entry that is there now.
         current: EntryHandle,

@@ -34,7 +34,7 @@ impl<T: Send + 'static> Returns<T> {
         Returns(Arc::new(List(AtomicPtr::new(ptr::null_mut()))))
     }
 
-    /// Hands `value` back when all readers that are pinned now are gone.
+    /// Returns `value` to the writer when all readers that are pinned now have finished.
     pub fn retire(&self, value: T) {
         let head = Arc::clone(&self.0);
         let node = Pending(Box::into_raw(Box::new(Node { value, next: ptr::null_mut() })));
@@ -77,7 +77,7 @@ impl<T> Drop for List<T> {
     fn drop(&mut self) {
         let mut node = *self.0.get_mut();
         while !node.is_null() {
-            // SAFETY: nodes were made by `Box::into_raw`, and nobody else has the list any more.
+            // SAFETY: nodes come from `Box::into_raw`, and nothing else refers to the list.
             node = unsafe { Box::from_raw(node) }.next;
         }
     }
@@ -144,7 +144,7 @@ impl Pool {
         Ok(self.free.pop().expect("some came back"))
     }
 
-    /// Gives back a number that readers may know.
+    /// Frees a number that readers may know.
     pub fn retire(&mut self, number: u32) {
         self.retired.push(number);
         if self.retired.len() >= RETIRED_TOGETHER {

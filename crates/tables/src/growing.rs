@@ -32,7 +32,7 @@ pub(crate) trait Store: Sized {
     /// Whether it is time to move.
     fn nearly_full(&self, row: u32) -> bool;
 
-    /// An empty one with more room, also for this row. There have been so many before that were too small.
+    /// An empty store with more room, also for this row. The number counts the earlier stores that were too small.
     fn larger(&self, row: u32, slot: u32, attempt: u32) -> Self;
 
     /// Copies the entries in these places. False if there is no room.
@@ -130,7 +130,7 @@ impl<S: Store> Growing<S> {
         self.failed += 1;
     }
 
-    /// Goes on moving, or begins to. True if all has moved.
+    /// Continues or starts the move. True if everything has moved.
     fn prepare(&mut self, row: u32, slot: u32) -> bool {
         if self.later.is_none() && self.now.nearly_full(row) {
             // Without memory for it the change succeeds as long as there is room here.

@@ -112,7 +112,7 @@ pub(crate) fn packed(layout: &KeyLayout, key: &[KeyMatch]) -> Box<[u64]> {
     layout.pack(key.iter().map(value_of))
 }
 
-/// Where an entry stands: the smallest wins. The second part is its age.
+/// The rank of an entry: the smallest wins. The second part is its age.
 pub(crate) fn rank(spec: &TableSpec, key: &[KeyMatch], priority: u32, sequence: u64) -> (u32, u64) {
     let lpm_bits =
         || spec.keys.iter().filter(|k| k.kind == crate::MatchKind::Lpm).map(|k| k.width).sum::<u32>();

@@ -160,7 +160,7 @@ impl Action {
     }
 }
 
-/// What an action of a table comes to.
+/// The result of an action of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
     /// The member, if it named one or a group.

@@ -66,7 +66,7 @@ const NO_LEN: u32 = 0xffff;
 /// Most routes in a leaf.
 const LEAF_ROUTES: usize = 2;
 
-/// Blocks lie at multiples of so many halves: 32 bytes, the smallest.
+/// Blocks lie at multiples of this many halves: 32 bytes, the smallest.
 const UNIT: usize = 8;
 /// Sizes of blocks in units. From two units on a block begins with a cache line.
 const CLASSES: [u32; 9] = [1, 2, 4, 6, 8, 12, 16, 24, 34];

@@ -24,7 +24,7 @@ const GROUP_ENTRIES: usize = 256;
 /// Prefixes up to this long have their own array.
 pub(crate) const SHORT_MAX: u32 = 8;
 
-/// With so many routes the first array is touched all over, so that large pages pay: it moves to them.
+/// With at least this many routes the whole first array is in use, so that it moves to large pages.
 const HUGE_ROUTES_MIN: usize = 1024;
 /// Entries that an insertion moves.
 const STEP: usize = 1 << 14;
@@ -52,7 +52,7 @@ impl Nodes {
     }
 }
 
-/// From so many bytes of groups on, large pages.
+/// Groups of at least this many bytes use large pages.
 const HUGE_GROUPS_BYTES_MIN: usize = 1 << 20;
 
 pub(crate) struct Lpm32 {
@@ -92,7 +92,7 @@ impl First {
         }
     }
 
-    /// Goes on moving, or begins to: so many entries. True if all has been moved.
+    /// Continues or starts the move by this many entries. True if everything has moved.
     fn make_huge(&mut self, most: usize) -> bool {
         if self.huge {
             return false;

@@ -71,7 +71,7 @@ pub(crate) fn prefetch<T>(at: *const T) {
 pub struct NoMemory(pub String);
 
 impl NoMemory {
-    /// Ends the change that needs so many bytes.
+    /// Ends the change that needs this many bytes.
     pub fn raise(bytes: usize, error: &std::io::Error) -> ! {
         let why =
             format!("the system refuses {bytes} bytes of address space for a table ({error}); see ulimit -v");
@@ -208,14 +208,14 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         if !self.mapped {
-            // SAFETY: allocated exactly so, and nobody has a reference any more.
+            // SAFETY: allocated with this layout, and there are no references left.
             return unsafe { dealloc(self.start.as_ptr(), Self::layout(self.bytes)) };
         }
         let (start, bytes) = (self.start.as_ptr() as usize, self.bytes);
         let unmap = move || {
             // By pieces, so that others who change mappings do not wait long.
             for at in (0..bytes).step_by(HUGE) {
-                // SAFETY: mapped exactly so, and nobody has a reference any more.
+                // SAFETY: mapped with this length, and there are no references left.
                 unsafe { libc::munmap((start + at) as *mut libc::c_void, HUGE.min(bytes - at)) };
             }
         };

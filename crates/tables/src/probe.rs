@@ -24,7 +24,7 @@ const LOAD_MAX: usize = 65;
 /// predict.
 const FEW: usize = 2048;
 const LOAD_MOVE_FEW: usize = 16;
-/// From so many bytes on, large pages.
+/// Memory of at least this many bytes uses large pages.
 const HUGE_BYTES_MIN: usize = 2 << 20;
 
 pub(crate) struct Probe {

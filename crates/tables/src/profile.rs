@@ -92,7 +92,7 @@ type List = [AtomicU32];
 const LIST_HEAD: usize = 2;
 
 /// # Safety
-/// The pointer came from [`Box::into_raw`] of a list, and nobody else uses it any more.
+/// The pointer came from [`Box::into_raw`] of a list, and nothing else uses it.
 unsafe fn list_from_raw(list: *mut AtomicU32) -> Box<List> {
     // SAFETY: as the caller promises; a list begins with its numbers.
     unsafe {
@@ -128,7 +128,7 @@ pub(crate) const SELECTED_MAX: usize = 64;
 /// # Safety
 /// It is a list.
 unsafe fn nth(list: *const AtomicU32, selector: u64) -> *const AtomicU32 {
-    // SAFETY: as the caller promises; a list has so many slots behind its numbers.
+    // SAFETY: as the caller promises; a list has this many slots after its numbers.
     unsafe {
         let count = (*list).load(Ordering::Acquire);
         // The division of 32 bits takes half the time.
@@ -257,7 +257,7 @@ impl Drop for Shared {
         for slot in 0..*self.groups_used.get_mut() {
             let list = self.list(slot).swap(ptr::null_mut(), Ordering::AcqRel);
             if !list.is_null() {
-                // SAFETY: it came from `Box::into_raw`, and nobody else has it any more.
+                // SAFETY: it came from `Box::into_raw`, and nothing else refers to it.
                 drop(unsafe { list_from_raw(list) });
             }
         }

@@ -45,10 +45,10 @@ const FEW: usize = 4096;
 const LOAD_FEW: usize = 25;
 /// They begin to move, too, when there is a run like this.
 const RUN_MOVE: usize = 45;
-/// From so many bytes on, large pages.
+/// Memory of at least this many bytes uses large pages.
 const HUGE_BYTES_MIN: usize = 2 << 20;
 
-/// A word that was never used. In a bucket they are the last ones; behind a bucket that has one no search goes on.
+/// A word that was never used. Such words are the last ones of a bucket; a search ends at a bucket with one.
 const EMPTY: u64 = 0;
 
 /// How keys are laid out in words: what readers need to know.
@@ -64,7 +64,7 @@ pub(crate) struct Shape {
     /// Bits of a word below the distance.
     tag_shift: u32,
     row_bits: u32,
-    /// Whether the slots of entries stand in the words.
+    /// Whether the words contain the slots of entries.
     inside: bool,
 }
 
@@ -98,7 +98,7 @@ impl Shape {
         (index as usize, (product << self.implied) + self.step())
     }
 
-    /// The key that a word at this place stands for.
+    /// The key that a word at this place represents.
     fn key(&self, place: usize, word: u64, inverse: u64) -> u64 {
         let (width, implied) = (self.width, self.implied);
         let tag = word >> self.tag_shift;
@@ -146,7 +146,7 @@ pub(crate) struct Quotient {
 }
 
 impl Quotient {
-    /// For keys of so many bits.
+    /// For keys of this many bits.
     pub fn new(width: u32) -> Quotient {
         debug_assert!((1..=KEY_BITS_MAX).contains(&width));
         let (odd, inverse) = multiplier();
@@ -327,7 +327,7 @@ impl Store for Quotient {
         self.live -= 1;
         let deleted = self.shape.deleted();
         self.store(place, deleted);
-        // At the end of a run no search goes on behind it. (If the first word of a bucket is empty all are.)
+        // A search ends at the end of a run. (If the first word of a bucket is empty, all are.)
         if self.word(place + 1) == EMPTY {
             while self.word(place) == deleted {
                 self.store(place, EMPTY);

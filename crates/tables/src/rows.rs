@@ -24,7 +24,7 @@ pub(crate) const BANKS: u32 = 8;
 /// Rows for default actions, of tables with a row per entry.
 const DEFAULT_ROWS: u32 = 64;
 
-/// From so many bytes of used rows on, large pages.
+/// Used rows of at least this many bytes are in large pages.
 const HUGE_BYTES_MIN: usize = 1 << 20;
 
 pub(crate) struct Rows {
@@ -87,7 +87,7 @@ fn values(words: &[AtomicU64]) -> impl Iterator<Item = u64> {
 }
 
 impl Rows {
-    /// Rows of so many words for so many entries.
+    /// Rows with this number of words for this number of entries.
     pub fn new(row_words: usize, size: u32, row_per_entry: bool) -> Rows {
         let size = size.min(SLOTS_MAX);
         let (kind, rows) = if row_per_entry {
@@ -193,7 +193,7 @@ impl Rows {
         &self.content(row)[self.row_words - 1]
     }
 
-    /// Whether nobody uses a row but who is about to release it.
+    /// Whether only the caller, who is about to release it, uses a row.
     pub fn has_one_user(&self, row: u32) -> bool {
         match &self.kind {
             Kind::Shared { users, .. } => users.value(row as usize) == 1,

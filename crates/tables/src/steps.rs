@@ -37,7 +37,7 @@ const TREE: u8 = 32;
 pub(crate) struct Steps(u8);
 
 impl Steps {
-    /// To be called before a change. An error says that readers do not pass; then there is to be no change.
+    /// Must be called before a change. An error says that readers do not pass; then the change must not happen.
     pub fn begin(&mut self, step: Step) -> Result<(), TableError> {
         let (is, before) = match step {
             // Generated code reads what the default is once for several packets, so it may be read before, too.

@@ -409,7 +409,7 @@ impl Table {
         }
     }
 
-    /// Where an entry with this key stands among what lookups read.
+    /// What a lookup reads of an entry with this key.
     fn step_of(&self, key: &[KeyMatch]) -> Step {
         match (&self.finder, key) {
             (Finder::Lpm32(_), [KeyMatch::Lpm { prefix_len, .. }]) if *prefix_len <= SHORT_MAX => {
@@ -829,7 +829,7 @@ impl Table {
         self.slot_of(handle).ok().and_then(|slot| self.row_in(slot)).unwrap_or(0)
     }
 
-    /// Lets an entry be idle after so many milliseconds without a hit, beginning now; 0 lets it never be.
+    /// Sets the milliseconds without a hit, beginning now, after which an entry is idle; 0 means never.
     pub fn set_timeout(&mut self, handle: EntryHandle, ms: u32, now_us: u64) -> Result<(), TableError> {
         let slot = self.slot_of(handle)?;
         if self.spec.idle_timeout {
@@ -840,7 +840,7 @@ impl Table {
         Ok(())
     }
 
-    /// How an entry stands that has a timeout.
+    /// The state of an entry with a timeout.
     pub fn life(&self, handle: EntryHandle, now_us: u64) -> Option<Life> {
         let slot = self.slot_of(handle).ok()?;
         let timeout_ms = self.timeouts.get(slot);
@@ -870,7 +870,7 @@ impl Table {
         Idle { handles: slots.into_iter().map(|slot| self.handle(slot)).collect(), more }
     }
 
-    /// All entries that are idle now, whether or not [`Self::sweep`] has told of them.
+    /// All entries that are idle now, whether or not [`Self::sweep`] has reported them.
     pub fn idle(&self, now_us: u64) -> Vec<EntryHandle> {
         let slots = self.timeouts.idle(now_us, |slot| self.hit_in(slot));
         slots.into_iter().map(|slot| self.handle(slot)).collect()

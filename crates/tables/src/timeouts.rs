@@ -15,10 +15,10 @@ pub(crate) fn hit_word(now_us: u64) -> u64 {
     now_us >> HIT_SHIFT
 }
 
-/// How an entry with a timeout stands.
+/// The state of an entry with a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// After so many milliseconds without a hit it is idle.
+    /// The milliseconds without a hit after which it is idle.
     pub timeout_ms: u32,
     /// Since the last hit, or since the timeout was set.
     pub since_hit_ms: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Timeouts {
 struct Timeout {
     ms: u32,
     due_us: u64,
-    /// The time word for which the entry was found idle: that is told once.
+    /// The time word for which the entry was found idle, so that it is reported once.
     told: Option<u64>,
 }
 
@@ -87,7 +87,7 @@ impl Timeouts {
         true
     }
 
-    /// The slots whose entries are idle, told or not.
+    /// The slots whose entries are idle, reported or not.
     pub fn idle(&self, now_us: u64, hit: impl Fn(u32) -> u64) -> Vec<u32> {
         let all = self.by_slot.iter();
         let idle = all.filter(|(slot, timeout)| idle_from(hit(**slot), timeout.ms) <= now_us);

@@ -16,7 +16,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
-/// Keys of at most so many bits index an array.
+/// Keys of at most this many bits index an array.
 const DIRECT_BITS_MAX: u32 = 16;
 
 /// How the packet path finds entries. A function of the shape of the table alone: [`structure_of`].
@@ -129,7 +129,7 @@ pub struct View {
     /// [`Self::lookup`] of several keys, which may be faster than one by one: memory accesses overlap. Set for every
     /// structure.
     ///
-    /// Safety: takes a view that is guarded, so many pointers to keys, and room for as many rows.
+    /// Safety: takes a guarded view, this many pointers to keys, and room for as many rows.
     pub lookup_batch: unsafe extern "C" fn(*const View, *const *const u64, *mut u32, usize),
     /// See [`Self::entries_changed`].
     entries_changed: AtomicU64,

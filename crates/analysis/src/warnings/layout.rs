@@ -58,7 +58,7 @@ impl Layout {
     }
 }
 
-/// The layouts of a program's types, made when first asked for.
+/// The layouts of a program's types, computed when first needed.
 #[derive(Debug, Default)]
 pub(super) struct Layouts {
     known: HashMap<Type, Rc<Layout>>,

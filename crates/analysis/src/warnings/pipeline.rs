@@ -19,7 +19,7 @@ pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// The parsers and controls that a package is made of.
+/// The parsers and controls of a package.
 #[derive(Default)]
 struct Blocks {
     parsers: Vec<ParserId>,
@@ -140,7 +140,7 @@ struct Uses<'a> {
     set_valid: BTreeMap<Member, &'a Expr>,
     extracted: HashSet<Member>,
     emitted: Inside,
-    /// Headers' types of which some variable is emitted.
+    /// Header types with an emitted variable.
     emitted_types: HashSet<StructId>,
     read: Inside,
 }

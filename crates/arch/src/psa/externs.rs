@@ -237,7 +237,7 @@ fn hash(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId) -> Lowered<Value>
     Ok(Value::Scalar(data::in_range(cx, base, hashed, max, width)))
 }
 
-/// CRCs with constants of their own are asked for by name.
+/// CRCs with their own parameters are selected by name.
 fn custom_name(cx: &Lowerer<'_>, id: ObjectId, function: &str) -> Vec<String> {
     let object = if function.contains("_custom") { cx.extern_object(id) } else { None };
     object.map(|o| o.name.clone()).into_iter().collect()

@@ -228,7 +228,7 @@ impl Manager {
                 Ok(())
             })?;
         }
-        // What comes after is asked for in egress.
+        // Later requests are made in egress.
         if self.egress.has(request.list) {
             cx.set(request.list, build::zero(cx.ir.width(request.list)));
         }

@@ -178,7 +178,7 @@ impl XdpPort {
         (0..workers).map(handle).collect()
     }
 
-    /// Goes on with what is open now of the interface.
+    /// Continues with the newly opened sockets of the interface.
     #[cold]
     fn take_part(&mut self) {
         self.lost_before += self.lost();

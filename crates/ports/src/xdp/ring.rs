@@ -53,7 +53,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly what `mmap` gave, unmapped once; nobody keeps pointers beyond the owner's life.
+        // SAFETY: exactly what `mmap` returned, unmapped once; no pointer outlives the owner.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -135,7 +135,7 @@ impl<T: Copy> Producer<T> {
     /// Hands over what was written.
     #[inline]
     pub(super) fn publish(&mut self) {
-        // Release: the entries, and what they stand for, are written before the kernel sees them.
+        // Release: the entries, and the chunks they refer to, are written before the kernel sees them.
         self.0.word(self.0.offsets.producer).store(self.0.next, Ordering::Release);
     }
 
@@ -197,7 +197,7 @@ impl<T: Copy> Consumer<T> {
         Some(unsafe { ring.entries.add((ring.next.wrapping_add(ahead) & (ring.size - 1)) as usize).read() })
     }
 
-    /// Gives back what was taken.
+    /// Returns the taken entries.
     #[inline]
     pub(super) fn release(&mut self) {
         // Release: the entries have been read before the kernel writes them again.

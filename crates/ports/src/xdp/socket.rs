@@ -37,7 +37,7 @@ const FRAME_MIN: usize = 14;
 /// Most system calls of one `send`. Without `XDP_MAX_TX_SKB_BUDGET`, the kernel sends 32 frames a call; and
 /// the call ends at a frame that the link refuses. What is left then goes with the next call.
 const KICKS_MAX: usize = 16;
-/// A queue that is still taken is asked for again, for a second in all.
+/// A busy queue is tried again, for a second in total.
 const BIND_TRIES: u32 = 100;
 const BIND_PAUSE: Duration = Duration::from_millis(10);
 /// linux/if_xdp.h, since Linux 6.17: how many frames one system call sends in copy mode.
@@ -321,7 +321,7 @@ impl Rx {
         }
     }
 
-    /// Tells a driver that sleeps that there are chunks to fill.
+    /// Wakes a sleeping driver, because there are chunks to fill.
     #[inline]
     fn wake(&self) {
         if self.fill.needs_wakeup() {

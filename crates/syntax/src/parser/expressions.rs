@@ -137,7 +137,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What stands in parentheses: an expression or, with `sets`, a set; or the type of a cast.
+    /// The contents of parentheses: an expression or, with `sets`, a set; or the type of a cast.
     fn in_parens(&mut self, sets: bool) -> Parse<Result<Expr, TypeRef>> {
         let left = if self.at_type() {
             let ty = self.type_ref()?;

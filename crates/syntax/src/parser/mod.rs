@@ -64,7 +64,7 @@ pub(crate) fn parse(
     (Program { decls }, parser.diagnostics)
 }
 
-/// What a name stands for, as far as the grammar cares.
+/// What a name means, as far as the grammar cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
     /// TYPE_IDENTIFIER
@@ -91,7 +91,7 @@ struct Parser<'a> {
     greater_closes: bool,
     /// In a parser state, where fewer statements are allowed.
     in_state: bool,
-    /// What each symbol stands for in the current scope, and in the outermost.
+    /// What each symbol means in the current scope, and in the outermost.
     names: Vec<Option<Name>>,
     globals: Vec<Option<Name>>,
     /// What symbols stood for before the declarations of the open scopes.
@@ -222,7 +222,7 @@ impl Parser<'_> {
         self.names[slot] = Some(name);
     }
 
-    /// What the name at `ahead` stands for; `None`: it was not declared.
+    /// What the name at `ahead` means; `None`: it was not declared.
     fn lookup_at(&self, ahead: usize) -> Option<Name> {
         let token = self.tokens.get(self.pos + ahead)?;
         if Self::is_name(token.kind) { self.names[token.symbol.0 as usize] } else { None }
@@ -301,7 +301,7 @@ impl Parser<'_> {
         Err(Failed)
     }
 
-    /// Reports an error after which parsing goes on as if all were well.
+    /// Reports an error after which parsing continues as if all were well.
     fn report(&mut self, diagnostic: Diagnostic) {
         self.diagnostics.push(diagnostic);
         if self.diagnostics.len() >= ERRORS_MAX && self.pos + 1 < self.tokens.len() {
@@ -311,7 +311,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What stands here, for messages.
+    /// The current token, for messages.
     fn found(&self) -> String {
         let token = self.token();
         match token.kind {
@@ -630,7 +630,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Warns about pragmas that stand where no annotation was looked for.
+    /// Warns about pragmas in places without annotations.
     fn finish_pragmas(&mut self, all: bool) {
         while let Some((pragma, rest)) = self.pragmas.split_first()
             && (all || pragma.at < self.pos)

@@ -29,7 +29,7 @@ const INCLUDES_MAX: usize = 20_000;
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// How many tokens macros may produce in one compilation, for the same reason.
 const EXPANDED_TOKENS_MAX: usize = 1_000_000;
-/// So many bytes of a text that `#` or `##` builds count as one of these tokens.
+/// This many bytes of a text that `#` or `##` builds count as one of these tokens.
 const BYTES_PER_TOKEN: usize = 16;
 /// How deep macro calls nest in macro arguments.
 const ARGUMENT_DEPTH_MAX: usize = 100;
@@ -64,7 +64,7 @@ pub(crate) struct Output {
 
 /// `#pragma …` or `@pragma …`, which end with their line.
 pub(crate) struct Pragma {
-    /// Index of the token in [`Output::tokens`] that it stands before.
+    /// Index of the token in [`Output::tokens`] that follows it.
     pub at: usize,
     /// What follows the word `pragma`; never empty.
     pub tokens: Vec<Token>,

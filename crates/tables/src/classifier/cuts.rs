@@ -14,7 +14,7 @@ pub(super) struct Cut {
 
 /// Most bits of a cut.
 const BITS_MAX: u32 = 11;
-/// So many rules at most are looked at to choose a cut.
+/// At most this many rules are considered to choose a cut.
 const SAMPLE: usize = 256;
 const SPREADS: [u32; 2] = [0, 2];
 
@@ -23,7 +23,7 @@ const STEP: f32 = 4.0;
 /// What every rule being in one more child costs, for memory is slow too.
 const COPY: f32 = 2.0;
 
-/// What a search among so many rules costs.
+/// The cost of a search among this many rules.
 fn cost(rules: f32) -> f32 {
     if rules <= 0.0 {
         0.0
@@ -169,7 +169,7 @@ pub(super) fn choose(
     best
 }
 
-/// What a leaf of so many rules costs.
+/// The cost of a leaf with this many rules.
 pub(super) fn cost_of_leaf(rules: usize) -> f32 {
     cost(rules as f32)
 }

@@ -64,7 +64,7 @@ const BLOCK_HEAD: usize = 8;
 const LEAF_MAX: usize = 2 * LANES;
 /// Longest path of nodes.
 const DEPTH_MAX: usize = 40;
-/// From so many bytes of rules on, large pages.
+/// Rules of at least this many bytes use large pages.
 const HUGE_BYTES_MIN: usize = 1 << 20;
 /// Memory comes in cache lines.
 const LINE_WORDS: usize = 8;
@@ -392,7 +392,7 @@ impl Classifier {
         self.rebuild.is_some() && self.move_on(usize::MAX)
     }
 
-    /// Makes so many changes in the new tree, when it is there. True if readers are to search it from now on.
+    /// Makes this many changes in the new tree, if it exists. True if readers must search it from now on.
     fn move_on(&mut self, most: usize) -> bool {
         let Some(Rebuild { made, mut changes, deleted }) = self.rebuild.take() else { return false };
         let failed = |_| Err(NoMemory("the thread that builds a search tree failed".to_string()));
@@ -403,7 +403,7 @@ impl Classifier {
         let mut tree = match built {
             Ok(tree) => tree,
             Err(NoMemory(why)) => {
-                // The one that readers have goes on as long as it has room.
+                // The tree that readers search continues as long as it has room.
                 self.refused = why;
                 deleted.into_iter().for_each(|rule| self.pool.retire(rule));
                 return false;
@@ -421,7 +421,7 @@ impl Classifier {
             self.rebuild = Some(Rebuild { made: Made::Now(tree), changes, deleted });
             return false;
         }
-        // Without room for so many changes it was in vain.
+        // Without room for these changes the new tree is useless.
         if room.is_ok() {
             self.tree = tree;
         }
@@ -504,7 +504,7 @@ impl Tree {
         self
     }
 
-    /// Whether there should be a new one for so many rules.
+    /// Whether this many rules need a new tree.
     fn is_due(&self, live: usize) -> bool {
         let half = self.used_at_first.midpoint(self.memory.words().len());
         live > 2 * self.built_for + LEAF_MAX || self.used > half
@@ -561,7 +561,7 @@ impl Tree {
         }
     }
 
-    /// Gives back a leaf that readers may still see.
+    /// Frees a leaf that readers may still see.
     fn retire_leaf(&mut self, leaf: Ref) {
         if leaf.kind() != LEAF {
             return;
@@ -702,7 +702,7 @@ impl Tree {
         }
     }
 
-    /// A subtree of these rules, best first. They are added to at most so many more leaves than one each.
+    /// A subtree of these rules, best first. They are added to at most this many leaves more than one each.
     fn build_node(&mut self, rules: &[u32], depth: usize, copies: usize) -> Result<Ref, Exhausted> {
         let best = match rules {
             [] => return Ok(Ref::NONE),

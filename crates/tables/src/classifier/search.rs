@@ -69,7 +69,7 @@ impl Walk<'_> {
 }
 
 impl Searcher {
-    /// The functions for a tree of so many bytes.
+    /// The functions for a tree of this many bytes.
     pub fn lookups(&self, bytes: usize) -> Lookups {
         let (one, several): Lookups = match self.dims.list.len() {
             #[cfg(target_arch = "x86_64")]
@@ -183,7 +183,7 @@ impl Searcher {
         self.settle(walk);
     }
 
-    /// Goes on to a subtree that may have a better rule, or to none.
+    /// Continues to a subtree that may have a better rule, or to none.
     #[inline(always)]
     fn settle(&self, walk: &mut Walk) {
         while walk.at == Ref::NONE || walk.at.best() > self.scale.of(walk.best.rank.0) {
@@ -360,7 +360,7 @@ unsafe fn lookup<const WIDE: bool, const N: usize>(view: *const View, key: *cons
 }
 
 /// # Safety
-/// As [`lookup`], for so many keys, and room for as many rows.
+/// Like [`lookup`], for several keys, with room for as many rows.
 #[inline(always)]
 unsafe fn lookup_batch<const WIDE: bool, const N: usize>(
     view: *const View,

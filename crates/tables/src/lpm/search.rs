@@ -65,7 +65,7 @@ impl Trie {
         unsafe {
             let half = |i: usize| (*leaf.add(i)).load(Ordering::Acquire);
             let (above, lens) = (half(ABOVE), half(LENS));
-            // Both rows are loaded whether wanted or not: nobody can foresee which.
+            // Both rows are loaded, because a branch on which one is needed is unpredictable.
             let rows = [half(ROWS), half(ROWS + 1)];
             // Bits in which key and route agree from the first on.
             let agreeing = |i: usize| {
@@ -284,7 +284,7 @@ mod counting {
     }
 }
 
-/// The functions for keys of so many limbs.
+/// The functions for keys of this many limbs.
 pub(super) fn lookups_of(limbs: usize) -> Lookups {
     #[cfg(target_arch = "x86_64")]
     if counting::available() {

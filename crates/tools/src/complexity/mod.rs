@@ -27,7 +27,7 @@ const STACK_BYTES: usize = 256 << 20;
 pub struct Complexity {
     /// Of the whole program, each statement once.
     pub program: Counts,
-    /// Tables that one packet may come to, one after another.
+    /// The longest sequence of tables that one packet may reach.
     pub depth: usize,
     /// Of the paths that packets take: the parsers' states, the tables, the counts.
     pub paths: Vec<Path>,

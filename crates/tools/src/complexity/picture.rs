@@ -20,7 +20,7 @@ const WIDTH_MAX: f64 = 1500.0;
 const INDENT: f64 = 44.0;
 /// Branches inside more branches than this are indented no further.
 const INDENTS_MAX: usize = 16;
-/// An outline that is higher goes on in the next column.
+/// A higher outline continues in the next column.
 const COLUMN_HEIGHT_MAX: f64 = 1200.0;
 /// Between boxes of an outline.
 const GAP_OUTLINE: f64 = 16.0;
@@ -102,7 +102,7 @@ impl Sheet {
         self.height = self.height.max(height);
     }
 
-    /// What comes next stands below all that is there.
+    /// Places the next item below everything so far.
     pub fn end_row(&mut self) {
         if self.x > GAP_X {
             self.y += self.height + GAP_X;

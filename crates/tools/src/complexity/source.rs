@@ -1,4 +1,4 @@
-//! What the source says: every statement that `main` can reach, counted once, in the place where it stands.
+//! Counts the source: every statement that `main` can reach, once, at its place.
 //!
 //! The typed program is counted, not the IR: lowering inlines calls, and makes several statements of one where headers may be
 //! invalid.
@@ -120,7 +120,7 @@ struct Metadata {
     prefix: String,
 }
 
-/// What an expression stands for.
+/// What an expression refers to.
 enum Place {
     HeaderField,
     Metadata { architecture: bool, name: String },
@@ -172,7 +172,7 @@ impl<'a> Walker<'a> {
     // -----------------------------------------------------------------------------------------------------------------
     // Blocks
 
-    /// The parsers and controls that a package is made of.
+    /// The parsers and controls of a package.
     fn blocks(&mut self, main: InstanceId) {
         let instance = &self.program.instances[main.index()];
         self.package(&instance.ty, &instance.args);

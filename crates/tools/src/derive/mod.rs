@@ -33,11 +33,11 @@ pub(crate) use way::Graph;
 /// How far to go.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// By which all packets come in; if it is not given, by port 0 where the program does not ask.
+    /// Ingress port of all packets; by default port 0 where the program does not test the port.
     pub port: Option<u32>,
     /// Most ways through the parser.
     pub paths_max: usize,
-    /// How often a packet may come to the same decision: bounds loops.
+    /// How often a packet may reach the same decision: bounds loops.
     pub visits_max: u32,
     /// Decides the bits that nothing asks anything of.
     pub seed: u64,

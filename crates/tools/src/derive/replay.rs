@@ -109,7 +109,7 @@ impl Map<'_> {
     }
 }
 
-/// Whether a way comes to a decision.
+/// Whether a path reaches a decision.
 pub(super) fn comes_to(way: &[Edge], decision: &Edge) -> bool {
     way.iter().any(|made| (made.0, made.1) == (decision.0, decision.1))
 }

@@ -1,4 +1,4 @@
-//! What was derived, run once more from the beginning, and told.
+//! Runs the derived packets again from the beginning and reports the coverage.
 
 use super::set::{Set, events, goes};
 use super::way::{Edge, Event, Graph};
@@ -25,13 +25,13 @@ pub struct Derived {
     pub paths: usize,
     /// Those that packets go.
     pub paths_taken: usize,
-    /// Whether the parser has more ways than were asked for.
+    /// Whether the parser has more paths than were requested.
     pub paths_more: bool,
     /// Branches of the parser that were not entered because another case was taken before.
     pub paths_impossible: usize,
     /// Ways through the parser that were not followed, and why.
     pub paths_lost: Vec<(Vec<String>, String)>,
-    /// Parser states, and those that packets come to.
+    /// Parser states, and those that packets reach.
     pub states: (usize, usize),
     /// Ways through the parser that no packet goes: the last decision, and why.
     pub not_taken: Vec<(String, String)>,
@@ -47,7 +47,7 @@ pub struct Derived {
 pub struct Packet {
     /// Its entries.
     pub set: usize,
-    /// By which it comes in.
+    /// Its ingress port.
     pub port: u32,
     /// The parser's states.
     pub states: Vec<String>,

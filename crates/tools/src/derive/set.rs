@@ -1,4 +1,4 @@
-//! Entries that packets share: packets that want different things of the same key are in different sets.
+//! Entries that packets share: packets that need different entries for the same key are in different sets.
 
 use super::way::{Event, Found, Solution, Way};
 use num_bigint::BigUint;
@@ -17,7 +17,7 @@ pub(super) struct Set {
     control: Control,
     /// The runtime commands so far.
     pub commands: Vec<String>,
-    /// With the ports by which they come in.
+    /// With their ingress ports.
     pub frames: Vec<(u32, Vec<u8>)>,
     entries: HashMap<Keyed, Call>,
     /// Keys that no new entry may have.

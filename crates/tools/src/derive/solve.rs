@@ -87,7 +87,7 @@ impl Known {
 
 /// How many goals a search may look at.
 const STEPS_MAX: u32 = 4000;
-/// Of so many open bits all values are tried, of more some.
+/// Up to this many open bits, all values are tried; beyond, some.
 const ENUMERATED_BITS_MAX: usize = 8;
 const FLIPS_MAX: usize = 32;
 

@@ -20,7 +20,7 @@ use std::rc::Rc;
 /// From one node of a graph to another.
 type Stretch = (Graph, NodeId, NodeId);
 
-/// Nodes that one packet may come to.
+/// Maximum number of nodes on the path of one packet.
 const NODES_MAX: u32 = 100_000;
 /// Expressions that are larger are not repeated wherever their value is used.
 const SIZE_MAX: usize = 200;
@@ -40,7 +40,7 @@ pub(super) struct Walker {
     /// Index of the block among those of ingress and egress.
     block: usize,
     pub node: NodeId,
-    /// The action that runs, where the block goes on after it, and where if it exits.
+    /// The action that runs, where the block continues after it, and where if it exits.
     pub action: Option<(ActionId, NodeId, NodeId)>,
     visits: Rc<HashMap<(Graph, NodeId), u32>>,
     nodes: u32,
@@ -65,11 +65,11 @@ pub(super) struct Map<'a> {
     /// With the entries that there are.
     pub switch: &'a Switch,
     pub base: Base<'a>,
-    /// By which packets come in, if they all do by one.
+    /// The ingress port, if all packets have the same.
     pub port: Option<u32>,
-    /// How often a packet may come to the same decision.
+    /// How often a packet may reach the same decision.
     pub visits_max: u32,
-    /// Packets that end where the parser wants more, one for each place.
+    /// Packets that end where the parser needs more bytes, one for each place.
     pub short: RefCell<Vec<Walker>>,
     pub short_seen: RefCell<HashSet<Edge>>,
     /// Fields that are set by nodes of a graph behind one and not behind another.
@@ -240,7 +240,7 @@ impl<'a> Map<'a> {
 
     /// Begins egress. What is in `set` stays.
     fn depart(&self, walker: &mut Walker, set: &[FieldId]) {
-        // Nobody waited in a queue.
+        // No packet waited in a queue.
         for (intrinsic, field) in &self.program.intrinsics {
             if intrinsic.begin() == Begin::Egress && !set.contains(field) {
                 walker.way.set(*field, Expr::constant(0u32, self.program.width(*field)));
@@ -379,7 +379,7 @@ impl<'a> Map<'a> {
         Ok(None)
     }
 
-    /// Makes a packet that ends where the parser wants more: one for each place.
+    /// Makes a packet that ends where the parser needs more bytes: one for each place.
     fn end_here(&self, walker: &Walker, edge: Edge, op: &Op) {
         let bits = match op {
             Op::Extract { header, .. } => {

@@ -44,7 +44,7 @@ fn below(index: &Expr, limit: usize, width: u32) -> Expr {
     Expr::Binary(BinaryOp::LtU, Box::new(index.clone()), Box::new(Expr::Const { value: limit, width }))
 }
 
-/// A step that a trace tells, too.
+/// A step that appears in a trace, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Block(BlockId),
@@ -176,7 +176,7 @@ pub(super) struct Way {
     checked: (usize, usize),
 }
 
-/// A packet, and what it is to find.
+/// A packet, and the entries that it must find.
 pub(super) struct Solution {
     pub port: u32,
     pub frame: Vec<u8>,
@@ -419,7 +419,7 @@ impl Way {
         self.cursor.checked_sub(prefix).map(|at| at + self.frame.rest)
     }
 
-    /// What a deparser wrote stands before the payload.
+    /// The output of a deparser precedes the payload.
     pub fn deparsed(&mut self) {
         let mut skip = self.cursor;
         let mut rest = Vec::new();
@@ -549,7 +549,7 @@ impl Way {
         vars.map(value).collect()
     }
 
-    /// Variables that stand for action data in an expression.
+    /// Variables that represent action data in an expression.
     pub fn data_in(&self, expr: &Expr) -> Vec<FieldId> {
         let mut found = Vec::new();
         support(&self.vars, expr, &mut |var, _| {
@@ -560,7 +560,7 @@ impl Way {
         found
     }
 
-    /// All variables that stand for action data.
+    /// All variables that represent action data.
     pub fn data(&self) -> impl Iterator<Item = FieldId> {
         self.data.keys().copied()
     }
@@ -670,7 +670,7 @@ impl Way {
     }
 }
 
-/// What there is before any packet.
+/// The state before any packet.
 pub(super) struct Base<'a> {
     pub program: &'a Program,
     /// Functions may depend on it.

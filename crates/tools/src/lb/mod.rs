@@ -18,7 +18,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Of which kind the addresses are.
+/// The kind of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// Every byte from 1 to 253.
@@ -39,7 +39,7 @@ pub enum Input {
 /// What to study.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Of which kind the addresses are.
+    /// The kind of addresses.
     pub family: Family,
     /// What is hashed.
     pub input: Input,
@@ -64,7 +64,7 @@ pub const SERVERS_MAX: u64 = 1 << 16;
 /// Most repetitions.
 pub const REPETITIONS_MAX: u64 = 100_000;
 
-/// The errors of one hash with so many hosts and servers, over the repetitions.
+/// The errors of one hash with these numbers of hosts and servers, over the repetitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cell {
     /// The smallest.
@@ -333,7 +333,7 @@ mod tests {
         study.cells[hash].last().unwrap()[servers].unwrap()
     }
 
-    /// Published anchors: what an ideal hash comes to.
+    /// Published reference values of an ideal hash.
     #[test]
     fn anchors() {
         near(ideal_rms(1 << 20, 2), 25.60, 0.001);

@@ -129,7 +129,7 @@ pub enum Content {
     Capture {
         /// Their size, FCS included.
         size: u32,
-        /// The size that was asked for, if the headers did not fit in.
+        /// The requested size, if the headers did not fit.
         asked: Option<u32>,
         /// How many.
         packets: u64,
