@@ -113,9 +113,9 @@ pub struct Program {
     pub instances: Vec<Instance>,
     /// Parsers, controls, deparsers.
     pub blocks: Vec<Block>,
-    /// What runs on arrival, in order.
+    /// The blocks that run when a packet arrives, in order.
     pub ingress: Vec<BlockId>,
-    /// What runs, in order, once per copy that leaves.
+    /// The blocks that run once per packet or copy that leaves, in order.
     pub egress: Vec<BlockId>,
     /// The port a packet leaves by.
     pub egress_port: Option<FieldId>,
@@ -127,10 +127,10 @@ pub struct Program {
     pub error_packet_too_short: u32,
     /// Code of HeaderTooShort.
     pub error_header_too_short: u32,
-    /// Why packets are dropped; [`Terminator::Drop`] names one by index.
+    /// Drop reasons; [`Terminator::Drop`] names one by index.
     pub drop_reasons: Vec<String>,
-    /// The field, of width 32, that says by number ([`Loc`]) where a drop was asked for when one is carried out; 0 if only
-    /// the [`Terminator::Drop`] knows. Set by [`passes::place_drops`].
+    /// The field, of width 32, with the place ([`Loc`]) that asked for a drop that is carried out later; 0 if only the
+    /// [`Terminator::Drop`] has a place. Set by [`passes::place_drops`].
     pub drop_place: Option<FieldId>,
     /// The turns of loops that the packet has taken, of width 32; only [`Terminator::Turn`] writes and reads it, and copies
     /// begin with [`Program::turns_of_copy`].
@@ -139,7 +139,7 @@ pub struct Program {
     pub locs: Vec<SourceLoc>,
 }
 
-/// A place in the P4 text, resolved so that nothing here needs the text.
+/// A place in the P4 text, with line and column, so that users need not have the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SourceLoc {
     /// File name as given.
@@ -150,10 +150,10 @@ pub struct SourceLoc {
     pub column: u32,
 }
 
-/// What the packet loop knows about a packet on arrival.
+/// Values that the packet loop supplies for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Intrinsic {
-    /// Port it came from.
+    /// Ingress port.
     IngressPort,
     /// Bytes of the frame.
     PacketLength,
@@ -181,7 +181,7 @@ impl Program {
         nodes.flat_map(|node| &node.stmts).any(|s| matches!(&s.op, Op::Copy(copy) if copy.queue.is_some()))
     }
 
-    /// Whether what it does depends on how packets waited in output queues: depths and times.
+    /// Whether its behaviour depends on how packets waited in output queues: depths and times.
     pub fn reads_queues(&self) -> bool {
         let told: Vec<FieldId> = self
             .intrinsics
@@ -215,7 +215,7 @@ impl Intrinsic {
         matches!(self, EnqueueTimestamp | EnqueueDepth | QueueTime | DequeueDepth)
     }
 
-    /// In which half of the pipeline it is set.
+    /// The pipeline half in which it is set.
     pub fn begin(self) -> Begin {
         match self {
             Intrinsic::IngressPort | Intrinsic::PacketLength | Intrinsic::IngressTimestamp => Begin::Ingress,
@@ -258,11 +258,11 @@ pub struct Field {
     pub name: String,
     /// Width in bits; for a varbit the maximum.
     pub width: u32,
-    /// What it belongs to.
+    /// What kind of storage it is.
     pub kind: FieldKind,
 }
 
-/// What a field is.
+/// The kind of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
     /// A field of a header.
@@ -277,7 +277,7 @@ pub enum FieldKind {
     Temporary,
 }
 
-/// A header instance. Elements of stacks and members of unions are headers of their own.
+/// A header instance. Elements of stacks and members of unions are separate headers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
     /// Full dotted name: `hdr.ipv4`, `hdr.vlan[0]`.
@@ -303,12 +303,12 @@ pub struct HeaderField {
 pub struct Action {
     /// Full dotted name, unique: the control-plane name, with a number where several actions share that.
     pub name: String,
-    /// Full dotted control-plane name: what people type and see. An action of the P4 text becomes several here where
+    /// Full dotted control-plane name, which users type and see. An action of the P4 text becomes several actions where
     /// tables bind its parameters to different arguments; no table lists two of them.
     pub control_name: String,
     /// Action data: fields of kind [`FieldKind::ActionData`], set from the entry.
     pub params: Vec<FieldId>,
-    /// What it does. [`Terminator::Return`] ends it, [`Terminator::Exit`] ends it and the applying block.
+    /// Its code. [`Terminator::Return`] ends it, [`Terminator::Exit`] ends it and the applying block.
     pub body: Cfg,
     /// Where it is declared.
     pub loc: Loc,
@@ -353,16 +353,16 @@ pub struct Table {
     pub default: ActionCall,
     /// Whether the control plane must not change it.
     pub const_default: bool,
-    /// Most entries.
+    /// Maximum number of entries.
     pub size: u32,
-    /// Entries given in the program, most important first.
+    /// Entries given in the program, the best priority first.
     pub entries: Vec<Entry>,
     /// Whether the control plane must not change the entries, nor add any.
     pub const_entries: bool,
-    /// Direct counters that count on every hit, by the entry's cell. Others, and direct meters, are worked by calls
-    /// that are given the cell ([`Terminator::Apply`]'s `entry`).
+    /// Direct counters that count on every hit, by the entry's cell. Others, and direct meters, are updated by calls
+    /// that get the cell ([`Terminator::Apply`]'s `entry`).
     pub direct: Vec<InstanceId>,
-    /// A table made by lowering (value sets): not shown among the program's tables.
+    /// Whether lowering created the table (for value sets): not shown among the program's tables.
     pub hidden: bool,
     /// The action profile whose members and groups the entries name, instead of actions.
     pub profile: Option<InstanceId>,
@@ -399,15 +399,15 @@ pub struct Entry {
     pub key: Vec<KeyMatch>,
     /// Smaller wins.
     pub priority: u32,
-    /// Whether the control plane must not change it; so with every entry of a table with [`Table::const_entries`].
+    /// Whether the control plane must not change it; true for every entry of a table with [`Table::const_entries`].
     pub is_const: bool,
-    /// What to do.
+    /// The action with its data.
     pub action: ActionCall,
-    /// Where it is written.
+    /// Its place in the source.
     pub loc: Loc,
 }
 
-/// What one key field of an entry matches.
+/// The match of one key field of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyMatch {
     /// This value.
@@ -416,7 +416,7 @@ pub enum KeyMatch {
     Lpm {
         /// Value, 0 beyond the prefix.
         value: BigUint,
-        /// Bits that count.
+        /// Length of the prefix.
         prefix_len: u32,
     },
     /// `value` where `mask` has ones.
@@ -468,33 +468,33 @@ pub enum InstanceKind {
         width: u32,
         /// Cells.
         size: u32,
-        /// What each cell begins with.
+        /// Initial value of each cell.
         initial: BigUint,
     },
     /// Array of counters.
     Counter {
-        /// What is counted.
+        /// Unit of the counter.
         unit: CounterUnit,
         /// Cells.
         size: u32,
     },
     /// One counter per entry of `table`.
     DirectCounter {
-        /// What is counted.
+        /// Unit of the counter.
         unit: CounterUnit,
         /// The table.
         table: TableId,
     },
     /// Array of two-rate three-colour meters (RFC 2698).
     Meter {
-        /// What is metered; not `Both`.
+        /// Unit of the meter; not `Both`.
         unit: CounterUnit,
         /// Cells.
         size: u32,
     },
     /// One meter per entry of `table`.
     DirectMeter {
-        /// What is metered; not `Both`.
+        /// Unit of the meter; not `Both`.
         unit: CounterUnit,
         /// The table.
         table: TableId,
@@ -502,7 +502,7 @@ pub enum InstanceKind {
     /// Members, each an action with its data, and groups of members. Tables with this [`Table::profile`] share it and
     /// list the same actions.
     ActionProfile {
-        /// Most members; 0 for any number.
+        /// Maximum number of members; 0 for no limit.
         size: u32,
         /// Whether there are groups (an action selector).
         selector: bool,
@@ -514,7 +514,7 @@ pub enum InstanceKind {
     },
 }
 
-/// What a block is for; only reports and the verifier ask.
+/// The kind of a block; only reports and the verifier use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
     /// May extract; rejects by setting its error field.
@@ -551,13 +551,13 @@ pub struct Cfg {
 /// A basic block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// For people: the parser state or "then of router.p4:41"; empty where there is nothing to say.
+    /// Description for reports: the parser state or "then of router.p4:41"; may be empty.
     pub label: String,
     /// Statements in order.
     pub stmts: Vec<Stmt>,
-    /// What comes next.
+    /// The terminator, which names the successors.
     pub terminator: Terminator,
-    /// Where the terminator comes from.
+    /// Source place of the terminator.
     pub terminator_loc: Loc,
 }
 
@@ -566,7 +566,7 @@ pub struct Node {
 pub struct Stmt {
     /// What it does.
     pub op: Op,
-    /// Where it comes from.
+    /// Source place.
     pub loc: Loc,
 }
 
@@ -580,25 +580,25 @@ pub enum Op {
         /// Value.
         value: Expr,
     },
-    /// `column[index] = value`; nothing where the column has no such field.
+    /// `column[index] = value`; no effect if the column has no such field.
     SetElement {
         /// The fields.
         column: Column,
-        /// Which of them. Any width.
+        /// Index. Any width.
         index: Expr,
-        /// Value, of their width.
+        /// Value, of the width of the fields.
         value: Expr,
     },
-    /// Parser: [`Op::Extract`] of `headers[index]`; nothing where there is no such header.
+    /// Parser: [`Op::Extract`] of `headers[index]`; no effect if there is no such header.
     ExtractElement {
         /// The headers.
         headers: HeaderColumn,
-        /// Which of them. Any width.
+        /// Index. Any width.
         index: Expr,
-        /// As of [`Op::Extract`].
+        /// As in [`Op::Extract`].
         varbit_length: Option<Expr>,
     },
-    /// Parser: takes the header's bits off the packet into its fields and makes it valid.
+    /// Parser: moves the header's bits from the packet into its fields and makes the header valid.
     Extract {
         /// The header.
         header: HeaderId,
@@ -621,7 +621,7 @@ pub enum Op {
         /// The header.
         header: HeaderId,
     },
-    /// Control: makes copies of the packet.
+    /// Control: creates copies of the packet.
     Copy(Box<PacketCopy>),
     /// Control: truncates the frame to at most this many bytes. Bytes before the cursor stay.
     Truncate {
@@ -643,21 +643,21 @@ pub enum Op {
     },
 }
 
-/// Copies of a packet. They run after the packet that makes them, in the order in which they are made, and end as any
-/// packet does: sent, dropped, or done. What they make themselves comes after them.
+/// Copies of a packet. They run after the packet that creates them, in the order of their creation, and end as any
+/// packet does: sent, dropped, or done. Their own copies run after them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PacketCopy {
-    /// Where they begin.
+    /// The pipeline half with which they begin.
     pub begin: Begin,
-    /// Their bytes.
+    /// Their frame.
     pub frame: CopyFrame,
     /// The fields that have the packet's values; the others are 0. Intrinsics are set at `begin`, whatever was kept.
     pub keep: Keep,
-    /// Fields set then, intrinsics too: values of the packet that makes the copy.
+    /// Fields set at the begin, including intrinsics: values of the packet that creates the copy.
     pub set: Vec<(FieldId, Expr)>,
-    /// How many there are; one if there is nothing here.
+    /// The destinations of several copies; one copy if empty.
     pub replicas: Option<Replicas>,
-    /// Where they wait before they begin; only for copies that begin with egress.
+    /// The output queue in which they wait; only for copies that begin with egress.
     pub queue: Option<Queue>,
 }
 
@@ -674,7 +674,7 @@ pub struct Queue {
 /// The highest number of a queue of a port.
 pub const QUEUE_MAX: u32 = 7;
 
-/// Where a copy begins.
+/// The pipeline half with which a copy begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Begin {
     /// With the first block of [`Program::ingress`]: the cursor is at the start and all intrinsics of arrival are set, the
@@ -685,78 +685,78 @@ pub enum Begin {
     Egress,
 }
 
-/// The bytes of a copy.
+/// The frame of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CopyFrame {
-    /// As they were when this packet began at ingress.
+    /// The frame as it was when this packet began ingress.
     Arrived,
-    /// As they are.
+    /// The current frame.
     Current,
 }
 
-/// What a copy takes along.
+/// The fields that a copy keeps.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Keep {
     /// Every field.
     All,
-    /// These.
+    /// These fields.
     Fields(Vec<FieldId>),
 }
 
-/// A copy for each of a number of destinations that the control plane configured. None of them: no copy.
+/// One copy for each destination that the control plane configured; no copy without destinations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replicas {
-    /// Where to look.
+    /// The kind of list.
     pub list: ReplicaList,
-    /// Which one. Any width.
+    /// The number of the group or session. Any width.
     pub id: Expr,
-    /// Gets the port of each copy.
+    /// Receives the port of each copy.
     pub port: Option<FieldId>,
-    /// Gets the replication id (instance) of each copy.
+    /// Receives the replication id (instance) of each copy.
     pub instance: Option<FieldId>,
-    /// Gets the class of service of a clone session.
+    /// Receives the class of service of a clone session.
     pub class_of_service: Option<FieldId>,
 }
 
-/// What lists destinations.
+/// Lists of destinations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReplicaList {
     /// A multicast group.
     Group,
-    /// A clone (mirror) session; it may also cut the frame of its copies to a length.
+    /// A clone (mirror) session; it may also truncate the frame of its copies.
     Session,
 }
 
-/// Fields of one width of which an index chooses one: the same part of each element of an array or header stack. Whoever
-/// uses a column names all its fields, so that what reads and writes are is told as for other fields; the list is shared,
-/// so that a program grows by one expression or statement with each use.
+/// Fields of one width from which an index selects one: the same part of each element of an array or header stack. An
+/// access names all fields of the column, so reads and writes are visible as for other fields. Accesses share the list,
+/// so each adds only one expression or statement to the program.
 pub type Column = Arc<[FieldId]>;
 
-/// Headers of one layout of which an index chooses one. Their validity bits, and each of their fields and lengths, are a
+/// Headers of one layout from which an index selects one. Their validity bits, and each of their fields and lengths, are a
 /// [`Column`].
 pub type HeaderColumn = Arc<[HeaderId]>;
 
-/// What ends a node.
+/// The end of a node, with its successors.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Terminator {
-    /// On to a node.
+    /// Continues at a node.
     Goto(NodeId),
-    /// Two ways.
+    /// A branch with two successors.
     If {
         /// Width 1.
         cond: Expr,
-        /// If it is 1.
+        /// Successor if it is 1.
         then: NodeId,
-        /// If it is 0.
+        /// Successor if it is 0.
         otherwise: NodeId,
     },
-    /// Many ways by value.
+    /// A branch by value.
     Switch {
-        /// What is looked at.
+        /// The value.
         value: Expr,
         /// Distinct values of its width.
         cases: Vec<(BigUint, NodeId)>,
-        /// If none is equal.
+        /// Successor if none is equal.
         default: NodeId,
     },
     /// Adds its weight to [`Program::turns`].
@@ -764,9 +764,9 @@ pub enum Terminator {
         /// Turns that this one counts as, by the work until the next one ([`turns::WORK_PER_TURN`]): 1 at least, and at most
         /// [`turns::TURNS_MAX`] + 1.
         weight: u32,
-        /// Where to go on, unless that makes more than [`turns::TURNS_MAX`].
+        /// Successor, unless the sum exceeds [`turns::TURNS_MAX`].
         next: NodeId,
-        /// If it does.
+        /// Successor if it does.
         spent: NodeId,
     },
     /// Looks up the keys, runs the entry's action (or the default), and continues.
@@ -775,17 +775,17 @@ pub enum Terminator {
         table: TableId,
         /// One expression per key, of its width.
         keys: Vec<Expr>,
-        /// Gets 1 on a hit, 0 on a miss, before the action runs.
+        /// Receives 1 on a hit, 0 on a miss, before the action runs.
         hit: Option<FieldId>,
-        /// Gets the index in [`Table::actions`] of the action, before it runs. Width 32.
+        /// Receives the index in [`Table::actions`] of the action, before it runs. Width 32.
         action_run: Option<FieldId>,
-        /// Gets the cell of the entry in direct counters and meters, 0 on a miss, before the action runs. Width 32.
+        /// Receives the cell of the entry in direct counters and meters, 0 on a miss, before the action runs. Width 32.
         entry: Option<FieldId>,
         /// Picks the member if the entry names a group. Any width.
         selector: Option<Expr>,
-        /// Where to go on.
+        /// Successor.
         next: NodeId,
-        /// Where to go when the action ends with [`Terminator::Exit`].
+        /// Successor if the action ends with [`Terminator::Exit`].
         exit: NodeId,
     },
     /// End of the block or action.
@@ -796,7 +796,7 @@ pub enum Terminator {
     Reject(Expr),
     /// The packet is dropped. Index in [`Program::drop_reasons`].
     Drop(u32),
-    /// The packet ends here: its copies go on in its place.
+    /// The packet ends here; its copies continue in its place.
     Done,
     /// In a control of ingress: end of ingress.
     Egress,
@@ -818,7 +818,7 @@ pub enum Expr {
     Element {
         /// The fields.
         column: Column,
-        /// Which of them. Any width.
+        /// Index. Any width.
         index: Box<Expr>,
     },
     /// One operand.
