@@ -761,8 +761,10 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 (number, b.ins().iadd(packets, at))
             }
         };
-        // For the watchdog.
-        b.ins().store(plain(), packet, ctx, offset_of!(Ctx, packet) as i32);
+        // For the watchdog, which finds packets only where a program may take long.
+        if flow.may_loop() {
+            b.ins().store(plain(), packet, ctx, offset_of!(Ctx, packet) as i32);
+        }
         // A value that nothing changes need not be loaded if it is unused.
         let frame = if flow.frames_stay() { fixed() } else { plain() };
         let data_now = b.ins().load(types::I64, frame, packet, offset_of!(Packet, data) as i32);

@@ -2083,6 +2083,18 @@ impl<'a> Flow<'a> {
             && !(0..self.places.len()).any(truncates)
     }
 
+    /// Whether a packet may come to a node again, in a block or in an action.
+    pub fn may_loop(&self) -> bool {
+        let leads_back = |body: &Cfg| {
+            body.nodes.iter().enumerate().any(|(number, node)| {
+                let mut back = false;
+                node.terminator.for_each_target(&mut |to| back |= to.index() <= number);
+                back
+            })
+        };
+        self.in_cycle.contains(&true) || self.program.actions.iter().any(|action| leads_back(&action.body))
+    }
+
     fn live_through_copy(&self, place: Place, copy: &PacketCopy, live: &mut SlotSet) {
         let mut kept = self.live_at(copy.begin);
         kept.intersect(&self.brought[copy.begin as usize]);

@@ -114,6 +114,8 @@ pub struct Compiled {
     scratch_bytes: usize,
     instances: usize,
     reads_time: bool,
+    /// Whether code stores which packet's turn it is.
+    may_loop: bool,
     listing: Option<String>,
     /// The stages of each thread; of one unless they are cut for several.
     threads: Vec<Range<usize>>,
@@ -498,6 +500,7 @@ impl Compiled {
             scratch_bytes: program.emitted_bytes_max() as usize + 64,
             instances: program.instances.len(),
             reads_time,
+            may_loop: flow.may_loop(),
             listing,
             threads: threads(&flow, &layout, options.threads.unwrap_or(1)),
             names: if options.measured { stages::names(&flow, &layout) } else { Vec::new() },
@@ -980,7 +983,7 @@ impl Engine {
             of_copies: of_copies.into(),
             copy_layout: &self.compiled.copies,
             copies: &mut self.copies,
-            packet: packets.as_ptr(),
+            packet: if self.compiled.may_loop { packets.as_ptr() } else { std::ptr::null() },
         }
     }
 

@@ -48,7 +48,7 @@ pub struct Ctx {
     pub copy_layout: *const CopyLayout,
     /// Where they go.
     pub copies: *mut Copies,
-    /// The packet whose turn it is, written by generated code.
+    /// The packet whose turn it is, written by the code of a program that has loops.
     pub packet: *const Packet,
 }
 

@@ -38,7 +38,7 @@ impl Drop for Inside {
 /// What generated code is doing.
 #[derive(Clone, Copy, Debug)]
 pub struct Whereabouts {
-    /// The number of the packet in the batch.
+    /// The number of the packet in the batch; `usize::MAX` if the program has no loop, so that nobody needs to know.
     pub packet: usize,
     /// The place in the program's text, valid as long as the code runs.
     pub place: *const SourceLoc,
@@ -62,7 +62,8 @@ pub unsafe fn whereabouts(counter: usize, stack: usize) -> Option<Whereabouts> {
     let place = std::iter::once(counter).chain(called).find_map(|at| compiled.source_of(at))?;
     // SAFETY: as above; generated code may have written the field.
     let (packet, packets) = unsafe { ((&raw const (*here.ctx).packet).read_volatile(), (*here.ctx).packets) };
-    let packet = (packet as usize).checked_sub(packets as usize)? / size_of::<Packet>();
+    let bytes = (packet as usize).checked_sub(packets as usize);
+    let packet = bytes.map_or(usize::MAX, |bytes| bytes / size_of::<Packet>());
     Some(Whereabouts { packet, place })
 }
 
