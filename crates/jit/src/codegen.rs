@@ -2357,6 +2357,29 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.once(Once::View(table, offset))
     }
 
+    /// Looks for a tag in a bucket of [`Structure::Quotient`]: goes to `found` with the difference to the word that has it, or
+    /// to `done` with 0 if the search ends there; else on, on a cold way.
+    fn look_into_bucket(&mut self, at: Value, tag: Value, step: Value, found: Block, done: Block) {
+        // All words at once: which one it is is hard to predict. Where one has the key, its difference is the least.
+        let [first, second, third, last] = [0, 8, 16, 24].map(|offset| {
+            let at = if offset == 0 { at } else { self.b.ins().iadd_imm_u(at, offset) };
+            let word = self.b.ins().atomic_load(types::I64, plain(), at);
+            self.b.ins().bxor(word, tag)
+        });
+        let nearest = self.b.ins().umin(first, second);
+        let of_others = self.b.ins().umin(third, last);
+        let nearest = self.b.ins().umin(nearest, of_others);
+        let is_one = self.b.ins().icmp(IntCC::UnsignedLessThan, nearest, step);
+        let (other, next) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(is_one, found, &[BlockArg::Value(nearest)], other, &[]);
+        self.b.switch_to_block(other);
+        let none = self.iconst(0);
+        let ends = self.b.ins().icmp(IntCC::Equal, last, tag);
+        self.b.ins().brif(ends, done, &[BlockArg::Value(none)], next, &[]);
+        self.b.switch_to_block(next);
+        self.b.set_cold_block(next);
+    }
+
     /// The slot number where the probe for a key begins.
     fn hash(&mut self, table: TableId, key: &[Value]) -> Value {
         let seed = self.view_word(table, offset_of!(View, seed));
@@ -2620,37 +2643,23 @@ impl<'a, 'f> Codegen<'a, 'f> {
             Structure::Quotient => {
                 let (home, tag) = self.quotient_home(table, key[0]);
                 let step = self.view_word(table, offset_of!(View, step));
-                let probe = self.b.create_block();
-                let other = self.b.create_block();
-                let next = self.b.create_block();
                 let found = self.b.create_block();
                 let done = self.b.create_block();
-                self.b.append_block_param(probe, types::I64);
-                self.b.append_block_param(probe, types::I64);
+                self.b.append_block_param(found, types::I64);
                 self.b.append_block_param(done, types::I64);
-                self.b.ins().jump(probe, &[BlockArg::Value(home), BlockArg::Value(tag)]);
+                // The first bucket is looked into in no loop: what a loop needs would be there before it.
+                self.look_into_bucket(home, tag, step, found, done);
+                let again = self.b.create_block();
+                self.b.append_block_param(again, types::I64);
+                self.b.append_block_param(again, types::I64);
+                let at = self.b.ins().iadd_imm_u(home, 32);
+                let tag = self.b.ins().iadd(tag, step);
+                self.b.ins().jump(again, &[BlockArg::Value(at), BlockArg::Value(tag)]);
 
-                // All words at once: which one it is is hard to predict. Where one has the key, its difference is the least.
-                self.b.switch_to_block(probe);
-                let &[at, tag] = self.b.block_params(probe) else { unreachable!("it has two") };
-                let [first, second, third, last] = [0, 8, 16, 24].map(|offset| {
-                    let at = if offset == 0 { at } else { self.b.ins().iadd_imm_u(at, offset) };
-                    let word = self.b.ins().atomic_load(types::I64, plain(), at);
-                    self.b.ins().bxor(word, tag)
-                });
-                let nearest = self.b.ins().umin(first, second);
-                let of_others = self.b.ins().umin(third, last);
-                let nearest = self.b.ins().umin(nearest, of_others);
-                let is_one = self.b.ins().icmp(IntCC::UnsignedLessThan, nearest, step);
-                self.b.ins().brif(is_one, found, &[], other, &[]);
-
-                self.b.switch_to_block(other);
-                let none = self.iconst(0);
-                let ends = self.b.ins().icmp(IntCC::Equal, last, tag);
-                self.b.ins().brif(ends, done, &[BlockArg::Value(none)], next, &[]);
-
-                self.b.switch_to_block(next);
-                self.b.set_cold_block(next);
+                self.b.switch_to_block(again);
+                self.b.set_cold_block(again);
+                let &[at, tag] = self.b.block_params(again) else { unreachable!("it has two") };
+                self.look_into_bucket(at, tag, step, found, done);
                 let at = self.b.ins().iadd_imm_u(at, 32);
                 let tag = self.b.ins().iadd(tag, step);
                 // The distance is the six bits of the tag from `step` on, 1 in the first bucket.
@@ -2658,11 +2667,13 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 let distance = self.b.ins().band(tag, bits);
                 let too_far = self.b.ins().imul_imm_s(step, View::BUCKETS_MAX as i64 + 1);
                 let is_too_far = self.b.ins().icmp(IntCC::Equal, distance, too_far);
-                let again = [BlockArg::Value(at), BlockArg::Value(tag)];
-                self.b.ins().brif(is_too_far, done, &[BlockArg::Value(none)], probe, &again);
+                let none = self.iconst(0);
+                let next = [BlockArg::Value(at), BlockArg::Value(tag)];
+                self.b.ins().brif(is_too_far, done, &[BlockArg::Value(none)], again, &next);
 
                 self.b.switch_to_block(found);
                 let mask = self.view_word(table, offset_of!(View, mask));
+                let nearest = self.b.block_params(found)[0];
                 let row = self.b.ins().band(nearest, mask);
                 self.b.ins().jump(done, &[BlockArg::Value(row)]);
 
