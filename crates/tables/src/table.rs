@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A table: entries, handles and what readers see of them. One writer at a time, by `&mut`; readers take a
+/// A table: its entries and handles, and the views of readers. There is one writer at a time, by `&mut`; readers take a
 /// [`ViewHandle`].
 ///
 /// ```
@@ -77,7 +77,7 @@ pub struct Table {
     old_views: Returns<Box<View>>,
 }
 
-/// Entries as they were given, by slot.
+/// Entries by slot.
 struct Listed {
     slots: BySlot<Option<Stored>>,
     index: Index,
@@ -227,7 +227,7 @@ impl Finder {
     }
 }
 
-/// What row 0 says when this is the default action.
+/// The first word of row 0 when this is the default action.
 fn miss(spec: &TableSpec, default: &Action) -> u32 {
     let params = spec.actions.get(default.action as usize).map(|action| &action.param_widths);
     match params {
@@ -240,7 +240,7 @@ impl Table {
     /// An empty table.
     ///
     /// # Panics
-    /// If the default action of the spec is none of its actions with their data, or the system refuses address space.
+    /// If the default action of the spec is not one of its actions with matching data, or the system refuses address space.
     pub fn new(spec: TableSpec) -> Table {
         Self::with(spec, None)
     }
@@ -249,7 +249,7 @@ impl Table {
     /// actions of both are the same.
     ///
     /// # Panics
-    /// As [`Self::new`].
+    /// Like [`Self::new`].
     pub fn with_profile(spec: TableSpec, profile: &ActionProfile) -> Table {
         Self::with(spec, Some(profile.clone()))
     }
@@ -309,8 +309,8 @@ impl Table {
         self.profile.as_ref()
     }
 
-    /// What an action of an entry, or the default, comes to: that of the member, or of the member of the group which
-    /// `selector` picks.
+    /// Resolves the action of an entry, or the default, to that of its member, or of the group's member that `selector`
+    /// picks.
     pub fn resolve(&self, action: &Action, selector: u64) -> Resolved {
         match &self.profile {
             Some(profile) => profile.resolve(action, selector),
@@ -346,7 +346,7 @@ impl Table {
         row
     }
 
-    /// The opposite of [`Self::take_row`].
+    /// Reverses [`Self::take_row`].
     fn release(&mut self, action: &Action, row: u32) {
         // Before: a reader who comes in between must not take the row for what it was when another uses it.
         if self.rows.has_one_user(row) {
@@ -486,8 +486,8 @@ impl Table {
         }
     }
 
-    /// Adds an entry; bits of its key that do not matter are cleared. The priority counts only in tables with a ternary,
-    /// range or optional key; elsewhere it is stored as 0.
+    /// Adds an entry; clears bits of its key that do not matter. Only tables with a ternary, range or optional key use the
+    /// priority; others store 0.
     pub fn insert(&mut self, entry: Entry) -> Result<EntryHandle, TableError> {
         let slot = self.free_slots.first().copied().unwrap_or(self.slots_used);
         let generation = self.generations.value(slot as usize).max(self.generation_min);
@@ -496,8 +496,7 @@ impl Table {
         Ok(self.handle(slot))
     }
 
-    /// Brings back an entry that was removed, under the handle that it had. If its slot has another entry by now, this is
-    /// [`Self::insert`].
+    /// Restores a removed entry with its old handle. If its slot has another entry by now, this is [`Self::insert`].
     pub fn restore(&mut self, handle: EntryHandle, entry: Entry) -> Result<EntryHandle, TableError> {
         let slot = handle.0 & (SLOTS_MAX - 1);
         if self.row_in(slot).is_some() || slot >= self.spec.size {
@@ -575,7 +574,7 @@ impl Table {
         }
     }
 
-    /// Changes what an entry does. Its row becomes another (see [`Self::row_of`]).
+    /// Changes the action of an entry. It gets another row (see [`Self::row_of`]).
     pub fn modify(&mut self, handle: EntryHandle, action: Action) -> Result<(), TableError> {
         let slot = self.slot_of(handle)?;
         let now = self.row_in(slot).expect("checked by slot_of");
@@ -620,7 +619,7 @@ impl Table {
         Ok(())
     }
 
-    /// Removes an entry and gives it back.
+    /// Removes an entry and returns it.
     pub fn delete(&mut self, handle: EntryHandle) -> Result<Entry, TableError> {
         let slot = self.slot_of(handle)?;
         let entry = self.entry_in(slot).expect("checked by slot_of");
@@ -676,7 +675,7 @@ impl Table {
         (entries, (end < self.slots_used).then_some(u64::from(end)))
     }
 
-    /// All entries, those first that were first where that decides between entries of the same priority.
+    /// All entries, older ones first where age decides between equal priorities.
     pub fn entries_by_age(&self) -> impl Iterator<Item = (EntryHandle, Entry)> {
         let slots = 0..self.slots_used;
         let by_age = matches!(key::order_of(&self.spec), key::Order::Priority | key::Order::PrefixSum);
@@ -711,7 +710,7 @@ impl Table {
         }
     }
 
-    /// As [`Self::set_free_generation`], unless the slot has a later generation already.
+    /// Like [`Self::set_free_generation`], unless the slot has a later generation already.
     pub fn raise_free_generation(&mut self, slot: u32, generation: u8) {
         if generation > self.generations.value(slot as usize) {
             self.set_free_generation(slot, generation);
@@ -746,7 +745,7 @@ impl Table {
         self.slot_with(&key, priority).map(|slot| self.handle(slot))
     }
 
-    /// Removes all entries. Handles begin at 0 again, generations too, as in bmv2 (`MatchUnitAbstract::reset_state`). The
+    /// Removes all entries. Handles and generations restart at 0, as in bmv2 (`MatchUnitAbstract::reset_state`). The
     /// default action and the lowest generation stay.
     pub fn clear(&mut self) {
         let rows: Vec<u32> = (0..self.slots_used).filter_map(|slot| self.row_in(slot)).collect();
@@ -765,12 +764,12 @@ impl Table {
         self.len = 0;
     }
 
-    /// What happens on a miss.
+    /// The default action.
     pub fn default_action(&self) -> &Action {
         &self.default
     }
 
-    /// Changes what happens on a miss.
+    /// Changes the default action.
     pub fn set_default(&mut self, action: Action) -> Result<(), TableError> {
         let row = self.take_row(&action, None, None, true)?;
         let profile = self.profile.clone();
@@ -792,7 +791,7 @@ impl Table {
         Ok(())
     }
 
-    /// Makes what happens on a miss what the program says. The only error possible is [`TableError::Busy`].
+    /// Restores the program's default action. The only possible error is [`TableError::Busy`].
     pub fn reset_default(&mut self) -> Result<(), TableError> {
         self.set_default(self.spec.default.clone())
     }
