@@ -80,23 +80,23 @@ struct DeriveArgs {
         ]
     )]
     program: Option<PathBuf>,
-    /// With --program: initial runtime commands.
+    /// With --program, initial runtime commands.
     #[arg(long, value_name = "FILE", requires = "program")]
     commands: Option<PathBuf>,
-    /// With --program: ingress port of all packets; by default port 0 and the ports that the program tests for.
+    /// With --program, ingress port of all packets; by default port 0 and the ports that the program tests for.
     #[arg(long, value_name = "N", requires = "program")]
     port: Option<u32>,
-    /// With --program: maximum number of paths through the parser.
+    /// With --program, maximum number of paths through the parser.
     #[arg(long, value_name = "N", default_value_t = 256, requires = "program")]
     paths: usize,
-    /// With --program: how often a packet may reach the same decision.
+    /// With --program, how often a packet may reach the same decision.
     #[arg(long, value_name = "N", default_value_t = 4, requires = "program")]
     loops: u32,
-    /// With --program: also write packet tests into this folder; they expect what the interpreter does with the
+    /// With --program, also write packet tests into this folder; they expect what the interpreter does with the
     /// packets.
     #[arg(long, value_name = "DIR", requires = "program")]
     stf: Option<PathBuf>,
-    /// With --program: print one JSON document instead of text.
+    /// With --program, print one JSON document instead of text.
     #[arg(long, requires = "program")]
     json: bool,
     /// Search this folder for `#include` before the built-in files; repeatable.

@@ -27,7 +27,7 @@ const STRAGGLERS: Duration = Duration::from_millis(300);
 /// Options of `traffic`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Port that sends the frames, as in `run -i` without the number.
+    /// Port that sends the frames, in the form that `run` takes, without the number.
     #[arg(long, value_name = "SPEC")]
     send: String,
     /// Port that receives the frames.

@@ -1,6 +1,6 @@
 //! Finds the place in the program where a thread is stuck: a signal interrupts the thread, and its handler looks up the
-//! interrupted instruction (`p4jet_jit::whereabouts`). The packet path records nothing for this except which packet it
-//! processes.
+//! interrupted instruction (`p4jet_jit::whereabouts`). For this the packet path records only, in programs
+//! with loops, which packet it processes.
 #![allow(unsafe_code)]
 
 use p4jet_ir::SourceLoc;

@@ -22,8 +22,8 @@
 //! **Copies.** Copies that begin with ingress start in stage 0; copies that begin with egress have a function of their
 //! own. A program without copies has no code for them.
 //!
-//! **Workers.** Generated code stores which packet it processes, so that the watchdog can find it; nothing else is
-//! recorded per packet.
+//! **Watchdog.** The code of a program with loops stores which packet it processes, so that the watchdog can find the
+//! packet; nothing else is recorded per packet.
 
 use crate::copies::{Cell, CopySite, ReplicaSite, intrinsic_bit};
 use crate::facts::Facts;
