@@ -1136,6 +1136,23 @@ fn without_memory_a_file_leaves_nothing() {
     assert!(all, "it never ran out of memory: {refused:?}");
 }
 
+/// A program is compiled only where memory for that is certain: the switch goes on with the one that it has.
+#[test]
+fn without_memory_a_load_is_refused() {
+    let mut short = Short::start();
+    let load = |short: &mut Short| {
+        short.client.command(&format!("load {}", program("basic_l2").display()), false).unwrap()
+    };
+    short.leave_free(Some(900));
+    let error = load(&mut short).error.unwrap();
+    assert_eq!(error.code.as_deref(), Some("NO_MEMORY"), "{}", error.text);
+    assert!(error.text.contains("1 compilation may need 1024 MiB"), "{}", error.text);
+    assert_eq!(short.entries("small"), 0, "the old program runs");
+    short.leave_free(None);
+    assert!(load(&mut short).ok);
+    assert_eq!(short.entries("forward"), 0);
+}
+
 /// When memory runs out in `restore`, what was there stays, and there is an answer.
 #[test]
 fn without_memory_a_restore_leaves_what_was_there() {

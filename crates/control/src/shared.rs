@@ -1,7 +1,7 @@
 //! Control of one running switch by several clients.
 
 use crate::commands::{HostCommand, LoadSummary, Prepared, Reply, Touches};
-use crate::error::{CommandError, LoadError};
+use crate::error::{CommandError, LoadError, count};
 use crate::guard::guarded;
 use crate::host::{Host, PortInfo, Program, Swap};
 use crate::journal::{Changes, Journal};
@@ -34,6 +34,10 @@ struct Shared {
 /// Most compilations at once that commands ask for; a refusal names the number. They wait neither for each other nor does any command wait for them.
 const COMPILATIONS_MAX: usize = 4;
 
+/// Address space that must be free for each compilation. The compiler's limits keep its memory below that, and where the heap
+/// refuses memory the process ends.
+const COMPILATION_BYTES: usize = 1 << 30;
+
 /// One of those compilations.
 struct Compilation<'s>(&'s AtomicUsize);
 
@@ -41,7 +45,18 @@ impl<'s> Compilation<'s> {
     fn begin(compilations: &'s AtomicUsize) -> Result<Compilation<'s>, CommandError> {
         let one_more = |n| (n < COMPILATIONS_MAX).then_some(n + 1);
         match compilations.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
-            Ok(_) => Ok(Compilation(compilations)),
+            Ok(others) => {
+                let begun = Compilation(compilations);
+                p4jet_threads::check_mappable((others + 1) * COMPILATION_BYTES).map_err(|_| {
+                    let mib = (others + 1) * COMPILATION_BYTES >> 20;
+                    let all = count(others + 1, "compilation");
+                    let message = format!(
+                        "Error: no memory: {all} may need {mib} MiB of address space, which the system refuses (see ulimit -v)"
+                    );
+                    CommandError::new(message).code("NO_MEMORY")
+                })?;
+                Ok(begun)
+            }
             Err(_) => {
                 let text = "Error: four compilations are running, which is the limit; try again later";
                 Err(CommandError::new(text))

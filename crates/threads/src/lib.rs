@@ -46,7 +46,12 @@ pub fn builder(name: &str, stack_bytes: usize) -> io::Result<Builder> {
     Ok(Builder::new().name(name.to_string()).stack_size(stack_bytes))
 }
 
-fn check_mappable(bytes: usize) -> io::Result<()> {
+/// Checks that the process can have this much more address space now.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::OutOfMemory`] if the system refuses it.
+pub fn check_mappable(bytes: usize) -> io::Result<()> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: the kernel chooses an address that nothing uses, and nothing reads or writes the mapping.
