@@ -12,7 +12,7 @@ use crate::error::count;
 use crate::sealed::{Seal, open, seal};
 use crate::state::{Header, JournalHeader, Record, Restoring};
 use crate::update::Update;
-use crate::write::Control;
+use crate::write::{Control, Made};
 use p4jet_ir::TableId;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Seek};
@@ -463,7 +463,7 @@ impl Changes {
 
     /// Adds an update that is about to be carried out. [`Self::done`] or [`Self::forget`] follows. `made` is what the earlier
     /// updates of its batch made.
-    pub fn add(&mut self, control: &Control, update: &Update, made: &[Option<u32>]) {
+    pub fn add(&mut self, control: &Control, update: &Update, made: &Made) {
         self.last = self.record.len();
         control.write_named(update, made, &mut self.inserted, &mut self.record);
         self.record.push(b',');

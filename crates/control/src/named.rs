@@ -7,7 +7,7 @@ use crate::queues::{Queue, QueueUpdate};
 use crate::schema::param_names;
 use crate::update::{Act, Cell, EntryRef, Mirror, Ref, Update};
 use crate::value::{KeyWord, NumberWord, key_match, key_word, number_word, parse_rate, parse_value};
-use crate::write::{Control, Result};
+use crate::write::{Control, Made, Result};
 use num_bigint::BigUint;
 use p4jet_dataplane::Rate;
 use p4jet_externs::{CounterValue, CrcParams, Rates};
@@ -512,7 +512,7 @@ impl Control {
     pub(crate) fn write_named(
         &self,
         update: &Update,
-        made: &[Option<u32>],
+        made: &Made,
         before: &mut (Option<TableId>, Option<u32>),
         json: &mut Vec<u8>,
     ) {
@@ -538,8 +538,12 @@ impl Control {
             json.push(b'}');
             return;
         }
+        if matches!(update, Update::Insert { .. }) {
+            // It names another table, or the same one without an action.
+            *before = (None, None);
+        }
         let mut named = self.named(update);
-        named.with_handles(made);
+        named.with_handles(made.handles());
         let _ = serde_json::to_writer(json, &named);
     }
 
@@ -971,7 +975,7 @@ mod tests {
             let named = control.named(&change.update);
             let json = serde_json::to_string(&named).unwrap();
             let mut written = Vec::new();
-            control.write_named(&change.update, &[], &mut (None, None), &mut written);
+            control.write_named(&change.update, &Made::default(), &mut (None, None), &mut written);
             assert_eq!(String::from_utf8(written).unwrap(), json);
             let read: NamedUpdate = serde_json::from_str(&json).unwrap_or_else(|e| panic!("{json}: {e}"));
             assert_eq!(control.resolve(&read).unwrap(), change.update, "{json}");

@@ -11,7 +11,7 @@ use crate::schema::{is_const_entry, param_names};
 use crate::sealed::{FileSum, Seal, open, seal};
 use crate::update::{Act, Update};
 use crate::value::{key_word, number_word, parse_value};
-use crate::write::{Control, Result, Undo};
+use crate::write::{Control, Made, Result, Undo};
 use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Rate};
 use p4jet_externs::{CounterValue, Multicast, Node};
 use p4jet_ir::{ActionId, InstanceId, InstanceKind, Program, Table, TableId};
@@ -555,10 +555,10 @@ impl Control {
         if let Some(member) = members.iter().find(|member| of.member(**member).is_none()) {
             return Err(CommandError::new(format!("group {handle}: there is no member {member}")));
         }
-        self.apply(Update::CreateGroup { profile }, Some(handle), &[], log.as_deref_mut())?;
+        self.apply(Update::CreateGroup { profile }, Some(handle), &Made::default(), log.as_deref_mut())?;
         for member in members {
             let update = Update::AddToGroup { profile, group: handle.into(), member: (*member).into() };
-            self.apply(update, None, &[], log.as_deref_mut())?;
+            self.apply(update, None, &Made::default(), log.as_deref_mut())?;
         }
         Ok(())
     }
@@ -651,7 +651,7 @@ impl<'c> Restoring<'c, '_> {
 
     /// Carries an update out; what it makes gets the handle that it had.
     fn apply(&mut self, update: Update, handle: Option<u32>) -> Result<()> {
-        self.control.apply(update, handle, &[], self.log.as_deref_mut()).map(drop)
+        self.control.apply(update, handle, &Made::default(), self.log.as_deref_mut()).map(drop)
     }
 
     /// The same, if the program allows the update.
@@ -672,14 +672,19 @@ impl<'c> Restoring<'c, '_> {
 
     /// What was lost, one a line; queues that were set.
     pub(crate) fn finish(mut self) -> Vec<String> {
-        if let Some(queues) = self.queues.take() {
-            self.control.configure_queues(Some(queues));
-        }
+        self.configure_queues_of_snapshot();
         if self.handles_lost {
             self.leave_out_handles();
         }
         self.control.publish();
         self.told()
+    }
+
+    /// Puts the snapshot's queues into effect; to be done before the journal's changes of them.
+    fn configure_queues_of_snapshot(&mut self) {
+        if let Some(queues) = self.queues.take() {
+            self.control.configure_queues(Some(queues));
+        }
     }
 
     /// Lets new entries have handles that no lost change gave.
@@ -812,6 +817,7 @@ impl<'c> Restoring<'c, '_> {
         serial: Option<u64>,
         header: Option<&JournalHeader>,
     ) -> io::Result<()> {
+        self.configure_queues_of_snapshot();
         let (mut last, mut others) = (0, 0u64);
         if header.is_none() {
             let why = "its first line is damaged or missing: how many changes there were is not known";
@@ -884,6 +890,7 @@ impl<'c> Restoring<'c, '_> {
 
     /// Puts the changes of an earlier p4jet's journal into effect, whose lines carry no checksums.
     pub(crate) fn read_plain_journal(&mut self, mut input: impl BufRead) -> io::Result<()> {
+        self.configure_queues_of_snapshot();
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
@@ -1023,7 +1030,7 @@ impl<'c> Restoring<'c, '_> {
         if let Some(timeout_ms) = *timeout_ms {
             // It begins anew.
             let update = Update::SetTimeout { table, entry: (*handle).into(), timeout_ms };
-            self.control.apply(update, None, &[], None)?;
+            self.control.apply(update, None, &Made::default(), None)?;
         }
         Ok(())
     }
@@ -1163,7 +1170,7 @@ mod tests {
         let l2 = expected.schema().table("l2").unwrap();
         let command = r#"{"insert":{"table":"l2","key":["2"],"do":{"action":"deny"}}}"#;
         let update = expected.resolve(&serde_json::from_str(command).unwrap()).unwrap();
-        expected.apply(update, Some(3), &[], None).unwrap();
+        expected.apply(update, Some(3), &Made::default(), None).unwrap();
         expected.execute("mirroring_add 1 4").unwrap();
         assert_eq!(now.execute("table_dump l2"), expected.execute("table_dump l2"));
         assert_eq!(now.execute("mirroring_get 1"), expected.execute("mirroring_get 1"));

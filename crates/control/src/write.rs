@@ -70,6 +70,8 @@ pub(crate) struct Removed {
     counts: Vec<(InstanceId, CounterValue)>,
     rates: Vec<(InstanceId, Option<Rates>)>,
     life: Option<Life>,
+    /// Its age among entries of the same priority.
+    age: Option<u64>,
 }
 
 /// How to take a change of a profile back.
@@ -170,6 +172,62 @@ impl Written {
     }
 }
 
+/// What sort of object has a handle: a handle of one sort means nothing to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Entry(TableId),
+    Member(InstanceId),
+    Group(InstanceId),
+    Node,
+}
+
+impl Kind {
+    /// The sort of what an update makes, if it makes something.
+    pub(crate) fn made_by(update: &Update) -> Option<Kind> {
+        match update {
+            Update::Insert { table, .. } => Some(Kind::Entry(*table)),
+            Update::CreateMember { profile, .. } => Some(Kind::Member(*profile)),
+            Update::CreateGroup { profile } => Some(Kind::Group(*profile)),
+            Update::CreateNode { .. } => Some(Kind::Node),
+            _ => None,
+        }
+    }
+
+    fn describe(self, program: &Program) -> String {
+        let instance = |id: InstanceId| &program.instances[id.index()].name;
+        match self {
+            Kind::Entry(table) => format!("an entry of `{}`", program.tables[table.index()].name),
+            Kind::Member(profile) => format!("a member of `{}`", instance(profile)),
+            Kind::Group(profile) => format!("a group of `{}`", instance(profile)),
+            Kind::Node => "a multicast node".to_string(),
+        }
+    }
+}
+
+/// What the updates of a batch have made so far.
+#[derive(Default)]
+pub(crate) struct Made {
+    handles: Vec<Option<u32>>,
+    kinds: Vec<Option<Kind>>,
+}
+
+impl Made {
+    pub(crate) fn push(&mut self, kind: Option<Kind>, handle: Option<u32>) {
+        self.handles.push(handle);
+        self.kinds.push(kind);
+    }
+
+    fn get(&self, place: u32) -> Option<(Kind, u32)> {
+        let place = place as usize;
+        Some(((*self.kinds.get(place)?)?, (*self.handles.get(place)?)?))
+    }
+
+    /// The handles, by the position of the update.
+    pub(crate) fn handles(&self) -> &[Option<u32>] {
+        &self.handles
+    }
+}
+
 /// Updates that are carried out one after the other, and can be taken back together.
 pub(crate) struct Batch<'c> {
     control: &'c Control,
@@ -184,7 +242,7 @@ impl<'c> Batch<'c> {
 
     /// Carries an update out, or leaves the switch as it is. Returns the handle of what it made; `made` are those of the
     /// earlier updates.
-    pub fn write(&mut self, update: Update, made: &[Option<u32>]) -> Result<Option<u32>> {
+    pub fn write(&mut self, update: Update, made: &Made) -> Result<Option<u32>> {
         let Batch { control, log } = self;
         guarded(|| {
             control.schema.check(control.program(), &update)?;
@@ -245,8 +303,9 @@ impl Control {
         let mut results = Vec::with_capacity(total);
         // With a log of what to take back, or without.
         let mut batched = (atomicity == Atomicity::AllOrNothing).then(|| Batch::new(self, total));
-        let mut made = Vec::with_capacity(total);
+        let mut made = Made::default();
         for (place, update) in batch.into_iter().enumerate() {
+            let kind = update.as_ref().ok().and_then(Kind::made_by);
             let done = update.and_then(|update| {
                 if let Some(changes) = &mut changes {
                     changes.add(self, &update, &made);
@@ -262,7 +321,7 @@ impl Control {
                 }
                 done
             });
-            made.push(*done.as_ref().unwrap_or(&None));
+            made.push(kind, *done.as_ref().unwrap_or(&None));
             match (done, batched.take()) {
                 (Err(error), Some(batched)) => {
                     let error = batched.take_back(error);
@@ -286,7 +345,7 @@ impl Control {
     }
 
     /// Carries one update out, or leaves the switch as it is. `made` are the handles of earlier updates of the batch.
-    pub(crate) fn perform(&self, update: Update, made: &[Option<u32>]) -> Result<Option<u32>> {
+    pub(crate) fn perform(&self, update: Update, made: &Made) -> Result<Option<u32>> {
         self.schema.check(self.program(), &update)?;
         if update != Update::Reset {
             return guarded(|| self.apply(update, None, made, None));
@@ -311,35 +370,49 @@ impl Control {
         move |error| refused(self.program(), id, &error)
     }
 
-    /// The handle that a reference stands for.
-    fn handle(&self, of: Ref, made: &[Option<u32>]) -> Result<u32> {
-        match of {
-            Ref::Handle(handle) => Ok(handle),
-            Ref::Made(place) => made.get(place as usize).copied().flatten().ok_or_else(|| {
-                let why = format!("update {place} of the batch, which is named here, made nothing");
-                CommandError::new(why).field("handle")
-            }),
+    /// The handle that a reference stands for; the object must be of this kind.
+    fn handle(&self, of: Ref, kind: Kind, made: &Made) -> Result<u32> {
+        let place = match of {
+            Ref::Handle(handle) => return Ok(handle),
+            Ref::Made(place) => place,
+        };
+        match made.get(place) {
+            Some((found, handle)) if found == kind => Ok(handle),
+            found => {
+                let program = self.program();
+                let found = found.map_or("nothing".to_string(), |(found, _)| found.describe(program));
+                let expected = kind.describe(program);
+                let why = format!(
+                    "update {place} of the batch, which is named here, made {found}, expected {expected}"
+                );
+                Err(CommandError::new(why).field("handle"))
+            }
         }
     }
 
     /// The handle of an entry.
-    fn entry(&self, table: TableId, entry: &EntryRef, made: &[Option<u32>]) -> Result<EntryHandle> {
+    fn entry(&self, table: TableId, entry: &EntryRef, made: &Made) -> Result<EntryHandle> {
         match entry {
-            EntryRef::Handle(of) => self.handle(*of, made).map(EntryHandle),
+            EntryRef::Handle(of) => self.handle(*of, Kind::Entry(table), made).map(EntryHandle),
             EntryRef::Key(key) => self.find_entry(table, &key.0, key.1),
         }
     }
 
-    fn act(&self, act: Act, made: &[Option<u32>]) -> Result<Action> {
+    fn act(&self, table: TableId, act: Act, made: &Made) -> Result<Action> {
+        let profile = || {
+            // The schema has checked it.
+            let profile = self.program().tables[table.index()].profile;
+            profile.ok_or_else(|| self.refused(table)(TableError::NoProfile))
+        };
         Ok(match act {
             Act::Action(action) => action,
-            Act::Member(member) => Action::member(self.handle(member, made)?),
-            Act::Group(group) => Action::group(self.handle(group, made)?),
+            Act::Member(member) => Action::member(self.handle(member, Kind::Member(profile()?), made)?),
+            Act::Group(group) => Action::group(self.handle(group, Kind::Group(profile()?), made)?),
         })
     }
 
     /// The index of a cell as commands count: a direct cell has its entry's handle.
-    fn cell(&self, direct: Option<TableId>, cell: &Cell, made: &[Option<u32>]) -> Result<u32> {
+    fn cell(&self, direct: Option<TableId>, cell: &Cell, made: &Made) -> Result<u32> {
         match (cell, direct) {
             (Cell::Index(index), _) => Ok(*index),
             (Cell::Entry(entry), Some(table)) => self.entry(table, entry, made).map(|handle| handle.0),
@@ -355,7 +428,7 @@ impl Control {
         &self,
         update: Update,
         at: Option<u32>,
-        made: &[Option<u32>],
+        made: &Made,
         mut log: Option<&mut Vec<Undo>>,
     ) -> Result<Option<u32>> {
         let mut note = |undo: &dyn Fn() -> UndoOther| {
@@ -365,7 +438,7 @@ impl Control {
         };
         match update {
             Update::Insert { table, key, priority, act } => {
-                let entry = Entry { key, priority, action: self.act(act, made)? };
+                let entry = Entry { key, priority, action: self.act(table, act, made)? };
                 return match at {
                     None => self.add(table, entry, log).map(|handle| Some(handle.0)),
                     Some(handle) => self.add_at(table, handle, entry, log).map(|()| Some(handle)),
@@ -374,7 +447,7 @@ impl Control {
             Update::Modify { table, entry, act } => {
                 let handle = self.entry(table, &entry, made)?;
                 check_entry_open(&self.program().tables[table.index()], handle.0)?;
-                let action = self.act(act, made)?;
+                let action = self.act(table, act, made)?;
                 let mut t = self.switch.table(table);
                 let old = t.get(handle).map(|e| e.action);
                 t.modify(handle, action).map_err(self.refused(table))?;
@@ -385,23 +458,24 @@ impl Control {
             Update::Delete { table, entry } => {
                 let handle = self.entry(table, &entry, made)?;
                 check_entry_open(&self.program().tables[table.index()], handle.0)?;
-                let (counts, rates, life) = match log {
-                    None => (Vec::new(), Vec::new(), None),
+                let (counts, rates, life, age) = match log {
+                    None => (Vec::new(), Vec::new(), None, None),
                     Some(_) => (
                         self.direct_counts(table, handle),
                         self.direct_rates(table, handle),
                         self.life(table, handle),
+                        self.switch.table(table).age(handle),
                     ),
                 };
                 let entry = self.switch.table(table).delete(handle).map_err(self.refused(table))?;
                 if let Some(log) = log {
-                    let removed = vec![Removed { handle, entry, counts, rates, life }];
+                    let removed = vec![Removed { handle, entry, counts, rates, life, age }];
                     log.push(Undo::Other(Box::new(UndoOther::Delete(table, removed, Vec::new()))));
                 }
             }
             Update::Clear(id) => self.clear(id, log)?,
             Update::SetDefault { table, act } => {
-                let action = self.act(act, made)?;
+                let action = self.act(table, act, made)?;
                 let mut t = self.switch.table(table);
                 let old = t.default_action().clone();
                 t.set_default(action).map_err(self.refused(table))?;
@@ -434,13 +508,13 @@ impl Control {
             }
             Update::ModifyMember { profile, member, action } => {
                 let (table, of) = self.profile_of(profile)?;
-                let handle = self.handle(member, made)?;
+                let handle = self.handle(member, Kind::Member(profile), made)?;
                 let old = of.modify_member(handle, action).map_err(self.refused(table))?;
                 note(&|| UndoOther::Profile(table, UndoProfile::Modify(handle, old.clone())));
             }
             Update::DeleteMember { profile, member } => {
                 let (table, of) = self.profile_of(profile)?;
-                let handle = self.handle(member, made)?;
+                let handle = self.handle(member, Kind::Member(profile), made)?;
                 let old = of.delete_member(handle).map_err(self.refused(table))?;
                 note(&|| UndoOther::Profile(table, UndoProfile::Recreate(handle, old.clone())));
             }
@@ -457,19 +531,21 @@ impl Control {
             }
             Update::DeleteGroup { profile, group } => {
                 let (table, of) = self.profile_of(profile)?;
-                let handle = self.handle(group, made)?;
+                let handle = self.handle(group, Kind::Group(profile), made)?;
                 let members = of.delete_group(handle).map_err(self.refused(table))?;
                 note(&|| UndoOther::Profile(table, UndoProfile::RecreateGroup(handle, members.clone())));
             }
             Update::AddToGroup { profile, group, member } => {
                 let (table, of) = self.profile_of(profile)?;
-                let (group, member) = (self.handle(group, made)?, self.handle(member, made)?);
+                let group = self.handle(group, Kind::Group(profile), made)?;
+                let member = self.handle(member, Kind::Member(profile), made)?;
                 of.add_to_group(member, group).map_err(self.refused(table))?;
                 note(&|| UndoOther::Profile(table, UndoProfile::Remove(member, group)));
             }
             Update::RemoveFromGroup { profile, group, member } => {
                 let (table, of) = self.profile_of(profile)?;
-                let (group, member) = (self.handle(group, made)?, self.handle(member, made)?);
+                let group = self.handle(group, Kind::Group(profile), made)?;
+                let member = self.handle(member, Kind::Member(profile), made)?;
                 of.remove_from_group(member, group).map_err(self.refused(table))?;
                 note(&|| UndoOther::Profile(table, UndoProfile::Add(member, group)));
             }
@@ -587,12 +663,12 @@ impl Control {
         &self,
         update: Update,
         at: Option<u32>,
-        made: &[Option<u32>],
+        made: &Made,
         log: Option<&mut Vec<Undo>>,
     ) -> Result<Option<u32>> {
         let state = self.switch.state();
         let old = log.as_ref().map(|_| state.multicast());
-        let node_of = |of: Ref| self.handle(of, made);
+        let node_of = |of: Ref| self.handle(of, Kind::Node, made);
         let done: Result<Option<u32>> = state.change_multicast(|multicast| {
             match update {
                 Update::CreateMulticastGroup(group) => multicast.create_group(group),
@@ -645,6 +721,7 @@ impl Control {
                 counts: self.direct_counts(id, handle),
                 rates: self.direct_rates(id, handle),
                 life: self.life(id, handle),
+                age: self.switch.table(id).age(handle),
             })
             .collect();
         let generations = self.switch.table(id).free_generations().collect();
@@ -771,10 +848,11 @@ impl Control {
                     for (slot, generation) in generations {
                         self.switch.table(table).set_free_generation(slot, generation);
                     }
-                    for Removed { handle, entry, counts, rates, life } in removed {
+                    for Removed { handle, entry, counts, rates, life, age } in removed {
                         let mut restored = None;
                         settle(&mut || {
-                            restored = Some(self.switch.table(table).restore(handle, entry.clone())?);
+                            restored =
+                                Some(self.switch.table(table).restore_aged(handle, entry.clone(), age)?);
                             Ok(())
                         });
                         if let Some(handle) = restored {
@@ -1029,7 +1107,7 @@ impl Control {
     /// Empties the switch: what updates set, and what packets left in registers and counters. Const entries stay; the
     /// constants of custom CRCs too.
     fn reset_state(&self, mut log: Option<&mut Vec<Undo>>) -> Result<()> {
-        let mut change = |update| self.apply(update, None, &[], log.as_deref_mut()).map(drop);
+        let mut change = |update| self.apply(update, None, &Made::default(), log.as_deref_mut()).map(drop);
         let program = self.program();
         for (instance, id) in program.instances.iter().zip(0..).map(|(i, id)| (i, InstanceId(id))) {
             match instance.kind {

@@ -158,7 +158,7 @@ fn answers_tell_codes_and_places() {
     assert!(note.contains("act_prof_create_group"), "{note}");
     for line in ["shell id", "!id"] {
         let error = client.command(line, false).unwrap().error.unwrap();
-        assert!(error.text.contains("only run at the prompt"), "{}", error.text);
+        assert!(error.text.contains("run only at the prompt"), "{}", error.text);
     }
     assert_eq!(client.complete("table_dump l", 12), (11, vec!["ingress.l2".to_string()]));
     // What is no character boundary is no place.

@@ -778,3 +778,20 @@ proptest! {
         let _ = control.restore(&String::from_utf8_lossy(&bytes));
     }
 }
+
+/// Changes of queues in the journal come after those of the snapshot.
+#[test]
+fn queues_are_those_of_the_last_change() {
+    let folder = Folder::new();
+    for depth in 20..24 {
+        let (control, told) = begun(&folder);
+        assert_eq!(told, [""; 0]);
+        control.reply("set_queue_depth 99", false);
+        assert_eq!(control.reply(&format!("set_queue_depth {depth}"), false).refused, None);
+        control.reply("set_queue_rate 5 3", false);
+        let before = dumped(&control);
+        drop(control);
+        let (control, told) = begun(&folder);
+        assert_eq!((told, dumped(&control)), (Vec::new(), before));
+    }
+}

@@ -87,7 +87,10 @@ fn updates_name_what_the_batch_makes() {
     let control = control();
     let profile = control.schema().profile("ecmp").unwrap();
     let error = refused(&control, Update::DeleteMember { profile, member: Ref::Made(3) });
-    assert_eq!(error.message, "update 3 of the batch, which is named here, made nothing");
+    assert_eq!(
+        error.message,
+        "update 3 of the batch, which is named here, made nothing, expected a member of `ingress.ecmp`"
+    );
 }
 
 #[test]
@@ -200,6 +203,20 @@ fn batches_are_kept() {
     let batch = vec![l2(&names, 5, 1), l2(&names, 7, 1), Update::SetLag { lag: 2, ports: [4].into() }];
     first.write(batch, Atomicity::ContinueOnError);
     // Insertions whose table and action the journal need not repeat.
+    // Between them one of an action profile.
+    let mut mixed = group_with_member(&names);
+    mixed.truncate(4);
+    mixed.insert(0, l2(&names, 40, 1));
+    for update in &mut mixed {
+        match update {
+            Update::AddToGroup { group, member, .. } => (*group, *member) = (Ref::Made(2), Ref::Made(1)),
+            Update::Insert { act: Act::Group(group), .. } => *group = Ref::Made(2),
+            _ => {}
+        }
+    }
+    mixed.push(l2(&names, 41, 1));
+    let (written, _) = first.write(mixed, Atomicity::AllOrNothing);
+    assert!(written.in_effect, "{:?}", written.results);
     let many = (8..20).map(|value| l2(&names, value, value % 5)).chain([fixed_entry(&names, 3)]);
     let more = [l2(&names, 30, 1), fixed_entry(&names, 4), fixed_entry(&names, 5), l2(&names, 31, 1)];
     first.write(many.chain(more).collect(), Atomicity::ContinueOnError);
@@ -234,4 +251,72 @@ fn named_updates_that_do_not_fit() {
         assert!(error.field.as_deref().is_some_and(|found| found.starts_with(field)), "{text}: {error:?}");
     }
     assert!(serde_json::from_str::<NamedUpdate>(r#"{"insert":{"tabel":"l2"}}"#).is_err());
+}
+
+/// The handle of one sort of object is none of another, even where an object has that number.
+#[test]
+fn what_is_made_is_of_its_kind() {
+    let control = control();
+    control
+        .load("setup", "act_prof_create_member ecmp out 1\ntable_add acl deny 1&&&1 1->2 0&&&0 ::1 => 9\n")
+        .unwrap();
+    let schema = control.schema();
+    let (profile, acl) = (schema.profile("ecmp").unwrap(), schema.table("acl").unwrap());
+    let hops = schema.profile("hops").unwrap();
+    let Act::Action(action) = deny(&control, "next_hop") else { unreachable!() };
+    let before = dump(&control);
+    for (first, second, what) in [
+        (
+            Update::CreateGroup { profile },
+            Update::DeleteMember { profile, member: Ref::Made(0) },
+            "made a group of `ingress.ecmp`, expected a member of `ingress.ecmp`",
+        ),
+        (
+            l2(&control, 1, 1),
+            Update::Delete { table: acl, entry: EntryRef::Handle(Ref::Made(0)) },
+            "made an entry of `ingress.l2`, expected an entry of `ingress.acl`",
+        ),
+        (
+            Update::CreateMember { profile: hops, action },
+            Update::DeleteMember { profile, member: Ref::Made(0) },
+            "made a member of `ingress.hops`, expected a member of `ingress.ecmp`",
+        ),
+        (
+            Update::CreateMulticastGroup(1),
+            Update::DestroyNode(Ref::Made(0)),
+            "made nothing, expected a multicast node",
+        ),
+    ] {
+        let written = control.write(vec![first, second], Atomicity::AllOrNothing);
+        let error = written.results[1].as_ref().unwrap_err();
+        assert!(error.message.contains(what), "{error}");
+        assert_eq!(dump(&control), before);
+    }
+}
+
+/// Of two entries with equal priority the older one wins, also after a refused batch had deleted it.
+#[test]
+fn a_refused_batch_keeps_the_order_of_entries() {
+    let control = control();
+    let acl = control.schema().table("acl").unwrap();
+    let setup = "table_add acl deny 5&&&7 0->65535 0&&&0 ::1 => 5\n\
+                 table_add acl out 5&&&15 0->65535 0&&&0 ::1 => 1 5\n\
+                 table_add acl out 5&&&31 0->65535 0&&&0 ::1 => 2 5\n";
+    control.load("setup", setup).unwrap();
+    let key: Vec<num_bigint::BigUint> = [5u32, 9, 7, 1].map(Into::into).into();
+    let winner = || control.switch().table(acl).lookup(&key).unwrap().0;
+    assert_eq!(winner(), 0);
+    let delete = |handle: u32| Update::Delete { table: acl, entry: handle.into() };
+    for first in [vec![delete(0)], vec![delete(1), delete(0)], vec![Update::Clear(acl)]] {
+        let batch = first.into_iter().chain([delete(77)]).collect();
+        assert!(!control.write(batch, Atomicity::AllOrNothing).in_effect);
+        assert_eq!(winner(), 0);
+        let ages: Vec<_> =
+            (0..3).map(|handle| control.switch().table(acl).age(p4jet_tables::EntryHandle(handle))).collect();
+        assert!(ages.is_sorted() && ages[0] < ages[1], "{ages:?}");
+    }
+    // New ones are younger still.
+    control.execute("table_add acl out 5&&&63 0->65535 0&&&0 ::1 => 3 5").unwrap();
+    let age = |handle| control.switch().table(acl).age(p4jet_tables::EntryHandle(handle));
+    assert!(age(3) > age(2) && age(3) > age(1));
 }

@@ -507,6 +507,26 @@ impl Table {
         Ok(handle)
     }
 
+    /// The age of an entry where that decides between entries of the same priority: of two, the one with the smaller number is older.
+    pub fn age(&self, handle: EntryHandle) -> Option<u64> {
+        let slot = self.slot_of(handle).ok()?;
+        self.listed.get(slot).map(|stored| stored.rank.1)
+    }
+
+    /// As [`Self::restore`]; the entry is as old as it was.
+    pub fn restore_aged(
+        &mut self,
+        handle: EntryHandle,
+        entry: Entry,
+        age: Option<u64>,
+    ) -> Result<EntryHandle, TableError> {
+        let next = self.listed.sequence;
+        self.listed.sequence = age.unwrap_or(next);
+        let restored = self.restore(handle, entry);
+        self.listed.sequence = self.listed.sequence.max(next);
+        restored
+    }
+
     fn set_generation(&mut self, slot: u32, generation: u8) {
         if generation != self.generations.value(slot as usize) {
             *self.generations.get_mut(slot as usize) = generation;

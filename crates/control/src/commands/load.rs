@@ -6,7 +6,7 @@ use crate::error::{CommandError, LoadError};
 use crate::guard::{guarded, require_memory};
 use crate::journal::Changes;
 use crate::update::Update;
-use crate::write::Batch;
+use crate::write::{Batch, Kind, Made};
 
 /// What a file of commands did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Control {
         let Prepared { name, text, steps } = prepared;
         let mut summary = LoadSummary::default();
         let mut batch = Batch::new(self, steps.len());
-        let mut made = Vec::new();
+        let mut made = Made::default();
         let mut last = 1;
         for step in steps {
             let (number, result) = match step {
@@ -88,8 +88,9 @@ impl Control {
                     if let Some(changes) = &mut changes {
                         changes.add(self, &update, &made);
                     }
+                    let kind = Kind::made_by(&update);
                     let done = batch.write(update, &made).map(|handle| {
-                        made.push(handle);
+                        made.push(kind, handle);
                         if let Some(changes) = &mut changes {
                             changes.done(handle);
                         }

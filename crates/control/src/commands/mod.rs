@@ -30,7 +30,7 @@ use crate::journal::Changes;
 use crate::read::{Entity, PAGE_MAX, Selector};
 use crate::state::default_of;
 use crate::update::{Act, Cell, EntryRef, Ref, Update};
-use crate::write::{Control, Result};
+use crate::write::{Control, Made, Result};
 use num_bigint::BigUint;
 use p4jet_externs::CounterValue;
 use p4jet_ir::{InstanceId, TableId};
@@ -89,7 +89,7 @@ impl Control {
     pub(crate) fn execute_quietly(&self, line: &str) -> Result<String> {
         let command = LineParser::new(self.program(), &self.schema).parse(line)?;
         match command {
-            Command::Change(change) => self.perform(change.update, &[]).map(|_| String::new()),
+            Command::Change(change) => self.perform(change.update, &Made::default()).map(|_| String::new()),
             reading => self.reply_to(reading, false, None)?.done(),
         }
     }
@@ -235,9 +235,9 @@ impl Control {
             _ => String::new(),
         };
         if let Some(changes) = &mut changes {
-            changes.add(self, &change.update, &[]);
+            changes.add(self, &change.update, &Made::default());
         }
-        let made = match self.perform(change.update, &[]) {
+        let made = match self.perform(change.update, &Made::default()) {
             Ok(made) => made,
             Err(error) => {
                 if let Some(changes) = changes {

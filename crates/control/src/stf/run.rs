@@ -10,6 +10,7 @@ use crate::error::{CommandError, count};
 use crate::names::{NameIndex, unknown};
 use crate::schema::{Schema, check_entries_open, param_names};
 use crate::update::{Act, Update};
+use crate::write::Made;
 use p4jet_dataplane::{Processed, Worker};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, EntryHandle};
@@ -163,7 +164,7 @@ impl<'a, D: Device> Runner<'a, D> {
             StatementKind::Add { table, priority, matches, call, label } => {
                 let id = self.table(table)?;
                 let update = self.entry(id, *priority, table, matches, call)?;
-                let handle = self.control.perform(update, &[])?.map(EntryHandle);
+                let handle = self.control.perform(update, &Made::default())?.map(EntryHandle);
                 if let (Some(label), Some(handle)) = (label, handle) {
                     self.labels.insert(label, (id, handle));
                 }
@@ -171,13 +172,13 @@ impl<'a, D: Device> Runner<'a, D> {
             StatementKind::SetDefault { table, call } => {
                 let id = self.table(table)?;
                 let act = Act::Action(self.call(id, call)?);
-                self.control.perform(Update::SetDefault { table: id, act }, &[])?;
+                self.control.perform(Update::SetDefault { table: id, act }, &Made::default())?;
             }
             StatementKind::RemoveAll => {
                 let tables: Vec<_> = self.control.schema().tables.sorted().map(TableId).collect();
                 for id in tables {
                     if !self.control.program().tables[id.index()].const_entries {
-                        self.control.perform(Update::Clear(id), &[])?;
+                        self.control.perform(Update::Clear(id), &Made::default())?;
                     }
                 }
                 self.labels.clear();
