@@ -48,7 +48,7 @@ impl<'s> Compilation<'s> {
             Ok(others) => {
                 let begun = Compilation(compilations);
                 p4jet_threads::check_mappable((others + 1) * COMPILATION_BYTES).map_err(|_| {
-                    let mib = (others + 1) * COMPILATION_BYTES >> 20;
+                    let mib = ((others + 1) * COMPILATION_BYTES) >> 20;
                     let all = count(others + 1, "compilation");
                     let message = format!(
                         "Error: no memory: {all} may need {mib} MiB of address space, which the system refuses (see ulimit -v)"
