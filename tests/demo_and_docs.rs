@@ -287,6 +287,35 @@ fn a_trace_explains_a_drop() {
         .prints(&["cannot extract hdr.ipv4: it takes 20 bytes, 6 bytes are left", "dropped: "]);
 }
 
+/// Of an element whose index is an element, a trace names the one that was read.
+#[test]
+fn a_trace_follows_indices_in_indices() {
+    let dir = TempDir::new("nested-indices");
+    let path = dir.write(
+        "nested.p4",
+        r#"#include <core.p4>
+#include <v1model.p4>
+header a_t { bit<8> x; }
+struct headers_t { a_t[3] s; }
+struct meta_t { }
+parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    state start { p.extract(h.s.next); p.extract(h.s.next); p.extract(h.s.next); transition accept; }
+}
+control V(inout headers_t h, inout meta_t m) { apply { } }
+control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    apply { if (h.s[h.s[h.s[0].x].x].x == 9) { s.egress_spec = 1; } }
+}
+control E(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { apply { } }
+control C(inout headers_t h, inout meta_t m) { apply { } }
+control D(packet_out p, in headers_t h) { apply { p.emit(h.s); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#,
+    );
+    run(&["trace", &path, "--port", "0", "01 02 09"])
+        .expect_status(0)
+        .prints(&["== 0x9: true (h.s[0].x = 1, h.s[1].x = 2, h.s[2].x = 0x9 (9))", "leave by port 1"]);
+}
+
 #[test]
 fn a_trace_tells_the_way_of_a_packet() {
     let dir = TempDir::new("trace");

@@ -883,10 +883,11 @@ impl Run<'_, '_, '_> {
             let mut expr = (*expr).clone();
             // Of a column only the chosen one is read, and nothing where there is none.
             expr.rewrite(&mut |e| {
-                if let Expr::Element { column, index } = e {
+                if let Expr::Element { column, index } = &*e {
                     index.for_each_field(&mut |f| fields.push(f));
                     fields.extend(self.eval(index).to_usize().and_then(|i| column.get(i)));
-                    *e = Expr::constant(0u32, 1);
+                    // It may be part of another index.
+                    *e = Expr::constant(self.eval(e), e.width(self.program));
                 }
             });
             expr.for_each_field(&mut |f| fields.push(f));

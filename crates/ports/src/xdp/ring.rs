@@ -126,7 +126,7 @@ impl<T: Copy> Producer<T> {
     /// Writes the next entry, which the kernel sees after [`Producer::publish`]. There must be room.
     #[inline]
     pub(super) fn write(&mut self, value: T) {
-        debug_assert!(self.0.end != self.0.next);
+        debug_assert!(self.has_room(1));
         // SAFETY: the entry is inside the mapping, and ours until it is published.
         unsafe { self.0.place().write(value) };
         self.0.next = self.0.next.wrapping_add(1);
