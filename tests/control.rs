@@ -125,7 +125,7 @@ fn ctl_over_both_sockets() {
     ctl(&["table_delete", "forward", "0"]).expect_status(1).says(&["(INVALID_HANDLE)"]);
     ctl(&["--json", "table_num_entries", "forward"]).expect_status(0).prints(&["\"data\":0}\n"]);
     ctl(&["--json", "nonsense"]).expect_status(1).prints(&["{\"ok\":false", "\"kind\":\"wrong\""]);
-    ctl(&["shell", "id"]).expect_status(1).says(&["only run at the prompt"]);
+    ctl(&["shell", "id"]).expect_status(1).says(&["run only at the prompt"]);
     ctl(&["--nonsense"]).expect_status(2);
 
     let file = dir.write("bad.cmd", "table_add forward set_dest 1 => 1\ntable_add forward set_dest 1 => 1\n");

@@ -672,7 +672,7 @@ fn a_switch_that_stands_still_is_waited_for() {
     // It reads what the switch has now; for that answer it would wait for longer.
     std::thread::sleep(Duration::from_secs(1));
     running.signal("-STOP");
-    controller.wait_for("the switch does not answer: no answer within 5s");
+    controller.wait_for("the switch is silent: no answer within 5s");
     // It looks after back ends all the same.
     drop(gone);
     controller.wait_for("web1: dead");
