@@ -352,19 +352,23 @@ impl AtTerminal {
     }
 }
 
+/// The commands that open a prompt: two clients of a switch, and a switch of its own.
+fn prompts(switch: &Switch) -> [Command; 3] {
+    let mut ctl = p4jet();
+    ctl.args(["ctl", "--socket", switch.socket()]);
+    let mut cli = p4jet();
+    cli.args(["simple_switch_CLI", "--thrift-port", switch.port().rsplit(':').next().unwrap()]);
+    let mut run = p4jet_run(&program("basic_l2"));
+    run.args(["-i", "0@mem", "--no-control"]);
+    [ctl, cli, run]
+}
+
 /// Lines that a terminal sends at once, without marking them as pasted, all run.
 #[test]
 fn lines_sent_at_once_all_run() {
     let dir = TempDir::new("paste-plain");
     let switch = router(&dir);
-    let basic = program("basic_l2");
-    let mut run = p4jet_run(&basic);
-    run.args(["-i", "0@mem", "--no-control"]);
-    let mut ctl = p4jet();
-    ctl.args(["ctl", "--socket", switch.socket()]);
-    let mut cli = p4jet();
-    cli.args(["simple_switch_CLI", "--thrift-port", switch.port().rsplit(':').next().unwrap()]);
-    for command in [&mut ctl, &mut cli, &mut run] {
+    for command in &mut prompts(&switch) {
         for end in ["\r", "\n", "\r\n"] {
             let mut at = AtTerminal::start(command);
             at.wait_for("RuntimeCmd: ");
@@ -385,14 +389,7 @@ fn lines_sent_at_once_all_run() {
 fn words_are_completed_at_every_prompt() {
     let dir = TempDir::new("completion");
     let switch = router(&dir);
-    let basic = program("basic_l2");
-    let mut run = p4jet_run(&basic);
-    run.args(["-i", "0@mem", "--no-control"]);
-    let mut ctl = p4jet();
-    ctl.args(["ctl", "--socket", switch.socket()]);
-    let mut cli = p4jet();
-    cli.args(["simple_switch_CLI", "--thrift-port", switch.port().rsplit(':').next().unwrap()]);
-    for command in [&mut ctl, &mut cli, &mut run] {
+    for command in &mut prompts(&switch) {
         let mut at = AtTerminal::start(command);
         at.wait_for("RuntimeCmd: ");
         for (keys, completed) in [

@@ -539,9 +539,19 @@ fn long(ifs: u32) -> (String, u16) {
     (text, number)
 }
 
-/// Packets wait neither for the machine code of a large program, nor for the end of its making.
+/// Packets do not wait for the machine code of a large program.
+///
+/// On a busy machine the compiler may be done before the worker runs for the first time, so the test tries again.
 #[test]
 fn the_interpreter_forwards_until_there_is_machine_code() {
+    assert!(
+        (0..20).any(|_| forwards_while_compiling()),
+        "no packet came through before there was machine code"
+    );
+}
+
+/// Starts a switch with a large program and sends packets until machine code runs. Returns whether the interpreter forwarded any.
+fn forwards_while_compiling() -> bool {
     let (text, number) = long(6000);
     let mut program = lower(&v1model(&text, ""));
     p4jet_ir::passes::run(&mut program);
@@ -580,11 +590,11 @@ fn the_interpreter_forwards_until_there_is_machine_code() {
         assert!(Instant::now() < deadline, "{got} of {put} packets");
         got += handle.take().len();
     }
-    assert!(interpreted, "packets came through before there was machine code");
     assert_eq!(*told.lock().unwrap(), ["interpreter", "machine code"]);
     let stats = running.stats();
     assert_eq!((stats.received, stats.sent[&1]), (put as u64, put as u64));
     running.finish().unwrap();
+    interpreted
 }
 
 /// What the interpreter has put into queues leaves them when machine code runs.

@@ -381,7 +381,8 @@ impl NamedUpdate {
             let Ref::Made(place) = of else { return };
             match made.get(*place as usize) {
                 Some(Some(handle)) => *of = Ref::Handle(*handle),
-                Some(None) => {}
+                // Nothing has this handle, in this batch or a later one.
+                Some(None) => *place = u32::MAX,
                 None => *place -= made.len() as u32,
             }
         };
@@ -840,7 +841,7 @@ impl Control {
     }
 
     fn named_cell(&self, of: InstanceId, cell: &Cell) -> NamedCell {
-        match (cell, self.direct_table(of).or(self.meter_table(of))) {
+        match (cell, self.direct_table(of)) {
             (Cell::Entry(entry), Some(table)) => NamedCell::Entry(self.named_entry(table, entry)),
             (Cell::Index(index), _) => NamedCell::Index(*index),
             // The check refuses it.
@@ -934,7 +935,7 @@ impl Control {
     }
 
     fn resolve_cell(&self, of: InstanceId, cell: &NamedCell) -> Result<Cell> {
-        Ok(match (cell, self.direct_table(of).or(self.meter_table(of))) {
+        Ok(match (cell, self.direct_table(of)) {
             (NamedCell::Index(index), _) => Cell::Index(*index),
             (NamedCell::Entry(entry), Some(table)) => Cell::Entry(self.resolve_entry(table, entry)?),
             (NamedCell::Entry(_), None) => {

@@ -1,6 +1,6 @@
 //! Control of one running switch by several clients.
 
-use crate::commands::{HostCommand, LoadSummary, Prepared, Reply, Touches};
+use crate::commands::{Command, HostCommand, LoadSummary, Prepared, Reply, Touches};
 use crate::error::{CommandError, LoadError, count};
 use crate::guard::guarded;
 use crate::host::{Host, PortInfo, Program, Swap};
@@ -169,24 +169,37 @@ impl SharedControl {
                 guarded(|| self.host_reply(&command, rights, data, cancel)).unwrap_or_else(Reply::from)
             }
             Some(Err(error)) => error.into(),
-            None => {
-                // Others need not wait for what only reads.
-                let control = lock(&self.0.kept).control.clone();
-                if let Some(reply) = control.reply_reading(line, data) {
-                    return reply;
-                }
-                let mut kept = lock(&self.0.kept);
-                let mut changes = kept.changes();
-                let mut reply = kept.control.reply_noting(line, data, changes.as_mut());
-                if let Some(unkept) = kept.note(changes) {
-                    reply.note = Some(unkept);
-                }
-                drop(kept);
-                if let Some(done) = self.make_queues() {
-                    reply.note = done.err();
-                }
-                reply
+            None => self.command_reply(line, data),
+        }
+    }
+
+    /// Carries out a command about tables and state. Others need not wait for what only reads.
+    fn command_reply(&self, line: &str, data: bool) -> Reply {
+        loop {
+            let control = lock(&self.0.kept).control.clone();
+            let command = match control.parse(line) {
+                Ok(command) => command,
+                Err(error) => return error.into(),
+            };
+            // A dump is all that is set at one moment.
+            if !matches!(command, Command::Change(_) | Command::Dump { .. }) {
+                return control.reply_noting(line, command, data, None);
             }
+            let mut kept = lock(&self.0.kept);
+            // Another program may run since the line was checked.
+            if !Arc::ptr_eq(kept.control.switch(), control.switch()) {
+                continue;
+            }
+            let mut changes = kept.changes();
+            let mut reply = kept.control.reply_noting(line, command, data, changes.as_mut());
+            if let Some(unkept) = kept.note(changes) {
+                reply.note = Some(unkept);
+            }
+            drop(kept);
+            if let Some(done) = self.make_queues() {
+                reply.note = done.err();
+            }
+            return reply;
         }
     }
 

@@ -495,7 +495,7 @@ impl Control {
                     )?;
                 }
                 InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. } => {
-                    let rates = self.meter_indices(id).into_iter().filter_map(|index| {
+                    let rates = self.indices(id).into_iter().filter_map(|index| {
                         let rates = self.meter_rates(id, index).ok().flatten()?;
                         Some((index, rates.map(|rate| format!("{}:{}", rate.per_us, rate.burst))))
                     });
@@ -656,7 +656,7 @@ impl<'c> Restoring<'c, '_> {
 
     /// The same, if the program allows the update.
     fn write(&mut self, update: Update, handle: Option<u32>) -> Result<()> {
-        self.control.schema.check(self.control.program(), &update)?;
+        self.control.check(&update)?;
         self.apply(update, handle)
     }
 

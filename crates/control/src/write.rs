@@ -240,14 +240,11 @@ impl<'c> Batch<'c> {
         Batch { control, log: Vec::with_capacity(updates) }
     }
 
-    /// Carries an update out, or leaves the switch as it is. Returns the handle of what it made; `made` are those of the
-    /// earlier updates.
+    /// Carries out an update that the schema allows, or leaves the switch as it is. Returns the handle of what it made; `made` is
+    /// what the earlier updates made.
     pub fn write(&mut self, update: Update, made: &Made) -> Result<Option<u32>> {
         let Batch { control, log } = self;
-        guarded(|| {
-            control.schema.check(control.program(), &update)?;
-            control.apply(update, None, made, Some(log))
-        })
+        guarded(|| control.apply(update, None, made, Some(log)))
     }
 
     /// Ends the batch: its changes stay. If that fails, because memory is short, they are taken back.
@@ -307,6 +304,8 @@ impl Control {
         for (place, update) in batch.into_iter().enumerate() {
             let kind = update.as_ref().ok().and_then(Kind::made_by);
             let done = update.and_then(|update| {
+                // The journal names what the schema knows.
+                self.check(&update)?;
                 if let Some(changes) = &mut changes {
                     changes.add(self, &update, &made);
                 }
@@ -322,15 +321,11 @@ impl Control {
                 done
             });
             made.push(kind, *done.as_ref().unwrap_or(&None));
-            match (done, batched.take()) {
-                (Err(error), Some(batched)) => {
-                    let error = batched.take_back(error);
-                    return Written::aborted(total, place, error, changes);
+            match done {
+                Err(error) if let Some(batched) = batched.take() => {
+                    return Written::aborted(total, place, batched.take_back(error), changes);
                 }
-                (done, put_back) => {
-                    results.push(done);
-                    batched = put_back;
-                }
+                done => results.push(done),
             }
         }
         match batched {
@@ -344,9 +339,14 @@ impl Control {
         Written { results, in_effect: true }
     }
 
-    /// Carries one update out, or leaves the switch as it is. `made` are the handles of earlier updates of the batch.
+    /// Refuses an update that the program does not allow.
+    pub(crate) fn check(&self, update: &Update) -> Result<()> {
+        self.schema.check(self.program(), update)
+    }
+
+    /// Carries out an update that the schema allows, or leaves the switch as it is. `made` is what the earlier updates of its
+    /// batch made.
     pub(crate) fn perform(&self, update: Update, made: &Made) -> Result<Option<u32>> {
-        self.schema.check(self.program(), &update)?;
         if update != Update::Reset {
             return guarded(|| self.apply(update, None, made, None));
         }
@@ -581,11 +581,11 @@ impl Control {
                 }
             }
             Update::SetMeter { meter, cell, rates } => {
-                let index = self.cell(self.meter_table(meter), &cell, made)?;
+                let index = self.cell(self.direct_table(meter), &cell, made)?;
                 self.set_meters(meter, &[index], rates, log)?;
             }
             Update::SetMeterArray { meter, rates } => {
-                self.set_meters(meter, &self.meter_indices(meter), rates, log)?;
+                self.set_meters(meter, &self.indices(meter), rates, log)?;
             }
             Update::SetCrc { crc, params } => {
                 let name = self.schema.crcs.name(crc);
@@ -615,9 +615,11 @@ impl Control {
             }
             Update::ClearValueSet(set) => {
                 let mut table = self.switch.table(set);
-                let entries: Vec<Entry> = table.entries().map(|(_, entry)| entry).collect();
+                if let Some(log) = log {
+                    let entries = table.entries().map(|(_, entry)| entry).collect();
+                    log.push(Undo::Other(Box::new(UndoOther::SetMembers(set, entries))));
+                }
                 table.clear();
-                note(&|| UndoOther::SetMembers(set, entries.clone()));
             }
             Update::SetSession { session, to, bytes_max } => {
                 let new = match to {
@@ -919,31 +921,20 @@ impl Control {
         })
     }
 
-    /// The table whose entries a direct counter counts.
-    pub(crate) fn direct_table(&self, counter: InstanceId) -> Option<TableId> {
-        match self.program().instances[counter.index()].kind {
-            InstanceKind::DirectCounter { table, .. } => Some(table),
+    /// The table of a direct counter or meter.
+    pub(crate) fn direct_table(&self, instance: InstanceId) -> Option<TableId> {
+        match self.program().instances[instance.index()].kind {
+            InstanceKind::DirectCounter { table, .. } | InstanceKind::DirectMeter { table, .. } => {
+                Some(table)
+            }
             _ => None,
         }
     }
 
-    /// Packets and bytes of a counter at an index; for a direct counter the index is an entry's handle.
-    pub(crate) fn counter_value(&self, counter: InstanceId, index: u32) -> Result<CounterValue> {
-        let cell = self.counter_cell(counter, index)?;
-        self.switch.state().counter_read(counter.0, cell).map_err(|e| no_cell("counter", e))
-    }
-
-    pub(crate) fn write_counter(&self, counter: InstanceId, index: u32, value: CounterValue) -> Result<()> {
-        let cell = self.counter_cell(counter, index)?;
-        self.switch.state().counter_write(counter.0, cell, value).map_err(|e| no_cell("counter", e))
-    }
-
-    /// The cell behind an index.
-    fn counter_cell(&self, counter: InstanceId, index: u32) -> Result<u32> {
-        let Some(table) = self.direct_table(counter) else {
-            return Ok(index);
-        };
-        let (id, table) = (table, self.switch.table(table));
+    /// The cell behind an index of a counter or meter; for a direct one the index is an entry's handle.
+    fn cell_at(&self, instance: InstanceId, index: u32) -> Result<u32> {
+        let Some(id) = self.direct_table(instance) else { return Ok(index) };
+        let table = self.switch.table(id);
         let handle = EntryHandle(index);
         match table.get(handle) {
             Some(_) => Ok(table.row_of(handle)),
@@ -951,19 +942,37 @@ impl Control {
         }
     }
 
-    /// All values in use, with their indices.
-    pub(crate) fn counter_values(&self, counter: InstanceId) -> Result<Vec<(u32, CounterValue)>> {
-        let indices: Vec<u32> = match self.program().instances[counter.index()].kind {
-            InstanceKind::Counter { size, .. } => (0..size).collect(),
-            InstanceKind::DirectCounter { table, .. } => {
+    /// The indices of all cells in use of a counter or meter.
+    pub(crate) fn indices(&self, instance: InstanceId) -> Vec<u32> {
+        match self.program().instances[instance.index()].kind {
+            InstanceKind::Counter { size, .. } | InstanceKind::Meter { size, .. } => (0..size).collect(),
+            InstanceKind::DirectCounter { table, .. } | InstanceKind::DirectMeter { table, .. } => {
                 self.switch.table(table).entries().map(|(handle, _)| handle.0).collect()
             }
             _ => Vec::new(),
-        };
-        indices.into_iter().map(|index| Ok((index, self.counter_value(counter, index)?))).collect()
+        }
     }
 
-    /// A new entry counts from 0 and has a meter without rates, whoever had its row before.
+    /// Packets and bytes of a counter at an index; for a direct counter the index is an entry's handle.
+    pub(crate) fn counter_value(&self, counter: InstanceId, index: u32) -> Result<CounterValue> {
+        let cell = self.cell_at(counter, index)?;
+        self.switch.state().counter_read(counter.0, cell).map_err(|e| no_cell("counter", e))
+    }
+
+    pub(crate) fn write_counter(&self, counter: InstanceId, index: u32, value: CounterValue) -> Result<()> {
+        let cell = self.cell_at(counter, index)?;
+        self.switch.state().counter_write(counter.0, cell, value).map_err(|e| no_cell("counter", e))
+    }
+
+    /// All values in use, with their indices.
+    pub(crate) fn counter_values(&self, counter: InstanceId) -> Result<Vec<(u32, CounterValue)>> {
+        self.indices(counter)
+            .into_iter()
+            .map(|index| Ok((index, self.counter_value(counter, index)?)))
+            .collect()
+    }
+
+    /// A new entry counts from 0 and has a meter without rates, whatever the row counted for an earlier entry.
     pub(crate) fn reset_direct(&self, table: TableId, handle: EntryHandle) -> Result<()> {
         for counter in &self.schema.shapes[table.index()].direct_counters {
             self.write_counter(*counter, handle.0, CounterValue::default())?;
@@ -984,43 +993,14 @@ impl Control {
         meters.iter().filter_map(|m| Some((*m, self.meter_rates(*m, handle.0).ok()?))).collect()
     }
 
-    pub(crate) fn meter_table(&self, meter: InstanceId) -> Option<TableId> {
-        match self.program().instances[meter.index()].kind {
-            InstanceKind::DirectMeter { table, .. } => Some(table),
-            _ => None,
-        }
-    }
-
-    /// The cell behind an index.
-    fn meter_cell(&self, meter: InstanceId, index: u32) -> Result<u32> {
-        let Some(table) = self.meter_table(meter) else { return Ok(index) };
-        let (id, table) = (table, self.switch.table(table));
-        let handle = EntryHandle(index);
-        match table.get(handle) {
-            Some(_) => Ok(table.row_of(handle)),
-            None => Err(self.refused(id)(TableError::InvalidHandle(handle))),
-        }
-    }
-
     pub(crate) fn meter_rates(&self, meter: InstanceId, index: u32) -> Result<Option<Rates>> {
-        let cell = self.meter_cell(meter, index)?;
+        let cell = self.cell_at(meter, index)?;
         self.switch.state().meter_rates(meter.0, cell).map_err(|e| no_cell("meter", e))
     }
 
     pub(crate) fn set_meter(&self, meter: InstanceId, index: u32, rates: Option<Rates>) -> Result<()> {
-        let cell = self.meter_cell(meter, index)?;
+        let cell = self.cell_at(meter, index)?;
         self.switch.state().meter_set_rates(meter.0, cell, rates).map_err(|e| no_cell("meter", e))
-    }
-
-    /// The indices of all cells in use.
-    pub(crate) fn meter_indices(&self, meter: InstanceId) -> Vec<u32> {
-        match self.program().instances[meter.index()].kind {
-            InstanceKind::Meter { size, .. } => (0..size).collect(),
-            InstanceKind::DirectMeter { table, .. } => {
-                self.switch.table(table).entries().map(|(handle, _)| handle.0).collect()
-            }
-            _ => Vec::new(),
-        }
     }
 
     fn set_meters(
@@ -1104,6 +1084,7 @@ impl Control {
             self.set_session(*number, None);
         }
     }
+
     /// Empties the switch: what updates set, and what packets left in registers and counters. Const entries stay; the
     /// constants of custom CRCs too.
     fn reset_state(&self, mut log: Option<&mut Vec<Undo>>) -> Result<()> {

@@ -320,3 +320,31 @@ fn a_refused_batch_keeps_the_order_of_entries() {
     let age = |handle| control.switch().table(acl).age(p4jet_tables::EntryHandle(handle));
     assert!(age(3) > age(2) && age(3) > age(1));
 }
+
+/// Ids that the program does not have are refused, also where the update would be kept.
+#[test]
+fn unknown_ids_are_refused() {
+    let folder = std::env::temp_dir().join(format!("p4jet-ids-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let kept = SharedControl::new(control(), None);
+    kept.keep(&folder.join("state")).unwrap();
+    let (table, instance) = (p4jet_ir::TableId(999), p4jet_ir::InstanceId(999));
+    let value = CounterValue { packets: 1, bytes: 1 };
+    let key = vec![KeyMatch::Exact(1u32.into())];
+    for update in [
+        Update::Clear(table),
+        Update::Insert { table, key: key.clone(), priority: 0, act: Act::Member(0.into()) },
+        Update::WriteCounter { counter: instance, cell: Cell::Index(0), value },
+        Update::ResetRegister(instance),
+        Update::SetMeterArray { meter: instance, rates: None },
+        Update::CreateGroup { profile: instance },
+        Update::AddToValueSet { set: table, key },
+    ] {
+        for atomicity in [Atomicity::AllOrNothing, Atomicity::ContinueOnError] {
+            let text = format!("{update:?}");
+            let (written, unkept) = kept.write(vec![update.clone()], atomicity);
+            assert!(written.results[0].is_err() && unkept.is_none(), "{text}: {written:?}");
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,6 +1,5 @@
-//! Values that are used far from where they are made lie in memory in between. The register allocator that makes one pass takes
-//! time for each value at each block between the first and the last place where the value is met, in the order of the code,
-//! whether the value is live there or not.
+//! Keeps values in memory between a definition and distant uses. The single-pass register allocator spends time on each value at
+//! each block between the value's first and last mention, in code order, whether the value is live there or not.
 
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::dominator_tree::DominatorTree;
@@ -12,13 +11,13 @@ use cranelift_codegen::ir::{
 };
 use std::collections::HashMap;
 
-/// Values that are met in so few blocks in a row stay in registers.
+/// A value whose first and last mention are at most this many blocks apart stays in a register.
 const NEAR_BLOCKS: u32 = 32;
 
-/// As do values that are used in one of so many blocks between.
+/// So does a value that at least one block in this many uses.
 const BLOCKS_PER_USE: u32 = 8;
 
-/// Where a value is met, in the order of the blocks.
+/// Where a value is mentioned, by block number in code order.
 #[derive(Clone, Copy, Default)]
 struct Met {
     first: u32,
@@ -34,12 +33,12 @@ impl Met {
     }
 }
 
-/// Stores such values where they are made, and loads them in each other block that uses them.
+/// Stores such values at their definitions, and loads them in each other block that uses them.
 pub fn spill_far_uses(func: &mut Function) {
     let cfg = ControlFlowGraph::with_function(func);
     let order: Vec<Block> = DominatorTree::with_function(func, &cfg).cfg_rpo().copied().collect();
     let met = find(func, &order);
-    // Where each of them is on the stack; constants are made anew.
+    // The stack offset of each value. Constants need none: each block that uses one defines it again.
     let mut offsets: SecondaryMap<Value, Option<i32>> = SecondaryMap::new();
     let mut bytes = 0;
     let far: Vec<Value> = met.keys().filter(|value| met[*value].is_far()).collect();
@@ -111,7 +110,7 @@ pub fn spill_far_uses(func: &mut Function) {
     }
 }
 
-/// Where each value is met.
+/// Where the function mentions each value.
 fn find(func: &Function, order: &[Block]) -> SecondaryMap<Value, Met> {
     let dfg = &func.dfg;
     let mut met: SecondaryMap<Value, Met> = SecondaryMap::with_capacity(dfg.num_values());
@@ -134,7 +133,7 @@ fn find(func: &Function, order: &[Block]) -> SecondaryMap<Value, Met> {
     met
 }
 
-/// A value that is made anew wherever it is used.
+/// The constant that defines a value, if one does. Each block that uses the value repeats the definition.
 fn constant(func: &Function, value: Value) -> Option<Imm64> {
     let inst = func.dfg.value_def(value).inst()?;
     match func.dfg.insts[inst] {

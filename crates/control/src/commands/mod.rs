@@ -87,8 +87,7 @@ impl Control {
 
     /// Carries out one command. What one that reads prints; changes print nothing here.
     pub(crate) fn execute_quietly(&self, line: &str) -> Result<String> {
-        let command = LineParser::new(self.program(), &self.schema).parse(line)?;
-        match command {
+        match self.parse(line)? {
             Command::Change(change) => self.perform(change.update, &Made::default()).map(|_| String::new()),
             reading => self.reply_to(reading, false, None)?.done(),
         }
@@ -96,23 +95,23 @@ impl Control {
 
     /// Carries out one command. With `data`, what a command that reads found comes as JSON, too.
     pub fn reply(&self, line: &str, data: bool) -> Reply {
-        self.reply_noting(line, data, None)
+        self.parse(line).map_or_else(Reply::from, |command| self.reply_noting(line, command, data, None))
     }
 
-    /// The reply to a command that reads, unless it reads all at one moment.
-    pub(crate) fn reply_reading(&self, line: &str, data: bool) -> Option<Reply> {
-        match LineParser::new(self.program(), &self.schema).parse(line) {
-            Ok(Command::Change(_) | Command::Dump { .. }) => None,
-            Ok(command) => Some(guarded(|| self.reply_to(command, data, None)).unwrap_or_else(Reply::from)),
-            Err(error) => Some(error.into()),
-        }
+    /// Checks a line against the program.
+    pub(crate) fn parse<'a>(&self, line: &'a str) -> Result<Command<'a>> {
+        LineParser::new(self.program(), &self.schema).parse(line)
     }
 
-    /// The same; `changes` gets the change, if it is one that was carried out.
-    pub(crate) fn reply_noting(&self, line: &str, data: bool, changes: Option<&mut Changes>) -> Reply {
-        let parsed = LineParser::new(self.program(), &self.schema).parse(line);
-        let reply_to = |command| guarded(|| self.reply_to(command, data, changes));
-        let mut reply = match parsed.and_then(reply_to) {
+    /// Carries out the command of a line; `changes` gets the change, if it is one that was carried out.
+    pub(crate) fn reply_noting(
+        &self,
+        line: &str,
+        command: Command<'_>,
+        data: bool,
+        changes: Option<&mut Changes>,
+    ) -> Reply {
+        let mut reply = match guarded(|| self.reply_to(command, data, changes)) {
             Ok(reply) => reply,
             Err(error) => return error.into(),
         };

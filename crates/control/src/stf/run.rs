@@ -164,7 +164,7 @@ impl<'a, D: Device> Runner<'a, D> {
             StatementKind::Add { table, priority, matches, call, label } => {
                 let id = self.table(table)?;
                 let update = self.entry(id, *priority, table, matches, call)?;
-                let handle = self.control.perform(update, &Made::default())?.map(EntryHandle);
+                let handle = self.write(update)?.map(EntryHandle);
                 if let (Some(label), Some(handle)) = (label, handle) {
                     self.labels.insert(label, (id, handle));
                 }
@@ -172,13 +172,13 @@ impl<'a, D: Device> Runner<'a, D> {
             StatementKind::SetDefault { table, call } => {
                 let id = self.table(table)?;
                 let act = Act::Action(self.call(id, call)?);
-                self.control.perform(Update::SetDefault { table: id, act }, &Made::default())?;
+                self.write(Update::SetDefault { table: id, act })?;
             }
             StatementKind::RemoveAll => {
                 let tables: Vec<_> = self.control.schema().tables.sorted().map(TableId).collect();
                 for id in tables {
                     if !self.control.program().tables[id.index()].const_entries {
-                        self.control.perform(Update::Clear(id), &Made::default())?;
+                        self.write(Update::Clear(id))?;
                     }
                 }
                 self.labels.clear();
@@ -224,6 +224,12 @@ impl<'a, D: Device> Runner<'a, D> {
             }
         }
         Ok(())
+    }
+
+    /// Carries an update out; returns the handle of what it made.
+    fn write(&self, update: Update) -> Result<Option<u32>, CommandError> {
+        self.control.check(&update)?;
+        self.control.perform(update, &Made::default())
     }
 
     /// Refuses a port that the program would take for another.
