@@ -1,4 +1,5 @@
-//! Parses and analyses P4 files and prints one line for each: `ok`, `refused` (our errors), or `syntax` (the parser's).
+//! Parses and analyses P4 files and prints one line for each: `ok`, `refused` (analysis errors) or `syntax` (parser
+//! errors).
 //!
 //! `cargo run -p p4jet-analysis --example check -- [-I DIR]… [-v] FILE…`; `-v` shows the diagnostics.
 

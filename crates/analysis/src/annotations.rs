@@ -1,4 +1,4 @@
-//! What annotations may say (P4_16, "Annotations"): structured ones hold values, and some names have a meaning.
+//! The rules for annotations (P4_16, "Annotations"): structured annotations hold values, and some names have a meaning.
 
 use crate::check::Checker;
 use crate::infer::is_poison;
@@ -49,7 +49,7 @@ impl Checker {
         }
     }
 
-    /// A value in a structured annotation: a number, a text or a truth value.
+    /// A value in a structured annotation: a number, a string or a Boolean.
     fn annotation_value(&mut self, value: &ast::Expr) {
         let typed = self.expr(value, None);
         if is_poison(&typed.ty) {

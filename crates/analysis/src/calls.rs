@@ -31,14 +31,14 @@ impl Formal {
     }
 }
 
-/// What kind of call arguments belong to.
+/// The kind of call to which arguments belong.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Calling {
-    /// A function or method: directionless parameters take values known at compile time.
+    /// A function or method: directionless parameters take compile-time values.
     Function,
     /// An action, parser or control: directionless parameters behave like `in`.
     Block,
-    /// A constructor: everything is known at compile time.
+    /// A constructor: all arguments are known at compile time.
     Constructor,
 }
 
@@ -90,7 +90,7 @@ impl Checker {
         }
     }
 
-    /// Looks for errors in arguments whose callee is wrong.
+    /// Checks the arguments of a call whose callee is wrong.
     fn check_arguments_anyway(&mut self, args: &[ast::Arg]) {
         for arg in args {
             if !crate::exprs::soft(&arg.value) && !matches!(arg.value.kind, ast::ExprKind::DontCare) {
@@ -592,7 +592,7 @@ impl Checker {
         Expr { ty, kind: ExprKind::Call(Box::new(call)), span }
     }
 
-    /// What the core library asks of the types that packets are made of (P4_16, "Data extraction", "Deparsing").
+    /// The core library's requirements on the types of packet methods (P4_16, "Data extraction", "Deparsing").
     fn check_packet_method(
         &mut self,
         name: &str,
@@ -672,7 +672,7 @@ impl Checker {
         }
     }
 
-    /// Written type arguments, or type variables where there are none.
+    /// The given type arguments, or type variables if there are none.
     pub(crate) fn type_arguments(
         &mut self,
         name: &str,
@@ -701,7 +701,7 @@ impl Checker {
         types
     }
 
-    /// Parameters with type arguments put in.
+    /// Returns the parameters with type arguments substituted.
     pub(crate) fn formals(
         &self,
         params: &[Param],
@@ -724,8 +724,8 @@ impl Checker {
             .collect()
     }
 
-    /// Chooses among overloads by the number and names of arguments (P4_16, "Extern objects": methods may share a name
-    /// if their parameters differ so).
+    /// Selects an overload by the number and names of arguments (P4_16, "Extern objects": methods may share a name if
+    /// their parameters differ in this way).
     pub(crate) fn choose(
         &mut self,
         name: &str,
@@ -775,7 +775,7 @@ impl Checker {
         None
     }
 
-    /// Matches arguments to parameters and checks them. One result per parameter.
+    /// Matches arguments to parameters and checks them. Returns one result per parameter.
     pub(crate) fn arguments(
         &mut self,
         callee: &str,
@@ -789,7 +789,7 @@ impl Checker {
             return None;
         };
         let mut results: Vec<Option<Expr>> = vec![None; formals.len()];
-        // Arguments that say little about types wait until the others have said all they know.
+        // Arguments with little type information are checked after the others.
         let mut later: Vec<(usize, Option<Expr>)> = Vec::new();
         let mut ok = true;
         for (i, formal) in formals.iter().enumerate() {
@@ -850,7 +850,7 @@ impl Checker {
         }
         for (i, formal) in formals.iter().enumerate() {
             if results[i].is_none() && slots[i].is_none() && self.is_open(&formal.ty) {
-                // Nothing uses a type that only omitted optional arguments mention.
+                // Nothing uses a type that only occurs in omitted optional arguments.
                 self.close(&formal.ty);
             }
         }
@@ -908,7 +908,7 @@ impl Checker {
         ok.then_some(results)
     }
 
-    /// The argument of an `out` or `inout` parameter: an l-value of exactly the parameter's type.
+    /// Checks the argument of an `out` or `inout` parameter: an l-value of exactly the parameter's type.
     fn out_argument(&mut self, callee: &str, formal: &Formal, value: &Expr) -> bool {
         if is_poison(&value.ty) {
             return false;
@@ -927,7 +927,7 @@ impl Checker {
         true
     }
 
-    /// The argument of each parameter.
+    /// Finds the argument of each parameter.
     fn match_arguments<'a>(
         &mut self,
         callee: &str,
@@ -1034,7 +1034,7 @@ impl Checker {
     }
 }
 
-/// Whether a type was made from literals without width, so that others should speak first.
+/// True if a type comes from literals without width, so that other arguments should decide it.
 fn vague(ty: &Type) -> bool {
     match ty {
         Type::Integer => true,

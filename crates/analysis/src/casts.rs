@@ -12,8 +12,8 @@ use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 
 impl Checker {
-    /// Makes `expr` a `target` with the casts the language inserts by itself, or reports the mismatch. `what` names the
-    /// place, as in "the value of `x`".
+    /// Converts `expr` to `target` with implicit casts, or reports the mismatch. `what` names the place, as in "the
+    /// value of `x`".
     pub(crate) fn coerce(&mut self, expr: Expr, target: &Type, what: &str) -> Expr {
         let span = expr.span;
         let found = self.known(&expr.ty);
@@ -71,7 +71,7 @@ impl Checker {
         diagnostic
     }
 
-    /// The work of [`Checker::coerce`]; the error says whether it was reported already.
+    /// Does the work of [`Checker::coerce`]; an error is true if it has been reported.
     pub(crate) fn try_coerce(&mut self, mut expr: Expr, target: &Type) -> Result<Expr, bool> {
         let target = self.known(target);
         expr.ty = self.known(&expr.ty);
@@ -82,7 +82,7 @@ impl Checker {
             return Ok(expr);
         }
         let span = expr.span;
-        // `int` to a fixed width, inside the branches of a conditional too.
+        // `int` to a fixed width, also in the branches of a conditional.
         if expr.ty == Type::Integer && matches!(target, Type::Bit(_) | Type::Int(_)) {
             match expr.kind {
                 ExprKind::Int(value) => return Ok(self.fit(value, &target, span)),
@@ -98,7 +98,7 @@ impl Checker {
                 }
             }
         }
-        // The specification asks for a cast in the next two; programs rely on what p4c takes.
+        // The specification requires a cast in the next two cases; programs rely on p4c, which does not.
         if let (Type::Integer, ExprKind::Int(value), Type::New(_)) = (&expr.ty, &expr.kind, &target)
             && let base @ (Type::Bit(_) | Type::Int(_)) = self.base(&target)
         {
@@ -119,7 +119,7 @@ impl Checker {
                 return Ok(self.cast_value(expr, target));
             }
         }
-        // `{ … }` that was checked without knowing what it is for.
+        // A `{ … }` that was checked without an expected type.
         if let (ExprKind::Aggregate(_), Type::Tuple(types)) = (&expr.kind, &expr.ty) {
             let wanted: Option<Vec<Type>> = match &target {
                 Type::Struct(id, _) if self.prog.structs[id.index()].kind != StructKind::HeaderUnion => {
@@ -144,14 +144,14 @@ impl Checker {
             }
         }
         if self.unify(&target, &expr.ty) {
-            // A control given for a control type stays the control it is.
+            // A control passed for a control type keeps its own type.
             expr.ty = self.known(&expr.ty);
             return Ok(expr);
         }
         Err(false)
     }
 
-    /// An `int` value as a fixed-width one; a value that does not fit is cut, with a warning.
+    /// Converts an `int` value to a fixed width; a value that does not fit is truncated with a warning.
     fn fit(&mut self, value: BigInt, target: &Type, span: Span) -> Expr {
         if !fits(&value, target) {
             let wrapped = wrap(&value, target);
@@ -166,7 +166,7 @@ impl Checker {
         Expr { ty: target.clone(), kind: ExprKind::Int(wrap(&value, target)), span }
     }
 
-    /// A cast that is known to be legal; folded where the value is known.
+    /// Makes a legal cast, folded if the value is known.
     pub(crate) fn cast_value(&mut self, expr: Expr, target: Type) -> Expr {
         let span = expr.span;
         let base = self.base(&target);
@@ -182,7 +182,7 @@ impl Checker {
         Expr { ty: target, kind, span }
     }
 
-    /// What values of a type are made of: serializable enums and `type`s peeled off.
+    /// Returns the representation of a type, without serializable enums and `type`s.
     pub(crate) fn base(&self, ty: &Type) -> Type {
         match ty {
             Type::Enum(id) => self.prog.enums[id.index()].underlying.clone().unwrap_or_else(|| ty.clone()),
@@ -212,7 +212,7 @@ impl Checker {
         if self.castable(&from, &target, &expr) {
             return self.cast_value(expr, target);
         }
-        // Through the enum's underlying type, which an implicit cast gives.
+        // Goes through the enum's underlying type, to which an implicit cast leads.
         if let Type::Enum(id) = &from
             && let Some(underlying) = self.prog.enums[id.index()].underlying.clone()
         {
@@ -255,7 +255,7 @@ impl Checker {
             (Type::Bit(a), Type::Int(b)) | (Type::Int(a), Type::Bit(b)) => a == b,
             (Type::Integer, Type::Bit(_) | Type::Int(_)) => true,
             (Type::Bit(_) | Type::Int(_), Type::Integer) => true,
-            // One step out of a `type`, or into one; `int` gets its width on the way in.
+            // One step out of a `type` or into one; an `int` gets its width on the way in.
             (Type::New(id), _) if self.prog.new_types[id.index()].ty == *target => true,
             (_, Type::New(id)) => {
                 let inner = &self.prog.new_types[id.index()].ty;

@@ -1,4 +1,4 @@
-//! The state of an analysis, and the small helpers that all rules share.
+//! The state of an analysis, and small helpers that all rules share.
 
 use crate::infer::POISON;
 use crate::scopes::{Noticed, Scopes, Symbol};
@@ -9,40 +9,40 @@ use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::{SourceMap, Span};
 use std::collections::HashMap;
 
-/// Most expressions, types or statements inside each other.
+/// Maximum nesting depth of expressions, types or statements.
 pub(crate) const DEPTH_MAX: u32 = 2_000;
 
-/// Most declarations that share a name: a call looks at each of them.
+/// Maximum number of declarations that share a name, because a call examines each of them.
 pub(crate) const OVERLOADS_MAX: usize = 256;
 
-/// Most methods of an extern.
+/// Maximum number of methods of an extern.
 pub(crate) const METHODS_MAX: usize = 1_024;
 
-/// Most names in scope that a note lists, innermost first.
+/// Maximum number of names in scope that a note lists, innermost first.
 const CHOICES_MAX: usize = 8;
 
-/// Most errors reported in one run.
+/// Maximum number of errors reported in one run.
 const ERRORS_MAX: usize = 200;
-/// Most names that are looked through for what mistyped ones were meant to be.
+/// Maximum number of names examined to find what mistyped names were meant to be.
 const NAMES_MAX: usize = 500_000;
 
-/// How a variable came to be, which decides what may be done with it.
+/// The origin of a variable, which decides what may be done with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VarKind {
     /// A declared variable.
     Local,
     /// A parameter of this direction.
     Param(ast::Direction),
-    /// A directionless parameter of an action: control-plane data.
+    /// A directionless parameter of an action: action data.
     ActionData,
     /// A constructor parameter: known at compile time.
     Constructor,
 }
 
-/// Which part of a program is being checked; some statements belong to some places only.
+/// The part of a program being checked; some statements are allowed only in some parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Outside of everything.
+    /// The top level.
     Top,
     /// Local declarations of a parser.
     ParserLocals,
@@ -81,7 +81,7 @@ impl Place {
 
 /// The state of an analysis.
 pub(crate) struct Checker {
-    /// What has been built so far.
+    /// The program built so far.
     pub(crate) prog: Program,
     pub(crate) diagnostics: Vec<Diagnostic>,
     errors: usize,
@@ -93,53 +93,54 @@ pub(crate) struct Checker {
     pub(crate) place: Place,
     /// Name of the enclosing parser, control, action or function, for messages.
     pub(crate) owner: String,
-    /// What `return` must give; `None` where it gives nothing.
+    /// The type that `return` must have; `None` if it has no value.
     pub(crate) return_type: Option<Type>,
-    /// What `this` is.
+    /// The instance that `this` refers to.
     pub(crate) this: Option<InstanceId>,
-    /// Loops around the statement.
+    /// Number of loops around the statement.
     pub(crate) loops: u32,
     depth: u32,
-    /// Functions, actions, parsers and controls whose bodies are being checked, to refuse recursion.
+    /// Functions, actions, parsers and controls whose bodies are being checked; recursion is refused.
     pub(crate) open: Vec<Open>,
-    /// Control-plane names in use: by the object around them and the kind of thing.
+    /// Control-plane names in use, by the enclosing object and the kind of thing.
     pub(crate) control_names: HashMap<(String, &'static str, String), Span>,
-    /// Whether it was said that `error` has no members.
+    /// True once it has been reported that `error` has no members.
     pub(crate) error_type_reported: bool,
-    /// How many names may still be looked through for what was meant.
+    /// Number of names that may still be examined to find the intended one.
     names_left: usize,
     /// Match kinds that the user's files declare.
     pub(crate) own_match_kinds: Vec<String>,
-    /// Parsers, controls and packages of one name, by the first of them: their numbers and constructor parameters.
+    /// Parsers, controls and packages that share a name, by the first of them: their numbers and constructor
+    /// parameters.
     pub(crate) overloads: HashMap<(u8, u32), Vec<Overload>>,
-    /// Collects the parameters that `_` makes in a declaration's types; `None` where `_` is no type.
+    /// Collects the parameters created by `_` in a declaration's types; `None` where `_` is not a type.
     pub(crate) dont_care_params: Option<Vec<TypeParamId>>,
-    /// What is declared in the bodies around the place, from the outermost in, whether before or after it.
+    /// The declarations in the enclosing bodies, outermost first, whether before or after the current place.
     pub(crate) declared: Vec<HashMap<String, Declared>>,
-    /// The error that says which standard include file is missing, and the file that it names.
+    /// The error about a missing standard include file, and the file that it names.
     missing_include: Option<(usize, &'static str)>,
     /// Members by name.
     pub(crate) members: crate::members::Members,
-    /// Names declared `@deprecated`, by their places, with what the annotation says.
+    /// Names declared `@deprecated`, by their places, with the annotation's text.
     pub(crate) deprecated: HashMap<Span, String>,
 }
 
 /// A parser, control or package that shares its name with others.
 pub(crate) struct Overload {
-    /// Its number among those of its kind.
+    /// Its index among those of its kind.
     pub(crate) id: u32,
     /// The names of its constructor parameters.
     pub(crate) params: Vec<String>,
 }
 
-/// A name that is declared in a body, perhaps after the place that is checked.
+/// A name declared in a body, perhaps after the current place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Declared {
     /// The name.
     pub(crate) name: Span,
     /// The whole declaration.
     pub(crate) whole: Span,
-    /// Whether it declares a type.
+    /// True if it declares a type.
     pub(crate) is_type: bool,
 }
 
@@ -196,20 +197,20 @@ impl Checker {
         self.diagnostics.push(diagnostic);
     }
 
-    /// Whether names are looked through for what was meant. They are not once enough errors were reported, or when
-    /// programs with many names made it cost too much.
+    /// True if names may be examined to find the intended one: not after many errors, nor when programs with many names
+    /// would make it too expensive.
     pub(crate) fn may_search(&mut self, names: usize) -> bool {
         let left = self.names_left.checked_sub(names);
         self.names_left = left.unwrap_or(0);
         left.is_some() && self.errors < ERRORS_MAX
     }
 
-    /// Whether there are errors that are not shown: then the rest of the statements is not looked at.
+    /// True if some errors are not shown; then the remaining statements are skipped.
     pub(crate) fn gave_up(&self) -> bool {
         self.errors > ERRORS_MAX
     }
 
-    /// Takes back what was reported since there were `count` diagnostics.
+    /// Removes the diagnostics reported after the first `count`.
     pub(crate) fn forget_since(&mut self, count: usize) {
         self.missing_include = self.missing_include.filter(|(at, _)| *at < count);
         for diagnostic in self.diagnostics.drain(count.min(self.diagnostics.len())..) {
@@ -224,12 +225,12 @@ impl Checker {
         self.report(Diagnostic::error(code, span, message));
     }
 
-    /// Reports a feature that is missing.
+    /// Reports an unsupported feature.
     pub(crate) fn unsupported(&mut self, span: Span, what: impl std::fmt::Display) {
         self.report(Diagnostic::unsupported(span, what));
     }
 
-    /// Runs `f` one level deeper, or reports and gives `None` when it is too deep.
+    /// Runs `f` one nesting level deeper, or reports an error and returns `None` if that is too deep.
     pub(crate) fn deeper<T>(&mut self, span: Span, f: impl FnOnce(&mut Self) -> T) -> Option<T> {
         if self.depth >= DEPTH_MAX {
             self.error("too-deep", span, format!("more than {DEPTH_MAX} levels of nesting"));
@@ -274,9 +275,9 @@ impl Checker {
         self.scopes.bind(&name.text, symbol, name.span);
     }
 
-    /// Notes a control-plane name: two things of a kind cannot have one (P4_16, "Computing control-plane names"). Names
-    /// with a dot at their start, which are those of things at top level, can also meet between controls; that is for
-    /// lowering, which makes one of two actions that are the same.
+    /// Records a control-plane name: two things of a kind cannot share one (P4_16, "Computing control-plane names").
+    /// Names with a leading dot, which belong to the top level, can also collide between controls; lowering handles
+    /// these, because it merges identical actions.
     pub(crate) fn claim_control_name(&mut self, name: &str, kind: &'static str, span: Span) {
         let (owner, name) = match name.strip_prefix('.') {
             Some(global) if self.owner.is_empty() => (String::new(), global),
@@ -284,7 +285,7 @@ impl Checker {
         };
         if let Some(earlier) = self.control_names.insert((owner, kind, name.to_owned()), span)
             && earlier != span
-            // Two of one name in one scope were declared twice, which is another error.
+            // Duplicates in one scope are reported as another error.
             && self.source(earlier) != self.source(span)
         {
             let text = format!("two {kind}s have the control-plane name `{name}`");
@@ -294,13 +295,13 @@ impl Checker {
         }
     }
 
-    /// The text at a place.
+    /// Returns the source text at a place.
     pub(crate) fn source(&self, span: Span) -> &str {
         let file = self.prog.sources.files.get(span.file.0 as usize);
         file.and_then(|file| file.text.get(span.lo as usize..span.hi as usize)).unwrap_or("")
     }
 
-    /// A new variable.
+    /// Creates a variable.
     pub(crate) fn new_var(&mut self, name: &ast::Ident, ty: Type, kind: VarKind) -> VarId {
         let id = VarId(self.prog.vars.len() as u32);
         self.prog.vars.push(Var { name: name.text.clone(), ty, span: name.span });
@@ -308,7 +309,7 @@ impl Checker {
         id
     }
 
-    /// Finds a name, or reports it with the nearest name that `wanted` accepts; if none is near, with some of them.
+    /// Finds a name, or reports it with the nearest name that `wanted` accepts, or with some of them if none is near.
     pub(crate) fn resolve(
         &mut self,
         path: &ast::Path,
@@ -347,7 +348,7 @@ impl Checker {
         None
     }
 
-    /// Of an unknown name that is declared later: the diagnostic, saying so.
+    /// Returns a diagnostic for a name that is used before its declaration.
     pub(crate) fn declared_later(&self, diagnostic: &Diagnostic, name: &ast::Ident) -> Option<Diagnostic> {
         let found = self.declared.iter().rev().find_map(|body| body.get(&name.text))?;
         let diagnostic = diagnostic.clone();
@@ -369,20 +370,20 @@ impl Checker {
         })
     }
 
-    /// Whether an unknown name is one of a standard include file that the program lacks, which is then said.
+    /// True if an unknown name belongs to a standard include file that the program lacks; this is then reported.
     pub(crate) fn missing_include(&mut self, name: &ast::Ident) -> bool {
         let is = format!("`{}` is", name.text);
         crate::library::declares(&name.text).is_some_and(|file| self.missing_file(file, name.span, &is))
     }
 
-    /// Says that a file declares something, unless the program includes it. All that is missing makes one error, which
-    /// names the file that has it all.
+    /// Reports that a file declares something, unless the program includes it. All missing names produce a single
+    /// error, which names the file that declares all of them.
     pub(crate) fn missing_file(&mut self, file: &'static str, span: Span, is: &str) -> bool {
         let sources = &self.prog.sources.files;
         let has = |wanted: &str| {
             sources.iter().any(|f| f.name.trim_matches(['<', '>']).rsplit('/').next() == Some(wanted))
         };
-        // A program of one architecture has no use for another.
+        // A program for one architecture does not need another.
         if has(file) || has("v1model.p4") || has("psa.p4") {
             return false;
         }
@@ -407,7 +408,7 @@ impl Checker {
         true
     }
 
-    /// Warns of a use of something declared `@deprecated("…")`.
+    /// Warns about a use of something declared `@deprecated("…")`.
     fn warn_if_deprecated(&mut self, name: &ast::Ident, declared: Span) {
         let Some(why) = self.deprecated.get(&declared) else { return };
         let mut diagnostic =
@@ -418,7 +419,7 @@ impl Checker {
         self.report(diagnostic);
     }
 
-    /// Adds where `name` is declared.
+    /// Adds a note on where `name` is declared.
     pub(crate) fn declared_here(&self, diagnostic: Diagnostic, name: &str) -> Diagnostic {
         match self.scopes.lookup(name, false) {
             Some(binding) => diagnostic.related(binding.span, format!("`{name}` is declared here")),

@@ -1,24 +1,24 @@
-//! Values known at compile time: folding of operators over them.
+//! Compile-time values: constant folding.
 //!
-//! `int` has no width, so hostile programs could ask for values of any size; results are bounded by [`INT_BITS_MAX`].
+//! `int` has no width, so a hostile program could compute values of any size; results are bounded by [`INT_BITS_MAX`].
 
 use crate::typed::*;
 use num_bigint::{BigInt, Sign};
 use num_traits::{One, Signed, ToPrimitive, Zero};
 use p4jet_syntax::ast::{BinaryOp, UnaryOp};
 
-/// Most bits of a value of type `int`.
+/// Maximum number of bits of a value of type `int`.
 pub(crate) const INT_BITS_MAX: u64 = 1 << 16;
 
-/// Why a fold gave no value.
+/// Why folding produced no value.
 pub(crate) enum FoldError {
     /// An operand is not known at compile time.
     Unknown,
-    /// There is no result: the reason.
+    /// The operation has no result, for this reason.
     Wrong(String),
 }
 
-/// Whether an expression is a value.
+/// True if an expression is a value.
 pub(crate) fn is_value(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Int(_)
@@ -32,7 +32,7 @@ pub(crate) fn is_value(expr: &Expr) -> bool {
     }
 }
 
-/// Values inside a value.
+/// Returns the number of values inside a value.
 pub(crate) fn size(expr: &Expr) -> usize {
     match &expr.kind {
         ExprKind::Aggregate(items) => items.iter().map(size).sum::<usize>() + 1,
@@ -45,20 +45,20 @@ pub(crate) fn power(bits: u32) -> BigInt {
     BigInt::one() << bits
 }
 
-/// `value` modulo 2^`width`, from 0 on.
+/// Returns `value` modulo 2^`width`, as an unsigned value.
 pub(crate) fn wrap_unsigned(value: &BigInt, width: u32) -> BigInt {
     let modulus = power(width);
     let rest = value % &modulus;
     if rest.sign() == Sign::Minus { rest + modulus } else { rest }
 }
 
-/// `value` modulo 2^`width` in two's complement.
+/// Returns `value` modulo 2^`width` in two's complement.
 pub(crate) fn wrap_signed(value: &BigInt, width: u32) -> BigInt {
     let rest = wrap_unsigned(value, width);
     if width > 0 && rest >= power(width - 1) { rest - power(width) } else { rest }
 }
 
-/// `value` as a value of `ty`, a fixed-width type or `int`.
+/// Returns `value` as a value of `ty`, which is a fixed-width type or `int`.
 pub(crate) fn wrap(value: &BigInt, ty: &Type) -> BigInt {
     match ty {
         Type::Bit(w) => wrap_unsigned(value, *w),
@@ -67,12 +67,12 @@ pub(crate) fn wrap(value: &BigInt, ty: &Type) -> BigInt {
     }
 }
 
-/// Whether `value` is a value of `ty` without conversion.
+/// True if `value` is a value of `ty` without conversion.
 pub(crate) fn fits(value: &BigInt, ty: &Type) -> bool {
     wrap(value, ty) == *value
 }
 
-/// An operator over one value of type `ty`.
+/// Applies an operator to a value of type `ty`.
 pub(crate) fn unary(op: UnaryOp, operand: &ExprKind, ty: &Type) -> Option<ExprKind> {
     match (op, operand) {
         (UnaryOp::Not, ExprKind::Bool(b)) => Some(ExprKind::Bool(!b)),
@@ -83,7 +83,7 @@ pub(crate) fn unary(op: UnaryOp, operand: &ExprKind, ty: &Type) -> Option<ExprKi
     }
 }
 
-/// An operator over two values whose left operand has type `left_ty`, giving `ty`.
+/// Applies an operator to two values; the left one has type `left_ty`, the result type `ty`.
 pub(crate) fn binary(op: BinaryOp, left: &Expr, right: &Expr, ty: &Type) -> Result<ExprKind, FoldError> {
     match (&left.kind, &right.kind) {
         (ExprKind::Int(a), ExprKind::Int(b)) => integers(op, a, b, &left.ty, &right.ty, ty),
@@ -106,7 +106,7 @@ pub(crate) fn binary(op: BinaryOp, left: &Expr, right: &Expr, ty: &Type) -> Resu
     }
 }
 
-/// Whether two values are equal; `None` if one is no value.
+/// True if two values are equal; `None` if one is not a value.
 pub(crate) fn equal(left: &Expr, right: &Expr) -> Option<bool> {
     match (&left.kind, &right.kind) {
         (ExprKind::Int(a), ExprKind::Int(b)) => Some(a == b),
@@ -217,12 +217,12 @@ fn integers(
     }
 }
 
-/// Bits `hi` to `lo` of a value.
+/// Returns bits `hi` to `lo` of a value.
 pub(crate) fn slice(value: &BigInt, hi: u32, lo: u32) -> BigInt {
     wrap_unsigned(&(value >> lo), hi - lo + 1)
 }
 
-/// The number that represents a value in comparisons.
+/// Returns the number that represents a value in comparisons.
 pub(crate) fn number(value: &ExprKind) -> Option<BigInt> {
     match value {
         ExprKind::Int(n) => Some(n.clone()),

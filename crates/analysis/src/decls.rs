@@ -13,17 +13,17 @@ use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 use std::collections::{HashMap, HashSet};
 
-/// Most values inside a constant.
+/// Maximum number of values inside a constant.
 const CONSTANT_MAX: usize = 1 << 16;
 
-/// Most parser value set members.
+/// Maximum number of members of a parser value set.
 const VALUE_SET_MAX: u32 = 1 << 24;
 
 impl Checker {
     /// The whole program.
     pub(crate) fn program(&mut self, program: &ast::Program) {
         self.declared.push(declared(&program.decls));
-        // P4_16 "The error type": an error is known everywhere, wherever it is declared.
+        // P4_16, "The error type": an error is visible everywhere, wherever it is declared.
         for decl in &program.decls {
             if let DeclKind::Error(names) = &decl.kind {
                 names.iter().for_each(|name| self.declare_error(name));
@@ -45,8 +45,8 @@ impl Checker {
         }
     }
 
-    /// What is called `main` is a package. That there is one is asked of a program that shall run, not of every
-    /// program: see [`crate::no_main`].
+    /// Something called `main` must be a package. Its absence is an error only for programs that are to run: see
+    /// [`crate::no_main`].
     fn check_main(&mut self) {
         let main = self.scopes.lookup("main", true).cloned();
         match main.as_ref().map(|b| &b.symbol) {
@@ -173,13 +173,13 @@ impl Checker {
             }
             self.declare(&decl.name, Symbol::Const(value));
             if calls_static_assert(&decl.value) {
-                // It is there for its declaration.
+                // The constant exists only for its declaration.
                 self.scopes.lookup(&decl.name.text, false);
             }
         }
     }
 
-    /// `T x;` or `T x = e;`: the variable and its initial value.
+    /// `T x;` or `T x = e;`. Returns the variable and its initial value.
     pub(crate) fn variable(&mut self, decl: &ast::VarDecl) -> (VarId, Option<Expr>) {
         let ty = self.resolve_type(&decl.ty);
         self.check_variable_type(&ty, &decl.name, decl.ty.span);
@@ -202,7 +202,7 @@ impl Checker {
         (var, init)
     }
 
-    /// Some types have no variables (P4_16, "Variables").
+    /// Variables cannot have some types (P4_16, "Variables").
     pub(crate) fn check_variable_type(&mut self, ty: &Type, name: &ast::Ident, span: Span) {
         let note = match ty {
             Type::Integer => "`int` has no width and exists at compile time only: `const int`, or `bit<W>`",
@@ -311,7 +311,7 @@ impl Checker {
             .collect()
     }
 
-    /// Runs `f`, in which `_` as a type makes a type parameter; gives those too.
+    /// Runs `f`, in which `_` as a type creates a type parameter; returns these parameters too.
     fn with_dont_cares<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> (T, Vec<TypeParamId>) {
         let outer = self.dont_care_params.replace(Vec::new());
         let result = f(self);
@@ -362,7 +362,7 @@ impl Checker {
         };
         if let Some(same) = ids.iter().find(|other| names(**other) == names(id)) {
             let span = self.prog.functions[same.index()].span;
-            // Neither can be called, but neither must be.
+            // Neither of them can be called, but that is no error unless a call occurs.
             self.report(
                 Diagnostic::warning(
                     "duplicate-declaration",
@@ -474,7 +474,7 @@ impl Checker {
         self.scopes.pop();
     }
 
-    /// `T f(…) { … }`; `named` functions get into scope, implementations of abstract methods do not.
+    /// `T f(…) { … }`; `named` functions enter the scope, implementations of abstract methods do not.
     pub(crate) fn function(
         &mut self,
         decl: &ast::Decl,
@@ -718,7 +718,7 @@ impl Checker {
         self.scopes.pop();
     }
 
-    /// P4_16, "Restrictions on compile time and run time calls": externs get no parsers, controls and packages.
+    /// P4_16, "Restrictions on compile time and run time calls": externs cannot take parsers, controls or packages.
     fn refuse_block_params(&mut self, source: &[ast::Param], params: &[Param], what: &str) {
         for (param, source) in params.iter().zip(source) {
             let ty = self.prog.vars[param.var.index()].ty.clone();
@@ -733,7 +733,8 @@ impl Checker {
         }
     }
 
-    /// Parsers and controls come in by the constructor, as a type without body that several may fit.
+    /// Parsers and controls can only be constructor parameters, and those have a type without body, which several of
+    /// them may fit.
     fn refuse_blocks(&mut self, source: &[ast::Param], params: &[Param], apply: bool) {
         for (param, source) in params.iter().zip(source) {
             let ty = self.prog.vars[param.var.index()].ty.clone();
@@ -947,7 +948,7 @@ impl Checker {
         self.declare(&s.name, Symbol::Struct(id));
     }
 
-    /// `@length(f)` names a field that stands before, or a constant.
+    /// `@length(f)` names an earlier field, or a constant.
     fn check_length(&mut self, annotations: &[Annotation], fields: &HashMap<&str, Span>) {
         for annotation in annotations.iter().filter(|a| a.name.text == "length") {
             let AnnotationBody::Tokens(tokens) = &annotation.body else { continue };
@@ -983,7 +984,7 @@ impl Checker {
         };
         let mut members: Vec<(String, BigInt)> = Vec::new();
         let mut seen = HashSet::new();
-        // Values may name the members before them.
+        // A value may name the members before it.
         self.scopes.push();
         for (i, (name, value)) in e.members.iter().enumerate() {
             if !seen.insert(name.text.as_str()) {
@@ -1035,8 +1036,8 @@ impl Checker {
     }
 
     fn typedef(&mut self, decl: &ast::Decl, t: &ast::TypedefDecl) {
-        // A typedef may name a generic parser, control or package type without arguments in no program; a plain name of
-        // such a type is resolved like any other.
+        // No typedef may name a generic parser, control or package type without arguments; a plain name of such a type
+        // is resolved like any other.
         let ty = self.resolve_type(&t.ty);
         if is_poison(&ty) {
             self.declare(&t.name, Symbol::Poison);
@@ -1077,7 +1078,7 @@ impl Checker {
     }
 }
 
-/// Kind and number of a parser, control or package.
+/// Returns kind and index of a parser, control or package.
 fn block_key(symbol: &Symbol) -> Option<(u8, u32)> {
     match symbol {
         Symbol::Parser(id) => Some((0, id.0)),
@@ -1087,7 +1088,7 @@ fn block_key(symbol: &Symbol) -> Option<(u8, u32)> {
     }
 }
 
-/// The name of a declaration that makes one.
+/// Returns the name of a declaration that has one.
 pub(crate) fn declared_name(kind: &DeclKind) -> Option<&ast::Ident> {
     Some(match kind {
         DeclKind::Const(c) => &c.name,
@@ -1109,7 +1110,7 @@ pub(crate) fn declared_name(kind: &DeclKind) -> Option<&ast::Ident> {
     })
 }
 
-/// What declarations declare: of several with one name the first.
+/// Returns the declared names; of several declarations with one name, the first.
 pub(crate) fn declared<'a>(decls: impl IntoIterator<Item = &'a ast::Decl>) -> HashMap<String, Declared> {
     let mut names = HashMap::new();
     for decl in decls {
@@ -1127,7 +1128,7 @@ fn calls_static_assert(value: &ast::Expr) -> bool {
     matches!(&callee.kind, ast::ExprKind::Path(path) if path.name.text == "static_assert")
 }
 
-/// The text of `@name("…")` and the like.
+/// Returns the text of `@name("…")` and similar annotations.
 pub(crate) fn text_annotation(annotations: &[Annotation], name: &str) -> Option<Result<String, Diagnostic>> {
     let annotation = annotations.iter().find(|a| a.name.text == name)?;
     match &annotation.body {
@@ -1144,7 +1145,7 @@ pub(crate) fn text_annotation(annotations: &[Annotation], name: &str) -> Option<
     }
 }
 
-/// The control-plane name: what `@name` says, else the source name.
+/// Returns the control-plane name: that of `@name`, or else the source name.
 pub(crate) fn control_name(annotations: &[Annotation], name: &str) -> String {
     match text_annotation(annotations, "name") {
         Some(Ok(text)) => text,

@@ -13,12 +13,12 @@ use p4jet_syntax::ast::{self, BinaryOp, Direction, UnaryOp};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 
-/// Longest text made by `++`.
+/// Maximum length of a string produced by `++`.
 const TEXT_BYTES_MAX: usize = 1 << 16;
 
 impl Checker {
-    /// Checks an expression. `expected` is the type the context would like; it decides what `{ … }`, `...` and `{#}`
-    /// are, and the caller still has to [`Checker::coerce`] the result.
+    /// Checks an expression. `expected` is the type that the context prefers; it determines the type of `{ … }`, `...`
+    /// and `{#}`, but the caller still has to [`Checker::coerce`] the result.
     pub(crate) fn expr(&mut self, expr: &ast::Expr, expected: Option<&Type>) -> Expr {
         let typed =
             self.deeper(expr.span, |c| c.expr_kind(expr, expected)).unwrap_or_else(|| self.poison(expr.span));
@@ -29,13 +29,13 @@ impl Checker {
         typed
     }
 
-    /// Checks an expression and makes it a `target`.
+    /// Checks an expression and converts it to `target`.
     pub(crate) fn expr_of(&mut self, expr: &ast::Expr, target: &Type, what: &str) -> Expr {
         let typed = self.expr(expr, Some(target));
         self.coerce(typed, target, what)
     }
 
-    /// The same where only a value known at compile time will do.
+    /// Like [`Self::expr_of`], but requires a compile-time value.
     pub(crate) fn constant_of(&mut self, expr: &ast::Expr, target: &Type, what: &str) -> Expr {
         let typed = self.expr_of(expr, target, what);
         if !is_poison(&typed.ty) && (!self.compile_time(&typed) || self.mentions_data(&typed)) {
@@ -45,8 +45,8 @@ impl Checker {
         typed
     }
 
-    /// Whether the value is known when the program is compiled, perhaps only once the enclosing object is instantiated;
-    /// directionless parameters and action data count, as they do where a directionless parameter takes them on.
+    /// True if the value is known at compile time, perhaps only once the enclosing object is instantiated. Directionless
+    /// parameters and action data count, because another directionless parameter may take them.
     pub(crate) fn compile_time(&self, expr: &Expr) -> bool {
         match &expr.kind {
             ExprKind::Instance(_) | ExprKind::Construct { .. } => true,
@@ -67,8 +67,8 @@ impl Checker {
         }
     }
 
-    /// Whether a call gives a value at compile time: of an extern function that makes an object, or that is `@pure`, with
-    /// such arguments.
+    /// True if a call has a compile-time value: a call of an extern function that creates an object, or of a `@pure` one
+    /// with compile-time arguments.
     fn known_call(&self, call: &Call) -> bool {
         let Callee::Function(id) = call.callee else { return false };
         let function = &self.prog.functions[id.index()];
@@ -78,7 +78,7 @@ impl Checker {
         function.body.is_none() && known && call.args.iter().flatten().all(|e| self.compile_time(e))
     }
 
-    /// Whether the value depends on a parameter that is known only when a call or an entry gives it.
+    /// True if the value depends on a parameter that is known only when a call or an entry supplies it.
     fn mentions_data(&self, expr: &Expr) -> bool {
         match &expr.kind {
             ExprKind::Var(id) => self.var_kinds[id.index()] != VarKind::Constructor,
@@ -222,13 +222,13 @@ impl Checker {
     }
 
     fn path(&mut self, path: &ast::Path, span: Span) -> Expr {
-        // Members of match_kind are values of their own (P4_16, "The match kind type").
+        // Members of match_kind are values (P4_16, "The match kind type").
         if self.scopes.lookup(&path.name.text, path.global).is_none()
             && let Some(i) = self.prog.match_kinds.iter().position(|k| *k == path.name.text)
         {
             return Expr { ty: Type::MatchKind, kind: ExprKind::EnumMember(i as u32), span };
         }
-        // Enums have members, and value sets stand where values do.
+        // Enums have members, and value sets may occur where values do.
         let values = |s: &Symbol| {
             matches!(
                 s,
@@ -274,7 +274,7 @@ impl Checker {
         }
     }
 
-    /// The type that an expression names, if it names one: `E` in `E.member`, `C` in `C.apply()`.
+    /// Returns the type that an expression names, if any: `E` in `E.member`, `C` in `C.apply()`.
     pub(crate) fn as_type<'a>(&self, expr: &'a ast::Expr) -> Option<std::borrow::Cow<'a, ast::TypeRef>> {
         use std::borrow::Cow;
         match &expr.kind {
@@ -488,7 +488,7 @@ impl Checker {
             Type::Stack(element, size) => {
                 let index = match known {
                     Some(value) => {
-                        // An array of size 0 has no elements to name, but a size to ask for.
+                        // An array of size 0 has no elements, but its size can be read.
                         let beyond = value >= BigInt::from(*size) && *size > 0;
                         if value.is_negative() || beyond {
                             let what = if self.is_header_stack(&ty) { "a header stack" } else { "an array" };
@@ -551,7 +551,7 @@ impl Checker {
         }
     }
 
-    /// The operand of a slice: bits, with its width (`None` for `int`).
+    /// Returns the operand of a slice with its width (`None` for `int`).
     fn sliced(&mut self, base: &ast::Expr) -> Option<(Expr, Option<u32>)> {
         let base = self.expr(base, None);
         if is_poison(&base.ty) {
@@ -751,7 +751,7 @@ impl Checker {
         self.binary(op, left, right, span)
     }
 
-    /// An operator over two checked operands.
+    /// Applies an operator to two checked operands.
     pub(crate) fn binary(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
         if is_poison(&left.ty) || is_poison(&right.ty) {
             return self.poison(span);
@@ -821,7 +821,7 @@ impl Checker {
                     );
                     return None;
                 }
-                // The specification has division of `int` only. Programs rely on what p4c takes: `bit<W>` too.
+                // The specification defines division of `int` only. Programs rely on p4c, which also divides `bit<W>`.
                 let known = is_value(&left) && is_value(&right);
                 if matches!(op, BinaryOp::Div | BinaryOp::Mod) && !known {
                     let late = ty != Type::Integer || !self.compile_time(&left) || !self.compile_time(&right);
@@ -932,7 +932,7 @@ impl Checker {
         Some((left, right, ty))
     }
 
-    /// Both operands as numbers of one type.
+    /// Converts both operands to numbers of one type.
     fn balance_numbers(&mut self, left: Expr, right: Expr, sign: &str, span: Span) -> Option<(Expr, Expr)> {
         let (Some(a), Some(b)) = (self.numeric(&left.ty), self.numeric(&right.ty)) else {
             let (a, b) = (self.show(&left.ty), self.show(&right.ty));
@@ -954,7 +954,7 @@ impl Checker {
         self.balance(left, right, sign, span)
     }
 
-    /// Both operands with one type, after the implicit casts between them.
+    /// Converts both operands to one type by implicit casts.
     pub(crate) fn balance(
         &mut self,
         left: Expr,
@@ -970,7 +970,7 @@ impl Checker {
             return Some((left, right));
         }
         let fixed = |t: &Type| matches!(t, Type::Bit(_) | Type::Int(_));
-        // Serializable enums give way to numbers.
+        // Serializable enums become numbers.
         if let (Some(underlying), true) = (self.numeric(&a), matches!(a, Type::Enum(_)))
             && self.numeric(&b).is_some()
         {
@@ -1019,14 +1019,14 @@ impl Checker {
         }
     }
 
-    /// Checks an expression that is written to.
+    /// Checks an expression that is assigned to.
     pub(crate) fn lvalue(&mut self, expr: &ast::Expr, what: &str) -> Expr {
         let typed = self.expr(expr, None);
         self.require_lvalue(&typed, what);
         typed
     }
 
-    /// Reports an expression that cannot be written to; whether it can.
+    /// Reports an expression that cannot be written to. True if it can.
     pub(crate) fn require_lvalue(&mut self, expr: &Expr, what: &str) -> bool {
         if is_poison(&expr.ty) {
             return false;
@@ -1044,7 +1044,7 @@ impl Checker {
         }
     }
 
-    /// Why an expression cannot be written to (P4_16, "L-values").
+    /// Returns why an expression cannot be written to (P4_16, "L-values").
     fn read_only(&self, expr: &Expr) -> Option<(String, Option<Span>)> {
         match &expr.kind {
             ExprKind::Var(id) => {
@@ -1074,7 +1074,7 @@ impl Checker {
     }
 }
 
-/// Which fields there are.
+/// Adds the list of existing fields.
 pub(crate) fn with_fields(diagnostic: Diagnostic, names: &[String]) -> Diagnostic {
     match names.is_empty() {
         true => diagnostic.note("it has no fields"),
@@ -1082,7 +1082,7 @@ pub(crate) fn with_fields(diagnostic: Diagnostic, names: &[String]) -> Diagnosti
     }
 }
 
-/// Whether an expression gets its type from the context only.
+/// True if only the context determines the type of an expression.
 pub(crate) fn soft(expr: &ast::Expr) -> bool {
     match &expr.kind {
         ast::ExprKind::List(..)
@@ -1113,7 +1113,7 @@ fn slice_of(base: Expr, hi: u32, lo: u32, span: Span) -> Expr {
     Expr { ty, kind, span }
 }
 
-/// An operator's sign.
+/// Returns an operator's symbol.
 pub(crate) fn operator(op: BinaryOp) -> &'static str {
     match op {
         BinaryOp::Add => "+",

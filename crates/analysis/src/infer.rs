@@ -1,7 +1,7 @@
 //! Type variables and unification (P4_16, "Type specialization"; inference as in calls of generic functions).
 //!
-//! A type variable of inference is a [`Type::Param`] whose id lies above every declared parameter; `Checker::bindings`
-//! says what it turned out to be. None is left in a finished program.
+//! A type variable of inference is a [`Type::Param`] whose id is above every declared parameter; `Checker::bindings` has
+//! its inferred type. None is left in a finished program.
 
 use crate::check::Checker;
 use crate::shapes::NODES_MAX;
@@ -10,13 +10,13 @@ use p4jet_syntax::ast::{Direction, StructKind};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 
-/// The type of what is wrong already. It agrees with every type and is never reported.
+/// The type of erroneous expressions. It agrees with every type and is never reported.
 pub(crate) const POISON: Type = Type::Param(TypeParamId(u32::MAX));
 
 /// Ids from here on are variables of inference.
 const INFERENCE_BASE: u32 = 1 << 31;
 
-/// Whether a type is [`POISON`].
+/// True if a type is [`POISON`].
 pub(crate) fn is_poison(ty: &Type) -> bool {
     *ty == POISON
 }
@@ -55,7 +55,7 @@ fn any_child(ty: &Type, f: &mut impl FnMut(&Type) -> bool) -> bool {
     }
 }
 
-/// Whether type parameters occur in a type.
+/// True if a type contains type parameters.
 pub(crate) fn is_generic(ty: &Type) -> bool {
     match ty {
         Type::Param(_) => !is_poison(ty),
@@ -63,7 +63,7 @@ pub(crate) fn is_generic(ty: &Type) -> bool {
     }
 }
 
-/// Types inside a type, itself included.
+/// Returns the number of types in a type, including itself.
 pub(crate) fn nodes(ty: &Type) -> usize {
     let mut count = 1;
     any_child(ty, &mut |t| {
@@ -87,7 +87,7 @@ pub(crate) fn substitute(ty: &Type, params: &[TypeParamId], args: &[Type]) -> Ty
     }
 }
 
-/// The same in the types of a default value.
+/// Like [`substitute`], in the types of a default value.
 pub(crate) fn substitute_expr(expr: &Expr, params: &[TypeParamId], args: &[Type]) -> Expr {
     if params.is_empty() {
         return expr.clone();
@@ -97,7 +97,7 @@ pub(crate) fn substitute_expr(expr: &Expr, params: &[TypeParamId], args: &[Type]
     expr
 }
 
-/// Applies `f` to the types of an expression and of what it is built from.
+/// Applies `f` to the types of an expression and of its subexpressions.
 fn map_types(expr: &mut Expr, f: &mut impl FnMut(&Type) -> Type) {
     expr.ty = f(&expr.ty);
     match &mut expr.kind {
@@ -114,7 +114,7 @@ fn map_types(expr: &mut Expr, f: &mut impl FnMut(&Type) -> Type) {
 }
 
 impl Checker {
-    /// A default value for one more use: what inference left open in it may become something else each time.
+    /// Returns a default value for another use: type variables that are still open may be inferred differently each time.
     pub(crate) fn refreshed(&mut self, mut expr: Expr) -> Expr {
         let mut fresh: Vec<(TypeParamId, Type)> = Vec::new();
         map_types(&mut expr, &mut |ty| {
@@ -140,21 +140,21 @@ impl Checker {
         }
     }
 
-    /// A new type variable.
+    /// Creates a type variable.
     pub(crate) fn fresh(&mut self) -> Type {
         let id = TypeParamId(INFERENCE_BASE + self.bindings.len() as u32);
         self.bindings.push(None);
         Type::Param(id)
     }
 
-    /// A declared type parameter.
+    /// Creates a declared type parameter.
     pub(crate) fn new_type_param(&mut self, name: &str) -> TypeParamId {
         let id = TypeParamId(self.prog.type_params.len() as u32);
         self.prog.type_params.push(name.to_owned());
         id
     }
 
-    /// Replaces variables of inference by what is known of them.
+    /// Replaces type variables by what has been inferred for them.
     pub(crate) fn known(&self, ty: &Type) -> Type {
         match ty {
             Type::Param(id) => match inference_index(*id).and_then(|i| self.bindings[i].as_ref()) {
@@ -165,7 +165,7 @@ impl Checker {
         }
     }
 
-    /// Whether a type still has variables of inference inside.
+    /// True if a type still contains type variables.
     pub(crate) fn is_open(&self, ty: &Type) -> bool {
         match ty {
             Type::Param(id) => match inference_index(*id) {
@@ -176,7 +176,7 @@ impl Checker {
         }
     }
 
-    /// Whether a type is nothing but an unknown variable of inference.
+    /// True if a type is just an unbound type variable.
     pub(crate) fn is_unknown(&self, ty: &Type) -> bool {
         matches!(self.known(ty), Type::Param(id) if inference_index(id).is_some())
     }
@@ -214,7 +214,7 @@ impl Checker {
         }
     }
 
-    /// Makes two types equal by binding variables; `false` when that cannot be.
+    /// Makes two types equal by binding variables; false if that is impossible.
     pub(crate) fn unify(&mut self, a: &Type, b: &Type) -> bool {
         let a = self.known(a);
         let b = self.known(b);
@@ -224,7 +224,7 @@ impl Checker {
         match (&a, &b) {
             (Type::Param(id), other) | (other, Type::Param(id)) if inference_index(*id).is_some() => {
                 let Some(index) = inference_index(*id) else { return false };
-                // The other side may be a variable too; then either direction will do.
+                // If the other side is a variable too, either direction works.
                 if self.occurs(index, other) {
                     return false;
                 }
@@ -263,7 +263,7 @@ impl Checker {
 
     /// A parser fits a parser type, and a control a control type, if all their parameters agree in direction and type.
     fn unify_params(&mut self, xs: &[BlockParam], ys: &[BlockParam]) -> bool {
-        // Parameters marked @optional may be left out by the program (P4_16, "Optional parameters").
+        // The program may omit parameters marked @optional (P4_16, "Optional parameters").
         let (wanted, found) = if xs.len() >= ys.len() { (xs, ys) } else { (ys, xs) };
         if wanted[found.len()..].iter().any(|p| !p.optional) {
             return false;
@@ -271,7 +271,7 @@ impl Checker {
         wanted.iter().zip(found).all(|(x, y)| x.dir == y.dir && self.unify(&x.ty, &y.ty))
     }
 
-    /// The apply parameters of a parser or control type, with its type arguments put in.
+    /// Returns the apply parameters of a parser or control type, with its type arguments substituted.
     pub(crate) fn block_params(&self, ty: &Type) -> Vec<BlockParam> {
         let (type_params, params, args) = match ty {
             Type::Parser(id, args) => {
@@ -295,7 +295,7 @@ impl Checker {
             .collect()
     }
 
-    /// Why a parser or control does not fit a parser or control type, for a note.
+    /// Returns why a parser or control does not fit a parser or control type, for a note.
     pub(crate) fn block_mismatch(&mut self, wanted: &Type, found: &Type) -> Option<String> {
         let xs = self.block_params(wanted);
         let ys = self.block_params(found);
@@ -324,12 +324,12 @@ impl Checker {
         None
     }
 
-    /// Puts what inference found into an expression and everything inside it.
+    /// Substitutes inferred types in an expression and everything inside it.
     pub(crate) fn settle(&self, expr: &mut Expr) {
         map_types(expr, &mut |ty| self.known(ty));
     }
 
-    /// A type as the programmer would write it.
+    /// Returns a type as a programmer would write it.
     pub(crate) fn show(&self, ty: &Type) -> String {
         let args = |types: &[Type]| {
             if types.is_empty() {
@@ -375,7 +375,7 @@ impl Checker {
         format!("`{text}`")
     }
 
-    /// The same without quotation marks and kind.
+    /// Like [`Self::show`], without quotation marks and kind.
     pub(crate) fn show_bare(&self, ty: &Type) -> String {
         let all = |types: &[Type]| types.iter().map(|t| self.show_bare(t)).collect::<Vec<_>>().join(", ");
         let named = |name: &str, args: &[Type]| {
@@ -411,7 +411,7 @@ impl Checker {
         }
     }
 
-    /// The type arguments that were found; `None` if nothing determines one of them, which is reported, or if one is wrong.
+    /// Returns the inferred type arguments; `None` if one is wrong, or if nothing determines one, which is reported.
     pub(crate) fn inferred(
         &mut self,
         params: &[TypeParamId],
@@ -443,9 +443,9 @@ impl Checker {
         result
     }
 
-    /// What a call gives, with what inference found put in; `None` if that is too large, which is reported.
+    /// Returns the result type of a call with inferred types substituted; `None` if it is too large, which is reported.
     pub(crate) fn result_type(&mut self, ret: &Type, callee: &str, span: Span) -> Option<Type> {
-        // Counted before it is written out: calls in the arguments of calls could square it each time.
+        // Counted before it is built: nested calls in arguments could square the size at each level.
         let mut left = NODES_MAX;
         let problem = if self.fits(ret, &mut left) {
             let ty = self.known(ret);
@@ -460,7 +460,7 @@ impl Checker {
         None
     }
 
-    /// Whether a type, with what inference found put in, names at most `left` types.
+    /// True if a type, with inferred types substituted, contains at most `left` types.
     fn fits(&self, ty: &Type, left: &mut usize) -> bool {
         if let Type::Param(id) = ty
             && let Some(bound) = inference_index(*id).and_then(|i| self.bindings[i].as_ref())
@@ -484,7 +484,7 @@ pub(crate) struct BlockParam {
     pub(crate) ty: Type,
 }
 
-/// For messages.
+/// Returns the name of a direction, for messages.
 pub(crate) fn direction_name(dir: Direction) -> &'static str {
     match dir {
         Direction::None => "no direction",

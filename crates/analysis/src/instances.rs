@@ -56,7 +56,7 @@ impl Checker {
                 let decl = self.prog.externs[id.index()].clone();
                 let mut candidates = Vec::new();
                 for constructor in &decl.constructors {
-                    // `_` in a constructor's types made parameters of its own.
+                    // `_` in a constructor's types created type parameters.
                     let own: Vec<Type> = constructor.type_params.iter().map(|_| self.fresh()).collect();
                     let params: Vec<TypeParamId> =
                         decl.type_params.iter().chain(&constructor.type_params).copied().collect();
@@ -111,7 +111,8 @@ impl Checker {
         Some((self.known(ty), chosen as u32, args))
     }
 
-    /// Which of the parsers, controls or packages of one name the arguments are for; the first if none fits better.
+    /// Selects, by the arguments, one of the parsers, controls or packages that share a name; the first if none fits
+    /// better.
     fn overloaded(&mut self, ty: &Type, args: &[ast::Arg]) -> Type {
         let (kind, first) = match ty {
             Type::Parser(id, _) => (0, id.0),
@@ -171,12 +172,12 @@ impl Checker {
         None
     }
 
-    /// `T(args) name;`, perhaps with definitions of abstract methods.
+    /// `T(args) name;`, possibly with definitions of abstract methods.
     pub(crate) fn instance(&mut self, decl: &ast::Decl, instance: &ast::Instance) -> Option<InstanceId> {
         let span = decl.span;
         let resolved = self.type_ref(&instance.ty, Missing::Infer);
         self.check_instance_place(&resolved, instance.ty.span);
-        // `T(…) name[n];` makes an array of objects, each with these arguments.
+        // `T(…) name[n];` creates an array of objects, each with these arguments.
         let mut sizes = Vec::new();
         let mut element = self.known(&resolved);
         while let Type::Stack(inner, size) = element {
@@ -196,7 +197,7 @@ impl Checker {
             let mut settled = arg.clone();
             self.settle(&mut settled);
             if matches!(settled.ty, Type::Parser(..) | Type::Control(..)) {
-                // What no signature mentions, nothing needs to know.
+                // Types that no signature mentions are not needed.
                 self.close(&settled.ty);
                 self.settle(&mut settled);
             }
@@ -231,7 +232,7 @@ impl Checker {
         Some(id)
     }
 
-    /// Reports what inference left open; whether the instance may stand anyway.
+    /// Reports types that could not be inferred. True if the instance is valid anyway.
     fn refuse_open(&mut self, ty: &Type, args: &[Option<Expr>], written: &ast::TypeRef, span: Span) -> bool {
         let (params, targs) = match ty {
             Type::Extern(id, a) => (self.prog.externs[id.index()].type_params.clone(), a),
@@ -240,7 +241,7 @@ impl Checker {
             Type::Package(id, a) => (self.prog.packages[id.index()].type_params.clone(), a),
             _ => return true,
         };
-        // A type parameter of a package that no argument mentions stands in no signature; `_` says the same.
+        // A type parameter of a package that no argument mentions occurs in no signature; `_` means the same.
         let given = matches!(&written.kind, ast::TypeKind::Named(_, types) if !types.is_empty());
         if let Type::Package(id, _) = ty {
             let mentioned = self.prog.packages[id.index()].params.iter().zip(args).any(|(param, arg)| {
@@ -366,7 +367,7 @@ impl Checker {
             .any(|d| d.span.file == span.file && d.span.lo >= span.lo && d.span.hi <= span.hi)
     }
 
-    /// An implementation has the parameters and result of the abstract method.
+    /// An implementation must have the parameters and result of the abstract method.
     fn check_method(&mut self, decl: &Extern, method: &Method, targs: &[Type], id: FunctionId, span: Span) {
         let wanted = self.formals(&method.params, &decl.type_params, targs);
         let function = &self.prog.functions[id.index()];

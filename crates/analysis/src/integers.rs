@@ -1,19 +1,19 @@
-//! `int` at run time: `(int) x` of a value that is not known has a bounded size, and so has what is computed of it.
-//! Such an expression becomes one of fixed-width types that are wide enough for every value it can have.
+//! `int` at run time: if `x` is not constant, `(int) x` has a bounded size, and so has everything computed from it.
+//! Such an expression becomes one of fixed-width types that are wide enough for every possible value.
 //!
 //! ```text
 //! (bit<8>)((int) x + 1)        x of type bit<8>
 //! (bit<8>)((int<10>)(int<9>) x + 10s1)
 //! ```
 //!
-//! Parameters of type `int` are known when the program is lowered, and stay what they are.
+//! Parameters of type `int` are known when the program is lowered, and remain unchanged.
 
 use crate::consts::is_value;
 use crate::typed::*;
 use crate::types::BITS_MAX;
 use p4jet_syntax::ast::{BinaryOp, UnaryOp};
 
-/// An `int` as it is used from here on: of a fixed width, if it is known only at run time.
+/// Converts an `int` that is known only at run time to a fixed width.
 pub(crate) fn sized(expr: Expr) -> Expr {
     match late(&expr).then(|| signed(&expr)).flatten() {
         Some((sized, _)) => sized,
@@ -21,7 +21,8 @@ pub(crate) fn sized(expr: Expr) -> Expr {
     }
 }
 
-/// Operands of an operator that gives `result`: two `int`s that are compared at run time get one width.
+/// Converts the operands of an operator whose result type is `result`: two `int`s compared at run time get the same
+/// width.
 pub(crate) fn compared(left: Expr, right: Expr, result: &Type) -> (Expr, Expr) {
     let ints = left.ty == Type::Integer && right.ty == Type::Integer && *result != Type::Integer;
     if !ints || !(late(&left) || late(&right)) {
@@ -36,7 +37,7 @@ pub(crate) fn compared(left: Expr, right: Expr, result: &Type) -> (Expr, Expr) {
     }
 }
 
-/// Whether an `int` depends on a value of fixed width that is known only at run time.
+/// True if an `int` depends on a fixed-width value that is known only at run time.
 fn late(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Cast(inner) if inner.ty == Type::Integer => late(inner),
@@ -48,7 +49,7 @@ fn late(expr: &Expr) -> bool {
     }
 }
 
-/// The expression as an `int<W>`, and W; `None` where nothing bounds it.
+/// Returns the expression as an `int<W>`, and W; `None` if nothing bounds it.
 fn signed(expr: &Expr) -> Option<(Expr, u32)> {
     let make = |width: u32, kind: ExprKind| {
         let width = width.min(BITS_MAX);
@@ -92,13 +93,13 @@ fn signed(expr: &Expr) -> Option<(Expr, u32)> {
             let (a, b) = (extended(a, width), extended(b, width));
             make(width, ExprKind::Conditional(c.clone(), Box::new(a), Box::new(b)))
         }
-        // A parameter: its value has any size.
+        // The value of a parameter has any size.
         ExprKind::Var(_) => make(BITS_MAX, ExprKind::Cast(Box::new(expr.clone()))),
         _ => None,
     }
 }
 
-/// With a width of at least `width`, up to the limit.
+/// Extends the expression to at least `width` bits, up to the limit.
 fn extended((expr, from): (Expr, u32), width: u32) -> Expr {
     let width = width.min(BITS_MAX);
     if from >= width {

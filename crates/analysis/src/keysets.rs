@@ -8,7 +8,7 @@ use p4jet_syntax::ast::{self, BinaryOp};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 
-/// What a key is: one value, or a tuple of keys (in selects only).
+/// The shape of a key: one value, or a tuple of keys (in selects only).
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
     One(Type),
@@ -16,7 +16,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// The types of all values inside.
+    /// Collects the types of all values inside.
     fn types(&self, into: &mut Vec<Type>) {
         match self {
             Shape::One(ty) => into.push(ty.clone()),
@@ -26,7 +26,7 @@ impl Shape {
 }
 
 impl Checker {
-    /// A key set for keys of these shapes: one set per value, or a single one that stands for all.
+    /// Checks a key set for keys of these shapes: one set per value, or a single one for all.
     pub(crate) fn keyset(&mut self, expr: &ast::Expr, shapes: &[Shape], what: &str) -> Option<Vec<KeySet>> {
         if matches!(expr.kind, ast::ExprKind::Default | ast::ExprKind::DontCare) {
             return Some(vec![KeySet::Any]);
@@ -82,7 +82,7 @@ impl Checker {
 
     fn shaped(&mut self, expr: &ast::Expr, shape: &Shape, what: &str, into: &mut Vec<KeySet>) -> Option<()> {
         match (shape, &expr.kind) {
-            // A tuple of one element is as good as its element.
+            // A tuple of one element is equivalent to its element.
             (Shape::One(ty), ast::ExprKind::List(items, false)) if items.len() == 1 => {
                 into.push(self.single(&items[0], ty)?);
             }
@@ -112,7 +112,7 @@ impl Checker {
         }
     }
 
-    /// The members of a value set are values of the key's type, or structs with a field per key.
+    /// True if the members of a value set are values of the key's type, or structs with a field per key.
     fn value_set_fits(&mut self, id: ValueSetId, types: &[Type], span: Span) -> bool {
         let ty = self.prog.value_sets[id.index()].ty.clone();
         if types.iter().any(is_poison) || types.len() == 1 && types[0] == ty {
@@ -140,7 +140,7 @@ impl Checker {
         false
     }
 
-    /// The types of the values inside a struct or tuple.
+    /// Collects the types of the values inside a struct or tuple.
     fn flatten(&self, ty: &Type, into: &mut Vec<Type>) {
         match ty {
             Type::Struct(..) => self.fields(ty).iter().for_each(|(_, t)| self.flatten(t, into)),
@@ -149,7 +149,7 @@ impl Checker {
         }
     }
 
-    /// The set for one key.
+    /// Checks the set for one key.
     fn single(&mut self, expr: &ast::Expr, ty: &Type) -> Option<KeySet> {
         match &expr.kind {
             ast::ExprKind::Default | ast::ExprKind::DontCare => Some(KeySet::Any),
@@ -158,7 +158,7 @@ impl Checker {
                     BinaryOp::Mask => ("the value before `&&&`", "the mask after `&&&`"),
                     _ => ("the lower bound of the range", "the upper bound of the range"),
                 };
-                // Masks and ranges are numbers, whatever the key is made of.
+                // Masks and ranges are numbers, whatever the type of the key.
                 let number = self.base(ty);
                 let number = if matches!(ty, Type::Enum(_)) { number } else { ty.clone() };
                 if !is_poison(&number) && !matches!(self.base(&number), Type::Bit(_) | Type::Int(_)) {
@@ -211,7 +211,7 @@ impl Checker {
         }
     }
 
-    /// Whether values of a type can be looked up.
+    /// True if values of a type can be keys.
     pub(crate) fn is_key_type(&self, ty: &Type) -> bool {
         match ty {
             Type::New(id) => self.is_key_type(&self.prog.new_types[id.index()].ty),

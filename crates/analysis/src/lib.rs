@@ -1,11 +1,11 @@
 //! Names, types and constants: from the syntax tree to the typed program.
 //!
-//! [`analyse`] walks the declarations once, in order, because P4_16 asks for declaration before use. Each module holds
-//! one part of the rules:
+//! [`analyse`] walks the declarations once, in order, because P4_16 requires declaration before use. Each module
+//! implements part of the rules:
 //!
 //! | module | rules |
 //! |---|---|
-//! | `annotations` | what annotations may say |
+//! | `annotations` | annotations |
 //! | `scopes` | names, shadowing, duplicates |
 //! | `types` | type references, nesting, sizes |
 //! | `infer` | type variables, unification, substitution |
@@ -13,7 +13,7 @@
 //! | `casts` | implicit and explicit casts |
 //! | `integers` | `int` at run time |
 //! | `exprs` | expressions, l-values |
-//! | `aggregates` | `{ … }` and its kin |
+//! | `aggregates` | `{ … }` and similar initialisers |
 //! | `calls` | arguments, overloads, methods |
 //! | `instances` | constructor calls, instantiations, abstract methods |
 //! | `stmts` | statements |
@@ -21,13 +21,13 @@
 //! | `parsers` | states, transitions |
 //! | `keysets` | key sets of selects and entries |
 //! | `library` | which standard include file declares what |
-//! | `decls` | everything that has a name |
-//! | `warnings` | what is legal and likely a mistake |
+//! | `decls` | declarations of everything that has a name |
+//! | `warnings` | legal code that is likely a mistake |
 //!
 //! [`walk`] visits everything that a typed program executes.
 //!
-//! A wrong part of a program gets the internal type `infer::POISON`, which agrees with everything, so that one mistake
-//! makes one error.
+//! An erroneous part of a program gets the internal type `infer::POISON`, which agrees with everything, so that one
+//! mistake produces one error.
 
 mod aggregates;
 mod annotations;
@@ -57,7 +57,7 @@ use p4jet_syntax::ast;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::{FileId, SourceMap, Span};
 
-/// The standard include files that p4jet brings along: name and text.
+/// The standard include files that come with p4jet: name and text.
 pub const BUILTINS: &[(&str, &str)] = &[
     ("core.p4", include_str!("../../../p4/core.p4")),
     ("v1model.p4", include_str!("../../../p4/v1model.p4")),
@@ -67,14 +67,14 @@ pub const BUILTINS: &[(&str, &str)] = &[
 
 const PSA: &str = include_str!("../../../p4/psa.p4");
 
-/// Stack of the thread that analyses. Recursion is bounded by [`check::DEPTH_MAX`] expressions or statements inside each
-/// other; a level takes a few KiB in builds without optimisation.
+/// Stack size of the thread that runs the analysis. Recursion is limited to [`check::DEPTH_MAX`] nested expressions or
+/// statements; a level takes a few KiB in builds without optimisation.
 const STACK_BYTES: usize = 256 << 20;
 
-/// Where nothing is: the start of the first file.
+/// An empty place: the start of the first file.
 const EMPTY_SPAN: Span = Span { file: FileId(0), lo: 0, hi: 0 };
 
-/// Checks a program. The typed program is there exactly if no diagnostic is an error.
+/// Checks a program. Returns the typed program if and only if no diagnostic is an error.
 pub fn analyse(program: &ast::Program, sources: SourceMap) -> (Option<typed::Program>, Vec<Diagnostic>) {
     let run = || {
         let mut checker = check::Checker::new(sources);
@@ -105,7 +105,7 @@ pub fn analyse(program: &ast::Program, sources: SourceMap) -> (Option<typed::Pro
     (if failed { None } else { Some(typed) }, diagnostics)
 }
 
-/// Why a checked program without `main` cannot run.
+/// Returns the error of a checked program without `main`, which cannot run.
 pub fn no_main(program: &typed::Program) -> Diagnostic {
     let text = "the program has no instance called `main`, with which everything starts";
     let packages: Vec<&str> = program.packages.iter().map(|p| p.name.as_str()).collect();
@@ -116,7 +116,7 @@ pub fn no_main(program: &typed::Program) -> Diagnostic {
     }
 }
 
-/// The last line of the user's file that says anything.
+/// Returns the last non-empty line of the user's file.
 fn end_of_program(sources: &SourceMap) -> Span {
     let Some(file) = sources.files.first() else { return EMPTY_SPAN };
     let text = file.text.trim_end();

@@ -1,4 +1,4 @@
-//! What the standard include files declare, for programs that lack an `#include`.
+//! The names that the standard include files declare, for programs that lack an `#include`.
 
 use crate::BUILTINS;
 use crate::decls::declared_name;
@@ -7,10 +7,10 @@ use p4jet_syntax::{Options, parse_text};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// The files, each before those that include it.
+/// The files; each comes before those that include it.
 const FILES: [&str; 3] = ["core.p4", "v1model.p4", "psa.p4"];
 
-/// The file that declares a name, be it that of a match kind.
+/// Returns the file that declares a name, which may be a match kind.
 pub(crate) fn declares(name: &str) -> Option<&'static str> {
     static NAMES: OnceLock<HashMap<String, &'static str>> = OnceLock::new();
     NAMES.get_or_init(names).get(name).copied()

@@ -1,11 +1,11 @@
-//! Finding members by name: fields of structs, members of enums and of `error`, actions of tables. Programs have thousands of them, and name
-//! them thousands of times.
+//! Finds members by name: fields of structs, members of enums and of `error`, actions of tables. Programs may have
+//! thousands of members and refer to them thousands of times.
 
 use crate::check::Checker;
 use crate::typed::{EnumId, StructId, TableId};
 use std::collections::HashMap;
 
-/// What has members.
+/// Something that has members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Owner {
     Struct(StructId),
@@ -15,11 +15,11 @@ pub(crate) enum Owner {
     Table(TableId),
 }
 
-/// Where members stand in their declarations, by name. Names are added when one is first looked up after them.
+/// The positions of members in their declarations, by name. New members are added at the next lookup.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     known: HashMap<Owner, HashMap<String, usize>>,
-    /// How many members have been added.
+    /// Number of members that have been added.
     added: HashMap<Owner, usize>,
 }
 
@@ -42,7 +42,7 @@ impl Members {
 }
 
 impl Checker {
-    /// The place of the first member of that name.
+    /// Returns the position of the first member with that name.
     pub(crate) fn member_place(&mut self, owner: Owner, name: &str) -> Option<usize> {
         let (members, prog) = (&mut self.members, &self.prog);
         match owner {

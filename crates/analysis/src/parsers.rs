@@ -106,7 +106,7 @@ impl Checker {
         State { name: state.name.text.clone(), stmts, transition, span: state.span }
     }
 
-    /// A key of a select; a tuple gives one for each element.
+    /// Checks a key of a select; a tuple yields one key for each element.
     fn select_key(&mut self, key: Expr, into: &mut Vec<Expr>) -> Shape {
         if let (ExprKind::Aggregate(items), Type::Tuple(_)) = (&key.kind, &key.ty) {
             let items = items.clone();
@@ -164,7 +164,8 @@ impl Checker {
     }
 }
 
-/// Whether a parser can end: a way from `start` to `accept` or `reject`, be it that of a select where no case fits.
+/// True if a parser can end, that is, if a path leads from `start` to `accept` or `reject`; a select in which no case
+/// matches leads to `reject`.
 fn reaches_end(body: &ParserBody) -> bool {
     let mut seen = vec![false; body.states.len()];
     let mut open = vec![body.start as usize];

@@ -1,4 +1,5 @@
-//! Names in force at a place: a stack of scopes, searched from the inside out (P4_16, "Name resolution").
+//! The names visible at a place: a stack of scopes, searched from the innermost to the outermost (P4_16, "Name
+//! resolution").
 
 use crate::typed::*;
 use p4jet_syntax::span::Span;
@@ -8,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 /// What a name means.
 #[derive(Clone, Debug)]
 pub(crate) enum Symbol {
-    /// A type that is complete as it stands: a typedef or a type parameter.
+    /// A complete type: a typedef or a type parameter.
     Type(Type),
     /// A struct, header or header union, perhaps generic.
     Struct(StructId),
@@ -26,7 +27,7 @@ pub(crate) enum Symbol {
     Var(VarId),
     /// A declared object.
     Instance(InstanceId),
-    /// Functions of one name.
+    /// Functions that share a name.
     Functions(Vec<FunctionId>),
     /// An action.
     Action(ActionId),
@@ -34,12 +35,12 @@ pub(crate) enum Symbol {
     Table(TableId),
     /// A value set.
     ValueSet(ValueSetId),
-    /// Its declaration was wrong: uses are not reported again.
+    /// A wrong declaration: uses are not reported again.
     Poison,
 }
 
 impl Symbol {
-    /// Whether it names a type.
+    /// True if it names a type.
     pub(crate) fn is_type(&self) -> bool {
         matches!(
             self,
@@ -52,7 +53,7 @@ impl Symbol {
         )
     }
 
-    /// With its article, for messages.
+    /// Returns the kind with its article, for messages.
     pub(crate) fn describe(&self) -> &'static str {
         match self {
             Symbol::Type(_) => "a type",
@@ -73,7 +74,7 @@ impl Symbol {
     }
 }
 
-/// Whether a name is meant for the compiler: `__v1model_version`.
+/// True if a name is meant for the compiler: `__v1model_version`.
 pub(crate) fn is_internal(name: &str) -> bool {
     name.starts_with("__")
 }
@@ -83,11 +84,11 @@ pub(crate) fn is_internal(name: &str) -> bool {
 pub(crate) struct Binding {
     pub(crate) symbol: Symbol,
     pub(crate) span: Span,
-    /// Whether anything looked it up.
+    /// True once something has looked it up.
     used: Cell<bool>,
 }
 
-/// A name that was declared where another one was in force.
+/// A declaration that hides another one of the same name.
 #[derive(Debug)]
 pub(crate) struct Shadowing {
     pub(crate) name: String,
@@ -97,7 +98,7 @@ pub(crate) struct Shadowing {
     pub(crate) hidden: (Span, Symbol),
 }
 
-/// What the scopes noticed that is legal but doubtful.
+/// Legal but doubtful uses of names.
 #[derive(Debug, Default)]
 pub(crate) struct Noticed {
     /// Names that nothing used.
@@ -127,7 +128,7 @@ impl Scopes {
         self.leave();
     }
 
-    /// Leaves the top level too, and tells what was noticed.
+    /// Leaves the top level, and returns what was noticed.
     pub(crate) fn finish(mut self) -> Noticed {
         while !self.frames.is_empty() {
             self.leave();
@@ -140,14 +141,14 @@ impl Scopes {
         self.noticed.unused.extend(frame.into_iter().filter(|(_, binding)| !binding.used.get()));
     }
 
-    /// The meaning of a name here; with `global`, of `.name`.
+    /// Returns the meaning of a name here or, with `global`, of `.name`.
     pub(crate) fn lookup(&self, name: &str, global: bool) -> Option<&Binding> {
         let binding = self.find(name, global)?;
         binding.used.set(true);
         Some(binding)
     }
 
-    /// As [`Scopes::lookup`], but asking does not use the name.
+    /// Like [`Scopes::lookup`], but does not count as a use of the name.
     pub(crate) fn peek(&self, name: &str) -> Option<&Binding> {
         self.find(name, false)
     }
@@ -169,17 +170,17 @@ impl Scopes {
         self.frames.iter().rev().find_map(|frame| frame.get(name))
     }
 
-    /// What the innermost scope itself says about a name.
+    /// Returns what the innermost scope itself binds a name to.
     pub(crate) fn lookup_innermost(&self, name: &str) -> Option<&Binding> {
         self.frames.last().and_then(|frame| frame.get(name))
     }
 
-    /// How many names are in force.
+    /// Returns the number of visible names.
     pub(crate) fn size(&self) -> usize {
         self.frames.iter().map(HashMap::len).sum()
     }
 
-    /// Gives a name its meaning in the innermost scope.
+    /// Binds a name in the innermost scope.
     pub(crate) fn bind(&mut self, name: &str, symbol: Symbol, span: Span) {
         if let Some((frame, outer)) = self.frames.split_last_mut() {
             if let Some(hidden) = outer.iter().rev().find_map(|frame| frame.get(name)) {
@@ -195,24 +196,25 @@ impl Scopes {
         }
     }
 
-    /// As [`Scopes::bind`], of a name whose use says nothing: that of a declaration inside itself.
+    /// Like [`Scopes::bind`], but uses do not count: for the name of a declaration inside itself.
     pub(crate) fn bind_self(&mut self, name: &str, symbol: Symbol, span: Span) {
         if let Some(frame) = self.frames.last_mut() {
             frame.insert(name.to_owned(), Binding { symbol, span, used: Cell::new(true) });
         }
     }
 
-    /// Gives a name its meaning at the top level.
+    /// Binds a name at the top level.
     pub(crate) fn bind_global(&mut self, name: &str, symbol: Symbol, span: Span) {
         self.frames[0].insert(name.to_owned(), Binding { symbol, span, used: Cell::new(true) });
     }
 
-    /// All names in force that `wanted` accepts: inner scopes first, sorted within a scope, without the shadowed.
+    /// Returns all visible names that `wanted` accepts: inner scopes first, sorted within a scope, without shadowed
+    /// names.
     pub(crate) fn names(&self, wanted: impl Fn(&Symbol) -> bool) -> Vec<String> {
         Self::names_of(self.frames.iter().rev(), wanted)
     }
 
-    /// Those at the top level.
+    /// Returns the top-level names that `wanted` accepts.
     pub(crate) fn global_names(&self, wanted: impl Fn(&Symbol) -> bool) -> Vec<String> {
         Self::names_of(self.frames.iter().take(1), wanted)
     }

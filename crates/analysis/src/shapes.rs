@@ -1,31 +1,31 @@
-//! How large and how deep types are.
+//! Size and nesting depth of types.
 
 use crate::infer::nodes;
 use crate::typed::{Program, Type, TypeParamId};
 use std::collections::BTreeMap;
 
-/// Most types inside each other: a struct in a struct, an element in a stack, a type argument.
+/// Maximum nesting depth of types: a struct in a struct, an element in a stack, a type argument.
 pub const LEVELS_MAX: u32 = 64;
 
-/// Most base-type values inside one type, all nesting expanded.
+/// Maximum number of base-type values in one type, with all nesting expanded.
 pub const LEAVES_MAX: u64 = 1 << 18;
 
-/// Most types inside a type as written out.
+/// Maximum number of types in a type, as written out.
 pub const NODES_MAX: usize = 1 << 12;
 
-/// How large a type is. A struct keeps its own, so that no type is ever walked twice.
+/// The size of a type. Each struct stores its own, so that no type is walked twice.
 #[derive(Clone, Debug, Default)]
 pub struct Shape {
-    /// Base-type values, without those of type parameters.
+    /// Number of base-type values, without those of type parameters.
     pub leaves: u64,
-    /// Types inside each other: 0 for a base type.
+    /// Nesting depth: 0 for a base type.
     pub levels: u32,
-    /// How often each type parameter occurs, and how deep.
+    /// The number of occurrences and the depth of each type parameter.
     params: BTreeMap<TypeParamId, (u64, u32)>,
 }
 
 impl Shape {
-    /// That of a struct with fields of these shapes; it counts as a value itself.
+    /// Returns the shape of a struct with fields of these shapes; the struct counts as a value itself.
     pub(crate) fn of_struct(fields: impl Iterator<Item = Shape>) -> Shape {
         let mut all = Shape::of_parts(fields);
         all.leaves = all.leaves.saturating_add(1);
@@ -51,14 +51,14 @@ impl Shape {
         }
     }
 
-    /// Base-type values, each type parameter counted as one.
+    /// Returns the number of base-type values, each type parameter counted as one.
     pub fn values(&self) -> u64 {
         self.params.values().fold(self.leaves, |sum, (count, _)| sum.saturating_add(*count))
     }
 }
 
 impl Program {
-    /// How large a type is.
+    /// Returns the size of a type.
     pub fn shape(&self, ty: &Type) -> Shape {
         match ty {
             Type::Param(id) => Shape { params: BTreeMap::from([(*id, (1, 0))]), ..Shape::default() },
@@ -96,7 +96,7 @@ impl Program {
         }
     }
 
-    /// Which limit a type exceeds, if any, in words that follow "a type".
+    /// Returns the limit that a type exceeds, if any, in words that follow "a type".
     pub fn too_large(&self, ty: &Type) -> Option<String> {
         let shape = self.shape(ty);
         if shape.levels > LEVELS_MAX {

@@ -43,7 +43,7 @@ impl Checker {
         }
     }
 
-    /// A statement by itself, as the body of `if` or a loop.
+    /// A single statement, as the body of `if` or a loop.
     fn body(&mut self, stmt: &ast::Stmt) -> Vec<Stmt> {
         match &stmt.kind {
             ast::StmtKind::Block(block) if !atomic(block) => self.block(block),
@@ -232,7 +232,7 @@ impl Checker {
                 );
                 None
             }
-            // A call that was known at compile time, such as static_assert.
+            // A call evaluated at compile time, such as static_assert.
             _ => None,
         }
     }
@@ -337,7 +337,7 @@ impl Checker {
             }
             let body = match &case.body {
                 Some(body) => self.block(body),
-                // A label without body falls through; the last one does nothing.
+                // A label without a body falls through; the last one does nothing.
                 None if i + 1 < cases.len() => continue,
                 None => Vec::new(),
             };
@@ -420,7 +420,7 @@ fn atomic(block: &ast::Block) -> bool {
     block.annotations.iter().any(|a| a.name.text == "atomic")
 }
 
-/// Whether statements never run off their end.
+/// True if control never reaches the end of the statements.
 pub(crate) fn ends(stmts: &[Stmt]) -> bool {
     stmts.iter().any(|stmt| match &stmt.kind {
         StmtKind::Return(_) | StmtKind::Exit => true,

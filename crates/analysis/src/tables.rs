@@ -23,7 +23,7 @@ const PRIORITY_MAX: u32 = i32::MAX as u32;
 const PROPERTIES: &[&str] =
     &["key", "actions", "entries", "default_action", "size", "largest_priority_wins", "priority_delta"];
 
-/// Those of v1model, PSA and PNA. In a program for another of them they mean nothing.
+/// Properties of v1model, PSA and PNA. In a program for another of these architectures they have no effect.
 const ARCHITECTURE_PROPERTIES: &[&str] = &[
     "implementation",
     "counters",
@@ -44,15 +44,15 @@ const ARCHITECTURE_PROPERTIES: &[&str] = &[
     "default_idle_timeout_for_data_plane_added_entries",
 ];
 
-/// What is known of a table while its properties are checked.
+/// A table whose properties are being checked.
 struct Draft {
     name: String,
     keys: Vec<Key>,
     has_key: bool,
     actions: Vec<TableAction>,
-    /// Where in that list each name stands.
+    /// The position of each name in that list.
     action_places: HashMap<String, usize>,
-    /// Whether an action of the list is wrong: then nothing is said about actions that are not in it.
+    /// True if an action of the list is wrong: then actions that are not in it are not reported.
     actions_wrong: bool,
 }
 
@@ -189,7 +189,7 @@ impl Checker {
         done.default = match default {
             Some(default) => default,
             None if default_given => {
-                // Already reported; the program will not come out of the analysis.
+                // Already reported, so the analysis will not return a program.
                 ActionRef { action: ActionId(0), args: Vec::new(), span: decl.span }
             }
             None => self.no_action(&mut draft, table.name.span),
@@ -197,7 +197,7 @@ impl Checker {
         if let Some((list, is_const)) = entries {
             done.const_entries = is_const;
             if draft.keys.is_empty() && list.is_empty() {
-                // Nothing to place.
+                // Without keys, entries have no key sets to check.
             } else if draft.keys.is_empty() {
                 self.report(
                     Diagnostic::error(
@@ -233,7 +233,7 @@ impl Checker {
         done.keys = draft.keys;
         done.actions = draft.actions;
         if done.keys.iter().any(|k| is_poison(&k.expr.ty)) {
-            // Uses of the table are checked all the same: it exists.
+            // Uses of the table are still checked, because it exists.
             debug_assert!(!self.diagnostics.is_empty());
         }
         if !decl.annotations.iter().any(|a| a.name.text == "hidden") {
@@ -244,7 +244,7 @@ impl Checker {
         Some(id)
     }
 
-    /// A property that the language does not have: one of the architecture, or one that is misspelt.
+    /// A property that is not in the language: one of the architecture, or a misspelt one.
     fn custom_property(&mut self, table: &str, name: &ast::Ident, value: &ast::Expr) -> Option<Expr> {
         let known: Vec<&str> = PROPERTIES.iter().chain(ARCHITECTURE_PROPERTIES).copied().collect();
         let before = self.diagnostics.len();
@@ -259,7 +259,7 @@ impl Checker {
             diagnostic = diagnostic.meant(near);
         }
         if is_poison(&typed.ty) {
-            // What is wrong with the value of, say, `defualt_action` is that it is none.
+            // The value of, say, `defualt_action` need not be checked.
             if near.is_some() {
                 self.forget_since(before);
                 self.report(Diagnostic { severity: Severity::Error, code: "unknown-property", ..diagnostic });
@@ -303,7 +303,7 @@ impl Checker {
         }
     }
 
-    /// `default_action` names an action of the list, and entries have the keys: these come first.
+    /// `default_action` names an action of the list, and entries use the keys, so these must come first.
     fn check_order(&mut self, table: &ast::TableDecl) {
         let place = |wanted: &str| table.properties.iter().position(|p| property_name(p) == wanted);
         for (later, earlier) in [("default_action", "actions"), ("entries", "key"), ("entries", "actions")] {
@@ -340,7 +340,7 @@ impl Checker {
     }
 
     fn key(&mut self, element: &ast::KeyElement) -> Key {
-        // A key may apply another table: it is evaluated where this table is applied.
+        // A key may apply another table, because it is evaluated where this table is applied.
         let mut expr = self.at(Place::Apply, |c| c.expr(&element.expr, None));
         if expr.ty == Type::Integer {
             self.report(
@@ -399,8 +399,8 @@ impl Checker {
         }
     }
 
-    /// The control plane's name of a key without `@name` (P4_16, "Keys" of "Computing control-plane names"), as p4c
-    /// writes it: a field goes by its own `@name`, a number has no leading zeros.
+    /// Returns the control-plane name of a key without `@name` (P4_16, "Keys" of "Computing control-plane names"), as
+    /// p4c writes it: a field has its own `@name`, and a number no leading zeros.
     fn key_name(&self, source: &ast::Expr, typed: &Expr) -> String {
         match (&source.kind, &typed.kind) {
             (ast::ExprKind::Call(callee, _, args), ExprKind::Call(call)) if args.is_empty() => {
@@ -455,11 +455,11 @@ impl Checker {
         file.and_then(|f| f.text.get(span.lo as usize..span.hi as usize)).unwrap_or("")
     }
 
-    /// An expression as written, blanks between its tokens reduced.
+    /// Returns an expression as written, with reduced white space.
     fn source_text(&self, expr: &ast::Expr) -> String {
         match &expr.kind {
             ast::ExprKind::Path(path) => {
-                // A name that stands for a constant index reads as its number.
+                // A name of a constant index becomes its number.
                 match self.scopes.lookup(&path.name.text, path.global).map(|b| &b.symbol) {
                     Some(Symbol::Const(Expr { kind: ExprKind::Int(n), .. })) => n.to_string(),
                     _ => path.name.text.clone(),
@@ -530,7 +530,7 @@ impl Checker {
         let (bound, data): (Vec<Formal>, Vec<Formal>) =
             all.into_iter().partition(|f| f.dir != Direction::None);
         for formal in &data {
-            // Of structs, arrays and the like the architecture decides.
+            // For structs, arrays and similar types, the architecture decides.
             let plain = matches!(
                 self.base(&formal.ty),
                 Type::Bit(_)
@@ -584,7 +584,7 @@ impl Checker {
         });
     }
 
-    /// Adds the action that was meant, and those that could be listed.
+    /// Adds the action that was probably meant, and those that could be listed.
     fn action_choices(&mut self, mut diagnostic: Diagnostic, name: &str) -> Diagnostic {
         if !self.may_search(self.scopes.size()) {
             return diagnostic;
@@ -625,7 +625,7 @@ impl Checker {
                         .note("it would be the action `NoAction`, which is not declared: `#include <core.p4>` does"),
                 );
                 }
-                // Once is enough.
+                // Reports it only once.
                 self.scopes.bind_global("NoAction", Symbol::Poison, span);
                 return ActionRef { action: ActionId(0), args: Vec::new(), span };
             }
@@ -672,7 +672,7 @@ impl Checker {
         self.bound_action(&listed, args.unwrap_or_default(), value.span)
     }
 
-    /// The action of the table's list that a name means.
+    /// Returns the action in the table's list that a name refers to.
     fn find_listed(
         &mut self,
         draft: &Draft,
@@ -717,8 +717,8 @@ impl Checker {
         None
     }
 
-    /// A listed action with its data, for the default action and for entries. Arguments for parameters with a direction
-    /// may be repeated as in the list or left out.
+    /// Returns a listed action with its data, for the default action and for entries. Arguments for parameters with a
+    /// direction may be repeated as in the list or omitted.
     fn bound_action(&mut self, listed: &TableAction, given: &[ast::Arg], span: Span) -> Option<ActionRef> {
         let id = listed.action.action;
         let (name, params) = {
@@ -827,7 +827,7 @@ impl Checker {
         })
     }
 
-    /// P4_16, "Entry priorities": with exact keys only, no two entries may be the same.
+    /// P4_16, "Entry priorities": with exact keys only, no two entries may be equal.
     fn check_duplicate_entries(&mut self, draft: &Draft, entries: &[Entry]) {
         if draft.keys.iter().any(|k| k.match_kind != "exact") {
             return;
@@ -861,7 +861,7 @@ impl Checker {
         }
     }
 
-    /// Each match kind of the core library and v1model takes some forms of sets only.
+    /// Each match kind of the core library and v1model allows only some forms of sets.
     fn check_entry_set(&mut self, set: &KeySet, key: &Key, span: Span) {
         let (form, allowed) = match set {
             KeySet::Mask(..) => ("a mask", &["ternary", "lpm"][..]),
@@ -869,7 +869,7 @@ impl Checker {
             KeySet::ValueSet(_) => ("a value set", &[][..]),
             KeySet::Any | KeySet::Value(_) => ("", &[][..]),
         };
-        // Of match kinds with these names that the program declares itself, nothing is known.
+        // Match kinds with these names that the program itself declares are not checked.
         let known = ["exact", "ternary", "lpm", "range", "optional"].contains(&key.match_kind.as_str())
             && !self.own_match_kinds.contains(&key.match_kind);
         if !form.is_empty()
@@ -896,7 +896,7 @@ impl Checker {
                 (&mask.kind, self.base(&mask.ty))
         {
             let mask_value = consts::wrap_unsigned(mask_value, w);
-            // Ones, then zeros: the complement plus one is a power of two.
+            // For ones followed by zeros, the complement plus one is a power of two.
             let gap = consts::power(w) - &mask_value;
             let prefix = (&gap & (&gap - 1u32)).is_zero();
             if !prefix {
@@ -906,7 +906,7 @@ impl Checker {
         }
     }
 
-    /// P4_16, "Entry priorities": fills in priorities where some are given, or a distance.
+    /// P4_16, "Entry priorities": fills in missing priorities if some are given, or if a distance is.
     fn priorities(&mut self, table: &mut Table, source: &[ast::Entry], delta: &BigInt) {
         let any = table.entries.iter().any(|e| e.priority.is_some());
         if !any && delta.is_one() {
@@ -964,8 +964,8 @@ fn property_name(property: &ast::TableProperty) -> &str {
     }
 }
 
-/// Whether the control plane can name a key by its source: a path of fields and constant elements, a slice of one, one
-/// with a mask, a call without arguments.
+/// True if the source text of a key can be its control-plane name: a path of fields and constant elements, a slice of
+/// one, one with a mask, or a call without arguments.
 fn has_plain_name(expr: &ast::Expr) -> bool {
     match &expr.kind {
         ast::ExprKind::Path(_) | ast::ExprKind::Type(_) | ast::ExprKind::This => true,
@@ -982,7 +982,7 @@ fn has_plain_name(expr: &ast::Expr) -> bool {
     }
 }
 
-/// Whether two expressions are the same apart from where they stand.
+/// True if two expressions are the same except for their places.
 fn same_expr(a: &Expr, b: &Expr) -> bool {
     let all = |x: &[Expr], y: &[Expr]| x.len() == y.len() && x.iter().zip(y).all(|(x, y)| same_expr(x, y));
     match (&a.kind, &b.kind) {

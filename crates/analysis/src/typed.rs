@@ -1,9 +1,9 @@
 //! The typed program: what analysis hands to lowering.
 //!
-//! Every name is resolved to an id, every expression has its type, implicit casts are explicit, arguments stand in
-//! parameter order, compile-time values are folded where the specification asks for them. Generic objects stay generic:
-//! their bodies mention [`Type::Param`], and each use carries the type arguments. Lowering substitutes.
-//! A `Program` exists only if there was no error, so lowering may rely on all of it.
+//! Every name is resolved to an id, every expression has its type, implicit casts are explicit, arguments are in parameter
+//! order, and compile-time values are folded where the specification requires it. Generic objects stay generic: their bodies
+//! mention [`Type::Param`], and each use carries the type arguments. Lowering substitutes them. A `Program` exists only if
+//! there was no error, so lowering may rely on all of this.
 
 use crate::shapes::Shape;
 use num_bigint::BigInt;
@@ -17,7 +17,7 @@ macro_rules! index {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(pub u32);
         impl $name {
-            /// As an index.
+            /// Returns the id as an index.
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -59,13 +59,13 @@ index! {
 /// A checked program.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// The files.
+    /// The source files.
     pub sources: SourceMap,
     /// Names of type parameters, for messages.
     pub type_params: Vec<String>,
     /// Structs, headers, header unions.
     pub structs: Vec<Struct>,
-    /// Enums with and without underlying type.
+    /// Enums with and without an underlying type.
     pub enums: Vec<Enum>,
     /// `type` declarations.
     pub new_types: Vec<NewType>,
@@ -73,9 +73,9 @@ pub struct Program {
     pub errors: Vec<String>,
     /// All members of `match_kind`.
     pub match_kinds: Vec<String>,
-    /// Extern objects' types.
+    /// Types of extern objects.
     pub externs: Vec<Extern>,
-    /// Functions: of the program, and extern ones.
+    /// Functions of the program and extern functions.
     pub functions: Vec<Function>,
     /// Parsers, and parser types (without body).
     pub parsers: Vec<Parser>,
@@ -93,7 +93,7 @@ pub struct Program {
     pub value_sets: Vec<ValueSet>,
     /// Variables and parameters.
     pub vars: Vec<Var>,
-    /// Integer constants by name, the first of each: annotations mention them.
+    /// Integer constants by name, the first of each name, because annotations mention them.
     pub constants: HashMap<String, BigInt>,
     /// Global instances in order.
     pub globals: Vec<InstanceId>,
@@ -144,7 +144,7 @@ pub enum Type {
     Control(ControlId, Vec<Type>),
     /// A package object.
     Package(PackageId, Vec<Type>),
-    /// What `t.apply()` gives.
+    /// The result of `t.apply()`.
     ApplyResult(TableId),
     /// `t.apply().action_run`
     ActionEnum(TableId),
@@ -157,7 +157,7 @@ pub enum Type {
 pub struct Struct {
     /// Name.
     pub name: String,
-    /// Which.
+    /// Struct, header or header union.
     pub kind: StructKind,
     /// Its type parameters.
     pub type_params: Vec<TypeParamId>,
@@ -165,9 +165,9 @@ pub struct Struct {
     pub fields: Vec<Field>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Where.
+    /// Source location.
     pub span: Span,
-    /// How large it is, type parameters left open.
+    /// Its size, without that of type parameters.
     pub shape: Shape,
 }
 
@@ -191,7 +191,7 @@ pub struct Enum {
     pub underlying: Option<Type>,
     /// Members with their values (position, if not serializable).
     pub members: Vec<(String, BigInt)>,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
@@ -200,7 +200,7 @@ pub struct Enum {
 pub struct NewType {
     /// Name.
     pub name: String,
-    /// Its parts.
+    /// The underlying type.
     pub ty: Type,
     /// Annotations (`@p4runtime_translation` among them).
     pub annotations: Vec<Annotation>,
@@ -220,9 +220,9 @@ pub struct Var {
 /// A parameter.
 #[derive(Clone, Debug)]
 pub struct Param {
-    /// The variable it is inside.
+    /// The variable that it is inside the body.
     pub var: VarId,
-    /// Control-plane name (matters for action data): what `@name` says, else the source name.
+    /// Control-plane name (needed for action data): that of `@name`, or else the source name.
     pub control_name: String,
     /// Direction. Directionless parameters of actions are action data when a table runs them.
     pub dir: Direction,
@@ -243,7 +243,7 @@ pub struct Extern {
     pub constructors: Vec<Method>,
     /// Methods.
     pub methods: Vec<Method>,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
@@ -279,7 +279,7 @@ pub struct Function {
     pub body: Option<Vec<Stmt>>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
@@ -298,7 +298,7 @@ pub struct Parser {
     pub body: Option<ParserBody>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
@@ -307,7 +307,7 @@ pub struct Parser {
 pub struct ParserBody {
     /// Local declarations in order.
     pub locals: Vec<Local>,
-    /// States; the one named `start` is first to run.
+    /// States. The one named `start` runs first.
     pub states: Vec<State>,
     /// Index of `start`.
     pub start: u32,
@@ -320,9 +320,9 @@ pub struct State {
     pub name: String,
     /// Statements.
     pub stmts: Vec<Stmt>,
-    /// What follows; a state without transition rejects.
+    /// The transition; a state without one rejects.
     pub transition: Transition,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
@@ -340,15 +340,15 @@ pub enum Target {
 /// A transition.
 #[derive(Clone, Debug)]
 pub enum Transition {
-    /// Without condition.
+    /// Unconditional.
     Direct(Target, Span),
-    /// `select`. No case matching is the error `NoMatch`.
+    /// `select`. If no case matches, the parser error is `NoMatch`.
     Select {
         /// The keys, each of a type with equality (bit, int, bool, enum, error), never `int`.
         keys: Vec<Expr>,
         /// The cases in order.
         cases: Vec<SelectCase>,
-        /// Where.
+        /// Source location.
         span: Span,
     },
 }
@@ -358,9 +358,9 @@ pub enum Transition {
 pub struct SelectCase {
     /// One per key, or a single [`KeySet::Any`] / [`KeySet::ValueSet`] for all keys.
     pub keysets: Vec<KeySet>,
-    /// Where it leads.
+    /// The next state.
     pub target: Target,
-    /// Its place.
+    /// Source location.
     pub span: Span,
 }
 
@@ -380,7 +380,7 @@ pub enum KeySet {
 }
 
 impl KeySet {
-    /// The expressions that it consists of.
+    /// Returns its expressions.
     pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
         let (first, second) = match self {
             KeySet::Any | KeySet::ValueSet(_) => (None, None),
@@ -394,15 +394,15 @@ impl KeySet {
 /// A parser value set.
 #[derive(Clone, Debug)]
 pub struct ValueSet {
-    /// Name after `@name`.
+    /// Name, which `@name` can change.
     pub name: String,
     /// Element type.
     pub ty: Type,
-    /// Most members.
+    /// Maximum number of members.
     pub size: u32,
     /// Annotations (of the value set; `@match` of struct fields is found in the struct).
     pub annotations: Vec<Annotation>,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
@@ -421,7 +421,7 @@ pub struct Control {
     pub body: Option<ControlBody>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
@@ -465,7 +465,8 @@ pub struct Package {
 pub struct Instance {
     /// Name in the source.
     pub name: String,
-    /// Control-plane name: the same, or what `@name` says (a leading dot: not prefixed by the enclosing objects).
+    /// Control-plane name: the source name, or that of `@name` (a leading dot means that the names of enclosing objects are not
+    /// prefixed).
     pub control_name: String,
     /// Its type, with type arguments inferred.
     pub ty: Type,
@@ -478,7 +479,7 @@ pub struct Instance {
     pub methods: Vec<FunctionId>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
@@ -489,13 +490,13 @@ pub struct Action {
     pub name: String,
     /// Control-plane name, as in [`Instance::control_name`].
     pub control_name: String,
-    /// Parameters: those with direction first.
+    /// Parameters; those with a direction come first.
     pub params: Vec<Param>,
     /// Body.
     pub body: Vec<Stmt>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
@@ -510,15 +511,15 @@ pub struct Table {
     pub keys: Vec<Key>,
     /// Actions.
     pub actions: Vec<TableAction>,
-    /// Default action; `NoAction` if the program gives none.
+    /// Default action; `NoAction` if the program declares none.
     pub default: ActionRef,
-    /// Whether it is `const`.
+    /// True if the default action is `const`.
     pub const_default: bool,
-    /// `size`; `None` if the program gives none.
+    /// `size`; `None` if the program declares none.
     pub size: Option<u32>,
     /// Entries in order.
     pub entries: Vec<Entry>,
-    /// Whether they are `const`.
+    /// True if the entries are `const`.
     pub const_entries: bool,
     /// `largest_priority_wins`, default true.
     pub largest_priority_wins: bool,
@@ -527,7 +528,7 @@ pub struct Table {
     pub properties: Vec<(String, Expr)>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
@@ -536,14 +537,14 @@ pub struct Table {
 pub struct Key {
     /// The expression.
     pub expr: Expr,
-    /// Its name for the control plane: `@name`, else the source path (`hdr.ip4.dst`, `stack[0].f`, `f[7:0]`,
-    /// `hdr.x.$valid$` for `hdr.x.isValid()`).
+    /// Control-plane name: that of `@name`, or else the source path (`hdr.ip4.dst`, `stack[0].f`, `f[7:0]`, `hdr.x.$valid$` for
+    /// `hdr.x.isValid()`).
     pub name: String,
     /// Name of the match kind.
     pub match_kind: String,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
@@ -561,9 +562,9 @@ pub struct TableAction {
 pub struct ActionRef {
     /// The action.
     pub action: ActionId,
-    /// One per parameter in order; `None` where the control plane gives the value.
+    /// One per parameter, in order; `None` for action data from the control plane.
     pub args: Vec<Option<Expr>>,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
@@ -572,7 +573,7 @@ pub struct ActionRef {
 pub struct Entry {
     /// One per key.
     pub keysets: Vec<KeySet>,
-    /// Where each of them is written; all in one place if one `_` or `default` stands for all keys.
+    /// Source location of each key set; all equal if one `_` or `default` stands for all keys.
     pub keyset_spans: Vec<Span>,
     /// `priority = n`
     pub priority: Option<BigInt>,
@@ -582,25 +583,25 @@ pub struct Entry {
     pub action: ActionRef,
     /// Annotations (`@priority` of bmv2).
     pub annotations: Vec<Annotation>,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
 /// A statement.
 #[derive(Clone, Debug)]
 pub struct Stmt {
-    /// What it is.
+    /// The kind.
     pub kind: StmtKind,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
 /// The kinds of statement.
 #[derive(Clone, Debug)]
 pub enum StmtKind {
-    /// A variable comes into being.
+    /// The declaration of a variable.
     Var(VarId, Option<Expr>),
-    /// An instance comes into being (it has no run-time effect).
+    /// The declaration of an instance (it has no run-time effect).
     Instance(InstanceId),
     /// `l = e;`
     Assign(Expr, Expr),
@@ -629,24 +630,24 @@ pub enum StmtKind {
     SwitchAction {
         /// The table.
         table: TableId,
-        /// Labels are indices in [`Table::actions`]; an empty list is `default`. Fall-through is already expanded: each
-        /// body stands with all its labels, and `default` may be among them (`has_default`).
+        /// Labels are indices in [`Table::actions`]; an empty list is `default`. Fall-through is already expanded: each body
+        /// has all its labels, possibly including `default` (`has_default`).
         cases: Vec<SwitchActionCase>,
     },
     /// `switch (e) { … }` on values.
     Switch {
-        /// Looked at.
+        /// The value that selects the case.
         value: Expr,
         /// Cases in order.
         cases: Vec<SwitchCase>,
     },
     /// `for (init; cond; update) body`
     For {
-        /// Before.
+        /// Statements before the loop.
         init: Vec<Stmt>,
         /// Condition.
         cond: Expr,
-        /// After each turn.
+        /// Statements after each turn.
         update: Vec<Stmt>,
         /// Body.
         body: Vec<Stmt>,
@@ -655,17 +656,17 @@ pub enum StmtKind {
     ForIn {
         /// The variable.
         var: VarId,
-        /// Over what.
+        /// What it iterates over.
         collection: Collection,
         /// Body.
         body: Vec<Stmt>,
     },
 }
 
-/// What `for … in` goes over.
+/// What `for … in` iterates over.
 #[derive(Clone, Debug)]
 pub enum Collection {
-    /// `lo .. hi`, both included.
+    /// `lo .. hi`, inclusive.
     Range(Expr, Expr),
     /// A list or a header stack.
     Elements(Expr),
@@ -678,7 +679,7 @@ pub struct SwitchActionCase {
     pub actions: Vec<u32>,
     /// `default` is among the labels.
     pub has_default: bool,
-    /// What runs; empty for a last label without body.
+    /// The statements; empty for a last label without a body.
     pub body: Vec<Stmt>,
 }
 
@@ -689,7 +690,7 @@ pub struct SwitchCase {
     pub values: Vec<Expr>,
     /// `default` is among the labels.
     pub has_default: bool,
-    /// What runs.
+    /// The statements.
     pub body: Vec<Stmt>,
 }
 
@@ -698,15 +699,15 @@ pub struct SwitchCase {
 pub struct Expr {
     /// Its type.
     pub ty: Type,
-    /// What it is.
+    /// The kind.
     pub kind: ExprKind,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
 impl Expr {
-    /// The expressions that this one is made of, in the order in which they are evaluated. What a call consists of is not among
-    /// them: see [`Call`].
+    /// Returns the operands of this expression in their order of evaluation. The parts of a call are not included: see
+    /// [`Call`].
     pub fn operands(&self) -> impl Iterator<Item = &Expr> {
         let (few, many): ([Option<&Expr>; 3], &[Expr]) = match &self.kind {
             ExprKind::Field(a, _)
@@ -743,19 +744,19 @@ pub enum ExprKind {
     /// A number of type `bit`, `int<W>`, `int`, serializable enum, or a `type` over these; in range for its type
     /// (negative for negative signed values).
     Int(BigInt),
-    /// A truth value.
+    /// A Boolean.
     Bool(bool),
-    /// A text.
+    /// A string.
     String(String),
     /// A member of an enum without underlying type: its index.
     EnumMember(u32),
     /// An error: its code.
     Error(u32),
-    /// A variable or parameter (constructor parameters too).
+    /// A variable or parameter, including constructor parameters.
     Var(VarId),
     /// A declared instance.
     Instance(InstanceId),
-    /// A nameless instance made on the spot, as in `V1Switch(P(), …)`: its type and constructor arguments.
+    /// An anonymous instance, as in `V1Switch(P(), …)`: its type and constructor arguments.
     Construct {
         /// Which constructor of an extern.
         constructor: u32,
@@ -764,7 +765,7 @@ pub enum ExprKind {
     },
     /// A field of a struct, header or union, by index.
     Field(Box<Expr>, u32),
-    /// Element of a stack (any `bit` or `int` index) or of a tuple (constant index).
+    /// An element of a stack (any `bit` or `int` index) or of a tuple (constant index).
     Index(Box<Expr>, Box<Expr>),
     /// `s.next`: parser only.
     StackNext(Box<Expr>),
@@ -774,32 +775,32 @@ pub enum ExprKind {
     StackLastIndex(Box<Expr>),
     /// Bits `hi` to `lo`.
     Slice(Box<Expr>, u32, u32),
-    /// `width` bits from bit `lo` on, known only at run time.
+    /// `width` bits from bit `lo` on, where `lo` is known only at run time.
     SliceAt {
-        /// From what.
+        /// The sliced value.
         value: Box<Expr>,
         /// Lowest bit.
         lo: Box<Expr>,
-        /// How many.
+        /// Number of bits.
         width: u32,
     },
-    /// An operator.
+    /// A unary operator.
     Unary(UnaryOp, Box<Expr>),
-    /// An operator; both sides have the types the specification asks for after implicit casts. Comparison of structs,
-    /// headers, stacks, tuples is possible. `&&` and `||` are short-circuit.
+    /// A binary operator; both operands have the types that the specification requires after implicit casts. Structs, headers,
+    /// stacks and tuples can be compared. `&&` and `||` short-circuit.
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// `c ? a : b`
     Conditional(Box<Expr>, Box<Expr>, Box<Expr>),
     /// A cast to the expression's type, explicit or implicit.
     Cast(Box<Expr>),
-    /// All fields or elements of a struct, header (then valid), tuple or list in order. Missing ones under `...` are filled
-    /// with defaults.
+    /// All fields or elements of a struct, header (which is then valid), tuple or list, in order. Elements omitted by `...`
+    /// have their default values.
     Aggregate(Vec<Expr>),
     /// `{#}`: an invalid header or union.
     Invalid,
     /// A call with a result. For tables: [`Type::ApplyResult`].
     Call(Box<Call>),
-    /// `t.apply().hit`, or with `true` `.miss`
+    /// `t.apply().hit`, or `.miss` if `miss` is true.
     ApplyHit {
         /// The table.
         table: TableId,
@@ -817,7 +818,7 @@ pub struct Call {
     pub type_args: Vec<Type>,
     /// One per parameter; defaults filled in. `None`: `_`, or an omitted optional parameter.
     pub args: Vec<Option<Expr>>,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
@@ -839,7 +840,7 @@ pub enum Callee {
     },
     /// `x.apply(…)` of a parser or control instance (or constructor parameter).
     Apply(Box<Expr>),
-    /// `C.apply(…)` without instance.
+    /// `C.apply(…)` without an instance.
     DirectApply(Type),
     /// `t.apply()`
     TableApply(TableId),

@@ -1,4 +1,4 @@
-//! Type references, what types may contain, and their sizes (P4_16, "P4 data types").
+//! Type references, nesting rules, and sizes of types (P4_16, "P4 data types").
 
 use crate::check::Checker;
 use crate::infer::{POISON, is_poison, substitute};
@@ -11,14 +11,14 @@ use p4jet_syntax::ast::{self, StructKind, TypeKind};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 
-/// Widest `bit` and `int` type.
+/// Maximum width of `bit` and `int`.
 pub(crate) const BITS_MAX: u32 = 2_048;
-/// Widest `varbit`.
+/// Maximum width of `varbit`.
 pub(crate) const VARBITS_MAX: u32 = 32_768;
-/// Longest array or header stack.
+/// Maximum length of an array or header stack.
 const STACK_MAX: u32 = 4_096;
 
-/// What to do with a generic type that has no type arguments.
+/// The treatment of a generic type without type arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// They are required.
@@ -28,12 +28,12 @@ pub(crate) enum Missing {
 }
 
 impl Checker {
-    /// The type that a reference means.
+    /// Resolves a type reference.
     pub(crate) fn resolve_type(&mut self, ty: &ast::TypeRef) -> Type {
         self.type_ref(ty, Missing::Refuse)
     }
 
-    /// The same where missing type arguments are inferred.
+    /// Like [`Self::resolve_type`], but `missing` decides on missing type arguments.
     pub(crate) fn type_ref(&mut self, ty: &ast::TypeRef, missing: Missing) -> Type {
         let resolved = self.deeper(ty.span, |c| c.type_kind(ty, missing)).unwrap_or(POISON);
         if let Some(what) = self.prog.too_large(&resolved) {
@@ -111,7 +111,7 @@ impl Checker {
                     return POISON;
                 };
                 if count == 0 {
-                    // P4_16, "Header stacks", asks for a positive number; p4c accepts 0, and programs have it.
+                    // P4_16, "Header stacks", requires a positive number; p4c accepts 0, and programs use it.
                     self.report(
                         Diagnostic::warning("invalid", size.span, "an array of size 0")
                             .note("it has no element; the size must be positive"),
@@ -163,7 +163,7 @@ impl Checker {
                 return POISON;
             }
         };
-        // Parameters that `_` made in the declaration come last and are always inferred.
+        // Parameters created by `_` in the declaration come last and are always inferred.
         let named = params.iter().filter(|p| self.prog.type_params[p.index()] != "_").count();
         let mut types: Vec<Type> = args.iter().map(|a| self.type_ref(a, missing)).collect();
         if types.len() != named && !(types.is_empty() && missing == Missing::Infer) {
@@ -213,7 +213,7 @@ impl Checker {
         }
     }
 
-    /// The nesting rules again for a generic struct or header, now that its type arguments are there.
+    /// Applies the nesting rules to a generic struct or header with its type arguments.
     fn check_specialised(&mut self, ty: &Type, span: Span) {
         let Type::Struct(id, _) = ty else { return };
         let kind = self.prog.structs[id.index()].kind;
@@ -222,7 +222,7 @@ impl Checker {
         }
     }
 
-    /// A width between bounds, from an expression.
+    /// Evaluates an expression to a width within bounds.
     fn width(&mut self, expr: &ast::Expr, name: &str, min: u32, max: u32) -> Option<u32> {
         let value = self.integer_constant(expr, "a width")?;
         if value < BigInt::from(min) {
@@ -246,7 +246,7 @@ impl Checker {
         }
     }
 
-    /// A number between bounds, from an expression.
+    /// Evaluates an expression to a number within bounds.
     pub(crate) fn count(&mut self, expr: &ast::Expr, what: &str, min: u32, max: u32) -> Option<u32> {
         let value = self.integer_constant(expr, what)?;
         match value.to_u32().filter(|n| (min..=max).contains(n)) {
@@ -263,7 +263,7 @@ impl Checker {
         }
     }
 
-    /// A value of a numeric type known at compile time.
+    /// Evaluates an expression to a compile-time number.
     pub(crate) fn integer_constant(&mut self, expr: &ast::Expr, what: &str) -> Option<BigInt> {
         let typed = self.expr(expr, None);
         if is_poison(&typed.ty) {
@@ -283,7 +283,7 @@ impl Checker {
         }
     }
 
-    /// `bit`, `int<W>` or `int` as they are; the underlying type of a serializable enum; else nothing.
+    /// Returns `bit`, `int<W>` or `int` unchanged, the underlying type of a serializable enum, or else `None`.
     pub(crate) fn numeric(&self, ty: &Type) -> Option<Type> {
         match ty {
             Type::Bit(_) | Type::Int(_) | Type::Integer => Some(ty.clone()),
@@ -292,7 +292,7 @@ impl Checker {
         }
     }
 
-    /// The field of that name of a struct, header or union: its place, and its type with type arguments put in.
+    /// Returns the index of a field of a struct, header or union, and its type with type arguments substituted.
     pub(crate) fn field(&mut self, ty: &Type, name: &str) -> Option<(usize, Type)> {
         let Type::Struct(id, args) = ty else { return None };
         let i = self.member_place(Owner::Struct(*id), name)?;
@@ -300,14 +300,14 @@ impl Checker {
         Some((i, substitute(&decl.fields[i].ty, &decl.type_params, args)))
     }
 
-    /// Fields of a struct, header or union with their types, type arguments put in.
+    /// Returns the fields of a struct, header or union with their types, type arguments substituted.
     pub(crate) fn fields(&self, ty: &Type) -> Vec<(String, Type)> {
         let Type::Struct(id, args) = ty else { return Vec::new() };
         let decl = &self.prog.structs[id.index()];
         decl.fields.iter().map(|f| (f.name.clone(), substitute(&f.ty, &decl.type_params, args))).collect()
     }
 
-    /// Whether a type is an array of headers or header unions, which can do more than other arrays.
+    /// True if a type is an array of headers or header unions, which supports more operations than other arrays.
     pub(crate) fn is_header_stack(&self, ty: &Type) -> bool {
         match ty {
             Type::Stack(element, _) => match &**element {
@@ -318,7 +318,7 @@ impl Checker {
         }
     }
 
-    /// Whether values of a type are objects, alone or in arrays.
+    /// True if values of a type are objects, alone or in arrays.
     pub(crate) fn is_object(ty: &Type) -> bool {
         match ty {
             Type::Extern(..) | Type::Parser(..) | Type::Control(..) | Type::Package(..) => true,
@@ -327,7 +327,7 @@ impl Checker {
         }
     }
 
-    /// Which of struct, header and union a type is.
+    /// Returns whether a type is a struct, header or union.
     pub(crate) fn struct_kind(&self, ty: &Type) -> Option<StructKind> {
         match ty {
             Type::Struct(id, _) => Some(self.prog.structs[id.index()].kind),
@@ -335,7 +335,7 @@ impl Checker {
         }
     }
 
-    /// Reports a type that may not stand inside a container (P4_16, "Type nesting rules").
+    /// Reports a type that is not allowed inside a container (P4_16, "Type nesting rules").
     pub(crate) fn check_nesting(&mut self, ty: &Type, container: &'static str, span: Span) {
         let allowed = match (ty, container) {
             (Type::Param(_), _) => true,
@@ -345,7 +345,7 @@ impl Checker {
             (Type::ApplyResult(_) | Type::ActionEnum(_), _) => false,
             _ if Self::is_object(ty) => false,
             (_, "list") => true,
-            // The specification's table refuses these in tuples; programs rely on lists of such tuples.
+            // The specification's table forbids these in tuples; programs rely on lists of such tuples.
             (Type::Integer | Type::String | Type::MatchKind, "tuple") => true,
             (Type::Integer | Type::String | Type::MatchKind | Type::List(_), _) => false,
             (_, "struct" | "tuple") => true,
@@ -392,7 +392,7 @@ impl Checker {
         }
     }
 
-    /// Smallest and largest size in bits of a value (P4_16, "Compile-time size determination").
+    /// Returns the minimum and maximum size of a value in bits (P4_16, "Compile-time size determination").
     pub(crate) fn size_in_bits(&self, ty: &Type) -> Option<(u64, u64)> {
         let sum = |types: Vec<Type>| {
             types.iter().try_fold((0u64, 0u64), |(lo, hi), t| {
@@ -425,7 +425,7 @@ impl Checker {
         }
     }
 
-    /// Whether `==` is defined.
+    /// True if `==` is defined.
     pub(crate) fn comparable(&self, ty: &Type) -> bool {
         match ty {
             Type::Bool
@@ -447,7 +447,7 @@ impl Checker {
     }
 }
 
-/// The keyword.
+/// Returns the keyword.
 pub(crate) fn struct_kind_name(kind: StructKind) -> &'static str {
     match kind {
         StructKind::Struct => "struct",
@@ -456,7 +456,7 @@ pub(crate) fn struct_kind_name(kind: StructKind) -> &'static str {
     }
 }
 
-/// A number for a message, cut when it is long.
+/// Returns a number for a message, shortened if it is long.
 pub(crate) fn short(value: &BigInt) -> String {
     if value.bits() <= 128 {
         return value.to_string();

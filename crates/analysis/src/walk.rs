@@ -1,23 +1,24 @@
-//! One walk over everything that a program executes.
+//! A walk over everything that a program executes.
 
 use crate::typed::*;
 use p4jet_syntax::ast::Direction;
 
-/// Who is shown the parts of a body, each once.
+/// Receives each part of a body once.
 pub trait Visit<'a> {
-    /// Statements that follow each other.
+    /// A sequence of statements.
     fn stmts(&mut self, _: &'a [Stmt]) {}
-    /// The value of an expression, as large as it is used: `hdr.h.x`, and not `hdr.h` besides. Operands come on their own.
+    /// A read of an expression's value, as large as it is used: `hdr.h.x`, but not also `hdr.h`. Operands are reported
+    /// separately.
     fn read(&mut self, _: &'a Expr) {}
-    /// A place that is written, with the value if it is one expression.
+    /// A write of a place, with the value if it is one expression.
     fn write(&mut self, _place: &'a Expr, _value: Option<&'a Expr>) {}
-    /// A call. Its arguments come after it.
+    /// A call. Its arguments follow.
     fn call(&mut self, _: &'a Call) {}
-    /// A table is applied.
+    /// The application of a table.
     fn apply(&mut self, _: TableId) {}
 }
 
-/// What has statements.
+/// Something that contains statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
     /// A parser.
@@ -28,11 +29,11 @@ pub enum Body {
     Action(ActionId),
     /// A function.
     Function(FunctionId),
-    /// Keys, and arguments of actions.
+    /// A table: its keys and the arguments of its actions.
     Table(TableId),
 }
 
-/// All bodies of a program.
+/// Returns all bodies of a program.
 pub fn bodies(program: &Program) -> impl Iterator<Item = Body> + use<> {
     let ids = |n: usize| 0..n as u32;
     ids(program.parsers.len())
@@ -173,7 +174,7 @@ impl<'a, V: Visit<'a>> Walk<'a, '_, V> {
         self.inside(place);
     }
 
-    /// Indices in a place, and the value that it is part of if that is none.
+    /// Visits the indices in a place, and the value that it is part of if that is not a place.
     fn inside(&mut self, place: &'a Expr) {
         match &place.kind {
             ExprKind::Var(_) => {}
@@ -220,7 +221,7 @@ impl<'a, V: Visit<'a>> Walk<'a, '_, V> {
     }
 }
 
-/// The parameters of what is called; none of tables and of what headers and stacks have.
+/// Returns the parameters of the callee; none for tables and for methods of headers and stacks.
 pub fn params<'a>(program: &'a Program, callee: &Callee) -> &'a [Param] {
     let of_block = |ty: &Type| -> &'a [Param] {
         match ty {

@@ -1,9 +1,9 @@
-//! Golden tests: each `ok/*.p4` must be accepted, and its typed program and warnings, but for those about what is unused,
+//! Golden tests: each `ok/*.p4` must be accepted, and its typed program and warnings, except those about unused names,
 //! are compared with the `.txt` beside it; each `errors/*.p4` must be refused, and its diagnostics are compared; each
 //! `warnings/*.p4` must be accepted, and all its warnings are compared.
 //!
-//! `UPDATE=1 cargo test -p p4jet-analysis` rewrites the expectations; the diff is the review.
-//! Blind spot: what lowering makes of the typed program is tested there.
+//! `UPDATE=1 cargo test -p p4jet-analysis` rewrites the expectations; the diff is the review. Blind spot: the meaning of
+//! the typed program, which the tests of lowering cover.
 
 mod dump;
 
@@ -14,12 +14,12 @@ use p4jet_syntax::{Options, parse_text, render};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Whether the program is accepted, and its text: diagnostics, then the typed program.
+/// Returns true if the program is accepted, and its text: diagnostics, then the typed program.
 fn run(name: &str, text: &str) -> (bool, String) {
     analysed(name, text, |diagnostic| diagnostic.code != "unused", true)
 }
 
-/// As [`run`], with some of the diagnostics, and the typed program if it is wanted.
+/// Like [`run`], with some of the diagnostics, and the typed program if `typed` is true.
 fn analysed(
     name: &str,
     text: &str,
@@ -81,7 +81,7 @@ fn doubtful_programs() {
     check("warnings", true, |name, text| analysed(name, text, |_| true, false));
 }
 
-/// Every warning that the analysis gives has a golden test and stands in the list of names.
+/// Every warning of the analysis has a golden test and is in the list of names.
 #[test]
 fn every_warning_is_shown() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
@@ -104,7 +104,7 @@ fn every_warning_is_shown() {
     }
 }
 
-/// Nothing that a program may look like makes the analysis crash: long chains and deep nesting end in an error at worst.
+/// No program makes the analysis crash: at worst, long chains and deep nesting end in an error.
 #[test]
 fn hostile_shapes() {
     let frame = |body: &str| {
@@ -128,7 +128,7 @@ fn hostile_shapes() {
     }
 }
 
-/// Every `const` doubles the one before; the analysis stops in time.
+/// Each `const` doubles the previous one; the analysis stops in time.
 #[test]
 fn growing_constants() {
     let mut text = String::from(

@@ -1,7 +1,8 @@
 //! How fast do tables fill, and how fast does `lookup_fast` find entries in them?
 //!
-//! `cargo run --release -p p4jet-tables --example rates [ENTRIES]`: one line per kind of table, keys in random order, half of
-//! the looked-up keys of the last kind miss. Single-threaded, CPU time; the digest is the sum of all rows found.
+//! `cargo run --release -p p4jet-tables --example rates [ENTRIES]`: prints one line per kind of table. Keys come in random
+//! order; in the last kind, half of the lookups miss. It runs on one thread and measures CPU time; the digest is the sum of
+//! all rows found.
 
 use num_bigint::BigUint;
 use p4jet_tables::*;
@@ -56,7 +57,7 @@ fn length(rng: &mut Rng) -> u32 {
     }
 }
 
-/// CPU time of this thread: other processes matter less than for elapsed time.
+/// CPU time of this thread, which other processes affect less than elapsed time.
 #[allow(unsafe_code)]
 fn now() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

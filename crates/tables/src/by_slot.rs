@@ -1,5 +1,5 @@
-//! An array that grows piece by piece, so that no change waits for all of it to move. Elements that were never written
-//! have the default value.
+//! An array that grows in pieces, so that no change has to move all of it. Elements that were never written have the
+//! default value.
 
 const PIECE: usize = 1024;
 
@@ -10,7 +10,7 @@ impl<T: Default> BySlot<T> {
         BySlot(Vec::new())
     }
 
-    /// None if nothing near was written.
+    /// `None` if nothing near it was written.
     pub fn get(&self, at: usize) -> Option<&T> {
         self.0.get(at / PIECE)?.get(at % PIECE)
     }
@@ -34,14 +34,14 @@ impl<T: Default> BySlot<T> {
 }
 
 impl<T: Default + Copy + PartialEq> BySlot<T> {
-    /// Those that are not the default.
+    /// The elements that differ from the default, with their indices.
     pub fn used(&self) -> impl Iterator<Item = (u32, T)> {
         let pieces = (0..).step_by(PIECE).zip(&self.0);
         let values = pieces.flat_map(|(first, piece)| (first..).zip(piece.iter().copied()));
         values.filter(|(_, value)| *value != T::default())
     }
 
-    /// The value, which is the default where nothing was written.
+    /// The value; the default where nothing was written.
     pub fn value(&self, at: usize) -> T {
         self.get(at).copied().unwrap_or_default()
     }

@@ -1,10 +1,10 @@
-//! Lets a search of several steps see one state while a writer changes the structure in place.
+//! Lets a search with several steps see a single state while a writer changes the structure in place.
 //!
-//! The writer announces a change and the keys that it concerns. Then it makes the change by stores; any mixture of old
-//! and new values gives each key its old or its new answer. A change that does not concern a key never affects that
-//! key's answer. So a search is right if no change that concerns its key was announced while it ran: a change announced
+//! The writer announces a change and the keys that it concerns. Then it makes the change by stores; any mixture of old and
+//! new values gives each key its old or its new answer. A change that does not concern a key never affects that key's
+//! answer. So a search is correct if no change that concerns its key was announced while it ran: a change announced
 //! earlier may still have been under way, and then the answer is that of the state before or after it. Otherwise the
-//! reader searches again. After [`TRIES`] searches it asks the writer to wait: the writer begins no other change before
+//! reader searches again. After [`TRIES`] searches it asks the writer to wait: the writer starts no further change until
 //! the reader has its answer.
 
 use crate::TableError;
@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Searches of a reader before it asks the writer to let it through.
 const TRIES: usize = 16;
-/// The last changes of which readers can find out what they concern.
+/// How many of the latest changes the log keeps, so that readers can find out what they concern.
 const LOGGED: usize = 64;
 
-/// What a change concerns: the two words mean what the structure wants.
+/// What a change concerns: two words whose meaning the structure defines.
 pub(crate) type Concern = [u64; 2];
 
-/// A 64-bit atomic: `std`'s, or that of a model checker.
+/// A 64-bit atomic: that of `std` or that of a model checker.
 pub(crate) trait Word {
     fn load(&self, order: Ordering) -> u64;
     fn store(&self, value: u64, order: Ordering);
@@ -51,11 +51,11 @@ impl Word for AtomicU64 {
 /// The changes of one structure.
 #[repr(C, align(64))]
 pub(crate) struct Changes<W = AtomicU64, const LOG: usize = LOGGED> {
-    /// Changes that were announced.
+    /// Number of changes announced.
     count: W,
-    /// Readers that wait for the writer to let them through.
+    /// Number of readers that wait for the writer to let them through.
     wanted: W,
-    /// By number modulo the length.
+    /// What each change concerns, by its number modulo the length.
     log: [[W; 2]; LOG],
 }
 
@@ -71,7 +71,7 @@ impl<W: Word, const LOG: usize> Changes<W, LOG> {
         Changes { count: zero(), wanted: zero(), log }
     }
 
-    /// For the writer, before a change: waits while a reader wants to be let through.
+    /// Called by the writer before a change: waits while a reader wants to be let through.
     pub fn let_readers_through(&self) -> Result<(), TableError> {
         wait(|| self.nobody_waits().then_some(()))
     }
@@ -80,7 +80,7 @@ impl<W: Word, const LOG: usize> Changes<W, LOG> {
         self.wanted.load(Ordering::Acquire) == 0
     }
 
-    /// For the writer: announces a change. It makes the change right afterwards, by release stores.
+    /// Called by the writer: announces a change. The writer makes the change right afterwards, by release stores.
     pub fn announce(&self, concern: Concern) {
         let number = self.count.load(Ordering::Relaxed) + 1;
         for (word, value) in self.log[number as usize % LOG].iter().zip(concern) {
@@ -90,20 +90,20 @@ impl<W: Word, const LOG: usize> Changes<W, LOG> {
         self.count.store(number, Ordering::Release);
     }
 
-    /// For a reader, when a search begins.
+    /// Called by a reader when a search starts.
     #[inline(always)]
     pub fn begin(&self) -> u64 {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Whether no change was announced since `begin`.
+    /// True if no change was announced since `begin`.
     #[inline(always)]
     pub fn none_since(&self, begin: u64) -> bool {
         W::acquire_fence();
         self.count.load(Ordering::Relaxed) == begin
     }
 
-    /// Whether a change that concerns this reader may have been announced since `begin`.
+    /// True if a change that concerns this reader may have been announced since `begin`.
     #[cold]
     pub fn any_since(&self, begin: u64, concerns: impl Fn(Concern) -> bool) -> bool {
         W::acquire_fence();
@@ -117,11 +117,11 @@ impl<W: Word, const LOG: usize> Changes<W, LOG> {
             concerns([read(first), read(second)])
         });
         W::acquire_fence();
-        // Words that were read may be those of a later change.
+        // The words read may belong to a later change.
         any || self.count.load(Ordering::Relaxed) - begin >= LOG as u64
     }
 
-    /// The result of a search that is right for some state between its beginning and its end.
+    /// Returns the result of a search that is correct for some state between its start and its end.
     #[inline(always)]
     pub fn read<T>(&self, search: impl Fn() -> T, concerns: impl Fn(Concern) -> bool) -> T {
         let begin = self.begin();
@@ -140,7 +140,7 @@ impl<W: Word, const LOG: usize> Changes<W, LOG> {
         let mut tries = 1;
         while self.any_since(begin, &concerns) {
             if tries == TRIES {
-                // From now on at most the change that the writer has begun goes on.
+                // From now on, the writer at most finishes the change that it has started.
                 self.wanted.add(1);
             }
             tries += 1;
@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    /// A short route, and a longer one for some of its keys, 0 if there is none: the smallest search of two steps.
+    /// A short route, and a longer one for some of its keys (0 if there is none): the smallest search with two steps.
     struct Routes {
         changes: Changes<Checked, 2>,
         short: Checked,
@@ -197,8 +197,8 @@ mod tests {
         }
     }
 
-    /// Every interleaving, and every reordering that the memory model allows: the routes are 1 and 2, then 3 and 2, then 3
-    /// alone, so that 1 is never the answer. A change for another key comes between, which the reader may pass over.
+    /// Tries every interleaving and every reordering that the memory model allows. The routes are 1 and 2, then 3 and 2,
+    /// then 3 alone, so 1 is never the answer. In between comes a change for another key, which the reader may ignore.
     #[test]
     fn a_search_meets_one_change_at_most() {
         let mut model = loom::model::Builder::new();

@@ -3,17 +3,17 @@
 use crate::{EntryHandle, MatchKind};
 use std::fmt;
 
-/// Why a table operation was refused. Nothing has changed then.
+/// Why a table operation was refused. A refused operation changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableError {
-    /// The table has as many entries as it may.
+    /// The table is full.
     Full {
-        /// How many that is.
+        /// The maximum.
         size: u32,
     },
-    /// There is an entry with this key (and priority) already.
+    /// An entry with this key (and priority) already exists.
     Duplicate {
-        /// That one.
+        /// The existing entry.
         existing: EntryHandle,
     },
     /// No entry has this handle.
@@ -22,16 +22,16 @@ pub enum TableError {
     ExpiredHandle {
         /// The requested handle.
         found: EntryHandle,
-        /// The handle of the entry that is there now.
+        /// The handle of the slot's current entry.
         current: EntryHandle,
     },
     /// The table has no key, so it cannot have entries.
     NoKey,
-    /// The number of match fields is not that of the key.
+    /// The number of match fields differs from the number of key fields.
     KeyCount {
-        /// Fields given.
+        /// Number of fields given.
         found: usize,
-        /// Fields of the table.
+        /// Number of key fields of the table.
         expected: usize,
     },
     /// A match field is of the wrong kind.
@@ -61,7 +61,7 @@ pub enum TableError {
         /// Bits of the field.
         expected: u32,
     },
-    /// A range ends before it begins.
+    /// The high end of a range is below its low end.
     EmptyRange {
         /// Which key field.
         field: usize,
@@ -73,16 +73,16 @@ pub enum TableError {
         /// Number of actions of the table.
         expected: usize,
     },
-    /// The number of action parameters is wrong.
+    /// The number of action data values is wrong.
     DataCount {
         /// Which action.
         action: u32,
-        /// Values given.
+        /// Number of values given.
         found: usize,
-        /// Parameters of the action.
+        /// Number of parameters of the action.
         expected: usize,
     },
-    /// An action parameter has too many bits.
+    /// A value for an action parameter has too many bits.
     DataWidth {
         /// Which action.
         action: u32,
@@ -93,16 +93,16 @@ pub enum TableError {
         /// Bits of the parameter.
         expected: u32,
     },
-    /// The action profile has as many members, or groups, as it may.
+    /// The action profile has no room for another member or group.
     ProfileFull {
-        /// Of what.
+        /// Members or groups.
         what: &'static str,
-        /// How many that is.
+        /// The maximum.
         size: u32,
     },
-    /// Entries of this table name actions; it has no action profile.
+    /// The table has no action profile: its entries name actions.
     NoProfile,
-    /// The action profile has no groups: it is no selector.
+    /// The action profile has no groups because it is not a selector.
     NoGroups,
     /// No member has this handle.
     InvalidMember(u32),
@@ -126,11 +126,11 @@ pub enum TableError {
         /// The group.
         group: u32,
     },
-    /// The group has no members, so that an entry cannot name it.
+    /// The group has no members, so no entry can name it.
     EmptyGroup(u32),
-    /// Too much of what earlier changes replaced is still in use by packet workers. Later the same call can succeed.
+    /// Packet workers still use too much of what earlier changes replaced. The same call can succeed later.
     Busy,
-    /// The system gives no memory for the change: why.
+    /// The system refused memory for the change: the reason.
     NoMemory(String),
 }
 
@@ -141,7 +141,7 @@ impl From<crate::NoMemory> for TableError {
 }
 
 impl TableError {
-    /// The name that bmv2 and its tools give to this error.
+    /// The name of this error in bmv2 and its tools.
     pub fn code(&self) -> &'static str {
         match self {
             TableError::Full { .. } => "TABLE_FULL",

@@ -1,4 +1,4 @@
-//! Entries of tables whose keys are all exact, in the structure that packets use: what it knows is not kept twice.
+//! Entries of tables whose keys are all exact. They are stored only in the structure that packets use.
 
 use crate::by_slot::BySlot;
 use crate::growing::{Growing, Store};
@@ -19,21 +19,21 @@ pub(crate) enum Exact {
 /// An array of rows by key.
 pub(crate) struct Direct {
     pub rows: Arc<Region>,
-    /// By key, plus 1.
+    /// The slot of the entry plus 1, by key.
     slots: BySlot<u32>,
-    /// By slot, plus 1.
+    /// The key plus 1, by slot.
     keys: BySlot<u32>,
 }
 
-/// Keys of any width. A value has the row in its low half, which readers look at, and the slot in its high half.
+/// Keys of any width. A value has the row in its low half, which readers use, and the slot in its high half.
 pub(crate) struct Hash {
     pub probe: Probe,
-    /// By slot: where in the probe the entry is, plus 1.
+    /// The place of the entry in the probe plus 1, by slot.
     places: Arc<Region>,
     slot_max: u32,
 }
 
-/// A number that was stored plus 1.
+/// Returns a number that is stored plus 1.
 fn in_use(numbers: &BySlot<u32>, at: usize) -> Option<u32> {
     numbers.value(at).checked_sub(1)
 }
@@ -105,7 +105,7 @@ impl Exact {
         }
     }
 
-    /// Gives the entry in a slot another row. True if readers need a new view.
+    /// Sets the row of the entry in a slot. True if readers need a new view.
     pub fn set_row(&mut self, slot: u32, row: u32) -> bool {
         match self {
             Exact::Direct(direct) => {
@@ -131,7 +131,7 @@ impl Exact {
         }
     }
 
-    /// Completes what was begun. True if readers need a new view.
+    /// Completes a move that has started. True if readers need a new view.
     pub fn settle(&mut self) -> bool {
         match self {
             Exact::Direct(_) => false,

@@ -1,45 +1,45 @@
-//! Why a lookup found what it found: for traces.
+//! Explains the results of lookups, for traces.
 
 use crate::key::{Order, matches, order_of, prefix_mask, prefix_sum};
 use crate::{EntryHandle, KeyMatch, MatchKind, Table};
 use num_bigint::BigUint;
 use std::fmt;
 
-/// What a lookup found and why, or what nearly matched.
+/// What a lookup found and why, or which entries nearly matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The entry that applies.
+    /// The matching entry that wins.
     pub hit: Option<Hit>,
-    /// On a miss: the entries, at most 3, that came nearest, nearest first.
+    /// On a miss: the nearest entries, at most 3, nearest first.
     pub nearest: Vec<Near>,
 }
 
-/// The entry that applies.
+/// The matching entry that wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
     /// The entry.
     pub handle: EntryHandle,
-    /// Why this one.
+    /// Why it wins.
     pub reason: HitReason,
 }
 
-/// Why an entry applies. `others` is the number of other entries that match too but lose against it.
+/// Why an entry wins. `others` is the number of other entries that match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HitReason {
-    /// Its key is the only one that can be equal.
+    /// Its key equals the lookup key, which only one key can do.
     Equal,
-    /// Its prefixes are the longest (in sum, if there are several).
+    /// Its prefix is the longest, or the sum of its prefix lengths the greatest.
     LongestPrefix {
-        /// How long.
+        /// The length or sum.
         prefix_len: u32,
-        /// Matching entries that lose.
+        /// Number of other matching entries.
         others: usize,
     },
-    /// Its priority is the best; among equals it is the oldest.
+    /// It has the best priority and is the oldest entry of that priority.
     Priority {
         /// The priority.
         priority: u32,
-        /// Matching entries that lose.
+        /// Number of other matching entries.
         others: usize,
     },
 }
@@ -49,7 +49,7 @@ pub enum HitReason {
 pub struct Near {
     /// The entry.
     pub handle: EntryHandle,
-    /// For each key field: what is different, `None` if it matches.
+    /// For each key field: the difference, or `None` if the field matches.
     pub fields: Vec<Option<Difference>>,
 }
 
@@ -60,17 +60,17 @@ pub struct Difference {
     pub kind: MatchKind,
     /// Value in the lookup key.
     pub found: BigUint,
-    /// What would match: the value, the prefix, the value under the mask, or the end of the range that was missed.
+    /// What would match: the value, the prefix, the value under the mask, or the end of the range that was exceeded.
     pub expected: BigUint,
     /// Lpm and ternary: the bits that are compared.
     pub mask: Option<BigUint>,
 }
 
-/// Most entries named on a miss.
+/// Maximum number of entries named on a miss.
 const NEAREST_MAX: usize = 3;
 
 impl Table {
-    /// Why a key finds what it finds.
+    /// Explains the result of a lookup.
     pub fn explain(&self, key: &[BigUint]) -> Explanation {
         let mut matching = self.matching(key);
         if let Some(handle) = matching.next() {
@@ -85,7 +85,7 @@ impl Table {
             };
             return Explanation { hit: Some(Hit { handle, reason }), nearest: Vec::new() };
         }
-        // Fewest fields that differ, then the smallest difference, then the oldest slot.
+        // Ordered by the number of fields that differ, then the difference, then the slot.
         let mut nearest: Vec<((usize, u64), EntryHandle)> = Vec::new();
         for (handle, entry) in self.entries() {
             let mut distance = (0, 0);
@@ -110,13 +110,13 @@ impl Table {
     }
 }
 
-/// How much a value misses a match field by, in bits; 0 if it matches.
+/// By how many bits a value misses a match field; 0 if it matches.
 fn distance_of(field: &KeyMatch, width: u32, value: &BigUint) -> u64 {
     if matches(field, width, value) {
         return 0;
     }
     match field {
-        // The bits from the first different one on.
+        // The number of bits from the highest different one down.
         KeyMatch::Exact(expected) | KeyMatch::Optional(Some(expected)) => (value ^ expected).bits(),
         KeyMatch::Lpm { value: expected, prefix_len } => ((value ^ expected) >> (width - prefix_len)).bits(),
         KeyMatch::Ternary { value: expected, mask } => ((value ^ expected) & mask).count_ones(),

@@ -1,7 +1,7 @@
 //! Returns memory to the writer after every reader has passed a quiet point.
 //!
-//! Epochs may run deferred functions on a packet worker. So nothing is freed there: a function only pushes the memory
-//! onto a list, without waiting, and the writer frees or reuses it at its next change.
+//! Epochs may run deferred functions on a packet worker. So these functions free nothing: they only push the memory onto a
+//! list, without waiting, and the writer frees or reuses it at its next change.
 #![allow(unsafe_code)]
 
 use crate::TableError;
@@ -21,7 +21,7 @@ struct Node<T> {
 /// Things on their way back from readers to the writer.
 pub(crate) struct Returns<T>(Arc<List<T>>);
 
-/// What has come back, last first.
+/// What has been returned, last first.
 struct List<T>(AtomicPtr<Node<T>>);
 
 struct Pending<T>(*mut Node<T>);
@@ -40,7 +40,7 @@ impl<T: Send + 'static> Returns<T> {
         let node = Pending(Box::into_raw(Box::new(Node { value, next: ptr::null_mut() })));
         let guard = crossbeam_epoch::pin();
         guard.defer(move || {
-            // As a whole, not its field: the field alone would not be Send.
+            // Captures the whole wrapper: its field alone is not `Send`.
             let Pending(node) = { node };
             let mut first = head.0.load(Ordering::Relaxed);
             loop {
@@ -52,11 +52,11 @@ impl<T: Send + 'static> Returns<T> {
                 }
             }
         });
-        // Soon, and by this thread rather than by one with packets.
+        // Makes this thread, rather than one that handles packets, run the deferred function soon.
         guard.flush();
     }
 
-    /// Takes what has come back.
+    /// Takes everything that has been returned.
     pub fn take(&self) -> Vec<T> {
         let mut values = Vec::new();
         if self.0.0.load(Ordering::Relaxed).is_null() {
@@ -83,7 +83,7 @@ impl<T> Drop for List<T> {
     }
 }
 
-/// Calls `ready` until it gives something, moving epochs on between.
+/// Calls `ready` until it returns something, and advances the epoch in between.
 pub(crate) fn wait<T>(mut ready: impl FnMut() -> Option<T>) -> Result<T, TableError> {
     let mut deadline = None;
     for round in 0u32.. {
@@ -102,14 +102,14 @@ pub(crate) fn wait<T>(mut ready: impl FnMut() -> Option<T>) -> Result<T, TableEr
     unreachable!("it returns before 2^32 rounds are over")
 }
 
-/// Waits until every reader has passed that is on its way now.
+/// Waits until every reader that is active now has passed a quiet point.
 pub(crate) fn readers_pass() -> Result<(), TableError> {
     let gone = Returns::new();
     gone.retire(());
     wait(|| gone.take().pop())
 }
 
-/// Numbers that are handed out and, once readers cannot know them any more, handed out again.
+/// Numbers that are handed out, and handed out again once no reader can know them.
 pub(crate) struct Pool {
     next: u32,
     end: u32,
@@ -118,7 +118,7 @@ pub(crate) struct Pool {
     returns: Returns<Vec<u32>>,
 }
 
-/// Numbers retired together.
+/// How many numbers are retired together.
 pub(crate) const RETIRED_TOGETHER: usize = 64;
 
 impl Pool {

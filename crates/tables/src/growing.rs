@@ -1,60 +1,63 @@
 //! Stores of exact entries that move to a larger store while in use: every insertion moves a few entries, and every
-//! change is made in both stores, until the larger one is complete and readers switch to it. So no change takes long.
+//! change is made in both stores until the larger one is complete and readers switch to it. So no single change takes
+//! long.
 
 use crate::memory::{NoMemory, Region, commit_aside};
 use std::ops::Range;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Places that a change moves, at least.
+/// Minimum number of places that a change moves.
 const STEP: usize = 256;
 
 /// Keys with rows, by slot of the entry.
 pub(crate) trait Store: Sized {
-    /// Where the entry in a slot is, if there is one.
+    /// Returns the place of the entry in a slot, if there is one.
     fn place(&self, slot: u32) -> Option<usize>;
 
-    /// Behind the last place.
+    /// Returns the end of the range of places.
     fn end(&self) -> usize;
 
-    /// Adds an entry whose key is new, in a free slot: where. None if there is no room.
+    /// Adds an entry whose key is new, in a free slot, and returns its place; `None` if there is no room.
     fn add(&mut self, key: &[u64], row: u32, slot: u32) -> Option<usize>;
 
-    /// Gives an entry another row. False if the row does not fit.
+    /// Sets an entry's row. False if the row does not fit.
     fn set_row(&mut self, slot: u32, row: u32) -> bool;
 
-    /// Takes the entry in a slot away.
+    /// Removes the entry in a slot.
     fn remove(&mut self, slot: u32);
 
-    /// How many changes it can take that need room, the next with this row, or 0 if it should not have any.
+    /// Returns how many changes that need room it can still take if the next one has this row; 0 if it should take
+    /// none.
     fn room(&self, row: u32, slot: u32) -> usize;
 
-    /// Whether it is time to move.
+    /// True if the entries should move to a larger store.
     fn nearly_full(&self, row: u32) -> bool;
 
-    /// An empty store with more room, also for this row. The number counts the earlier stores that were too small.
+    /// Returns an empty store with more room, and room for this row. `attempt` counts the earlier stores that were too
+    /// small.
     fn larger(&self, row: u32, slot: u32, attempt: u32) -> Self;
 
-    /// Copies the entries in these places. False if there is no room.
+    /// Copies the entries in these places. False if they do not fit.
     fn copy_to(&self, to: &mut Self, places: Range<usize>) -> bool;
 
-    /// If it is large, its memory, and how many bytes of that will be used soon.
+    /// The memory of a large store, and how many bytes of it will be used soon.
     fn memory(&self) -> Vec<(Arc<Region>, usize)>;
 }
 
 pub(crate) struct Growing<S> {
-    /// What readers use.
+    /// The store that readers use.
     pub now: S,
     later: Option<Box<Move<S>>>,
-    /// Moves in turn that came to nothing.
+    /// Number of consecutive moves that failed.
     failed: u32,
 }
 
 struct Move<S> {
     to: S,
-    /// Whether its memory is there.
+    /// The thread that commits its memory.
     commit: Option<JoinHandle<()>>,
-    /// Places before this have been moved.
+    /// All places before this one have been moved.
     done: usize,
 }
 
@@ -83,7 +86,7 @@ impl<S: Store> Growing<S> {
         stale
     }
 
-    /// Gives an entry another row. True if readers need a new view.
+    /// Sets an entry's row. True if readers need a new view.
     pub fn set_row(&mut self, slot: u32, row: u32) -> bool {
         let mut stale = self.prepare(row, slot);
         while !self.now.set_row(slot, row) {
@@ -108,7 +111,7 @@ impl<S: Store> Growing<S> {
         }
     }
 
-    /// Completes the move that was begun. True if readers need a new view.
+    /// Completes a move that has started. True if readers need a new view.
     pub fn settle(&mut self) -> bool {
         let Some(moving) = &mut self.later else { return false };
         let copied = self.now.copy_to(&mut moving.to, moving.done..self.now.end());
@@ -120,7 +123,7 @@ impl<S: Store> Growing<S> {
         copied
     }
 
-    /// What is in use now, and if it is moving, what will be.
+    /// Returns the store in use and, during a move, the store that will replace it.
     pub fn stores(&self) -> impl Iterator<Item = &S> {
         std::iter::once(&self.now).chain(self.later.as_ref().map(|moving| &moving.to))
     }
@@ -130,10 +133,10 @@ impl<S: Store> Growing<S> {
         self.failed += 1;
     }
 
-    /// Continues or starts the move. True if everything has moved.
+    /// Continues or starts a move. True if all entries have moved.
     fn prepare(&mut self, row: u32, slot: u32) -> bool {
         if self.later.is_none() && self.now.nearly_full(row) {
-            // Without memory for it the change succeeds as long as there is room here.
+            // If there is no memory, the change succeeds as long as the present store has room.
             if let Ok(to) = NoMemory::caught(|| self.now.larger(row, slot, self.failed)) {
                 let memory = to.memory();
                 let commit = if memory.is_empty() { None } else { commit_aside(memory) };
@@ -145,7 +148,7 @@ impl<S: Store> Growing<S> {
         if room > 4 * end / STEP && moving.commit.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return false;
         }
-        // Half of the room is for another attempt.
+        // Half of the room is reserved for another attempt.
         let step = STEP.max(2 * (end - moving.done) / room.max(1));
         let places = moving.done..end.min(moving.done + step);
         moving.done = places.end;
@@ -167,7 +170,7 @@ impl<S: Store> Growing<S> {
         }
     }
 
-    /// Moves at once: there is no room for the next change.
+    /// Moves all entries now, because there is no room for the next change.
     fn move_now(&mut self, row: u32, slot: u32) {
         loop {
             let to = self.now.larger(row, slot, self.failed);

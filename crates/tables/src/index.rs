@@ -1,5 +1,5 @@
-//! The reference meaning of tables that are neither exact nor of routes, in ordinary collections: finds duplicates for the
-//! writer and entries for the interpreter. It shares nothing with the structures that packets use.
+//! The reference implementation of tables that are neither exact nor of routes, with ordinary collections. It finds
+//! duplicates for the writer and entries for the interpreter, and shares nothing with the structures that packets use.
 
 use crate::key::{KeyLayout, Order, matches, order_of, prefix_mask, prefix_sum};
 use crate::parted::Parted;
@@ -8,16 +8,16 @@ use num_bigint::BigUint;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 
-/// Slots of entries, as keys find them.
+/// Slots of entries, ordered for lookup.
 pub(crate) struct Index {
-    /// By the key as written and its priority.
+    /// By the key as given, and its priority.
     by_key: Parted<u32>,
     hasher: RandomState,
     order: Kind,
 }
 
 enum Kind {
-    /// Which field has the prefix, and how many entries there are by its length.
+    /// The field with the prefix, and the number of entries for each prefix length.
     Prefix { field: usize, counts: Vec<u32> },
     /// By rank, then age.
     Ordered(BTreeMap<(u32, u64), u32>),
@@ -34,7 +34,7 @@ impl Index {
         Index { by_key: Parted::new(), hasher: RandomState::new(), order }
     }
 
-    /// The slot of the entry with exactly this key. `entry` gives key and priority of the entry in a slot.
+    /// Returns the slot of the entry with exactly this key. `entry` returns key and priority of the entry in a slot.
     pub fn find<'a>(
         &self,
         key: &[KeyMatch],
@@ -45,7 +45,7 @@ impl Index {
         self.by_key.find(hash, |slot| entry(*slot) == (key, priority)).copied()
     }
 
-    /// Adds an entry, which is in its slot.
+    /// Adds an entry that is already in its slot.
     pub fn insert<'a>(&mut self, rank: (u32, u64), slot: u32, entry: impl Fn(u32) -> (&'a [KeyMatch], u32)) {
         let hash = |slot: &u32| self.hasher.hash_one(entry(*slot));
         self.by_key.insert(hash(&slot), slot, hash);
@@ -67,7 +67,7 @@ impl Index {
         self.by_key.bytes()
     }
 
-    /// The slots of the entries that match, best first.
+    /// Returns the slots of the matching entries, best first.
     pub fn matching<'a>(
         &'a self,
         layout: &'a KeyLayout,
@@ -112,7 +112,7 @@ pub(crate) fn packed(layout: &KeyLayout, key: &[KeyMatch]) -> Box<[u64]> {
     layout.pack(key.iter().map(value_of))
 }
 
-/// The rank of an entry: the smallest wins. The second part is its age.
+/// Returns the rank of an entry; the smallest wins. Its second part is the entry's age.
 pub(crate) fn rank(spec: &TableSpec, key: &[KeyMatch], priority: u32, sequence: u64) -> (u32, u64) {
     let lpm_bits =
         || spec.keys.iter().filter(|k| k.kind == crate::MatchKind::Lpm).map(|k| k.width).sum::<u32>();

@@ -1,10 +1,10 @@
-//! Keys as packed bits: the first key field at bit 0, the next directly above, as little-endian limbs.
+//! Keys as packed bits: the first key field starts at bit 0, the next directly above it; stored as little-endian limbs.
 
 use crate::rows::big;
 use crate::{KeyMatch, KeySpec, MatchKind, TableError, TableSpec};
 use num_bigint::BigUint;
 
-/// Where the fields of a packed key lie.
+/// The positions of the fields in a packed key.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyLayout {
     pub fields: Vec<Field>,
@@ -21,13 +21,13 @@ pub(crate) struct Field {
 /// Which entry wins among several that match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Keys are equal or they do not match.
+    /// A key matches only if it is equal.
     Exact,
-    /// Longest prefix of the one lpm field, whose index this is.
+    /// The longest prefix of the only lpm field, which has this index.
     Prefix(usize),
-    /// Greatest sum of prefix lengths, then the oldest.
+    /// The greatest sum of prefix lengths, then the oldest entry.
     PrefixSum,
-    /// Smallest priority number, then the oldest.
+    /// The smallest priority number, then the oldest entry.
     Priority,
 }
 
@@ -69,14 +69,14 @@ impl KeyLayout {
 }
 
 impl KeyLayout {
-    /// One value per field of a packed key.
+    /// Returns one value per field of a packed key.
     pub fn unpack(&self, limbs: &[u64]) -> Vec<BigUint> {
         self.fields.iter().map(|field| field.of(limbs)).collect()
     }
 }
 
 impl Field {
-    /// Its value in a packed key.
+    /// Returns the field's value in a packed key.
     fn of(&self, limbs: &[u64]) -> BigUint {
         let mut value = Vec::with_capacity(self.width.div_ceil(64) as usize);
         for at in (0..self.width).step_by(64) {
@@ -104,7 +104,7 @@ impl Field {
     }
 }
 
-/// The highest `prefix_len` of `width` bits.
+/// Returns the mask of the highest `prefix_len` of `width` bits.
 pub(crate) fn prefix_mask(width: u32, prefix_len: u32) -> BigUint {
     let one = || BigUint::from(1u32);
     ((one() << prefix_len) - 1u32) << (width - prefix_len)
@@ -114,7 +114,7 @@ pub(crate) fn ones(width: u32) -> BigUint {
     (BigUint::from(1u32) << width) - 1u32
 }
 
-/// Checks match fields and clears the bits that do not matter.
+/// Checks match fields and clears their don't-care bits.
 pub(crate) fn check(spec: &TableSpec, key: &mut [KeyMatch]) -> Result<(), TableError> {
     if spec.keys.is_empty() {
         return Err(TableError::NoKey);
@@ -141,7 +141,7 @@ pub(crate) fn check(spec: &TableSpec, key: &mut [KeyMatch]) -> Result<(), TableE
                 if *prefix_len > width {
                     return Err(TableError::PrefixLength { field, found: *prefix_len, expected: width });
                 }
-                // Most prefixes come clean; testing is cheaper than masking.
+                // Most prefixes have no such bits; testing is cheaper than masking.
                 if value.trailing_zeros().is_some_and(|zeros| zeros < u64::from(width - *prefix_len)) {
                     *value &= prefix_mask(width, *prefix_len);
                 }
@@ -173,7 +173,7 @@ fn kind_of(key: &KeyMatch) -> MatchKind {
     }
 }
 
-/// Whether a value matches: the meaning of the match kinds, as plainly as can be.
+/// True if a value matches: the definition of the match kinds, written as plainly as possible.
 pub(crate) fn matches(key: &KeyMatch, width: u32, value: &BigUint) -> bool {
     match key {
         KeyMatch::Exact(expected) | KeyMatch::Optional(Some(expected)) => value == expected,
@@ -186,7 +186,7 @@ pub(crate) fn matches(key: &KeyMatch, width: u32, value: &BigUint) -> bool {
     }
 }
 
-/// Sum of the prefix lengths of an entry's lpm fields.
+/// Returns the sum of the prefix lengths of an entry's lpm fields.
 pub(crate) fn prefix_sum(key: &[KeyMatch]) -> u32 {
     key.iter().map(|k| if let KeyMatch::Lpm { prefix_len, .. } = k { *prefix_len } else { 0 }).sum()
 }

@@ -1,33 +1,32 @@
-//! Match-action tables: what the control plane declared, and the structures the packet path reads.
+//! Match-action tables: the control plane's side, and the structures that the packet path reads.
 //!
-//! * [`Table`]: what one writer, the control plane, works with: checks, handles, entries, and [`Table::lookup`], the
-//!   reference meaning of a table that the interpreter uses.
+//! * [`Table`]: the writer's side, for the control plane: checks, handles, entries, and [`Table::lookup`], the reference
+//!   implementation that the interpreter uses.
 //! * [`ActionProfile`]: members and groups that the entries of several tables may name instead of actions.
-//! * [`View`]: what packet workers and generated code read, without ever waiting. Its documentation is the contract
-//!   with the code generator.
+//! * [`View`]: what packet workers and generated code read, without ever waiting. Its documentation is the contract with
+//!   the code generator.
 //!
 //! # Consistency
 //!
-//! Every lookup sees one state: its result, with action, action data, default action and group member, is what the
-//! table held at one moment between the reader's loading of its view ([`ViewHandle::load`], once per batch) and the end
-//! of the lookup. Lookups of one key never go back: what one has seen, a later one that loads its view afterwards sees,
-//! too. A change is visible to every view that is loaded after the call that makes it has returned. While a change that
-//! concerns several keys is under way, a lookup of one key may see it before a lookup of another does, and the keys of
-//! a batch are looked up independently.
+//! Every lookup sees one state: its result (action, action data, default action and group member) is what the table held
+//! at one moment between the time when the reader loaded its view ([`ViewHandle::load`], once per batch) and the end of
+//! the lookup. Lookups of one key never go back in time: a later lookup that loads its view afterwards sees at least what
+//! an earlier one saw. A change is visible to every view that is loaded after the changing call has returned. While a
+//! change that concerns several keys is under way, a lookup of one key may see it before a lookup of another does; the
+//! keys of a batch are looked up independently.
 //!
 //! * A row that readers may see is never rewritten.
-//! * Exact keys and IPv4 routes have one place each, which one store changes.
-//! * Tries and decision trees announce each change. A search that meets more than one change of what it searches for is
-//!   repeated (`changes.rs`).
-//! * Before a change of something that lookups read late, the writer waits for readers that may have missed a change of
+//! * Exact keys and IPv4 routes have one place each, which a single store changes.
+//! * Tries and decision trees announce each change. A search that meets more than one relevant change is repeated
+//!   (`changes.rs`).
+//! * Before it changes something that lookups read late, the writer waits for readers that may have missed a change of
 //!   what they read first (`steps.rs`).
-//! * Larger changes are built aside and published by one pointer store.
-//! * Replaced memory is reused only after all readers have passed a quiet point: they [`pin`] while they use a view,
-//!   once per batch.
+//! * Larger changes are built separately and published by one pointer store.
+//! * Replaced memory is reused only after all readers have passed a quiet point: they [`pin`] once per batch, while they
+//!   use a view.
 //!
 //! No change waits for a whole table. A table that outgrows its memory moves to a larger one, a few entries with every
-//! insertion (`growing.rs`). A thread rebuilds decision trees and fetches large pages from the system, and ends when
-//! that is done.
+//! insertion (`growing.rs`). Short-lived threads rebuild decision trees and obtain large pages from the system.
 
 mod by_slot;
 mod changes;
@@ -72,9 +71,9 @@ pub enum MatchKind {
     Lpm,
     /// Value and mask.
     Ternary,
-    /// From low to high, both included.
+    /// From low to high, inclusive.
     Range,
-    /// Equal or anything.
+    /// Equal, or don't care.
     Optional,
 }
 
@@ -94,22 +93,22 @@ pub struct ActionSpec {
     pub param_widths: Vec<u32>,
 }
 
-/// The shape of a table; fixed for its life.
+/// The shape of a table, which never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSpec {
     /// Key fields in order.
     pub keys: Vec<KeySpec>,
-    /// Actions; entries name them by index.
+    /// The actions; entries refer to them by index.
     pub actions: Vec<ActionSpec>,
-    /// Most entries.
+    /// Maximum number of entries.
     pub size: u32,
     /// Every entry gets a row of its own, whose index is then the index of its direct counter and meter.
     /// Otherwise entries with equal action and data share a row.
     pub row_per_entry: bool,
-    /// Entries can have a timeout ([`Table::set_timeout`]). Then each has a row of its own, too, whose last word says when
-    /// it was last hit; whoever looks up writes it.
+    /// Entries can have a timeout ([`Table::set_timeout`]). Then each entry has a row of its own, whose last word holds
+    /// the time of the last hit; lookups update it.
     pub idle_timeout: bool,
-    /// The default action as the program gives it.
+    /// The default action that the program declares.
     pub default: Action,
 }
 
@@ -123,31 +122,31 @@ pub struct Action {
 }
 
 impl Action {
-    /// In row 0: the default action has data, or is a member or group, so it is in the default row.
+    /// In row 0: the default action has data, or is a member or group, so readers use the default row.
     pub const DEFAULT: u32 = u32::MAX - 3;
-    /// Says that the data is the handle of a member.
+    /// The data is the handle of a member.
     pub const MEMBER: u32 = u32::MAX - 2;
-    /// Says that the data is the handle of a group.
+    /// The data is the handle of a group.
     pub const GROUP: u32 = u32::MAX - 1;
-    /// What a group without members gives: no action.
+    /// No action: the result of a group without members.
     pub const NONE: u32 = u32::MAX;
 
-    /// What the member with this handle does.
+    /// Returns the action that refers to the member with this handle.
     pub fn member(handle: u32) -> Action {
         Action { action: Self::MEMBER, data: vec![handle.into()] }
     }
 
-    /// What some member of the group with this handle does.
+    /// Returns the action that refers to the group with this handle.
     pub fn group(handle: u32) -> Action {
         Action { action: Self::GROUP, data: vec![handle.into()] }
     }
 
-    /// The handle, if it is a member.
+    /// Returns the member's handle, if this refers to a member.
     pub fn as_member(&self) -> Option<u32> {
         self.handle(Self::MEMBER)
     }
 
-    /// The handle, if it is a group.
+    /// Returns the group's handle, if this refers to a group.
     pub fn as_group(&self) -> Option<u32> {
         self.handle(Self::GROUP)
     }
@@ -160,12 +159,12 @@ impl Action {
     }
 }
 
-/// The result of an action of a table.
+/// What an entry's action resolves to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
-    /// The member, if it named one or a group.
+    /// The member, if the action refers to a member or group.
     pub member: Option<u32>,
-    /// What runs; nothing if it named a group without members.
+    /// The action to run; `None` for a group without members.
     pub action: Option<Action>,
 }
 
@@ -181,7 +180,7 @@ pub enum KeyMatch {
         /// Its length in bits.
         prefix_len: u32,
     },
-    /// Values equal to `value` where `mask` has ones. Other bits of `value` are 0.
+    /// Values that equal `value` where `mask` has ones. The other bits of `value` are 0.
     Ternary {
         /// The value.
         value: BigUint,
@@ -195,7 +194,7 @@ pub enum KeyMatch {
         /// Highest.
         hi: BigUint,
     },
-    /// This value, or any.
+    /// This value, or any value.
     Optional(Option<BigUint>),
 }
 
@@ -204,13 +203,13 @@ pub enum KeyMatch {
 pub struct Entry {
     /// One match per key field.
     pub key: Vec<KeyMatch>,
-    /// Among several matching entries of a table with ternary, range or optional fields the smallest number wins;
-    /// ignored (0) elsewhere.
+    /// Of several matching entries in a table with ternary, range or optional fields, the smallest number wins; elsewhere
+    /// it is ignored and 0.
     pub priority: u32,
-    /// What to do.
+    /// The action on a match.
     pub action: Action,
 }
 
-/// Names an entry for the control plane: slot in the low 24 bits, generation of the slot above (conventions of bmv2).
+/// Identifies an entry for the control plane: the slot in the low 24 bits, the slot's generation above (as in bmv2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntryHandle(pub u32);

@@ -1,19 +1,19 @@
-//! Longest prefix of keys of any width up to 256 bits, also with exact fields beside the prefix: a trie.
+//! Longest-prefix match on keys of up to 256 bits, optionally with exact fields beside the prefix: a trie.
 //!
-//! The key is turned so that the exact fields come first and the prefix field last; then every entry is a prefix of the
-//! whole key, a route. The first 16 bits index an array, the root; in large tables with 16 exact bits or more, whose prefixes
-//! the root would hardly reach, the first 24. Each further level takes 8 bits. A node is a bitmap of its slots that have
-//! something, and behind it, packed, an entry for each: a row, a node of the next level or a leaf. Routes that end inside a
-//! node's level are written to all its slots that they cover and no longer route does; where such a slot leads further down,
-//! the row is in the block it leads to, its "above". So a route is never written below the node where it ends, and a search
-//! keeps the last row that it passed. A leaf holds the one or two routes that are left in its slot, wherever they end, so that
+//! The key is rearranged so that the exact fields come first and the prefix field last; then every entry is a prefix of the
+//! whole key, a route. The first 16 bits index an array, the root. (In large tables with at least 16 exact bits, few prefixes
+//! would end in such a root, so the first 24 bits index it.) Each further level takes 8 bits. A node is a bitmap of its
+//! non-empty slots, followed by one packed entry for each: a row, a node of the next level or a leaf. A route that ends inside
+//! a node's level is written to all slots of the node that it covers and no longer route does; where such a slot leads further
+//! down, the row is stored in the next block, as its "above". So a route is never written below the node where it ends, and a
+//! search keeps the last row that it passed. A leaf holds the last one or two routes of its slot, wherever they end, so that
 //! long prefixes do not need a node per byte. (Bitmap and packed entries as in poptrie: Asai and Ohara, "Poptrie: A Compressed
 //! Trie with Population Count for Fast and Scalable Software IP Routing Table Lookup", 2015.)
 //!
-//! Blocks never change, except for their rows and entries, which are replaced by single stores. Anything else makes a new
-//! block, publishes it in the entry that leads to it, and reuses the old one when readers have passed. A change stores at most
-//! one row or entry on the path of a key that means something else than before; so a search that meets one change finds the
-//! answer before it or after it, and [`Changes`] lets a reader search again that may have met more.
+//! Blocks never change, except for their rows and entries, which are replaced by single stores. Any other change builds a new
+//! block, publishes it in the entry that leads to it, and reuses the old one after readers have passed. On the path of a key
+//! whose result changes, a change stores at most one row or entry. So a search that meets one change finds the answer before
+//! or after it, and [`Changes`] makes a reader search again if it may have met more.
 
 #[allow(unsafe_code)]
 mod search;
@@ -31,66 +31,66 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const LIMBS_MAX: usize = 4;
-/// A key, its first bit the highest of the last limb in use.
+/// A key. Its first bit is the highest of the last limb in use.
 type Key = [u64; LIMBS_MAX];
 
 const LEVEL_BITS: u32 = 8;
-/// Bits that index the root, and those of a wide one.
+/// Bits that index the root, and a wide root.
 const ROOT_BITS: u32 = 16;
 const WIDE_ROOT_BITS: u32 = 24;
-/// Entries of a wide root for each route, at most: a KiB of address space.
+/// Maximum number of entries of a wide root for each route: a KiB of address space.
 const WIDE_ROOT_SHARE: u32 = 256;
 
-// An entry. Below `BLOCK` it is a row, 0 if there is none, with the length of its route minus 1, counted from where the
-// node begins, above the row. (In the root these bits are 0: lengths are kept apart.)
+// An entry. Below `BLOCK` it is a row, 0 if there is none. The bits above the row hold the length of its route minus 1,
+// counted from the start of the node. (In the root these bits are 0: lengths are stored elsewhere.)
 const BLOCK: u32 = 1 << 31;
-/// Of an entry that leads to a block: it is a leaf.
+/// Set in an entry whose block is a leaf.
 const LEAF: u32 = 1 << 30;
 const ROW: u32 = LEN_ONE - 1;
 const LEN_ONE: u32 = 1 << 28;
 
-// A block, in halves of words. First the row of the slot that leads to it, if a route of the level above ends there.
+// Layout of a block, in half words. First the row of the slot that leads to it, if a route of the level above ends there.
 const ABOVE: usize = 0;
-/// Node: in byte `i` how many bits are set before word `i` of the bitmap.
+/// Node: byte `i` counts the bits that are set before word `i` of the bitmap.
 const BEFORE: usize = 1;
 const BITMAP: usize = 2;
 const ENTRIES: usize = 10;
-/// Leaf: the lengths of its two routes, the longer first. If there is one only, the second is longer than any.
+/// Leaf: the lengths of its two routes, the longer first. If there is only one, the second length is [`NO_LEN`].
 const LENS: usize = 1;
 const ROWS: usize = 2;
 const LEAF_KEYS: usize = 4;
 
-/// More than any length.
+/// Greater than any length.
 const NO_LEN: u32 = 0xffff;
 
-/// Most routes in a leaf.
+/// Maximum number of routes in a leaf.
 const LEAF_ROUTES: usize = 2;
 
-/// Blocks lie at multiples of this many halves: 32 bytes, the smallest.
+/// Blocks start at multiples of this many half words: 32 bytes, the size of the smallest block.
 const UNIT: usize = 8;
-/// Sizes of blocks in units. From two units on a block begins with a cache line.
+/// Sizes of blocks in units. Blocks of two or more units start at a cache line.
 const CLASSES: [u32; 9] = [1, 2, 4, 6, 8, 12, 16, 24, 34];
-/// In the cache line before the root, behind the shape of keys: a half that is always 0.
+/// In the cache line before the root, after the shape of keys: a half word that is always 0.
 const NONE: usize = 4;
-/// The root, behind that cache line.
+/// The root, after that cache line.
 const ROOT: usize = 2 * UNIT;
-/// No change takes more units: a chain of nodes down to where three routes part, and a few full nodes.
+/// Maximum number of units that a change takes: a chain of nodes down to where three routes diverge, and a few full nodes.
 const CHANGE_UNITS_MAX: u32 = 1024;
-/// Address space for small tables; larger ones get so many units per route: more than most routes can take. It doubles when
-/// that is not enough.
+/// Address space for small tables. Larger tables get a number of units per route that suffices for most sets of routes; the
+/// space doubles if it does not.
 const SMALL_UNITS: u32 = 1 << 15;
 const ROUTE_UNITS: u32 = 16;
-/// What has more units gets large pages.
+/// Memory of more units gets large pages.
 const HUGE_UNITS_MIN: u32 = 1 << 16;
 
-/// How to turn packed keys into those of the trie.
+/// How to rearrange packed keys into those of the trie.
 #[derive(Clone, Copy)]
 struct Shape {
-    /// Bits of the last limb that are not used.
+    /// Unused bits of the last limb.
     shift: u32,
-    /// Bits of the exact fields before the lpm field: they become the first.
+    /// Bits of the exact fields before the lpm field: they become the first bits.
     low: u32,
-    /// All bits.
+    /// Number of all bits.
     bits: u32,
     /// Bits that index the root: a multiple of 8.
     root: u32,
@@ -108,12 +108,12 @@ pub(crate) struct Lpm {
     shape: Shape,
     field: usize,
     pub memory: Arc<Region>,
-    /// By prefix: see [`concern`].
+    /// What changes concern, by prefix: see [`concern`].
     pub changes: Arc<Changes>,
     units: u32,
     next: u32,
     ahead: Ahead,
-    /// Free blocks by class, and on their way from readers pairs of class and block.
+    /// Free blocks by class; and pairs of class and block that are on their way back from readers.
     free: [Vec<u32>; CLASSES.len()],
     retired: Vec<(u8, u32)>,
     returns: Returns<Vec<(u8, u32)>>,
@@ -121,49 +121,50 @@ pub(crate) struct Lpm {
     root_len: Region,
     /// Rows of routes that end in the root.
     short: HashMap<(usize, u32), u32>,
-    /// Rows of routes that are in no slot, because longer ones that end in the same node cover all of theirs.
+    /// Rows of routes that are in no slot, because longer routes that end in the same node cover all their slots.
     hidden: HashMap<Route, u32>,
 }
 
-/// Blocks retired together.
+/// How many blocks are retired together.
 const RETIRED_TOGETHER: usize = 64;
 
 type Slots = [u32; 1 << LEVEL_BITS];
 
-/// Where a search went down: the index of the entry that leads to the node, and the bits before it.
+/// The path of a search: the index of each entry that leads to a node, and the number of bits before that node.
 type Trail = Vec<(usize, u32)>;
 
-/// Bits that index the root of a table for so many routes. Of a wide one no route covers more than 2^8 entries, because each
-/// has all bits of the exact fields.
+/// Returns the number of bits that index the root of a table of this size. In a wide root no route covers more than 2^8
+/// entries, because each route has all bits of the exact fields.
 fn root_bits(exact: u32, size: u32) -> u32 {
     let wide =
         exact + LEVEL_BITS >= WIDE_ROOT_BITS && size.saturating_mul(WIDE_ROOT_SHARE) >= 1 << WIDE_ROOT_BITS;
     if wide { WIDE_ROOT_BITS } else { ROOT_BITS }
 }
 
-/// The first unit behind the root.
+/// Returns the first unit after the root.
 fn first_unit(root: u32) -> u32 {
     ((ROOT + (1 << root)) / UNIT) as u32
 }
 
-/// From this byte on the memory is filled all over. A wide root is not: it has no large pages, as changes would wait for them.
+/// Returns the byte from which the memory is filled completely. A wide root is not: it has no large pages, because changes
+/// would wait for them.
 fn filled_from(root: u32) -> usize {
     if root > ROOT_BITS { first_unit(root) as usize * UNIT * 4 } else { 0 }
 }
 
-/// True for tables that this serves.
+/// True if this structure can hold the table.
 pub(crate) fn serves(spec: &TableSpec) -> bool {
     let bits: u32 = spec.keys.iter().map(|key| key.width).sum();
     matches!(order_of(spec), Order::Prefix(_)) && bits <= 64 * LIMBS_MAX as u32
 }
 
-/// Shifted up by `by`, less than the width.
+/// Returns the limbs shifted up by `by`, which is less than the width.
 #[inline(always)]
 fn shifted_up<const LIMBS: usize>(key: [u64; LIMBS], by: u32) -> [u64; LIMBS] {
     let (limbs, bits) = ((by / 64) as usize, by % 64);
     std::array::from_fn(|i| {
         let limb = |i: usize| if i < LIMBS { key[i] } else { 0 };
-        // Shifting by 64 in two steps.
+        // Two shifts, because a shift by 64 would overflow.
         limb(i.wrapping_sub(limbs)) << bits | limb(i.wrapping_sub(limbs + 1)) >> 1 >> (63 - bits)
     })
 }
@@ -182,7 +183,7 @@ impl Shape {
     fn turn<const LIMBS: usize>(self, key: [u64; LIMBS]) -> [u64; LIMBS] {
         if self.low < 64 {
             let limb = |i: usize| if i < LIMBS { key[i] } else { 0 };
-            // Shifting by 64 in two steps.
+            // Two shifts, because a shift by 64 would overflow.
             let rest = |i: usize| limb(i) >> self.low | limb(i.wrapping_add(1)) << 1 << (63 - self.low);
             let mut turned = std::array::from_fn(|i| {
                 let below = if i == 0 { 0 } else { rest(i - 1) >> 1 >> (63 - self.shift) };
@@ -199,7 +200,7 @@ impl Shape {
     }
 }
 
-/// Of a row entry, or 0: the length of its route inside the node.
+/// Returns the length, inside the node, of the route of a row entry, or 0.
 fn len_of(entry: u32) -> u32 {
     if entry == 0 { 0 } else { (entry / LEN_ONE) + 1 }
 }
@@ -217,12 +218,12 @@ fn is_leaf(entry: u32) -> bool {
     entry & (BLOCK | LEAF) == BLOCK | LEAF
 }
 
-/// The half at which the block begins.
+/// Returns the half word at which the block starts.
 fn start_of(entry: u32) -> usize {
     (entry & !(BLOCK | LEAF)) as usize * UNIT
 }
 
-/// The slots of a node that a route of `len` bits inside it covers, if it covers `slot`.
+/// Returns the slots of a node that a route of `len` bits inside it covers, if it covers `slot`.
 fn range_of(slot: usize, len: u32) -> std::ops::Range<usize> {
     let first = slot >> (LEVEL_BITS - len) << (LEVEL_BITS - len);
     first..first + (1 << (LEVEL_BITS - len))
@@ -252,7 +253,7 @@ impl Lpm {
         for (half, value) in memory.halves().iter().zip([shape.shift, shape.low, shape.bits, shape.root]) {
             half.store(value, Ordering::Relaxed);
         }
-        // The first change does not wait for the first large page.
+        // Touches the first large page, so that the first change does not wait for it.
         memory.halves()[first as usize * UNIT].store(0, Ordering::Relaxed);
         Lpm {
             limbs: layout.limbs,
@@ -305,7 +306,7 @@ impl Lpm {
         self.half(index).load(Ordering::Relaxed)
     }
 
-    /// Bits `depth` to `depth + 7` of a key.
+    /// Returns bits `depth` to `depth + 7` of a key.
     fn byte(&self, key: &Key, depth: u32) -> usize {
         let at = 64 * self.limbs as u32 - LEVEL_BITS - depth;
         (key[at as usize / 64] >> (at % 64)) as usize & 255
@@ -315,7 +316,7 @@ impl Lpm {
         (key[self.limbs - 1] >> (64 - self.shape.root)) as usize
     }
 
-    /// The key with all bits from `len` on cleared.
+    /// Returns the key with all bits from `len` on cleared.
     fn cut(&self, mut key: Key, len: u32) -> Key {
         for (i, limb) in key[..self.limbs].iter_mut().enumerate() {
             *limb &= mask(self.limbs, i, len);
@@ -338,7 +339,7 @@ impl Lpm {
         Ahead::behind(filled_from(root))
     }
 
-    /// Room for one change. True if the memory is another now.
+    /// Makes room for one change. True if the memory was replaced.
     fn reserve(&mut self) -> bool {
         if self.units > HUGE_UNITS_MIN {
             self.ahead.reach(&self.memory, self.next as usize * UNIT * 4);
@@ -346,12 +347,12 @@ impl Lpm {
         if self.units - self.next >= CHANGE_UNITS_MAX {
             return false;
         }
-        // 2^30 units can be named, 32 GiB: more than 2^24 routes can take.
+        // Entries can address 2^30 units, 32 GiB: more than 2^24 routes can need.
         let units = 2 * self.units;
         let memory = Self::memory(units, self.shape.root);
         for (to, from) in memory.halves().iter().zip(&self.memory.halves()[..self.next as usize * UNIT]) {
             match from.load(Ordering::Relaxed) {
-                // Most of a wide root was never written, and costs nothing.
+                // Skips zeros: most of a wide root was never written and takes no memory.
                 0 => {}
                 half => to.store(half, Ordering::Relaxed),
             }
@@ -386,7 +387,7 @@ impl Lpm {
         }
     }
 
-    /// Puts a block, or nothing, where another was.
+    /// Replaces a block by another one or by nothing.
     fn replace(&mut self, place: usize, entry: u32) {
         let old = self.get(place);
         self.half(place).store(entry, Ordering::Release);
@@ -400,12 +401,12 @@ impl Lpm {
         std::array::from_fn(|i| half(2 * i) | half(2 * i + 1) << 32)
     }
 
-    /// Slots of a node that have something.
+    /// Returns the number of non-empty slots of a node.
     fn count(&self, node: usize) -> usize {
         self.bitmap(node).iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The index of the entry of a slot, if it has one.
+    /// Returns the index of a slot's entry, if it has one.
     fn entry_at(&self, node: usize, slot: usize) -> Option<usize> {
         let bitmap = self.bitmap(node);
         let (word, bit) = (slot / 64, slot % 64);
@@ -460,7 +461,7 @@ impl Lpm {
         LEAF_KEYS + 2 * self.limbs * if two { 2 } else { 1 }
     }
 
-    /// The routes of a leaf with their rows.
+    /// Returns the routes of a leaf with their rows.
     fn leaf_routes(&self, leaf: usize) -> Vec<(Route, u32)> {
         let lens = self.get(leaf + LENS);
         let half = |i: usize| u64::from(self.get(leaf + LEAF_KEYS + i));
@@ -493,7 +494,7 @@ impl Lpm {
         BLOCK | LEAF | block
     }
 
-    /// What to put in a slot that `depth` bits lead to: all these routes, which are longer and begin with those bits.
+    /// Builds the entry of a slot that `depth` bits lead to, for these routes, which are longer and start with those bits.
     fn build(&mut self, depth: u32, above: u32, routes: &mut [(Route, u32)]) -> u32 {
         match routes.len() {
             0 => return above,
@@ -502,7 +503,7 @@ impl Lpm {
         }
         let end = depth + LEVEL_BITS;
         let mut slots = [0; 1 << LEVEL_BITS];
-        // Those that end here, the shortest first, then the others by slot.
+        // First the routes that end here, shortest first, then the others by slot.
         routes.sort_by_key(|(route, _)| {
             if route.len <= end { (route.len, 0) } else { (u32::MAX, self.byte(&route.key, depth)) }
         });
@@ -527,19 +528,19 @@ impl Lpm {
         self.new_node(above, &slots)
     }
 
-    /// The row entry of a slot: the entry, or what the block says that it leads to.
+    /// Returns the row entry of a slot: the entry itself, or what its block stores as "above".
     fn own(&self, entry: u32) -> u32 {
         if entry & BLOCK == 0 { entry } else { self.get(start_of(entry) + ABOVE) }
     }
 
-    /// The row entry of the route with `len` bits that covers `slot`, if some slot shows it.
+    /// Returns the row entry of the route with `len` bits that covers `slot`, if some slot shows it.
     fn shown(&self, slots: &Slots, slot: usize, len: u32) -> Option<u32> {
         slots[range_of(slot, len)].iter().map(|entry| self.own(*entry)).find(|own| len_of(*own) == len)
     }
 
     // Changes.
 
-    /// True if the memory is another now.
+    /// True if the memory was replaced.
     pub fn insert(&mut self, route: Route, row: u32) -> bool {
         let moved = self.reserve();
         self.changes.announce(self.concern(&route));
@@ -572,8 +573,9 @@ impl Lpm {
         moved
     }
 
-    /// Goes down as far as the route does: to the node in which it ends, or to a leaf or an entry without block on its way,
-    /// or to a node whose slot for it is empty. Gives the index of the entry that leads there, and the bits before.
+    /// Descends as far as the route does: to the node in which it ends, to a leaf or an entry without a block on its path, or
+    /// to a node whose slot for it is empty. Returns the index of the entry that leads there, and the number of bits before
+    /// it.
     fn descend(&self, route: &Route, mut trail: Option<&mut Trail>) -> (usize, u32) {
         let (mut place, mut depth) = (ROOT + self.root_index(&route.key), self.shape.root);
         loop {
@@ -622,13 +624,13 @@ impl Lpm {
         if !shown {
             self.hidden.insert(route, row);
         } else if covered != 0 && self.shown(&slots, slot, len_of(covered)).is_none() {
-            // One route at most can have been shown before: of those that contain the new one the longest.
+            // At most one route can have been shown before: the longest of those that contain the new one.
             let len = depth + len_of(covered);
             self.hidden.insert(Route { key: self.cut(route.key, len), len }, covered & ROW);
         }
     }
 
-    /// Brings the entries of a node to what the slots say; which slots have something does not change.
+    /// Stores what the slots say in the entries of a node; which slots are empty does not change.
     fn store_rows(&self, node: usize, slots: &Slots) {
         let mut at = node + ENTRIES;
         for (word, mut bits) in self.bitmap(node).into_iter().enumerate() {
@@ -643,7 +645,7 @@ impl Lpm {
         }
     }
 
-    /// Gives the slots that show a route another row entry, 0 for none.
+    /// Sets the row entry of the slots that show a route, 0 for none.
     fn set_own(&self, node: usize, slot: usize, len: u32, entry: u32) {
         let mut slots = self.slots(node);
         for i in range_of(slot, len) {
@@ -658,7 +660,7 @@ impl Lpm {
         self.store_rows(node, &slots);
     }
 
-    /// Gives the entries of the root in the range of a route, if their length is `which`, another row and length.
+    /// Sets row and length of the root's entries in the range of a route, if `which` accepts their length.
     fn set_in_root(&mut self, index: usize, range_len: u32, which: impl Fn(u32) -> bool, row: u32, len: u32) {
         let range = index..index + (1 << (self.shape.root - range_len));
         for (i, root_len) in range.clone().zip(&self.root_len.bytes()[range]) {
@@ -673,12 +675,12 @@ impl Lpm {
         }
     }
 
-    /// The keys that a change of this route concerns.
+    /// Returns the keys that a change of this route concerns.
     fn concern(&self, route: &Route) -> Concern {
         [route.key[self.limbs - 1], route.len.into()]
     }
 
-    /// Gives a route another row.
+    /// Sets the row of a route.
     pub fn modify(&mut self, route: Route, row: u32) {
         self.changes.announce(self.concern(&route));
         if route.len <= self.shape.root {
@@ -701,8 +703,8 @@ impl Lpm {
         }
     }
 
-    /// Takes a route away. True if the memory is another now. It can do without more memory, because a route that goes
-    /// leaves room: so a file of routes can be taken back after memory ran out.
+    /// Removes a route. True if the memory was replaced. A removal succeeds without more memory, because the route leaves
+    /// room: so a file of routes can be removed after memory ran out.
     pub fn delete(&mut self, route: Route) -> Result<bool, TableError> {
         let reserved = NoMemory::caught(|| self.reserve());
         if let Err(no_memory) = &reserved {
@@ -748,7 +750,7 @@ impl Lpm {
         Ok(moved)
     }
 
-    /// Makes sure, without more memory, that there is room to delete a route: for what is left of its leaf.
+    /// Makes sure, without more memory, that there is room to delete a route: room for the rest of its leaf.
     fn find_room(&mut self, route: &Route, no_memory: &NoMemory) -> Result<(), TableError> {
         if route.len <= self.shape.root {
             return Ok(());
@@ -773,7 +775,7 @@ impl Lpm {
         }
     }
 
-    /// Nodes on the trail lose slots that have nothing any more, and become leaves when few routes are left.
+    /// Removes empty slots from the nodes on the trail, and turns nodes with few routes into leaves.
     fn shrink(&mut self, key: &Key, trail: &Trail) {
         for (place, depth) in trail.iter().rev() {
             let node = start_of(self.get(*place));
@@ -793,7 +795,7 @@ impl Lpm {
         }
     }
 
-    /// The routes in a node if they fit a leaf.
+    /// Returns the routes in a node if they fit a leaf.
     fn few_routes(&self, key: &Key, depth: u32, slots: &Slots) -> Option<Vec<(Route, u32)>> {
         const { assert!(LEAF_ROUTES <= 2) };
         let mut routes: Vec<(Route, u32)> = Vec::new();
@@ -819,7 +821,7 @@ impl Lpm {
                 return None;
             }
         }
-        // Two routes can hide a third: the one that they are the halves of.
+        // Two routes can hide a third one, of which they are the halves.
         let hiding = |route: &Route| {
             let len = route.len - 1;
             self.hidden.contains_key(&Route { key: self.cut(route.key, len), len })
@@ -828,14 +830,14 @@ impl Lpm {
     }
 }
 
-/// Whether a change may concern a key whose first 64 bits these are.
+/// True if a change may concern a key that starts with these 64 bits.
 #[inline(always)]
 fn concerns(first: u64, [prefix, len]: Concern) -> bool {
     let differing = first ^ prefix;
     u64::from(differing.leading_zeros()) >= len.min(64)
 }
 
-/// Of limb `i` of `limbs` the bits that are among the first `len` of the key.
+/// Returns the bits of limb `i` of `limbs` that are among the first `len` bits of the key.
 #[inline(always)]
 fn mask(limbs: usize, i: usize, len: u32) -> u64 {
     let first = 64 * (limbs - 1 - i) as u32;
@@ -868,7 +870,7 @@ mod tests {
         (Lpm::new(&spec, &layout), layout)
     }
 
-    /// Nodes and leaves that are in use.
+    /// Returns the number of nodes and leaves in use.
     fn blocks(trie: &Lpm) -> usize {
         fn below(trie: &Lpm, entry: u32) -> usize {
             if !is_node(entry) {
@@ -969,7 +971,7 @@ mod tests {
         trie.next = trie.units - CHANGE_UNITS_MAX + 1;
         let before = Arc::clone(&trie.memory);
         assert!(trie.insert(trie.route(&layout, &with_table(9, 1 << 31, 30)), 1000), "the memory is another");
-        // A large page or two behind the root, if the system has such, and few small ones.
+        // A large page or two after the root, if the system has them, and a few small ones.
         assert!(trie.committed_bytes() < 8 << 20, "{} bytes", trie.committed_bytes());
         let root = ROOT..ROOT + (1 << WIDE_ROOT_BITS);
         let written = |memory: &Region| {

@@ -1,10 +1,10 @@
-//! Longest prefix of up to 32 bits by DIR-24-8: the first 24 bits index an array; where longer prefixes exist, its entry
-//! leads to a group of 256 for the last 8 bits. What no prefix of more than 8 bits covers is 0 there, and prefixes of up to
-//! 8 bits have an array of their own, the first group, which the first 8 bits index: a default route is a kilobyte, not
-//! 64 megabytes.
+//! Longest-prefix match on up to 32 bits by DIR-24-8: the first 24 bits index an array; where longer prefixes exist, its
+//! entry leads to a group of 256 entries for the last 8 bits. In these arrays 0 means that no prefix of more than 8 bits
+//! matches; prefixes of up to 8 bits have an array of their own, the first group, which the first 8 bits index. So a
+//! default route takes a kilobyte, not 64 megabytes.
 //!
-//! The writer keeps no length for each entry of the arrays, but a bit for each prefix that there could be: it paints what
-//! a prefix covers by going down the tree of longer ones, leaving out those that exist.
+//! The writer does not store a length for each entry of the arrays, but one bit for each possible prefix. It writes the
+//! range of a prefix by descending the tree of longer prefixes and leaving out those that exist.
 
 use crate::TableError;
 use crate::by_slot::BySlot;
@@ -24,7 +24,7 @@ const GROUP_ENTRIES: usize = 256;
 /// Prefixes up to this long have their own array.
 pub(crate) const SHORT_MAX: u32 = 8;
 
-/// With at least this many routes the whole first array is in use, so that it moves to large pages.
+/// With at least this many routes the first array is in use everywhere, so it moves to large pages.
 const HUGE_ROUTES_MIN: usize = 1024;
 /// Entries that an insertion moves.
 const STEP: usize = 1 << 14;
@@ -34,7 +34,7 @@ struct Nodes(Vec<u64>);
 
 impl Nodes {
     fn new(bits: u32) -> Nodes {
-        // The allocator maps vectors of zeros: they cost nothing until written.
+        // The allocator maps vectors of zeros, which take no memory until written.
         Nodes(vec![0; (2usize << bits).div_ceil(64)])
     }
 
@@ -58,23 +58,23 @@ const HUGE_GROUPS_BYTES_MIN: usize = 1 << 20;
 pub(crate) struct Lpm32 {
     pub first: First,
     pub groups: Arc<Region>,
-    /// Gives the groups large pages, once they are many.
+    /// Gets large pages for the groups once there are many.
     ahead: Option<Ahead>,
     /// The entries.
     pub routes: Routes,
     /// Prefixes of up to 24 bits.
     nodes: Nodes,
-    /// For each group, its prefixes of more than 24 bits: the root is the first 24.
+    /// For each group, its prefixes of more than 24 bits; the root is the first 24 bits.
     group_nodes: BySlot<[u64; 8]>,
     pool: Pool,
 }
 
-/// The first array, which moves once, some entries with every insertion; what changes meanwhile changes in both.
+/// The first array. It moves once, some entries with every insertion; changes during the move are made in both arrays.
 pub(crate) struct First {
-    /// What readers use.
+    /// The array that readers use.
     pub now: Arc<Region>,
     huge: bool,
-    /// And the entries before that number have been moved there, when the thread has made it ready.
+    /// The array with large pages, the number of entries that have moved there, and the thread that commits its memory.
     later: Option<(Arc<Region>, usize, Option<JoinHandle<()>>)>,
 }
 
@@ -92,13 +92,13 @@ impl First {
         }
     }
 
-    /// Continues or starts the move by this many entries. True if everything has moved.
+    /// Continues or starts the move, by this many entries. True if all entries have moved.
     fn make_huge(&mut self, most: usize) -> bool {
         if self.huge {
             return false;
         }
         if self.later.is_none() {
-            // Without memory for it all stays as it is.
+            // If there is no memory for it, the array stays where it is.
             let Ok(later) = NoMemory::caught(|| Region::zeroed(FIRST_ENTRIES * 4)) else { return false };
             let later = Arc::new(later);
             later.advise_huge();
@@ -124,17 +124,17 @@ impl First {
     }
 }
 
-/// The node of the first `len` bits.
+/// Returns the node of the first `len` bits.
 fn node(prefix: u32, len: u32) -> usize {
     1 << len | (u64::from(prefix) >> (32 - len)) as usize
 }
 
-/// The node of a prefix of more than 24 bits in its group.
+/// Returns the node, in its group, of a prefix of more than 24 bits.
 fn group_node(route: Route) -> usize {
     1 << (route.len - 24) | ((route.prefix & 255) >> (32 - route.len)) as usize
 }
 
-/// Gives all leaves below a node a row, except below longer prefixes. Leaves are the nodes from `leaves` on.
+/// Sets the row of all leaves below a node, except those below longer prefixes. Leaves are the nodes from `leaves` on.
 fn paint(node: usize, leaves: usize, has: &impl Fn(usize) -> bool, leaf: &mut impl FnMut(usize)) {
     if node >= leaves {
         return leaf(node - leaves);
@@ -147,9 +147,9 @@ fn paint(node: usize, leaves: usize, has: &impl Fn(usize) -> bool, leaf: &mut im
 }
 
 impl Lpm32 {
-    /// For keys of `width` bits and at most `size` routes.
+    /// Creates a table for keys of `width` bits and at most `size` routes.
     pub fn new(width: u32, size: u32) -> Lpm32 {
-        // As many again as can be needed, because freed ones wait for readers to pass.
+        // Twice as many as can be in use, because freed groups wait until readers have passed.
         let groups = if width > 24 { 2 * size.min(1 << 24) as usize + 256 } else { 1 };
         Lpm32 {
             first: First { now: Arc::new(Region::zeroed(FIRST_ENTRIES * 4)), huge: false, later: None },
@@ -173,19 +173,19 @@ impl Lpm32 {
         Ok(self.routes.len() >= HUGE_ROUTES_MIN && self.first.make_huge(STEP))
     }
 
-    /// Completes what was begun. True if readers need a new view.
+    /// Completes a move that has started. True if readers need a new view.
     pub fn settle(&mut self) -> bool {
         self.first.later.is_some() && self.first.make_huge(FIRST_ENTRIES)
     }
 
-    /// Gives a route another row.
+    /// Sets the row of a route.
     pub fn set_row(&mut self, slot: u32, row: u32) {
         let (route, _) = self.routes.get(slot).expect("the slot is in use");
         self.show(route, row);
         self.routes.set_row(slot, row);
     }
 
-    /// Whether packets look for the route in this slot after longer ones.
+    /// True if packets look up the route in this slot after longer ones.
     pub fn is_short(&self, slot: u32) -> bool {
         self.routes.get(slot).is_some_and(|(route, _)| route.len <= SHORT_MAX)
     }
@@ -200,7 +200,7 @@ impl Lpm32 {
             let at = (route.prefix >> 8) as usize;
             let group = self.first.get(at) & !GROUP;
             if self.group_nodes.value(group as usize) == [0; 8] {
-                // All of the group comes from one shorter prefix now.
+                // The whole group now has the row of one shorter prefix.
                 self.first.set(at, cover);
                 self.pool.retire(group);
             }
@@ -250,7 +250,7 @@ impl Lpm32 {
         }
     }
 
-    /// Lets readers find this row for all that the route covers and no longer route does.
+    /// Stores this row for everything that the route covers and no longer route does.
     fn show(&self, route: Route, row: u32) {
         if route.len > 24 {
             let group = self.group_of(route).expect("long prefixes have groups");
@@ -259,7 +259,7 @@ impl Lpm32 {
         let from = node(route.prefix, route.len);
         let has = |node| self.nodes.has(node);
         if route.len <= SHORT_MAX {
-            // `Steps` sees to it that no packet is on its way here that has missed a change of longer routes.
+            // `Steps` ensures that no packet gets here that has missed a change of longer routes.
             let short = self.rows_of(0);
             return paint(from, 1 << SHORT_MAX, &has, &mut |i| short[i].store(row, Ordering::Release));
         }
@@ -275,7 +275,7 @@ impl Lpm32 {
         paint(from, GROUP_ENTRIES, &has, &mut |i| rows[i].store(row, Ordering::Release));
     }
 
-    /// The row of the longest prefix above this one, among those of its array.
+    /// Returns the row of the longest shorter prefix in the same array.
     fn cover(&self, route: Route) -> u32 {
         let least = if route.len <= SHORT_MAX { 0 } else { SHORT_MAX + 1 };
         let above = (least..route.len).rev().map(|len| route.up(len));
@@ -314,7 +314,7 @@ mod tests {
             for _ in 0..100 {
                 random =
                     random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                // Most of them the same ones again and again, all over the array.
+                // Most of them are the same ones again and again, spread over the array.
                 let at = ((random >> 33) as usize % 2000 * 9001) % FIRST_ENTRIES;
                 first.set(at, random as u32 >> 8);
                 model.insert(at, random as u32 >> 8);
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(there.count(), 0);
     }
 
-    /// There are groups for a few hundred routes at a time, and each of these is in one of its own.
+    /// There are groups for only a few hundred routes at a time, and each of these routes needs its own.
     #[test]
     fn groups_without_routes_are_used_again() {
         let mut lpm = Lpm32::new(32, 16);

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// From this size on memory is mapped, so that only touched pages cost anything.
+/// Memory of at least this size is mapped, so that only touched pages take memory.
 const MAPPED_BYTES_MIN: usize = 64 << 10;
 /// A large page of x86-64.
 const HUGE: usize = 2 << 20;
 const CACHE_LINE: usize = 64;
 const PAGE: usize = 4096;
 
-/// Has a thread of its own let the system give memory for the first bytes of regions: a large page may take milliseconds, and
-/// changes must not wait for it. Done when the thread is finished, or if there is none.
+/// Starts a thread that touches the first bytes of regions, so that the system commits them: a large page may take
+/// milliseconds, and changes must not wait for it. Complete when the thread has finished, or if it returns none.
 pub(crate) fn commit_aside(regions: Vec<(Arc<Region>, usize)>) -> Option<JoinHandle<()>> {
     p4jet_threads::spawn("commit", move || {
         regions.into_iter().for_each(|(region, bytes)| region.commit(0..bytes))
@@ -25,22 +25,22 @@ pub(crate) fn commit_aside(regions: Vec<(Arc<Region>, usize)>) -> Option<JoinHan
     .ok()
 }
 
-/// Has a thread of its own let the system give memory ahead of where a region is filled.
+/// Commits memory, in threads, ahead of the point up to which a region is filled.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    /// The large page with the first byte that is filled.
+    /// The large page that contains the first byte to be filled.
     first: usize,
-    /// Large pages up to here are there or on their way.
+    /// Large pages up to this one are committed or being committed.
     pages: usize,
 }
 
 impl Ahead {
-    /// For a region that is filled from this byte on.
+    /// Creates the state for a region that is filled from this byte on.
     pub fn behind(byte: usize) -> Ahead {
         Ahead { first: byte / HUGE, pages: byte / HUGE }
     }
 
-    /// Says that bytes up to this one are in use.
+    /// Notes that bytes up to this one are in use.
     pub fn reach(&mut self, region: &Arc<Region>, byte: usize) {
         if byte / HUGE + 1 < self.pages || self.pages * HUGE >= region.bytes {
             return;
@@ -48,16 +48,16 @@ impl Ahead {
         let first = self.pages.max(byte / HUGE + 1);
         self.pages = first + 1 + (first - self.first) / 4;
         let (region, bytes) = (Arc::clone(region), first * HUGE..self.pages * HUGE);
-        // Without a thread the memory comes when it is used.
+        // Without a thread the memory is committed when it is used.
         drop(p4jet_threads::spawn("commit", move || region.commit(bytes)));
     }
 }
 
-/// Has the processor fetch what will be read soon.
+/// Prefetches memory that will be read soon.
 #[inline(always)]
 pub(crate) fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing; any address will do.
+    // SAFETY: a prefetch reads nothing, so any address is allowed.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
     }
@@ -65,20 +65,20 @@ pub(crate) fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
-/// Unwinds a change of a table when the system gives no memory. No panic is reported: the change fails with
-/// [`TableError::NoMemory`](crate::TableError::NoMemory), and making a table ends with this.
+/// Unwinds a table operation when the system refuses memory. This is not reported as a panic: a change fails with
+/// [`TableError::NoMemory`](crate::TableError::NoMemory), and the creation of a table unwinds with this value.
 #[derive(Debug)]
 pub struct NoMemory(pub String);
 
 impl NoMemory {
-    /// Ends the change that needs this many bytes.
+    /// Unwinds the change that needs this many bytes.
     pub fn raise(bytes: usize, error: &std::io::Error) -> ! {
         let why =
             format!("the system refuses {bytes} bytes of address space for a table ({error}); see ulimit -v");
         resume_unwind(Box::new(NoMemory(why)))
     }
 
-    /// Runs what may end so. Other panics go on.
+    /// Runs `act`, which may unwind with this. Other panics continue.
     pub(crate) fn caught<T>(act: impl FnOnce() -> T) -> Result<T, NoMemory> {
         catch_unwind(AssertUnwindSafe(act)).map_err(|panic| match panic.downcast::<NoMemory>() {
             Ok(no_memory) => *no_memory,
@@ -87,7 +87,7 @@ impl NoMemory {
     }
 }
 
-/// A piece of memory, all zero at first.
+/// A piece of memory, initially zero.
 pub(crate) struct Region {
     start: NonNull<u8>,
     bytes: usize,
@@ -100,7 +100,7 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Unwinds with [`NoMemory`] if the system gives none.
+    /// Unwinds with [`NoMemory`] if the system refuses memory.
     pub fn zeroed(bytes: usize) -> Region {
         let bytes = bytes.max(CACHE_LINE).next_multiple_of(CACHE_LINE);
         if bytes < MAPPED_BYTES_MIN {
@@ -113,7 +113,7 @@ impl Region {
             return Region { start, bytes, mapped: false };
         }
         let bytes = bytes.next_multiple_of(PAGE);
-        // Room to begin at a large page, so that large pages can be used.
+        // Room to start at the boundary of a large page, so that large pages can be used.
         let slack = if bytes >= HUGE { HUGE } else { 0 };
         // SAFETY: an anonymous mapping anywhere; what is cut off at both ends is unused.
         unsafe {
@@ -145,12 +145,12 @@ impl Region {
         Layout::from_size_align(bytes, CACHE_LINE).expect("a small size")
     }
 
-    /// Asks for large pages: for memory that will be filled all over.
+    /// Asks for large pages, for memory that will be filled completely.
     pub fn advise_huge(&self) {
         self.advise_huge_within(0..self.bytes);
     }
 
-    /// The same for these bytes of it and what is in their first large page.
+    /// Like [`Self::advise_huge`], for these bytes and the rest of their first large page.
     pub fn advise_huge_within(&self, bytes: Range<usize>) {
         let start = bytes.start / HUGE * HUGE;
         let bytes = bytes.end.min(self.bytes).next_multiple_of(PAGE).saturating_sub(start);
@@ -160,9 +160,9 @@ impl Region {
         }
     }
 
-    /// Lets the system give memory for these bytes now, which does not change what is in it.
+    /// Commits these bytes now without changing their contents.
     fn commit(&self, bytes: Range<usize>) {
-        // Not by `madvise`, which would keep others from mapping memory meanwhile.
+        // Not by `madvise`, which would keep other threads from mapping memory meanwhile.
         for at in bytes.step_by(PAGE).take_while(|at| *at < self.bytes) {
             let _ = self.words()[at / 8].compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
@@ -187,9 +187,9 @@ impl Region {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes) }
     }
 
-    /// As pointers, all null at first.
+    /// The region as pointers, initially null.
     pub fn pointers<T>(&self) -> &[AtomicPtr<T>] {
-        // SAFETY: as in `words`; a region is used in one of these ways only.
+        // SAFETY: as in `words`; each region is used as only one of these types.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / size_of::<*mut T>()) }
     }
 
@@ -213,13 +213,13 @@ impl Drop for Region {
         }
         let (start, bytes) = (self.start.as_ptr() as usize, self.bytes);
         let unmap = move || {
-            // By pieces, so that others who change mappings do not wait long.
+            // In pieces, so that other threads that change mappings do not wait long.
             for at in (0..bytes).step_by(HUGE) {
                 // SAFETY: mapped with this length, and there are no references left.
                 unsafe { libc::munmap((start + at) as *mut libc::c_void, HUGE.min(bytes - at)) };
             }
         };
-        // Much memory takes a while: changes do not wait for it.
+        // Unmapping much memory takes a while, and changes must not wait for it.
         if bytes < 2 * HUGE || p4jet_threads::spawn("unmap", unmap).is_err() {
             unmap();
         }

@@ -1,13 +1,13 @@
-//! A hash table in parts that grow one at a time, so that no insertion waits for all of it to move.
+//! A hash table in parts that grow one at a time, so that no insertion has to move all of it.
 
 use hashbrown::HashTable;
 
 const PARTS: usize = 256;
 
-/// Who calls knows the hashes: 64 bits that depend on all of the key.
+/// Callers compute the hashes: 64 bits that depend on the whole key.
 pub(crate) struct Parted<T>(Vec<HashTable<T>>);
 
-/// Which part: bits of a hash that its table does not use.
+/// Returns the part for a hash, by bits that the part's table does not use.
 fn part(hash: u64) -> usize {
     (hash >> 40) as usize % PARTS
 }
@@ -21,7 +21,7 @@ impl<T> Parted<T> {
         self.0[part(hash)].find(hash, same)
     }
 
-    /// Adds what is not there. `hash_of` gives the hashes of others, when their part grows.
+    /// Adds a value that is not present. `hash_of` returns the hashes of other values when their part grows.
     pub fn insert(&mut self, hash: u64, value: T, hash_of: impl Fn(&T) -> u64) {
         self.0[part(hash)].insert_unique(hash, value, hash_of);
     }

@@ -1,7 +1,7 @@
 //! Open addressing with linear probing that readers walk while the writer changes it.
 //!
-//! A slot's key is written once, before its value, and never changes while the memory lives: a deleted slot keeps its key
-//! and can only be taken by that key again. So a reader that sees a value and then finds the key equal has the value of
+//! A slot's key is written once, before its value, and never changes during the lifetime of the memory: a deleted slot keeps
+//! its key and can only be reused for that key. So a reader that sees a value and then finds the key equal has the value of
 //! that key.
 
 use crate::memory::Region;
@@ -15,13 +15,13 @@ pub(crate) const EMPTY: u32 = 0;
 pub(crate) const DELETED: u32 = u32::MAX;
 
 const CAPACITY_MIN: usize = 8;
-/// Longer probes than this make the table grow, whatever its load.
+/// A longer probe makes the table grow, whatever its load.
 const PROBE_MAX: usize = 96;
-/// When more than `LOAD_MOVE` of 100 slots are in use, entries move to a larger memory; more than `LOAD_MAX` there are never.
+/// When more than `LOAD_MOVE` of 100 slots are in use, entries move to a larger memory. There are never more than `LOAD_MAX`.
 const LOAD_MOVE: usize = 50;
 const LOAD_MAX: usize = 65;
-/// Up to so many entries have room to be where their search begins, 6 to 16 slots each: a search that goes on is hard to
-/// predict.
+/// Tables of up to this many entries have 6 to 16 slots per entry, so that nearly every search ends where it starts: whether
+/// a search continues is hard to predict.
 const FEW: usize = 2048;
 const LOAD_MOVE_FEW: usize = 16;
 /// Memory of at least this many bytes uses large pages.
@@ -32,13 +32,13 @@ pub(crate) struct Probe {
     limbs: usize,
     capacity: usize,
     pub seed: u64,
-    /// Slots that are not empty.
+    /// Number of slots that are not empty.
     used: usize,
     count: usize,
     crowded: bool,
 }
 
-/// The hash whose high bits choose the slot.
+/// Returns the hash whose high bits select the slot.
 #[inline]
 pub(crate) fn hash(seed: u64, key: impl Iterator<Item = u64>) -> u64 {
     key.fold(0u64, |h, limb| (h.rotate_left(32) ^ limb).wrapping_mul(seed))
@@ -83,7 +83,7 @@ impl Probe {
         &self.region.words()[start..start + self.limbs + 1]
     }
 
-    /// The value in a slot. Only its low half says whether there is one.
+    /// Returns the value in a slot. Only its low half tells whether the slot has one.
     pub fn value(&self, index: usize) -> u64 {
         self.slot(index)[self.limbs].load(Ordering::Relaxed)
     }
@@ -96,12 +96,12 @@ impl Probe {
         self.slot(index)[self.limbs].store(value, Ordering::Release);
     }
 
-    /// The key in a slot that is not empty.
+    /// Returns the key in a slot that is not empty.
     pub fn key(&self, index: usize) -> Vec<u64> {
         self.slot(index)[..self.limbs].iter().map(|word| word.load(Ordering::Relaxed)).collect()
     }
 
-    /// The slot that has this key (live or deleted), or else the empty one where the search ends; and its distance.
+    /// Returns the slot that has this key (live or deleted), or else the empty slot where the search ends; and its distance.
     fn search(&self, key: &[u64]) -> (usize, usize) {
         let mut index = (hash(self.seed, key.iter().copied()) >> self.shift()) as usize;
         for distance in 0.. {
@@ -116,13 +116,13 @@ impl Probe {
         unreachable!("there are always empty slots")
     }
 
-    /// The slot of a key, if it has a value.
+    /// Returns the slot of a key, if it has a value.
     pub fn find(&self, key: &[u64]) -> Option<usize> {
         let index = self.search(key).0;
         (!matches!(self.state(index), EMPTY | DELETED)).then_some(index)
     }
 
-    /// Gives a key that has no value one: in which slot. None if there is no room.
+    /// Sets the value of a key that has none and returns its slot; `None` if there is no room.
     pub fn set(&mut self, key: &[u64], value: u64) -> Option<usize> {
         debug_assert!(!matches!(value as u32, EMPTY | DELETED));
         let (index, distance) = self.search(key);
@@ -141,18 +141,18 @@ impl Probe {
         Some(index)
     }
 
-    /// Slots that are empty and may be used.
+    /// Returns the number of empty slots that may be used.
     pub fn room(&self) -> usize {
         (self.capacity * LOAD_MAX / 100).saturating_sub(self.used)
     }
 
-    /// Whether it is time to move to a larger memory.
+    /// True if the entries should move to a larger memory.
     pub fn nearly_full(&self) -> bool {
         let load = if self.used < FEW { LOAD_MOVE_FEW } else { LOAD_MOVE };
         (self.used + 1) * 100 > self.capacity * load || self.crowded
     }
 
-    /// An empty one with more room.
+    /// Returns an empty probe with more room.
     pub fn larger(&self, attempt: u32) -> Probe {
         let slots = if self.count < FEW { (self.count + 1) * 8 } else { (self.count + 1) * 8 / 3 + 1 };
         let fitting = slots.next_power_of_two().max(CAPACITY_MIN);
@@ -164,12 +164,12 @@ impl Probe {
         self.capacity
     }
 
-    /// If it is large, how many bytes it has.
+    /// Returns the number of its bytes if it is large.
     pub fn huge_bytes(&self) -> Option<usize> {
         Some(self.capacity * (self.limbs + 1) * 8).filter(|bytes| *bytes >= HUGE_BYTES_MIN)
     }
 
-    /// Deletes what is in a slot.
+    /// Deletes the entry in a slot.
     pub fn remove(&mut self, index: usize) {
         debug_assert!(!matches!(self.state(index), EMPTY | DELETED));
         self.set_value(index, DELETED.into());

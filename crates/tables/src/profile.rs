@@ -1,7 +1,7 @@
-//! Action profiles: members and groups that the entries of several tables may share.
+//! Action profiles: members and groups that the entries of several tables can share.
 //!
-//! Entries and groups name members by slots that readers follow, so that a change of a member reaches all of them with one
-//! store. A slot is used again only after readers have passed, unlike a handle.
+//! Entries and groups refer to members by slots that readers follow, so that a change of a member reaches all of them with
+//! one store. Unlike a handle, a slot is reused only after readers have passed.
 #![allow(unsafe_code)]
 
 use crate::grace::{Pool, Returns};
@@ -15,11 +15,11 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most members of a profile that sets no limit, and most groups.
+/// Maximum number of members, and of groups, of a profile that sets no limit.
 const COUNT_MAX: u32 = 1 << 20;
 
-/// An action profile: members, each an action with its data, and, if it is a selector, groups of members. Tables that share
-/// it have clones of it. Changes are visible to readers when the call returns.
+/// An action profile: members (actions with data) and, if it is a selector, groups of members. Tables that share it hold
+/// clones of it. Changes are visible to readers when the call returns.
 ///
 /// ```
 /// use p4jet_tables::*;
@@ -59,7 +59,7 @@ pub(crate) struct Profile {
     group_slots: Pool,
     shared: Arc<Shared>,
     old_lists: Returns<Box<List>>,
-    /// Also of the tables that share it.
+    /// Shared with the tables that use the profile.
     pub steps: Steps,
 }
 
@@ -67,71 +67,71 @@ struct Member {
     action: Action,
     slot: u32,
     row: u32,
-    /// Entries, defaults and groups that name it.
+    /// Number of entries, defaults and groups that name it.
     users: u32,
-    /// Something has named it, so that readers may be on their way to it.
+    /// True if something has named it, so that readers may be on their way to it.
     known: bool,
 }
 
 struct Group {
     members: BTreeSet<u32>,
     slot: u32,
-    /// Entries and defaults that name it.
+    /// Number of entries and defaults that name it.
     users: u32,
-    /// Something has named it, so that readers may be on their way to it.
+    /// True if something has named it, so that readers may be on their way to it.
     known: bool,
-    /// Places in its list that readers may have seen: they are not written again.
+    /// Number of places in its list that readers may have seen and that are therefore not written again.
     seen: usize,
 }
 
-/// The members of a group: how many there are, which is never 0, how many there is room for, then their slots in the order
-/// of their handles, and the room for more, so that a group of many can be made of single changes.
+/// The members of a group: their number, which is never 0; the capacity; then their slots in the order of their handles,
+/// followed by free places, so that a large group can be built by single changes.
 type List = [AtomicU32];
 
-/// Numbers before a list's slots.
+/// How many numbers precede the slots of a list.
 const LIST_HEAD: usize = 2;
 
 /// # Safety
 /// The pointer came from [`Box::into_raw`] of a list, and nothing else uses it.
 unsafe fn list_from_raw(list: *mut AtomicU32) -> Box<List> {
-    // SAFETY: as the caller promises; a list begins with its numbers.
+    // SAFETY: as the caller promises; a list starts with its numbers.
     unsafe {
         let room = (*list.add(1)).load(Ordering::Relaxed) as usize;
         Box::from_raw(ptr::slice_from_raw_parts_mut(list, LIST_HEAD + room))
     }
 }
 
-/// What readers see.
+/// The profile as readers see it.
 pub(crate) struct Shared {
     rows: Arc<Region>,
     row_words: usize,
-    /// By slot: the row.
+    /// The row, by slot.
     members: Region,
-    /// By slot: the list, null for none.
+    /// The list, by slot; null for none.
     groups: Region,
-    /// Slots from this one on never had a list.
+    /// Slots from this one on have never had a list.
     groups_used: AtomicU32,
 }
 
-/// Where readers that follow [`crate::View`]'s layout themselves begin.
+/// The pointers for readers that follow [`crate::View`]'s layout themselves.
 pub(crate) struct ProfileBases {
     pub groups: *const u8,
     pub members: *const u8,
     pub rows: *const u64,
 }
 
-/// Most rows that [`Shared::of_rows`] takes at once.
+/// Maximum number of rows for [`Shared::of_rows`].
 pub(crate) const SELECTED_MAX: usize = 64;
 
-/// The place in a list that `selector` picks, as in bmv2.
+/// Returns the place in a list that `selector` picks, as in bmv2.
 ///
 /// # Safety
-/// It is a list.
+/// `list` is a list.
 unsafe fn nth(list: *const AtomicU32, selector: u64) -> *const AtomicU32 {
     // SAFETY: as the caller promises; a list has this many slots after its numbers.
     unsafe {
         let count = (*list).load(Ordering::Acquire);
-        // The division of 32 bits takes half the time.
+        // A 32-bit division takes half the time.
         let nth = match u32::try_from(selector) {
             Ok(selector) => selector % count,
             Err(_) => (selector % u64::from(count)) as u32,
@@ -140,7 +140,7 @@ unsafe fn nth(list: *const AtomicU32, selector: u64) -> *const AtomicU32 {
     }
 }
 
-/// What a group without members gives.
+/// The result of a group without members.
 static NONE: [u64; 1] = [Action::NONE as u64];
 
 impl Shared {
@@ -153,10 +153,11 @@ impl Shared {
         ProfileBases { groups, members, rows: self.rows.start().cast() }
     }
 
-    /// [`crate::select_batch`], beyond the rows: each of `found` is the words of a row and comes to be those to run.
+    /// The part of [`crate::select_batch`] that follows profiles: each element of `found` points to the words of a row and
+    /// is replaced by a pointer to the words of the action to run.
     ///
     /// # Safety
-    /// The reader is pinned, and rows have as many words as they need.
+    /// The reader is pinned, and rows are long enough.
     pub unsafe fn of_rows(&self, found: &mut [*const u64], selectors: &[u64]) {
         let mut next = [ptr::null::<AtomicU32>(); SELECTED_MAX];
         let word = |words: *const u64, i: usize| {
@@ -180,14 +181,14 @@ impl Shared {
         }
         for ((words, next), selector) in found.iter().zip(&mut next).zip(selectors) {
             if is_group(*words) && !next.is_null() {
-                // SAFETY: lists stay until readers have passed.
+                // SAFETY: lists are not freed until readers have passed.
                 *next = unsafe { nth(*next, *selector) };
                 prefetch(*next);
             }
         }
         for (words, next) in found.iter().zip(&mut next) {
             if is_group(*words) && !next.is_null() {
-                // SAFETY: as above, and it is within the list.
+                // SAFETY: as above, and the place is within the list.
                 let member = unsafe { (**next).load(Ordering::Relaxed) };
                 *next = &self.members.halves()[member as usize];
                 prefetch(*next);
@@ -197,7 +198,7 @@ impl Shared {
             match word(*words, 0) {
                 Action::GROUP if next.is_null() => *words = NONE.as_ptr(),
                 Action::GROUP | Action::MEMBER => {
-                    // SAFETY: it is one of the members'.
+                    // SAFETY: it points to the row of a member.
                     let row = unsafe { (**next).load(Ordering::Acquire) };
                     *words = self.rows.words()[row as usize * self.row_words..].as_ptr().cast();
                     prefetch(*words);
@@ -207,23 +208,23 @@ impl Shared {
         }
     }
 
-    /// The numbers of a group's list.
+    /// Returns the count and the places of a group's list.
     ///
     /// # Safety
-    /// The reader is pinned, or the lock is held, under which alone lists are replaced.
+    /// The reader is pinned, or the caller holds the lock that is needed to replace lists.
     unsafe fn listed(&self, slot: u32) -> Option<(&AtomicU32, &[AtomicU32])> {
         let list = self.list(slot).load(Ordering::Acquire);
         if list.is_null() {
             return None;
         }
-        // SAFETY: a list begins with its numbers, and is not freed meanwhile.
+        // SAFETY: a list starts with its numbers, and is not freed meanwhile.
         unsafe {
             let room = (*list.add(1)).load(Ordering::Relaxed) as usize;
             Some((&*list, std::slice::from_raw_parts(list.add(LIST_HEAD), room)))
         }
     }
 
-    /// Puts a member behind the others of a group, if the list has room. Only for who holds the lock.
+    /// Appends a member to a group, if its list has room. The caller must hold the lock.
     fn push(&self, slot: u32, member: u32) -> bool {
         // SAFETY: as the caller promises.
         let Some((count, slots)) = (unsafe { self.listed(slot) }) else { return false };
@@ -234,8 +235,8 @@ impl Shared {
         true
     }
 
-    /// Takes the last of a group's members, unless it is the only one. Only for who holds the lock. Readers that are on the
-    /// way to it still find it.
+    /// Removes the last member of a group, unless it is the only one. The caller must hold the lock. Readers that are on
+    /// their way to it still find it.
     fn pop(&self, slot: u32) -> bool {
         // SAFETY: as the caller promises.
         let Some((count, _)) = (unsafe { self.listed(slot) }) else { return false };
@@ -253,7 +254,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Every view that leads here is gone, and a view is freed after its readers have passed.
+        // No view leads here any more, and a view is freed only after its readers have passed.
         for slot in 0..*self.groups_used.get_mut() {
             let list = self.list(slot).swap(ptr::null_mut(), Ordering::AcqRel);
             if !list.is_null() {
@@ -268,12 +269,13 @@ fn replace_list(shared: &Shared, old_lists: &Returns<Box<List>>, slot: u32, list
     let new = list.map_or(ptr::null_mut(), |list| Box::into_raw(list).cast());
     let old = shared.list(slot).swap(new, Ordering::AcqRel);
     if !old.is_null() {
-        // SAFETY: it came from `Box::into_raw` and the swap made it ours; it is only carried until readers have passed.
+        // SAFETY: it came from `Box::into_raw` and the swap made it ours; `retire` only stores it until readers have
+        // passed.
         old_lists.retire(unsafe { list_from_raw(old) });
     }
 }
 
-/// The smallest number that is no key: handles count from 0, and scripts rely on it.
+/// Returns the smallest number that is not a key: handles count from 0, and scripts rely on it.
 fn first_free<T>(used: &BTreeMap<u32, T>) -> u32 {
     match used.last_key_value() {
         Some((last, _)) if *last as usize + 1 != used.len() => {
@@ -284,12 +286,12 @@ fn first_free<T>(used: &BTreeMap<u32, T>) -> u32 {
 }
 
 impl ActionProfile {
-    /// A profile without members whose members are of these actions, at most `size` of them (0: no limit of its own). With
-    /// groups if it is a selector.
+    /// Creates an empty profile whose members have these actions, at most `size` of them (0: no limit of its own). A
+    /// selector also has groups.
     pub fn new(actions: Vec<ActionSpec>, size: u32, selector: bool) -> ActionProfile {
         let members_max = if size == 0 { COUNT_MAX } else { size.min(SLOTS_MAX) };
         let groups_max = if selector { COUNT_MAX } else { 0 };
-        // As many again, and a few: those that wait for readers to pass.
+        // Twice as many and a few more, for slots that wait until readers have passed.
         let slots = |count: u32| 2 * count + 1024;
         let rows = Rows::new(row_words(&actions), members_max, false);
         let shared = Shared {
@@ -323,19 +325,19 @@ impl ActionProfile {
         Arc::clone(&self.lock().shared)
     }
 
-    /// Whether there are groups.
+    /// True if the profile has groups.
     pub fn is_selector(&self) -> bool {
         self.lock().selector
     }
 
-    /// Adds a member; gives its handle, the smallest that is free.
+    /// Adds a member and returns its handle, the smallest free one.
     pub fn create_member(&self, action: Action) -> Result<u32, TableError> {
         let mut profile = self.lock();
         let handle = first_free(&profile.members);
         profile.add_member(handle, action)
     }
 
-    /// Brings back a member that was deleted, under its handle, or another if that is in use by now.
+    /// Restores a deleted member under its handle, or under another one if that is in use by now.
     pub fn restore_member(&self, handle: u32, action: Action) -> Result<u32, TableError> {
         let mut profile = self.lock();
         let taken = profile.members.contains_key(&handle);
@@ -343,7 +345,7 @@ impl ActionProfile {
         profile.add_member(handle, action)
     }
 
-    /// Changes what a member does, for all entries and groups that name it at once. Gives what it did before.
+    /// Changes the action of a member, for all entries and groups that name it at once. Returns the old action.
     pub fn modify_member(&self, handle: u32, action: Action) -> Result<Action, TableError> {
         let profile = &mut *self.lock();
         check_action(&profile.actions, &action)?;
@@ -357,7 +359,7 @@ impl ActionProfile {
         Ok(std::mem::replace(&mut member.action, action))
     }
 
-    /// Deletes a member that nothing names. Gives what it did.
+    /// Deletes a member that nothing names. Returns its action.
     pub fn delete_member(&self, handle: u32) -> Result<Action, TableError> {
         let mut profile = self.lock();
         match profile.members.get(&handle) {
@@ -367,25 +369,25 @@ impl ActionProfile {
         }
     }
 
-    /// What a member does.
+    /// Returns the action of a member.
     pub fn member(&self, handle: u32) -> Option<Action> {
         self.lock().members.get(&handle).map(|member| member.action.clone())
     }
 
-    /// All members, in the order of their handles.
+    /// Returns all members in the order of their handles.
     pub fn members(&self) -> Vec<(u32, Action)> {
         self.lock().members.iter().map(|(handle, member)| (*handle, member.action.clone())).collect()
     }
 
-    /// Adds a group without members; gives its handle, the smallest that is free.
+    /// Adds an empty group and returns its handle, the smallest free one.
     pub fn create_group(&self) -> Result<u32, TableError> {
         let mut profile = self.lock();
         let handle = first_free(&profile.groups);
         profile.add_group(handle)
     }
 
-    /// Brings back a group that was deleted, with those of its members that exist, under its handle, or another if that is
-    /// in use by now.
+    /// Restores a deleted group, with those of its members that exist, under its handle, or under another one if that is in
+    /// use by now.
     pub fn restore_group(&self, handle: u32, members: &[u32]) -> Result<u32, TableError> {
         let mut profile = self.lock();
         let taken = profile.groups.contains_key(&handle);
@@ -403,7 +405,7 @@ impl ActionProfile {
         Ok(handle)
     }
 
-    /// Deletes a group that no entry names. Gives its members, which stay.
+    /// Deletes a group that no entry names. Returns its members, which remain.
     pub fn delete_group(&self, handle: u32) -> Result<Vec<u32>, TableError> {
         let mut profile = self.lock();
         match profile.groups.get(&handle) {
@@ -413,18 +415,18 @@ impl ActionProfile {
         }
     }
 
-    /// The members of a group, in the order in which the selector counts them.
+    /// Returns the members of a group in the selector's order.
     pub fn group(&self, handle: u32) -> Option<Vec<u32>> {
         self.lock().groups.get(&handle).map(|group| group.members.iter().copied().collect())
     }
 
-    /// All groups with their members, in the order of their handles.
+    /// Returns all groups with their members, in the order of their handles.
     pub fn groups(&self) -> Vec<(u32, Vec<u32>)> {
         let members = |group: &Group| group.members.iter().copied().collect();
         self.lock().groups.iter().map(|(handle, group)| (*handle, members(group))).collect()
     }
 
-    /// Puts a member into a group.
+    /// Adds a member to a group.
     pub fn add_to_group(&self, member: u32, group: u32) -> Result<(), TableError> {
         let profile = &mut *self.lock();
         let found = profile.members.get_mut(&member).ok_or(TableError::InvalidMember(member))?;
@@ -439,7 +441,7 @@ impl ActionProfile {
         to.members.insert(member);
         found.users += 1;
         found.known = true;
-        // Where a member has been, a reader may be about to look that saw how many there were then.
+        // A reader that saw an earlier member count may be about to read a place that had a member.
         let in_new_place = is_last && to.members.len() > to.seen;
         if in_new_place && profile.shared.push(to.slot, found.slot) {
             to.seen += 1;
@@ -449,7 +451,7 @@ impl ActionProfile {
         Ok(())
     }
 
-    /// Takes a member out of a group.
+    /// Removes a member from a group.
     pub fn remove_from_group(&self, member: u32, group: u32) -> Result<(), TableError> {
         let profile = &mut *self.lock();
         let found = profile.members.get_mut(&member).ok_or(TableError::InvalidMember(member))?;
@@ -469,7 +471,7 @@ impl ActionProfile {
         Ok(())
     }
 
-    /// Deletes all members and groups that no entry names, so that handles begin at 0 again if none does.
+    /// Deletes all members and groups that no entry names. If none is left, handles start at 0 again.
     pub fn clear(&self) {
         let mut profile = self.lock();
         let unused: Vec<u32> = profile.groups.iter().filter(|(_, g)| g.users == 0).map(|(h, _)| *h).collect();
@@ -499,14 +501,14 @@ impl ActionProfile {
         Resolved { member, action: found.map(|member| member.action.clone()) }
     }
 
-    /// Counts a use of the member or group that an entry is about to name. Gives the words of the entry's row.
+    /// Counts a use of the member or group that an entry is about to name. Returns the words of the entry's row.
     pub(crate) fn hold(&self, action: &Action, empty_allowed: bool) -> Result<Vec<u64>, TableError> {
         let (found, expected) = (action.data.len(), 1);
         if found != expected {
             return Err(TableError::DataCount { action: action.action, found, expected });
         }
         let profile = &mut *self.lock();
-        // Numbers beyond the range of handles are no handle, either.
+        // Numbers beyond the range of handles are not handles either.
         let handle = u32::try_from(&action.data[0]).unwrap_or(u32::MAX);
         let slot = if action.action == Action::MEMBER {
             let member = profile.members.get_mut(&handle).ok_or(TableError::InvalidMember(handle))?;
@@ -528,7 +530,7 @@ impl ActionProfile {
         Ok(vec![action.action.into(), slot.into(), handle.into()])
     }
 
-    /// Counts a use less.
+    /// Counts the end of a use.
     pub(crate) fn let_go(&self, action: &Action) {
         let profile = &mut *self.lock();
         if let Some(member) = action.as_member().and_then(|handle| profile.members.get_mut(&handle)) {
@@ -560,7 +562,7 @@ impl Profile {
 
     fn drop_member(&mut self, handle: u32) -> Action {
         let member = self.members.remove(&handle).expect("the caller found it");
-        // Readers that are on the way to it still find what it did.
+        // Readers that are on their way to it still find its old action.
         self.rows.release(member.row);
         self.member_slots.retire(member.slot);
         member.action
@@ -575,7 +577,7 @@ impl Profile {
         }
         let slot = self.group_slots.take()?;
         self.shared.groups_used.fetch_max(slot + 1, Ordering::Relaxed);
-        // Readers that knew a group in this slot have passed: what is left of it can go.
+        // Readers that knew a group in this slot have passed, so its list can be freed.
         replace_list(&self.shared, &self.old_lists, slot, None);
         self.groups.insert(handle, Group { members: BTreeSet::new(), slot, users: 0, known: false, seen: 0 });
         Ok(handle)
@@ -586,12 +588,12 @@ impl Profile {
         for member in &group.members {
             self.members.get_mut(member).expect("groups have members that exist").users -= 1;
         }
-        // The list stays for readers that are on the way to it, until the slot is used again.
+        // The list remains for readers that are on their way to it, until the slot is reused.
         self.group_slots.retire(group.slot);
         group.members.into_iter().collect()
     }
 
-    /// Lets readers see the members of a group.
+    /// Publishes the members of a group to readers.
     fn publish(&mut self, handle: u32) {
         drop(self.old_lists.take());
         let group = self.groups.get_mut(&handle).expect("the caller found it");

@@ -1,16 +1,16 @@
-//! Exact keys of at most 48 bits: open addressing with buckets of four words, which readers walk while the writer changes
+//! Exact keys of at most 48 bits: open addressing with buckets of four words, which readers search while the writer changes
 //! them.
 //!
-//! A key times an odd number modulo 2^width is a permutation of the keys. Its high bits choose the bucket where the search
-//! begins, its low bits (the remainder) stand in the word, with the distance from that bucket: together they say which key
-//! it is (Knuth, The Art of Computer Programming 3, section 6.4, exercise 13; Cleary, "Compact Hash Tables Using
-//! Bidirectional Linear Probing", 1984). So a key takes less than its own bits, a place has one word with its row, and one
-//! store changes it as a whole. Readers compare all words of a bucket: that costs less than a branch which nobody can
-//! predict, as where in a run of words a key is; and few buckets run over.
+//! Multiplying keys by an odd number modulo 2^width permutes them. The high bits of the product select the bucket where the
+//! search starts; its low bits (the remainder) are stored in the word together with the distance from that bucket. Together
+//! they identify the key (Knuth, The Art of Computer Programming 3, section 6.4, exercise 13; Cleary, "Compact Hash Tables
+//! Using Bidirectional Linear Probing", 1984). So a key takes fewer bits than it has, one word holds key and row, and one
+//! store changes both. Readers compare all words of a bucket: that costs less than an unpredictable branch on the position of
+//! the key, and few buckets overflow.
 //!
-//! A word, from its high bits: remainder, distance (1 in the first bucket, so that no search finds an empty word), the slot
-//! of the entry in the table, row. If slot and row do not fit, the slots of entries stand beside, in an array of the
-//! writer's.
+//! The parts of a word, from its high bits: remainder, distance (1 in the first bucket, so that no search matches an empty
+//! word), the slot of the entry in the table, row. If slot and row do not fit, the slots of entries are in a separate array
+//! that only the writer uses.
 
 use crate::growing::Store;
 use crate::memory::Region;
@@ -19,61 +19,61 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Widest key. Wider ones leave too few bits for the row.
+/// Maximum width of a key. Wider keys leave too few bits for the row.
 pub(crate) const KEY_BITS_MAX: u32 = 48;
 
 /// Words of a bucket.
 pub(crate) const BUCKET: usize = 4;
 const DISTANCE_BITS: u32 = 6;
-/// Longest run of full buckets at any moment.
+/// Maximum length of a run of full buckets.
 const RUN_MAX: usize = (1 << DISTANCE_BITS) - 4;
-/// Most buckets that a key may be in: a run, and the one behind it. A reader looks into no more of them, or it would count
-/// beyond the bits of the distance.
+/// Maximum number of buckets that a key may be in: those of a run, and the one after it. A reader examines no more of them,
+/// because it would count beyond the bits of the distance.
 pub(crate) const BUCKETS_MAX: usize = RUN_MAX + 1;
-/// Buckets behind the last where a search begins: a run may end there, and one that is not full follows.
+/// Buckets after the last one where a search starts: a run may end there, followed by a bucket that is not full.
 const SPILL: usize = RUN_MAX + 2;
 
 const BUCKETS_MIN: usize = 16;
-/// When more than `LOAD_MOVE` of 100 words are not empty, entries begin to move to where `LOAD_NEW` are; more than `LOAD_MAX`
-/// there are never. At most 20 bytes for an entry, all in all, follow from these where slots stand in the words, else 28.
+/// When more than `LOAD_MOVE` of 100 words are in use, entries start to move to a memory with a load of `LOAD_NEW`; there are
+/// never more than `LOAD_MAX`. These numbers limit the memory to 20 bytes per entry, or 28 if slots are stored separately.
 const LOAD_MOVE: usize = 58;
 const LOAD_NEW: usize = 51;
 const LOAD_MAX: usize = 75;
-/// Up to so many entries stay in the second-level cache also if the load is `LOAD_FEW` where it would be `LOAD_NEW`: then
-/// nearly all searches end in the first bucket. The words take up to 32 bytes for an entry then.
+/// Tables of up to this many entries fit the second-level cache even with a load of `LOAD_FEW` instead of `LOAD_NEW`; then
+/// nearly all searches end in the first bucket, and the words take up to 32 bytes per entry.
 const FEW: usize = 4096;
 const LOAD_FEW: usize = 25;
-/// They begin to move, too, when there is a run like this.
+/// Entries also start to move when there is a run of this length.
 const RUN_MOVE: usize = 45;
 /// Memory of at least this many bytes uses large pages.
 const HUGE_BYTES_MIN: usize = 2 << 20;
 
-/// A word that was never used. Such words are the last ones of a bucket; a search ends at a bucket with one.
+/// A word that was never used. Empty words are the last ones of a bucket, and a search ends at a bucket that has one.
 const EMPTY: u64 = 0;
 
-/// How keys are laid out in words: what readers need to know.
+/// The layout of keys in words, which readers need to know.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     width: u32,
-    /// Buckets where a search may begin.
+    /// Number of buckets where a search may start.
     pub buckets: u64,
-    /// The odd number, in the high `width` bits.
+    /// The odd multiplier, in the high `width` bits.
     pub seed: u64,
-    /// Bits of the product that the place where the search begins implies.
+    /// Number of bits of the product that follow from the bucket where the search starts.
     pub implied: u32,
-    /// Bits of a word below the distance.
+    /// Number of bits of a word below the distance.
     tag_shift: u32,
     row_bits: u32,
-    /// Whether the words contain the slots of entries.
+    /// True if the words contain the slots of entries.
     inside: bool,
 }
 
 impl Shape {
-    /// None if rows up to `row_max` do not fit.
+    /// `None` if rows up to `row_max` do not fit.
     fn new(width: u32, buckets: usize, seed: u64, row_max: u32, slots: usize) -> Option<Shape> {
         let implied = buckets.ilog2().min(width);
         let tag_shift = 64 - DISTANCE_BITS - (width - implied);
-        // Entries that come later find room for their slots, too.
+        // Includes room for the slots of later entries.
         let slot_bits = (slots.max(buckets * BUCKET) as u64).ilog2() + 1;
         let fits = |bits: u32| bits >= 32 || row_max >> bits == 0;
         let inside = tag_shift > slot_bits && fits(tag_shift - slot_bits);
@@ -82,7 +82,7 @@ impl Shape {
         fits(row_bits).then_some(Shape { width, buckets, seed, implied, tag_shift, row_bits, inside })
     }
 
-    /// What a reader adds for each bucket; two words with less difference have the same key.
+    /// Returns what a reader adds for each bucket. Two words that differ by less have the same key.
     pub fn step(&self) -> u64 {
         1 << self.tag_shift
     }
@@ -91,19 +91,19 @@ impl Shape {
         (1 << self.row_bits) - 1
     }
 
-    /// The bucket where the search for a key begins, and what the word is there, without slot and row.
+    /// Returns the bucket where the search for a key starts, and the key's word there, without slot and row.
     fn home(&self, key: u64) -> (usize, u64) {
         let product = key.wrapping_mul(self.seed);
         let index = (u128::from(product) * u128::from(self.buckets)) >> 64;
         (index as usize, (product << self.implied) + self.step())
     }
 
-    /// The key that a word at this place represents.
+    /// Returns the key of a word at this place.
     fn key(&self, place: usize, word: u64, inverse: u64) -> u64 {
         let (width, implied) = (self.width, self.implied);
         let tag = word >> self.tag_shift;
         let home = (place / BUCKET) as u64 + 1 - (tag & ((1 << DISTANCE_BITS) - 1));
-        // Of the products whose search begins there, which are consecutive, the one with this remainder.
+        // The products whose search starts there are consecutive; this is the one with this remainder.
         let first = (u128::from(home) << width).div_ceil(u128::from(self.buckets)) as u64;
         let product = first + ((tag >> DISTANCE_BITS).wrapping_sub(first) & ((1 << (width - implied)) - 1));
         product.wrapping_mul(inverse) & ((1 << width) - 1)
@@ -119,7 +119,7 @@ impl Shape {
     }
 }
 
-/// A multiplier, and its inverse modulo 2^64: each round of Newton's method doubles the bits that are right.
+/// Returns a multiplier and its inverse modulo 2^64. Each round of Newton's method doubles the number of correct bits.
 fn multiplier() -> (u64, u64) {
     let odd = RandomState::new().hash_one(0u8) | 1;
     let inverse = (0..5).fold(odd, |x, _| x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x))));
@@ -131,22 +131,22 @@ pub(crate) struct Quotient {
     pub region: Arc<Region>,
     pub shape: Shape,
     inverse: u64,
-    /// By slot: where the entry's word is, plus 1.
+    /// The place of the entry's word plus 1, by slot.
     places: Arc<Region>,
-    /// By place, unless the words have the slots.
+    /// The slot by place, unless the words contain slots.
     beside: Option<Arc<Region>>,
-    /// Words that are not empty.
+    /// Number of words that are not empty.
     used: usize,
     live: usize,
-    /// Highest ones that there have been.
+    /// The highest row and slot so far.
     row_max: u32,
     slot_max: u32,
-    /// There has been a run that is nearly too long.
+    /// True if a run was nearly too long.
     long_run: bool,
 }
 
 impl Quotient {
-    /// For keys of this many bits.
+    /// Creates a store for keys of this many bits.
     pub fn new(width: u32) -> Quotient {
         debug_assert!((1..=KEY_BITS_MAX).contains(&width));
         let (odd, inverse) = multiplier();
@@ -177,12 +177,12 @@ impl Quotient {
         }
     }
 
-    /// If the next rows may not fit.
+    /// True if the next rows may not fit.
     fn many_rows(&self, row: u32) -> bool {
         u64::from(row) > self.shape.row_mask() / 2
     }
 
-    /// If this row and slot fit.
+    /// True if this row and slot fit.
     fn takes(&self, row: u32, slot: u32) -> bool {
         self.shape.takes(row, slot) && (slot as usize) < self.places.halves().len()
     }
@@ -203,7 +203,7 @@ impl Quotient {
         self.words()[place].store(word, Ordering::Release);
     }
 
-    /// Where a key is, or where it may go; and its word there, without slot and row.
+    /// Returns the place of a key, or else the place for it and its word there, without slot and row.
     fn search(&self, key: u64) -> Result<usize, (usize, u64)> {
         let (mut bucket, mut tag) = self.shape.home(key);
         let (step, deleted) = (self.shape.step(), self.shape.deleted());
@@ -233,7 +233,7 @@ impl Quotient {
         }
     }
 
-    /// The entry with this key.
+    /// Returns the slot of the entry with this key.
     pub fn find(&self, key: u64) -> Option<u32> {
         self.search(key).ok().map(|place| self.slot_at(place))
     }
@@ -257,7 +257,7 @@ impl Quotient {
         self.word(bucket * BUCKET + BUCKET - 1) != EMPTY
     }
 
-    /// The full buckets around one, which counts as one.
+    /// Returns the run of full buckets around this one, which counts as full.
     fn run_around(&self, bucket: usize) -> Range<usize> {
         let is_full = |bucket: &usize| self.is_full(*bucket);
         let before = (0..bucket).rev().take_while(is_full).count();
@@ -290,7 +290,7 @@ impl Store for Quotient {
         if self.word(place) == EMPTY {
             if place % BUCKET == BUCKET - 1 {
                 let run = self.run_around(place / BUCKET).len();
-                // Also where it does not go: what comes next has another multiplier.
+                // Also if the entry does not go there: the next store has another multiplier.
                 self.long_run |= run > RUN_MOVE;
                 if run > RUN_MAX {
                     return None;
@@ -327,7 +327,7 @@ impl Store for Quotient {
         self.live -= 1;
         let deleted = self.shape.deleted();
         self.store(place, deleted);
-        // A search ends at the end of a run. (If the first word of a bucket is empty, all are.)
+        // A search does not continue beyond the end of a run. (If the first word of a bucket is empty, all are.)
         if self.word(place + 1) == EMPTY {
             while self.word(place) == deleted {
                 self.store(place, EMPTY);
@@ -342,7 +342,7 @@ impl Store for Quotient {
         if !self.takes(row, slot) {
             return 0;
         }
-        // A change may have a row that is one more than all before.
+        // A change may bring a row that is one higher than all before.
         let rows =
             if self.many_rows(row) { (self.shape.row_mask() - u64::from(row)) as usize } else { usize::MAX };
         (self.shape.buckets as usize * BUCKET * LOAD_MAX / 100).saturating_sub(self.used).min(rows)
@@ -359,7 +359,7 @@ impl Store for Quotient {
         let width = self.shape.width;
         let row_max = self.row_max.max(row);
         let slot_max = self.slot_max.max(slot);
-        // Rows that come next fit, too.
+        // Leaves room for higher rows.
         let row_max = row_max.saturating_mul(2).saturating_add(1);
         let load = if self.live < FEW { LOAD_FEW } else { LOAD_NEW };
         let mut buckets = ((self.live + 1) * 100 / load).div_ceil(BUCKET).max(BUCKETS_MIN);
@@ -380,7 +380,7 @@ impl Store for Quotient {
     }
 
     fn copy_to(&self, to: &mut Quotient, places: Range<usize>) -> bool {
-        // With the same multiplier the order stays, so both memories are passed through from start to end.
+        // With the same multiplier the order stays the same, so both memories are traversed from start to end.
         places.into_iter().all(|place| {
             let word = self.word(place);
             if word == EMPTY || word == self.shape.deleted() {
@@ -396,7 +396,7 @@ impl Store for Quotient {
         if words * 8 < HUGE_BYTES_MIN {
             return Vec::new();
         }
-        // The slots that will be in use when it is full.
+        // The number of slots in use when it is full.
         let slots = (self.slot_max as usize + 1) * 9 / 8;
         let beside = self.beside.iter().map(|beside| (Arc::clone(beside), words * 4));
         let both = [(Arc::clone(&self.region), words * 8), (Arc::clone(&self.places), slots * 4)];
@@ -411,7 +411,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    /// What a reader does.
+    /// Looks up a key like a reader.
     fn lookup(table: &Growing<Quotient>, key: u64) -> u32 {
         let table = &table.now;
         let (mut bucket, mut tag) = table.shape.home(key);
@@ -430,7 +430,7 @@ mod tests {
         }
     }
 
-    /// Inserts, changes and deletes as `choices` say; every key must be found as a map finds it.
+    /// Inserts, changes and deletes as `choices` say; every key must be found as in a map.
     fn agrees(width: u32, row_max: u32, choices: &[(u64, u32)]) {
         let mut table = Growing::new(Quotient::new(width));
         let mut model: HashMap<u64, (u32, u32)> = HashMap::new();
@@ -486,7 +486,7 @@ mod tests {
 
     #[test]
     fn runs_stay_short_when_keys_are_close() {
-        // Consecutive products: all searches begin in the same place.
+        // Consecutive products: all searches start in the same bucket.
         let mut table = Growing::new(Quotient::new(48));
         for i in 0..3000u64 {
             let inverse = table.now.inverse;

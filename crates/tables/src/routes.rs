@@ -1,5 +1,5 @@
-//! Prefixes of up to 32 bits with their rows, by slot, and slots by prefix: what the control plane knows of routes, apart
-//! from the arrays that packets use.
+//! Prefixes of up to 32 bits with their rows, by slot, and slots by prefix: the control plane's record of routes,
+//! separate from the arrays that packets use.
 
 use crate::by_slot::BySlot;
 use crate::parted::Parted;
@@ -13,7 +13,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// Its first `len` bits, not more than it has.
+    /// Returns the route of its first `len` bits; `len` is at most its length.
     pub fn up(self, len: u32) -> Route {
         let mask = u32::MAX.checked_shl(32 - len).unwrap_or(0);
         Route { prefix: self.prefix & mask, len }
@@ -58,19 +58,19 @@ impl Routes {
         route_at(&self.prefixes, &self.lens, slot)
     }
 
-    /// The slot of a route.
+    /// Returns the slot of a route.
     pub fn find(&self, route: Route) -> Option<u32> {
         let hash = self.hash(route);
         self.index.find(hash, |slot| self.route(*slot) == route).copied()
     }
 
-    /// The route in a slot, and its row.
+    /// Returns the route in a slot, and its row.
     pub fn get(&self, slot: u32) -> Option<(Route, u32)> {
         let len = u32::from(self.lens.value(slot as usize)).checked_sub(1)?;
         Some((Route { prefix: self.prefixes.value(slot as usize), len }, self.rows.value(slot as usize)))
     }
 
-    /// The slots of the routes that match all 32 bits of a key, the longest first.
+    /// Returns the slots of the routes that match all 32 bits of a key, the longest first.
     pub fn matching(&self, key: u32) -> impl Iterator<Item = u32> {
         let all = Route { prefix: key, len: 32 };
         let lens = (0..=32u32).rev().filter(|len| self.counts[*len as usize] > 0);
@@ -108,7 +108,7 @@ impl Routes {
     }
 }
 
-/// The route in a slot in use.
+/// Returns the route in a slot that is in use.
 fn route_at(prefixes: &BySlot<u32>, lens: &BySlot<u8>, slot: u32) -> Route {
     let len = u32::from(lens.value(slot as usize)) - 1;
     Route { prefix: prefixes.value(slot as usize), len }

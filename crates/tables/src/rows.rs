@@ -1,7 +1,7 @@
-//! Rows: actions with their data, as generated code reads them.
+//! Rows: actions with their data, in the layout that generated code reads.
 //!
-//! A row that readers may see is never rewritten; a change takes another row. The exception is row 0: only one of its
-//! words counts.
+//! A row that readers may see is never rewritten; a change takes another row. The exception is row 0, of which only one
+//! word matters.
 
 use crate::by_slot::BySlot;
 use crate::grace::{Pool, Returns, wait};
@@ -14,17 +14,17 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most slots: handles have 24 bits for them.
+/// Maximum number of slots: handles have 24 bits for them.
 pub(crate) const SLOTS_MAX: u32 = 1 << 24;
 
-/// With a row per entry: rows that an entry may have in its life, one at a time. Direct counters rely on this number
-/// (`p4jet_externs::DIRECT_BANKS`).
+/// With a row per entry: number of rows that an entry may have in its life, one at a time. Direct counters rely on this
+/// number (`p4jet_externs::DIRECT_BANKS`).
 pub(crate) const BANKS: u32 = 8;
 
-/// Rows for default actions, of tables with a row per entry.
+/// Number of rows for default actions in tables with a row per entry.
 const DEFAULT_ROWS: u32 = 64;
 
-/// Used rows of at least this many bytes are in large pages.
+/// Rows in use that take at least this many bytes are in large pages.
 const HUGE_BYTES_MIN: usize = 1 << 20;
 
 pub(crate) struct Rows {
@@ -39,13 +39,13 @@ enum Kind {
     PerEntry { stride: u32, defaults: Pool, retired: HashSet<u32>, returns: Returns<u32> },
 }
 
-/// Words of a row: action index, then its data.
+/// Returns the number of words of a row: action index, then its data.
 pub(crate) fn row_words(actions: &[ActionSpec]) -> usize {
     let words = |params: &[u32]| params.iter().map(|width| width.div_ceil(64) as usize).sum::<usize>();
     1 + actions.iter().map(|action| words(&action.param_widths)).max().unwrap_or(0)
 }
 
-/// The words of an action that is one of these.
+/// Returns the words of an action, which is one of these.
 pub(crate) fn encode(actions: &[ActionSpec], action: &Action) -> Vec<u64> {
     let mut words = vec![u64::from(action.action)];
     for (value, width) in action.data.iter().zip(&actions[action.action as usize].param_widths) {
@@ -56,7 +56,7 @@ pub(crate) fn encode(actions: &[ActionSpec], action: &Action) -> Vec<u64> {
     words
 }
 
-/// The action of these words, which [`encode`] made of one of these actions.
+/// Returns the action that [`encode`] turned into these words.
 pub(crate) fn decode(actions: &[ActionSpec], words: &[u64]) -> Action {
     let action = words[0] as u32;
     let mut at = 1;
@@ -69,7 +69,7 @@ pub(crate) fn decode(actions: &[ActionSpec], words: &[u64]) -> Action {
     Action { action, data }
 }
 
-/// The number of these digits, the lowest first.
+/// Returns the number with these digits, the lowest first.
 pub(crate) fn big(limbs: &[u64]) -> BigUint {
     match limbs {
         [limb] => BigUint::from(*limb),
@@ -87,7 +87,7 @@ fn values(words: &[AtomicU64]) -> impl Iterator<Item = u64> {
 }
 
 impl Rows {
-    /// Rows with this number of words for this number of entries.
+    /// Creates rows with this number of words for this number of entries.
     pub fn new(row_words: usize, size: u32, row_per_entry: bool) -> Rows {
         let size = size.min(SLOTS_MAX);
         let (kind, rows) = if row_per_entry {
@@ -96,7 +96,7 @@ impl Rows {
             let kind = Kind::PerEntry { stride, defaults, retired: HashSet::new(), returns: Returns::new() };
             (kind, BANKS * stride + DEFAULT_ROWS)
         } else {
-            // Twice as many as entries: as many again may wait for readers to pass.
+            // Twice as many as entries, because as many rows again may wait until readers have passed.
             let rows = 2 * size + 1024;
             let pool = Pool::new(1, rows);
             let seed = RandomState::new().hash_one(0u8) | 1;
@@ -118,13 +118,13 @@ impl Rows {
         &self.region.words()[row as usize * self.row_words..][..self.row_words]
     }
 
-    /// The words of a row in use.
+    /// Returns the words of a row in use.
     pub fn words(&self, row: u32) -> Vec<u64> {
         values(self.content(row)).collect()
     }
 
-    /// A row with these words: of the entry in `slot`, or for the default action if that is `None`. `now` is the row that
-    /// the entry has.
+    /// Returns a row with these words: for the entry in `slot`, or for the default action if that is `None`. `now` is the
+    /// entry's present row.
     pub fn take(
         &mut self,
         mut words: Vec<u64>,
@@ -167,7 +167,7 @@ impl Rows {
             // Published by the release store of the index that leads here.
             word.store(*value, Ordering::Relaxed);
         }
-        // With a row per entry most are in the first bank.
+        // With a row per entry, most rows are in the first bank.
         let often = match &self.kind {
             Kind::Shared { .. } => usize::MAX,
             Kind::PerEntry { stride, .. } => *stride as usize * self.row_words * 8,
@@ -183,17 +183,17 @@ impl Rows {
         Ok(row)
     }
 
-    /// What readers find in row 0, which is no entry's: the action of a miss, or [`Action::DEFAULT`].
+    /// Sets the action of row 0, which is no entry's: the action of a miss, or [`Action::DEFAULT`].
     pub fn set_miss(&self, action: u32) {
         self.content(0)[0].store(u64::from(action), Ordering::Release);
     }
 
-    /// The last word of a row: in tables with timeouts when the entry was last hit.
+    /// Returns the last word of a row: in tables with timeouts, the time when the entry was last hit.
     pub fn last_word(&self, row: u32) -> &AtomicU64 {
         &self.content(row)[self.row_words - 1]
     }
 
-    /// Whether only the caller, who is about to release it, uses a row.
+    /// True if only the caller, which is about to release it, uses a row.
     pub fn has_one_user(&self, row: u32) -> bool {
         match &self.kind {
             Kind::Shared { users, .. } => users.value(row as usize) == 1,
@@ -201,7 +201,7 @@ impl Rows {
         }
     }
 
-    /// One user less of a row.
+    /// Removes one user of a row.
     pub fn release(&mut self, row: u32) {
         match &mut self.kind {
             Kind::Shared { pool, by_content, seed, users } => {

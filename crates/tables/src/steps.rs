@@ -1,10 +1,10 @@
 //! Orders changes so that a lookup sees one state.
 //!
-//! A lookup reads several things in sequence: the entry; in IPv4 tables a route of /8 or shorter if no longer one
-//! matches; on a miss the default action; the members of a group; the action of a member. Each of them is of one state,
-//! but a later read could see a newer state. So before the writer changes something that lookups read late, it waits
-//! for the readers that may have read something else before that changed. It waits only if something that lookups read
-//! first has changed since it last waited. If the readers have not passed after a second, the change fails as a whole.
+//! A lookup reads several things in sequence: the entry; in IPv4 tables, a route of /8 or shorter if no longer one
+//! matches; on a miss, the default action; the members of a group; the action of a member. Each of these reads sees one
+//! state, but a later read could see a newer state. So before the writer changes something that lookups read late, it
+//! waits for the readers that may have read something else before that changed. It waits only if something that lookups
+//! read first has changed since it last waited. If the readers have not passed after a second, the whole change fails.
 //! So no lookup meets a change of what it has read followed by a change of what it reads next: everything it reads
 //! existed at one moment, before the first change of what it has already read.
 
@@ -14,11 +14,11 @@ use crate::grace::readers_pass;
 /// What changes.
 #[derive(Clone, Copy)]
 pub(crate) enum Step {
-    /// Entries, but for those of the next two.
+    /// Entries, except the kinds below.
     Entry,
-    /// The row of a rule: readers of an older decision tree see it, too.
+    /// The row of a rule: readers of an older decision tree see it too.
     RowOfRule,
-    /// A route of an IPv4 table that is looked for after the longer ones.
+    /// A route of an IPv4 table that is looked up after the longer ones.
     ShortRoute,
     Default,
     Group,
@@ -32,15 +32,15 @@ const GROUP: u8 = 8;
 const MEMBER: u8 = 16;
 const TREE: u8 = 32;
 
-/// What has changed since all readers passed.
+/// Kinds of changes made since all readers last passed.
 #[derive(Default)]
 pub(crate) struct Steps(u8);
 
 impl Steps {
-    /// Must be called before a change. An error says that readers do not pass; then the change must not happen.
+    /// Must be called before a change. An error means that readers do not pass; then the change must not happen.
     pub fn begin(&mut self, step: Step) -> Result<(), TableError> {
         let (is, before) = match step {
-            // Generated code reads what the default is once for several packets, so it may be read before, too.
+            // Generated code reads the default action once for several packets, so it may be read before the entry.
             Step::Entry => (ENTRY, DEFAULT),
             Step::RowOfRule => (ENTRY, DEFAULT | TREE),
             Step::ShortRoute => (SHORT_ROUTE, DEFAULT | ENTRY),
@@ -56,12 +56,12 @@ impl Steps {
         Ok(())
     }
 
-    /// To be called when new readers search another decision tree.
+    /// Must be called when new readers search another decision tree.
     pub fn new_tree(&mut self) {
         self.0 |= TREE;
     }
 
-    /// To be called when entries have changed at once, by another view.
+    /// Must be called when entries have changed at once, by a new view.
     pub fn new_entries(&mut self) {
         self.0 |= ENTRY;
     }

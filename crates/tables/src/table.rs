@@ -1,4 +1,4 @@
-//! What the control plane works with.
+//! Tables as the control plane uses them.
 
 use crate::by_slot::BySlot;
 use crate::classifier::Classifier;
@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A table: its entries and handles, and the views of readers. There is one writer at a time, by `&mut`; readers take a
+/// A table: its entries and handles, and the views of readers. It has one writer at a time, by `&mut`; readers take a
 /// [`ViewHandle`].
 ///
 /// ```
@@ -52,18 +52,18 @@ use std::sync::atomic::Ordering;
 pub struct Table {
     spec: TableSpec,
     profile: Option<ActionProfile>,
-    /// What readers see of the profile.
+    /// The profile as readers see it.
     shared: Option<Arc<Shared>>,
-    /// If there is no profile: that has them otherwise.
+    /// Used only without a profile, which otherwise has the steps.
     steps: Steps,
     layout: KeyLayout,
-    /// By slot.
+    /// The generation of the next or present entry, by slot.
     generations: BySlot<u8>,
-    /// No new entry has a handle with a lower generation.
+    /// No new entry gets a handle with a lower generation.
     generation_min: u8,
-    /// Slots from this on never had an entry.
+    /// Slots from this one on have never had an entry.
     slots_used: u32,
-    /// Slots before that without entry.
+    /// Lower slots without an entry.
     free_slots: BTreeSet<u32>,
     len: usize,
     rows: Rows,
@@ -71,7 +71,7 @@ pub struct Table {
     default: Action,
     default_row: u32,
     finder: Finder,
-    /// The entries, if the finder does not have them.
+    /// The entries, unless the finder has them.
     listed: Listed,
     views: ViewHandle,
     old_views: Returns<Box<View>>,
@@ -90,22 +90,22 @@ struct Stored {
     priority: u32,
     rank: (u32, u64),
     row: u32,
-    /// Its number in the classifier, if there is one.
+    /// The entry's number in the classifier, if there is one.
     rule: u32,
 }
 
 /// The structure that packets use.
 enum Finder {
     Keyless,
-    /// It has the entries.
+    /// Contains the entries.
     Exact(Box<Exact>),
-    /// It has the entries.
+    /// Contains the entries.
     Lpm32(Box<Lpm32>),
     Lpm(Box<Lpm>),
     Classifier(Box<Classifier>),
 }
 
-/// An action that is one of these.
+/// Checks that an action is one of these, with valid data.
 pub(crate) fn check_action(actions: &[ActionSpec], action: &Action) -> Result<(), TableError> {
     let Some(shape) = actions.get(action.action as usize) else {
         return Err(TableError::UnknownAction { found: action.action, expected: actions.len() });
@@ -123,7 +123,7 @@ pub(crate) fn check_action(actions: &[ActionSpec], action: &Action) -> Result<()
     Ok(())
 }
 
-/// The route of the one key field.
+/// Returns the route of the only key field.
 fn route(layout: &KeyLayout, key: &[KeyMatch]) -> Route {
     let [KeyMatch::Lpm { value, prefix_len }] = key else { unreachable!("kinds were checked") };
     let prefix = value.iter_u32_digits().next().unwrap_or(0) << (32 - layout.fields[0].width);
@@ -161,7 +161,7 @@ impl Listed {
     }
 }
 
-/// Key and priority of the entry in a slot in use.
+/// Returns key and priority of the entry in a slot that is in use.
 fn key_in(slots: &BySlot<Option<Stored>>, slot: u32) -> (&[KeyMatch], u32) {
     let stored = slots.get(slot as usize).and_then(Option::as_ref).expect("the index names slots in use");
     (&stored.key, stored.priority)
@@ -227,7 +227,7 @@ impl Finder {
     }
 }
 
-/// The first word of row 0 when this is the default action.
+/// Returns the first word of row 0 for this default action.
 fn miss(spec: &TableSpec, default: &Action) -> u32 {
     let params = spec.actions.get(default.action as usize).map(|action| &action.param_widths);
     match params {
@@ -237,16 +237,17 @@ fn miss(spec: &TableSpec, default: &Action) -> u32 {
 }
 
 impl Table {
-    /// An empty table.
+    /// Creates an empty table.
     ///
     /// # Panics
-    /// If the default action of the spec is not one of its actions with matching data, or the system refuses address space.
+    /// Panics if the default action of the spec is not one of its actions with matching data, or if the system refuses
+    /// address space.
     pub fn new(spec: TableSpec) -> Table {
         Self::with(spec, None)
     }
 
-    /// An empty table whose entries, and whose default if it is set, may also name members and groups of a profile. The
-    /// actions of both are the same.
+    /// Creates an empty table whose entries, and whose default action if it is set, may also name members and groups of a
+    /// profile. Both have the same actions.
     ///
     /// # Panics
     /// Like [`Self::new`].
@@ -259,7 +260,7 @@ impl Table {
             panic!("the default action of a table is wrong: {error}");
         }
         let layout = KeyLayout::new(&spec);
-        // A member or group: where it is, and its handle.
+        // A member or group takes two words of data: its slot and its handle.
         let action_words = row_words(&spec.actions).max(if profile.is_some() { 3 } else { 1 });
         let row_words = action_words + usize::from(spec.idle_timeout);
         let mut rows = Rows::new(row_words, spec.size, spec.row_per_entry || spec.idle_timeout);
@@ -299,18 +300,18 @@ impl Table {
         }
     }
 
-    /// The shape of the table.
+    /// Returns the shape of the table.
     pub fn spec(&self) -> &TableSpec {
         &self.spec
     }
 
-    /// The action profile.
+    /// Returns the action profile.
     pub fn profile(&self) -> Option<&ActionProfile> {
         self.profile.as_ref()
     }
 
-    /// Resolves the action of an entry, or the default, to that of its member, or of the group's member that `selector`
-    /// picks.
+    /// Resolves the action of an entry, or the default action, to that of its member, or of the group's member that
+    /// `selector` picks.
     pub fn resolve(&self, action: &Action, selector: u64) -> Resolved {
         match &self.profile {
             Some(profile) => profile.resolve(action, selector),
@@ -318,7 +319,7 @@ impl Table {
         }
     }
 
-    /// The words of an action that is about to be used; a member or group cannot be deleted from now on.
+    /// Returns the words of an action that is about to be used; from now on its member or group cannot be deleted.
     fn hold(&self, action: &Action, empty_allowed: bool) -> Result<Vec<u64>, TableError> {
         match (action.action, &self.profile) {
             (Action::MEMBER | Action::GROUP, Some(profile)) => profile.hold(action, empty_allowed),
@@ -330,7 +331,7 @@ impl Table {
         }
     }
 
-    /// A row for an action that holds its member or group.
+    /// Returns a row for an action that holds its member or group.
     fn take_row(
         &mut self,
         action: &Action,
@@ -348,7 +349,8 @@ impl Table {
 
     /// Reverses [`Self::take_row`].
     fn release(&mut self, action: &Action, row: u32) {
-        // Before: a reader who comes in between must not take the row for what it was when another uses it.
+        // Before the release: a reader that comes in between must not take the row for its old action when another entry
+        // uses it.
         if self.rows.has_one_user(row) {
             self.views.row_released();
         }
@@ -376,8 +378,8 @@ impl Table {
         self.views.replace(view, &self.old_views);
     }
 
-    /// Changes what lookups find, in one step with respect to readers. `change` says if readers need a new view for that; if
-    /// it fails nothing has changed.
+    /// Changes what lookups find, as one step for readers. `change` returns true if readers need a new view; if it fails,
+    /// nothing has changed.
     fn change(
         &mut self,
         step: Step,
@@ -385,12 +387,12 @@ impl Table {
     ) -> Result<(), TableError> {
         self.finder.let_readers_through()?;
         let profile = self.profile.clone();
-        // What the tables that share a profile change is in order with what it changes.
+        // Holding the profile's lock orders changes of tables that share it with changes of the profile.
         let mut held = profile.as_ref().map(ActionProfile::lock);
         held.as_mut().map_or(&mut self.steps, |profile| &mut profile.steps).begin(step)?;
         self.views.entries_change();
         let stale = NoMemory::caught(|| change(self)).unwrap_or_else(|no_memory| Err(no_memory.into()));
-        // A change that failed may have put another structure in place, with the same entries.
+        // A failed change may have replaced the structure by another one with the same entries.
         if !matches!(stale, Ok(false)) {
             self.new_view();
             if matches!(self.finder, Finder::Classifier(_)) {
@@ -409,7 +411,7 @@ impl Table {
         }
     }
 
-    /// What a lookup reads of an entry with this key.
+    /// Returns the kind of read by which a lookup finds an entry with this key.
     fn step_of(&self, key: &[KeyMatch]) -> Step {
         match (&self.finder, key) {
             (Finder::Lpm32(_), [KeyMatch::Lpm { prefix_len, .. }]) if *prefix_len <= SHORT_MAX => {
@@ -435,7 +437,7 @@ impl Table {
         }
     }
 
-    /// The row of the entry in a slot.
+    /// Returns the row of the entry in a slot.
     fn row_in(&self, slot: u32) -> Option<u32> {
         match &self.finder {
             Finder::Keyless => None,
@@ -445,7 +447,7 @@ impl Table {
         }
     }
 
-    /// The entry in a slot.
+    /// Returns the entry in a slot.
     fn entry_in(&self, slot: u32) -> Option<Entry> {
         let (key, priority, row) = match &self.finder {
             Finder::Keyless => return None,
@@ -466,7 +468,7 @@ impl Table {
         Some(Entry { key, priority, action: self.action_of(row) })
     }
 
-    /// The action that a row has.
+    /// Returns the action of a row.
     fn action_of(&self, row: u32) -> Action {
         let words = self.rows.words(row);
         match words[0] as u32 {
@@ -476,7 +478,7 @@ impl Table {
         }
     }
 
-    /// The slot of the entry with this key, which was checked.
+    /// Returns the slot of the entry with this key, which has been checked.
     fn slot_with(&self, key: &[KeyMatch], priority: u32) -> Option<u32> {
         match &self.finder {
             Finder::Keyless => None,
@@ -486,7 +488,7 @@ impl Table {
         }
     }
 
-    /// Adds an entry; clears bits of its key that do not matter. Only tables with a ternary, range or optional key use the
+    /// Adds an entry; clears the don't-care bits of its key. Only tables with a ternary, range or optional key use the
     /// priority; others store 0.
     pub fn insert(&mut self, entry: Entry) -> Result<EntryHandle, TableError> {
         let slot = self.free_slots.first().copied().unwrap_or(self.slots_used);
@@ -496,7 +498,7 @@ impl Table {
         Ok(self.handle(slot))
     }
 
-    /// Restores a removed entry with its old handle. If its slot has another entry by now, this is [`Self::insert`].
+    /// Restores a removed entry with its old handle. If its slot is in use by now, this is [`Self::insert`].
     pub fn restore(&mut self, handle: EntryHandle, entry: Entry) -> Result<EntryHandle, TableError> {
         let slot = handle.0 & (SLOTS_MAX - 1);
         if self.row_in(slot).is_some() || slot >= self.spec.size {
@@ -507,13 +509,14 @@ impl Table {
         Ok(handle)
     }
 
-    /// The age of an entry where that decides between entries of the same priority: of two, the one with the smaller number is older.
+    /// Returns the age of an entry where it decides between entries of the same priority: the entry with the smaller number
+    /// is older.
     pub fn age(&self, handle: EntryHandle) -> Option<u64> {
         let slot = self.slot_of(handle).ok()?;
         self.listed.get(slot).map(|stored| stored.rank.1)
     }
 
-    /// As [`Self::restore`]; the entry is as old as it was.
+    /// Like [`Self::restore`], but the entry keeps its age.
     pub fn restore_aged(
         &mut self,
         handle: EntryHandle,
@@ -566,7 +569,7 @@ impl Table {
         Ok(self.handle(slot))
     }
 
-    /// Lets readers find an entry. True if they need a new view for that.
+    /// Makes an entry visible to readers. True if they need a new view for that.
     fn find_from_now(
         &mut self,
         slot: u32,
@@ -594,7 +597,7 @@ impl Table {
         }
     }
 
-    /// Changes the action of an entry. It gets another row (see [`Self::row_of`]).
+    /// Changes the action of an entry, which gets another row (see [`Self::row_of`]).
     pub fn modify(&mut self, handle: EntryHandle, action: Action) -> Result<(), TableError> {
         let slot = self.slot_of(handle)?;
         let now = self.row_in(slot).expect("checked by slot_of");
@@ -671,18 +674,18 @@ impl Table {
         Ok(entry)
     }
 
-    /// The entry with this handle.
+    /// Returns the entry with this handle.
     pub fn get(&self, handle: EntryHandle) -> Option<Entry> {
         self.slot_of(handle).ok().and_then(|slot| self.entry_in(slot))
     }
 
-    /// All entries in the order of their slots.
+    /// Returns all entries in the order of their slots.
     pub fn entries(&self) -> impl Iterator<Item = (EntryHandle, Entry)> {
         (0..self.slots_used).filter_map(|slot| Some((self.handle(slot), self.entry_in(slot)?)))
     }
 
-    /// The entries in at most `slots` slots from slot `from` on, and the slot that follows if there are more. So a reader can let go
-    /// of the table between two pieces.
+    /// Returns the entries in at most `slots` slots from slot `from` on, and the next slot if there are more. So a caller
+    /// can release the table between two pieces.
     pub fn entries_from(
         &self,
         from: u64,
@@ -695,7 +698,7 @@ impl Table {
         (entries, (end < self.slots_used).then_some(u64::from(end)))
     }
 
-    /// All entries, older ones first where age decides between equal priorities.
+    /// Returns all entries, older ones first where age decides between equal priorities.
     pub fn entries_by_age(&self) -> impl Iterator<Item = (EntryHandle, Entry)> {
         let slots = 0..self.slots_used;
         let by_age = matches!(key::order_of(&self.spec), key::Order::Priority | key::Order::PrefixSum);
@@ -708,12 +711,12 @@ impl Table {
         slots.into_iter().filter_map(|slot| Some((self.handle(slot), self.entry_in(slot)?)))
     }
 
-    /// The slots without entry whose next one has a handle with a generation above 0, and that generation.
+    /// Returns each free slot whose next handle has a generation above 0, with that generation.
     pub fn free_generations(&self) -> impl Iterator<Item = (u32, u8)> {
         self.generations.used().filter(|(slot, _)| self.row_in(*slot).is_none())
     }
 
-    /// For each slot that has or had an entry, the generation of the next one, where that is above 0.
+    /// Returns each slot that has or had an entry and whose next handle has a generation above 0, with that generation.
     pub fn next_generations(&self) -> impl Iterator<Item = (u32, u8)> {
         let next = |slot| match self.row_in(slot) {
             Some(_) => self.generations.value(slot as usize).wrapping_add(1),
@@ -723,7 +726,7 @@ impl Table {
         (0..self.slots_used).chain(slots).map(move |slot| (slot, next(slot))).filter(|(_, next)| *next != 0)
     }
 
-    /// Sets the generation of the next entry in a slot, unless it has one now or there is no such slot.
+    /// Sets the generation of the next entry in a slot, unless the slot is in use or does not exist.
     pub fn set_free_generation(&mut self, slot: u32, generation: u8) {
         if slot < self.spec.size.min(SLOTS_MAX) && self.row_in(slot).is_none() {
             self.set_generation(slot, generation);
@@ -737,27 +740,27 @@ impl Table {
         }
     }
 
-    /// The lowest generation in the handles of new entries.
+    /// Returns the lowest generation of new handles.
     pub fn generation_min(&self) -> u8 {
         self.generation_min
     }
 
-    /// Sets it, unless it is higher already.
+    /// Raises the lowest generation of new handles.
     pub fn raise_generation_min(&mut self, generation: u8) {
         self.generation_min = self.generation_min.max(generation);
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no entries.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The entry with exactly this key, and this priority if priorities count.
+    /// Returns the entry with exactly this key, and with this priority if priorities count.
     pub fn find(&self, key: &[KeyMatch], priority: u32) -> Option<EntryHandle> {
         let mut key = key.to_vec();
         key::check(&self.spec, &mut key).ok()?;
@@ -784,7 +787,7 @@ impl Table {
         self.len = 0;
     }
 
-    /// The default action.
+    /// Returns the default action.
     pub fn default_action(&self) -> &Action {
         &self.default
     }
@@ -816,13 +819,13 @@ impl Table {
         self.set_default(self.spec.default.clone())
     }
 
-    /// The entry that applies to a key, one value per field. This is the meaning of the table. It is found without the
-    /// structure that packets use, except in tables of exact keys, where that is all there is.
+    /// Returns the entry that applies to a key, which has one value per field. This defines the meaning of the table. Except
+    /// in tables of exact keys, it does not use the structure that packets use.
     pub fn lookup(&self, key: &[BigUint]) -> Option<EntryHandle> {
         self.matching(key).next()
     }
 
-    /// The entries that match a key, best first.
+    /// Returns the entries that match a key, best first.
     pub fn matching<'a>(&'a self, key: &'a [BigUint]) -> impl Iterator<Item = EntryHandle> + 'a {
         assert_eq!(key.len(), self.spec.keys.len(), "one value per key field");
         let slots: Box<dyn Iterator<Item = u32>> = match &self.finder {
@@ -839,16 +842,16 @@ impl Table {
         slots.map(|slot| self.handle(slot))
     }
 
-    /// The row of an entry; 0 if the handle is of none.
+    /// Returns the row of an entry; 0 if no entry has the handle.
     ///
-    /// In a table with a row per entry this is where its direct counters count: `slot + 1`, and for an entry that was
-    /// modified, or whose slot had another entry shortly before, a multiple (below 8) of `size + 1` more. The state of
-    /// direct counters adds those together, so any row of the entry names its counter.
+    /// In a table with a row per entry, the entry's direct counters have this index: `slot + 1`, plus a multiple (below 8)
+    /// of `size + 1` for an entry that was modified or whose slot had another entry shortly before. The state of direct
+    /// counters adds these up, so any row of the entry names its counter.
     pub fn row_of(&self, handle: EntryHandle) -> u32 {
         self.slot_of(handle).ok().and_then(|slot| self.row_in(slot)).unwrap_or(0)
     }
 
-    /// Sets the milliseconds without a hit, beginning now, after which an entry is idle; 0 means never.
+    /// Sets the number of milliseconds without a hit, from now on, after which an entry is idle; 0 means never.
     pub fn set_timeout(&mut self, handle: EntryHandle, ms: u32, now_us: u64) -> Result<(), TableError> {
         let slot = self.slot_of(handle)?;
         if self.spec.idle_timeout {
@@ -859,7 +862,7 @@ impl Table {
         Ok(())
     }
 
-    /// The state of an entry with a timeout.
+    /// Returns the state of an entry with a timeout.
     pub fn life(&self, handle: EntryHandle, now_us: u64) -> Option<Life> {
         let slot = self.slot_of(handle).ok()?;
         let timeout_ms = self.timeouts.get(slot);
@@ -867,20 +870,20 @@ impl Table {
         (timeout_ms > 0).then_some(Life { timeout_ms, since_hit_ms: since_us / 1000 })
     }
 
-    /// Notes that a packet hit the entry with this row. Machine code does so by itself.
+    /// Notes that a packet hit the entry with this row. Generated code does so itself.
     pub fn hit(&self, row: u32, now_us: u64) {
         if self.spec.idle_timeout {
             self.rows.last_word(row).store(hit_word(now_us), Ordering::Relaxed);
         }
     }
 
-    /// When the entry in a slot was last hit.
+    /// Returns the time when the entry in a slot was last hit.
     fn hit_in(&self, slot: u32) -> u64 {
         self.row_in(slot).map_or(0, |row| self.rows.last_word(row).load(Ordering::Relaxed))
     }
 
-    /// The entries that have become idle since the last call, each once until something hits it again. Looks at no more
-    /// than `max` entries.
+    /// Returns the entries that have become idle since the last call, each once until it is hit again. Examines at most
+    /// `max` entries.
     pub fn sweep(&mut self, now_us: u64, max: usize) -> Idle {
         let mut timeouts = std::mem::take(&mut self.timeouts);
         let mut slots = Vec::new();
@@ -889,19 +892,20 @@ impl Table {
         Idle { handles: slots.into_iter().map(|slot| self.handle(slot)).collect(), more }
     }
 
-    /// All entries that are idle now, whether or not [`Self::sweep`] has reported them.
+    /// Returns all entries that are idle now, whether or not [`Self::sweep`] has reported them.
     pub fn idle(&self, now_us: u64) -> Vec<EntryHandle> {
         let slots = self.timeouts.idle(now_us, |slot| self.hit_in(slot));
         slots.into_iter().map(|slot| self.handle(slot)).collect()
     }
 
-    /// Where readers find the table.
+    /// Returns the handle by which readers find the table.
     pub fn view_handle(&self) -> ViewHandle {
         self.views.clone()
     }
 
-    /// To be called after many changes. They are visible without it; this completes, instead of leaving that to the next
-    /// changes, what makes the table larger or faster, and frees what was replaced, as far as readers have passed.
+    /// Should be called after many changes. They are visible without it, but the call completes whatever makes the table
+    /// larger or faster, instead of leaving that to the next changes, and it frees replaced memory as far as readers have
+    /// passed.
     pub fn publish(&mut self) {
         let stale = match &mut self.finder {
             Finder::Keyless | Finder::Lpm(_) => false,
@@ -917,7 +921,7 @@ impl Table {
         drop(self.old_views.take());
     }
 
-    /// Memory in use, by entries (in some tables estimated) and by what packets read.
+    /// Returns the memory in use, by entries (in some tables estimated) and by the structures that packets read.
     pub fn memory_bytes(&self) -> usize {
         let finder = match &self.finder {
             Finder::Keyless => 0,
@@ -929,9 +933,9 @@ impl Table {
         finder + self.rows.committed_bytes() + self.generations.bytes()
     }
 
-    /// About what entries take in `listed`.
+    /// Estimates the memory of the entries in `listed`.
     fn listed_bytes(&self) -> usize {
-        // A key has its numbers elsewhere, those of a range or with a mask two.
+        // The numbers of a key are allocated separately; a range and a value with mask have two.
         let key = self.spec.keys.len() * size_of::<KeyMatch>() + 2 * self.layout.limbs * 8;
         self.listed.slots.bytes() + self.listed.index.bytes() + self.len * key
     }

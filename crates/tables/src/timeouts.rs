@@ -1,16 +1,16 @@
-//! Finds entries that no packet has hit for a while.
+//! Finds entries that no packet has hit for some time.
 //!
-//! The last word of an entry's row holds the time of its last hit; workers write it. The writer keeps the timeouts, and
-//! when to check which entry again, so that checking costs nothing while no entry is due.
+//! The last word of an entry's row holds the time of its last hit; workers write it. The writer keeps the timeouts and
+//! the time of the next check of each entry, so that checking costs nothing while no entry is due.
 
 use crate::EntryHandle;
 use std::collections::{BTreeSet, HashMap};
 
-/// Times of hits are kept in units of so many microseconds, as a power of two: about 8 ms. So a word is written no more
-/// often than that.
+/// The times of hits are stored in units of 2^`HIT_SHIFT` µs, about 8 ms, so that a word is not written more often than
+/// that.
 pub const HIT_SHIFT: u32 = 13;
 
-/// The time word of a hit.
+/// Returns the time word of a hit.
 pub(crate) fn hit_word(now_us: u64) -> u64 {
     now_us >> HIT_SHIFT
 }
@@ -18,9 +18,9 @@ pub(crate) fn hit_word(now_us: u64) -> u64 {
 /// The state of an entry with a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// The milliseconds without a hit after which it is idle.
+    /// The entry is idle after this many milliseconds without a hit.
     pub timeout_ms: u32,
-    /// Since the last hit, or since the timeout was set.
+    /// Milliseconds since the last hit, or since the timeout was set.
     pub since_hit_ms: u64,
 }
 
@@ -28,19 +28,19 @@ pub struct Life {
 #[derive(Default)]
 pub(crate) struct Timeouts {
     by_slot: HashMap<u32, Timeout>,
-    /// When to look at which slot.
+    /// When to check which slot.
     due: BTreeSet<(u64, u32)>,
 }
 
 struct Timeout {
     ms: u32,
     due_us: u64,
-    /// The time word for which the entry was found idle, so that it is reported once.
+    /// The time word for which the entry was reported as idle, so that it is reported once.
     told: Option<u64>,
 }
 
 impl Timeouts {
-    /// The timeout of the entry in a slot, in milliseconds; 0 if it has none.
+    /// Returns the timeout of the entry in a slot in milliseconds; 0 if it has none.
     pub fn get(&self, slot: u32) -> u32 {
         self.by_slot.get(&slot).map_or(0, |timeout| timeout.ms)
     }
@@ -64,8 +64,8 @@ impl Timeouts {
         *self = Timeouts::default();
     }
 
-    /// The slots whose entries have become idle, after looking at no more than `max`; `hit` says when one was last hit.
-    /// True if that was not all that is due.
+    /// Collects the slots whose entries have become idle, after examining at most `max`; `hit` returns the time of a
+    /// slot's last hit. True if more entries are due.
     pub fn sweep(&mut self, now_us: u64, max: usize, hit: impl Fn(u32) -> u64, idle: &mut Vec<u32>) -> bool {
         for _ in 0..max {
             let Some(&(due_us, slot)) = self.due.first().filter(|(due_us, _)| *due_us <= now_us) else {
@@ -79,7 +79,7 @@ impl Timeouts {
                 if timeout.told.replace(word) != Some(word) {
                     idle.push(slot);
                 }
-                // A hit from now on is not idle before then.
+                // An entry that is hit from now on is not idle before then.
                 timeout.due_us = now_us + 1000 * u64::from(timeout.ms);
             }
             self.due.insert((timeout.due_us, slot));
@@ -87,7 +87,7 @@ impl Timeouts {
         true
     }
 
-    /// The slots whose entries are idle, reported or not.
+    /// Returns the slots whose entries are idle, reported or not.
     pub fn idle(&self, now_us: u64, hit: impl Fn(u32) -> u64) -> Vec<u32> {
         let all = self.by_slot.iter();
         let idle = all.filter(|(slot, timeout)| idle_from(hit(**slot), timeout.ms) <= now_us);
@@ -97,16 +97,16 @@ impl Timeouts {
     }
 }
 
-/// When an entry that was last hit at a time is idle for certain.
+/// Returns the time at which an entry with this last hit is idle for certain.
 fn idle_from(word: u64, ms: u32) -> u64 {
     ((word + 1) << HIT_SHIFT) + 1000 * u64::from(ms)
 }
 
-/// Entries of a table that are idle.
+/// Entries that became idle.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Idle {
-    /// Those that have become so.
+    /// The entries that became idle since the last sweep.
     pub handles: Vec<EntryHandle>,
-    /// Whether there may be more at this time.
+    /// True if there may be more at this time.
     pub more: bool,
 }

@@ -1,4 +1,4 @@
-//! What readers see of a table.
+//! Tables as readers see them.
 #![allow(unsafe_code)]
 
 use crate::changes::Changes;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 /// Keys of at most this many bits index an array.
 const DIRECT_BITS_MAX: u32 = 16;
 
-/// How the packet path finds entries. A function of the shape of the table alone: [`structure_of`].
+/// How the packet path finds entries. It depends only on the shape of the table: see [`structure_of`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Structure {
@@ -29,15 +29,15 @@ pub enum Structure {
     Direct,
     /// All exact, at most 48 bits: open addressing with buckets of four words.
     Quotient,
-    /// All exact: open addressing.
+    /// All exact, wider: open addressing.
     Hash,
     /// One lpm key of 8 to 32 bits: DIR-24-8.
     Lpm32,
-    /// Everything else: whatever [`View::lookup`] does.
+    /// Everything else: [`View::lookup`] must be called.
     Generic,
 }
 
-/// The structure for tables of this shape.
+/// Returns the structure for tables of this shape.
 pub fn structure_of(spec: &TableSpec) -> Structure {
     let bits: u32 = spec.keys.iter().map(|key| key.width).sum();
     match order_of(spec) {
@@ -52,71 +52,70 @@ pub fn structure_of(spec: &TableSpec) -> Structure {
 
 /// A table as readers see it: the contract between the tables and generated code.
 ///
-/// A view never changes, except for [`Self::default_row`] and what its pointers lead to; all of that is written by one
-/// writer and may be read at any time. A change that needs other memory makes another view, so load the pointer once per
-/// batch ([`ViewHandle::load`]) and use it as long as the guard is held, no longer.
+/// A view never changes, except for [`Self::default_row`] and the memory that its pointers lead to; a single writer writes
+/// these, and readers may read them at any time. A change that needs other memory creates another view, so load the pointer
+/// once per batch ([`ViewHandle::load`]) and use it only while the guard is held.
 ///
 /// **Packed key.** The key fields one after another, the first at bit 0 (least significant), as little-endian `u64` limbs:
 /// `key_limbs` of them, at least one. Unused high bits are 0.
 ///
-/// **Rows.** Row `r` is at `rows + r * row_words` (in words). Word 0: the index of the action in the low 32 bits; above it
-/// the slot of the entry, if the table has a row per entry. Then each parameter of the action in `ceil(width / 64)` limbs.
-/// `row_words` is 1 + the most words that the data of any action of the table takes, and 1 more if entries can have
-/// timeouts: the last word is when the entry was last hit, in units of 2^[`HIT_SHIFT`](crate::HIT_SHIFT) µs. Row 0 means
-/// "miss". Its first word is the index of the default action, if that has no data; else it is [`Action::DEFAULT`], and
-/// `default_row` is the row to run (`default_row` always is, but takes another load). Both may change at any time.
+/// **Rows.** Row `r` is at `rows + r * row_words` (in words). Word 0 has the index of the action in its low 32 bits and, if
+/// the table has a row per entry, the slot of the entry above it. Each parameter of the action follows in `ceil(width / 64)`
+/// limbs. `row_words` is 1 plus the maximum number of words of action data in the table, plus 1 if entries can have timeouts:
+/// then the last word is the time of the entry's last hit, in units of 2^[`HIT_SHIFT`](crate::HIT_SHIFT) µs. Row 0 means
+/// "miss". Its first word is the index of the default action if that has no data; otherwise it is [`Action::DEFAULT`], and
+/// `default_row` is the row to run (`default_row` is always right but takes another load). Both may change at any time.
 ///
-/// **Tables with an action profile.** The action of a row, the default row too, may be [`Action::MEMBER`] or
-/// [`Action::GROUP`], with a slot in word 1: then the words of the action to run are elsewhere. For a group: the acquire
-/// pointer at `profile_groups + 8 * slot` leads to `u32`s, of which the first (acquire) counts the members and the second is
-/// of no concern; that with the number `selector % count` behind these is the slot of a member. Where the pointer is null the
-/// group has no members, and no action runs. For a member: the acquire `u32` at `profile_members + 4 * slot` is a row at
-/// `profile_rows`, of 1 word and the most that the data of any action takes. [`select_batch`] finds the words for any rows,
-/// and gives [`Action::NONE`] where no action runs.
+/// **Tables with an action profile.** The action of a row, or of the default row, may be [`Action::MEMBER`] or
+/// [`Action::GROUP`], with a slot in word 1; the words of the action to run are then elsewhere. For a group, the pointer at
+/// `profile_groups + 8 * slot` (acquire) leads to `u32`s. The first (acquire) is the number of members, the second does not
+/// matter, and of those that follow, number `selector % count` is the slot of a member. If the pointer is null, the group has
+/// no members and no action runs. For a member, the `u32` at `profile_members + 4 * slot` (acquire) is a row at
+/// `profile_rows`, whose rows have 1 word plus the maximum number of words of action data. [`select_batch`] finds the words
+/// for any rows, and returns [`Action::NONE`] where no action runs.
 ///
-/// **Structure**, by [`Self::structure`] (known beforehand: [`structure_of`]). The result of a lookup is a row, 0 on a miss.
-/// Loads marked *acquire* must be (on x86-64 every load is).
+/// **Structure**, by [`Self::structure`], which [`structure_of`] tells in advance. The result of a lookup is a row, 0 on a
+/// miss. Loads marked *acquire* must be acquire loads (on x86-64 every load is).
 ///
-/// * [`Structure::Keyless`]: a miss.
+/// * [`Structure::Keyless`]: always a miss.
 /// * [`Structure::Direct`]: acquire `u32` at `base + 4 * key`.
-/// * [`Structure::Quotient`]: buckets of four words at `base`. `p = key * seed` modulo 2^64; the search begins in bucket `i`,
-///   the high half of the product `p * buckets` of 128 bits, with `t = (p << shift) + step`. Load its words (acquire) and take
-///   the least of their exclusive ors with `t`: if that is less than `step`, the row is that under `mask`. Else, if the last
-///   word is 0, it is a miss. Else go on with bucket `i + 1` and `t + step`, unless that was bucket number
-///   [`View::BUCKETS_MAX`]: then it is a miss. (A key that stays is no farther away. A reader that is held up may meet more
-///   full buckets, one after the other.)
-/// * [`Structure::Hash`]: slots of `key_limbs + 1` words at `base`: the key, then a value, of which the low 32 bits count.
-///   `h = limb0 * seed`, for each further limb `h = (rotl(h, 32) ^ limb) * seed`, modulo 2^64; the search begins in slot
-///   `h >> shift`. Load the value (acquire): 0 is a miss. Then compare the key: if it is equal, the value is the row, or a
-///   miss if it is `0xffff_ffff` (the key was deleted). Else go on to slot `(i + 1) & mask`. There is always an empty slot.
+/// * [`Structure::Quotient`]: buckets of four words at `base`. `p = key * seed` modulo 2^64; the search starts in bucket `i`,
+///   the high half of the 128-bit product `p * buckets`, with `t = (p << shift) + step`. Load the bucket's words (acquire) and
+///   take the minimum of each word xor `t`: if it is less than `step`, the row is its bits under `mask`. Otherwise, if the
+///   last word is 0, it is a miss. Otherwise continue with bucket `i + 1` and `t + step`; after [`View::BUCKETS_MAX`] buckets
+///   it is a miss. (A key that is not being moved is within this distance. A reader that is delayed may meet more full buckets
+///   in a row.)
+/// * [`Structure::Hash`]: slots of `key_limbs + 1` words at `base`: the key, then a value, of which the low 32 bits matter. `h
+///   = limb0 * seed`, for each further limb `h = (rotl(h, 32) ^ limb) * seed`, modulo 2^64; the search starts in slot `h >>
+///   shift`. Load the value (acquire): 0 is a miss. Then compare the key: if it is equal, the value is the row, or a miss if
+///   it is `0xffff_ffff` (the key was deleted). Otherwise continue with slot `(i + 1) & mask`. There is always an empty slot.
 /// * [`Structure::Lpm32`]: `k` is the key shifted left by `32 - width`. `e` = acquire `u32` at `base + 4 * (k >> 8)`. If bit
-///   31 of `e` is clear it is the row (or 0), else the row is the acquire `u32` at
-///   `aux + 4 * ((e & 0x7fff_ffff) * 256 + (k & 255))`. If that is 0, the row is the acquire `u32` at `aux + 4 * (k >> 24)`,
-///   loaded after the others.
+///   31 of `e` is clear, `e` is the row (or 0); otherwise the row is the acquire `u32` at `aux + 4 * ((e & 0x7fff_ffff) * 256
+///   + (k & 255))`. If the row is 0, it is the acquire `u32` at `aux + 4 * (k >> 24)`, loaded after the others.
 /// * [`Structure::Generic`]: call [`Self::lookup`].
 #[repr(C, align(64))]
 pub struct View {
-    /// Row 0.
+    /// Points to row 0.
     pub rows: *const u64,
-    /// The structure.
+    /// Points to the structure.
     pub base: *const u8,
-    /// The second part of the structure.
+    /// Points to the second part of the structure.
     pub aux: *const u8,
     /// Quotient: the bits of a row. Hash: number of slots - 1.
     pub mask: u64,
-    /// Quotient: how far left. Hash: 64 - log2(number of slots).
+    /// Quotient: the number of bits to shift left. Hash: 64 - log2(number of slots).
     pub shift: u64,
     /// Quotient and Hash: the multiplier.
     pub seed: u64,
-    /// Quotient: buckets where a search may begin.
+    /// Quotient: number of buckets where a search may start.
     pub buckets: u64,
-    /// Quotient: from one bucket to the next.
+    /// Quotient: the difference from one bucket to the next.
     pub step: u64,
     /// Finds the row of a packed key, 0 on a miss. Set for every structure.
     ///
-    /// Safety: takes a view that is guarded and a pointer to its `key_limbs` limbs.
+    /// Safety: the view must be guarded, and the pointer must lead to its `key_limbs` limbs.
     pub lookup: unsafe extern "C" fn(*const View, *const u64) -> u32,
-    /// The row to run on a miss. Changes while the view is in use.
+    /// The row to run on a miss. It may change while the view is in use.
     pub default_row: AtomicU32,
     /// Which structure it is.
     pub structure: Structure,
@@ -126,10 +125,9 @@ pub struct View {
     pub row_words: u32,
     /// Lpm32: 32 - width.
     pub lpm_shift: u32,
-    /// [`Self::lookup`] of several keys, which may be faster than one by one: memory accesses overlap. Set for every
-    /// structure.
+    /// Like [`Self::lookup`] for several keys, but possibly faster, because memory accesses overlap. Set for every structure.
     ///
-    /// Safety: takes a guarded view, this many pointers to keys, and room for as many rows.
+    /// Safety: the view must be guarded, and there must be this many pointers to keys, and room for as many rows.
     pub lookup_batch: unsafe extern "C" fn(*const View, *const *const u64, *mut u32, usize),
     /// See [`Self::entries_changed`].
     entries_changed: AtomicU64,
@@ -143,11 +141,11 @@ pub struct View {
     pub profile_rows: *const u64,
     /// The action profile, null if the table has none.
     profile: *const Shared,
-    /// What the pointers point into.
+    /// Keeps alive what the pointers lead to.
     keep: Keep,
 }
 
-/// Owns what a view points into.
+/// Owns what a view points to.
 struct Keep {
     rows: Arc<Region>,
     base: Option<Arc<Region>>,
@@ -157,7 +155,7 @@ struct Keep {
     _profile: Option<Arc<Shared>>,
 }
 
-// SAFETY: the pointers lead into what `keep` owns, which is shared memory made of atomics.
+// SAFETY: the pointers lead to what `keep` owns, which is shared memory made of atomics.
 unsafe impl Send for View {}
 // SAFETY: as above.
 unsafe impl Sync for View {}
@@ -179,14 +177,14 @@ pub(crate) struct Parts {
     pub buckets: u64,
     pub step: u64,
     pub searcher: Option<Searcher>,
-    /// Of a structure whose searches take several steps that may not fit together: `aux` leads there.
+    /// Set for a structure whose searches have several steps that may see different states: `aux` points to it.
     pub changes: Option<Arc<Changes>>,
-    /// Those of a structure that has its own.
+    /// Set for a structure with lookup functions of its own.
     pub lookups: Option<Lookups>,
 }
 
 impl View {
-    /// Quotient: most buckets of a search.
+    /// Quotient: maximum number of buckets that a search examines.
     pub const BUCKETS_MAX: usize = BUCKETS_MAX;
 
     pub(crate) fn new(
@@ -240,28 +238,28 @@ impl View {
         }
     }
 
-    /// A number that is raised before and after each change of what lookups find: it is odd while one is made. Where it is
-    /// even, what a lookup found after this was read is found again as long as it stays the same.
+    /// A number that is incremented before and after each change of what lookups find, so it is odd during a change. If it is
+    /// even and stays the same, a lookup that started after it was read can be repeated with the same result.
     pub fn entries_changed(&self) -> u64 {
         self.entries_changed.load(Ordering::Acquire)
     }
 
-    /// A number that is raised when a row is no more used, before it may be used for another action. What a row had that
-    /// was found after this was read, it has as long as this stays the same.
+    /// A number that is incremented when a row is no longer used, before it may be used for another action. While it stays the
+    /// same, a row found after reading it keeps its contents.
     pub fn rows_released(&self) -> u64 {
         self.rows_released.load(Ordering::Acquire)
     }
 
-    /// The words of a row: see the layout above. For tests and tools.
+    /// Returns the words of a row: see the layout above. For tests and tools.
     pub fn row(&self, row: u32) -> Vec<u64> {
         let start = row as usize * self.row_words as usize;
         let words = &self.keep.rows.words()[start..start + self.row_words as usize];
         words.iter().map(|word| word.load(Ordering::Acquire)).collect()
     }
 
-    /// The words of the action that [`select_batch`] finds, without what may follow them. For tests and tools.
+    /// Returns the words of the action that [`select_batch`] finds, without what may follow them. For tests and tools.
     pub fn selected(&self, row: u32, selector: u64) -> Vec<u64> {
-        // SAFETY: the view is borrowed; what is found lasts as long as the reader is pinned, and rows have their words.
+        // SAFETY: the view is borrowed; results last as long as the reader is pinned, and rows are long enough.
         unsafe {
             let mut found = [ptr::null()];
             select_batch(self, &[row], &[selector], &mut found);
@@ -279,10 +277,10 @@ impl View {
         }
     }
 
-    /// The rows of several packed keys, by [`Self::lookup_batch`]. For tests and tools.
+    /// Returns the rows of several packed keys, by [`Self::lookup_batch`]. For tests and tools.
     ///
     /// # Panics
-    /// If a key has not its limbs.
+    /// Panics if a key has the wrong number of limbs.
     pub fn rows_of(&self, keys: &[&[u64]]) -> Vec<u32> {
         assert!(keys.iter().all(|key| key.len() == self.key_limbs as usize), "limbs of the keys");
         let pointers: Vec<_> = keys.iter().map(|key| key.as_ptr()).collect();
@@ -301,11 +299,11 @@ impl View {
     }
 }
 
-/// The words of the actions of rows; of row 0 those of the default row. A selector picks the member of a group: the one with
-/// the number `selector % members`, in the order of their handles. Memory accesses overlap.
+/// Finds the words of the actions of rows; row 0 stands for the default row. A selector picks the member of a group with the
+/// number `selector % members`, in the order of their handles. Memory accesses overlap.
 ///
 /// # Safety
-/// `view` is guarded, and `rows` are rows of it; there are as many selectors and places for results. The results are good as
+/// `view` is guarded, and `rows` are rows of it; there are as many selectors and places for results. The results are valid as
 /// long as the guard is held.
 pub unsafe fn select_batch(view: *const View, rows: &[u32], selectors: &[u64], found: &mut [*const u64]) {
     // SAFETY: as the caller promises.
@@ -344,7 +342,7 @@ pub(crate) unsafe extern "C" fn lookup_one_by_one(
     }
 }
 
-/// What generated code does, in Rust: the row of the packed key, 0 on a miss.
+/// Looks up a packed key like generated code. Returns its row, 0 on a miss.
 pub fn lookup_fast(view: &View, key: &[u64]) -> u32 {
     match view.structure {
         Structure::Keyless => 0,
@@ -413,13 +411,13 @@ fn lookup_hash(view: &View, key: &[u64]) -> u32 {
     }
 }
 
-/// Announces that this thread reads views, until the guard is dropped. Pin once per batch of packets, never for long: what
-/// writers replace stays allocated meanwhile, and after many changes they wait.
+/// Announces that this thread reads views, until the guard is dropped. Pin once per batch of packets, and never for long:
+/// meanwhile replaced memory stays allocated, and after many changes writers wait.
 pub fn pin() -> Guard {
     crossbeam_epoch::pin()
 }
 
-/// Where readers find the current [`View`] of a table. Cheap to clone; may outlive the table, which then stays as it was.
+/// Where readers find the current [`View`] of a table. Cheap to clone. It may outlive the table, which then no longer changes.
 #[derive(Clone)]
 pub struct ViewHandle(Arc<Current>);
 
@@ -430,34 +428,35 @@ impl ViewHandle {
         ViewHandle(Arc::new(Current(AtomicPtr::new(Box::into_raw(Box::new(view))))))
     }
 
-    /// The current view, to be used as long as the guard is held.
+    /// Returns the current view, which may be used as long as the guard is held.
     pub fn load(&self, _guard: &Guard) -> *const View {
         self.0.0.load(Ordering::Acquire)
     }
 
-    /// The current view.
+    /// Returns the current view.
     pub fn get<'g>(&self, guard: &'g Guard) -> &'g View {
-        // SAFETY: views are freed only after all guards are gone that were there when it was replaced.
+        // SAFETY: a view is freed only after all guards that existed when it was replaced are gone.
         unsafe { &*self.load(guard) }
     }
 
-    /// To be called before each change of what lookups find, and then [`Self::entries_changed`] or [`Self::replace`].
+    /// Must be called before each change of what lookups find, which [`Self::entries_changed`] or [`Self::replace`] must
+    /// follow.
     pub(crate) fn entries_change(&self) {
         let guard = pin();
         let changed = &self.get(&guard).entries_changed;
         changed.store(changed.load(Ordering::Relaxed) | 1, Ordering::Relaxed);
-        // Who sees the change sees this, too.
+        // Whoever sees the change sees this too.
         fence(Ordering::Release);
     }
 
-    /// To be called after each change of what lookups find.
+    /// Must be called after each change of what lookups find.
     pub(crate) fn entries_changed(&self) {
         let guard = pin();
         let changed = &self.get(&guard).entries_changed;
         changed.store((changed.load(Ordering::Relaxed) | 1) + 1, Ordering::Release);
     }
 
-    /// To be called when a row is no more used, before it is given back.
+    /// Must be called when a row is no longer used, before it is released.
     pub(crate) fn row_released(&self) {
         let guard = pin();
         let released = &self.get(&guard).rows_released;
@@ -472,7 +471,7 @@ impl ViewHandle {
             *view.rows_released.get_mut() = now.rows_released();
         }
         let old = self.0.0.swap(Box::into_raw(Box::new(view)), Ordering::AcqRel);
-        // SAFETY: it came from `Box::into_raw` and the swap made it ours. Readers may still use it; the box only carries it
+        // SAFETY: it came from `Box::into_raw` and the swap made it ours. Readers may still use it; the box only stores it
         // until they have passed.
         returns.retire(unsafe { Box::from_raw(old) });
     }
@@ -480,9 +479,9 @@ impl ViewHandle {
 
 impl Drop for Current {
     fn drop(&mut self) {
-        // SAFETY: it came from `Box::into_raw` and no handle is left to load it from.
+        // SAFETY: it came from `Box::into_raw` and no handle is left from which to load it.
         let view = unsafe { Box::from_raw(*self.0.get_mut()) };
-        // A reader may have loaded it before its handle went.
+        // A reader may have loaded the view before its handle was dropped.
         pin().defer(move || drop(view));
     }
 }
@@ -492,7 +491,7 @@ mod tests {
     use super::*;
     use crate::{ActionSpec, KeySpec, Table};
 
-    /// A reader that is held up may meet full buckets as far as it looks: each was full when it came there.
+    /// A delayed reader may meet only full buckets: each was full when the reader came to it.
     #[test]
     fn a_search_ends_where_no_key_can_be() {
         let table = Table::new(TableSpec {
@@ -506,7 +505,7 @@ mod tests {
         let guard = pin();
         let views = table.view_handle();
         let view = views.get(&guard);
-        // As of deleted keys: the greatest distance.
+        // As deleted keys leave them: with the greatest distance.
         view.base().words().iter().for_each(|word| word.store(63 * view.step, Ordering::Relaxed));
         for key in 0..10_000 {
             assert_eq!(lookup_fast(view, &[key]), 0);

@@ -1,4 +1,4 @@
-//! Handles and errors, as control planes know them.
+//! Handles and errors as control planes see them.
 
 use num_bigint::BigUint;
 use p4jet_tables::*;
@@ -80,7 +80,7 @@ fn removed_entries_return_under_their_handles() {
     assert!(table.entries().eq(before.iter().cloned()));
     assert_eq!(table.insert(entry(4, 0, 0)).unwrap().0, 4);
 
-    // Somebody has the slot, or the key.
+    // The slot, or the key, is in use.
     table.delete(EntryHandle(1)).unwrap();
     table.insert(entry(5, 0, 0)).unwrap();
     assert_eq!(table.restore(EntryHandle(1), entry(1, 0, 0)), Ok(EntryHandle(5)));

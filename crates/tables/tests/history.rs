@@ -1,10 +1,10 @@
-//! Every lookup sees one state. Readers look up and a writer changes entries, and each takes a number from one clock before
-//! and after what it does. Afterwards a plain model says what each key's answer was after each change, and each lookup must
-//! have given the answer of a state that the table had between its two numbers. Besides, lookups of one key never go back: if
-//! one has ended before another begins, the other has no older state.
+//! Every lookup sees one state. Readers look up while a writer changes entries, and each reads a common clock before and
+//! after what it does. Afterwards a plain model tells each key's answer after each change, and each lookup must have returned
+//! the answer of a state that the table had between its two times. In addition, lookups of one key never go back in time: if
+//! one has ended before another starts, the other does not see an older state.
 //!
-//! Each structure is tried alone and beside threads that do nothing but use the processors, so that readers and the writer
-//! are stopped in the middle of what they do. `P4JET_HISTORY_MS` sets how long each of the two takes.
+//! Each structure is tested alone and beside threads that only use processor time, so that readers and the writer are
+//! interrupted in the middle of their work. `P4JET_HISTORY_MS` sets how long each of the two runs takes.
 
 #[path = "history/checker.rs"]
 mod checker;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const READERS: usize = 2;
-/// Lookups that a reader notes in a round, at most.
+/// Maximum number of lookups that a reader records in a round.
 const LOOKS_MAX: usize = 200_000;
 /// How long a change may be refused because readers do not pass.
 const REFUSED_MAX: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ impl Random {
     }
 }
 
-/// What is looked up and changed at the same time.
+/// A structure that is looked up and changed at the same time.
 trait Subject: Sync {
     type Writer: Send;
     type Op: Sync;
@@ -40,16 +40,16 @@ trait Subject: Sync {
     /// An empty structure.
     fn start(&self) -> (Self::Writer, ViewHandle);
 
-    /// Changes to make from the start on, one after the other, and after each what the model says of each key.
+    /// Returns the changes to make, in order, and each key's answers after them according to the model.
     fn plan(&self, random: &mut Random) -> (Vec<Self::Op>, Vec<Timeline>);
 
     fn change(&self, writer: &mut Self::Writer, op: &Self::Op) -> Result<(), TableError>;
 
-    /// The answers for several keys.
+    /// Looks up several keys.
     fn look(&self, view: &View, keys: &[usize], found: &mut Vec<u64>, together: bool);
 }
 
-/// Readers beside a writer, once.
+/// Runs readers beside a writer once.
 fn round(subject: &impl Subject, random: &mut Random) -> Result<usize, String> {
     let (ops, timelines) = subject.plan(random);
     let (mut writer, views) = subject.start();
@@ -106,7 +106,7 @@ fn round(subject: &impl Subject, random: &mut Random) -> Result<usize, String> {
     check(&timelines, &changes, looks).map(|()| count)
 }
 
-/// Rounds for a while, first alone and then beside busy threads.
+/// Runs rounds for a while, first alone and then beside busy threads.
 fn all_see_one_state(subject: impl Subject) {
     let ms = std::env::var("P4JET_HISTORY_MS").ok().and_then(|ms| ms.parse().ok()).unwrap_or(300);
     let mut random = Random(std::process::id().into());
@@ -135,7 +135,7 @@ fn all_see_one_state(subject: impl Subject) {
 
 // A table.
 
-/// Entries that come, go and change, and keys that some of them match.
+/// Entries that are added, removed and changed, and keys that some of them match.
 struct Entries {
     specs: Vec<(u32, MatchKind)>,
     size: u32,
@@ -143,10 +143,10 @@ struct Entries {
     /// Keys with priorities.
     pool: Vec<(Vec<KeyMatch>, u32)>,
     keys: Vec<Vec<u64>>,
-    /// Entries for other keys, so that the structure grows.
+    /// Entries for other keys, which make the structure grow.
     others: Vec<Vec<KeyMatch>>,
     ops: usize,
-    /// One of so many changes is of the default action.
+    /// One of this many changes concerns the default action.
     default_every: usize,
 }
 
@@ -166,12 +166,12 @@ struct Writer {
     others: Vec<Option<EntryHandle>>,
 }
 
-/// What a key that no entry matches has with a default action without data.
+/// Marks the answer of a default action without data for a key that no entry matches.
 const NO_DATA: u64 = 1 << 40;
-/// What no state has.
+/// An answer that no state has.
 const MIXED: u64 = u64::MAX;
 
-/// The data says twice which version it is.
+/// An action whose data contains the version twice.
 fn action(version: u64) -> Action {
     Action { action: 1, data: vec![version.into(), version.into()] }
 }
@@ -296,7 +296,7 @@ impl Subject for (Entries, Vec<Vec<u64>>) {
             let op = match random.below(8) {
                 0 if random.below(200) == 0 => Op::Publish,
                 0..=3 if !others.is_empty() => {
-                    // All in turn, then away again in turn.
+                    // Adds all of them in order, then removes them in order.
                     let i = filling % others.len();
                     filling += 1;
                     others[i] = !others[i];
@@ -399,7 +399,7 @@ fn exact(values: &[u64]) -> Vec<KeyMatch> {
     values.iter().map(|value| KeyMatch::Exact((*value).into())).collect()
 }
 
-/// Keys that are entries, and some that never are; others make the table grow.
+/// Some keys with entries and some that never have one; other entries make the table grow.
 fn exact_entries(widths: &[u32], others: u64) -> Entries {
     let key = |i: u64| -> Vec<u64> {
         widths.iter().map(|width| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width)).collect()
@@ -416,7 +416,7 @@ fn exact_entries(widths: &[u32], others: u64) -> Entries {
 #[test]
 fn keyless() {
     let keys = vec![vec![]];
-    // All changes are of the default action.
+    // All changes concern the default action.
     let entries = Entries { keys, ops: 2000, default_every: 1, ..Entries::default() };
     tried(entries);
 }
@@ -430,7 +430,7 @@ fn direct() {
 #[test]
 fn quotient() {
     tried(exact_entries(&[48], 0));
-    // All in a few buckets, which run over.
+    // All keys are in a few buckets, which overflow.
     let few = Entries { specs: vec![(17, MatchKind::Exact)], ..exact_entries(&[17], 60) };
     tried(few);
 }
@@ -456,7 +456,7 @@ fn lpm(value: u64, width: u32, len: u32) -> KeyMatch {
     KeyMatch::Lpm { value: value.into(), prefix_len: len }
 }
 
-/// Prefixes of some lengths of three values, of which two are close.
+/// Prefixes of some lengths of three values, two of which are close to each other.
 fn prefixes(width: u32, lens: &[u32], before: &[(u32, u64)]) -> Entries {
     let ones = u64::MAX >> (64 - width);
     let values = [0x0a01_0203_0405_0607 >> (64 - width), (0x0a01_0203_0405_0607 >> (64 - width)) ^ 1, ones];
@@ -546,7 +546,7 @@ fn growing_rules() {
 
 #[test]
 fn rules_of_many_dimensions() {
-    // Not all of the key is cut: whole keys are compared.
+    // The key has more dimensions than are used for cuts, so whole keys are compared.
     let wide = |i: u64| {
         vec![
             ternary(0x1234 << 48, !0 << (i % 60)),
@@ -577,7 +577,7 @@ fn sums_of_prefixes() {
 
 // An action profile.
 
-/// Entries that name actions, members and groups; members change, and come to groups and leave them.
+/// Entries that name actions, members and groups. Members change, and are added to groups and removed from them.
 struct Shared {
     selector: bool,
 }
@@ -607,7 +607,7 @@ struct SharedWriter {
 const MEMBERS: usize = 5;
 const GROUPS: usize = 2;
 const TARGETED: usize = 3;
-/// Keys are looked up with these; the last key has no entry.
+/// The selectors of the lookups; the last key has no entry.
 const SELECTORS: [u64; 4] = [0, 3, 4, 1 << 33 | 5];
 
 impl Target {
@@ -646,7 +646,7 @@ impl Subject for Shared {
         }
         for group in 0..if self.selector { GROUPS } else { 0 } {
             profile.create_group().unwrap();
-            // It is never empty: entries may name it at any time.
+            // The group is never empty, because entries may name it at any time.
             profile.add_to_group(group as u32, group as u32).unwrap();
         }
         let views = table.view_handle();
@@ -778,12 +778,12 @@ fn the_checker_finds_what_is_wrong() {
     let check_all = check;
     let check = |looks: &[Look]| check_all(&timelines, &changes, looks.to_vec());
     assert!(check(&[look(1, 2, 10), look(12, 13, 20), look(22, 23, 30)]).is_ok());
-    // During a change both are right, and so is each state that was there meanwhile.
+    // During a change both answers are right, and so is that of each state in between.
     assert!(check(&[look(9, 12, 10), look(9, 22, 20), look(10, 30, 30)]).is_ok());
     assert!(check(&[look(1, 2, 20)]).is_err(), "it is not there yet");
     assert!(check(&[look(12, 13, 10)]).is_err(), "it is not there any more");
     assert!(check(&[look(1, 30, 11)]).is_err(), "it was never there");
-    // Of two one after the other, both during a change, the later must not have the older state.
+    // Of two consecutive lookups during a change, the later one must not see the older state.
     assert!(check(&[look(10, 12, 20), look(13, 14, 20)]).is_ok());
     let changes = [(10, 40), (50, 51)];
     let back = [look(12, 13, 20), look(14, 15, 10)];

@@ -1,4 +1,4 @@
-//! A reader that does not let go. Alone in its process, because epochs are of the whole process.
+//! A reader that never unpins. The test is alone in its process because epochs belong to the whole process.
 
 use p4jet_tables::*;
 

@@ -1,5 +1,5 @@
-//! How long single changes take while tables grow to the sizes they are made for. Processor time of the thread, and of two
-//! runs the shorter for each change, so that what else the machine does does not count; page faults do.
+//! How long single changes take while tables grow to the sizes they are designed for. Measures processor time of the
+//! thread, and for each change the shorter of two runs, to exclude other activity of the machine but include page faults.
 #![allow(unsafe_code)]
 
 use p4jet_tables::*;
@@ -16,10 +16,10 @@ fn now() -> Duration {
 
 /// No change may take longer. The aim is 1 ms; the rest is for slow machines.
 const LIMIT: Duration = Duration::from_millis(if cfg!(debug_assertions) { 100 } else { 3 });
-/// One test at a time: memory is mapped by one thread of a process after the other.
+/// Runs one test at a time, because the threads of a process take turns in mapping memory.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// Times of changes in their order.
+/// The times of changes, in order.
 type Times = Vec<Duration>;
 
 fn time<T>(times: &mut Times, change: impl FnOnce() -> Result<T, TableError>) -> T {
@@ -44,14 +44,14 @@ fn check(name: &str, one: &Times, other: &Times) {
     assert!(times[times.len() - 1] < LIMIT, "{name}: {:?}", times[times.len() - 1]);
 }
 
-/// Numbers that look random, and do not come again.
+/// Maps numbers to distinct numbers that look random.
 fn mixed(i: u64) -> u64 {
     let x = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x ^ x >> 32
 }
 
-/// Adds so many entries, takes every second away and adds it again. `rows`: how many different actions there are.
+/// Adds `count` entries, removes every second one and adds it again. `rows` is the number of different actions.
 fn grow(name: &str, keys: &[(u32, MatchKind)], count: u64, rows: u64, key: impl Fn(u64) -> Vec<KeyMatch>) {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let entry = |i: u64| Entry {
@@ -86,7 +86,7 @@ fn grow(name: &str, keys: &[(u32, MatchKind)], count: u64, rows: u64, key: impl 
     check(&format!("{name}, all there"), &there, &there_too);
 }
 
-/// As large as the sizes that tables are made for, or small where the compiler has not made it fast.
+/// The sizes that tables are designed for, or small ones without optimisation.
 fn size(of_release: u64) -> u64 {
     if cfg!(debug_assertions) { of_release / 100 } else { of_release }
 }
@@ -125,7 +125,7 @@ fn exact_of_128_bits() {
     grow("exact 128", &[(128, MatchKind::Exact)], size(400_000), 4, exact(128));
 }
 
-/// Any two of so many bits may be equal.
+/// Any two of these keys may be equal.
 fn lpm_32(i: u64) -> Vec<KeyMatch> {
     let value = (i as u32).wrapping_mul(0x9e37_79b1) >> 8 << 8;
     let prefix_len = if i.is_multiple_of(16) { 32 } else { 24 };
@@ -143,7 +143,7 @@ fn lpm_of_128_bits() {
     grow("lpm 128", &[(128, MatchKind::Lpm)], size(100_000), 64, lpm(128, &[48, 48, 48, 44, 40, 36, 56, 64]));
 }
 
-/// Routes in tables by number: few large ones, many small.
+/// Routes in numbered routing tables: a few large ones and many small ones.
 fn of_tables(route: impl Fn(u64) -> Vec<KeyMatch>) -> impl Fn(u64) -> Vec<KeyMatch> {
     move |i| {
         let table = mixed(i) >> 48 >> (mixed(i) % 17);

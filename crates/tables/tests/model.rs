@@ -1,6 +1,7 @@
 //! Random tables under random changes: `lookup`, `lookup_fast` and a model that tries every entry agree.
 //!
-//! On a failure the output names the seed: give it to `run`. Blind spot: one thread; `readers.rs` has readers beside the writer.
+//! On a failure the output contains the seed: pass it to `run`. Blind spot: there is only one thread; `readers.rs` runs readers
+//! beside the writer.
 
 use num_bigint::BigUint;
 use p4jet_tables::*;
@@ -25,7 +26,7 @@ impl Rng {
         of[self.below(of.len() as u64) as usize]
     }
 
-    /// Few different values, so that entries and keys meet: some high bits, some low bits, sometimes anything.
+    /// One of few different values, so that entries and keys match: some high bits, some low bits, sometimes any value.
     fn value(&mut self, width: u32) -> BigUint {
         let ones = (BigUint::from(1u32) << width) - 1u32;
         let any =
@@ -34,7 +35,7 @@ impl Rng {
             0 => any & ones,
             1 => ones,
             2 => BigUint::default(),
-            // Prefixes of such values part at any bit.
+            // Prefixes of such values differ first at any bit.
             3 | 4 => {
                 let pattern = (&ones / 3u32) ^ (BigUint::from(1u32) << self.below(u64::from(width)));
                 if self.below(2) == 0 {
@@ -56,7 +57,7 @@ impl Rng {
             MatchKind::Exact => KeyMatch::Exact(value),
             MatchKind::Lpm => {
                 let short = self.below(u64::from(width) + 1) as u32;
-                // The shortest seldom: they take long in DIR-24-8.
+                // Rarely the shortest, because they take long in DIR-24-8.
                 let shortest = if self.below(8) == 0 { self.below(2) as u32 } else { width / 2 };
                 // Where tries go from one level to the next.
                 let level =
@@ -135,7 +136,7 @@ impl Rng {
     }
 }
 
-/// What a table means, as short as can be.
+/// A model of a table, as short as possible.
 #[derive(Default)]
 struct Model {
     /// By age.
@@ -174,7 +175,7 @@ impl Model {
         let matching = self.entries.iter().filter(|(_, entry)| {
             entry.key.iter().zip(&spec.keys).zip(key).all(|((f, s), v)| field_matches(f, s.width, v))
         });
-        // `min_by_key` gives the first, that is the oldest, of equals.
+        // Of equal ones, `min_by_key` returns the first, which is the oldest.
         let best = matching.min_by_key(|(_, entry)| {
             if free {
                 i64::from(entry.priority)
@@ -200,7 +201,7 @@ fn pack(spec: &TableSpec, key: &[BigUint]) -> Vec<u64> {
     limbs
 }
 
-/// The words that a row must have.
+/// Returns the words that a row must have.
 fn row_words(action: &Action, spec: &TableSpec) -> Vec<u64> {
     let mut words = vec![u64::from(action.action)];
     for (value, width) in action.data.iter().zip(&spec.actions[action.action as usize].param_widths) {
@@ -211,7 +212,7 @@ fn row_words(action: &Action, spec: &TableSpec) -> Vec<u64> {
     words
 }
 
-/// A key near an entry, or any.
+/// Returns a key near an entry, or any key.
 fn probe(rng: &mut Rng, spec: &TableSpec, model: &Model) -> Vec<BigUint> {
     let near = (!model.entries.is_empty() && rng.below(3) > 0)
         .then(|| &model.entries[rng.below(model.entries.len() as u64) as usize].1);
@@ -251,7 +252,7 @@ fn check_lookups(rng: &mut Rng, table: &Table, views: &ViewHandle, model: &Model
         let row = lookup_fast(view, &pack(spec, &key));
         assert_eq!(row, found.map_or(0, |h| table.row_of(h)), "fast lookup of {key:x?} ({found:?})");
         let limbs = pack(spec, &key);
-        // SAFETY: the view is guarded and the key has its limbs.
+        // SAFETY: the view is guarded and the key has the right number of limbs.
         #[allow(unsafe_code)]
         let called = unsafe { (view.lookup)(view, limbs.as_ptr()) };
         assert_eq!(called, row, "through the function pointer");
@@ -361,7 +362,7 @@ proptest! {
     }
 }
 
-/// Routes that share all but two bytes: they meet in few nodes of a trie, cover and uncover each other.
+/// Routes that share all but two bytes: they are in few nodes of a trie, and cover and uncover each other.
 fn run_prefixes(seed: u64) {
     let mut rng = Rng(seed);
     let width = rng.pick(&[24, 32, 33, 40, 48, 63, 64, 65, 127, 128]);
@@ -380,7 +381,7 @@ fn run_prefixes(seed: u64) {
         idle_timeout: false,
         default: Action { action: 0, data: vec![] },
     };
-    // The bytes that differ are next to each other, at a byte of the key as a whole or nearly.
+    // The bytes that differ are adjacent, aligned to a byte of the key or nearly so.
     let high =
         (u64::from(width) - 8 - rng.below(u64::from(width) / 8 - 1) * 8 + rng.below(2)).min(width as u64 - 8);
     let base = (BigUint::from(rng.next()) << 64 | BigUint::from(rng.next()))
@@ -444,7 +445,7 @@ fn run_prefixes(seed: u64) {
             assert_eq!(lookup_fast(view, packed), expected, "{key:x?}");
         }
     }
-    // Nothing is left of routes that are gone.
+    // Deleted routes leave nothing behind.
     for (handle, _) in model.entries.drain(..) {
         table.delete(handle).unwrap();
     }
@@ -507,7 +508,7 @@ fn large_tables_agree() {
         let model = Model { entries: all };
         for _ in 0..20_000 {
             let key = probe(&mut rng, &spec, &model);
-            // Not for long: epochs are of the whole process, and other tests wait for readers.
+            // Pins only briefly: epochs belong to the whole process, and other tests wait for readers.
             let row = lookup_fast(views.get(&pin()), &pack(&spec, &key));
             assert_eq!(row, table.lookup(&key).map_or(0, |h| table.row_of(h)), "{key:x?}");
         }
@@ -515,7 +516,7 @@ fn large_tables_agree() {
     }
 }
 
-/// A table of rules with random actions that `lookup` and `lookup_fast` agree on, while some of them go.
+/// Checks that `lookup` and `lookup_fast` agree on a table of rules with random actions, while some rules are removed.
 fn check_rules(
     keys: &[(u32, MatchKind)],
     rules: impl Iterator<Item = (Vec<KeyMatch>, u32)>,
@@ -587,7 +588,7 @@ fn access_lists_agree() {
     check_rules(&keys, rules, 3000);
 }
 
-/// Large enough that a batch's keys are searched for together.
+/// A table so large that the keys of a batch are searched together.
 #[test]
 fn large_access_lists_agree() {
     let mut rng = Rng(7);
@@ -627,7 +628,7 @@ fn large_access_lists_agree() {
     }
 }
 
-/// Rules that no structure parts well: time and memory stay in bounds.
+/// Rules that no structure separates well: time and memory stay bounded.
 #[test]
 fn hostile_rules_agree() {
     use MatchKind::{Range, Ternary};

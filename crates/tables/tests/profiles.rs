@@ -1,6 +1,6 @@
 //! Action profiles: random changes against a plain model, and readers beside the writer.
 //!
-//! On a failure the output names the seed: give it to `run`.
+//! On a failure the output contains the seed: pass it to `run`.
 
 use p4jet_tables::*;
 use proptest::prelude::*;
@@ -58,7 +58,7 @@ impl Names {
     }
 }
 
-/// What there should be: tables by number, entries by key; `None` is the default.
+/// The expected state: tables by number, entries by key; `None` is the default.
 #[derive(Default)]
 struct Model {
     members: BTreeMap<u32, u64>,
@@ -245,7 +245,7 @@ proptest! {
     }
 }
 
-/// Key 7 names a group whose members all say 7; others, which say 9, get the handles of deleted ones.
+/// Key 7 names a group all of whose members contain 7; other members, which contain 9, get the handles of deleted ones.
 #[test]
 fn readers_see_members_that_were_or_are() {
     let profile = ActionProfile::new(actions(), 64, true);
@@ -279,7 +279,7 @@ fn readers_see_members_that_were_or_are() {
                         assert_eq!(words[0] as u32, 1, "the group always has a member");
                         assert_eq!(words[1], words[2], "a mix of two versions");
                         assert_eq!(words[1] >> 32, 7, "a member that was never in the group");
-                        // An entry that comes and goes with a member of its own.
+                        // An entry that is added and removed together with a member of its own.
                         let row = lookup_fast(view, &[9]);
                         if row != 0 {
                             let words = view.selected(row, selector);
@@ -319,7 +319,8 @@ fn tables_without_profile_and_profiles_without_groups() {
     assert_eq!(error.to_string(), "action 1: found 0 parameters, expected 2");
 }
 
-/// Made and taken apart by single changes, as controllers do it: if each copied all the members, it would take minutes.
+/// Groups built and emptied by single changes, as controllers do it: if each change copied all members, this would take
+/// minutes.
 #[test]
 fn groups_of_many_members() {
     const MEMBERS: u32 = 1 << 16;
@@ -342,7 +343,7 @@ fn groups_of_many_members() {
         profile.add_to_group(i, group).unwrap();
         assert_eq!((nth(i), nth(i + 1)), (i.into(), 0));
     }
-    // Out of the middle and back again.
+    // Removed from the middle and added again.
     profile.remove_from_group(9, group).unwrap();
     assert_eq!((nth(8), nth(9), nth(MEMBERS - 1)), (8, 10, 0));
     profile.add_to_group(9, group).unwrap();

@@ -1,4 +1,4 @@
-//! Readers beside a writer see what was or what is, never anything else.
+//! Readers beside a writer see the old or the new state, never anything else.
 
 use p4jet_tables::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,7 +27,7 @@ fn key_match(kind: MatchKind, value: u64, width: u32) -> KeyMatch {
     }
 }
 
-/// The data says which key it is for, twice, and how often the entry changed.
+/// An action whose data contains the key, twice, and the number of changes of the entry.
 fn action(key: u64, version: u64) -> Action {
     Action { action: 1, data: vec![(key << 32 | version).into(), (key << 32 | version).into()] }
 }
@@ -41,7 +41,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Key 7 is always there and is modified all the time; keys 100 to 399 come and go; key 9 is never there.
+/// Key 7 is always present and modified all the time; keys 100 to 399 come and go; key 9 is never present.
 fn toggle(keys: &[(u32, MatchKind)], row_per_entry: bool) {
     toggle_sized(keys, 600, row_per_entry);
 }
@@ -157,12 +157,12 @@ fn ternary() {
     toggle(&[(16, MatchKind::Range)], true);
 }
 
-/// Routes that contain a key come and go, and others beside them, while one of 20 bits stays: the key always has that or
-/// a longer one, one key at a time and in a batch.
+/// Routes that contain a key, and others next to them, are added and removed while one of 20 bits stays: the key always
+/// matches that route or a longer one, both alone and in a batch.
 #[test]
 fn nested_prefixes() {
     nested(table(&[(128, MatchKind::Lpm)], 600, false), 20);
-    // The root is wide, and the route that stays ends in it.
+    // The root is wide, and the remaining route ends in it.
     nested(table(&[(128, MatchKind::Lpm), (16, MatchKind::Exact)], 1 << 20, false), 5);
 }
 
@@ -206,7 +206,7 @@ fn nested(mut table: Table, fixed: u32) {
             steps += 1;
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let len = (random >> 33) as u32 % 129;
-            // Most beside the key: they differ in a bit near the end of the route.
+            // Most routes are next to the key: they differ in a bit near the end of the route.
             let beside = if len == 0 || random >> 62 == 0 {
                 0
             } else {
@@ -227,8 +227,8 @@ fn nested(mut table: Table, fixed: u32) {
     });
 }
 
-/// Entries are added, one after the other, until a table has many times what it began with, and taken away again, while
-/// readers look for those that are there for sure, and for others that never are.
+/// Adds entries one by one until the table has many times its initial size, and removes them again, while readers look up
+/// keys that are present for certain and keys that never are.
 fn grow_and_shrink(count: u64, specs: &[(u32, MatchKind)], key: impl Fn(u64) -> Vec<KeyMatch> + Sync) {
     let mut table = Table::new(TableSpec {
         keys: specs.iter().map(|(width, kind)| KeySpec { width: *width, kind: *kind }).collect(),
@@ -238,7 +238,7 @@ fn grow_and_shrink(count: u64, specs: &[(u32, MatchKind)], key: impl Fn(u64) -> 
         idle_timeout: false,
         default: Action { action: 0, data: vec![] },
     });
-    // The packed key that an entry is for: keys here have fields of 64 bits, or one field.
+    // The packed key of an entry: keys here have fields of 64 bits, or one field.
     let packed = |i: u64| -> Vec<u64> {
         let values = key(i).into_iter().map(|key| match key {
             KeyMatch::Exact(value) | KeyMatch::Lpm { value, .. } | KeyMatch::Ternary { value, .. } => value,
@@ -254,7 +254,7 @@ fn grow_and_shrink(count: u64, specs: &[(u32, MatchKind)], key: impl Fn(u64) -> 
             })
             .collect()
     };
-    // Entries from `first` to `end` are there; some beside them may be.
+    // Entries from `first` to `end` are present; some next to them may be.
     let (first, end) = (AtomicU64::new(0), AtomicU64::new(0));
     let (stop, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
     let views = table.view_handle();
@@ -282,7 +282,7 @@ fn grow_and_shrink(count: u64, specs: &[(u32, MatchKind)], key: impl Fn(u64) -> 
                     found.push((i, (row != 0).then(|| view.row(row))));
                     assert_eq!(lookup_fast(view, &packed(count + i)), 0, "key {} is never there", count + i);
                 }
-                // What was not taken away until now was there all the time.
+                // An entry that has not been removed yet was present all the time.
                 let first = first.load(Ordering::Acquire);
                 for (i, words) in found.into_iter().filter(|(i, ..)| before > 0 && *i >= first) {
                     let words =
@@ -313,7 +313,7 @@ fn grow_and_shrink(count: u64, specs: &[(u32, MatchKind)], key: impl Fn(u64) -> 
     });
 }
 
-/// Numbers that look random, and do not come again.
+/// Maps numbers to distinct numbers that look random.
 fn mixed(i: u64) -> u64 {
     let x = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
@@ -323,7 +323,7 @@ const MANY: u64 = if cfg!(debug_assertions) { 3_000 } else { 30_000 };
 
 #[test]
 fn exact_tables_grow() {
-    // An odd number times all numbers of 48 bits: none comes twice.
+    // An odd number times each number of 48 bits: all products differ.
     let of_48 = |i: u64| vec![KeyMatch::Exact((i.wrapping_mul(0x9e37_79b9_7f4b) & ((1 << 48) - 1)).into())];
     grow_and_shrink(MANY, &[(48, MatchKind::Exact)], of_48);
     let two = |i: u64| vec![KeyMatch::Exact(mixed(i).into()), KeyMatch::Exact(i.into())];
@@ -353,13 +353,13 @@ fn access_lists_grow() {
     grow_and_shrink(MANY / 3, &kinds, rule);
 }
 
-/// A classifier under random changes beside readers. Rules that match every key but differ in priority: a reader sees the one
-/// that was best before its look or after it, or one that was best in between.
+/// A classifier under random changes beside readers. All rules match every key but differ in priority: a reader sees the rule
+/// that was best before or after its lookup, or at some time in between.
 #[test]
 fn the_best_rule_wins_beside_readers() {
     let mut table = table(&[(32, MatchKind::Ternary), (16, MatchKind::Range)], 600, false);
     let views = table.view_handle();
-    // The best priority has gone through all these values, in order; readers see it between two readings of their number.
+    // The best priority after each change, in order; readers read the number of changes before and after a lookup.
     let bests: Vec<AtomicU64> = (0..60_001).map(|_| AtomicU64::new(0)).collect();
     let (stop, changes, rounds) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let key = |i: u64| {
@@ -388,7 +388,7 @@ fn the_best_rule_wins_beside_readers() {
                 let view = views.get(&guard);
                 let rows = [lookup_fast(view, &key), view.rows_of(&[key.as_slice(); 13])[12]];
                 let found = rows.map(|row| view.row(row)[1]);
-                // The change that is being made may be seen already.
+                // The change in progress may be visible already.
                 let after = changes.load(Ordering::Acquire) as usize + 1;
                 for found in found {
                     let possible = bests[before..=after].iter();

@@ -1,4 +1,4 @@
-//! Timeouts of entries: what is told of them, once, and what is not.
+//! Timeouts of entries: which entries are reported, once, and which are not.
 
 use p4jet_tables::*;
 
@@ -72,13 +72,13 @@ fn an_entry_is_idle_once_until_it_is_hit() {
         assert_eq!(swept(&mut table, 1190 * MS), []);
         assert_eq!(swept(&mut table, 1220 * MS), [b]);
         assert_eq!(swept(&mut table, 9000 * MS), []);
-        // What it does may change: that is no hit.
+        // A change of its action is no hit.
         table.hit(table.row_of(a), 9000 * MS);
         table.modify(a, action(9)).unwrap();
         assert_eq!(table.life(a, 9060 * MS).unwrap().since_hit_ms, 60 + 9000 * MS % UNIT / MS);
         assert_eq!(table.get(a).unwrap().action, action(9));
         assert_eq!(swept(&mut table, 9120 * MS), [a]);
-        // Without its timeout, or gone, it is never idle; who has its place begins without one.
+        // Without a timeout, or deleted, an entry is never idle; the next entry in its slot starts without a timeout.
         table.set_timeout(a, 0, 9200 * MS).unwrap();
         table.set_timeout(b, 10, 9200 * MS).unwrap();
         table.delete(b).unwrap();

@@ -1,5 +1,5 @@
-//! Calls of deprecated functions, and calls with written arguments that share storage: which value stays then depends on
-//! the order of copying out.
+//! Calls of deprecated functions, and calls whose `out` arguments share storage: the resulting value depends on the
+//! order of copying out.
 
 use super::flow::path;
 use crate::decls::text_annotation;
@@ -60,7 +60,7 @@ impl<'a> Visit<'a> for Finder<'a, '_> {
     }
 }
 
-/// Whether two places have storage in common, as far as their text tells.
+/// True if two places share storage, as far as their text tells.
 fn overlap(a: &Expr, b: &Expr) -> bool {
     let (a, b) = (steps(a), steps(b));
     match (a, b) {
@@ -71,7 +71,7 @@ fn overlap(a: &Expr, b: &Expr) -> bool {
     }
 }
 
-/// The variable, and the way from it inwards; `None` for an index that is not known.
+/// Returns the variable, and the path from it inwards; `None` for an unknown index.
 fn steps(expr: &Expr) -> Option<(VarId, Vec<Option<u64>>)> {
     let (base, step) = match &expr.kind {
         ExprKind::Var(var) => return Some((*var, Vec::new())),

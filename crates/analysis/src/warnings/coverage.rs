@@ -1,20 +1,20 @@
-//! Whether the cases of a `select` take every value that its keys can have.
+//! Checks that the cases of a `select` cover every value of its keys.
 
 use crate::consts::number;
 use crate::typed::*;
 use num_bigint::{BigInt, BigUint, Sign};
 use num_traits::{One, Zero};
 
-/// Most steps spent on the selects of a program. A step makes a cube or looks at one.
+/// Maximum number of steps for the selects of a program. A step creates or examines a cube.
 pub(super) const STEPS_MAX: u32 = 1 << 17;
 
-/// Most bits of the keys of a `select`; those with more are not looked at.
+/// Maximum number of bits in the keys of a `select`; wider selects are not checked.
 const BITS_MAX: u32 = 512;
 
-/// Whether some value of the keys matches no case. `false` if that is not known: a key has no width, or `steps` are used
-/// up.
+/// True if some value of the keys matches no case. False if that is unknown because a key has no width or `steps` are
+/// used up.
 ///
-/// Labels that are known only at run time (value sets, variables) count as empty, because they may match nothing.
+/// Labels known only at run time (value sets, variables) count as empty, because they may match nothing.
 pub(super) fn has_gap(program: &Program, keys: &[Expr], cases: &[SelectCase], steps: &mut u32) -> bool {
     let Some(domains) = keys.iter().map(|key| Domain::of(program, &key.ty)).collect::<Option<Vec<_>>>()
     else {
@@ -24,7 +24,7 @@ pub(super) fn has_gap(program: &Program, keys: &[Expr], cases: &[SelectCase], st
     if bits > BITS_MAX {
         return false;
     }
-    // By case and key the cubes that the label takes.
+    // The cubes of each label, by case and key.
     let mut labels: Vec<Vec<Vec<Cube>>> = Vec::with_capacity(cases.len());
     for case in cases {
         if let [KeySet::Any] = case.keysets[..] {
@@ -45,7 +45,7 @@ pub(super) fn has_gap(program: &Program, keys: &[Expr], cases: &[SelectCase], st
     if taken < total {
         return true;
     }
-    // Numbers beyond the last member of an enum do not occur: they need no case.
+    // Numbers beyond the last member of an enum do not occur, so they need no case.
     for (i, domain) in domains.iter().enumerate() {
         let mut label: Vec<Vec<Cube>> = domains.iter().map(|_| vec![Cube::default()]).collect();
         let last = (BigUint::one() << domain.bits) - 1u8;
@@ -66,15 +66,15 @@ pub(super) fn has_gap(program: &Program, keys: &[Expr], cases: &[SelectCase], st
     leaves_gap(cubes, bits, steps)
 }
 
-/// Whether there are steps left after these.
+/// True if steps are left after these.
 fn spend(steps: &mut u32, n: usize) -> bool {
     *steps = steps.saturating_sub(u32::try_from(n).unwrap_or(u32::MAX));
     *steps > 0
 }
 
-/// Whether some number of `bits` bits is in none of the cubes.
+/// True if some number of `bits` bits is in none of the cubes.
 fn leaves_gap(cubes: Vec<Cube>, bits: u32, steps: &mut u32) -> bool {
-    // Halves of the numbers that are still to be looked at, each with the bits that are open in it.
+    // Subsets of the numbers that are still to be examined, each with its number of undecided bits.
     let mut open = vec![(cubes, bits)];
     while let Some((cubes, bits)) = open.pop() {
         if !spend(steps, cubes.len() + 1) {
@@ -84,7 +84,7 @@ fn leaves_gap(cubes: Vec<Cube>, bits: u32, steps: &mut u32) -> bool {
         if taken < BigUint::one() << bits {
             return true;
         }
-        // The largest cube takes all, or a bit of its mask divides the numbers.
+        // The largest cube covers everything, or a bit of its mask splits the numbers.
         let Some(largest) = cubes.iter().min_by_key(|cube| cube.mask.count_ones()) else { return true };
         let Some(bit) = largest.mask.trailing_zeros() else { continue };
         for side in [false, true] {
@@ -101,7 +101,7 @@ fn leaves_gap(cubes: Vec<Cube>, bits: u32, steps: &mut u32) -> bool {
     false
 }
 
-/// The numbers that agree with `value` in the bits of `mask`; by default all.
+/// The numbers that agree with `value` in the bits of `mask`; by default all numbers.
 #[derive(Clone, Debug, Default)]
 struct Cube {
     value: BigUint,
@@ -109,23 +109,23 @@ struct Cube {
 }
 
 impl Cube {
-    /// How many numbers of `bits` bits it has.
+    /// Returns how many numbers of `bits` bits it contains.
     fn size(&self, bits: u32) -> BigUint {
         BigUint::one() << (u64::from(bits) - self.mask.count_ones())
     }
 
-    /// This cube, with `bits` lower bits that are in another one.
+    /// Returns this cube extended by `bits` lower bits from another cube.
     fn append(&self, lower: &Cube, bits: u32) -> Cube {
         Cube { value: (&self.value << bits) | &lower.value, mask: (&self.mask << bits) | &lower.mask }
     }
 }
 
-/// The numbers from `lo` to `hi` as prefixes, of which there are at most two for each bit.
+/// Returns the numbers from `lo` to `hi` as prefixes, at most two for each bit.
 fn between(mut lo: BigUint, hi: BigUint, bits: u32) -> Vec<Cube> {
     let all = (BigUint::one() << bits) - 1u8;
     let mut cubes = Vec::new();
     while lo <= hi {
-        // The largest block that begins at `lo` and does not go beyond `hi`.
+        // The largest block that starts at `lo` and does not exceed `hi`.
         let left = (&hi - &lo + 1u8).bits() - 1;
         let free = lo.trailing_zeros().unwrap_or(u64::from(bits)).min(left);
         let block = BigUint::one() << free;
@@ -160,7 +160,7 @@ impl Domain {
         Some(Domain { bits: usize::BITS - last.leading_zeros(), size: members.into() })
     }
 
-    /// What a label takes, negative numbers in two's complement.
+    /// Returns the values of a label, with negative numbers in two's complement.
     fn label(&self, keyset: &KeySet) -> Vec<Cube> {
         let all = (BigInt::one() << self.bits) - 1u8;
         let unsigned = |n: BigInt| (n & &all).to_biguint().unwrap_or_default();
@@ -195,7 +195,7 @@ impl Domain {
 mod tests {
     use super::*;
 
-    /// All sets of up to three prefixes of five bits, against counting.
+    /// Compares all sets of up to three prefixes of five bits with a count.
     #[test]
     fn gaps_are_those_that_counting_finds() {
         const BITS: u32 = 5;
@@ -235,7 +235,7 @@ mod tests {
     /// A select that the analysis cannot decide within these steps gets no warning.
     #[test]
     fn steps_are_bounded() {
-        // Each bit alone, both ways: no half is decided before most bits are.
+        // Each bit alone, both ways: no subset is decided before most bits are.
         let cubes: Vec<Cube> =
             (0..40).map(|i| Cube { value: BigUint::one() << i, mask: BigUint::one() << i }).collect();
         assert!(leaves_gap(cubes.clone(), 40, &mut 10_000));

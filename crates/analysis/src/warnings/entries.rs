@@ -1,4 +1,4 @@
-//! Keys that do not depend on the packet, and entries whose order or bits are not what they seem.
+//! Keys that do not depend on the packet, and entries whose order or bits are misleading.
 
 use super::flow::path;
 use crate::typed::*;
@@ -33,7 +33,7 @@ fn is_constant(expr: &Expr) -> bool {
     }
 }
 
-/// Bits of a value that its mask takes away do not matter; in P4Runtime they must be 0.
+/// Bits of a value outside its mask do not matter; in P4Runtime they must be 0.
 fn masked_off(program: &Program, keyset: &KeySet, span: Span, key: &Key, found: &mut Vec<Diagnostic>) {
     if let KeySet::Mask(Expr { kind: ExprKind::Int(value), .. }, Expr { kind: ExprKind::Int(mask), .. }) =
         keyset
@@ -48,8 +48,8 @@ fn masked_off(program: &Program, keyset: &KeySet, span: Span, key: &Key, found: 
     }
 }
 
-/// P4_16 lets entries have any priority; that two have the same, or that they do not stand in the order in which they are
-/// tried, is rarely meant.
+/// P4_16 allows any priorities of entries, but equal priorities, or entries that are not listed in the order in which
+/// they are tried, are rarely intended.
 fn priorities(table: &Table, found: &mut Vec<Diagnostic>) {
     let mut first: HashMap<&BigInt, Span> = HashMap::new();
     let mut previous: Option<(&BigInt, Span)> = None;

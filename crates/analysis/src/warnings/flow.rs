@@ -1,10 +1,10 @@
-//! Reads of what was never written, and accesses to headers that are not valid: an interpretation of parsers, controls
-//! and functions over what is known of each variable, to a fixed point.
+//! Reads of values that were never written, and accesses to invalid headers: an abstract interpretation of parsers,
+//! controls and functions that tracks facts about each variable, to a fixed point.
 //!
-//! Each parser, control and function is looked at by itself: `in` and `inout` parameters hold values and valid headers,
-//! `out` parameters and variables nothing and invalid ones. Actions are interpreted where they are called, tables run any
-//! of their actions. Parsers, controls, functions and externs that are called read what goes in, and write all that comes
-//! out. `isValid()` is believed where it is tested.
+//! Each parser, control and function is analysed separately: `in` and `inout` parameters start with values and valid
+//! headers, `out` parameters and variables without values and with invalid headers. Actions are interpreted where they are
+//! called; a table may run any of its actions. A call of a parser, control, function or extern reads its inputs and writes
+//! all its outputs. The analysis uses the result of `isValid()` where a condition tests it.
 
 use super::layout::{Kind, Layout, Layouts};
 use super::state::{State, Validity, join, join_into};
@@ -19,24 +19,24 @@ use p4jet_syntax::span::Span;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
-/// Most slots of the variables of a parser, control or function; those beyond are believed to hold values.
+/// Maximum number of slots for the variables of a parser, control or function; the others are assumed to hold values.
 const SLOTS_MAX: u32 = 1 << 15;
 
-/// Most steps spent on a parser, control or function. A step is a statement, an expression, or 64 slots that are copied,
-/// joined or set. Actions that call actions that call actions, and loops in loops, may take more: then nothing further is
-/// reported about the parser, control or function.
+/// Maximum number of steps for a parser, control or function. A step is a statement, an expression, or 64 slots that are
+/// copied, joined or set. Deeply nested calls of actions and nested loops may exceed it: then nothing more is reported
+/// about the parser, control or function.
 const STEPS_MAX: u32 = 1 << 18;
 
-/// Most steps spent on a program.
+/// Maximum number of steps for a program.
 const PROGRAM_STEPS_MAX: u32 = 1 << 21;
 
-/// Slots that are handled in one step.
+/// Number of slots handled in one step.
 const SLOTS_PER_STEP: usize = 64;
 
-/// Most fields that a message names.
+/// Maximum number of fields that a message names.
 const FIELDS_MAX: usize = 4;
 
-/// Warnings about uses of what is not there.
+/// Warns about uses of missing values and invalid headers.
 pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
     let mut flow = Flow {
         program,
@@ -52,7 +52,7 @@ pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
         left: HashMap::new(),
         found,
     };
-    // What a function leaves invalid matters to those who call it.
+    // Callers need to know which headers a function leaves invalid.
     for (i, function) in program.functions.iter().enumerate() {
         flow.function(i, function);
     }
@@ -64,7 +64,7 @@ pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Where control flow leaves the straight path, joined over all places that do so.
+/// States at the places where control flow leaves the straight path, joined per kind of exit.
 #[derive(Default)]
 struct Ends {
     returned: Option<State>,
@@ -76,20 +76,20 @@ struct Ends {
 struct Flow<'a> {
     program: &'a Program,
     layouts: Layouts,
-    /// First slot of each variable that is followed.
+    /// First slot of each tracked variable.
     vars: Vec<Option<(u32, Rc<Layout>)>>,
     slots: u32,
-    /// Steps left for the parser, control or function at hand.
+    /// Steps left for the current parser, control or function.
     steps: u32,
-    /// Steps left for those that follow.
+    /// Steps left for those after it.
     steps_left: u32,
-    /// Nothing is said while this is not 0: the state is not final.
+    /// While this is not 0, nothing is reported: the state is not final.
     quiet: u32,
-    /// What holds here; `None` where control never comes.
+    /// The state at the current program point; `None` if it is unreachable.
     state: Option<State>,
     ends: Ends,
     seen: HashSet<(Span, &'static str)>,
-    /// By function and parameter which of the headers inside are, or may be, invalid when the function ends.
+    /// By function and parameter, the headers inside that are, or may be, invalid when the function returns.
     left: HashMap<(usize, usize), Vec<(u32, Validity)>>,
     found: &'a mut Vec<Diagnostic>,
 }
@@ -97,7 +97,7 @@ struct Flow<'a> {
 /// Storage that an expression names.
 #[derive(Clone)]
 struct Place {
-    /// First slots; several if an index is not known, and then it is one of them.
+    /// First slots; several if an index is unknown, of which one is meant.
     starts: Vec<u32>,
     layout: Rc<Layout>,
     /// The union that this is a member of.
@@ -160,7 +160,7 @@ impl Flow<'_> {
         self.locals(&body.locals);
         let mut entry: Vec<Option<State>> = vec![None; body.states.len()];
         entry[body.start as usize] = self.state.take();
-        // First in, first out: a state that many lead to is looked at after all of them.
+        // First in, first out, so that a state with many predecessors is analysed after all of them.
         let mut work = VecDeque::from([body.start as usize]);
         let mut waits = vec![false; body.states.len()];
         let mut end = None;
@@ -170,7 +170,7 @@ impl Flow<'_> {
             self.state = entry[i].clone();
             self.parser_state(&body.states[i]);
             if self.steps == 0 {
-                // What is known of the states is not final.
+                // The facts about the states are not final.
                 return;
             }
             for target in targets(&body.states[i].transition) {
@@ -231,7 +231,7 @@ impl Flow<'_> {
         }
     }
 
-    /// A variable comes into being, with values and valid headers or with nothing.
+    /// Declares a variable, with values and valid headers or without.
     fn declare(&mut self, var: VarId, full: bool) {
         if self.vars[var.index()].is_none() {
             let layout = self.layouts.of(self.program, &self.program.vars[var.index()].ty);
@@ -251,7 +251,7 @@ impl Flow<'_> {
         Some(Place { starts: vec![*start], layout: Rc::clone(layout), union: None })
     }
 
-    /// Sets everything inside a place.
+    /// Sets the facts about everything inside a place.
     fn fill(&mut self, place: &Place, written: bool, validity: Validity) {
         self.spend_on_place(place);
         let Some(state) = &mut self.state else { return };
@@ -261,13 +261,13 @@ impl Flow<'_> {
         }
     }
 
-    /// Something outside wrote a place: all of it holds values now.
+    /// Notes that something outside wrote a place, so all of it holds values.
     fn written_outside(&mut self, place: &Place) {
         self.leave_union(place);
         self.fill(place, true, Validity::Valid);
     }
 
-    /// A member of a union is about to be made valid, which makes the others invalid.
+    /// Handles that a member of a union becomes valid, which makes the others invalid.
     fn leave_union(&mut self, place: &Place) {
         if let (Some(state), Some((start, union))) = (&mut self.state, &place.union) {
             union.validities(*start, &mut |slot| state.set_validity(slot, Validity::Invalid));
@@ -280,7 +280,7 @@ impl Flow<'_> {
             return self.store(place, inner);
         }
         if !place.exact() {
-            // Which one it is is not known: nothing bad is believed of any.
+            // The element is unknown, so all are assumed to be fine.
             let source = self.quietly(|f| f.place(value));
             let invalid = matches!(value.kind, ExprKind::Invalid)
                 || source.is_some_and(|source| self.header_validity(&source) == Some(Validity::Invalid));
@@ -323,7 +323,7 @@ impl Flow<'_> {
         }
     }
 
-    /// What is known of a header that is one of several.
+    /// Returns the facts about a header that is one of several.
     fn header_validity(&self, place: &Place) -> Option<Validity> {
         let (Kind::Header(_), Some(state)) = (&place.layout.kind, &self.state) else { return None };
         let mut found = Validity::Invalid;
@@ -337,7 +337,7 @@ impl Flow<'_> {
         Some(found)
     }
 
-    /// Copies what is known of headers; that values may be missing was said where they were read.
+    /// Copies the facts about headers; missing values were reported where they were read.
     fn copy(&mut self, to: &Place, from: &Place) {
         self.spend_on_place(to);
         let Some(state) = &mut self.state else { return };
@@ -446,7 +446,7 @@ impl Flow<'_> {
         }
     }
 
-    /// A loop: `turn` goes round once, from the head of the loop back to it, and gives the state in which it is left.
+    /// Analyses a loop: `turn` runs it once, from its head back to it, and returns the state in which the loop ends.
     fn repeat(&mut self, mut turn: impl FnMut(&mut Self) -> Option<State>) {
         let outer = (self.ends.broken.take(), self.ends.continued.take());
         let mut head = self.state.clone();
@@ -492,7 +492,7 @@ impl Flow<'_> {
 
     // Tables and actions.
 
-    /// Applies a table: `then` gets the state after each of its actions, by their places in the table's list.
+    /// Applies a table: `then` receives the state after each of its actions, by their positions in the table's list.
     fn outcomes(&mut self, id: TableId, mut then: impl FnMut(u32, Option<&State>)) {
         let table = &self.program.tables[id.index()];
         table.keys.iter().for_each(|key| self.read(&key.expr));
@@ -518,7 +518,7 @@ impl Flow<'_> {
         self.state = after;
     }
 
-    /// Runs an action; an argument that is not there comes from the control plane.
+    /// Runs an action; missing arguments come from the control plane.
     fn action(&mut self, id: ActionId, args: &[Option<Expr>]) {
         let action = &self.program.actions[id.index()];
         let mut targets = Vec::new();
@@ -556,7 +556,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Says which `out` parameters may leave without a value; headers may be invalid.
+    /// Reports the `out` parameters that may return without a value; headers may be invalid.
     fn check_out_params(&mut self, params: &[Param], end: Option<&State>, what: &str, name: &str) {
         let Some(end) = end else { return };
         for param in params.iter().filter(|p| p.dir == Direction::Out) {
@@ -594,7 +594,7 @@ impl Flow<'_> {
             }
             Callee::PushFront(stack, _) | Callee::PopFront(stack, _) => {
                 if let Some(place) = self.place(stack) {
-                    // Which elements are valid then depends on which were.
+                    // Which elements are valid afterwards depends on which were before.
                     self.fill(&place, true, Validity::Valid);
                 }
             }
@@ -611,7 +611,7 @@ impl Flow<'_> {
         }
     }
 
-    /// A call of what is looked at elsewhere.
+    /// A call of something that is analysed separately.
     fn outside(&mut self, call: &Call) {
         let mut places = Vec::new();
         for (param, arg) in params(self.program, &call.callee).iter().zip(&call.args) {
@@ -626,7 +626,7 @@ impl Flow<'_> {
         places.iter().for_each(|place| self.written_outside(place));
     }
 
-    /// A function was called with this argument for this parameter: which headers in it are invalid now.
+    /// Marks the headers in an argument that the called function leaves invalid.
     fn left_invalid(&mut self, param: (usize, usize), arg: &Expr) {
         let Some(place) = self.quietly(|f| f.place(arg)).filter(Place::exact) else { return };
         let (Some(left), Some(state)) = (self.left.get(&param), &mut self.state) else { return };
@@ -643,7 +643,7 @@ impl Flow<'_> {
             }
             self.set_validity(&place, validity);
         } else if validity == Validity::Valid {
-            // It may be any of them; the rest is unknown, about which nothing is said.
+            // It may be any of them, so nothing is reported about them.
             self.set_validity(&place, validity);
         }
     }
@@ -657,7 +657,7 @@ impl Flow<'_> {
 
     // Expressions.
 
-    /// A condition: the states in which it is true and false.
+    /// Returns the states in which a condition is true and false.
     fn test(&mut self, cond: &Expr) -> (Option<State>, Option<State>) {
         match &cond.kind {
             ExprKind::Unary(UnaryOp::Not, inner) => {
@@ -701,7 +701,7 @@ impl Flow<'_> {
         (self.state.clone(), self.state.take())
     }
 
-    /// The states after an entry's action and after the default action of a table.
+    /// Returns the states after an entry's action and after the default action of a table.
     fn hit_or_miss(&mut self, id: TableId) -> (Option<State>, Option<State>) {
         let table = &self.program.tables[id.index()];
         let (mut hit, mut miss) = (None, None);
@@ -721,7 +721,7 @@ impl Flow<'_> {
         (hit, miss)
     }
 
-    /// An expression's value is used.
+    /// Handles a use of an expression's value.
     fn read(&mut self, expr: &Expr) {
         if !self.step() {
             return;
@@ -733,7 +733,7 @@ impl Flow<'_> {
             | ExprKind::StackNext(_)
             | ExprKind::StackLast(_) => {
                 if let Some(place) = self.place(expr)
-                    // Of a field of an invalid header that says enough.
+                    // For a field of an invalid header, the other warning suffices.
                     && !self.seen.contains(&(expr.span, "invalid-header"))
                 {
                     self.check_written(expr, &place);
@@ -767,8 +767,8 @@ impl Flow<'_> {
         }
     }
 
-    /// The storage that an expression names, all its indices read and all headers on the way checked; `None` if it is none
-    /// or is not followed.
+    /// Returns the storage that an expression names, after reading all its indices and checking all headers on the path;
+    /// `None` if it names none or the variable is not tracked.
     fn place(&mut self, expr: &Expr) -> Option<Place> {
         if !self.step() {
             return None;
@@ -833,7 +833,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The storage that is about to be written; a slice of it leaves the rest as it was, which is a use.
+    /// Returns the storage that is about to be written; writing a slice preserves the other bits, which counts as a use.
     fn written_place(&mut self, expr: &Expr) -> Option<Place> {
         if matches!(expr.kind, ExprKind::Slice(..) | ExprKind::SliceAt { .. }) {
             self.read(expr);
@@ -858,17 +858,17 @@ impl Flow<'_> {
         self.steps = self.steps.saturating_sub(u32::try_from(steps).unwrap_or(u32::MAX));
     }
 
-    /// The state is about to be copied or joined.
+    /// Accounts for a copy or join of the state.
     fn spend_on_state(&mut self) {
         self.spend(self.slots as usize / SLOTS_PER_STEP);
     }
 
-    /// All slots of a place are about to be looked at or set.
+    /// Accounts for examining or setting all slots of a place.
     fn spend_on_place(&mut self, place: &Place) {
         self.spend(place.starts.len() * (1 + place.layout.size as usize / SLOTS_PER_STEP));
     }
 
-    // What is wrong.
+    // Reports.
 
     fn check_valid(&mut self, header: &Expr, access: &Expr, place: &Place) {
         let is = match self.header_validity(place) {
@@ -910,7 +910,7 @@ impl Flow<'_> {
             state.any_unwritten(start, layout.size)
                 && match &layout.kind {
                     Kind::Header(_) => true,
-                    // One of which nothing is said says nothing of the others.
+                    // A header without facts tells nothing about the others.
                     Kind::Stack(element, n) if matches!(element.kind, Kind::Header(_)) => {
                         (0..*n).map(|i| start + i * element.size).all(|header| {
                             state.validity(header) != Validity::Valid
@@ -975,7 +975,7 @@ impl Flow<'_> {
     }
 }
 
-/// Whether a value is not complete. A header inside of something larger need not be valid, and then it holds nothing.
+/// True if a value is incomplete. A header inside something larger need not be valid, and then it has no values.
 fn is_missing(state: &State, start: u32, layout: &Layout) -> bool {
     match &layout.kind {
         Kind::Leaf => state.unwritten(start),
@@ -987,14 +987,14 @@ fn is_missing(state: &State, start: u32, layout: &Layout) -> bool {
     }
 }
 
-/// Elements of a stack.
+/// Returns elements of a stack.
 fn elements(place: &Place, element: &Rc<Layout>, wanted: std::ops::Range<u32>) -> Option<Place> {
     let starts: Vec<u32> =
         place.starts.iter().flat_map(|start| wanted.clone().map(move |i| start + i * element.size)).collect();
     (!starts.is_empty()).then(|| Place { starts, layout: Rc::clone(element), union: None })
 }
 
-/// Where a transition may lead, each target once.
+/// Returns the possible targets of a transition, each once.
 fn targets(transition: &Transition) -> Vec<Target> {
     let mut seen = HashSet::new();
     match transition {
@@ -1005,7 +1005,7 @@ fn targets(transition: &Transition) -> Vec<Target> {
     }
 }
 
-/// Where a place goes through `next`.
+/// Returns the location of `next` in a place.
 fn next_inside(expr: &Expr) -> Option<Span> {
     match &expr.kind {
         ExprKind::StackNext(_) => Some(expr.span),
@@ -1014,7 +1014,7 @@ fn next_inside(expr: &Expr) -> Option<Span> {
     }
 }
 
-/// The variable that a place is in.
+/// Returns the variable that contains a place.
 pub(super) fn root(expr: &Expr) -> Option<VarId> {
     match &expr.kind {
         ExprKind::Var(var) => Some(*var),
@@ -1027,7 +1027,7 @@ pub(super) fn root(expr: &Expr) -> Option<VarId> {
     }
 }
 
-/// A place as the program writes it.
+/// Returns a place as the program writes it.
 pub(super) fn path(program: &Program, expr: &Expr) -> String {
     match &expr.kind {
         ExprKind::Var(var) => program.vars[var.index()].name.clone(),

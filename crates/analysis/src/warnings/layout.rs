@@ -1,4 +1,4 @@
-//! Where the parts of a variable are: each value of a base type and the validity of each header has a slot of its own.
+//! The layout of a variable in slots: each value of a base type and the validity of each header has its own.
 
 use crate::infer::substitute;
 use crate::typed::{Program, Type};
@@ -9,7 +9,7 @@ use std::rc::Rc;
 /// A type as slots.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// How many slots.
+    /// Number of slots.
     pub(super) size: u32,
     pub(super) kind: Kind,
 }
@@ -24,12 +24,12 @@ pub(super) enum Kind {
     Header(Vec<(u32, Rc<Layout>)>),
     /// A header union, whose validity is that of its members.
     Union(Vec<(u32, Rc<Layout>)>),
-    /// Elements one after the other.
+    /// Consecutive elements.
     Stack(Rc<Layout>, u32),
 }
 
 impl Layout {
-    /// Calls `f` with the validity slot of each header in a value that begins at `start`.
+    /// Calls `f` with the validity slot of each header in a value that starts at `start`.
     pub(super) fn validities(&self, start: u32, f: &mut impl FnMut(u32)) {
         match &self.kind {
             Kind::Leaf => {}
@@ -100,7 +100,7 @@ impl Layouts {
         }
     }
 
-    /// Values one after the other, the first of them at `first`.
+    /// Lays out consecutive values, starting at `first`.
     fn row(
         &mut self,
         program: &Program,

@@ -1,8 +1,8 @@
-//! Warnings: what is legal P4_16 and yet likely a mistake.
+//! Warnings about legal P4_16 that is likely a mistake.
 //!
-//! They are looked for only in programs without an error, so that a mistake is not told twice. Their names are those of
-//! p4c, so that `--Wdisable`, `--Werror` and `@noWarn` mean what they mean there; `egress-port`, `incomplete-select` and
-//! `never-emitted` are our own.
+//! They are produced only for programs without errors, so that a mistake is not reported twice. Their names are those of
+//! p4c, so that `--Wdisable`, `--Werror` and `@noWarn` mean the same; `egress-port`, `incomplete-select` and
+//! `never-emitted` exist only in p4jet.
 
 mod calls;
 mod coverage;
@@ -21,7 +21,7 @@ use p4jet_syntax::ast;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::Span;
 
-/// The names of all warnings, with what each is about, sorted.
+/// The names of all warnings with descriptions, sorted.
 pub const NAMES: &[(&str, &str)] = &[
     ("bad-pragma", "a pragma without a name"),
     ("deprecated", "a use of something declared `@deprecated`"),
@@ -55,10 +55,10 @@ pub const NAMES: &[(&str, &str)] = &[
     ("warning-directive", "`#warning`"),
 ];
 
-/// Warnings of p4c that p4jet has no reason to give. Their names may be used all the same.
+/// Warnings of p4c that p4jet never produces. Their names are accepted all the same.
 const ELSEWHERE: &[&str] = &["branch", "failed", "ignore", "keys", "legacy", "type-inference", "unsupported"];
 
-/// Whether a warning may be called so.
+/// True if this is the name of a warning.
 pub fn is_name(name: &str) -> bool {
     NAMES.iter().any(|(known, _)| *known == name) || ELSEWHERE.contains(&name)
 }
@@ -67,7 +67,7 @@ fn contains(outer: Span, inner: Span) -> bool {
     inner.file == outer.file && inner.lo >= outer.lo && inner.hi <= outer.hi
 }
 
-/// Adds the warnings about a right program to those that were found on the way, and drops those that nobody wants.
+/// Adds the warnings about a correct program to those that the analysis found, and drops suppressed ones.
 pub(crate) fn add(
     diagnostics: &mut Vec<Diagnostic>,
     program: &Program,
@@ -87,8 +87,8 @@ pub(crate) fn add(
     diagnostics.sort_by_key(|d| (d.span.file, d.span.lo, d.span.hi, d.code));
 }
 
-/// Drops the warnings that nobody wants: where annotations forbid them, about the files that p4jet brings along, and about
-/// what a program does not use of a library.
+/// Drops warnings that annotations suppress, that are about the files that come with p4jet, or that are about unused parts
+/// of a library.
 pub(crate) fn suppress(diagnostics: &mut Vec<Diagnostic>, program: &Program, tree: &ast::Program) {
     suppress::apply(tree, diagnostics);
     diagnostics.retain(|d| {

@@ -1,11 +1,11 @@
-//! Names that nothing uses, and names that hide others, as the scopes noticed them.
+//! Unused names, and names that hide others, as the scopes noticed them.
 
 use crate::scopes::{Noticed, Symbol, is_internal};
 use crate::typed::{Param, Program, Type};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 
-/// Gives the places of parsers, controls and functions that are not used, about which no more needs to be said.
+/// Returns the locations of unused parsers, controls and functions, about which nothing more needs to be reported.
 pub(super) fn warn(program: &Program, noticed: Noticed, found: &mut Vec<Diagnostic>) -> Vec<Span> {
     let names = Names::of(program);
     let mut unused = Vec::new();
@@ -19,7 +19,7 @@ pub(super) fn warn(program: &Program, noticed: Noticed, found: &mut Vec<Diagnost
         }
     }
     for new in noticed.shadowing {
-        // The names of a prototype's parameters are in force nowhere.
+        // The names of a prototype's parameters are visible nowhere.
         if matches!(new.symbol, Symbol::Var(id) if names.vars[id.index()] == VarRole::Prototype) {
             continue;
         }
@@ -44,11 +44,11 @@ pub(super) fn warn(program: &Program, noticed: Noticed, found: &mut Vec<Diagnost
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum VarRole {
-    /// A variable, or action data, which nobody but the program asks for.
+    /// A variable, or action data, that only the program needs.
     Own,
-    /// A parameter that callers, or an architecture, ask for.
+    /// A parameter that callers, or an architecture, require.
     Interface,
-    /// A parameter of something without body.
+    /// A parameter of something without a body.
     Prototype,
 }
 
@@ -56,9 +56,9 @@ struct Names<'a> {
     program: &'a Program,
     /// One per variable.
     vars: Vec<VarRole>,
-    /// One per variable: whether it is a parameter.
+    /// For each variable, true if it is a parameter.
     params: Vec<bool>,
-    /// One per type parameter: whether it is that of a parser, control or package.
+    /// For each type parameter, true if it belongs to a parser, control or package.
     interface_types: Vec<bool>,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Names<'a> {
         Names { program, vars, params, interface_types }
     }
 
-    /// What a name is, if it should be used.
+    /// Returns the kind of a name that should be used.
     fn wanted(&self, symbol: &Symbol) -> Option<&'static str> {
         Some(match symbol {
             Symbol::Type(Type::Param(id)) => {
@@ -108,7 +108,7 @@ impl<'a> Names<'a> {
             }
             Symbol::Type(Type::Enum(_)) => return None,
             Symbol::Type(_) => "type",
-            // Types that describe the world, complete whether all of it is needed or not.
+            // Types describe a format completely, whether or not all of it is used.
             Symbol::Struct(_) | Symbol::Extern(_) | Symbol::Poison => return None,
             Symbol::Package(_) => "package",
             Symbol::Parser(_) => "parser",
@@ -129,7 +129,7 @@ impl<'a> Names<'a> {
         })
     }
 
-    /// All of a declaration that has code inside.
+    /// Returns the whole location of a declaration that contains code.
     fn whole(&self, symbol: &Symbol) -> Option<Span> {
         match symbol {
             Symbol::Parser(id) => Some(self.program.parsers[id.index()].span),

@@ -1,4 +1,4 @@
-//! Parser states and select cases that are never reached, and states that end without saying so.
+//! Unreachable parser states and select cases, and states that end without a transition.
 
 use super::coverage::{self, has_gap};
 use crate::consts::number;
@@ -9,8 +9,8 @@ use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 use std::collections::{BTreeMap, HashMap};
 
-/// Most comparisons of a case with an earlier one, in a program. Of the cases after that only those are found that equal an
-/// earlier one, or are covered by ranges of one key.
+/// Maximum number of comparisons of a case with an earlier one, per program. Further cases are reported only if they equal
+/// an earlier one or are covered by ranges of one key.
 const COMPARISONS_MAX: u32 = 1 << 21;
 
 pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
@@ -47,7 +47,7 @@ fn select(
 ) {
     let mut earlier: Vec<(Vec<Values>, &SelectCase)> = Vec::new();
     let constants: Vec<Option<BigInt>> = keys.iter().map(|key| number(&key.kind)).collect();
-    // Where no key is constant, a case of one value for each key covers only cases that are the same.
+    // If no key is constant, a case with one value for each key covers only equal cases.
     let no_constants = constants.iter().all(Option::is_none);
     let mut exact: HashMap<Vec<BigInt>, &SelectCase> = HashMap::new();
     let mut wide: Vec<usize> = Vec::new();
@@ -116,8 +116,7 @@ fn select(
     }
 }
 
-/// Says where a `select` has no case for some values. Of a key that is constant only its value counts, which [`select`]
-/// looks at.
+/// Reports a `select` that has no case for some values. For a constant key only its value counts, which [`select`] checks.
 fn incomplete(
     program: &Program,
     state: &State,
@@ -142,12 +141,12 @@ fn incomplete(
     );
 }
 
-/// What a key set takes of one key.
+/// The values that a key set accepts for one key.
 enum Values {
     All,
-    /// From the first to the last.
+    /// From the first number to the last.
     Between(BigInt, BigInt),
-    /// Those that agree with the first in the bits of the second, which are of a `bit` type.
+    /// Those that agree with the first number in the bits of the second; the key has a `bit` type.
     Masked(BigInt, BigInt),
     Unknown,
 }
@@ -178,7 +177,7 @@ impl Values {
         }
     }
 
-    /// The only value that it has.
+    /// Returns the only value, if there is one.
     fn single(&self) -> Option<BigInt> {
         match self {
             Values::Between(lo, hi) if lo == hi => Some(lo.clone()),
@@ -186,13 +185,13 @@ impl Values {
         }
     }
 
-    /// Whether it has all that another one has.
+    /// True if it contains all values of another one.
     fn covers(&self, other: &Values) -> bool {
         match (self, other) {
             (Values::All, _) => true,
             (Values::Unknown, _) | (_, Values::All | Values::Unknown) => false,
             (Values::Between(lo, hi), Values::Between(a, b)) => lo <= a && b <= hi,
-            // All bits outside of the mask may be 0; with them 1 it may be any number up to the type's last.
+            // The bits outside the mask may all be 0; if they are 1, the number may be up to the type's maximum.
             (Values::Between(..), Values::Masked(..)) => false,
             (Values::Masked(..), Values::Between(a, b)) => a == b && self.has(a),
             (Values::Masked(value, mask), Values::Masked(other, other_mask)) => {
@@ -211,7 +210,7 @@ impl Values {
     }
 }
 
-/// Whether a case takes all that a later one would. Of a key that is constant only its value counts.
+/// True if a case accepts everything that a later one would. For a constant key only its value counts.
 fn covers(earlier: &[Values], later: &[Values], constants: &[Option<BigInt>]) -> bool {
     earlier.len() == later.len()
         && earlier.iter().zip(later).zip(constants).all(|((earlier, later), constant)| {
@@ -219,8 +218,8 @@ fn covers(earlier: &[Values], later: &[Values], constants: &[Option<BigInt>]) ->
         })
 }
 
-/// The numbers that several cases of one key take together, as intervals that do not touch: the last number of each by its
-/// first.
+/// The numbers that several cases of one key accept together, as intervals that do not touch: the last number of each
+/// interval by its first.
 #[derive(Default)]
 struct Intervals(BTreeMap<BigInt, BigInt>);
 
@@ -246,7 +245,7 @@ impl Intervals {
     }
 }
 
-/// The width of a `bit` type, whatever its name.
+/// Returns the width of a `bit` type, whatever its name.
 fn width(program: &Program, ty: &Type) -> Option<u64> {
     match ty {
         Type::Bit(bits) => Some(u64::from(*bits)),

@@ -1,4 +1,4 @@
-//! Mistakes that only the program as a whole shows: headers that are made for nothing, ports chosen for nothing.
+//! Mistakes that only the whole program reveals: headers that are never emitted, and ports that are set without effect.
 
 use super::flow::{path, root};
 use crate::typed::*;
@@ -46,7 +46,7 @@ impl Blocks {
     }
 }
 
-// Headers that are set valid, and which no deparser emits.
+// Headers that are set valid but never emitted.
 
 /// A field of a struct type, whatever the variable.
 type Member = (StructId, u32);
@@ -57,7 +57,7 @@ fn never_emitted(program: &Program, blocks: &Blocks, found: &mut Vec<Diagnostic>
         blocks.controls.iter().map(|id| &program.controls[id.index()]).filter(is_deparser).collect();
     let parsed = blocks.parsers.iter().flat_map(|id| &program.parsers[id.index()].params);
     let parsed: Vec<&Type> = parsed.map(|param| &program.vars[param.var.index()].ty).collect();
-    // The structs of headers: what comes from a parser and goes to a deparser.
+    // The structs of headers, which come from a parser and go to a deparser.
     let mut headers = Inside::default();
     for param in deparsers.iter().flat_map(|control| &control.params) {
         let ty = &program.vars[param.var.index()].ty;
@@ -74,7 +74,7 @@ fn never_emitted(program: &Program, blocks: &Blocks, found: &mut Vec<Diagnostic>
         let is_emitted = uses.emitted.members.contains(member)
             || uses.emitted.structs.contains(&owner)
             || header_of(ty).is_some_and(|header| uses.emitted_types.contains(&header));
-        // A header that is no part of any packet may serve as a variable.
+        // A header that is not part of any packet may serve as a variable.
         let is_variable = !uses.extracted.contains(member) && uses.is_read(member);
         if is_emitted || is_variable || !headers.structs.contains(&owner) {
             continue;
@@ -95,7 +95,7 @@ fn is_packet_out(program: &Program, param: &Param) -> bool {
         Type::Extern(id, _) if program.externs[id.index()].name == "packet_out")
 }
 
-/// The type of a header or union, or of the elements of a stack.
+/// Returns the type of a header or union, or of the elements of a stack.
 fn header_of(ty: &Type) -> Option<StructId> {
     match ty {
         Type::Struct(id, _) => Some(*id),
@@ -104,11 +104,11 @@ fn header_of(ty: &Type) -> Option<StructId> {
     }
 }
 
-/// The structs inside of types, each looked at once.
+/// The structs inside types, each examined once.
 #[derive(Default)]
 struct Inside {
     structs: HashSet<StructId>,
-    /// Fields that were named alone.
+    /// Fields that are named individually.
     members: HashSet<Member>,
 }
 
@@ -131,12 +131,12 @@ impl Inside {
     }
 }
 
-/// What a program does with the members of structs.
+/// How a program uses the members of structs.
 struct Uses<'a> {
     program: &'a Program,
-    /// Parameters: what they hold may go on to the deparser, as a variable of the program's own does not.
+    /// Parameters, whose values may reach the deparser, unlike those of the program's own variables.
     params: HashSet<VarId>,
-    /// By member the first place, in a parameter, that makes it valid.
+    /// For each member, the first place, in a parameter, that makes it valid.
     set_valid: BTreeMap<Member, &'a Expr>,
     extracted: HashSet<Member>,
     emitted: Inside,
@@ -170,7 +170,7 @@ impl<'a> Uses<'a> {
         }
     }
 
-    /// An extern is given values, and may read or emit all that is inside.
+    /// An extern may read or emit everything inside the values that it receives.
     fn hand_out(&mut self, call: &'a Call) {
         let sends = params(self.program, &call.callee).iter().any(|p| is_packet_out(self.program, p));
         for arg in call.args.iter().flatten() {
@@ -191,7 +191,7 @@ impl<'a> Uses<'a> {
             ExprKind::Aggregate(items) => items.iter().for_each(|item| self.emit(item)),
             _ => {
                 let member = member(value);
-                // A header in a variable of its own may be a copy of any of its type.
+                // A header in its own variable may be a copy of any header of its type.
                 match header_of(&value.ty) {
                     Some(id) if self.program.structs[id.index()].kind == StructKind::Header => {
                         self.emitted_types.extend(member.is_none().then_some(id));
@@ -204,7 +204,7 @@ impl<'a> Uses<'a> {
     }
 }
 
-/// The field that a header is, or the stack that it is in.
+/// Returns the field that a header is, or the stack that contains it.
 fn member(place: &Expr) -> Option<Member> {
     match &place.kind {
         ExprKind::Field(base, field) => match &base.ty {
@@ -259,9 +259,9 @@ impl<'a> Visit<'a> for Uses<'a> {
     }
 }
 
-// Ports that ingress writes where nothing reads them.
+// Egress ports that ingress writes and nothing reads.
 
-/// The number of the ingress control among the arguments of `V1Switch`, and of the egress control.
+/// The index of the ingress control among the arguments of `V1Switch`, and that of the egress control.
 const INGRESS: usize = 2;
 const EGRESS: usize = 3;
 
@@ -279,7 +279,7 @@ fn egress_port(program: &Program, args: &[Option<Expr>], found: &mut Vec<Diagnos
     }
 }
 
-/// The bodies that one of them runs, itself among them.
+/// The bodies that one of them runs, including itself.
 struct Reached<'a> {
     program: &'a Program,
     bodies: HashSet<Body>,
@@ -342,7 +342,7 @@ struct Ports<'a, 'f> {
 }
 
 impl Ports<'_, '_> {
-    /// Whether a place is this field of the standard metadata, or a part of it.
+    /// True if a place is this field of the standard metadata, or part of it.
     fn is(&self, place: &Expr, name: &str) -> bool {
         match &place.kind {
             ExprKind::Slice(value, ..) | ExprKind::SliceAt { value, .. } => self.is(value, name),
@@ -367,7 +367,7 @@ impl<'a> Visit<'a> for Ports<'a, '_> {
             });
             targets.filter(|place| self.is(place, name)).collect()
         };
-        // Who sets both knows which of them counts.
+        // A program that sets both knows which of them counts.
         if !writes("egress_spec").is_empty() {
             return;
         }

@@ -1,14 +1,14 @@
-//! What is known at a point of the program of the slots of all variables.
+//! Facts about the slots of all variables at a program point.
 
-/// For each slot four bits: the value may never have been written; the header may be valid; it may be invalid; and that
-/// it is invalid is only known from a test. (Each header has a slot of its own for all but the first.) A slot of which
-/// nothing was said holds a value, or a valid header.
+/// Four bits for each slot: the value may never have been written; the header may be valid; it may be invalid; its
+/// invalidity is known only from a test. (Each header has its own slot for the last three.) A slot without facts holds
+/// a value, or a valid header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     words: Vec<[u64; 4]>,
 }
 
-/// What may be the case for a header.
+/// The possible states of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Validity {
     Valid,
@@ -38,17 +38,17 @@ impl State {
         self.words.get(slot as usize / 64).is_some_and(|word| word[fact] & (1 << (slot % 64)) != 0)
     }
 
-    /// Says that the slots from `start` on hold values, or none yet.
+    /// Notes that the slots from `start` on hold values, or do not yet.
     pub(super) fn set_written(&mut self, start: u32, size: u32, written: bool) {
         (start..start + size).for_each(|slot| self.set(slot, UNWRITTEN, !written));
     }
 
-    /// Whether a slot may hold nothing.
+    /// True if a slot may hold no value.
     pub(super) fn unwritten(&self, slot: u32) -> bool {
         self.get(slot, UNWRITTEN)
     }
 
-    /// Whether any slot may hold nothing.
+    /// True if any of these slots may hold no value.
     pub(super) fn any_unwritten(&self, start: u32, size: u32) -> bool {
         (start..start + size).any(|slot| self.get(slot, UNWRITTEN))
     }
@@ -59,8 +59,8 @@ impl State {
         self.set(slot, TESTED, false);
     }
 
-    /// Where a test for validity has failed. That the program tests a header says nothing about what holds after both
-    /// branches: that a parameter is believed to be valid must survive.
+    /// Notes that a test for validity failed. A test alone must not change what holds after both branches: a parameter
+    /// that is assumed to be valid stays so.
     pub(super) fn test_failed(&mut self, slot: u32) {
         let believed = self.validity(slot) == Validity::Valid || self.get(slot, TESTED);
         self.set_validity(slot, Validity::Invalid);
@@ -75,13 +75,13 @@ impl State {
         }
     }
 
-    /// Makes this what holds if either of two states may be the case. Gives whether that changed anything.
+    /// Joins another state into this one. True if that changed anything.
     fn join(&mut self, other: &State) -> bool {
         if self.words.len() < other.words.len() {
             self.words.resize(other.words.len(), [0; 4]);
         }
         let mut changed = false;
-        // A header that is invalid by test alone is whatever it is on the other side.
+        // A header that is invalid only according to a test takes its state from the other side.
         for (i, mine) in self.words.iter_mut().enumerate() {
             let theirs = other.words.get(i).copied().unwrap_or_default();
             let before = *mine;
@@ -96,13 +96,13 @@ impl State {
     }
 }
 
-/// Joins two states; `None` is a point that is never reached.
+/// Joins two states; `None` stands for an unreachable program point.
 pub(super) fn join(mut a: Option<State>, b: Option<State>) -> Option<State> {
     join_into(&mut a, b.as_ref());
     a
 }
 
-/// Joins a state into another; gives whether that changed it.
+/// Joins a state into another. True if that changed it.
 pub(super) fn join_into(a: &mut Option<State>, b: Option<&State>) -> bool {
     match (a, b) {
         (_, None) => false,

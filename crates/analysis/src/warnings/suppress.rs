@@ -1,11 +1,11 @@
-//! `@noWarn("name")`: nothing of that name is said about what the annotation stands at, nor inside of it.
+//! `@noWarn("name")`: suppresses warnings of that name about the annotated thing and everything inside it.
 
 use super::{NAMES, contains, is_name};
 use p4jet_syntax::ast::{self, Annotation, AnnotationBody, DeclKind, StmtKind, TablePropertyKind};
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::Span;
 
-/// Drops the warnings that annotations forbid; complains about annotations that name none.
+/// Drops the warnings that annotations suppress; reports annotations that name no warning.
 pub(super) fn apply(tree: &ast::Program, found: &mut Vec<Diagnostic>) {
     let mut regions = Regions { found: Vec::new(), unknown: Vec::new() };
     tree.decls.iter().for_each(|decl| regions.decl(decl));
@@ -30,7 +30,7 @@ struct Regions {
 }
 
 impl Regions {
-    /// Notes the annotations of something at `span`.
+    /// Records the annotations of something at `span`.
     fn annotations(&mut self, annotations: &[Annotation], span: Span) {
         for annotation in annotations.iter().filter(|a| a.name.text == "noWarn") {
             let AnnotationBody::Tokens(tokens) = &annotation.body else { continue };

@@ -1,10 +1,10 @@
-//! A typed program as text, for review: implicit casts, folded constants and inferred types show.
+//! Prints a typed program for review, with implicit casts, folded constants and inferred types.
 
 use p4jet_analysis::typed::*;
 use p4jet_syntax::ast::{BinaryOp, Direction, UnaryOp};
 use std::fmt::Write;
 
-/// The part of a program that its own file declares.
+/// Prints the part of a program that its own file declares.
 pub fn program(p: &Program) -> String {
     let mut d = Dump { p, out: String::new(), indent: 0 };
     for f in p.functions.iter().filter(|f| own(f.span)) {

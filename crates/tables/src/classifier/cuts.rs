@@ -1,29 +1,29 @@
-//! Which bits to cut a set of rules by.
+//! Chooses the bits by which to cut a set of rules.
 
-/// A cut: some bits of one dimension choose the child.
+/// A cut: some bits of one dimension select the child.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
     pub dim: u32,
-    /// The lowest of the bits.
+    /// Position of the lowest bit.
     pub shift: u32,
-    /// How many bits.
+    /// Number of bits.
     pub bits: u32,
-    /// A rule that belongs to more than `1 << spread` children goes to the rest.
+    /// A rule that belongs to more than `1 << spread` children goes to the rest instead.
     pub spread: u32,
 }
 
-/// Most bits of a cut.
+/// Maximum number of bits of a cut.
 const BITS_MAX: u32 = 11;
-/// At most this many rules are considered to choose a cut.
+/// Maximum number of rules that are examined to choose a cut.
 const SAMPLE: usize = 256;
 const SPREADS: [u32; 2] = [0, 2];
 
-/// What a step from a node to its child costs, in nanoseconds; roughly, as all costs here.
+/// Cost of a step from a node to its child, in nanoseconds; a rough value, like all costs here.
 const STEP: f32 = 4.0;
-/// What every rule being in one more child costs, for memory is slow too.
+/// Cost of storing every rule in one more child, because memory accesses are slow too.
 const COPY: f32 = 2.0;
 
-/// The cost of a search among this many rules.
+/// Returns the cost of a search among this many rules.
 fn cost(rules: f32) -> f32 {
     if rules <= 0.0 {
         0.0
@@ -41,11 +41,11 @@ fn cost(rules: f32) -> f32 {
 /// One dimension of a rule.
 pub(super) type Span = (u32, u32);
 
-/// Where a rule goes: the children are `first`, and others that only [`Self::each`] knows.
+/// Where a rule goes: the children in `first`, and others that only [`Self::each`] enumerates.
 #[derive(Clone, Copy)]
 pub(super) struct Children {
     first: u32,
-    /// Ternary: the bits that may be anything. Range: how many follow.
+    /// Ternary: the bits that are wild. Range: the number of further children.
     more: u32,
     range: bool,
     mask: u32,
@@ -64,7 +64,7 @@ impl Children {
         Children { first, more, range, mask }
     }
 
-    /// Log2 of how many there are, rounded up.
+    /// Log2 of the number of children, rounded up.
     #[inline]
     pub fn log(&self) -> u32 {
         if self.range { 32 - self.more.leading_zeros() } else { self.more.count_ones() }
@@ -87,8 +87,8 @@ impl Children {
     }
 }
 
-/// The best cut and what a search costs with it. `rules` has `width.len()` spans for each rule; the first `ternary`
-/// dimensions have values and masks. Not more than `copies_max` rules are to be added by being in several children.
+/// Returns the best cut and the cost of a search with it. `rules` has `width.len()` spans for each rule; the first
+/// `ternary` dimensions have values and masks. Storing rules in several children may add at most `copies_max` rules.
 pub(super) fn choose(
     rules: &[Span],
     widths: &[u32],
@@ -100,7 +100,7 @@ pub(super) fn choose(
     let sample: Vec<&[Span]> = rules.chunks_exact(dims).step_by(count.div_ceil(SAMPLE)).collect();
     let scale = count as f32 / sample.len() as f32;
     let costs: Vec<f32> = (0..=sample.len()).map(|n| cost(n as f32 * scale)).collect();
-    // What one more rule in a child adds to the sum of all rules' costs.
+    // How much one more rule in a child adds to the sum of the costs of all rules.
     let more: Vec<f32> =
         (0..sample.len()).map(|n| (n + 1) as f32 * costs[n + 1] - n as f32 * costs[n]).collect();
     let copies_max = copies_max.min(count) as f32 / scale;
@@ -169,7 +169,7 @@ pub(super) fn choose(
     best
 }
 
-/// The cost of a leaf with this many rules.
+/// Returns the cost of a leaf with this many rules.
 pub(super) fn cost_of_leaf(rules: usize) -> f32 {
     cost(rules as f32)
 }

@@ -1,27 +1,27 @@
-//! A key as a list of numbers of at most 32 bits, its *dimensions*: what the classifier cuts and compares.
+//! A key as a list of numbers of at most 32 bits, its *dimensions*, by which the classifier cuts and compares.
 //!
-//! A field that matches by value and mask gives one dimension for each of its 32 bits, a range gives one for its highest 32
-//! bits.
+//! A field that matches by value and mask becomes one dimension for each 32 bits; a range becomes one dimension, for its
+//! highest 32 bits.
 
 use crate::key::{KeyLayout, ones, prefix_mask};
 use crate::{KeyMatch, MatchKind};
 use num_bigint::BigUint;
 
-/// Most dimensions; what is beyond them is compared, but not cut.
+/// Maximum number of dimensions. Further bits are compared but not used for cuts.
 pub(crate) const DIMS_MAX: usize = 32;
 
 pub(crate) struct Dims {
-    /// Those with value and mask first.
+    /// The dimensions; those with value and mask come first.
     pub list: Vec<Dim>,
-    /// How many of the list have value and mask.
+    /// Number of dimensions with value and mask.
     pub ternary: usize,
-    /// A key matches a rule if all dimensions do.
+    /// True if a key matches a rule whenever all dimensions match.
     pub exact: bool,
     fields: Vec<Bits>,
     pub limbs: usize,
 }
 
-/// One dimension: bits of the packed key.
+/// One dimension: some bits of the packed key.
 #[derive(Clone, Copy)]
 pub(crate) struct Dim {
     limb: u32,
@@ -36,7 +36,7 @@ struct Bits {
     range: bool,
 }
 
-/// What a rule matches: values and masks, and low and high ends of ranges, each laid out as the packed key.
+/// What a rule matches: values and masks, and low and high ends of ranges, each laid out like the packed key.
 pub(crate) struct Packed {
     pub low: Box<[u64]>,
     pub high: Box<[u64]>,
@@ -107,7 +107,7 @@ impl Dims {
         packed
     }
 
-    /// The dimensions of a rule: value and mask, or the low end and what is added to it for the high end.
+    /// Returns the dimensions of a rule: value and mask, or the low end and the difference to the high end.
     pub fn of_rule(&self, packed: &Packed) -> impl Iterator<Item = (u32, u32)> {
         self.list.iter().enumerate().map(|(i, dim)| {
             let (low, high) = (dim.of(&packed.low), dim.of(&packed.high));
@@ -115,7 +115,7 @@ impl Dims {
         })
     }
 
-    /// The dimensions of a key.
+    /// Returns the dimensions of a key.
     #[inline(always)]
     pub fn of_key(&self, key: &[u64], out: &mut [u32]) {
         for (out, dim) in out.iter_mut().zip(&self.list) {
@@ -123,7 +123,7 @@ impl Dims {
         }
     }
 
-    /// Whether a rule matches a key: every bit of every field. `low` and `high` give limbs of the rule.
+    /// True if a rule matches a key in every bit of every field. `low` and `high` return limbs of the rule.
     #[cold]
     pub fn matches(&self, key: &[u64], low: impl Fn(usize) -> u64, high: impl Fn(usize) -> u64) -> bool {
         self.fields.iter().all(|field| {
@@ -132,7 +132,7 @@ impl Dims {
             let low = |i| digit(&low, self.limbs, field, i);
             let high = |i| digit(&high, self.limbs, field, i);
             if field.range {
-                // From the highest digit down, as numbers compare.
+                // Iterators compare from the first element on, so the highest digit comes first.
                 digits.clone().map(key).ge(digits.clone().map(low))
                     && digits.clone().map(key).le(digits.map(high))
             } else {
@@ -142,7 +142,7 @@ impl Dims {
     }
 }
 
-/// Digit `i`, of 64 bits, of a field.
+/// Returns digit `i`, which has 64 bits, of a field.
 fn digit(limb_at: impl Fn(usize) -> u64, limbs: usize, field: &Bits, i: usize) -> u64 {
     let bit = field.offset + 64 * i;
     let (limb, shift) = (bit / 64, bit % 64);

@@ -1,21 +1,21 @@
 //! Tables with ternary, range or optional keys, or several lpm keys: a decision tree whose leaves compare several rules at
 //! once.
 //!
-//! A node of the tree cuts by some bits of one dimension of the key ([`cuts`]). A rule goes to the child that its bits name;
-//! one that leaves some of the bits open goes to a few children, or, if they would be too many, to the *rest* of the node: a
-//! tree of its own, which every key that comes by the node searches besides. So rules that are wild in one dimension do not
-//! multiply, but are cut by another. (The idea is of EffiCuts, Vamanan et al. 2010, and CutSplit, Li et al. 2018, which part
-//! the rules once, beforehand.) Every reference to a subtree tells the best priority in it, so that a search that has found
-//! better passes it by.
+//! A node of the tree cuts by some bits of one dimension of the key ([`cuts`]). A rule goes to the child selected by its
+//! bits. A rule that leaves some of these bits open goes to a few children or, if they would be too many, to the *rest* of
+//! the node: a tree of its own, which every key that reaches the node searches too. So rules that are wild in one dimension
+//! are not copied many times, but are cut by another dimension. (The idea comes from EffiCuts, Vamanan et al. 2010, and
+//! CutSplit, Li et al. 2018, which partition the rules once, beforehand.) Every reference to a subtree holds the best
+//! priority in it, so that a search that has found a better rule skips the subtree.
 //!
-//! Changes happen in the tree that readers search: what a rule is added to is made anew, beside, and its reference stored
-//! over the old one. When there are twice the rules that it was built for, or the arena that its memory comes from is half
-//! full, a thread builds a new one for all rules. Changes go on meanwhile; they are made again in the new tree, a few with
-//! each change, before readers are sent there. So no change waits for a tree.
+//! Changes happen in the tree that readers search: the writer builds a new version of the part to which a rule is added, and
+//! then stores the reference to it over the old one. When there are twice as many rules as the tree was built for, or its
+//! arena is half full, a thread builds a new tree for all rules. Changes continue meanwhile; they are repeated in the new
+//! tree, a few with each change, before readers are sent there. So no change waits for a tree to be built.
 //!
-//! A rule that matches a key is in one place on the ways of the key, or not there, as long as no change concerns the rule. So
-//! a search that meets one change of a matching rule finds the best rule before it or after it, and [`Changes`] lets a reader
-//! search again that may have met more.
+//! As long as no change concerns a rule, the rule is in one place on the paths that a matching key takes, or in none. So a
+//! search that meets one change of a matching rule finds the best rule before or after the change, and [`Changes`] makes a
+//! reader search again if it may have met more.
 #![allow(unsafe_code)]
 
 mod cuts;
@@ -39,9 +39,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-// Words of a rule. A word for each dimension follows: value or low end, and above bit 32 mask or what is added for the high
-// end. In tables whose dimensions do not say all, the limbs of the whole key follow, low and high.
-/// Row, and above bit 32 the priority.
+// Words of a rule. A word for each dimension follows: the value or low end and, from bit 32 on, the mask or the difference to
+// the high end. In tables whose dimensions do not cover the whole key, the limbs of the whole key follow, low and high.
+/// Row and, from bit 32 on, the priority.
 const ROW: usize = 0;
 const SEQUENCE: usize = 1;
 const DIMS: usize = 2;
@@ -51,16 +51,16 @@ const REST: usize = 0;
 const SPREAD: usize = 1;
 const CHILDREN: usize = 2;
 
-/// Rules of a block: they are compared at once.
+/// Rules of a block, which are compared at once.
 const LANES: usize = 8;
-// Words of a block, which is in a leaf. Values of all lanes and then masks, for each dimension, follow.
-/// A bit for each lane that has a rule.
+// Words of a block, which is part of a leaf. For each dimension, the values of all lanes and then their masks follow.
+/// One bit for each lane that has a rule.
 const LIVE: usize = 0;
-/// The rules of the lanes, as halves.
+/// The numbers of the lanes' rules, as half words.
 const IDS: usize = 1;
 const BLOCK_HEAD: usize = 8;
 
-/// Most rules of a leaf.
+/// Maximum number of rules in a leaf.
 const LEAF_MAX: usize = 2 * LANES;
 /// Longest path of nodes.
 const DEPTH_MAX: usize = 40;
@@ -68,19 +68,21 @@ const DEPTH_MAX: usize = 40;
 const HUGE_BYTES_MIN: usize = 1 << 20;
 /// Memory comes in cache lines.
 const LINE_WORDS: usize = 8;
-/// Where the references of the trees are: of all rules, and of those that came later and would be in too many leaves of it.
+/// Where the references to the trees are: the tree of all rules, and the tree of later rules that would be in too many leaves
+/// of the first.
 const ROOTS: [usize; 2] = [0, 1];
-/// Most leaves of the first tree that a rule is added to.
+/// Maximum number of leaves of the first tree to which a rule is added.
 const COPIES_MAX: usize = 32;
-/// A tree for more rules is built by a thread.
+/// A thread builds trees of at least this many rules.
 const ASIDE_MIN: usize = 64;
-/// Changes that a change makes again in the new tree.
+/// Number of earlier changes that each change repeats in the new tree.
 const CHANGES_TOGETHER: usize = 4;
 
-/// A reference to a subtree. 0 is none.
+/// A reference to a subtree. 0 means none.
 ///
-/// Bits 0-31: where, in words; the number of the rule if it is one. 32-45: a node's cut (bits: 4, shift: 5, dimension: 5); a
-/// leaf's number of blocks. 46-47: what it is. 48-63: no rule of it has a better priority, see [`Scale`].
+/// Bits 0-31: the position in words, or the number of a single rule. 32-45: a node's cut (bits: 4, shift: 5, dimension: 5),
+/// or a leaf's number of blocks. 46-47: the kind. 48-63: no rule of the subtree has a better priority than this, see
+/// [`Scale`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Ref(u64);
 
@@ -140,7 +142,7 @@ impl Ref {
     }
 }
 
-/// Brings priorities to 16 bits, in their order.
+/// Maps priorities to 16 bits, preserving their order.
 #[derive(Clone, Copy, Default)]
 struct Scale {
     low: u32,
@@ -161,19 +163,19 @@ pub(crate) struct Classifier {
     live: BySlot<bool>,
     live_count: usize,
     numbers_end: u32,
-    /// Most numbers that may be waiting for a new tree.
+    /// Maximum number of rule numbers that may wait for a new tree.
     held_max: usize,
-    /// Large pages are in use.
+    /// Set if large pages are in use.
     huge: Option<Ahead>,
     tree: Tree,
     rebuild: Option<Rebuild>,
-    /// Why there was no memory for the last tree that could not be built.
+    /// Why the last tree could not be built: no memory.
     refused: String,
     /// By number of the rule.
     pub changes: Arc<Changes>,
 }
 
-/// The rules: they do not change, except for their rows, while a tree may have them.
+/// The rules. Except for their rows they do not change while a tree may contain them.
 #[derive(Clone)]
 struct Rules {
     dims: Arc<Dims>,
@@ -182,34 +184,35 @@ struct Rules {
     block_words: usize,
 }
 
-/// What readers search, or will when it is done.
+/// The tree that readers search, or will search once it is complete.
 struct Tree {
     rules: Rules,
     memory: Arc<Region>,
     ahead: Option<Ahead>,
     scale: Scale,
-    /// Words in use, from the start.
+    /// Words in use, counted from the start.
     used: usize,
-    /// And when it had been built, for so many rules.
+    /// The same, right after the tree was built for `built_for` rules.
     used_at_first: usize,
     built_for: usize,
-    /// Leaves that can be used again, by number of blocks - 1; that readers may still see; and on their way back.
+    /// Leaves that can be reused, by number of blocks - 1; those that readers may still see; and those on their way back from
+    /// readers.
     free: [Vec<Ref>; LEAF_MAX / LANES],
     retired: Vec<Ref>,
     returns: Returns<Vec<Ref>>,
 }
 
-/// A new tree on its way.
+/// A new tree that is being built.
 struct Rebuild {
     made: Made,
-    /// What changed since it was begun and is not in the new tree yet.
+    /// Changes made since the build started that are not in the new tree yet.
     changes: VecDeque<Change>,
-    /// Rules that were deleted since; their numbers have no other meaning until readers are in the new tree.
+    /// Rules deleted since the build started; their numbers are not reused until readers are in the new tree.
     deleted: Vec<u32>,
 }
 
 enum Made {
-    /// By a thread.
+    /// Being built by a thread.
     Soon(JoinHandle<Result<Tree, NoMemory>>),
     Now(Tree),
 }
@@ -252,7 +255,7 @@ impl Classifier {
         let limbs = if dims.exact { 0 } else { 2 * dims.limbs };
         let words = (DIMS + dims.list.len() + limbs).next_multiple_of(LINE_WORDS);
         let block_words = BLOCK_HEAD + dims.list.len() * LANES;
-        // More than there can be entries: some wait for readers to pass, and some for a new tree.
+        // More than the maximum number of entries: some numbers wait until readers have passed, and some for a new tree.
         let capacity = 4 * spec.size.min(SLOTS_MAX) + (1 << 16);
         let region = Arc::new(Region::zeroed(capacity as usize * words * 8));
         let rules = Rules { dims: Arc::new(dims), region, words, block_words };
@@ -271,7 +274,7 @@ impl Classifier {
         }
     }
 
-    /// True if there must be a new searcher.
+    /// True if readers need a new searcher.
     pub fn insert(
         &mut self,
         layout: &KeyLayout,
@@ -307,11 +310,11 @@ impl Classifier {
         }
         self.changes.announce([rule.into(), 0]);
         if self.tree.insert(rule).is_err() {
-            // The one on its way has room; it may be too small again when all has been added.
+            // The new tree has room, but may be too small again once all changes have been repeated in it.
             if !self.settle() {
                 self.begin_rebuild();
                 if !self.settle() {
-                    // It may be in some of its leaves.
+                    // Some leaves may already contain the rule.
                     self.delete(rule);
                     return Err(TableError::NoMemory(self.refused.clone()));
                 }
@@ -321,14 +324,14 @@ impl Classifier {
         Ok((rule, self.go_on() || stale))
     }
 
-    /// Gives a rule another row. No reader may be on its way in an older tree: it would see this change without those before.
+    /// Sets a rule's row. No reader may still be in an older tree: it would see this change without the changes before it.
     pub fn modify(&mut self, rule: u32, row: u32) {
         self.changes.announce([rule.into(), 0]);
         let word = u64::from(row) | u64::from(self.rules.priority(rule)) << 32;
         self.rules.rule(rule)[ROW].store(word, Ordering::Release);
     }
 
-    /// True if there must be a new searcher.
+    /// True if readers need a new searcher.
     pub fn delete(&mut self, rule: u32) -> bool {
         self.changes.announce([rule.into(), 0]);
         self.tree.delete(rule);
@@ -344,9 +347,10 @@ impl Classifier {
         self.go_on()
     }
 
-    /// Begins with a new tree. Without memory for it nothing happens, except that [`Self::refused`] tells why.
+    /// Starts to build a new tree. If there is no memory for it, nothing changes except that [`Self::refused`] holds the
+    /// reason.
     fn begin_rebuild(&mut self) {
-        // At once, so that a refusal costs little.
+        // Allocated before the thread starts, so that a refusal costs little.
         let memory = match NoMemory::caught(|| Tree::memory(&self.rules, self.live_count)) {
             Ok(memory) => Mutex::new(Some(memory)),
             Err(NoMemory(why)) => return self.refused = why,
@@ -375,7 +379,7 @@ impl Classifier {
         self.rebuild = Some(Rebuild { made, changes: VecDeque::new(), deleted: Vec::new() });
     }
 
-    /// Begins with a new tree if it is time to, and goes on with it. True if there must be a new searcher.
+    /// Starts a new tree if one is due, and continues one that was started. True if readers need a new searcher.
     fn go_on(&mut self) -> bool {
         if self.rebuild.is_none() && self.tree.is_due(self.live_count) {
             self.begin_rebuild();
@@ -387,12 +391,12 @@ impl Classifier {
         }
     }
 
-    /// Lets readers have the tree that is on its way. True if there must be a new searcher.
+    /// Completes the new tree and publishes it. True if readers need a new searcher.
     pub fn settle(&mut self) -> bool {
         self.rebuild.is_some() && self.move_on(usize::MAX)
     }
 
-    /// Makes this many changes in the new tree, if it exists. True if readers must search it from now on.
+    /// Repeats this many changes in the new tree, if it exists. True if readers must search it from now on.
     fn move_on(&mut self, most: usize) -> bool {
         let Some(Rebuild { made, mut changes, deleted }) = self.rebuild.take() else { return false };
         let failed = |_| Err(NoMemory("the thread that builds a search tree failed".to_string()));
@@ -403,7 +407,7 @@ impl Classifier {
         let mut tree = match built {
             Ok(tree) => tree,
             Err(NoMemory(why)) => {
-                // The tree that readers search continues as long as it has room.
+                // Readers keep the old tree as long as it has room.
                 self.refused = why;
                 deleted.into_iter().for_each(|rule| self.pool.retire(rule));
                 return false;
@@ -421,7 +425,7 @@ impl Classifier {
             self.rebuild = Some(Rebuild { made: Made::Now(tree), changes, deleted });
             return false;
         }
-        // Without room for these changes the new tree is useless.
+        // If these changes do not fit, the new tree is useless.
         if room.is_ok() {
             self.tree = tree;
         }
@@ -452,7 +456,7 @@ impl Classifier {
 }
 
 impl Tree {
-    /// A tree of these rules, in this memory if that suffices. Unwinds with [`NoMemory`].
+    /// Builds a tree of these rules, in this memory if it suffices. Unwinds with [`NoMemory`].
     fn build(rules: Rules, list: &[u32], huge: bool, mut memory: Option<Region>) -> Tree {
         let mut list = list.to_vec();
         list.sort_unstable_by_key(|rule| rules.rank(*rule));
@@ -472,8 +476,8 @@ impl Tree {
         }
     }
 
-    /// Memory for a tree of that number of rules: address space, most of which is never touched. A list of all rules takes less than
-    /// a tenth.
+    /// Reserves memory for a tree of that number of rules: address space, most of which is never touched. A list of all rules
+    /// takes less than a tenth of it.
     fn memory(rules: &Rules, built_for: usize) -> Region {
         let words = (64 << 10) + built_for * (16 * rules.block_words + 64);
         Region::zeroed(words * 8)
@@ -504,7 +508,7 @@ impl Tree {
         self
     }
 
-    /// Whether this many rules need a new tree.
+    /// True if this many rules need a new tree.
     fn is_due(&self, live: usize) -> bool {
         let half = self.used_at_first.midpoint(self.memory.words().len());
         live > 2 * self.built_for + LEAF_MAX || self.used > half
@@ -514,7 +518,7 @@ impl Tree {
         self.memory.words()[at].load(Ordering::Relaxed)
     }
 
-    /// Readers that see the word see what was stored before.
+    /// A reader that sees this word also sees everything stored before it.
     fn set(&self, at: usize, word: u64) {
         self.memory.words()[at].store(word, Ordering::Release);
     }
@@ -531,7 +535,7 @@ impl Tree {
         self.add(ROOTS[usize::from(leaves > COPIES_MAX)], rule, 0)
     }
 
-    /// Takes a rule out.
+    /// Removes a rule.
     fn delete(&mut self, rule: u32) {
         ROOTS.into_iter().for_each(|root| self.remove(root, rule));
     }
@@ -572,7 +576,7 @@ impl Tree {
         }
     }
 
-    /// The rules of a leaf.
+    /// Returns the rules of a leaf.
     fn rules_of(&self, leaf: Ref) -> Vec<u32> {
         if leaf.kind() == RULE {
             return vec![leaf.at() as u32];
@@ -587,7 +591,7 @@ impl Tree {
         rules
     }
 
-    /// Counts leaves that a rule would be added to, up to a few more than may be.
+    /// Counts the leaves to which a rule would be added; stops soon after the maximum.
     fn count_leaves(&self, at: usize, rule: u32, leaves: &mut usize) {
         let old = Ref(self.word(at));
         if old.kind() != NODE || old.bits() == 0 || *leaves > COPIES_MAX {
@@ -658,13 +662,13 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes a rule out of the subtree whose reference is at `at`.
+    /// Removes a rule from the subtree whose reference is at `at`.
     fn remove(&mut self, at: usize, rule: u32) {
         let old = Ref(self.word(at));
         match old.kind() {
             NODE if old.bits() == 0 => {
                 self.remove(old.at() + CHILDREN, rule);
-                // Not by recursion: lists may be long.
+                // A loop instead of recursion, because lists may be long.
                 let mut next = Ref(self.word(old.at() + REST));
                 while next.kind() == NODE && next.bits() == 0 {
                     self.remove(next.at() + CHILDREN, rule);
@@ -702,7 +706,7 @@ impl Tree {
         }
     }
 
-    /// A subtree of these rules, best first. They are added to at most this many leaves more than one each.
+    /// Builds a subtree of these rules, best first. Beyond one leaf for each, rules are added to at most `copies` leaves.
     fn build_node(&mut self, rules: &[u32], depth: usize, copies: usize) -> Result<Ref, Exhausted> {
         let best = match rules {
             [] => return Ok(Ref::NONE),
@@ -746,7 +750,7 @@ impl Tree {
         Ok(Ref::node(node, &cut, best))
     }
 
-    /// The cut to make, if any is better than a leaf, or a leaf cannot be.
+    /// Returns the cut to make, if one is better than a leaf or a leaf is impossible.
     fn choose(&self, rules: &[u32], copies: usize) -> Option<Cut> {
         let list = &self.rules.dims.list;
         let dims = 0..list.len();
@@ -779,7 +783,8 @@ impl Tree {
         Ok(Ref::new(LEAF, at, blocks as u64, best))
     }
 
-    /// Rules that no cut parts, best first: nodes with one child, a leaf, each; their rests lead from one to the next.
+    /// Builds a list of rules that no cut separates, best first: each node has one child, a leaf, and its rest leads to the
+    /// next node.
     fn build_list(&mut self, rules: &[u32]) -> Result<Ref, Exhausted> {
         let mut list = Ref::NONE;
         for rules in rules.chunks(LEAF_MAX).rev() {

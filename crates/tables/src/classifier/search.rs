@@ -1,4 +1,4 @@
-//! How readers search the tree.
+//! The search of the tree by readers.
 
 use super::dims::{DIMS_MAX, Dims};
 use super::{
@@ -11,7 +11,7 @@ use crate::view::{Lookups, View, lookup_one_by_one};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What readers search.
+/// The tree as readers search it.
 pub(crate) struct Searcher {
     pub(super) dims: Arc<Dims>,
     pub(super) rules: Arc<Region>,
@@ -21,9 +21,9 @@ pub(crate) struct Searcher {
     pub(super) scale: Scale,
 }
 
-/// Keys on their way at any time.
+/// Number of keys searched at the same time.
 const WALKS: usize = 12;
-/// Smaller trees are in the second cache or nearly so: turning from key to key costs more than waiting.
+/// Smaller trees (nearly) fit the second-level cache, where switching between keys costs more than waiting.
 const TOGETHER_BYTES_MIN: usize = 6 << 20;
 
 /// The best match so far.
@@ -37,16 +37,16 @@ impl Best {
     const NONE: Best = Best { rank: (u32::MAX, u64::MAX), row: 0 };
 }
 
-/// A key on its way.
+/// A search in progress.
 #[derive(Clone, Copy)]
 struct Walk<'k> {
     key: &'k [u64],
     /// The key's dimensions.
     values: [u32; DIMS_MAX],
     best: Best,
-    /// The subtree to search next; none when there is no other.
+    /// The subtree to search next, or none.
     at: Ref,
-    /// Others to search.
+    /// Further subtrees to search.
     rests: [Ref; DEPTH_MAX + 8],
     waiting: usize,
 }
@@ -61,7 +61,7 @@ impl Walk<'_> {
         waiting: 0,
     };
 
-    /// Which child of the node to go to.
+    /// Returns the index of the child to go to.
     #[inline(always)]
     fn child(&self) -> usize {
         (self.values[self.at.dim()] >> self.at.shift() & ((1 << self.at.bits()) - 1)) as usize
@@ -69,7 +69,7 @@ impl Walk<'_> {
 }
 
 impl Searcher {
-    /// The functions for a tree of this many bytes.
+    /// Returns the lookup functions for a tree of this many bytes.
     pub fn lookups(&self, bytes: usize) -> Lookups {
         let (one, several): Lookups = match self.dims.list.len() {
             #[cfg(target_arch = "x86_64")]
@@ -81,8 +81,8 @@ impl Searcher {
         (one, if bytes < TOGETHER_BYTES_MIN { lookup_one_by_one } else { several })
     }
 
-    /// The row of the best rule that matches, 0 if none does. `N` is the number of dimensions, or 0 if only `self` knows it;
-    /// `WIDE` says that there is AVX2.
+    /// Returns the row of the best matching rule, 0 if none matches. `N` is the number of dimensions, or 0 if only `self`
+    /// knows it; `WIDE` means that AVX2 is available.
     #[inline(always)]
     fn find<const WIDE: bool, const N: usize>(&self, key: &[u64]) -> u32 {
         let mut walk = Walk::IDLE;
@@ -94,7 +94,7 @@ impl Searcher {
         walk.best.row
     }
 
-    /// [`Self::find`] for the answer of one state.
+    /// Like [`Self::find`], but the answer is that of a single state.
     #[inline(always)]
     fn find_in_one_state<const WIDE: bool, const N: usize>(&self, changes: &Changes, key: &[u64]) -> u32 {
         changes.read(|| self.find::<WIDE, N>(key), |[rule, _]| self.concerns(rule, key))
@@ -106,7 +106,7 @@ impl Searcher {
         changes.read(|| self.find::<false, 0>(key), |[rule, _]| self.concerns(rule, key))
     }
 
-    /// Whether a rule matches a key.
+    /// True if a rule matches a key.
     fn concerns(&self, rule: u64, key: &[u64]) -> bool {
         let mut values = [0; DIMS_MAX];
         let values = &mut values[..self.dims.list.len()];
@@ -116,8 +116,8 @@ impl Searcher {
         best.row != 0
     }
 
-    /// [`Self::find`] for several keys: some are on their way at any time, each a step at a time, so that they wait for
-    /// memory together.
+    /// Like [`Self::find`] for several keys. Several searches are in progress at any time, each advancing one step at a
+    /// time, so that their memory accesses overlap.
     #[inline(always)]
     fn find_all<'k, const WIDE: bool, const N: usize>(
         &self,
@@ -136,7 +136,7 @@ impl Searcher {
             of[active] = number;
             active += 1;
         }
-        // Those on their way are the first of `order`.
+        // The first elements of `order` are the searches in progress.
         let mut order: [u8; WALKS] = std::array::from_fn(|i| i as u8);
         while active > 0 {
             let mut i = 0;
@@ -183,7 +183,7 @@ impl Searcher {
         self.settle(walk);
     }
 
-    /// Continues to a subtree that may have a better rule, or to none.
+    /// Continues with a subtree that may have a better rule, or with none.
     #[inline(always)]
     fn settle(&self, walk: &mut Walk) {
         while walk.at == Ref::NONE || walk.at.best() > self.scale.of(walk.best.rank.0) {
@@ -215,7 +215,7 @@ impl Searcher {
         walk.at = Ref::NONE;
     }
 
-    /// Asks for the memory of the next step.
+    /// Prefetches the memory of the next step.
     #[inline(always)]
     fn prefetch(&self, walk: &Walk) {
         let at = walk.at;
@@ -237,7 +237,7 @@ impl Searcher {
     fn search_leaf<const WIDE: bool>(&self, leaf: Ref, values: &[u32], key: &[u64], best: &mut Best) {
         for block in 0..leaf.blocks() {
             let block = &self.memory.words()[leaf.at() + block * self.block_words..][..self.block_words];
-            // SAFETY: spans are not written any more once readers can find the block, and have so many halves.
+            // SAFETY: spans are no longer written once readers can find the block, and they have this many half words.
             let spans = unsafe {
                 std::slice::from_raw_parts(
                     block[BLOCK_HEAD..].as_ptr().cast::<[u32; LANES]>(),
@@ -245,7 +245,7 @@ impl Searcher {
                 )
             };
             let ternary = self.dims.ternary.min(values.len());
-            // SAFETY: `WIDE` says that there is AVX2.
+            // SAFETY: `WIDE` means that AVX2 is available.
             let equal = unsafe {
                 if WIDE { compare_avx2(spans, values, ternary) } else { compare(spans, values, ternary) }
             };
@@ -253,7 +253,7 @@ impl Searcher {
             while equal != 0 {
                 let lane = equal.trailing_zeros() as usize;
                 let rule = (block[IDS + lane / 2].load(Ordering::Relaxed) >> (32 * (lane % 2))) as u32;
-                // Better ones come first.
+                // Better rules come first.
                 if self.rank_if_matching(rule, key, best) {
                     return;
                 }
@@ -277,7 +277,7 @@ impl Searcher {
         }
     }
 
-    /// A rule whose dimensions match. True if the rule does.
+    /// Examines a rule whose dimensions match. True if the whole rule matches.
     #[inline(always)]
     fn rank_if_matching(&self, rule: u32, key: &[u64], best: &mut Best) -> bool {
         let words = &self.rules.words()[rule as usize * self.rule_words..][..self.rule_words];
@@ -298,7 +298,7 @@ impl Searcher {
     }
 }
 
-/// The lanes whose rules match, a bit each.
+/// Returns the lanes whose rules match, one bit each.
 #[inline(always)]
 fn compare(spans: &[[u32; LANES]], values: &[u32], ternary: usize) -> u32 {
     let mut differs = [0u32; LANES];
@@ -317,7 +317,7 @@ fn compare(spans: &[[u32; LANES]], values: &[u32], ternary: usize) -> u32 {
 #[inline]
 fn compare_avx2(spans: &[[u32; LANES]], values: &[u32], ternary: usize) -> u32 {
     use std::arch::x86_64::*;
-    // SAFETY: an array of eight halves has 32 bytes.
+    // SAFETY: an array of eight half words has 32 bytes.
     let load = |lanes: &[u32; LANES]| unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) };
     let mut equal = _mm256_set1_epi32(-1);
     for (dim, (value, span)) in values.iter().zip(spans.chunks_exact(2)).enumerate() {
@@ -325,7 +325,7 @@ fn compare_avx2(spans: &[[u32; LANES]], values: &[u32], ternary: usize) -> u32 {
         let this = if dim < ternary {
             _mm256_cmpeq_epi32(_mm256_and_si256(value, high), low)
         } else {
-            // At most, without signs.
+            // An unsigned "less or equal".
             let more = _mm256_sub_epi32(value, low);
             _mm256_cmpeq_epi32(_mm256_min_epu32(more, high), more)
         };
@@ -343,7 +343,7 @@ unsafe fn compare_avx2(spans: &[[u32; LANES]], values: &[u32], ternary: usize) -
 /// `view` is a view of a table with a classifier, and guarded.
 #[inline(always)]
 unsafe fn changes_of<'v>(view: *const View) -> &'v Changes {
-    // SAFETY: such a view keeps its changes, to which `aux` points.
+    // SAFETY: such a view keeps alive its changes, to which `aux` points.
     unsafe { &*(*view).aux.cast() }
 }
 
@@ -426,7 +426,7 @@ mod tests {
                 for step in 0..49 {
                     let spans = [lanes(step % 7), lanes(step / 7), lanes(1), [u32::MAX; LANES]];
                     let values = [value, value ^ 1];
-                    // SAFETY: there is AVX2.
+                    // SAFETY: AVX2 is available.
                     let wide = unsafe { compare_avx2(&spans, &values, ternary) };
                     assert_eq!(compare(&spans, &values, ternary), wide, "{spans:x?} {values:x?} {ternary}");
                 }

@@ -1,4 +1,4 @@
-//! The readers' side: one key, or a batch whose memory accesses overlap.
+//! The search by readers: one key, or a batch whose memory accesses overlap.
 
 use super::{
     ABOVE, BEFORE, BITMAP, BLOCK, ENTRIES, LEAF_KEYS, LENS, LEVEL_BITS, NONE, ROOT, ROW, ROWS, Shape,
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Keys that are searched together.
 const LANES: usize = 64;
 
-/// What readers have: the beginning of the memory.
+/// The trie as readers see it: the start of its memory.
 #[derive(Clone, Copy)]
 struct Trie(*const AtomicU32);
 
@@ -22,7 +22,7 @@ struct Trie(*const AtomicU32);
 impl Trie {
     #[inline(always)]
     unsafe fn shape(self) -> Shape {
-        // SAFETY: the memory begins with the shape.
+        // SAFETY: the memory starts with the shape.
         let half = |i: usize| unsafe { (*self.0.add(i)).load(Ordering::Relaxed) };
         Shape { shift: half(0), low: half(1), bits: half(2), root: half(3) }
     }
@@ -37,8 +37,8 @@ impl Trie {
         self.0.wrapping_add(start_of(entry))
     }
 
-    /// In a node: where the entry of a slot is, or a half that is 0 if the slot has none; and the row that is passed, 0 if
-    /// none is.
+    /// For a node, returns where the entry of a slot is, or a half word that is 0 if the slot has none; and the row that the
+    /// search passes, 0 if none.
     #[inline(always)]
     unsafe fn step(self, node: u32, slot: u8) -> (*const AtomicU32, u32) {
         let node = self.block(node);
@@ -47,7 +47,7 @@ impl Trie {
         unsafe {
             let above = (*node.add(ABOVE)).load(Ordering::Acquire);
             let word = usize::from(slot / 64);
-            // The slots of this word up to the one wanted, which is the highest bit.
+            // The slots of this word up to the wanted one, which is moved to the highest bit.
             let upto = node.add(BITMAP).cast::<u64>().add(word).read() << (!slot % 64);
             let before = node.add(BEFORE).cast::<u8>().add(word).read();
             let number = usize::from(before) + upto.count_ones() as usize;
@@ -57,7 +57,7 @@ impl Trie {
         }
     }
 
-    /// The row of a key that leads to this leaf; `row` is what was passed on the way.
+    /// Returns the row of a key that leads to this leaf; `row` is the last row passed before it.
     #[inline(always)]
     unsafe fn leaf<const LIMBS: usize>(self, leaf: u32, key: &[u64; LIMBS], row: u32) -> u32 {
         let leaf = self.block(leaf);
@@ -65,9 +65,9 @@ impl Trie {
         unsafe {
             let half = |i: usize| (*leaf.add(i)).load(Ordering::Acquire);
             let (above, lens) = (half(ABOVE), half(LENS));
-            // Both rows are loaded, because a branch on which one is needed is unpredictable.
+            // Both rows are loaded, because a branch that selects one would be unpredictable.
             let rows = [half(ROWS), half(ROWS + 1)];
-            // Bits in which key and route agree from the first on.
+            // The number of leading bits in which key and route agree.
             let agreeing = |i: usize| {
                 let limbs = leaf.add(LEAF_KEYS + 2 * LIMBS * i).cast::<u64>();
                 (0..LIMBS).fold(0, |rest, j| match (key[j] ^ limbs.add(j).read()).leading_zeros() {
@@ -75,7 +75,7 @@ impl Trie {
                     bits => bits,
                 })
             };
-            // A leaf with keys of one limb has room for two. In others, if there is one route only, it is compared twice.
+            // A leaf whose keys have one limb has room for two routes. In other leaves, a single route is compared twice.
             let second = usize::from(LIMBS == 1 || rows[1] != 0);
             let row = select(above == 0, row, above & ROW);
             let row = select(agreeing(second) >= lens >> 16, rows[1], row);
@@ -85,7 +85,7 @@ impl Trie {
 
     #[inline(always)]
     unsafe fn find<const LIMBS: usize>(self, key: [u64; LIMBS]) -> u32 {
-        // SAFETY: the search begins in the root and goes where entries lead.
+        // SAFETY: the search starts at the root and follows entries.
         unsafe {
             let shape = self.shape();
             let key = shape.turn(key);
@@ -101,30 +101,30 @@ impl Trie {
         }
     }
 
-    /// Whether a change may concern this key.
+    /// True if a change may concern this key.
     #[inline(always)]
     unsafe fn is_concerned<const LIMBS: usize>(self, key: [u64; LIMBS], concern: [u64; 2]) -> bool {
-        // SAFETY: the memory begins with the shape.
+        // SAFETY: the memory starts with the shape.
         let turned = unsafe { self.shape() }.turn(key);
         concerns(turned[LIMBS - 1], concern)
     }
 
-    /// At most [`LANES`] keys go down together, level by level. A level is two rounds, because in a node that is not small
-    /// the entry is some cache lines behind the bitmap: so all that a round needs is on its way since the one before.
+    /// Up to [`LANES`] keys descend together, level by level. A level takes two rounds, because in all but small nodes the
+    /// entry is some cache lines after the bitmap: so each round prefetches all that the next one needs.
     #[inline(always)]
     unsafe fn find_all<const LIMBS: usize>(self, keys: &[*const u64], rows: &mut [u32]) {
-        // Only what was written is read.
+        // Only elements that were written are read.
         let mut turned = [const { MaybeUninit::<[u64; LIMBS]>::uninit() }; LANES];
-        // Entries to which keys have come.
+        // The entry that each key has reached.
         let mut entries = [const { MaybeUninit::<u32>::uninit() }; LANES];
-        // Lanes that are at a node, and where the entries are that they go to.
+        // The lanes that are at a node, and where their next entries are.
         let mut nodes = [const { MaybeUninit::<u8>::uninit() }; LANES];
         let mut nexts = [const { MaybeUninit::<*const AtomicU32>::uninit() }; LANES];
-        // Lanes that are at a leaf. There is always room for another.
+        // The lanes that are at a leaf. There is always room for another one.
         let mut leaves = [const { MaybeUninit::<u8>::uninit() }; LANES + 1];
         let (mut nodes_count, mut leaves_count) = (0, 0);
-        // SAFETY: as in `find`; pointers lead to keys; there are not more keys than lanes, no list has more, and there are as
-        // many rows. A key has a byte for every level. What is read of a lane was written in the round before.
+        // SAFETY: as in `find`; pointers lead to keys; there are at most as many keys as lanes, no list is longer, and there
+        // are as many rows. A key has a byte for every level. What is read of a lane was written in the round before.
         unsafe {
             let shape = self.shape();
             for (key, turned) in keys.iter().zip(&mut turned) {
@@ -147,7 +147,7 @@ impl Trie {
             let mut at = 64 * LIMBS - shape.root as usize;
             while nodes_count > 0 {
                 at -= LEVEL_BITS as usize;
-                // Which byte of a key this is in memory.
+                // The position of this byte of the key in memory.
                 let byte = if cfg!(target_endian = "little") { at / 8 } else { (at / 8) ^ 7 };
                 for i in 0..nodes_count {
                     let lane = usize::from(nodes.get_unchecked(i).assume_init());
@@ -187,11 +187,11 @@ impl Trie {
 /// The view is of such a table, and guarded.
 #[inline(always)]
 unsafe fn changes_of<'v>(view: *const View) -> &'v Changes {
-    // SAFETY: such a view keeps its changes, to which `aux` points.
+    // SAFETY: such a view keeps alive its changes, to which `aux` points.
     unsafe { &*(*view).aux.cast() }
 }
 
-/// The row that an entry says, or else the one passed before.
+/// Returns the row of an entry, or else the last row passed.
 #[inline(always)]
 fn row_of(entry: u32, before: u32) -> u32 {
     select(entry as i32 > 0, entry & ROW, before)
@@ -252,7 +252,7 @@ unsafe extern "C" fn batch<const LIMBS: usize>(
     unsafe { many::<LIMBS>(view, keys, rows, count) }
 }
 
-/// The same where the processor counts bits in one instruction, as nearly all do.
+/// The same functions for processors that count bits in one instruction, as nearly all do.
 #[cfg(target_arch = "x86_64")]
 mod counting {
     use super::{View, many, one};
@@ -284,7 +284,7 @@ mod counting {
     }
 }
 
-/// The functions for keys of this many limbs.
+/// Returns the lookup functions for keys of this many limbs.
 pub(super) fn lookups_of(limbs: usize) -> Lookups {
     #[cfg(target_arch = "x86_64")]
     if counting::available() {

@@ -1,21 +1,21 @@
-//! Whether lookups beside changes each saw one state: see history.rs.
+//! Checks that each lookup beside changes saw one state: see history.rs.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The answers of a key, each with the number of the change from which on it is the answer.
+/// The answers for a key, each with the number of the change that brought it.
 #[derive(Clone, Default)]
 pub struct Timeline(pub Vec<(usize, u64)>);
 
 impl Timeline {
-    /// Says what the answer is after so many changes.
+    /// Records the answer after this change.
     pub fn note(&mut self, change: usize, answer: u64) {
         if self.0.last().is_none_or(|(_, last)| *last != answer) {
             self.0.push((change, answer));
         }
     }
 
-    /// The first state from `least` to `most` with this answer.
+    /// Returns the first state from `least` to `most` with this answer.
     fn first(&self, least: usize, most: usize, answer: u64) -> Option<usize> {
         let from = self.0.partition_point(|(change, _)| *change <= least) - 1;
         let states = self.0[from..].iter().take_while(|(change, _)| *change <= most);
@@ -32,10 +32,10 @@ pub struct Look {
     pub found: u64,
 }
 
-/// Says which lookup is of no state, if one is. `changes` has the times before and after each change.
+/// Reports a lookup that fits no state. `changes` has the times before and after each change.
 pub fn check(timelines: &[Timeline], changes: &[(u64, u64)], mut looks: Vec<Look>) -> Result<(), String> {
     looks.sort_unstable_by_key(|look| look.begin);
-    // For each key: lookups by their ends, with the state that was given to each; and the newest of those that have ended.
+    // For each key: lookups by their ends, with the state assigned to each, and the newest state of those that have ended.
     let mut running: Vec<BinaryHeap<Reverse<(u64, usize)>>> = vec![BinaryHeap::new(); timelines.len()];
     let mut newest = vec![0; timelines.len()];
     for look in looks {
