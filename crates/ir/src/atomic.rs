@@ -10,22 +10,22 @@
 use crate::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Begins an atomic part: an extern call without arguments.
+/// Starts an atomic part: an extern call without arguments.
 pub const BEGIN: &str = "atomic.begin";
-/// Ends it.
+/// Ends an atomic part.
 pub const END: &str = "atomic.end";
 /// Locks a register for this packet; a packet that already holds the lock continues.
 pub const LOCK: &str = "register.lock";
-/// Unlocks it.
+/// Unlocks a register.
 pub const UNLOCK: &str = "register.unlock";
 
-/// Whether an extern call says something about other packets only: it changes nothing for the one that makes it.
+/// True if an extern call concerns only other packets: it changes nothing for the packet that makes it.
 pub fn is_marker(function: &str) -> bool {
     matches!(function, BEGIN | END | LOCK | UNLOCK)
 }
 
 impl Op {
-    /// The register that the statement reads or writes.
+    /// Returns the register that the statement reads or writes.
     pub fn register(&self) -> Option<InstanceId> {
         match self {
             Op::Extern { function, instance, .. } if function.starts_with("register.") => {
@@ -35,7 +35,7 @@ impl Op {
         }
     }
 
-    /// By how much it changes the number of atomic parts around.
+    /// Returns the change in the number of enclosing atomic parts.
     fn nesting(&self) -> i32 {
         match self {
             Op::Extern { function, .. } if function == BEGIN => 1,
@@ -44,20 +44,20 @@ impl Op {
         }
     }
 
-    /// Whether the packet may leave the graph here.
+    /// True if the packet may leave the graph here.
     fn may_leave(&self) -> bool {
         self.may_reject() || matches!(self, Op::Emit { .. })
     }
 }
 
 impl Cfg {
-    /// Whether it reads or writes a register.
+    /// True if the program reads or writes a register.
     pub fn touches_registers(&self) -> bool {
         self.nodes.iter().flat_map(|node| &node.stmts).any(|stmt| stmt.op.register().is_some())
     }
 
-    /// Atomic parts around the end of each node; `None` if that depends on the way there, or if one ends that has not
-    /// begun. 0 for nodes that nothing leads to.
+    /// Returns the number of atomic parts around the end of each node; `None` if that depends on the path to the node,
+    /// or if a part ends that has not started. 0 for unreachable nodes.
     pub fn nesting(&self) -> Option<Vec<i32>> {
         let mut before: Vec<Option<i32>> = vec![None; self.nodes.len()];
         let mut after = vec![0; self.nodes.len()];
@@ -82,25 +82,25 @@ impl Cfg {
     }
 }
 
-/// Graph (actions first), node, statement before which it is.
+/// Graph (actions first), node, and the statement that follows the place.
 type Place = (usize, usize, usize);
 
 /// Something atomic: a marked part, the body of an action, or statements of one node.
 #[derive(Default)]
 struct Part {
     registers: BTreeSet<InstanceId>,
-    /// Reads and writes; more than one need not be told.
+    /// Number of reads and writes; only the difference between one and more matters.
     accesses: usize,
-    /// Where it begins and ends.
+    /// Where it starts and ends.
     begins: Vec<Place>,
     ends: Vec<Place>,
 }
 
-/// Lets every atomic part lock the registers that it touches, in the order of their numbers, so that two never wait for
-/// each other. Statements of a control that touch registers one after the other, without a branch between them, are
-/// atomic too: bmv2's compiler makes an action of them. A register that no part touches twice needs no lock.
+/// Makes every atomic part lock the registers that it touches, in the order of their numbers, so that no two packets
+/// wait for each other. Consecutive statements of a control that touch registers, without a branch between them, are
+/// atomic too: bmv2's compiler turns them into an action. A register that no part touches twice needs no lock.
 ///
-/// Parsers and deparsers may be left at statements inside; there only statements between those are atomic.
+/// Packets may leave parsers and deparsers at statements inside them; there, only statements between these are atomic.
 pub fn add_locks(program: &mut Program) {
     let mut parts = Vec::new();
     let actions = program.actions.len();
@@ -115,7 +115,7 @@ pub fn add_locks(program: &mut Program) {
         .filter(|part| part.accesses > 1)
         .flat_map(|part| part.registers.iter().copied())
         .collect();
-    // The calls to insert at each place. Where one part ends and another begins, it ends first.
+    // The calls to insert at each place. Where one part ends and another starts, the end comes first.
     let mut inserted: BTreeMap<Place, Vec<Op>> = BTreeMap::new();
     for part in parts {
         let registers: Vec<InstanceId> = part.registers.intersection(&locked).copied().collect();
@@ -128,7 +128,7 @@ pub fn add_locks(program: &mut Program) {
             inserted.entry(place).or_default().extend(unlocks);
         }
     }
-    // From behind, so that places stay what they are.
+    // In reverse order, so that places stay valid.
     for ((graph, node, at), calls) in inserted.into_iter().rev() {
         let body = match graph.checked_sub(actions) {
             Some(block) => &mut program.blocks[block].body,
@@ -158,7 +158,7 @@ fn action_part(program: &mut Program, action: usize) -> Option<Part> {
         return None;
     }
     if body.is_on_cycle(NodeId(0)) {
-        // A node of its own to begin with.
+        // Gives the entry a node of its own.
         let again = NodeId(body.nodes.len() as u32);
         for node in &mut body.nodes {
             node.terminator.for_each_target_mut(&mut |to| {
@@ -195,14 +195,14 @@ fn block_parts(program: &Program, graph: usize, parts: &mut Vec<Part>) {
     let block = &program.blocks[graph - program.actions.len()];
     let body = &block.body;
     let marked = block.kind == BlockKind::Control;
-    // With the marked part that a node begins in, and how many more are inside.
+    // The marked part that surrounds the start of a node, and the number of parts nested in it.
     let mut before: Vec<Option<Option<(usize, i32)>>> = vec![None; body.nodes.len()];
     let on_cycles = body.on_cycles();
     let mut same = Vec::new();
     let mut work = vec![(NodeId(0), None)];
     while let Some((at, part)) = work.pop() {
         if let Some(known) = before[at.index()] {
-            // A jump that was threaded leads into a part by two ways: it is one part.
+            // After jump threading, two paths may lead into a part: it is one part.
             if let (Some((a, _)), Some((b, _))) = (known, part) {
                 same.push((a, b));
             }
@@ -211,7 +211,7 @@ fn block_parts(program: &Program, graph: usize, parts: &mut Vec<Part>) {
         before[at.index()] = Some(part);
         let (mut part, node) = (part, &body.nodes[at.index()]);
         let cycle = usize::from(on_cycles[at.index()]);
-        // Statements that stand together, if no part is around: the first, one behind the last.
+        // Consecutive statements outside of any part: the first one, and the end.
         let mut together: Option<Part> = None;
         for (number, stmt) in node.stmts.iter().enumerate() {
             let place = (graph, at.index(), number);
@@ -262,7 +262,7 @@ fn block_parts(program: &Program, graph: usize, parts: &mut Vec<Part>) {
         }
         node.terminator.for_each_target(&mut |next| work.push((next, part)));
     }
-    // Each goes to the first one that it is the same as.
+    // Maps each part to the first one that is the same.
     let mut first: Vec<usize> = (0..parts.len()).collect();
     for (a, b) in same {
         let (from, to) = (first[a].max(first[b]), first[a].min(first[b]));
@@ -278,7 +278,7 @@ fn block_parts(program: &Program, graph: usize, parts: &mut Vec<Part>) {
 }
 
 impl Terminator {
-    /// Whether it leads out of the graph.
+    /// True if it leaves the graph.
     fn leaves(&self) -> bool {
         let mut leads = false;
         self.for_each_target(&mut |_| leads = true);

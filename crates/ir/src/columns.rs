@@ -6,9 +6,9 @@
 //! The walks in `walk.rs` report all fields of a column as read or possibly written, so analyses need no case of their
 //! own; [`Op::for_each_replaced`] says what a statement certainly overwrites.
 //!
-//! This module finds how the columns of a program overlap. Executors that keep the fields of a column at a fixed
-//! distance must be able to do so for all columns at once. So of two columns that share fields, one is a part of the
-//! other: every second field, the first four …
+//! This module determines how the columns of a program overlap. Executors that store the fields of a column at a fixed
+//! distance must be able to do so for all columns at once. So of two columns that share fields, one must be a part of
+//! the other: every second field, the first four …
 
 use std::collections::HashMap;
 
@@ -17,25 +17,26 @@ use crate::{Column, FieldId, Op, Program};
 /// The columns of a program, and which are parts of others.
 #[derive(Debug, Default)]
 pub struct Columns {
-    /// Those that are part of no other.
+    /// The columns that are not part of another one.
     pub whole: Vec<Column>,
-    /// For each field of a column: in which of `whole` it is, and where.
+    /// For each field of a column: its column in `whole`, and its position there.
     pub places: HashMap<FieldId, (usize, usize)>,
 }
 
-/// Where a column lies in a whole one.
+/// The position of a column in a whole column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Number in [`Columns::whole`].
+    /// Index in [`Columns::whole`].
     pub whole: usize,
-    /// Where its first field is there.
+    /// Position of its first field.
     pub first: usize,
-    /// How far its next one is from that.
+    /// Distance between its fields.
     pub step: usize,
 }
 
 impl Columns {
-    /// Those of all statements. If two share fields and neither is a part of the other: a field that both have.
+    /// Collects the columns of all statements. Returns an error if two share fields and neither is a part of the other:
+    /// a field that both contain.
     pub fn of(program: &Program) -> Result<Columns, FieldId> {
         let mut all: Vec<Column> = Vec::new();
         let mut seen: HashMap<Column, ()> = HashMap::new();
@@ -65,7 +66,7 @@ impl Columns {
         Ok(columns)
     }
 
-    /// Where a column of the program lies.
+    /// Returns the position of a column of the program.
     pub fn part(&self, column: &[FieldId]) -> Option<Part> {
         let mut places = column.iter().map(|f| self.places.get(f).copied());
         let (whole, first) = places.next()??;

@@ -1,11 +1,11 @@
-//! What expressions mean, over numbers without bounds.
+//! The meaning of expressions, defined on unbounded numbers.
 
 use num_bigint::{BigInt, BigUint, Sign};
 use num_traits::{One, ToPrimitive, Zero};
 
 use crate::{BinaryOp, Expr, Program, UnaryOp};
 
-/// The value of `expr` when the fields hold `fields`.
+/// Returns the value of `expr` for these values of the fields.
 pub fn eval(program: &Program, fields: &[BigUint], expr: &Expr) -> BigUint {
     let width = expr.width(program);
     let value = match expr {
@@ -68,7 +68,7 @@ fn binary(op: BinaryOp, a: &BigUint, b: &BigUint, width: u32) -> BigUint {
             Some(count) => a >> count,
             None => BigUint::zero(),
         },
-        // BigInt rounds towards minus infinity when it shifts, as two's complement does.
+        // BigInt rounds towards minus infinity in shifts, as two's complement does.
         BinaryOp::ShrS => unsigned(&(signed(a, width) >> count(b, width).unwrap_or(width)), width),
         BinaryOp::Eq => truth(a == b),
         BinaryOp::Ne => truth(a != b),
@@ -79,7 +79,7 @@ fn binary(op: BinaryOp, a: &BigUint, b: &BigUint, width: u32) -> BigUint {
     }
 }
 
-/// A shift count, unless it is the width or more.
+/// Returns a shift count, unless it is the width or more.
 fn count(count: &BigUint, width: u32) -> Option<u32> {
     count.to_u32().filter(|count| *count < width)
 }
@@ -97,18 +97,18 @@ pub fn ones(width: u32) -> BigUint {
     two_to(width) - 1u32
 }
 
-/// The value modulo 2^width.
+/// Returns the value modulo 2^width.
 pub fn wrap(value: BigUint, width: u32) -> BigUint {
     if value.bits() <= u64::from(width) { value } else { value & ones(width) }
 }
 
-/// The number that the bits mean in two's complement.
+/// Returns the number that the bits represent in two's complement.
 fn signed(value: &BigUint, width: u32) -> BigInt {
     let number = BigInt::from(value.clone());
     if value.bit(u64::from(width) - 1) { number - BigInt::from(two_to(width)) } else { number }
 }
 
-/// The bits of a number that two's complement of this width can hold.
+/// Returns the bits of a number that fits two's complement of this width.
 fn unsigned(number: &BigInt, width: u32) -> BigUint {
     let number =
         if number.sign() == Sign::Minus { number + BigInt::from(two_to(width)) } else { number.clone() };

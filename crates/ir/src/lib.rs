@@ -1,34 +1,34 @@
-//! The pipeline IR: what a P4 program means, without P4.
+//! The pipeline IR: the meaning of a P4 program, independent of P4.
 //!
-//! Monomorphic, inlined, fixed-width. A [`Program`] is a set of scalar [`Field`]s (header fields, validity bits,
-//! metadata, temporaries, action data), [`Header`]s grouping some of them, [`Table`]s, [`Action`]s, and [`Block`]s
-//! (parsers, controls, deparsers) that are control-flow graphs over them. An architecture decides which blocks run in
-//! which order ([`Program::ingress`], [`Program::egress`]) and which fields carry intrinsic values
-//! ([`Program::intrinsics`]); nothing here knows an architecture's name.
+//! The IR is monomorphic, inlined and fixed-width. A [`Program`] is a set of scalar [`Field`]s (header fields, validity bits,
+//! metadata, temporaries, action data), [`Header`]s that group some of them, [`Table`]s, [`Action`]s, and [`Block`]s (parsers,
+//! controls, deparsers), which are control-flow graphs over them. An architecture decides which blocks run in which order
+//! ([`Program::ingress`], [`Program::egress`]) and which fields have intrinsic values ([`Program::intrinsics`]); this crate
+//! knows no architecture's name.
 //!
 //! # Meaning, for every executor
 //!
-//! * Every field is 0 when a packet arrives, except the intrinsics. Fields hold values of exactly their width, as
-//!   unsigned bit patterns; signedness is in the operators. `bool` is a width of 1. Width 0 does not occur, except as
-//!   varbit values.
+//! * Every field except the intrinsics is 0 when a packet arrives. Fields hold values of exactly their width, as unsigned bit
+//!   patterns; operators define signedness. `bool` has width 1. Width 0 does not occur, except as varbit values.
 //! * A header's validity is an ordinary 1-bit field. Reading the fields of an invalid header just reads the fields
 //!   (lowering emits the zeroing that P4 and bmv2 require).
 //! * Expressions are pure. Statements of a [`Node`] run in order, then its terminator.
-//! * Block by block, first [`Program::ingress`], then [`Program::egress`]; [`Terminator::Return`] goes to the next block,
-//!   [`Terminator::Egress`] to the first of egress; after the last the packet leaves by the port in
-//!   [`Program::egress_port`]. [`Terminator::Drop`] ends it at once, and so does [`Terminator::Done`], which is no drop.
-//! * [`Op::Copy`] makes copies of the packet that go their own way: see [`PacketCopy`].
-//! * The packet cursor starts at the first byte of the frame and is always on a byte boundary: headers have a whole
-//!   number of bytes (the verifier asks for it). What lies beyond the cursor is the payload. A block of kind
-//!   [`BlockKind::Deparser`] starts with an empty output to which [`Op::Emit`] appends; when it returns, the output
-//!   followed by the payload becomes the frame, and the cursor is 0 again.
+//! * The blocks of [`Program::ingress`] run in order, then those of [`Program::egress`]. [`Terminator::Return`] continues with
+//!   the next block, [`Terminator::Egress`] with the first block of egress; after the last block the packet leaves by the port
+//!   in [`Program::egress_port`]. [`Terminator::Drop`] ends the packet at once, and so does [`Terminator::Done`], which is not
+//!   a drop.
+//! * [`Op::Copy`] creates copies of the packet, which are processed independently: see [`PacketCopy`].
+//! * The packet cursor starts at the first byte of the frame and is always on a byte boundary: headers have a whole number of
+//!   bytes (which the verifier checks). The bytes after the cursor are the payload. A block of kind [`BlockKind::Deparser`]
+//!   starts with an empty output, to which [`Op::Emit`] appends; when it returns, the output followed by the payload becomes
+//!   the frame, and the cursor is 0 again.
 //! * When [`Op::Extract`], [`Op::ExtractElement`], [`Op::Advance`] or [`Op::Lookahead`] would pass the end of the frame, nothing is changed, the
 //!   block's [`Block::error_field`] becomes [`Program::error_packet_too_short`] and the block returns (reject). An
 //!   extract whose varbit length exceeds the field's width sets [`Program::error_header_too_short`] instead; a varbit
 //!   length or an advance that is not a multiple of 8 sets the code of `ParserInvalidArgument` in [`Program::errors`]
 //!   (0 if there is no such error). Order of the checks: invalid argument, header too short, packet too short.
-//! * The processing of every packet ends: each cycle of a graph is bounded by a counter, takes bytes off the frame, or passes a
-//!   [`Terminator::Turn`], which spends the packet's budget of turns ([`turns`]). Nothing gives a packet turns back.
+//! * The processing of every packet ends: each cycle of a graph is bounded by a counter, consumes bytes of the frame, or passes
+//!   a [`Terminator::Turn`], which spends the packet's budget of turns ([`turns`]). Nothing restores the budget.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ macro_rules! index {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(pub u32);
         impl $name {
-            /// As an index.
+            /// Returns the id as an index.
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -82,11 +82,11 @@ index! {
     Loc;
 }
 
-/// Prefix of the names of extern functions that only the program declares: their behaviour is unknown, so that such
-/// a program can be compiled, but not run.
+/// Prefix of the names of extern functions that only the program declares: their behaviour is unknown, so such a program can be
+/// compiled but not run.
 pub const FOREIGN: &str = "foreign.";
 
-/// The error for a call of an extern function without an implementation.
+/// Returns the error for a call of an extern function without an implementation.
 pub fn unknown_extern(function: &str) -> String {
     match function.strip_prefix(FOREIGN) {
         Some(name) => format!(
@@ -117,7 +117,7 @@ pub struct Program {
     pub ingress: Vec<BlockId>,
     /// The blocks that run once per packet or copy that leaves, in order.
     pub egress: Vec<BlockId>,
-    /// The port a packet leaves by.
+    /// The port by which a packet leaves.
     pub egress_port: Option<FieldId>,
     /// Fields set when a packet arrives.
     pub intrinsics: Vec<(Intrinsic, FieldId)>,
@@ -132,14 +132,14 @@ pub struct Program {
     /// The field, of width 32, with the place ([`Loc`]) that asked for a drop that is carried out later; 0 if only the
     /// [`Terminator::Drop`] has a place. Set by [`passes::place_drops`].
     pub drop_place: Option<FieldId>,
-    /// The turns of loops that the packet has taken, of width 32; only [`Terminator::Turn`] writes and reads it, and copies
-    /// begin with [`Program::turns_of_copy`].
+    /// The number of loop turns that the packet has taken, of width 32. Only [`Terminator::Turn`] reads and writes it, and
+    /// copies start with [`Program::turns_of_copy`].
     pub turns: Option<FieldId>,
     /// Source places, for traces and reports; entry 0 is a dummy.
     pub locs: Vec<SourceLoc>,
 }
 
-/// A place in the P4 text, with line and column, so that users need not have the text.
+/// A place in the P4 text as line and column, so that the text itself is not needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SourceLoc {
     /// File name as given.
@@ -159,29 +159,29 @@ pub enum Intrinsic {
     PacketLength,
     /// Microseconds since the process started.
     IngressTimestamp,
-    /// The same, taken at the start of egress.
+    /// Like [`Self::IngressTimestamp`], taken at the start of egress.
     EgressTimestamp,
-    /// The same, taken when the packet entered its queue. This and what follows is set at the start of egress; for a
-    /// packet that did not wait in a queue, as if it had left one as soon as it entered.
+    /// Like [`Self::IngressTimestamp`], taken when the packet entered its queue. This and the following values are set at the
+    /// start of egress; a packet that did not wait in a queue has the values of one that left its queue as soon as it entered.
     EnqueueTimestamp,
-    /// Packets that were in the queue then.
+    /// Number of packets in the queue at that time.
     EnqueueDepth,
-    /// Microseconds in the queue.
+    /// Microseconds spent in the queue.
     QueueTime,
-    /// Packets in the queue when the packet had left it.
+    /// Number of packets in the queue after the packet had left it.
     DequeueDepth,
-    /// The number of the queue, among those of its port.
+    /// The number of the queue among those of its port.
     QueueNumber,
 }
 
 impl Program {
-    /// Whether packets wait in output queues.
+    /// True if packets wait in output queues.
     pub fn is_queued(&self) -> bool {
         let nodes = self.blocks.iter().flat_map(|block| &block.body.nodes);
         nodes.flat_map(|node| &node.stmts).any(|s| matches!(&s.op, Op::Copy(copy) if copy.queue.is_some()))
     }
 
-    /// Whether its behaviour depends on how packets waited in output queues: depths and times.
+    /// True if the program's behaviour depends on queueing: depths and times.
     pub fn reads_queues(&self) -> bool {
         let told: Vec<FieldId> = self
             .intrinsics
@@ -197,7 +197,7 @@ impl Program {
         let bodies = self.actions.iter().map(|action| &action.body);
         for node in bodies.chain(self.blocks.iter().map(|block| &block.body)).flat_map(|body| &body.nodes) {
             for stmt in &node.stmts {
-                // A copy only carries them along.
+                // A copy only keeps their values.
                 if !matches!(stmt.op, Op::Copy(_)) {
                     stmt.op.for_each_read(&self.headers, &mut look);
                 }
@@ -209,13 +209,13 @@ impl Program {
 }
 
 impl Intrinsic {
-    /// Whether it says how a packet waited in an output queue.
+    /// True if it describes how a packet waited in an output queue.
     fn is_of_waiting(self) -> bool {
         use Intrinsic::{DequeueDepth, EnqueueDepth, EnqueueTimestamp, QueueTime};
         matches!(self, EnqueueTimestamp | EnqueueDepth | QueueTime | DequeueDepth)
     }
 
-    /// The pipeline half in which it is set.
+    /// Returns the pipeline half in which it is set.
     pub fn begin(self) -> Begin {
         match self {
             Intrinsic::IngressPort | Intrinsic::PacketLength | Intrinsic::IngressTimestamp => Begin::Ingress,
@@ -224,7 +224,7 @@ impl Intrinsic {
     }
 }
 
-/// Queue metadata of the packets that leave a queue.
+/// Queue metadata of a packet that leaves a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queued {
     /// The value of [`Intrinsic::EnqueueTimestamp`].
@@ -238,7 +238,7 @@ pub struct Queued {
 }
 
 impl Queued {
-    /// The value of one of the intrinsics that are set at the start of egress.
+    /// Returns the value of an intrinsic that is set at the start of egress.
     pub fn value(self, intrinsic: Intrinsic, now_us: u64) -> u64 {
         match intrinsic {
             Intrinsic::EnqueueTimestamp => self.enqueued_us,
@@ -273,7 +273,7 @@ pub enum FieldKind {
     Metadata,
     /// Action data of one action, set from the entry before the action runs.
     ActionData(ActionId),
-    /// Anything else: locals, inlined parameters, results.
+    /// Anything else: local variables, inlined parameters, results.
     Temporary,
 }
 
@@ -301,10 +301,10 @@ pub struct HeaderField {
 /// An action that tables run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
-    /// Full dotted name, unique: the control-plane name, with a number where several actions share that.
+    /// Full dotted name, unique: the control-plane name, with a number if several actions share it.
     pub name: String,
-    /// Full dotted control-plane name, which users type and see. An action of the P4 text becomes several actions where
-    /// tables bind its parameters to different arguments; no table lists two of them.
+    /// Full dotted control-plane name, which users type and see. An action of the P4 text becomes several actions if tables
+    /// bind its parameters to different arguments; no table lists two of them.
     pub control_name: String,
     /// Action data: fields of kind [`FieldKind::ActionData`], set from the entry.
     pub params: Vec<FieldId>,
@@ -325,7 +325,7 @@ pub enum MatchKind {
     Ternary,
     /// From low to high.
     Range,
-    /// Equal or anything.
+    /// Equal, or don't care.
     Optional,
 }
 
@@ -347,26 +347,26 @@ pub struct Table {
     pub name: String,
     /// Key fields.
     pub keys: Vec<Key>,
-    /// Actions in declaration order; entries, the default and `action_run` name them by index in this list.
+    /// Actions in declaration order. Entries, the default action and `action_run` refer to them by index.
     pub actions: Vec<TableAction>,
     /// Default action.
     pub default: ActionCall,
-    /// Whether the control plane must not change it.
+    /// True if the control plane must not change it.
     pub const_default: bool,
     /// Maximum number of entries.
     pub size: u32,
-    /// Entries given in the program, the best priority first.
+    /// Entries declared in the program, best priority first.
     pub entries: Vec<Entry>,
-    /// Whether the control plane must not change the entries, nor add any.
+    /// True if the control plane must not change the entries or add any.
     pub const_entries: bool,
-    /// Direct counters that count on every hit, by the entry's cell. Others, and direct meters, are updated by calls
-    /// that get the cell ([`Terminator::Apply`]'s `entry`).
+    /// Direct counters that count every hit in the entry's cell. Other direct counters, and direct meters, are updated by calls
+    /// with the cell as an argument ([`Terminator::Apply`]'s `entry`).
     pub direct: Vec<InstanceId>,
-    /// Whether lowering created the table (for value sets): not shown among the program's tables.
+    /// True if lowering created the table (for value sets); it is not shown among the program's tables.
     pub hidden: bool,
-    /// The action profile whose members and groups the entries name, instead of actions.
+    /// The action profile whose members and groups the entries name instead of actions.
     pub profile: Option<InstanceId>,
-    /// Whether idle entries are reported to the control plane (`support_timeout`).
+    /// True if idle entries are reported to the control plane (`support_timeout`).
     pub idle_timeout: bool,
     /// Where it is declared.
     pub loc: Loc,
@@ -377,9 +377,9 @@ pub struct Table {
 pub struct TableAction {
     /// The action.
     pub action: ActionId,
-    /// Not as default action (`@tableonly`).
+    /// The action cannot be the default action (`@tableonly`).
     pub table_only: bool,
-    /// Only as default action (`@defaultonly`).
+    /// The action can only be the default action (`@defaultonly`).
     pub default_only: bool,
 }
 
@@ -392,18 +392,18 @@ pub struct ActionCall {
     pub data: Vec<BigUint>,
 }
 
-/// An entry given in the program.
+/// An entry declared in the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// One per key.
     pub key: Vec<KeyMatch>,
-    /// Smaller wins.
+    /// The smallest number wins.
     pub priority: u32,
-    /// Whether the control plane must not change it; true for every entry of a table with [`Table::const_entries`].
+    /// True if the control plane must not change it, which holds for every entry of a table with [`Table::const_entries`].
     pub is_const: bool,
     /// The action with its data.
     pub action: ActionCall,
-    /// Its place in the source.
+    /// Source place.
     pub loc: Loc,
 }
 
@@ -419,21 +419,21 @@ pub enum KeyMatch {
         /// Length of the prefix.
         prefix_len: u32,
     },
-    /// `value` where `mask` has ones.
+    /// Values that equal `value` where `mask` has ones.
     Ternary {
         /// Value, 0 where the mask is 0.
         value: BigUint,
         /// Mask.
         mask: BigUint,
     },
-    /// `lo` to `hi`, both included.
+    /// From `lo` to `hi`, inclusive.
     Range {
         /// Lowest.
         lo: BigUint,
         /// Highest.
         hi: BigUint,
     },
-    /// This value or any.
+    /// This value, or any value.
     Optional(Option<BigUint>),
 }
 
@@ -442,7 +442,7 @@ pub enum KeyMatch {
 pub struct Instance {
     /// Full dotted control-plane name.
     pub name: String,
-    /// What it is.
+    /// The kind.
     pub kind: InstanceKind,
     /// Where it is declared.
     pub loc: Loc,
@@ -466,7 +466,7 @@ pub enum InstanceKind {
     Register {
         /// Width of a cell in bits.
         width: u32,
-        /// Cells.
+        /// Number of cells.
         size: u32,
         /// Initial value of each cell.
         initial: BigUint,
@@ -475,7 +475,7 @@ pub enum InstanceKind {
     Counter {
         /// Unit of the counter.
         unit: CounterUnit,
-        /// Cells.
+        /// Number of cells.
         size: u32,
     },
     /// One counter per entry of `table`.
@@ -489,7 +489,7 @@ pub enum InstanceKind {
     Meter {
         /// Unit of the meter; not `Both`.
         unit: CounterUnit,
-        /// Cells.
+        /// Number of cells.
         size: u32,
     },
     /// One meter per entry of `table`.
@@ -504,7 +504,7 @@ pub enum InstanceKind {
     ActionProfile {
         /// Maximum number of members; 0 for no limit.
         size: u32,
-        /// Whether there are groups (an action selector).
+        /// True if there are groups (an action selector).
         selector: bool,
     },
     /// Messages to the control plane.
@@ -519,7 +519,7 @@ pub enum InstanceKind {
 pub enum BlockKind {
     /// May extract; rejects by setting its error field.
     Parser,
-    /// Match-action.
+    /// May apply tables and create copies.
     Control,
     /// May emit.
     Deparser,
@@ -530,15 +530,15 @@ pub enum BlockKind {
 pub struct Block {
     /// Name of the P4 object: `ParserImpl`, `ingress`.
     pub name: String,
-    /// What it is.
+    /// The kind.
     pub kind: BlockKind,
     /// The code.
     pub body: Cfg,
-    /// Where a parser puts the error code when it rejects.
+    /// The field that receives the error code when a parser rejects.
     pub error_field: Option<FieldId>,
 }
 
-/// The maximum that all emits in a deparser's loops may append together.
+/// Maximum number of bytes that all emits in a deparser's loops may append together.
 pub const LOOP_EMIT_BYTES_MAX: u32 = 4096;
 
 /// A control-flow graph. Execution starts at node 0.
@@ -610,7 +610,7 @@ pub enum Op {
         /// Number of bits. Any width.
         bits: Expr,
     },
-    /// Parser: reads bits ahead of the cursor without moving it. `dest`'s width says how many.
+    /// Parser: reads bits after the cursor without moving it, as many as the width of `dest`.
     Lookahead {
         /// Destination.
         dest: FieldId,
@@ -623,7 +623,7 @@ pub enum Op {
     },
     /// Control: creates copies of the packet.
     Copy(Box<PacketCopy>),
-    /// Control: truncates the frame to at most this many bytes. Bytes before the cursor stay.
+    /// Control: truncates the frame to at most this many bytes, but keeps the bytes before the cursor.
     Truncate {
         /// Number of bytes. Any width.
         bytes: Expr,
@@ -638,57 +638,57 @@ pub enum Op {
         args: Vec<Expr>,
         /// Fields that receive the results.
         outs: Vec<FieldId>,
-        /// Compile-time texts: a format string.
+        /// Compile-time strings, such as a format string.
         text: Vec<String>,
     },
 }
 
-/// Copies of a packet. They run after the packet that creates them, in the order of their creation, and end as any
-/// packet does: sent, dropped, or done. Their own copies run after them.
+/// Copies of a packet. They run after the packet that creates them, in the order of their creation, and end like any packet:
+/// sent, dropped, or done. Their own copies run after them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PacketCopy {
-    /// The pipeline half with which they begin.
+    /// The pipeline half with which they start.
     pub begin: Begin,
     /// Their frame.
     pub frame: CopyFrame,
-    /// The fields that have the packet's values; the others are 0. Intrinsics are set at `begin`, whatever was kept.
+    /// The fields that keep the packet's values; the others are 0. Intrinsics are set at `begin`, even if they are kept.
     pub keep: Keep,
-    /// Fields set at the begin, including intrinsics: values of the packet that creates the copy.
+    /// Fields that are set at the start, including intrinsics, to values of the packet that creates the copy.
     pub set: Vec<(FieldId, Expr)>,
     /// The destinations of several copies; one copy if empty.
     pub replicas: Option<Replicas>,
-    /// The output queue in which they wait; only for copies that begin with egress.
+    /// The output queue in which they wait; only for copies that start with egress.
     pub queue: Option<Queue>,
 }
 
 /// An output queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Queue {
-    /// The port; of replicas each has its own. Any width.
+    /// The port; each replica has its own. Any width.
     pub port: Expr,
-    /// Which of the port's queues. Any width; numbers above [`QUEUE_MAX`] count as that. The class of service of a clone
-    /// session, where [`Replicas::class_of_service`] asks for it, takes its place.
+    /// The number of the port's queue. Any width; numbers above [`QUEUE_MAX`] count as [`QUEUE_MAX`]. The class of service of a
+    /// clone session replaces it where [`Replicas::class_of_service`] is set.
     pub number: Expr,
 }
 
-/// The highest number of a queue of a port.
+/// The highest queue number of a port.
 pub const QUEUE_MAX: u32 = 7;
 
-/// The pipeline half with which a copy begins.
+/// The pipeline half with which a copy starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Begin {
-    /// With the first block of [`Program::ingress`]: the cursor is at the start and all intrinsics of arrival are set, the
-    /// ingress port to that by which the frame came to the switch.
+    /// The first block of [`Program::ingress`]: the cursor is at the start and all intrinsics of arrival are set, with the
+    /// ingress port by which the frame entered the switch.
     Ingress,
-    /// With the first block of [`Program::egress`]: only the intrinsics of egress are set. The cursor stays where it was if
-    /// the frame is the current one.
+    /// The first block of [`Program::egress`]: only the intrinsics of egress are set. If the frame is the current one, the
+    /// cursor stays where it is.
     Egress,
 }
 
 /// The frame of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CopyFrame {
-    /// The frame as it was when this packet began ingress.
+    /// The frame as it was when this packet started ingress.
     Arrived,
     /// The current frame.
     Current,
@@ -703,7 +703,7 @@ pub enum Keep {
     Fields(Vec<FieldId>),
 }
 
-/// One copy for each destination that the control plane configured; no copy without destinations.
+/// One copy for each destination that the control plane configured; none without destinations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replicas {
     /// The kind of list.
@@ -732,8 +732,8 @@ pub enum ReplicaList {
 /// so each adds only one expression or statement to the program.
 pub type Column = Arc<[FieldId]>;
 
-/// Headers of one layout from which an index selects one. Their validity bits, and each of their fields and lengths, are a
-/// [`Column`].
+/// Headers of one layout from which an index selects one. Their validity bits, each of their fields, and their lengths form a
+/// [`Column`] each.
 pub type HeaderColumn = Arc<[HeaderId]>;
 
 /// The end of a node, with its successors.
@@ -756,20 +756,20 @@ pub enum Terminator {
         value: Expr,
         /// Distinct values of its width.
         cases: Vec<(BigUint, NodeId)>,
-        /// Successor if none is equal.
+        /// Successor if no value is equal.
         default: NodeId,
     },
     /// Adds its weight to [`Program::turns`].
     Turn {
-        /// Turns that this one counts as, by the work until the next one ([`turns::WORK_PER_TURN`]): 1 at least, and at most
-        /// [`turns::TURNS_MAX`] + 1.
+        /// The number of turns that this one counts as, by the work until the next one ([`turns::WORK_PER_TURN`]): at least 1,
+        /// and at most [`turns::TURNS_MAX`] + 1.
         weight: u32,
         /// Successor, unless the sum exceeds [`turns::TURNS_MAX`].
         next: NodeId,
-        /// Successor if it does.
+        /// Successor if the sum exceeds it.
         spent: NodeId,
     },
-    /// Looks up the keys, runs the entry's action (or the default), and continues.
+    /// Looks up the keys, runs the entry's action or the default action, and continues.
     Apply {
         /// The table.
         table: TableId,
@@ -781,7 +781,7 @@ pub enum Terminator {
         action_run: Option<FieldId>,
         /// Receives the cell of the entry in direct counters and meters, 0 on a miss, before the action runs. Width 32.
         entry: Option<FieldId>,
-        /// Picks the member if the entry names a group. Any width.
+        /// Selects the member if the entry names a group. Any width.
         selector: Option<Expr>,
         /// Successor.
         next: NodeId,
@@ -790,7 +790,7 @@ pub enum Terminator {
     },
     /// End of the block or action.
     Return,
-    /// In an action: end of the action and of the block that applied the table.
+    /// In an action: the end of the action and of the block that applied the table.
     Exit,
     /// Parser: sets the block's error field to this code (width 32) and ends the block.
     Reject(Expr),
@@ -798,7 +798,7 @@ pub enum Terminator {
     Drop(u32),
     /// The packet ends here; its copies continue in its place.
     Done,
-    /// In a control of ingress: end of ingress.
+    /// In an ingress control: the end of ingress.
     Egress,
 }
 
@@ -821,9 +821,9 @@ pub enum Expr {
         /// Index. Any width.
         index: Box<Expr>,
     },
-    /// One operand.
+    /// An operator with one operand.
     Unary(UnaryOp, Box<Expr>),
-    /// Two operands.
+    /// An operator with two operands.
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// Bits `hi` down to `lo` of the operand; width `hi - lo + 1`.
     Slice {
@@ -834,7 +834,7 @@ pub enum Expr {
         /// Lowest bit.
         lo: u32,
     },
-    /// First operand above the second.
+    /// The first operand above the second.
     Concat(Box<Expr>, Box<Expr>),
     /// Zero-extension to a larger width.
     ZeroExtend(Box<Expr>, u32),
@@ -853,7 +853,7 @@ pub enum UnaryOp {
     Neg,
 }
 
-/// Binary operators. Operands have equal widths and the result has it too, unless said otherwise.
+/// Binary operators. Unless stated otherwise, operands and result have equal widths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BinaryOp {
     /// Modulo 2^width.
@@ -901,12 +901,12 @@ pub enum BinaryOp {
 }
 
 impl Expr {
-    /// A constant.
+    /// Returns a constant.
     pub fn constant(value: impl Into<BigUint>, width: u32) -> Expr {
         Expr::Const { value: value.into(), width }
     }
 
-    /// The expression's width in bits.
+    /// Returns the expression's width in bits.
     pub fn width(&self, program: &Program) -> u32 {
         match self {
             Expr::Const { width, .. } => *width,
@@ -929,13 +929,13 @@ impl Expr {
 }
 
 impl BinaryOp {
-    /// Whether the result has width 1.
+    /// True if the result has width 1.
     pub fn is_comparison(self) -> bool {
         use BinaryOp::*;
         matches!(self, Eq | Ne | LtU | LeU | LtS | LeS)
     }
 
-    /// Whether the second operand may have any width.
+    /// True if the second operand may have any width.
     pub fn is_shift(self) -> bool {
         use BinaryOp::*;
         matches!(self, Shl | ShrU | ShrS)
@@ -943,7 +943,7 @@ impl BinaryOp {
 }
 
 impl Cfg {
-    /// Whether control may come back to the node.
+    /// True if control may return to the node.
     pub fn is_on_cycle(&self, node: NodeId) -> bool {
         let mut seen = vec![false; self.nodes.len()];
         let mut work = vec![node];
@@ -957,7 +957,7 @@ impl Cfg {
         seen[node.index()]
     }
 
-    /// For each node whether control may come back to it, in time that grows with the graph: Tarjan's strongly connected
+    /// Returns for each node whether control may return to it, in linear time: by Tarjan's algorithm for strongly connected
     /// components.
     pub fn on_cycles(&self) -> Vec<bool> {
         const NEW: u32 = u32::MAX;
@@ -979,7 +979,7 @@ impl Cfg {
             if order[start] != NEW {
                 continue;
             }
-            // Nodes on the way, with how many of their targets have been followed.
+            // The nodes on the path, with the number of targets that have been followed.
             let mut way = vec![(start, 0)];
             while let Some((at, followed)) = way.pop() {
                 if followed == 0 {
@@ -1017,12 +1017,12 @@ impl Cfg {
 }
 
 impl Program {
-    /// The width of a field in bits.
+    /// Returns the width of a field in bits.
     pub fn width(&self, field: FieldId) -> u32 {
         self.fields[field.index()].width
     }
 
-    /// The name of an action's parameter, without the action's own.
+    /// Returns the name of an action's parameter without the name of the action.
     pub fn param_name(&self, action: ActionId, param: FieldId) -> &str {
         let name = self.fields[param.index()].name.as_str();
         let inner =
@@ -1030,12 +1030,12 @@ impl Program {
         inner.unwrap_or_else(|| name.rsplit('.').next().unwrap_or(name))
     }
 
-    /// The most bytes by which frames grow: the headroom a packet may need.
+    /// Returns the maximum growth of a frame in bytes: the headroom that a packet may need.
     pub fn emitted_bytes_max(&self) -> u32 {
         self.blocks.iter().fold(0, |sum, block| self.block_emitted_bytes_max(block).saturating_add(sum))
     }
 
-    /// The most bytes that a deparser emits: each header once for each [`Op::Emit`] of it, and
+    /// Returns the maximum number of bytes that a deparser emits: each header once for each [`Op::Emit`] of it, and
     /// [`LOOP_EMIT_BYTES_MAX`] if there are emits on cycles. A packet for which it would emit more is dropped.
     pub fn block_emitted_bytes_max(&self, block: &Block) -> u32 {
         let (mut bits, mut looped) = (0u64, 0);
@@ -1055,7 +1055,7 @@ impl Program {
         u32::try_from(bits.div_ceil(8) + looped).unwrap_or(u32::MAX)
     }
 
-    /// The bits of a header with its varbits at their longest.
+    /// Returns the number of bits of a header with varbits of maximum length.
     pub fn header_bits_max(&self, header: HeaderId) -> u32 {
         self.headers[header.index()].fields.iter().map(|f| self.width(f.field)).sum()
     }

@@ -1,23 +1,23 @@
-//! Random programs and packets, to compare executors and to try passes (feature `random`).
+//! Random programs and packets, to compare executors and to test passes (feature `random`).
 //!
-//! [`program`] makes valid programs that end; the same seed makes the same program. [`packet`] makes frames that follow
-//! the program's parser and meet its tables' entries often enough to be worth running.
+//! [`program`] generates valid programs that terminate; the same seed generates the same program. [`packet`] generates
+//! frames that match the program's parser and its tables' entries often enough to be useful.
 //!
-//! Blind spots: graphs have no shape that structured P4 could not give (loops are of one or two nodes); the only
-//! externs are registers and counters; indices into nested arrays are not nested; multiplications are at most 128 bits
-//! wide and divisions 64.
+//! Blind spots: graphs only have shapes that structured P4 can produce (loops consist of one or two nodes); the only
+//! externs are registers and counters; indices into nested arrays are not nested; multiplications have at most 128 bits
+//! and divisions 64.
 
 use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive, Zero};
 
 use crate::*;
 
-/// A valid program.
+/// Generates a valid program.
 pub fn program(seed: u64) -> Program {
     Maker::new(seed).program()
 }
 
-/// A frame for `program`.
+/// Generates a frame for `program`.
 pub fn packet(seed: u64, program: &Program) -> Vec<u8> {
     Sender { rng: Rng::new(seed), program, bits: Vec::new(), place_of: vec![None; program.fields.len()] }
         .packet()
@@ -27,7 +27,7 @@ pub fn packet(seed: u64, program: &Program) -> Vec<u8> {
 pub struct Rng(u64);
 
 impl Rng {
-    /// The generator of this seed.
+    /// Creates the generator for this seed.
     pub fn new(seed: u64) -> Rng {
         let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -36,7 +36,7 @@ impl Rng {
         Rng((z ^ (z >> 31)) | 1)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -44,27 +44,27 @@ impl Rng {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below `n`.
+    /// Returns a number below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         ((self.next_u64() >> 32) as usize) % n
     }
 
-    /// A number from `lo` to `hi`.
+    /// Returns a number from `lo` to `hi`.
     pub fn range(&mut self, lo: usize, hi: usize) -> usize {
         lo + self.below(hi - lo + 1)
     }
 
-    /// True once in `n`.
+    /// True in one of `n` calls on average.
     pub fn once_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// One of these.
+    /// Returns one of these.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 
-    /// A value of this width; the ends of the range and small numbers are frequent.
+    /// Returns a value of this width; extreme and small values are frequent.
     pub fn value(&mut self, width: u32) -> BigUint {
         let top = BigUint::one() << width;
         match self.below(8) {
@@ -96,13 +96,13 @@ struct Maker {
     egress_spec: FieldId,
     parser_error: FieldId,
     loop_counters: u32,
-    /// Fields that indices choose from.
+    /// Fields that can be addressed by an index.
     columns: Vec<Column>,
-    /// Headers of one layout, each list with a field that counts how many were extracted.
+    /// Headers of one layout; each list has a field that counts the extracted ones.
     stacks: Vec<(HeaderColumn, FieldId)>,
-    /// Headers that the next parser and deparser know.
+    /// Headers that the next parser and deparser use.
     known_headers: std::ops::Range<usize>,
-    /// Whether code may read and write validity bits.
+    /// True if code may read and write validity bits.
     validity_is_common: bool,
 }
 
@@ -191,7 +191,7 @@ impl Maker {
         };
         self.known_headers = 0..if egress_headers.start > 0 { headers / 2 } else { headers };
         self.instances();
-        // Code chooses between more than eight actions in another way.
+        // Generated code selects one of more than eight actions differently.
         let actions = if self.rng.once_in(6) { self.rng.range(12, 24) } else { self.rng.range(1, 5) };
         for _ in 0..actions {
             self.action();
@@ -290,7 +290,7 @@ impl Maker {
         }
         let next = self.field(format!("{}.$next$", model.name), 32, FieldKind::Metadata);
         for_each_column_of(&headers, &self.p.headers, &mut |column| {
-            // Validity only where any code may set it, and no lengths: these must fit the varbit.
+            // Validity bits only if any code may set them, and no lengths, because these must fit the varbit.
             if column.iter().all(|f| self.common.contains(f)) {
                 self.columns.push(column);
             }
@@ -298,7 +298,7 @@ impl Maker {
         self.stacks.push((headers.into(), next));
     }
 
-    /// Fields of one width, and now and then a part of them.
+    /// Adds fields of one width, and sometimes a part of them.
     fn array(&mut self, number: usize) {
         let width = *self.rng.pick(&WIDTHS);
         let count = self.rng.range(1, 9);
@@ -316,7 +316,7 @@ impl Maker {
         self.columns.push(fields.into());
     }
 
-    /// An index that is mostly inside a column of so many.
+    /// Returns an index that is mostly inside a column of this length.
     fn index(&mut self, count: usize, scope: &[FieldId]) -> Expr {
         let needed = usize::BITS - count.leading_zeros();
         match self.rng.below(8) {
@@ -329,7 +329,7 @@ impl Maker {
         }
     }
 
-    /// An element to this width, if there is a column.
+    /// Returns an element, converted to this width, if there is a column.
     fn element(&mut self, width: u32, scope: &[FieldId]) -> Option<Expr> {
         let same: Vec<Column> =
             self.columns.iter().filter(|column| self.p.width(column[0]) == width).cloned().collect();
@@ -480,7 +480,7 @@ impl Maker {
         cfg.nodes[node.index()].stmts.push(Stmt { op, loc });
     }
 
-    /// An assignment; to something that shows outside more often than not, and often a mere copy.
+    /// Adds an assignment, mostly to something that is visible outside, and often a plain copy.
     fn assign(&mut self, cfg: &mut Cfg, node: NodeId, scope: &[FieldId]) {
         if !self.columns.is_empty() && self.rng.once_in(5) {
             let column = self.rng.pick(&self.columns).clone();
@@ -507,7 +507,7 @@ impl Maker {
         self.push(cfg, node, Op::Set { dest, value });
     }
 
-    /// Swaps two fields of one width through a temporary, if there are such.
+    /// Swaps two fields of one width through a temporary, if there are two.
     fn swap(&mut self, cfg: &mut Cfg, node: NodeId, scope: &[FieldId]) {
         let x = *self.rng.pick(scope);
         let same = |f: &&FieldId| self.p.width(**f) == self.p.width(x);
@@ -518,8 +518,8 @@ impl Maker {
         }
     }
 
-    /// Nodes for a stretch of code with branches that meet again. Returns the first and the last; the last ends with
-    /// `Return`.
+    /// Adds nodes for a section of code whose branches join again. Returns the first and the last node; the last ends
+    /// with `Return`.
     fn straight(
         &mut self,
         cfg: &mut Cfg,
@@ -574,7 +574,7 @@ impl Maker {
         (first, last)
     }
 
-    /// A node after all of these, some of which may end for good.
+    /// Adds a node after all of these, some of which may end the packet.
     fn join(&mut self, cfg: &mut Cfg, ends: &[NodeId], in_action: bool) -> NodeId {
         let next = self.node(cfg);
         for end in ends {
@@ -616,7 +616,7 @@ impl Maker {
         next
     }
 
-    /// A checksum or hash over neighbouring fields of a header, as programs do it, or over anything.
+    /// Adds a checksum or hash over adjacent fields of a header, like those in programs, or over anything.
     fn hash_call(&mut self, cfg: &mut Cfg, node: NodeId, scope: &[FieldId]) {
         let mut args = Vec::new();
         for _ in 0..self.rng.range(1, 3) {
@@ -642,7 +642,7 @@ impl Maker {
         let mut function =
             ["csum16", "csum16", "csum16", "crc32", "xor16", "identity"][self.rng.below(6)].to_string();
         if self.rng.once_in(4) {
-            // The length stands in front of each; sometimes it is larger than the width.
+            // Each value is preceded by its length, which is sometimes larger than the width.
             args = args.into_iter().flat_map(|arg| [self.expr(8, scope, 1), arg]).collect();
             function += "_pieces";
         }
@@ -684,7 +684,7 @@ impl Maker {
         self.push(cfg, node, op);
     }
 
-    /// Something that a switch looks at: often a plain field, so that packets can be made to take its ways.
+    /// Returns an expression for a switch: often a plain field, so that packets can be generated for its branches.
     fn selector(&mut self, scope: &[FieldId]) -> Expr {
         if self.rng.once_in(3) {
             let width = *self.rng.pick(&WIDTHS);
@@ -706,7 +706,7 @@ impl Maker {
             for _ in 0..self.rng.range(1, 2) {
                 self.parser_statement(&mut body, state, &scope);
             }
-            // Later states only, so that it ends.
+            // Only later states, so that the parser ends.
             let later = |rng: &mut Rng| NodeId(rng.range(index + 1, states - 1) as u32);
             let terminator = if index + 1 == states {
                 Terminator::Return
@@ -747,7 +747,7 @@ impl Maker {
         BlockId(self.p.blocks.len() as u32 - 1)
     }
 
-    /// Makes one node repeat itself: mostly a few times, sometimes as often as the packet says, rarely for ever.
+    /// Makes one node a loop: mostly with a few turns, sometimes with as many as the packet says, rarely endless.
     fn repeat(&mut self, body: &mut Cfg) {
         let state = NodeId(self.rng.below(body.nodes.len()) as u32);
         let counter = self.field(format!("loop{}", self.loop_counters), 8, FieldKind::Temporary);
@@ -798,7 +798,7 @@ impl Maker {
                 let varbit_length = varbit.map(|f| {
                     let bytes_max = self.p.width(f) as usize / 8;
                     match self.rng.below(4) {
-                        // Eight times a few bits, as an IPv4 header's length gives it; sometimes too long.
+                        // Eight times the value of a few bits, like the length of an IPv4 header; sometimes too long.
                         0 => {
                             let bytes = Expr::ZeroExtend(Box::new(self.expr(4, scope, 1)), 32);
                             Expr::Binary(BinaryOp::Shl, Box::new(bytes), Box::new(Expr::constant(3u32, 8)))
@@ -813,7 +813,7 @@ impl Maker {
                 });
                 match stack.cloned() {
                     Some((headers, next)) if self.rng.once_in(2) => {
-                        // As `next` does it, or by any index.
+                        // Either like `next`, or by any index.
                         let index = match self.rng.once_in(3) {
                             true => self.index(headers.len(), scope),
                             false => Expr::Field(next),
@@ -835,7 +835,7 @@ impl Maker {
         let mut body = Cfg::default();
         let (_, last) = self.straight(&mut body, &scope, 8, 0, false);
         let last = self.apply(&mut body, last, &scope);
-        // Most packets should leave; some by the drop port, as v1model does it.
+        // Most packets should leave; some use the drop port, as in v1model.
         if self.rng.once_in(2) {
             let gone = self.node(&mut body);
             let stays = self.node(&mut body);
@@ -856,7 +856,7 @@ impl Maker {
         BlockId(self.p.blocks.len() as u32 - 1)
     }
 
-    /// A control that makes copies, of which `rounds` counts the generations so that they end.
+    /// Adds a control that creates copies; `rounds` counts the generations so that they end.
     fn copier(&mut self, name: &str, rounds: FieldId, in_ingress: bool) -> BlockId {
         let scope = self.common.clone();
         let mut body = Cfg::default();
@@ -1034,7 +1034,7 @@ impl Maker {
         }
     }
 
-    /// A constant, or a field brought to this width.
+    /// Returns a constant, or a field converted to this width.
     fn leaf(&mut self, width: u32, scope: &[FieldId]) -> Expr {
         if self.rng.once_in(4) {
             return Expr::constant(self.rng.value(width), width);
@@ -1063,12 +1063,12 @@ impl Maker {
     }
 }
 
-/// Makes a frame by walking the first parser as a packet would, and choosing its way.
+/// Generates a frame by walking the first parser like a packet, and choosing its path.
 struct Sender<'a> {
     rng: Rng,
     program: &'a Program,
     bits: Vec<bool>,
-    /// Where in the frame the field was taken from.
+    /// The position in the frame from which each field was extracted.
     place_of: Vec<Option<usize>>,
 }
 
@@ -1097,7 +1097,7 @@ impl Sender<'_> {
         bytes
     }
 
-    /// Puts random bits of this width at `cursor`, where the frame has none yet.
+    /// Appends random bits of this width at `cursor`, where the frame has none yet.
     fn fill(&mut self, cursor: usize, width: u32) {
         if width > 0 && cursor + width as usize > self.bits.len() {
             let value = self.rng.value(width);
@@ -1117,7 +1117,7 @@ impl Sender<'_> {
     fn walk(&mut self, parser: &Cfg) {
         let mut cursor = 0;
         let mut at = NodeId(0);
-        // Enough for every state and a few rounds.
+        // Enough for every state and a few turns.
         for _ in 0..50 {
             let node = &parser.nodes[at.index()];
             for stmt in &node.stmts {
@@ -1177,7 +1177,7 @@ impl Sender<'_> {
         }
     }
 
-    /// Gives some fields that are keys the values of entries.
+    /// Sets some fields that are keys to values from entries.
     fn meet_entries(&mut self) {
         let program = self.program;
         for node in program.blocks.iter().flat_map(|b| &b.body.nodes) {

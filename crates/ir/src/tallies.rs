@@ -1,30 +1,30 @@
-//! What a worker counts of what a program does to its packets, if anyone wants to know: actions by table, hit and miss,
-//! and drops by reason and place.
+//! Optional counts of what a program does to a worker's packets: actions by table, hit and miss, and drops by reason
+//! and place.
 
 use crate::{Loc, Program, TableId};
 
-/// Numbers of drop reasons that the executors use beside the program's: the highest ones.
+/// How many drop reasons the executors use in addition to the program's: the highest numbers.
 const REASONS_ABOVE: u32 = 8;
 
-/// Cells before the first and behind the last, so that no other worker writes to the cache lines between them.
+/// Cells before the first and after the last, so that no other worker writes to the cache lines between them.
 const APART: usize = 16;
 
 /// Counts of one worker, in cells whose numbers are the same for every executor of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tallies {
     cells: Vec<u64>,
-    /// By table: its first cell. Each of its actions, and "none", has one for misses and one for hits.
+    /// The first cell of each table. Each of its actions, and "none", has a cell for misses and one for hits.
     tables: Vec<usize>,
-    /// By table.
+    /// The number of actions of each table.
     actions: Vec<usize>,
-    /// The first cell of drops: for each reason one for each place.
+    /// The first cell of drops: each reason has one for each place.
     drops: usize,
     reasons: u32,
     places: usize,
 }
 
 impl Tallies {
-    /// All counts 0.
+    /// Creates counts that are all 0.
     pub fn new(program: &Program) -> Tallies {
         let actions: Vec<usize> = program.tables.iter().map(|t| t.actions.len()).collect();
         let mut next = APART;
@@ -41,18 +41,18 @@ impl Tallies {
         Tallies { cells: vec![0; cells + APART], tables, actions, drops: next, reasons, places }
     }
 
-    /// The cells, for generated code.
+    /// Returns the cells, for generated code.
     pub fn cells(&mut self) -> *mut u64 {
         self.cells.as_mut_ptr()
     }
 
-    /// The first cell of a table. Behind it, at twice the number of the action in the table's list (one more than the
-    /// last for "none"), are misses, then hits.
+    /// Returns the first cell of a table. After it, at twice the index of the action in the table's list (one more than
+    /// the last for "none"), come misses, then hits.
     pub fn table_cell(&self, table: TableId) -> usize {
         self.tables[table.index()]
     }
 
-    /// The cell of a reason for drops nowhere in particular; behind it, those for each place.
+    /// Returns the cell of a reason for drops without a place, followed by those for each place.
     pub fn drop_cell(&self, reason: u32) -> usize {
         let number = match reason {
             reason if reason < self.reasons => reason,
@@ -61,7 +61,7 @@ impl Tallies {
         self.drops + number as usize * self.places
     }
 
-    /// Counts a lookup that came to an action of the table's list; beyond its end stands for none.
+    /// Counts a lookup that led to an action of the table's list; an index beyond its end stands for none.
     pub fn applied(&mut self, table: TableId, action: u32, hit: bool) {
         let action = (action as usize).min(self.actions[table.index()]);
         let cell = self.tables[table.index()] + 2 * action + usize::from(hit);
@@ -74,14 +74,14 @@ impl Tallies {
         self.cells[cell] += 1;
     }
 
-    /// Misses and hits that came to each action of a table's list, and last to none.
+    /// Returns the misses and hits for each action of a table's list, and finally for none.
     pub fn table(&self, table: TableId) -> impl Iterator<Item = (u64, u64)> {
         let first = self.tables[table.index()];
         let cells = &self.cells[first..first + 2 * (self.actions[table.index()] + 1)];
         cells.chunks(2).map(|cell| (cell[0], cell[1]))
     }
 
-    /// Drops that there were: reason, place, how many.
+    /// Returns the drops: reason, place, and number.
     pub fn drops(&self) -> impl Iterator<Item = (u32, Loc, u64)> {
         let cells = self.cells[self.drops..].iter().enumerate().filter(|(_, n)| **n > 0);
         cells.map(|(i, n)| {

@@ -1,4 +1,4 @@
-//! The text form: [`print`] and [`parse`], which undo each other on every program the verifier accepts.
+//! The text form: [`print`] and [`parse`], which are inverse to each other for every program that the verifier accepts.
 //!
 //! ```text
 //! program router
@@ -24,12 +24,12 @@
 //! ingress ingress
 //! ```
 //!
-//! Things are named by their full name. A name that is not an ordinary one (letters, digits, `_`, `$`, `.`, `[3]`) or
-//! that is a word of this language stands in quotes; where a name would not say which thing is meant (two have it),
-//! `#3` names it by index. Declarations may come in any order; lists of one kind (fields, headers …) are numbered in
-//! the order of the text. A column of fields or `stack` of headers, which have names only here, is declared before it is
-//! used. Layout does not matter; `//` starts a comment. A `@file:line:column` after a statement is part
-//! of the program: its source place. Places missing in `locs` are added to it, so hand-written text needs none.
+//! Things have their full names. A name that is not an ordinary one (letters, digits, `_`, `$`, `.`, `[3]`) or that is a
+//! keyword of this language is quoted; if several things share a name, `#3` refers to one by index. Declarations may
+//! come in any order; things of one kind (fields, headers …) are numbered in the order of the text. A column of fields
+//! or `stack` of headers, which has a name only here, is declared before it is used. Layout does not matter; `//` starts
+//! a comment. A `@file:line:column` after a statement is part of the program: its source place. Places missing in `locs`
+//! are added to it, so hand-written text needs none.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -39,11 +39,11 @@ use num_traits::Num;
 
 use crate::*;
 
-/// Deepest nesting of expressions that [`parse`] reads and the verifier accepts: everything that walks expressions may
-/// recurse.
+/// Maximum nesting depth of expressions that [`parse`] reads and the verifier accepts, so that code that walks
+/// expressions may recurse.
 pub const EXPR_DEPTH_MAX: u32 = 512;
 
-/// Words that names must not look like.
+/// Keywords, which names must not equal.
 const WORDS: &[&str] = &[
     "program",
     "locs",
@@ -129,10 +129,10 @@ const WORDS: &[&str] = &[
 // Words shared by printer and parser
 
 impl UnaryOp {
-    /// All of them.
+    /// All variants.
     pub const ALL: [UnaryOp; 2] = [UnaryOp::Not, UnaryOp::Neg];
 
-    /// Its name in the text form.
+    /// Returns its name in the text form.
     pub fn name(self) -> &'static str {
         match self {
             UnaryOp::Not => "not",
@@ -142,7 +142,7 @@ impl UnaryOp {
 }
 
 impl BinaryOp {
-    /// All of them.
+    /// All variants.
     pub const ALL: [BinaryOp; 21] = {
         use BinaryOp::*;
         [
@@ -151,7 +151,7 @@ impl BinaryOp {
         ]
     };
 
-    /// Its name in the text form.
+    /// Returns its name in the text form.
     pub fn name(self) -> &'static str {
         use BinaryOp::*;
         match self {
@@ -181,11 +181,11 @@ impl BinaryOp {
 }
 
 impl MatchKind {
-    /// All of them.
+    /// All variants.
     pub const ALL: [MatchKind; 5] =
         [MatchKind::Exact, MatchKind::Lpm, MatchKind::Ternary, MatchKind::Range, MatchKind::Optional];
 
-    /// Its P4 name.
+    /// Returns its P4 name.
     pub fn name(self) -> &'static str {
         match self {
             MatchKind::Exact => "exact",
@@ -198,10 +198,10 @@ impl MatchKind {
 }
 
 impl CounterUnit {
-    /// All of them.
+    /// All variants.
     pub const ALL: [CounterUnit; 3] = [CounterUnit::Packets, CounterUnit::Bytes, CounterUnit::Both];
 
-    /// Its name in the text form.
+    /// Returns its name in the text form.
     pub fn name(self) -> &'static str {
         match self {
             CounterUnit::Packets => "packets",
@@ -212,10 +212,10 @@ impl CounterUnit {
 }
 
 impl BlockKind {
-    /// All of them.
+    /// All variants.
     pub const ALL: [BlockKind; 3] = [BlockKind::Parser, BlockKind::Control, BlockKind::Deparser];
 
-    /// Its name in the text form.
+    /// Returns its name in the text form.
     pub fn name(self) -> &'static str {
         match self {
             BlockKind::Parser => "parser",
@@ -226,10 +226,10 @@ impl BlockKind {
 }
 
 impl Begin {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Begin; 2] = [Begin::Ingress, Begin::Egress];
 
-    /// Its name in the text form.
+    /// Returns its name in the text form.
     pub fn name(self) -> &'static str {
         match self {
             Begin::Ingress => "ingress",
@@ -239,10 +239,10 @@ impl Begin {
 }
 
 impl CopyFrame {
-    /// All of them.
+    /// All variants.
     pub const ALL: [CopyFrame; 2] = [CopyFrame::Arrived, CopyFrame::Current];
 
-    /// Its name in the text form.
+    /// Returns its name in the text form.
     pub fn name(self) -> &'static str {
         match self {
             CopyFrame::Arrived => "arrived",
@@ -252,10 +252,10 @@ impl CopyFrame {
 }
 
 impl ReplicaList {
-    /// All of them.
+    /// All variants.
     pub const ALL: [ReplicaList; 2] = [ReplicaList::Group, ReplicaList::Session];
 
-    /// Its name in the text form.
+    /// Returns its name in the text form.
     pub fn name(self) -> &'static str {
         match self {
             ReplicaList::Group => "group",
@@ -265,7 +265,7 @@ impl ReplicaList {
 }
 
 impl Intrinsic {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Intrinsic; 9] = [
         Intrinsic::IngressPort,
         Intrinsic::PacketLength,
@@ -278,7 +278,7 @@ impl Intrinsic {
         Intrinsic::QueueNumber,
     ];
 
-    /// Its name in the text form.
+    /// Returns its name in the text form.
     pub fn name(self) -> &'static str {
         match self {
             Intrinsic::IngressPort => "ingress_port",
@@ -297,7 +297,7 @@ impl Intrinsic {
 // ---------------------------------------------------------------------------------------------------------------------
 // Printer
 
-/// The program as text.
+/// Prints a program.
 pub fn print(program: &Program) -> String {
     let columns = Columns::of(program);
     let mut p = Printer { names: Names::new(program), columns, program, out: String::new() };
@@ -305,7 +305,7 @@ pub fn print(program: &Program) -> String {
     p.out
 }
 
-/// One expression as text, for messages and traces.
+/// Prints an expression, for messages and traces.
 pub fn print_expr(program: &Program, expr: &Expr) -> String {
     let mut out = String::new();
     let field = |f: FieldId| match program.fields.get(f.index()) {
@@ -320,7 +320,7 @@ pub fn print_expr(program: &Program, expr: &Expr) -> String {
     out
 }
 
-/// The columns that a program uses, in the order in which they are declared.
+/// The columns that a program uses, in the order of their declarations.
 #[derive(Default)]
 struct Columns {
     fields: Vec<Column>,
@@ -387,7 +387,7 @@ impl Names {
     }
 }
 
-/// The written names, with those that several things share replaced by `#index`.
+/// Returns the names as written, with those that several things share replaced by `#index`.
 fn references(written: impl Iterator<Item = String>) -> Vec<String> {
     let mut written: Vec<String> = written.collect();
     let mut count: HashMap<String, u32> = HashMap::new();
@@ -406,7 +406,7 @@ fn get(names: &[String], index: u32) -> String {
     names.get(index as usize).cloned().unwrap_or_else(|| format!("#{index}"))
 }
 
-/// The name, in quotes if it needs them.
+/// Returns the name, quoted if necessary.
 fn ident(name: &str) -> String {
     if bare_name_len(name) == name.len() && !name.is_empty() && !WORDS.contains(&name) {
         name.to_string()
@@ -430,7 +430,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// A file name as it stands after `@` and `locs`.
+/// Returns a file name in the form for `@` and `locs`.
 fn path(file: &str) -> String {
     if !file.is_empty() && file.bytes().all(is_path_byte) { file.to_string() } else { quoted(file) }
 }
@@ -439,7 +439,7 @@ fn is_path_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'/' | b'-' | b'+')
 }
 
-/// Length in bytes of the ordinary name at the start of `text`.
+/// Returns the length in bytes of the ordinary name at the start of `text`.
 fn bare_name_len(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -522,7 +522,7 @@ impl Printer<'_> {
         fields.iter().map(|f| self.field(*f)).collect::<Vec<_>>().join(", ")
     }
 
-    /// ` @file:line:column`, or nothing for nowhere.
+    /// ` @file:line:column`, or nothing if there is no place.
     fn loc(&self, loc: Loc) -> String {
         if loc.0 == 0 { String::new() } else { format!(" @{}", get(&self.names.locs, loc.0)) }
     }
@@ -738,7 +738,7 @@ impl Printer<'_> {
                     KeyMatch::Optional(None) => "any".to_string(),
                 })
                 .collect();
-            // Said once for all entries by `const_entries`.
+            // `const_entries` says it once for all entries.
             let constant = if e.is_const && !t.const_entries { "const " } else { "" };
             let line = format!(
                 "  entry {constant}{} ({}) {}{}",
@@ -894,7 +894,7 @@ impl Printer<'_> {
 // ---------------------------------------------------------------------------------------------------------------------
 // Lexer
 
-/// Why a text is no program.
+/// Why a text is not a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextError {
     /// 1-based.
@@ -903,7 +903,7 @@ pub struct TextError {
     pub column: u32,
     /// The token found there.
     pub found: String,
-    /// What would have been right.
+    /// What was expected instead.
     pub expected: String,
 }
 
@@ -955,7 +955,7 @@ struct Lexer<'a> {
     at: usize,
 }
 
-/// The error at this byte. Lines and columns are counted only now: a line may be very long.
+/// Returns the error at this byte. Lines and columns are counted only now, because a line may be very long.
 fn error_at(text: &str, offset: usize, found: impl Into<String>, expected: impl Into<String>) -> TextError {
     let before = &text[..offset];
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -1112,7 +1112,7 @@ impl Lexer<'_> {
 
 struct Spanned {
     token: Token,
-    /// Where it starts, in bytes.
+    /// Its start in bytes.
     offset: usize,
 }
 
@@ -1135,7 +1135,7 @@ fn tokens(text: &str) -> Result<Vec<Spanned>, TextError> {
 // ---------------------------------------------------------------------------------------------------------------------
 // Parser
 
-/// Reads a program. The result is what the text says; whether it is a valid program says [`crate::verify::verify`].
+/// Reads a program. The result is what the text says; [`crate::verify::verify`] tells whether it is valid.
 pub fn parse(text: &str) -> Result<Program, TextError> {
     let tokens = tokens(text)?;
     let names = Declared::collect(&tokens);
@@ -1156,7 +1156,7 @@ pub fn parse(text: &str) -> Result<Program, TextError> {
 #[derive(Default)]
 struct Scope {
     count: u32,
-    /// `None` where several have the name.
+    /// `None` if several share the name.
     by_name: HashMap<String, Option<u32>>,
 }
 
@@ -1168,7 +1168,7 @@ impl Scope {
     }
 }
 
-/// What the text declares, found before anything is read, because uses may come first.
+/// The declarations in the text, collected before it is read, because uses may come first.
 #[derive(Default)]
 struct Declared {
     fields: Scope,
@@ -1177,7 +1177,7 @@ struct Declared {
     tables: Scope,
     instances: Scope,
     blocks: Scope,
-    /// Index of the first with this text.
+    /// Index of the first reason with this text.
     drop_reasons: HashMap<String, u32>,
 }
 
@@ -1254,7 +1254,7 @@ impl Parser<'_> {
     }
 
     fn advance(&mut self) {
-        // The last token is the end, which stays.
+        // The last token marks the end and is never consumed.
         if self.at + 1 < self.tokens.len() {
             self.at += 1;
         }
@@ -1343,7 +1343,7 @@ impl Parser<'_> {
         }
     }
 
-    /// One of the words, as the value it stands for.
+    /// Reads one of the keywords and returns its value.
     fn one_of<T: Copy>(&mut self, values: &[T], word: fn(T) -> &'static str) -> Parsed<T> {
         for value in values {
             if self.take_word(word(*value)) {
@@ -1775,7 +1775,7 @@ impl Parser<'_> {
         Ok(Cfg { nodes })
     }
 
-    /// `None` where a terminator should stand.
+    /// Reads a statement; `None` where a terminator must follow.
     fn statement(&mut self) -> Parsed<Option<Op>> {
         if matches!(self.peek_second(), Token::Mark("=" | ",")) {
             let outs = self.comma_list(Parser::field)?;
@@ -1831,7 +1831,7 @@ impl Parser<'_> {
         Ok(Op::Extern { function, instance, args, outs, text })
     }
 
-    /// What follows `copy`.
+    /// Reads what follows `copy`.
     fn copy(&mut self) -> Parsed<PacketCopy> {
         let begin = self.one_of(&Begin::ALL, Begin::name)?;
         let frame = self.one_of(&CopyFrame::ALL, CopyFrame::name)?;
@@ -1941,7 +1941,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Kept as index; texts are resolved here because `drop_reasons` may stand anywhere.
+    /// Reads a drop reason and returns its index, whether `drop_reasons` comes before or after.
     fn drop_reason(&mut self) -> Parsed<u32> {
         let text = match self.peek() {
             Token::Index(index) => {
@@ -1966,7 +1966,7 @@ impl Parser<'_> {
         self.expr_and_height().map(|(expr, _)| expr)
     }
 
-    /// The height is counted apart from the depth of the text, because slices nest without brackets.
+    /// The height is counted separately from the nesting of the text, because slices nest without brackets.
     fn expr_and_height(&mut self) -> Parsed<(Expr, u32)> {
         let too_deep = format!("an expression nested at most {EXPR_DEPTH_MAX} deep");
         self.depth += 1;

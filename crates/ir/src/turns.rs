@@ -1,35 +1,35 @@
-//! The bound on loops: no packet keeps a switch busy for ever.
+//! The bound on loops, so that no packet keeps a switch busy for ever.
 //!
 //! Every cycle of a graph is one of these:
 //!
 //! * **bounded**: a counter in it only moves one way, towards a limit. It costs nothing. The bounded loops of a program
 //!   may take at most [`TURNS_MAX`] turns together ([`COPY_TURNS_MAX`] if the program copies packets); nested loops
 //!   multiply.
-//! * **progressing**: each turn takes at least a byte off the frame, and does at most [`PROGRESS_WORK_MAX`] work. It
-//!   costs nothing.
-//! * **counted**: each turn passes a [`Terminator::Turn`], which takes it off the packet's one budget of [`TURNS_MAX`]
+//! * **progressing**: each turn consumes at least a byte of the frame and does at most [`PROGRESS_WORK_MAX`] work. It costs
+//!   nothing.
+//! * **counted**: each turn passes a [`Terminator::Turn`], which deducts it from the packet's single budget of [`TURNS_MAX`]
 //!   turns.
 //!
-//! A turn that does more than [`WORK_PER_TURN`] work counts as several, in bounded loops too: so the work that a packet
-//! causes in loops is bounded, not only the turns.
+//! A turn that does more than [`WORK_PER_TURN`] work counts as several, in bounded loops too. So not only the turns but also
+//! the work that a packet causes in loops is bounded.
 //!
-//! The budget is a field. So blocks, stages and copies pass it on like any other field, and both executors run out of
-//! it at the same step.
+//! The budget is a field. So blocks, stages and copies pass it on like any other field, and both executors exhaust it at the
+//! same step.
 //!
-//! A bounded loop inside a progressing or counted one would run once for each turn of that, so it is counted, too; and
-//! so is a loop of an action that a table inside a loop runs. [`count`] puts the `Turn`s where they are needed, and
-//! [`crate::verify`] refuses a program that lacks one.
+//! A bounded loop inside a progressing or counted one would run once for each of its turns, so it is counted too; and so is
+//! a loop in an action that a table inside a loop runs. [`count`] inserts the necessary `Turn`s, and [`crate::verify`]
+//! refuses a program that lacks one.
 //!
 //! # How a cycle is shown to be bounded
 //!
-//! A strongly connected part of the graph is bounded if it has a branch, the *guard*, that asks how a field compares
-//! with a limit, and all that the part does to the field is to add constants of one sign (steps), so that
+//! A strongly connected part of the graph is bounded if it has a branch, the *guard*, that compares a field with a limit,
+//! and the part changes the field only by adding constants of one sign (steps), so that
 //!
 //! * no step follows another without the guard between them: a step starts inside the limit, so it does not wrap;
 //! * the guard does not follow itself without a step between.
 //!
-//! Then each entry of the part passes the guard at most as often as steps fit between the ends of the field's range.
-//! What is left of the part without the guard's edge is examined in the same way.
+//! Then each time control enters the part, it passes the guard at most as often as steps fit between the ends of the field's
+//! range. The part without the guard's edge is examined in the same way.
 
 use std::collections::{HashMap, HashSet};
 
@@ -38,30 +38,30 @@ use num_traits::{One, Signed, ToPrimitive, Zero};
 
 use crate::*;
 
-/// The most counted turns of a packet, and the most turns of all bounded loops of a program.
+/// Maximum number of counted turns of a packet, and of turns of all bounded loops of a program.
 pub const TURNS_MAX: u32 = 1 << 16;
-/// The most counted turns of a copy, and the most turns of all bounded loops of a program that copies packets.
+/// Maximum number of counted turns of a copy, and of turns of all bounded loops of a program that copies packets.
 pub const COPY_TURNS_MAX: u32 = 1 << 10;
-/// The work that one turn may do, in operations on 64-bit words. One that does more counts as several turns.
+/// The work that one turn may do, in operations on 64-bit words. A turn that does more counts as several.
 pub const WORK_PER_TURN: u64 = 128;
-/// The most work between two steps forward of a progressing loop: a frame of 16 KiB then causes as much as all turns.
+/// Maximum work between two advances of a progressing loop, so that a frame of 16 KiB causes as much as all turns.
 pub const PROGRESS_WORK_MAX: u64 = WORK_PER_TURN * TURNS_MAX as u64 / (16 << 10);
 
-/// Why a packet is dropped that has used up its turns.
+/// The drop reason of a packet that has used up its turns.
 pub const SPENT: &str = "loop ran too long";
-/// The error of a parser that has used up the turns.
+/// The error of a parser in which the turns are used up.
 pub const SPENT_IN_PARSER: &str = "ParserTimeout";
 
 /// Name of [`Program::turns`].
 const NAME: &str = "$turns";
-/// How many guards are tried for one part: loops have theirs at their beginning or end.
+/// Maximum number of guards to try for one part: loops have theirs at their start or end.
 const GUARDS_MAX: usize = 16;
-/// How many copies of fields are kept in mind in one node: lowering makes one for each `next` of a stack.
+/// Maximum number of copies of fields to track in one node: lowering creates one for each `next` of a stack.
 const COPIES_KNOWN_MAX: usize = 16;
 
 impl Program {
-    /// The turns taken that a copy begins with: those of the packet that makes it, but never fewer than leave it
-    /// [`COPY_TURNS_MAX`].
+    /// Returns the number of turns with which a copy starts: those of the packet that creates it, but at least so many that
+    /// [`COPY_TURNS_MAX`] are left.
     pub fn turns_of_copy(turns: FieldId) -> Expr {
         let least = || Box::new(Expr::constant(TURNS_MAX - COPY_TURNS_MAX, 32));
         let taken = || Box::new(Expr::Field(turns));
@@ -77,13 +77,14 @@ impl Program {
     }
 }
 
-/// Puts a [`Terminator::Turn`] on every way around a cycle that is neither bounded nor progressing, and weighs them.
+/// Inserts a [`Terminator::Turn`] on every path around a cycle that is neither bounded nor progressing, and weighs the
+/// turns.
 pub fn count(program: &mut Program) {
     for Uncounted { graph, nodes, .. } in uncounted(program) {
         let spent = spent(program, graph);
         count_part(graph_mut(program, graph), &nodes, &spent);
     }
-    // What a turn counts as depends on where all of them are.
+    // The weight of a turn depends on the positions of all turns.
     for Uncounted { graph, nodes, weight: needed } in uncounted(program) {
         let body = graph_mut(program, graph);
         for node in nodes {
@@ -104,7 +105,7 @@ pub fn count(program: &mut Program) {
     }
 }
 
-/// One of the graphs that [`Uncounted::graph`] numbers.
+/// Returns a graph by the number in [`Uncounted::graph`].
 fn graph_mut(program: &mut Program, graph: usize) -> &mut Cfg {
     match graph.checked_sub(program.actions.len()) {
         None => &mut program.actions[graph].body,
@@ -112,7 +113,7 @@ fn graph_mut(program: &mut Program, graph: usize) -> &mut Cfg {
     }
 }
 
-/// How a graph ends once the turns are spent. Adds [`Program::turns`] and what it needs to the program.
+/// Returns the terminator of a graph for spent turns. Adds [`Program::turns`] and what it needs to the program.
 fn spent(program: &mut Program, graph: usize) -> Terminator {
     if program.turns.is_none() {
         program.turns = Some(FieldId(program.fields.len() as u32));
@@ -130,13 +131,13 @@ fn spent(program: &mut Program, graph: usize) -> Terminator {
     Terminator::Drop(reason as u32)
 }
 
-/// Puts a turn on every edge that leads back to where a walk through the part comes from: no cycle is without one.
+/// Inserts a turn on every back edge of a walk through the part, so that every cycle has one.
 fn count_part(body: &mut Cfg, nodes: &[usize], spent: &Terminator) {
     let inside: HashSet<usize> = nodes.iter().copied().collect();
     let mut open = vec![false; body.nodes.len()];
     let mut seen = vec![false; body.nodes.len()];
     let mut back = Vec::new();
-    // Lowering numbers nodes so that loops begin with their lowest.
+    // Lowering numbers nodes so that loops start with their lowest.
     let mut starts = nodes.to_vec();
     starts.sort_unstable();
     for start in starts {
@@ -188,18 +189,18 @@ fn count_part(body: &mut Cfg, nodes: &[usize], spent: &Terminator) {
     }
 }
 
-/// A part of a graph whose cycles are neither bounded nor progressing, nor all counted.
+/// A part of a graph with cycles that are neither bounded nor progressing nor counted.
 pub struct Uncounted {
-    /// Among the actions and then the blocks.
+    /// Index among the actions, followed by the blocks.
     pub graph: usize,
     /// Its nodes.
     pub nodes: Vec<usize>,
-    /// What each turn must count as.
+    /// The required weight of each turn.
     pub weight: u32,
 }
 
-/// Every part that lacks a turn, or has one that weighs too little; innermost where the outer ones are bounded. Targets must
-/// exist.
+/// Returns every part that lacks a turn, or has one with too little weight; the innermost part if the outer ones are
+/// bounded. Targets must exist.
 pub fn uncounted(program: &Program) -> Vec<Uncounted> {
     let written: Vec<HashSet<FieldId>> = program
         .actions
@@ -214,7 +215,7 @@ pub fn uncounted(program: &Program) -> Vec<Uncounted> {
             fields
         })
         .collect();
-    // How often the actions of tables run: once for each place that applies the table, unless that is in a loop.
+    // How often the actions of tables run: once for each place that applies the table, unless it is in a loop.
     let mut applied = vec![0u64; program.actions.len()];
     let mut looped = vec![false; program.actions.len()];
     for block in &program.blocks {
@@ -268,8 +269,8 @@ fn works(program: &Program, body: &Cfg, actions: &[u64]) -> Vec<u64> {
     body.nodes.iter().map(|node| program.work(node, actions)).collect()
 }
 
-/// The most work of a walk through a part that visits no node twice; cycles that are left count as one visit of each of
-/// their nodes.
+/// Returns the maximum work of a walk through a part that visits no node twice; a remaining cycle counts as one visit of
+/// each of its nodes.
 fn heaviest_path(work: &[u64], part: &Part) -> u64 {
     let mut heaviest: HashMap<usize, u64> = HashMap::new();
     let mut most = 0;
@@ -284,18 +285,18 @@ fn heaviest_path(work: &[u64], part: &Part) -> u64 {
     most
 }
 
-/// How many turns a turn with this much work counts as.
+/// Returns how many turns a turn with this much work counts as.
 fn weight(work: u64) -> u32 {
     work.div_ceil(WORK_PER_TURN).clamp(1, u64::from(TURNS_MAX) + 1) as u32
 }
 
-/// Nodes of a graph with the edges between them that are looked at.
+/// Some nodes of a graph with the edges between them.
 struct Part {
     nodes: HashMap<usize, Vec<usize>>,
 }
 
 impl Part {
-    /// All that can be reached.
+    /// Returns all reachable nodes.
     fn whole(body: &Cfg) -> Part {
         let mut nodes = HashMap::new();
         let mut work = vec![0];
@@ -307,7 +308,7 @@ impl Part {
         Part { nodes }
     }
 
-    /// For each node those that lead to it.
+    /// Returns the predecessors of each node.
     fn sources(&self) -> HashMap<usize, Vec<usize>> {
         let mut sources: HashMap<usize, Vec<usize>> = HashMap::new();
         for (from, next) in &self.nodes {
@@ -316,7 +317,7 @@ impl Part {
         sources
     }
 
-    /// The strongly connected components: each after those that it leads to.
+    /// Returns the strongly connected components; each follows those that it leads to.
     fn components(&self) -> Vec<Vec<usize>> {
         let mut graph = petgraph::graph::DiGraph::<usize, ()>::new();
         let mut order: Vec<usize> = self.nodes.keys().copied().collect();
@@ -333,7 +334,7 @@ impl Part {
         components.into_iter().map(|component| component.iter().map(|n| graph[*n]).collect()).collect()
     }
 
-    /// The strongly connected parts that have a cycle, by their lowest nodes.
+    /// Returns the strongly connected parts that have a cycle, ordered by their lowest nodes.
     fn cyclic(&self) -> Vec<Part> {
         let mut parts = Vec::new();
         for component in self.components() {
@@ -350,7 +351,7 @@ impl Part {
         parts
     }
 
-    /// Whether a walk from `starts` (not through what is `closed`) comes to a node that is `sought`.
+    /// True if a walk from `starts` that avoids `closed` nodes reaches a node that is `sought`.
     fn comes_to(
         &self,
         starts: &[usize],
@@ -373,7 +374,7 @@ impl Part {
     }
 }
 
-/// What a part does to a field that it only adds constants of one sign to: the least and the most that a node adds.
+/// How a part changes a field to which it only adds constants of one sign: the minimum and maximum that a node adds.
 struct Steps {
     least: BigInt,
     most: BigInt,
@@ -383,22 +384,22 @@ struct Steps {
 struct Prover<'a> {
     program: &'a Program,
     body: &'a Cfg,
-    /// For each node that can be reached, the nodes before it that can.
+    /// The reachable predecessors of each reachable node.
     sources: HashMap<usize, Vec<usize>>,
-    /// By action.
+    /// The fields that each action writes.
     written: &'a [HashSet<FieldId>],
-    /// By node.
+    /// The work of each node.
     work: &'a [u64],
     graph: usize,
-    /// Turns that bounded loops may still take.
+    /// Number of turns that bounded loops may still take.
     left: &'a mut u64,
     found: &'a mut Vec<Uncounted>,
 }
 
 impl Prover<'_> {
-    /// Examines what is run `runs` times; `None` if that depends on the packet.
+    /// Examines a part that runs `runs` times; `None` if that depends on the packet.
     fn examine(&mut self, part: Part, runs: Option<u64>) {
-        // Not by recursion: bounded loops may be nested deep.
+        // A work list instead of recursion, because bounded loops may be nested deeply.
         let mut work: Vec<(Part, Option<u64>)> =
             part.cyclic().into_iter().rev().map(|part| (part, runs)).collect();
         while let Some((mut part, runs)) = work.pop() {
@@ -431,20 +432,20 @@ impl Prover<'_> {
         }
     }
 
-    /// The most work of one turn of a part, whose guard leads on by this edge.
+    /// Returns the maximum work of one turn of a part whose guard continues by this edge.
     fn work_without(&self, part: &Part, guard: (usize, usize)) -> u64 {
         let mut nodes = part.nodes.clone();
         nodes.entry(guard.0).or_default().retain(|to| *to != guard.1);
         heaviest_path(self.work, &Part { nodes })
     }
 
-    /// Takes the edges by which turns lead on out of a part; the least that one of them counts as, if there are any.
+    /// Removes the outgoing edges of turns from a part. Returns the minimum weight of these turns, if there are any.
     fn cut_turns(&self, part: &mut Part) -> Option<u32> {
         let mut lightest = None;
         for (at, next) in &mut part.nodes {
             if let Terminator::Turn { weight, next: on, spent } = self.body.nodes[*at].terminator {
                 let before = next.len();
-                // What happens once the turns are spent must come to an end without them.
+                // The code after spent turns must end without them.
                 next.retain(|to| *to == spent.index());
                 if on != spent && next.len() < before {
                     lightest = Some(lightest.map_or(weight, |least: u32| least.min(weight)));
@@ -454,7 +455,7 @@ impl Prover<'_> {
         lightest
     }
 
-    /// Takes the edges behind each step forward in the frame out of a part. Does nothing if there are none, or too much work
+    /// Removes the edges after each advance in the frame from a part. Does nothing if there are none, or if too much work
     /// lies between them.
     fn cut_progress(&self, part: &mut Part) -> bool {
         let mut nodes = part.nodes.clone();
@@ -473,7 +474,7 @@ impl Prover<'_> {
         is_free
     }
 
-    /// Whether the cursor moves on at every visit that does not end the parser.
+    /// True if the cursor advances at every visit that does not end the parser.
     fn progresses(&self, node: &Node) -> bool {
         node.stmts.iter().any(|stmt| match &stmt.op {
             Op::Extract { header, .. } => {
@@ -485,7 +486,7 @@ impl Prover<'_> {
         })
     }
 
-    /// A guard that bounds the part, and how often it is passed at most.
+    /// Returns a guard that bounds the part, and the maximum number of times that it is passed.
     fn guard(&self, part: &Part) -> Option<((usize, usize), BigInt)> {
         let steps = self.steps(part);
         if steps.is_empty() {
@@ -520,14 +521,14 @@ impl Prover<'_> {
         None
     }
 
-    /// Whether the guard and the steps take turns.
+    /// True if the guard and the steps alternate.
     fn alternate(&self, part: &Part, guard: (usize, usize), steps: &Steps) -> bool {
         let is_step = |at: usize| steps.nodes.contains(&at);
         let is_guard = |at: usize| at == guard.0;
         if part.comes_to(&[guard.1], None, &is_step, &is_guard) {
             return false;
         }
-        // From behind any step no step is reached but by the guard.
+        // After any step, the next step is reached only through the guard.
         let behind: Vec<usize> = steps
             .nodes
             .iter()
@@ -538,7 +539,7 @@ impl Prover<'_> {
         !part.comes_to(&behind, Some(guard), &|_| false, &is_step)
     }
 
-    /// The fields that the part changes by steps of one sign only.
+    /// Returns the fields that the part changes only by steps of one sign.
     fn steps(&self, part: &Part) -> HashMap<FieldId, Steps> {
         let mut by_node: HashMap<FieldId, HashMap<usize, BigInt>> = HashMap::new();
         let mut other: HashSet<FieldId> = HashSet::new();
@@ -572,7 +573,7 @@ impl Prover<'_> {
                 }
             }
         }
-        // A parser's errors are written where it ends.
+        // Errors of a parser are written where it ends.
         other.extend(self.program.blocks.iter().filter_map(|b| b.error_field));
         by_node
             .into_iter()
@@ -586,8 +587,8 @@ impl Prover<'_> {
             .collect()
     }
 
-    /// How often an edge is passed at most on which `cond` holds, or does not, if `field` makes these steps; `None` if
-    /// the condition sets no limit to it.
+    /// Returns the maximum number of times that an edge is passed on which `cond` holds, or does not, if `field` makes these
+    /// steps; `None` if the condition does not limit the field.
     fn turns(&self, part: &Part, cond: &Expr, holds: bool, field: FieldId, steps: &Steps) -> Option<BigInt> {
         let width = self.program.width(field);
         let limit = limit_of(cond, holds, field)?;
@@ -602,13 +603,13 @@ impl Prover<'_> {
             if v > greatest { v - (BigInt::one() << width) } else { v }
         };
         let start = self.start(part, field).map(|v| value(&v));
-        // Upwards; downwards is the same with signs changed.
+        // For steps upwards; those downwards are the same with signs changed.
         let mirror = |v: BigInt| if up { v } else { -v };
         let (low, high) = if up { (low, high) } else { (-high, -low) };
         let (least, most) = (steps.least.abs(), steps.most.abs());
         let start = start.map(mirror);
         let last = match (limit.bound, limit.below == up) {
-            // Less than something: than the greatest value at least.
+            // Less than an unknown value, and so less than the maximum.
             (Bound::Less(at), true) => at.map_or_else(|| high.clone(), |at| mirror(value(&at))) - 1,
             (Bound::AtMost(at), true) | (Bound::Is(at), _) => mirror(value(&at)),
             (Bound::Not(at), _) => {
@@ -625,11 +626,11 @@ impl Prover<'_> {
             return None;
         }
         let first = start.filter(|start| *start <= last).unwrap_or(low);
-        // One more: the first step may come before the guard, and wrap.
+        // One more, because the first step may come before the guard, and wrap.
         Some((last - first) / least + 2)
     }
 
-    /// The value that a field has wherever the part is entered, if it is one that is known.
+    /// Returns the value that a field has wherever control enters the part, if it is known.
     fn start(&self, part: &Part, field: FieldId) -> Option<BigUint> {
         if part.nodes.contains_key(&0) {
             return None;
@@ -673,7 +674,8 @@ impl Prover<'_> {
     }
 }
 
-/// `field = field + constant`, or the sum of a copy of the field and a constant, and how much that adds.
+/// Returns the field and the constant if the statement is `field = field + constant`, or if it adds a constant to a copy of
+/// the field.
 fn step_of(program: &Program, op: &Op, copies: &HashMap<FieldId, FieldId>) -> Option<(FieldId, BigInt)> {
     let Op::Set { dest, value: Expr::Binary(op, a, b) } = op else { return None };
     let (Expr::Field(field), Expr::Const { value, .. }) = (&**a, &**b) else { return None };
@@ -682,7 +684,7 @@ fn step_of(program: &Program, op: &Op, copies: &HashMap<FieldId, FieldId>) -> Op
     }
     let width = program.width(*dest);
     let value = BigInt::from(value.clone());
-    // Adding almost the whole range is taking away.
+    // Adding almost the whole range means subtracting.
     let value = if value >= BigInt::one() << (width - 1) { value - (BigInt::one() << width) } else { value };
     match op {
         BinaryOp::Add => Some((*dest, value)),
@@ -691,7 +693,7 @@ fn step_of(program: &Program, op: &Op, copies: &HashMap<FieldId, FieldId>) -> Op
     }
 }
 
-/// The fields that a comparison asks for directly.
+/// Returns the fields that a comparison tests directly.
 fn asked(cond: &Expr) -> Vec<FieldId> {
     match cond {
         Expr::Field(field) => vec![*field],
@@ -704,22 +706,22 @@ fn asked(cond: &Expr) -> Vec<FieldId> {
     }
 }
 
-/// What a comparison says of a field.
+/// The limit that a comparison sets to a field.
 struct Limit {
     bound: Bound,
-    /// Whether the field is below the bound, not above.
+    /// True if the field is below the bound rather than above it.
     below: bool,
     signed: bool,
 }
 
 enum Bound {
-    /// Less (greater) than this; `None`: than something.
+    /// Less (or greater) than this; `None`: than an unknown value.
     Less(Option<BigUint>),
-    /// At most (at least) this.
+    /// At most (or at least) this.
     AtMost(BigUint),
-    /// This.
+    /// Equal to this.
     Is(BigUint),
-    /// Not this.
+    /// Not equal to this.
     Not(BigUint),
 }
 

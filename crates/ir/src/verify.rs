@@ -1,6 +1,6 @@
-//! The verifier: what every executor may rely on.
+//! The verifier: the invariants on which every executor may rely.
 //!
-//! [`verify`] accepts a program when all of this holds.
+//! [`verify`] accepts a program if all of the following holds.
 //!
 //! Program
 //! * Every index (field, header, action, table, instance, block, node, place, drop reason, error code) is in range;
@@ -9,45 +9,46 @@
 //! * Widths are 1 to [`WIDTH_MAX`], registers' too. Expressions are at most [`EXPR_DEPTH_MAX`] deep.
 //! * A field of kind `Header(h)` is listed in `h` exactly once and only there; one of kind `Valid(h)` has width 1 and is
 //!   `h`'s validity. One of kind `ActionData(a)` is a parameter of `a`, exactly once. The converse holds too.
-//! * The fields of a header that are no varbits have a whole number of bytes together.
+//! * The fields of a header that are not varbits have a whole number of bytes in total.
 //! * The length field of a varbit is wide enough for the varbit's width.
-//! * An intrinsic has at most one field. `ingress` and `egress` name each block at most once altogether.
+//! * An intrinsic has at most one field. `ingress` and `egress` together name each block at most once.
 //!
 //! Tables
-//! * At least one action; no two have the same control-plane name. The default action is not table-only, entries' actions are not default-only; each has one
-//!   value per parameter that fits it.
-//! * Each entry has one match per key, of the key's kind and within its width: lpm values are 0 beyond the prefix,
-//!   ternary values 0 outside the mask, ranges not empty. No more entries than `size`.
-//!   In a table with const entries each of them is const.
+//! * A table has at least one action; no two have the same control-plane name. The default action is not table-only, and
+//!   actions of entries are not default-only; each has one value per parameter, which fits it.
+//! * Each entry has one match per key, of the key's kind and within its width: lpm values are 0 beyond the prefix, ternary
+//!   values are 0 outside the mask, and ranges are not empty. There are at most `size` entries. In a table with const
+//!   entries every entry is const.
 //! * `direct` lists direct counters of this table, each once.
-//! * `profile` is an action profile. All tables of a profile list the same actions; they have no entries of their own.
+//! * `profile` is an action profile. All tables of a profile list the same actions; the program declares no entries for
+//!   them.
 //!
 //! Code
 //! * A graph has at least one node and all its targets exist.
-//! * Operands have the widths that [`BinaryOp`] and the other shapes ask for; constants fit their width; slices lie inside
-//!   their operand and extensions are not narrower than it.
-//! * `Set` has equal widths; conditions have width 1; switch values fit and differ; `Apply` gives one expression per key
-//!   of its width; `hit` has width 1, `action_run` 32, and they differ; error codes have width 32.
-//! * `Copy`, `Truncate` and `Done` stand only in controls, `Egress` only in controls of `ingress`. The fields that a copy
-//!   sets and those that its replicas get are different; values have the fields' widths; none is action data. Copies wait in
-//!   queues only before egress.
-//! * An `Apply` has a selector exactly if the table's profile has groups; `entry` has width 32.
-//! * `Extract`, `ExtractElement`, `Advance`, `Lookahead` and `Reject` stand only in parsers that have an error field (width 32); `Emit`
-//!   only in deparsers. Actions have none of these and do not apply tables, so nothing recurses. `Exit` stands only in
-//!   actions.
-//! * `Extract` gives a varbit length exactly when the header has a varbit; it has no more than one. The same holds for
-//!   `ExtractElement` and each of its headers, which have fields of the same widths.
+//! * Operands have the widths that [`BinaryOp`] and the other expressions require; constants fit their width; slices are
+//!   inside their operand, and extensions are not narrower than theirs.
+//! * `Set` has equal widths; conditions have width 1; switch values fit and differ; `Apply` has one expression per key, of
+//!   the key's width; `hit` has width 1, `action_run` 32, and they differ; error codes have width 32.
+//! * `Copy`, `Truncate` and `Done` occur only in controls, `Egress` only in controls of `ingress`. The fields that a copy
+//!   sets and those that its replicas receive are different; values have the fields' widths; none is action data. Copies
+//!   wait in queues only before egress.
+//! * An `Apply` has a selector if and only if the table's profile has groups; `entry` has width 32.
+//! * `Extract`, `ExtractElement`, `Advance`, `Lookahead` and `Reject` occur only in parsers that have an error field (width
+//!   32); `Emit` only in deparsers. Actions contain none of these and do not apply tables, so nothing recurses. `Exit`
+//!   occurs only in actions.
+//! * `Extract` has a varbit length if and only if the header has a varbit; a header has at most one. The same holds for
+//!   `ExtractElement` and each of its headers, whose fields have the same widths.
 //! * A column has at least one field; its fields have one width and none is action data. Of two columns that share fields,
-//!   those of header columns included, one is a part of the other ([`crate::columns`]).
-//! * A node of a block does not read or write action data; an action only its own.
-//! * Atomic parts ([`crate::atomic`]) begin and end equally often on every way from the start to where the block or action
-//!   ends; a drop or reject may leave them.
-//! * The results of an extern call are different fields. What arguments a function wants is not known here.
+//!   including those of header columns, one is a part of the other ([`crate::columns`]).
+//! * A node of a block neither reads nor writes action data; an action accesses only its own.
+//! * Atomic parts ([`crate::atomic`]) start and end equally often on every path from the start to the end of the block or
+//!   action; a drop or reject may leave them.
+//! * The results of an extern call are different fields. The verifier does not know which arguments a function requires.
 //!
-//! * Every cycle is bounded, progressing or counted, as [`crate::turns`] says. `turns` is a temporary of width 32 that no
-//!   statement reads or writes, except that every copy sets it to [`Program::turns_of_copy`]. `Turn` needs it.
+//! * Every cycle is bounded, progressing or counted, as [`crate::turns`] defines. `turns` is a temporary of width 32 that no
+//!   statement reads or writes, except that every copy sets it to [`Program::turns_of_copy`]. `Turn` requires it.
 //!
-//! Not checked: that the packet leaves, that a temporary is written before it is read (it is 0).
+//! Not checked: that the packet leaves, and that a temporary is written before it is read (it is 0 until then).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -55,13 +56,14 @@ use std::fmt;
 use crate::text::EXPR_DEPTH_MAX;
 use crate::*;
 
-/// Widest field or expression in bits. Generous: the widest in use are whole header stacks of a few hundred bytes.
+/// Maximum width of a field or expression in bits. It is generous: the widest in use are whole header stacks of a few
+/// hundred bytes.
 pub const WIDTH_MAX: u32 = 1 << 16;
 
 /// An invariant that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyError {
-    /// Where: `block ingress, n3, statement 2 (router.p4:41:9)`.
+    /// The place: `block ingress, n3, statement 2 (router.p4:41:9)`.
     pub place: String,
     /// What is wrong.
     pub message: String,
@@ -116,7 +118,7 @@ impl Verifier<'_> {
         self.in_range(f.0, p.fields.len(), "field").then(|| &p.fields[f.index()])
     }
 
-    /// The name of a field known to exist.
+    /// Returns the name of a field that exists.
     fn name(&self, f: FieldId) -> &str {
         &self.p.fields[f.index()].name
     }
@@ -218,7 +220,7 @@ impl Verifier<'_> {
             let place = self.place.clone();
             self.cfg(&place, &b.body, Owner::Block(b));
         }
-        // Fields and headers must be right for this.
+        // This check requires correct fields and headers.
         if sound
             && self.errors.is_empty()
             && let Err(shared) = crate::columns::Columns::of(p)
@@ -227,13 +229,13 @@ impl Verifier<'_> {
             let name = self.name(shared).to_string();
             self.error(format!("two columns share `{name}`, and neither is a part of the other"));
         }
-        // Targets must be right for this.
+        // This check requires correct targets.
         if self.errors.is_empty() {
             self.loops();
         }
     }
 
-    /// Every cycle is bounded.
+    /// Checks that every cycle is bounded.
     fn loops(&mut self) {
         let p = self.p;
         for crate::turns::Uncounted { graph, nodes, weight } in crate::turns::uncounted(p) {
@@ -251,7 +253,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// A column, and the width of its fields.
+    /// Checks a column, and returns the width of its fields.
     fn column(&mut self, column: &[FieldId], owner: Owner) -> Option<u32> {
         let mut width = None;
         for f in column {
@@ -499,7 +501,7 @@ impl Verifier<'_> {
             self.terminator(&node.terminator, cfg.nodes.len(), owner);
         }
         self.place = name.to_string();
-        // Targets must be right for this.
+        // This check requires correct targets.
         if self.errors.is_empty() {
             match cfg.nesting() {
                 Some(nesting) => {
@@ -529,7 +531,7 @@ impl Verifier<'_> {
         self.check(right, || format!("{what} outside a parser with an error field"));
     }
 
-    /// The width of a field that code of `owner` reads or writes.
+    /// Returns the width of a field that code of `owner` reads or writes.
     fn access(&mut self, f: FieldId, owner: Owner) -> Option<u32> {
         self.check(self.p.turns != Some(f), || "a statement reads or writes the turns taken".to_string());
         let (kind, width) = self.field(f).map(|f| (f.kind, f.width))?;
@@ -781,7 +783,7 @@ impl Verifier<'_> {
         self.nested(expr, owner, 1)
     }
 
-    /// The width, unless something below is wrong (and reported).
+    /// Returns the width, unless something inside is wrong (and reported).
     fn nested(&mut self, expr: &Expr, owner: Owner, depth: u32) -> Option<u32> {
         if !self.check(depth <= EXPR_DEPTH_MAX, || format!("an expression deeper than {EXPR_DEPTH_MAX}")) {
             return None;

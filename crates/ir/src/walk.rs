@@ -1,9 +1,10 @@
-//! Walks over expressions, statements and ends of nodes: what they read, write and lead to.
+//! Walks over expressions, statements and terminators: the fields they read and write, and their successors.
 
 use crate::*;
 
 impl Expr {
-    /// Calls `f` with every field that the expression may read, as often as it does: of a column all.
+    /// Calls `f` with every field that the expression may read, once for each read; for an element, with all fields of
+    /// the column.
     pub fn for_each_field(&self, f: &mut dyn FnMut(FieldId)) {
         match self {
             Expr::Const { .. } => {}
@@ -30,7 +31,7 @@ impl Expr {
         }
     }
 
-    /// Calls `f` with each column that the expression reads one field of.
+    /// Calls `f` with each column of which the expression reads a field.
     pub fn for_each_column(&self, f: &mut dyn FnMut(&Column)) {
         match self {
             Expr::Const { .. } | Expr::Field(_) => {}
@@ -54,7 +55,7 @@ impl Expr {
         }
     }
 
-    /// Calls `f` with every expression inside this one and then with itself: operands before what uses them.
+    /// Calls `f` with every expression inside this one and then with itself, operands first.
     pub fn rewrite(&mut self, f: &mut dyn FnMut(&mut Expr)) {
         match self {
             Expr::Const { .. } | Expr::Field(_) => {}
@@ -78,7 +79,7 @@ impl Expr {
         f(self);
     }
 
-    /// Expressions inside of this one, itself included; 1 for a field.
+    /// Returns the number of expressions in this one, including itself; 1 for a field.
     pub fn size(&self) -> usize {
         1 + match self {
             Expr::Const { .. } | Expr::Field(_) => 0,
@@ -92,7 +93,7 @@ impl Expr {
         }
     }
 
-    /// Expressions below each other, this one included; 1 for a field.
+    /// Returns the nesting depth, including this expression; 1 for a field.
     pub fn depth(&self) -> u32 {
         1 + match self {
             Expr::Const { .. } | Expr::Field(_) => 0,
@@ -160,8 +161,8 @@ impl Op {
         }
     }
 
-    /// Calls `f` with each field that the statement reads: those of its expressions, what an emit writes out, and what a
-    /// copy keeps. A copy that keeps all also reads what is read where it begins: not told here.
+    /// Calls `f` with each field that the statement reads: those of its expressions, those that an emit writes out, and
+    /// those that a copy keeps. For a copy that keeps all fields, those that are read where it starts are not reported.
     pub fn for_each_read(&self, headers: &[Header], f: &mut dyn FnMut(FieldId)) {
         self.for_each_expr(&mut |e| e.for_each_field(f));
         match self {
@@ -175,8 +176,8 @@ impl Op {
         }
     }
 
-    /// Calls `f` with each field that the statement may write. A statement that rejects writes none of them, but the
-    /// error field of its block.
+    /// Calls `f` with each field that the statement may write. If the statement rejects, it writes only the error field
+    /// of its block.
     pub fn for_each_write(&self, headers: &[Header], f: &mut dyn FnMut(FieldId)) {
         match self {
             Op::Set { dest, .. } | Op::Lookahead { dest } => f(*dest),
@@ -190,7 +191,7 @@ impl Op {
         }
     }
 
-    /// Calls `f` with each field that the statement certainly writes, unless it rejects: of a column it writes only one.
+    /// Calls `f` with each field that the statement certainly writes unless it rejects: of a column, it writes only one.
     pub fn for_each_replaced(&self, headers: &[Header], f: &mut dyn FnMut(FieldId)) {
         if !matches!(self, Op::SetElement { .. } | Op::ExtractElement { .. }) {
             self.for_each_write(headers, f);
@@ -206,7 +207,7 @@ impl Op {
         }
     }
 
-    /// Whether the statement can make a parser reject.
+    /// True if the statement can make a parser reject.
     pub fn may_reject(&self) -> bool {
         matches!(
             self,
@@ -227,7 +228,7 @@ impl Op {
     }
 }
 
-/// Calls `f` with the columns that headers of one layout make: of the validity bits, and of each field and length.
+/// Calls `f` with the columns of headers of one layout: those of the validity bits, and of each field and length.
 pub fn for_each_column_of(column: &[HeaderId], headers: &[Header], f: &mut dyn FnMut(Column)) {
     let all: Vec<Vec<FieldId>> = column
         .iter()
@@ -296,7 +297,7 @@ impl Terminator {
         }
     }
 
-    /// Calls `f` with each node that may come next, as often as it is named.
+    /// Calls `f` with each successor, as often as it occurs.
     pub fn for_each_target(&self, f: &mut dyn FnMut(NodeId)) {
         match self {
             Terminator::Goto(n) => f(*n),
@@ -325,7 +326,7 @@ impl Terminator {
         }
     }
 
-    /// Calls `f` with each node that may come next, as often as it is named.
+    /// Calls `f` with each successor, as often as it occurs.
     pub fn for_each_target_mut(&mut self, f: &mut dyn FnMut(&mut NodeId)) {
         match self {
             Terminator::Goto(n) => f(n),

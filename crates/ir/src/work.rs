@@ -1,19 +1,20 @@
-//! How much work a stretch of code is, for the bound on loops ([`crate::turns`]).
+//! Estimates the work of code, for the bound on loops ([`crate::turns`]).
 //!
 //! The unit is an operation on one 64-bit word. The figures need not be exact, but must grow with the work: products,
-//! quotients and shifts by a run-time count of `n` words are `n²` units.
+//! quotients and shifts by a run-time count take `n²` units for `n` words.
 
 use crate::*;
 
-/// A call of an extern function, besides its operands: a checksum or a register access.
+/// A call of an extern function, in addition to its operands: a checksum or a register access.
 const EXTERN_UNITS: u64 = 16;
-/// A table lookup, besides its keys and its action.
+/// A table lookup, in addition to its keys and its action.
 const LOOKUP_UNITS: u64 = 32;
 /// A copy of the packet.
 const COPY_UNITS: u64 = 256;
 
 impl Program {
-    /// The work of one visit of a node, with that of the action that its table runs. `actions` has the work of each.
+    /// Returns the work of one visit of a node, including the action that its table runs. `actions` has the work of
+    /// each action.
     pub(crate) fn work(&self, node: &Node, actions: &[u64]) -> u64 {
         let stmts: u64 = node.stmts.iter().map(|stmt| self.op_work(&stmt.op)).sum();
         let end = match &node.terminator {

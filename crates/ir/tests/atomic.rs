@@ -1,5 +1,5 @@
-//! Locks of registers: whoever touches a register that is locked anywhere has it locked, takes registers in the order of
-//! their numbers, and gives all back on every way out. Random programs, with random parts marked as atomic.
+//! Locks of registers: code that touches a register that is locked anywhere holds its lock, locks are taken in the order
+//! of the registers' numbers, and every path releases them all. Uses random programs with random atomic parts.
 
 use p4jet_ir::atomic::{self, BEGIN, END, LOCK, UNLOCK, add_locks};
 use p4jet_ir::random::Rng;
@@ -19,7 +19,7 @@ fn graphs(program: &Program) -> impl Iterator<Item = &Cfg> {
     program.actions.iter().map(|a| &a.body).chain(program.blocks.iter().map(|b| &b.body))
 }
 
-/// Registers that a graph locks while none is held, by the way through it.
+/// Returns the registers that a graph locks while none is held, by the path through it.
 fn check(cfg: &Cfg, locked: &BTreeSet<InstanceId>, of_table: &dyn Fn(&Terminator) -> BTreeSet<InstanceId>) {
     let mut before: HashMap<NodeId, Vec<InstanceId>> = HashMap::new();
     let mut work = vec![(NodeId(0), Vec::new())];
@@ -67,7 +67,7 @@ fn locks_are_taken_in_order_and_given_back() {
         let mut rng = Rng::new(seed);
         let mut marked = false;
         for block in program.blocks.iter_mut().filter(|b| b.kind == BlockKind::Control) {
-            // From somewhere in the first node on, to the end.
+            // From somewhere in the first node to the end.
             if rng.once_in(2) {
                 marked = true;
                 let first = rng.below(block.body.nodes[0].stmts.len() + 1);

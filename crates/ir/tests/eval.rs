@@ -1,4 +1,4 @@
-//! Expressions against a model that shares nothing with them: lists of bits and schoolbook arithmetic.
+//! Compares expressions with a model that shares no code with them: lists of bits and schoolbook arithmetic.
 
 use num_bigint::BigUint;
 use p4jet_ir::eval::eval;
@@ -34,7 +34,7 @@ fn sub(a: &[bool], b: &[bool]) -> Bits {
     add(a, &not(b), true).0
 }
 
-/// Without a borrow, `a` is at least `b`.
+/// `a` is at least `b` if there is no borrow.
 fn less(a: &[bool], b: &[bool]) -> bool {
     !add(a, &not(b), true).1
 }
@@ -47,7 +47,7 @@ fn less_signed(a: &[bool], b: &[bool]) -> bool {
     }
 }
 
-/// Towards the high end, as wide as it is.
+/// Shifts towards the high end without changing the width.
 fn shifted(a: &[bool], count: usize) -> Bits {
     (0..a.len()).map(|i| i >= count && a[i - count]).collect()
 }
@@ -69,7 +69,7 @@ fn div(a: &[bool], b: &[bool]) -> (Bits, Bits) {
         return (zero.clone(), zero);
     }
     let (mut quotient, mut rest) = (zero.clone(), zero);
-    // One bit more, for a rest that is doubled.
+    // One bit more, because the remainder is doubled.
     let mut wide_b = b.to_vec();
     wide_b.push(false);
     for i in (0..a.len()).rev() {
@@ -140,7 +140,7 @@ fn model(op: BinaryOp, a: &[bool], b: &[bool]) -> Bits {
     }
 }
 
-/// A value of this width, the ends of the range among them.
+/// A value of this width, including the extreme values.
 fn value(width: u32) -> impl Strategy<Value = BigUint> {
     let all = (BigUint::from(1u32) << width) - 1u32;
     let random = proptest::collection::vec(any::<u32>(), width.div_ceil(32) as usize);
@@ -162,7 +162,7 @@ fn operands() -> impl Strategy<Value = (u32, BigUint, BigUint)> {
     widths().prop_flat_map(|width| (Just(width), value(width), value(width)))
 }
 
-/// Two fields, and what they hold.
+/// A program with two fields.
 fn program(a_width: u32, b_width: u32) -> Program {
     let field = |name: &str, width| Field { name: name.to_string(), width, kind: FieldKind::Metadata };
     Program { fields: vec![field("a", a_width), field("b", b_width)], ..Program::default() }
@@ -186,7 +186,7 @@ proptest! {
             let expected = number(&model(op, &bits(&x, width), &bits(&y, width)));
             let found = eval(&p, &[x.clone(), y.clone()], &Expr::Binary(op, a(), b()));
             prop_assert_eq!(&found, &expected, "{}({:#x}, {:#x}) of width {}", op.name(), &x, &y, width);
-            // The same, folded.
+            // The same after folding.
             let constants = [&x, &y].map(|v| Box::new(Expr::constant(v.clone(), width)));
             let [x, y] = constants;
             let mut folded = Expr::Binary(op, x, y);

@@ -1,6 +1,6 @@
-//! Golden tests of the passes: `tests/passes/PASS/*.ir` hold a program, a line `====`, and what the pass makes of it.
+//! Golden tests of the passes: `tests/passes/PASS/*.ir` contain a program, a line `====`, and the output of the pass.
 //!
-//! `UPDATE_GOLDENS=1 cargo test -p p4jet-ir --test passes` writes what they make now; read the diff.
+//! `UPDATE_GOLDENS=1 cargo test -p p4jet-ir --test passes` writes the present output; read the diff.
 
 use std::path::Path;
 

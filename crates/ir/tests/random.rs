@@ -1,4 +1,4 @@
-//! Random programs are valid, and survive the text form.
+//! Random programs are valid, and the text form preserves them.
 
 use p4jet_ir::{random, text, verify};
 

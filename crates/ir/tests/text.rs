@@ -126,7 +126,7 @@ fn depth_is_bounded() {
         let fine = text::parse(&around(open, "x", close, 100)).unwrap();
         assert_eq!(verify::verify(&fine), Ok(()));
     }
-    // As deep as may be, in the printer and the verifier too.
+    // The maximum depth, also for the printer and the verifier.
     let fine = text::parse(&around("not(", "x", ")", 511)).unwrap();
     assert_eq!(verify::verify(&fine), Ok(()));
     assert_eq!(text::parse(&text::print(&fine)).unwrap(), fine);

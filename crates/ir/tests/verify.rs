@@ -1,4 +1,4 @@
-//! What the verifier refuses.
+//! Programs that the verifier refuses.
 
 use p4jet_ir::{text, verify};
 
@@ -177,7 +177,7 @@ fn refuses() {
     check("error_packet_too_short 1", "error_packet_too_short 2", "program: error code 2 of 2");
 }
 
-/// What is wrong with the loops of a control with these nodes; `top` are further declarations.
+/// Returns the errors about loops of a control with these nodes; `top` has further declarations.
 fn looped(top: &str, nodes: &str) -> Vec<String> {
     let text = format!(
         "program loops errors NoError, PacketTooShort error_packet_too_short 1 error_header_too_short 1 \
@@ -195,15 +195,15 @@ fn refused(node: u32) -> Vec<String> {
 #[test]
 fn every_loop_is_bounded_or_counted() {
     let fine: Vec<String> = Vec::new();
-    // Nothing moves.
+    // Nothing makes progress.
     assert_eq!(looped("", "n0: goto n0"), refused(0));
     assert_eq!(looped("", "n0: turn n0 else n1 n1: drop \"loop ran too long\""), fine);
-    // What happens when the turns are spent is a loop itself.
+    // The code after spent turns is a loop itself.
     assert_eq!(looped("", "n0: turn n0 else n0"), refused(0));
     assert_eq!(looped("", "n0: turn n2 else n1 n1: goto n0 n2: return"), refused(0));
-    // A way around the turn.
+    // A path around the turn.
     assert_eq!(looped("", "n0: if eq(x, 0x0:8) then n1 else n0 n1: turn n0 else n2 n2: return"), refused(0));
-    // Up to a constant, to a limit that is not known, and through the end of the range.
+    // Up to a constant, to an unknown limit, and through the end of the range.
     let up = |guard: &str, step: &str| {
         looped(
             "",
@@ -225,7 +225,7 @@ fn every_loop_is_bounded_or_counted() {
     assert_eq!(up("lts(i, 0x10:8)", "i = add(i, 0x1:8)"), fine);
     assert_eq!(up("ltu(0x0:8, i)", "i = sub(i, 0x1:8)"), fine);
     assert_eq!(up("ltu(0x0:8, i)", "i = add(i, 0x1:8)"), refused(1));
-    // One way round leaves the step out.
+    // One path around the loop skips the step.
     assert_eq!(
         looped(
             "",
@@ -248,7 +248,7 @@ fn every_loop_is_bounded_or_counted() {
 
 #[test]
 fn nested_loops_multiply() {
-    // `outer` turns of i, each with `inner` of j.
+    // `outer` turns of i, each with `inner` turns of j.
     let nested = |outer: u32, inner: u32| {
         let copies = "";
         looped(
@@ -263,11 +263,11 @@ fn nested_loops_multiply() {
     assert!(nested(200, 300).is_empty());
     assert_eq!(nested(200, 400), refused(3), "80,000 are too many");
     assert!(looped("", "n0: j = 0x0:16 goto n1 n1: if ltu(j, k[15:0]) then n2 else n3 n2: j = add(j, 0x1:16) goto n1 n3: return").is_empty());
-    // In a loop that the packet ends there are as many as it likes.
+    // A loop whose end depends on the packet may have any number of turns.
     let inside = "n1: i = 0x0:8 goto n2 n2: if ltu(i, 0x4:8) then n3 else n4 n3: i = add(i, 0x1:8) goto n2 \
         n4: turn n0 else n5 n5: return";
     assert_eq!(looped("", &format!("n0: if eq(x, 0x0:8) then n1 else n5 {inside}")), refused(2));
-    // So are those of actions that a loop runs.
+    // The same holds for loops in actions that a loop runs.
     let action = "action a() { n0: i = 0x0:8 goto n1 n1: if ltu(i, 0x4:8) then n2 else n3 \
         n2: i = add(i, 0x1:8) goto n1 n3: return } table t { action a default a() size 1 }";
     assert!(looped(action, "n0: apply t() next n1 exit n1 n1: return").is_empty());
@@ -279,7 +279,7 @@ fn nested_loops_multiply() {
 
 #[test]
 fn a_turn_that_does_more_work_counts_as_several() {
-    // 100 products of 2,048 bits, each of 1,024 word operations and more.
+    // 100 products of 2,048 bits, each of more than 1,024 word operations.
     let wide = "field w: 2048 metadata";
     let products = "w = mul(w, w) ".repeat(100);
     let counted = |turn: &str| {
@@ -290,7 +290,7 @@ fn a_turn_that_does_more_work_counts_as_several() {
     assert_eq!(counted("turn"), [too_light.as_str()]);
     assert_eq!(counted(&format!("turn {}", weight - 1)), [too_light.as_str()]);
     assert!(counted(&format!("turn {weight}")).is_empty());
-    // Of two branches the heavier one counts.
+    // The heavier one of two branches counts.
     let branches = |turn: u32| {
         looped(
             wide,
@@ -302,7 +302,7 @@ fn a_turn_that_does_more_work_counts_as_several() {
     };
     assert_eq!(branches(2 * weight - 2).len(), 1);
     assert!(branches(2 * weight).is_empty());
-    // A bounded loop spends its turns faster, so that fewer are allowed.
+    // A bounded loop spends its turns faster, so fewer are allowed.
     let bounded = |turns: u32| {
         looped(
             wide,
@@ -314,7 +314,7 @@ fn a_turn_that_does_more_work_counts_as_several() {
     };
     assert!(bounded(65_536 / weight - 3).is_empty());
     assert_eq!(bounded(65_536 / weight), refused(1));
-    // The action that a table in a loop runs counts, too.
+    // The action of a table in a loop counts too.
     let action =
         format!("{wide} action a() {{ n0: {products} return }} table t {{ action a default a() size 1 }}");
     let applied = |turn: u32| {
@@ -343,11 +343,11 @@ fn a_parser_makes_progress_or_counts() {
     assert_eq!(parser("", "n0: advance bits goto n0"), refused);
     assert_eq!(parser("", "n0: extract v varbit bits goto n0"), refused);
     assert_eq!(parser("", "n0: lookahead k goto n0"), refused);
-    // Every byte could cost as much.
+    // Every byte could cost this much.
     let products = |count: usize| "k = mul(k, k) ".repeat(count);
     assert!(parser("", &format!("n0: {} advance 0x8:8 goto n0", products(50))).is_empty());
     assert_eq!(parser("", &format!("n0: {} advance 0x8:8 goto n0", products(500))), refused);
-    // An extract of an element that the stack does not have is left out.
+    // An extract of an element that the stack does not have does nothing.
     assert_eq!(parser("", "n0: if eq(x, 0x0:8) then n1 else n0 n1: extract h goto n0"), refused);
 }
 

@@ -1,4 +1,4 @@
-//! Computes what needs no packet.
+//! Evaluates constant expressions.
 //!
 //! Before
 //! ```text
@@ -11,8 +11,8 @@
 //! goto n1
 //! ```
 //!
-//! On exit no operator has only constants for operands, constants stand right of commutative operators, and no branch
-//! has a constant condition or ways that all lead to the same node. Nodes that nothing leads to may remain.
+//! On exit no operator has only constant operands, constants are the right operands of commutative operators, and no
+//! branch has a constant condition or a single successor. Unreachable nodes may remain.
 
 use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive, Zero};
@@ -22,7 +22,7 @@ use crate::{BinaryOp, Expr, Op, Program, Terminator, UnaryOp};
 
 /// The pass.
 pub fn fold_constants(program: &mut Program) {
-    // Graphs are taken out while expressions ask the program for widths of fields.
+    // Moves the graphs out of the program, because expressions look up widths of fields in it.
     let mut actions = std::mem::take(&mut program.actions);
     let mut blocks = std::mem::take(&mut program.blocks);
     let bodies = actions.iter_mut().map(|a| &mut a.body).chain(blocks.iter_mut().map(|b| &mut b.body));
@@ -40,7 +40,7 @@ pub fn fold_constants(program: &mut Program) {
     program.blocks = blocks;
 }
 
-/// Turns a statement on an element whose index is known into one on that element. Whether it does anything at all.
+/// Turns a statement on an element with a constant index into one on that field. False if the statement has no effect.
 fn settle(op: &mut Op) -> bool {
     match op {
         Op::Advance { bits } => return !is_zero(bits),
@@ -65,10 +65,10 @@ fn element<T: Copy>(column: &[T], index: &BigUint) -> Option<T> {
     column.get(index.to_usize()?).copied()
 }
 
-/// Folds one expression, however deep.
+/// Folds one expression of any depth.
 pub fn fold_expr(program: &Program, expr: &mut Expr) {
     expr.rewrite(&mut |e| {
-        // Each step makes the expression smaller or moves a constant to the right, so this ends.
+        // Each step makes the expression smaller or moves a constant to the right, so this terminates.
         while let Some(simpler) = simpler_expr(program, e) {
             *e = simpler;
         }
@@ -86,7 +86,7 @@ fn is_zero(expr: &Expr) -> bool {
     constant(expr).is_some_and(BigUint::is_zero)
 }
 
-/// A simpler expression of the same value, if one is known. Operands are simple already.
+/// Returns a simpler expression with the same value, if one is known. The operands are already simplified.
 fn simpler_expr(program: &Program, expr: &Expr) -> Option<Expr> {
     let width = expr.width(program);
     let operands_constant = match expr {
@@ -119,7 +119,7 @@ fn simpler_expr(program: &Program, expr: &Expr) -> Option<Expr> {
         },
         Expr::SignExtend(a, _) => match &**a {
             Expr::SignExtend(inner, _) => Some(Expr::SignExtend(inner.clone(), width)),
-            // The sign is a 0 that an extension put there, unless it extended by nothing, which is gone by now.
+            // The sign bit is a 0 from a zero-extension; extensions by nothing have been removed by now.
             Expr::ZeroExtend(inner, _) => Some(Expr::ZeroExtend(inner.clone(), width)),
             _ => None,
         },
@@ -204,7 +204,7 @@ fn binary(program: &Program, op: BinaryOp, a: &Expr, b: &Expr, width: u32) -> Op
     if matches!(op, Shl | ShrU) && value.to_u32().is_none_or(|count| count >= width) {
         return Some(zero());
     }
-    // (x op c) op d, where it does not matter which goes first.
+    // (x op c) op d, if the operator is associative.
     if let Expr::Binary(inner, x, c) = a
         && *inner == op
         && constant(c).is_some()
@@ -214,7 +214,7 @@ fn binary(program: &Program, op: BinaryOp, a: &Expr, b: &Expr, width: u32) -> Op
         let both = Expr::Const { value: eval(program, &[], &both), width };
         return Some(Expr::Binary(op, x.clone(), Box::new(both)));
     }
-    // Equality of something extended with zeros: what is extended decides, or nothing does.
+    // Equality of a zero-extended value: the value decides, or the result is constant.
     if let Expr::ZeroExtend(x, _) = a
         && matches!(op, Eq | Ne)
     {
@@ -276,7 +276,7 @@ fn select(c: &Expr, a: &Expr, b: &Expr, width: u32) -> Option<Expr> {
     if width == 1
         && let (Some(a), Some(_)) = (constant(a), constant(b))
     {
-        // They differ.
+        // The two constants differ.
         return Some(if a.is_one() { c.clone() } else { Expr::Unary(UnaryOp::Not, Box::new(c.clone())) });
     }
     None

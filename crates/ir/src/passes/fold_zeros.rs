@@ -1,4 +1,4 @@
-//! Reads fields that never have another value than 0 as 0.
+//! Replaces reads of fields that are always 0 by 0.
 //!
 //! Before
 //! ```text
@@ -11,9 +11,10 @@
 //! if 0x0:1 then n1 else n2
 //! ```
 //!
-//! Every field is 0 when a packet arrives. One stays so if all that the whole program sets it to are zeros and fields that
-//! stay 0. What the packet, tables, extern functions or the machine give may be anything. Sets of such fields are gone on
-//! exit. Architectures ask many questions (is there a clone? a multicast group?) to which most programs never say yes.
+//! Every field is 0 when a packet arrives. It remains 0 if the whole program sets it only to zeros and to fields that
+//! remain 0. Values from the packet, tables, extern functions or the machine may be anything. On exit, statements that set
+//! such fields are gone. Architectures test many conditions (is there a clone? a multicast group?) that never hold in most
+//! programs.
 
 use num_traits::Zero;
 
@@ -39,7 +40,7 @@ pub fn fold_zeros(program: &mut Program) {
     }
 }
 
-/// For each field, whether it is always 0.
+/// Returns for each field whether it is always 0.
 fn zero_fields(program: &Program) -> Vec<bool> {
     let mut zero = vec![true; program.fields.len()];
     let mut sets: Vec<(FieldId, &Expr)> = Vec::new();
@@ -66,7 +67,7 @@ fn zero_fields(program: &Program) -> Vec<bool> {
         }
     }
     given.into_iter().for_each(|f| zero[f.index()] = false);
-    // What is still believed to be 0 may depend on what no longer is.
+    // A field that is still assumed to be 0 may depend on one that no longer is.
     loop {
         let mut changed = false;
         for (field, value) in &sets {

@@ -1,6 +1,6 @@
-//! Passes: from a program to a simpler one that means the same.
+//! Passes: they turn a program into a simpler one with the same meaning.
 //!
-//! Every pass takes and leaves a program that the verifier accepts, and keeps what becomes of every packet. They do not
+//! The verifier accepts the program before and after every pass, and every packet has the same result. Passes do not
 //! preserve the steps of a trace: where steps matter, run the program before the passes.
 
 use crate::Program;
@@ -22,20 +22,20 @@ pub use thread_jumps::thread_jumps;
 /// A pass with its name.
 pub type Pass = (&'static str, fn(&mut Program));
 
-/// What [`run`] does, in order.
+/// The passes of [`run`], in order.
 pub const PASSES: [Pass; 7] = [
-    // First, because it answers questions at branches.
+    // First, because it decides branches.
     ("fold_zeros", fold_zeros),
     // Turns branches into jumps.
     ("fold_constants", fold_constants),
-    // Makes nodes long, which the next, looking at one node at a time, needs.
+    // Joins nodes, because the next pass examines one node at a time.
     ("thread_jumps", thread_jumps),
     ("propagate_copies", propagate_copies),
-    // Copies of constants have arrived where they are used.
+    // Constants have been propagated to their uses.
     ("fold_constants", fold_constants),
-    // After copies were propagated many of them are unused.
+    // After propagation, many copies are unused.
     ("remove_dead_sets", remove_dead_sets),
-    // Folding and removing left jumps and empty nodes.
+    // Folding and removal leave jumps and empty nodes.
     ("thread_jumps", thread_jumps),
 ];
 
@@ -46,7 +46,7 @@ pub fn run(program: &mut Program) {
     }
 }
 
-/// All graphs of a program: actions' and blocks'.
+/// Returns all graphs of a program: those of actions and blocks.
 pub(crate) fn graphs_mut(program: &mut Program) -> impl Iterator<Item = &mut crate::Cfg> {
     let actions = program.actions.iter_mut().map(|a| &mut a.body);
     actions.chain(program.blocks.iter_mut().map(|b| &mut b.body))

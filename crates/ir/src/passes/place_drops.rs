@@ -1,4 +1,4 @@
-//! Records where the program asked for a drop that is carried out later.
+//! Records where the program requested a drop that is carried out later.
 //!
 //! Before
 //! ```text
@@ -14,7 +14,7 @@
 //! …
 //! ```
 //!
-//! None of [`super::PASSES`]: who counts drops by place runs it, last, and pays for it.
+//! This is not one of [`super::PASSES`]: only those who count drops by place run it, last, and pay its cost.
 
 use crate::passes::fold_expr;
 use crate::{Expr, Field, FieldId, FieldKind, Op, Program, Stmt, Terminator};
@@ -32,7 +32,7 @@ pub fn place_drops(program: &mut Program) {
     let field = FieldId(program.fields.len() as u32);
     let asked: Vec<bool> = asked_fields(program, &conditions);
     let may_drop = |program: &Program, dest: FieldId, value: &Expr| {
-        // What only leads to a condition may always.
+        // A field that only contributes to a condition may be set to any value.
         !matches!(value, Expr::Const { .. })
             || !conditions.iter().any(|c| reads(c, dest))
             || conditions.iter().any(|condition| {
@@ -49,7 +49,7 @@ pub fn place_drops(program: &mut Program) {
                 !matches!(&condition, Expr::Const { value, .. } if value.is_zero())
             })
     };
-    // By graph and node: behind which statements.
+    // By graph and node: the statements after which the place is recorded.
     let mut behind: Vec<Vec<Vec<usize>>> = Vec::new();
     for graph in graphs(program) {
         let nodes = graph.nodes.iter().map(|node| {
@@ -96,7 +96,7 @@ fn reads(expr: &Expr, field: FieldId) -> bool {
     found
 }
 
-/// What must hold for the branches right before drops.
+/// Returns the conditions of the branches right before drops.
 fn drop_conditions(program: &Program) -> Vec<Expr> {
     let mut conditions = Vec::new();
     for graph in graphs(program) {
@@ -114,7 +114,7 @@ fn drop_conditions(program: &Program) -> Vec<Expr> {
     conditions
 }
 
-/// The fields that the conditions read, and those from which temporaries among them are computed.
+/// Returns the fields that the conditions read, and the fields from which temporaries among them are computed.
 fn asked_fields(program: &Program, conditions: &[Expr]) -> Vec<bool> {
     let mut asked = vec![false; program.fields.len()];
     conditions.iter().for_each(|c| c.for_each_field(&mut |f| asked[f.index()] = true));

@@ -1,5 +1,5 @@
-//! Reads through copies: within a node, a temporary that holds a copy of a field is read as that field, and any field
-//! that holds a constant as that constant.
+//! Propagates copies: within a node, a read of a temporary that holds a copy of a field becomes a read of that field,
+//! and a read of a field that holds a constant becomes that constant.
 //!
 //! Before
 //! ```text
@@ -16,8 +16,8 @@
 //! meta.z = 0x5:8
 //! ```
 //!
-//! A copy ends when either side is written. On exit copies that nobody reads remain, for `remove_dead_sets`; a field
-//! set to itself is gone.
+//! A copy ends when either side is written. On exit, unused copies remain, for `remove_dead_sets`; statements that set
+//! a field to itself are gone.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ pub fn propagate_copies(program: &mut Program) {
     let headers = std::mem::take(&mut program.headers);
     for node in super::graphs_mut(program).flat_map(|g| &mut g.nodes) {
         let mut copies: HashMap<FieldId, Expr> = HashMap::new();
-        // The copies of each field, so that writing it costs no more than it ends.
+        // The copies of each field, so that a write takes time only for the copies that it ends.
         let mut copies_of: HashMap<FieldId, Vec<FieldId>> = HashMap::new();
         for stmt in &mut node.stmts {
             stmt.op.for_each_expr_mut(&mut |e| read_through(&copies, e));

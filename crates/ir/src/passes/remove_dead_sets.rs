@@ -13,10 +13,10 @@
 //! standard_metadata.egress_spec = zext(meta.x, 9)
 //! ```
 //!
-//! A field is live where some way of the packet from there on reads it before it is written. Looked at is the whole
+//! A field is live if some path of the packet from there on reads it before it is written. The analysis covers the whole
 //! pipeline: blocks follow each other, and a table may run any of its actions. At the end of the pipeline the egress port
-//! is read; where a packet is dropped, nothing is. A header's fields are read by its emits, whole. Results of `Apply` that
-//! nobody reads are forgotten too. Extern calls, extracts and lookaheads stay: they do more than write.
+//! is read; where a packet is dropped, nothing is. An emit reads all fields of a header. Unused results of `Apply` are
+//! removed too. Extern calls, extracts and lookaheads remain, because they have other effects.
 
 use crate::{Begin, BlockId, Cfg, FieldId, Keep, Node, Op, Program, TableId, Terminator};
 
@@ -61,7 +61,7 @@ fn sweep(node: &mut Node, live: &NodeLive, ends: &Ends, headers: &[crate::Header
     node.stmts.retain(|_| dead.next() == Some(false));
 }
 
-/// From what is live after a statement to what is live before it.
+/// Updates the live fields from after a statement to before it.
 fn step(op: &Op, live: &mut FieldSet, ends: &Ends, headers: &[crate::Header]) {
     op.for_each_replaced(headers, &mut |f| live.remove(f));
     if op.may_reject() {
@@ -78,15 +78,15 @@ fn step(op: &Op, live: &mut FieldSet, ends: &Ends, headers: &[crate::Header]) {
     }
 }
 
-/// What is live where a graph is left.
+/// The fields that are live where control leaves a graph.
 #[derive(Clone, PartialEq)]
 struct Ends {
     returned: FieldSet,
     exited: FieldSet,
     rejected: FieldSet,
-    /// At the start of ingress, for copies that keep all.
+    /// At the start of ingress, for copies that keep all fields.
     ingress: FieldSet,
-    /// At the start of egress, for the same and for [`Terminator::Egress`].
+    /// At the start of egress, for such copies and for [`Terminator::Egress`].
     egress: FieldSet,
 }
 
@@ -130,7 +130,7 @@ impl Liveness {
             block_nodes: program.blocks.iter().map(|b| nodes(&b.body)).collect(),
             block_ends: vec![ends; program.blocks.len()],
         };
-        // A block that does not run could run anywhere.
+        // A block that is never run could run anywhere.
         for (index, ends) in liveness.block_ends.iter_mut().enumerate() {
             let id = BlockId(index as u32);
             if !program.ingress.contains(&id) && !program.egress.contains(&id) {
@@ -139,12 +139,12 @@ impl Liveness {
                 }
             }
         }
-        // Sets only grow, so this ends.
+        // The sets only grow, so this terminates.
         while liveness.round(program) {}
         liveness
     }
 
-    /// Walks everything backwards once. Whether anything changed.
+    /// Walks everything backwards once. True if anything changed.
     fn round(&mut self, program: &Program) -> bool {
         let mut changed = false;
         let mut after = FieldSet::new(program.fields.len());
@@ -191,7 +191,7 @@ impl Liveness {
         let body = &program.blocks[id.index()].body;
         let mut nodes = std::mem::take(&mut self.block_nodes[id.index()]);
         let mut changed = self.graph(program, body, &mut nodes, &self.block_ends[id.index()]);
-        // What is live after a table is live after its actions.
+        // Fields that are live after a table are live after its actions.
         for node in &body.nodes {
             if let Terminator::Apply { table, next, exit, .. } = &node.terminator {
                 for action in &program.tables[table.index()].actions {
@@ -238,7 +238,8 @@ impl Liveness {
         changed
     }
 
-    /// What is live between a table's lookup and its action. What is live after the table is live at the actions' ends.
+    /// Returns the fields that are live between a table's lookup and its action. Fields that are live after the table are
+    /// live at the ends of the actions.
     fn before_actions(&self, program: &Program, table: TableId) -> FieldSet {
         let mut live = FieldSet::new(program.fields.len());
         for action in &program.tables[table.index()].actions {
@@ -278,7 +279,7 @@ impl FieldSet {
         self.words.fill(u64::MAX);
     }
 
-    /// Whether any was new.
+    /// True if any field was new.
     fn add_all(&mut self, other: &FieldSet) -> bool {
         let mut new = false;
         for (word, other) in self.words.iter_mut().zip(&other.words) {

@@ -1,4 +1,4 @@
-//! Leads jumps to where they end, joins nodes that always follow each other, and removes nodes that nothing leads to.
+//! Redirects jumps to their final targets, joins nodes that always follow each other, and removes unreachable nodes.
 //!
 //! Before
 //! ```text
@@ -27,8 +27,9 @@
 //!   return
 //! ```
 //!
-//! On exit every node but the first can be reached, no node ends with a jump to one that only it leads to, and no
-//! jump leads to a node that only jumps on. A table none of whose actions exits goes on at one place.
+//! On exit every node but the first is reachable, no node ends with a jump to a node of which it is the only
+//! predecessor, and no jump leads to a node that only jumps on. A table none of whose actions exits continues at one
+//! node.
 
 use std::collections::HashSet;
 
@@ -55,7 +56,7 @@ pub fn thread_jumps(program: &mut Program) {
     }
 }
 
-/// Retargets what leads to empty nodes.
+/// Redirects edges that lead to empty nodes.
 fn follow_empty(cfg: &mut Cfg) {
     let destination: Vec<NodeId> =
         (0..cfg.nodes.len() as u32).map(|n| end_of_jumps(cfg, NodeId(n))).collect();
@@ -80,13 +81,13 @@ fn follow_empty(cfg: &mut Cfg) {
     }
 }
 
-/// The first node from here on that does something.
+/// Returns the first node from here on that is not just a jump.
 fn end_of_jumps(cfg: &Cfg, start: NodeId) -> NodeId {
     let mut seen = HashSet::new();
     let mut at = start;
     while let Terminator::Goto(next) = cfg.nodes[at.index()].terminator
         && cfg.nodes[at.index()].stmts.is_empty()
-        // Jumps in a circle stay what they are.
+        // A cycle of jumps remains unchanged.
         && seen.insert(at)
     {
         at = next;
@@ -94,11 +95,11 @@ fn end_of_jumps(cfg: &Cfg, start: NodeId) -> NodeId {
     at
 }
 
-/// Appends each node to the only one that leads to it, where that one leads nowhere else.
+/// Appends each node to its only predecessor, if that has no other successor.
 fn join(cfg: &mut Cfg) {
     let reachable = reachable(cfg);
     let mut leading = vec![0u32; cfg.nodes.len()];
-    // Entering counts.
+    // The entry counts as a predecessor.
     leading[0] = 1;
     let reached: Vec<usize> = (0..cfg.nodes.len()).filter(|index| reachable[*index]).collect();
     for index in &reached {
@@ -111,7 +112,7 @@ fn join(cfg: &mut Cfg) {
         {
             let after = &mut cfg.nodes[next.index()];
             let stmts = std::mem::take(&mut after.stmts);
-            // What is left of it jumps to itself, so that nobody takes it for a way on; it is unreachable now.
+            // The emptied node, now unreachable, jumps to itself, so that it is no one's predecessor.
             let terminator = std::mem::replace(&mut after.terminator, Terminator::Goto(next));
             let terminator_loc = after.terminator_loc;
             let label = std::mem::take(&mut after.label);
@@ -137,7 +138,7 @@ fn reachable(cfg: &Cfg) -> Vec<bool> {
     reachable
 }
 
-/// Removes nodes and numbers the others anew, in the old order.
+/// Removes unreachable nodes and renumbers the others in their old order.
 fn remove_unreachable(cfg: &mut Cfg) {
     let reachable = reachable(cfg);
     let mut new_id = Vec::with_capacity(reachable.len());
