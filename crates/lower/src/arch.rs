@@ -1,7 +1,7 @@
-//! The boundary to architectures: what lowering asks of them.
+//! The interface between lowering and architectures.
 //!
-//! Lowering knows P4_16 and core.p4. Everything that a `v1model.p4` or `psa.p4` declares is an [`Architecture`]'s
-//! business, which builds the pipeline and lowers calls by means of [`Lowerer`]'s public methods.
+//! Lowering knows P4_16 and core.p4. Everything that a `v1model.p4` or `psa.p4` declares belongs to an
+//! [`Architecture`], which builds the pipeline and lowers calls through [`Lowerer`]'s public methods.
 
 use p4jet_analysis::typed::{self, Type};
 use p4jet_ir as ir;
@@ -17,27 +17,27 @@ pub trait Architecture: Sync {
     /// Its name: `v1model`.
     fn name(&self) -> &'static str;
 
-    /// Whether a program is written for it, by the package that `main` instantiates.
+    /// True if a program is written for it, judged by the package that `main` instantiates.
     fn recognises(&self, program: &typed::Program) -> bool;
 
-    /// Makes the pipeline of `main`: storage, blocks, glue, intrinsics, `ingress` and `egress`.
+    /// Builds the pipeline of `main`: storage, blocks, glue, intrinsics, `ingress` and `egress`.
     fn pipeline(&self, cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()>;
 
-    /// An extern object came into being; gives it its state, if it has any of its own.
+    /// Called for each new extern object; gives it its state, if it has any.
     fn construct(&self, cx: &mut Lowerer<'_>, object: ObjectId) -> Lowered<()>;
 
     /// Lowers a call of an extern function or method that core.p4 does not declare.
     fn call(&self, cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value>;
 
-    /// A table has a property that P4_16 does not define. The table's [`ir::Table`] exists already, without actions.
+    /// Handles a table property that P4_16 does not define. The [`ir::Table`] exists already, without actions.
     fn table_property(&self, cx: &mut Lowerer<'_>, table: ir::TableId, property: &Property) -> Lowered<()>;
 
-    /// The number that picks a member where an entry names a group of `profile`, from the table's keys of match kind
-    /// `selector`. Asked at each application of a table whose profile has groups.
+    /// Returns the number that selects a member if an entry names a group of `profile`, from the table's keys of match
+    /// kind `selector`. Called at each application of a table whose profile has groups.
     fn select_member(&self, cx: &mut Lowerer<'_>, profile: ObjectId, keys: Vec<Value>) -> Lowered<ir::Expr>;
 }
 
-/// A call whose arguments are evaluated.
+/// A call with evaluated arguments.
 #[derive(Debug)]
 pub struct ExternCall {
     /// Name of the function or method.
@@ -50,7 +50,7 @@ pub struct ExternCall {
     pub args: Vec<Arg>,
     /// Return type.
     pub ret: Type,
-    /// Where.
+    /// Source location.
     pub span: Span,
 }
 
@@ -61,11 +61,11 @@ pub struct Arg {
     pub dir: Direction,
     /// The parameter's type.
     pub ty: Type,
-    /// The value of an `in`, `inout` or directionless argument; `None` if it was left out.
+    /// The value of an `in`, `inout` or directionless argument; `None` if it was omitted.
     pub value: Option<Value>,
     /// The place of an `out` or `inout` argument; `None` for `_`.
     pub place: Option<Place>,
-    /// Where it is written.
+    /// Source location.
     pub span: Span,
 }
 
@@ -76,12 +76,12 @@ pub struct Property {
     pub name: String,
     /// Its value.
     pub value: Value,
-    /// Where its value is written.
+    /// Source location of the value.
     pub span: Span,
 }
 
 impl ExternCall {
-    /// The value of argument `i` as one expression.
+    /// Returns argument `i` as one expression.
     pub fn scalar(&self, cx: &mut Lowerer<'_>, i: usize) -> Lowered<ir::Expr> {
         match self.args.get(i) {
             Some(Arg { value: Some(value), ty, span, .. }) => cx.scalar_of(value.clone(), ty, *span),
@@ -89,7 +89,7 @@ impl ExternCall {
         }
     }
 
-    /// The value of argument `i`.
+    /// Returns argument `i`.
     pub fn value(&self, cx: &mut Lowerer<'_>, i: usize) -> Lowered<Value> {
         match self.args.get(i).and_then(|a| a.value.clone()) {
             Some(value) => Ok(value),
@@ -97,7 +97,7 @@ impl ExternCall {
         }
     }
 
-    /// The number of an enum member, error or other constant argument.
+    /// Returns the number of an argument that is an enum member, an error or another constant.
     pub fn constant(&self, cx: &mut Lowerer<'_>, i: usize) -> Lowered<num_bigint::BigUint> {
         match self.scalar(cx, i)? {
             ir::Expr::Const { value, .. } => Ok(value),
@@ -108,7 +108,7 @@ impl ExternCall {
         }
     }
 
-    /// The name of the enum member that argument `i` is.
+    /// Returns the name of the enum member that argument `i` is.
     pub fn enum_member(&self, cx: &mut Lowerer<'_>, i: usize) -> Lowered<String> {
         let index = self.constant(cx, i)?;
         match cx.enum_member(&self.args[i].ty, &index) {
@@ -117,7 +117,7 @@ impl ExternCall {
         }
     }
 
-    /// Calls `f` with a field for the result of scalar `out` argument `i`, then moves it where it belongs.
+    /// Calls `f` with a field for the result of scalar `out` argument `i`, then stores the result in the argument.
     pub fn out(
         &self,
         cx: &mut Lowerer<'_>,

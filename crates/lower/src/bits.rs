@@ -1,17 +1,17 @@
-//! Packets by the bit, for programs with headers that are no whole number of bytes.
+//! Bit-wise access to packets, for programs with headers that are not a whole number of bytes.
 //!
-//! The IR's cursor stands on byte boundaries. A program that extracts or emits a header of 3 bits is lowered with fields
-//! for the bits that are left of the byte before the cursor, and for the bits of an output byte that wait for the rest
-//! of it:
+//! The IR's cursor is always on a byte boundary. A program that extracts or emits a header of 3 bits is lowered with
+//! fields for the remaining bits of the byte before the cursor, and for the bits of an output byte that is not complete
+//! yet:
 //!
 //! ```text
 //! p.extract(h);     switch left.count { n: h = left ++ as many whole bytes as it takes; left = what remains }
 //! p.emit(h);        waiting = waiting ++ h; emit the whole bytes of it
 //! ```
 //!
-//! The payload starts at a byte: what is left of a byte that the parser began is lost, and the last byte of the
-//! deparser's output is filled with zeros. A header with a varbit can be extracted on a byte boundary only; elsewhere it
-//! is `error.ParserInvalidArgument`.
+//! The payload starts at a byte boundary: the remaining bits of a byte that the parser started are lost, and the last
+//! byte of the deparser's output is padded with zeros. A header with a varbit can be extracted only on a byte boundary;
+//! elsewhere the result is `error.ParserInvalidArgument`.
 
 use std::sync::Arc;
 
@@ -22,21 +22,21 @@ use p4jet_ir::{BinaryOp, Expr, FieldId, FieldKind, HeaderColumn, HeaderId, Op, T
 use crate::build;
 use crate::context::{Kind, Lowered, Lowerer};
 
-/// Where a packet is between two bytes.
+/// The position of a packet between two bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BitCursor {
-    /// Parser: the bits that are left of the byte before the cursor, right-aligned. Width 7.
+    /// Parser: the remaining bits of the byte before the cursor, right-aligned. Width 7.
     left: FieldId,
-    /// How many. Width 3.
+    /// Their number. Width 3.
     left_count: FieldId,
-    /// Deparser: bits that wait, right-aligned. Width 7.
+    /// Deparser: the bits of an incomplete byte, right-aligned. Width 7.
     waiting: FieldId,
-    /// How many. Width 3.
+    /// Their number. Width 3.
     count: FieldId,
 }
 
 impl Lowerer<'_> {
-    /// Makes the fields that count bits.
+    /// Creates the fields that count bits.
     pub(crate) fn count_bits(&mut self) {
         let (left, left_count) = (self.temporary(7), self.temporary(3));
         let (waiting, count) = (self.temporary(7), self.temporary(3));
@@ -50,7 +50,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The next `width` bits of the packet, without moving on.
+    /// Returns the next `width` bits of the packet without consuming them.
     pub(crate) fn peek(&mut self, width: u32) -> FieldId {
         match self.bit_cursor {
             Some(bits) => self.next_bits(width, bits, false),
@@ -62,7 +62,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The next `width` bits, and whether they are taken.
+    /// Returns the next `width` bits, and consumes them if `taken` is true.
     fn next_bits(&mut self, width: u32, bits: BitCursor, taken: bool) -> FieldId {
         let dest = self.temporary(width);
         let join = self.node();
@@ -139,7 +139,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Extracts a header; the caller sees to its union.
+    /// Extracts a header; the caller handles its union.
     pub(crate) fn extract_bits(&mut self, id: HeaderId, varbit_length: Option<Expr>) -> Lowered<()> {
         if self.bit_cursor.is_none() {
             self.emit(Op::Extract { header: id, varbit_length });
@@ -154,8 +154,8 @@ impl Lowerer<'_> {
         })
     }
 
-    /// Extracts a header like `id`, where bits are counted: as `whole` says if it is whole bytes, or by giving `set` the
-    /// values of its validity and fields.
+    /// Extracts a header like `id` where bits are counted: by `whole` if the packet is on a byte boundary, or by passing
+    /// the values of its validity and fields to `set`.
     pub(crate) fn extract_bits_to(
         &mut self,
         id: HeaderId,
@@ -217,7 +217,7 @@ impl Lowerer<'_> {
         })
     }
 
-    /// Appends a header's bits to those that wait, and emits the whole bytes.
+    /// Appends a header's bits to the incomplete byte, and emits whole bytes.
     fn append(&mut self, header: &ir::Header, bits: BitCursor) {
         let longest: u32 = header.fields.iter().map(|f| self.ir.width(f.field)).sum();
         let width = (longest + 7).next_multiple_of(8);
@@ -247,7 +247,7 @@ impl Lowerer<'_> {
         self.set(bits.count, rest);
     }
 
-    /// A valid header of nothing but a varbit: its value and length.
+    /// Creates a valid header that consists only of a varbit: its value and length.
     fn raw_header(&mut self, width: u32) -> (HeaderId, FieldId, FieldId) {
         let id = HeaderId(self.ir.headers.len() as u32);
         let name = self.unique_name(Kind::Header, "$bits");
@@ -260,7 +260,7 @@ impl Lowerer<'_> {
         (id, value, length)
     }
 
-    /// End of the deparser: what waits becomes the high bits of a last byte.
+    /// End of the deparser: the remaining bits become the high bits of a last byte.
     pub(crate) fn finish_output(&mut self) -> Lowered<()> {
         let Some(bits) = self.bit_cursor else { return Ok(()) };
         let waits = build::not(build::eq(Expr::Field(bits.count), build::zero(3)));

@@ -1,4 +1,4 @@
-//! The architecture's blocks: an instance bound to storage becomes an [`ir::Block`].
+//! The architecture's blocks: an instance with bound storage becomes an [`ir::Block`].
 
 use p4jet_ir as ir;
 use p4jet_ir::{BlockId, BlockKind, FieldId};
@@ -11,7 +11,7 @@ use crate::value::{Storage, Value};
 /// What a block parameter is bound to.
 #[derive(Clone, Debug)]
 pub enum BlockArg {
-    /// Storage: the parameter and the storage are one. All blocks may share it.
+    /// Storage that the parameter denotes. All blocks may share it.
     Storage(Storage),
     /// The packet to parse.
     PacketIn,
@@ -20,13 +20,13 @@ pub enum BlockArg {
 }
 
 impl Lowerer<'_> {
-    /// The place that `main` is instantiated at.
+    /// Returns the place where `main` is instantiated.
     pub fn main_span(&self) -> Span {
         let main = self.program.main.map(|m| self.program.instances[m.index()].span);
         main.unwrap_or_else(crate::context::nowhere)
     }
 
-    /// The objects that a package instance was given, by parameter.
+    /// Returns the objects passed to a package instance, by parameter.
     pub fn package_objects(&mut self, package: ObjectId) -> Lowered<Vec<ObjectId>> {
         let Object::Package(object) = self.object(package) else {
             return self.bug(self.main_span(), "`main` is no package");
@@ -99,7 +99,7 @@ impl Lowerer<'_> {
         Ok(self.add_block(&name, kind, body?, error_field))
     }
 
-    /// A block that the architecture itself writes, such as its traffic manager.
+    /// Adds a block that the architecture itself writes, such as its traffic manager.
     pub fn glue(&mut self, name: &str, f: impl FnOnce(&mut Self) -> Lowered<()>) -> Lowered<BlockId> {
         let main = self.main_span();
         let outer = std::mem::replace(&mut self.span, main);

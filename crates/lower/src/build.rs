@@ -1,6 +1,6 @@
-//! Making IR expressions, with the folding that keeps them small and lets compile-time arguments be read back.
+//! Builds IR expressions, with the folding that keeps them small and makes compile-time arguments recognisable.
 //!
-//! Only what a constant operand decides is folded; the rest is work for the IR passes.
+//! Folds only what a constant operand decides; IR passes do the rest.
 
 use num_bigint::{BigInt, BigUint};
 use num_traits::{One, Zero};
@@ -18,7 +18,7 @@ pub fn pattern(value: &BigInt, width: u32) -> BigUint {
     wrapped.to_biguint().unwrap_or_default()
 }
 
-/// A pattern of `width` bits read as two's complement.
+/// Reads a pattern of `width` bits as two's complement.
 pub fn signed(value: &BigUint, width: u32) -> BigInt {
     let v = BigInt::from(value.clone());
     if width > 0 && value.bit(u64::from(width - 1)) { v - (BigInt::one() << width) } else { v }
@@ -69,7 +69,7 @@ pub fn neg(e: Expr) -> Expr {
     }
 }
 
-/// Both, of width 1.
+/// Conjunction of two values of width 1.
 pub fn and(a: Expr, b: Expr) -> Expr {
     match (as_truth(&a), as_truth(&b)) {
         (Some(true), _) => b,
@@ -79,27 +79,27 @@ pub fn and(a: Expr, b: Expr) -> Expr {
     }
 }
 
-/// All, of width 1.
+/// Conjunction of values of width 1.
 pub fn all(list: Vec<Expr>) -> Expr {
     balanced(list, and).unwrap_or_else(|| truth(true))
 }
 
-/// One or more, of width 1.
+/// Disjunction of values of width 1.
 pub fn any(list: Vec<Expr>) -> Expr {
     balanced(list, or).unwrap_or_else(|| truth(false))
 }
 
-/// The first expression is the highest bits. `None` if there is no expression.
+/// Concatenates expressions; the first has the highest bits. `None` if there is no expression.
 pub fn concat(list: Vec<Expr>) -> Option<Expr> {
     balanced(list, |high, low| Expr::Concat(Box::new(high), Box::new(low)))
 }
 
-/// The sum; all are of one width. `None` if there is no expression.
+/// Adds expressions of one width. `None` if there is no expression.
 pub fn sum(list: Vec<Expr>) -> Option<Expr> {
     balanced(list, |a, b| binary(BinaryOp::Add, a, b))
 }
 
-/// A balanced tree of an associative operator: long lists must not make deep expressions.
+/// Builds a balanced tree of an associative operator, so that long lists do not become deep expressions.
 fn balanced(mut list: Vec<Expr>, op: impl Fn(Expr, Expr) -> Expr) -> Option<Expr> {
     while list.len() > 1 {
         let mut pairs = list.into_iter();
@@ -115,7 +115,7 @@ fn balanced(mut list: Vec<Expr>, op: impl Fn(Expr, Expr) -> Expr) -> Option<Expr
     list.pop()
 }
 
-/// One or both, of width 1.
+/// Disjunction of two values of width 1.
 pub fn or(a: Expr, b: Expr) -> Expr {
     match (as_truth(&a), as_truth(&b)) {
         (Some(false), _) => b,
@@ -125,7 +125,7 @@ pub fn or(a: Expr, b: Expr) -> Expr {
     }
 }
 
-/// Equal.
+/// Equality.
 pub fn eq(a: Expr, b: Expr) -> Expr {
     binary(BinaryOp::Eq, a, b)
 }
@@ -205,7 +205,7 @@ pub fn slice(program: &Program, e: Expr, hi: u32, lo: u32) -> Expr {
     }
 }
 
-/// To `width` bits, cutting the high ones or adding zeros.
+/// Truncates or zero-extends to `width` bits.
 pub fn resize(program: &Program, e: Expr, width: u32) -> Expr {
     let from = e.width(program);
     match e {
@@ -216,7 +216,7 @@ pub fn resize(program: &Program, e: Expr, width: u32) -> Expr {
     }
 }
 
-/// To `width` bits, cutting the high ones or repeating the sign.
+/// Truncates or sign-extends to `width` bits.
 pub fn resize_signed(program: &Program, e: Expr, width: u32) -> Expr {
     let from = e.width(program);
     match e {

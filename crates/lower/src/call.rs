@@ -1,8 +1,8 @@
 //! Calls: arguments, inlining of functions, actions and controls, dispatch to core.p4 and the architecture.
 //!
-//! P4_16 "calling convention": arguments are evaluated from left to right, `in` and `inout` copied in, the body runs, and
-//! `out` and `inout` are copied out from left to right, after `exit` too. Where the callee cannot tell the difference the
-//! parameter simply is the argument and nothing is copied.
+//! P4_16 "calling convention": arguments are evaluated from left to right, `in` and `inout` are copied in, the body runs,
+//! and `out` and `inout` are copied out from left to right, after `exit` too. Where the callee cannot tell the
+//! difference, the parameter is the argument itself and nothing is copied.
 
 use std::collections::HashSet;
 
@@ -20,21 +20,21 @@ use crate::survey::has_effects;
 use crate::types::Role;
 use crate::value::{Storage, Value};
 
-/// How parameters may be bound.
+/// How parameters are bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passing {
-    /// To a function: it sees nothing of the caller but its parameters, which may be the arguments.
+    /// Of a function: it sees nothing of the caller but its parameters, which may be the arguments.
     Function,
-    /// To an action: it may see the arguments by other names, those of its control.
+    /// Of an action: it may see the arguments under other names, those of its control.
     Action,
-    /// To a parser or control applied at one place: as to a function, but the parameters stay bound, as its tables'
-    /// actions exist once.
+    /// Of a parser or control applied at one place: like a function, but the parameters remain bound, because its tables'
+    /// actions exist only once.
     BlockOnce,
-    /// To a parser or control applied at several places: parameters have storage of their own.
+    /// Of a parser or control applied at several places: parameters have storage of their own.
     BlockMany,
 }
 
-/// What is left to do when the callee is done: `place = storage`, in this order.
+/// What remains to do after the callee: `place = storage`, in this order.
 type CopyOut = Vec<(Place, Storage)>;
 
 impl Lowerer<'_> {
@@ -155,7 +155,7 @@ impl Lowerer<'_> {
                     evaluated.place = Some(place);
                 }
                 Direction::In | Direction::None => {
-                    // A place keeps what it is (a header can be emitted), unless it may change before the call.
+                    // A place stays a place (a header can be emitted), unless it may change before the call.
                     let place = if self.is_place(e) && !later { Some(self.place(e)?) } else { None };
                     let value = match &place {
                         Some(place) => self.read(place)?,
@@ -169,8 +169,8 @@ impl Lowerer<'_> {
         Ok(out)
     }
 
-    /// The order in which the arguments of the call at hand stand in the text: that of the parameters, but for named
-    /// ones. Defaults, which stand elsewhere, keep their places.
+    /// Returns the order of the current call's arguments in the text: that of the parameters, except for named ones.
+    /// Defaults, which are elsewhere, keep their positions.
     fn text_order(&self, spans: &[Span]) -> Vec<usize> {
         let call = self.span;
         let inside = |s: &Span| s.file == call.file && call.lo <= s.lo && s.hi <= call.hi && *s != call;
@@ -184,7 +184,7 @@ impl Lowerer<'_> {
         order
     }
 
-    /// Evaluates the arguments of an extern's function or method, whose types mention the given type parameters.
+    /// Evaluates the arguments of an extern function or method, whose types mention these type parameters.
     fn extern_args(
         &mut self,
         params: &[Param],
@@ -207,14 +207,14 @@ impl Lowerer<'_> {
         Ok(evaluated)
     }
 
-    /// Storage for a variable of the scope at hand, named after the path; not initialised.
+    /// Creates storage for a variable of the current scope, named after the path; not initialised.
     pub(crate) fn local(&mut self, ty: &Type, name: &str, span: Span) -> Lowered<Storage> {
         let name = full_name(self.path(), name);
         let name = self.unique_name(Kind::Variable, &name);
         self.storage(ty, &name, Role::Local, span)
     }
 
-    /// Binds parameters in the scope at hand and copies in.
+    /// Binds parameters in the current scope and copies in.
     fn bind_params(&mut self, params: &[Param], args: Vec<Arg>, passing: Passing) -> Lowered<CopyOut> {
         let by_reference = self.references(&args, passing);
         let order = self.text_order(&args.iter().map(|a| a.span).collect::<Vec<_>>());
@@ -223,14 +223,14 @@ impl Lowerer<'_> {
             let var = &self.program.vars[param.var.index()];
             let ty = self.ty(&var.ty);
             let known = self.scopes[self.scope.0 as usize].vars.get(&param.var).cloned();
-            // What has no storage: instances, texts, and directionless `int`s.
+            // Instances, strings and directionless `int`s have no storage.
             let stored = !matches!(arg.value, Some(Value::Object(_) | Value::Text(_)));
             if let (true, Some(value)) = (!stored || ty == Type::Integer, &arg.value) {
                 self.bind(param.var, Binding::Value(value.clone()));
                 continue;
             }
             if let (true, Some(Place::Storage(storage))) = (reference, &arg.place) {
-                // Applied again: the tables' actions know the storage of the first time.
+                // Applied again: the tables' actions use the storage of the first time.
                 if known.is_none() || known == Some(Binding::Storage(storage.clone())) {
                     self.bind(param.var, Binding::Storage(storage.clone()));
                     if param.dir == Direction::Out {
@@ -250,7 +250,7 @@ impl Lowerer<'_> {
                 && param.dir == Direction::None
                 && matches!(self.ir.fields[field.index()].kind, FieldKind::ActionData(_))
             {
-                // Action data belongs to this run of the action alone.
+                // Action data belongs only to this run of the action.
                 self.bind(param.var, Binding::Storage(Storage::Scalar(*field)));
                 continue;
             }
@@ -274,7 +274,7 @@ impl Lowerer<'_> {
             };
             match value {
                 Some(value) if param.dir != Direction::Out => self.assign_storage(&storage, value),
-                // P4_16 "calling convention": `out` headers come in invalid; other values are undefined, here 0.
+                // P4_16 "calling convention": `out` headers start invalid; other values are undefined, here 0.
                 _ => self.reset(&storage),
             }
             if let (Some(place), Direction::Out | Direction::InOut) = (arg.place, param.dir) {
@@ -286,8 +286,8 @@ impl Lowerer<'_> {
         Ok(copy_out.into_iter().map(|(_, copy)| copy).collect())
     }
 
-    /// For each argument, whether its parameter may be the argument itself: no other argument may write to it, nor read
-    /// what it writes.
+    /// Returns for each argument whether its parameter may be the argument itself: no other argument may write to it, nor
+    /// read what it writes.
     fn references(&self, args: &[Arg], passing: Passing) -> Vec<bool> {
         if let Passing::Action | Passing::BlockMany = passing {
             return vec![false; args.len()];
@@ -316,7 +316,7 @@ impl Lowerer<'_> {
             .collect()
     }
 
-    /// Runs a callee's body between copy-in and copy-out, with `return` and `exit` leading to the copy-out.
+    /// Runs a callee's body between copy-in and copy-out; `return` and `exit` lead to the copy-out.
     fn run_callee(
         &mut self,
         copy_out: CopyOut,
@@ -344,10 +344,10 @@ impl Lowerer<'_> {
         self.copy_out(&copy_out)
     }
 
-    /// Code that is atomic with respect to other packets: marked as such if it touches registers.
+    /// Lowers code that is atomic with respect to other packets, and marks it as such if it touches registers.
     pub(crate) fn atomic(&mut self, body: impl FnOnce(&mut Self) -> Lowered<()>) -> Lowered<()> {
         if self.in_table_action {
-            // All of it is.
+            // The whole action is atomic.
             return body(self);
         }
         let start = self.cfg.position();
@@ -488,7 +488,7 @@ impl Lowerer<'_> {
         result
     }
 
-    /// The apply block of a control, after its variables are initialised.
+    /// Lowers the apply block of a control, after the initialisation of its variables.
     pub(crate) fn control_body(&mut self, id: typed::ControlId) -> Lowered<()> {
         let control = &self.program.controls[id.index()];
         let Some(body) = &control.body else {
@@ -508,7 +508,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// A variable comes into being: 0 unless it is initialised.
+    /// Declares a variable, which is 0 unless it is initialised.
     pub(crate) fn declare_var(&mut self, id: typed::VarId, init: Option<&typed::Expr>) -> Lowered<()> {
         let var = &self.program.vars[id.index()];
         let outer = std::mem::replace(&mut self.span, var.span);
@@ -587,7 +587,7 @@ impl Lowerer<'_> {
         arch.call(self, &call)
     }
 
-    /// Functions of core.p4; the others are the architecture's.
+    /// Lowers functions of core.p4; the others belong to the architecture.
     fn call_core_function(&mut self, call: &ExternCall) -> Lowered<Value> {
         match call.name.as_str() {
             // P4_16 "verify".

@@ -1,17 +1,17 @@
-//! Building control-flow graphs: a cursor at the end of an open node.
+//! Builds control-flow graphs with a cursor at the end of an open node.
 //!
-//! After a terminator the cursor stands in a fresh node that nothing leads to, so that code after `return` needs no
-//! special case; [`CfgBuilder::finish`] drops what cannot be reached.
+//! After a terminator the cursor is in a fresh node without predecessors, so that code after `return` needs no special
+//! case; [`CfgBuilder::finish`] removes unreachable nodes.
 
 use crate::context::Jump;
 use p4jet_ir::{Cfg, Expr, Loc, Node, NodeId, Op, Stmt, Terminator};
 
-/// A graph in the making.
+/// A graph under construction.
 #[derive(Debug)]
 pub(crate) struct CfgBuilder {
     nodes: Vec<OpenNode>,
     current: NodeId,
-    /// Nodes that do nothing but leave, to be shared.
+    /// Shared nodes that only leave the graph.
     leaving: Vec<(Jump, NodeId)>,
 }
 
@@ -22,12 +22,12 @@ struct OpenNode {
     terminator: Option<(Terminator, Loc)>,
 }
 
-/// A place in a graph in the making.
+/// A place in a graph under construction.
 #[derive(Clone, Copy)]
 pub(crate) struct Position {
     node: usize,
     stmts: usize,
-    /// How many there were.
+    /// Number of nodes at that time.
     nodes: usize,
 }
 
@@ -38,13 +38,13 @@ impl Default for CfgBuilder {
 }
 
 impl CfgBuilder {
-    /// A new node, not yet led to.
+    /// Creates a node without predecessors.
     pub(crate) fn node(&mut self, label: impl Into<String>) -> NodeId {
         self.nodes.push(OpenNode { label: label.into(), ..OpenNode::default() });
         NodeId(self.nodes.len() as u32 - 1)
     }
 
-    /// The node at the cursor.
+    /// Returns the node at the cursor.
     pub(crate) fn current(&self) -> NodeId {
         self.current
     }
@@ -55,13 +55,13 @@ impl CfgBuilder {
         self.current = node;
     }
 
-    /// The place where the next statement goes.
+    /// Returns the place for the next statement.
     pub(crate) fn position(&self) -> Position {
         let node = self.current.index();
         Position { node, stmts: self.nodes[node].stmts.len(), nodes: self.nodes.len() }
     }
 
-    /// Statements and terminators that came since the cursor was there.
+    /// Returns the statements and terminators added since the cursor was there.
     pub(crate) fn since(&self, start: Position) -> impl Iterator<Item = Result<&Op, &Terminator>> {
         let first = &self.nodes[start.node];
         let nodes =
@@ -72,7 +72,7 @@ impl CfgBuilder {
         })
     }
 
-    /// Puts a statement where the cursor was.
+    /// Inserts a statement at an earlier position of the cursor.
     pub(crate) fn insert(&mut self, at: Position, op: Op, loc: Loc) {
         self.nodes[at.node].stmts.insert(at.stmts, Stmt { op, loc });
     }
@@ -82,13 +82,13 @@ impl CfgBuilder {
         self.nodes[self.current.index()].stmts.push(Stmt { op, loc });
     }
 
-    /// Ends the current node; the cursor moves to a fresh, unreachable one.
+    /// Ends the current node; the cursor moves to a fresh, unreachable node.
     pub(crate) fn terminate(&mut self, terminator: Terminator, loc: Loc) {
         self.nodes[self.current.index()].terminator = Some((terminator, loc));
         self.current = self.node("");
     }
 
-    /// A node that leads where `jump` does, by no other way than `terminator` if it leaves the graph.
+    /// Returns a node that leads to the target of `jump`; if that leaves the graph, by `terminator`.
     pub(crate) fn leaving(&mut self, jump: Jump, terminator: Terminator, loc: Loc) -> NodeId {
         if let Jump::Node(node) = jump {
             return node;
@@ -102,7 +102,7 @@ impl CfgBuilder {
         node
     }
 
-    /// The graph without unreachable nodes and with straight lines joined. An open end returns.
+    /// Returns the graph without unreachable nodes and with straight lines joined. An open end returns.
     pub(crate) fn finish(self, end: Loc) -> Cfg {
         let mut nodes: Vec<Node> = self
             .nodes
@@ -129,9 +129,9 @@ fn fold_constant_branches(nodes: &mut [Node]) {
     }
 }
 
-/// Nodes that only go on are jumped over; labelled ones (parser states) stay.
+/// Bypasses nodes that only jump on, except labelled ones (parser states).
 fn skip_empty(nodes: &mut [Node]) {
-    // Each way is walked once: inlining leaves long chains.
+    // Each path is walked once, because inlining leaves long chains.
     let mut forward: Vec<Option<NodeId>> = vec![None; nodes.len()];
     for start in 0..nodes.len() as u32 {
         let mut way = Vec::new();
@@ -140,7 +140,7 @@ fn skip_empty(nodes: &mut [Node]) {
             if let Some(known) = forward[at.index()] {
                 break known;
             }
-            // Until the way's end is known; on a cycle of empty nodes this node is the end.
+            // Until the end of the path is known; on a cycle of empty nodes this node is the end.
             forward[at.index()] = Some(at);
             way.push(at);
             let node = &nodes[at.index()];
@@ -162,7 +162,7 @@ fn skip_empty(nodes: &mut [Node]) {
     }
 }
 
-/// A node that only one goto leads to joins its predecessor.
+/// Joins nodes whose only predecessor ends with a goto to that predecessor.
 fn join_lines(nodes: &mut [Node]) {
     let mut predecessors = vec![0u32; nodes.len()];
     predecessors[0] += 1;
@@ -182,7 +182,7 @@ fn join_lines(nodes: &mut [Node]) {
                 break;
             }
             if !nodes[n].label.is_empty() {
-                // A label names the whole node: it may only move to one that does nothing before.
+                // A label names the whole node, so it may move only to an empty node.
                 if !nodes[i].label.is_empty() || !nodes[i].stmts.is_empty() {
                     break;
                 }
@@ -211,7 +211,7 @@ fn reachable(nodes: &[Node]) -> Vec<bool> {
     seen
 }
 
-/// Keeps what is reachable, numbered so that nodes stand after those that lead to them where there is no cycle.
+/// Keeps reachable nodes, numbered so that nodes follow their predecessors, except on cycles.
 fn prune(nodes: Vec<Node>) -> Cfg {
     enum Visit {
         Node(usize),

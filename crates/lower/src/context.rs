@@ -1,4 +1,4 @@
-//! The state of one lowering: the program that grows, scopes and objects, the open graph.
+//! The state of lowering: the growing program, scopes and objects, and the open graph.
 
 use std::any::Any;
 use std::collections::hash_map::Entry;
@@ -16,11 +16,11 @@ use crate::object::Object;
 use crate::place::Columns;
 use crate::value::{Storage, Value};
 
-/// A diagnostic was recorded; the statement at hand is given up, the next one is tried.
+/// A diagnostic was recorded; lowering abandons the current statement and continues with the next one.
 #[derive(Clone, Copy, Debug)]
 pub struct Reported(());
 
-/// A result whose error is already recorded.
+/// A result whose error has been recorded.
 pub type Lowered<T> = Result<T, Reported>;
 
 /// Index of an [`Object`].
@@ -31,18 +31,18 @@ pub struct ObjectId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ScopeId(pub(crate) u32);
 
-/// Most statements, nodes, fields, inlined calls and instances that a program may grow to, and most turns of loops over
-/// elements, which are unrolled. The programs among p4c's tests with packets stay far below it.
+/// Maximum number of statements, nodes, fields, inlined calls and instances of a program, and of turns of loops over
+/// elements, which are unrolled. The programs in p4c's packet tests are far below it.
 pub const PROGRAM_SIZE_MAX: u32 = 200_000;
 
-/// Most operators, fields and constants that the expressions of a program may consist of, and most scalars that all values
-/// made on the way may have: values of large structs have many.
+/// Maximum number of operators, fields and constants in the expressions of a program, and of scalars in all intermediate
+/// values: values of large structs have many.
 pub const EXPRESSIONS_SIZE_MAX: usize = 1 << 24;
 
-/// Most errors that are reported in one run.
+/// Maximum number of errors reported in one run.
 const ERRORS_MAX: usize = 200;
 
-/// How deep calls may nest; lowering recurses with them.
+/// Maximum nesting depth of calls, because lowering recurses with them.
 const NESTING_MAX: usize = 100;
 
 /// The scope of globals.
@@ -57,12 +57,12 @@ pub(crate) enum Binding {
     Value(Value),
 }
 
-/// What one instance of a declaration means: the substitution environment of monomorphisation.
+/// The meaning of one instance of a declaration: the substitution environment of monomorphisation.
 #[derive(Debug, Default)]
 pub(crate) struct Scope {
-    /// Where to look further.
+    /// The enclosing scope.
     pub(crate) parent: Option<ScopeId>,
-    /// Control-plane path of the object: prefix of the names inside.
+    /// Control-plane path of the object, the prefix of the names inside.
     pub(crate) path: String,
     /// Type arguments.
     pub(crate) types: HashMap<typed::TypeParamId, typed::Type>,
@@ -70,7 +70,7 @@ pub(crate) struct Scope {
     pub(crate) vars: HashMap<typed::VarId, Binding>,
     /// Instances declared here.
     pub(crate) instances: HashMap<typed::InstanceId, ObjectId>,
-    /// Objects made by `C.apply()` without instance, by the place of the call.
+    /// Objects created by `C.apply()` without an instance, by the place of the call.
     pub(crate) direct: HashMap<Span, ObjectId>,
     /// Tables applied so far.
     pub(crate) tables: HashMap<typed::TableId, ir::TableId>,
@@ -78,11 +78,11 @@ pub(crate) struct Scope {
     pub(crate) actions: HashMap<typed::ActionId, ir::ActionId>,
     /// Value sets used so far.
     pub(crate) value_sets: HashMap<typed::ValueSetId, ir::TableId>,
-    /// Whether this is the scope of a parser or control instance.
+    /// True if this is the scope of a parser or control instance.
     pub(crate) is_block: bool,
 }
 
-/// What names are unique among.
+/// The namespace in which names are unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Field,
@@ -123,7 +123,7 @@ impl ControlKind {
     }
 }
 
-/// What the actions of a table may do.
+/// The possible effects of a table's actions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableEffects {
     pub(crate) exits: bool,
@@ -135,9 +135,9 @@ pub(crate) struct TableEffects {
 pub(crate) struct Claim {
     span: Span,
     scope: ScopeId,
-    /// The call or instance that it was made for.
+    /// The call or instance for which it was created.
     site: Option<Span>,
-    /// Whether another one was refused.
+    /// True if another owner was refused.
     pub(crate) contested: bool,
 }
 
@@ -162,16 +162,16 @@ impl Jump {
     }
 }
 
-/// Where control flow statements lead at this point.
+/// The current targets of control flow statements.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     /// `return`
     pub(crate) ret: Jump,
-    /// Where the returned value goes.
+    /// Storage for the returned value.
     pub(crate) result: Option<Storage>,
     /// `exit`
     pub(crate) exit: Jump,
-    /// `continue` and `break` of the loops around, innermost last.
+    /// Targets of `continue` and `break` in the enclosing loops, innermost last.
     pub(crate) loops: Vec<(NodeId, NodeId)>,
 }
 
@@ -183,13 +183,13 @@ impl Default for Flow {
 
 /// Lowers one program. Architectures work through its public methods.
 pub struct Lowerer<'a> {
-    /// What is lowered.
+    /// The input.
     pub program: &'a typed::Program,
-    /// What has been made of it.
+    /// The output so far.
     pub ir: ir::Program,
-    /// Whether packets wait in output queues between ingress and egress.
+    /// True if packets wait in output queues between ingress and egress.
     pub queued: bool,
-    /// What the architecture remembers between its calls.
+    /// State of the architecture between its calls.
     pub memory: Box<dyn Any>,
     pub(crate) arch: &'a dyn Architecture,
     pub(crate) diagnostics: Vec<Diagnostic>,
@@ -198,48 +198,48 @@ pub struct Lowerer<'a> {
     pub(crate) objects: Vec<Object>,
     pub(crate) cfg: CfgBuilder,
     pub(crate) flow: Flow,
-    /// The place that statements and terminators are attributed to.
+    /// The place to which statements and terminators are attributed.
     pub(crate) span: Span,
     /// Other members of the union that a header belongs to.
     pub(crate) siblings: HashMap<HeaderId, Vec<HeaderId>>,
-    /// The columns of fields that arrays and stacks have, by field.
+    /// The columns of fields in arrays and stacks, by field.
     pub(crate) columns: Columns<FieldId>,
-    /// The same of headers.
+    /// The columns of headers, by header.
     pub(crate) header_columns: Columns<HeaderId>,
-    /// How many call sites apply an instance.
+    /// Number of call sites that apply each instance.
     pub(crate) apply_sites: HashMap<typed::InstanceId, u32>,
     /// Actions declared in controls.
     pub(crate) local_actions: HashSet<typed::ActionId>,
-    /// Whether the code at hand runs at most once per packet, so that fresh storage is known to be 0.
+    /// True if the current code runs at most once per packet, so that fresh storage is 0.
     pub(crate) runs_once: bool,
-    /// Whether the code at hand is that of an action that tables run.
+    /// True if the current code belongs to an action that tables run.
     pub(crate) in_table_action: bool,
-    /// Whether a header that is no whole number of bytes is extracted or emitted.
+    /// True if a header that is not a whole number of bytes is extracted or emitted.
     pub(crate) needs_bits: bool,
-    /// What counts bits then.
+    /// The fields that count bits in that case.
     pub(crate) bit_cursor: Option<crate::bits::BitCursor>,
-    /// Values of the parser's or control's key sets that hit: the hidden tables' action.
+    /// The action of hidden tables for value sets.
     pub(crate) member_action: Option<ir::ActionId>,
     /// Actions by control-plane name, before names are made unique.
     pub(crate) actions_named: HashMap<String, Vec<ir::ActionId>>,
-    /// Fields that tell actions the cell of the entry that was hit, of tables where some action wants to know.
+    /// Fields that pass the cell of the matching entry to actions, for tables with an action that needs it.
     pub(crate) entry_cells: HashMap<ir::TableId, FieldId>,
-    /// Whether an action of a table exits, and whether one touches registers.
+    /// True if an action of a table exits, and if one touches registers.
     pub(crate) table_effects: HashMap<ir::TableId, TableEffects>,
-    /// What an entry of a table does before its action runs.
+    /// Statements that a table runs on a hit before the action.
     pub(crate) on_hit: HashMap<ir::TableId, Vec<Op>>,
-    /// The object that holds the members of a table's entries.
+    /// The action profile of each table that has one.
     pub(crate) profiles: HashMap<ir::TableId, ObjectId>,
-    /// Names in use, each with the smallest number that may make it new: all smaller ones are taken.
+    /// Names in use, each with the smallest suffix that may still be free: all smaller ones are taken.
     names: HashMap<(Kind, String), u32>,
     temporaries: u32,
-    /// Statements, nodes, fields, inlined calls and instances made so far.
+    /// Number of statements, nodes, fields, inlined calls and instances so far.
     grown: u32,
-    /// Parts of expressions and values made so far.
+    /// Number of parts of expressions and values so far.
     expressions: usize,
-    /// The calls that are being inlined and the instances that are being made, outermost first.
+    /// The calls being inlined and the instances being created, outermost first.
     nesting: Vec<Span>,
-    /// Whether the program has been refused as too large.
+    /// True if the program has been refused as too large.
     too_large: bool,
     /// The owner of each control-plane name.
     pub(crate) claims: HashMap<(ControlKind, String), Claim>,
@@ -309,7 +309,7 @@ impl<'a> Lowerer<'a> {
     // -----------------------------------------------------------------------------------------------------------------
     // Diagnostics
 
-    /// Records a diagnostic, once. What follows the refusal of a program as too large is not a mistake of the program.
+    /// Records a diagnostic once. Errors after the refusal of a too large program are not mistakes of the program.
     pub fn report(&mut self, diagnostic: Diagnostic) -> Reported {
         if self.too_large || self.diagnostics.len() >= ERRORS_MAX {
             return Reported(());
@@ -321,13 +321,13 @@ impl<'a> Lowerer<'a> {
         Reported(())
     }
 
-    /// Refuses a feature that is missing.
+    /// Refuses an unsupported feature.
     pub fn unsupported<T>(&mut self, span: Span, what: impl std::fmt::Display) -> Lowered<T> {
         Err(self.report(Diagnostic::unsupported(span, what)))
     }
 
-    /// Refuses something that analysis should not have let through. A message instead of a panic: the running switch
-    /// must survive. After an error, what it left unfinished may look like a mistake of p4jet; the error says enough.
+    /// Refuses something that analysis should have rejected, with a message instead of a panic: the running switch must
+    /// survive. After another error, unfinished parts may look like a bug of p4jet; the other error suffices.
     pub(crate) fn bug<T>(&mut self, span: Span, what: impl std::fmt::Display) -> Lowered<T> {
         if !self.diagnostics.is_empty() {
             return Err(Reported(()));
@@ -339,7 +339,7 @@ impl<'a> Lowerer<'a> {
     // -----------------------------------------------------------------------------------------------------------------
     // Places
 
-    /// The IR place of a span.
+    /// Returns the IR place of a span.
     pub fn loc(&mut self, span: Span) -> Loc {
         if let Some(&loc) = self.locs.get(&span) {
             return loc;
@@ -359,7 +359,7 @@ impl<'a> Lowerer<'a> {
         loc
     }
 
-    /// The text of a span.
+    /// Returns the text of a span.
     pub fn source_text(&self, span: Span) -> String {
         let file = self.program.sources.files.get(span.file.0 as usize);
         file.and_then(|f| f.text.get(span.lo as usize..span.hi as usize)).unwrap_or_default().to_string()
@@ -368,7 +368,7 @@ impl<'a> Lowerer<'a> {
     // -----------------------------------------------------------------------------------------------------------------
     // Names and storage
 
-    /// `name`, or `name_2`, `name_3` … if something of the kind is called so already.
+    /// Returns `name`, or `name_2`, `name_3` … if the name is in use for this kind.
     pub(crate) fn unique_name(&mut self, kind: Kind, name: &str) -> String {
         let base = (kind, name.to_string());
         let Some(&first) = self.names.get(&base) else {
@@ -398,8 +398,8 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// Gives a control-plane name to something declared at `span` in a scope. It is an error if something else of the
-    /// kind has it: runtime commands could not tell them apart.
+    /// Gives a control-plane name to something declared at `span` in a scope. If another thing of the kind has it, that is
+    /// an error, because runtime commands could not distinguish them.
     pub(crate) fn claim(&mut self, kind: ControlKind, name: &str, span: Span, scope: ScopeId) {
         let new = Claim { span, scope, site: self.nesting.last().copied(), contested: false };
         let earlier = match self.claims.entry((kind, name.to_string())) {
@@ -409,7 +409,7 @@ impl<'a> Lowerer<'a> {
             }
             Entry::Occupied(occupied) => occupied.into_mut(),
         };
-        // An action that several tables bind to arguments is one action.
+        // An action that several tables bind to arguments is still one action.
         if kind == ControlKind::Action && (earlier.span, earlier.scope) == (span, scope) {
             return;
         }
@@ -433,7 +433,7 @@ impl<'a> Lowerer<'a> {
         );
     }
 
-    /// A new field; its name is made unique.
+    /// Creates a field; its name is made unique.
     pub fn field(&mut self, name: &str, width: u32, kind: FieldKind) -> FieldId {
         self.grow();
         let name = self.unique_name(Kind::Field, name);
@@ -441,19 +441,19 @@ impl<'a> Lowerer<'a> {
         FieldId(self.ir.fields.len() as u32 - 1)
     }
 
-    /// A nameless field.
+    /// Creates an unnamed field.
     pub fn temporary(&mut self, width: u32) -> FieldId {
         let name = format!("$t{}", self.temporaries);
         self.temporaries += 1;
         self.field(&name, width, FieldKind::Temporary)
     }
 
-    /// The field of that full name.
+    /// Returns the field with this full name.
     pub fn field_named(&self, name: &str) -> Option<FieldId> {
         self.ir.fields.iter().position(|f| f.name == name).map(|i| FieldId(i as u32))
     }
 
-    /// The field that carries an intrinsic value; made if no field does yet.
+    /// Returns the field of an intrinsic value, and creates it if necessary.
     pub fn intrinsic(&mut self, intrinsic: ir::Intrinsic, name: &str, width: u32) -> FieldId {
         if let Some((_, field)) = self.ir.intrinsics.iter().find(|(i, _)| *i == intrinsic) {
             return *field;
@@ -463,17 +463,17 @@ impl<'a> Lowerer<'a> {
         field
     }
 
-    /// The width of an expression.
+    /// Returns the width of an expression.
     pub fn width(&self, e: &Expr) -> u32 {
         e.width(&self.ir)
     }
 
-    /// The code of an error by name; 0 (`NoError`) if the program does not declare it.
+    /// Returns the code of an error by name; 0 (`NoError`) if the program does not declare it.
     pub fn error_code(&self, name: &str) -> u32 {
         self.ir.errors.iter().position(|e| e == name).unwrap_or(0) as u32
     }
 
-    /// The index of a drop reason.
+    /// Returns the index of a drop reason.
     pub fn drop_reason(&mut self, reason: &str) -> u32 {
         if let Some(i) = self.ir.drop_reasons.iter().position(|r| r == reason) {
             return i as u32;
@@ -485,7 +485,7 @@ impl<'a> Lowerer<'a> {
     // -----------------------------------------------------------------------------------------------------------------
     // Code
 
-    /// Appends a statement, attributed to the P4 statement at hand.
+    /// Appends a statement, attributed to the current P4 statement.
     pub fn emit(&mut self, op: Op) {
         op.for_each_expr(&mut |e| self.grow_expressions(e.size()));
         if !self.grow() {
@@ -495,7 +495,7 @@ impl<'a> Lowerer<'a> {
         self.cfg.push(op, loc);
     }
 
-    /// `dest = value`, unless that does nothing.
+    /// Appends `dest = value`, unless it has no effect.
     pub fn set(&mut self, dest: FieldId, value: Expr) {
         let (to, from) = (self.ir.width(dest), self.width(&value));
         if to != from {
@@ -506,7 +506,7 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// Ends the node at hand. What follows is unreachable until [`Lowerer::enter`].
+    /// Ends the current node. The following code is unreachable until [`Lowerer::enter`].
     pub fn terminate(&mut self, terminator: Terminator) {
         terminator.for_each_expr(&mut |e| self.grow_expressions(e.size()));
         if !self.grow() {
@@ -523,7 +523,7 @@ impl<'a> Lowerer<'a> {
 
     /// A new node with a label.
     pub(crate) fn labelled_node(&mut self, label: String) -> NodeId {
-        // Its terminator will count.
+        // Its terminator will be counted.
         if self.too_large { self.cfg.current() } else { self.cfg.node(label) }
     }
 
@@ -532,7 +532,7 @@ impl<'a> Lowerer<'a> {
         self.cfg.enter(node);
     }
 
-    /// Ends the node at hand with a goto.
+    /// Ends the current node with a goto.
     pub fn goto(&mut self, node: NodeId) {
         self.terminate(Terminator::Goto(node));
     }
@@ -590,7 +590,7 @@ impl<'a> Lowerer<'a> {
         self.terminate(Terminator::Reject(Expr::constant(code, 32)));
     }
 
-    /// The value in temporaries of its own, so that it no longer changes with the fields it reads.
+    /// Copies a value to temporaries, so that it no longer changes with the fields that it reads.
     pub(crate) fn snapshot(&mut self, value: Value) -> Value {
         value.map(&mut |e| self.snapshot_expr(e))
     }
@@ -604,7 +604,7 @@ impl<'a> Lowerer<'a> {
         Expr::Field(temporary)
     }
 
-    /// A constant or a field: safe to mention several times.
+    /// Returns a constant or a field, which may be used several times.
     pub(crate) fn atom(&mut self, e: Expr) -> Expr {
         match e {
             Expr::Const { .. } | Expr::Field(_) => e,
@@ -612,7 +612,7 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// Runs `f` on an empty graph and gives the graph; the open one is kept aside.
+    /// Runs `f` on an empty graph and returns the graph; the open graph is set aside.
     pub(crate) fn graph(&mut self, flow: Flow, f: impl FnOnce(&mut Self) -> Lowered<()>) -> Lowered<ir::Cfg> {
         let outer_cfg = std::mem::take(&mut self.cfg);
         let outer_flow = std::mem::replace(&mut self.flow, flow);
@@ -628,8 +628,8 @@ impl<'a> Lowerer<'a> {
     // -----------------------------------------------------------------------------------------------------------------
     // Size
 
-    /// Inlines a call or makes an instance, whose place is `span`, unless the program has grown too large: calls that
-    /// call twice what calls twice … would otherwise take for ever.
+    /// Inlines a call or creates an instance, whose place is `span`, unless the program has become too large: otherwise,
+    /// calls that double at each level would take for ever.
     pub(crate) fn nested<T>(
         &mut self,
         span: Span,
@@ -650,8 +650,8 @@ impl<'a> Lowerer<'a> {
         result
     }
 
-    /// Counts something that is made: a statement, a node, a field, an instance, an inlined call. Gives whether it may be
-    /// made. All that makes such things asks here, so a program cannot grow without bound.
+    /// Counts something new: a statement, a node, a field, an instance, an inlined call. True if it may be created. All
+    /// code that creates such things calls this, so a program cannot grow without bound.
     pub(crate) fn grow(&mut self) -> bool {
         self.grown = self.grown.saturating_add(1);
         if self.grown > PROGRAM_SIZE_MAX && !self.too_large {
@@ -671,12 +671,12 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// An error once the program has been refused as too large: lowering stops.
+    /// Returns an error once the program has been refused as too large, which stops lowering.
     pub(crate) fn go_on(&self) -> Lowered<()> {
         if self.too_large { Err(Reported(())) } else { Ok(()) }
     }
 
-    /// Says once that the program is too large.
+    /// Reports once that the program is too large.
     pub(crate) fn refuse_size(&mut self, span: Span, what: String) -> Reported {
         if self.too_large {
             return Reported(());
@@ -708,7 +708,7 @@ impl<'a> Lowerer<'a> {
         &mut self.scopes[scope.0 as usize]
     }
 
-    /// Runs `f` with another scope in force.
+    /// Runs `f` in another scope.
     pub(crate) fn in_scope<T>(&mut self, scope: ScopeId, f: impl FnOnce(&mut Self) -> T) -> T {
         let outer = std::mem::replace(&mut self.scope, scope);
         let result = f(self);
@@ -716,7 +716,7 @@ impl<'a> Lowerer<'a> {
         result
     }
 
-    /// The first answer on the way from the scope at hand outwards.
+    /// Returns the first result from the current scope outwards.
     pub(crate) fn lookup<T>(&self, f: impl Fn(&Scope) -> Option<T>) -> Option<T> {
         let mut at = Some(self.scope);
         while let Some(id) = at {
@@ -729,7 +729,7 @@ impl<'a> Lowerer<'a> {
         None
     }
 
-    /// The scope of the parser or control instance that the code at hand belongs to.
+    /// Returns the scope of the parser or control instance that contains the current code.
     pub(crate) fn block_scope(&self) -> ScopeId {
         let mut at = self.scope;
         while !self.scopes[at.0 as usize].is_block {
@@ -746,7 +746,7 @@ impl<'a> Lowerer<'a> {
         self.lookup(|s| s.vars.get(&var).cloned())
     }
 
-    /// What a variable refers to, without a copy.
+    /// Returns what a variable refers to, without a copy.
     pub(crate) fn binding_of(&self, var: typed::VarId) -> Option<&Binding> {
         let mut at = Some(self.scope);
         while let Some(id) = at {
@@ -765,7 +765,7 @@ impl<'a> Lowerer<'a> {
     }
 }
 
-/// Bytes between two places of a text up to which its characters have been counted.
+/// Distance in bytes between two places of a text up to which characters have been counted.
 const MARK_DISTANCE: usize = 256;
 
 /// Lines and columns of a text. Lines may be as long as the text, so characters are not counted from the start of the line.
@@ -773,11 +773,11 @@ const MARK_DISTANCE: usize = 256;
 struct Lines {
     /// Where each line starts.
     starts: Vec<u32>,
-    /// How many characters stand before each multiple of [`MARK_DISTANCE`] bytes.
+    /// The number of characters before each multiple of [`MARK_DISTANCE`] bytes.
     marks: Vec<u32>,
 }
 
-/// How many characters begin in some bytes: all bytes but those that continue one.
+/// Returns the number of characters that start in these bytes: all bytes except continuation bytes.
 fn characters(bytes: &[u8]) -> u32 {
     bytes.iter().filter(|&&b| b & 0xc0 != 0x80).count() as u32
 }
@@ -795,7 +795,7 @@ impl Lines {
         Lines { starts, marks: marks.collect() }
     }
 
-    /// Characters before a byte.
+    /// Returns the number of characters before a byte.
     fn before(&self, text: &str, at: u32) -> u32 {
         let at = at as usize;
         let mark = (at / MARK_DISTANCE).min(self.marks.len().saturating_sub(1));
@@ -803,7 +803,7 @@ impl Lines {
         counted + characters(&text.as_bytes()[mark * MARK_DISTANCE..at])
     }
 
-    /// Line and column of a byte, from 1.
+    /// Returns line and column of a byte, from 1.
     fn line_column(&self, text: &str, at: u32) -> (u32, u32) {
         let line = self.starts.partition_point(|&s| s <= at).max(1);
         let start = self.starts[line - 1];
@@ -811,12 +811,12 @@ impl Lines {
     }
 }
 
-/// A span that is in no file.
+/// Returns a span that is in no file.
 pub(crate) fn nowhere() -> Span {
     Span { file: FileId(u32::MAX), lo: 0, hi: 0 }
 }
 
-/// A name inside `path`; a leading dot makes it global.
+/// Returns the full name of something inside `path`; a leading dot makes it global.
 pub(crate) fn full_name(path: &str, name: &str) -> String {
     match name.strip_prefix('.') {
         Some(global) => global.to_string(),
@@ -880,7 +880,7 @@ mod tests {
         assert_eq!(Lines::of("").line_column("", 0), (1, 1));
     }
 
-    /// The number to try next is kept: a hundred thousand names in a row were minutes before.
+    /// The next number to try is stored: without it, a hundred thousand equal names took minutes.
     #[test]
     fn many_names_of_one_base_take_no_time() {
         let program = typed::Program::default();

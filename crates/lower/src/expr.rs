@@ -1,7 +1,7 @@
-//! Expressions: typed ones to [`Value`]s, effects to statements.
+//! Expressions: typed expressions become [`Value`]s, and their effects become statements.
 //!
-//! P4_16 "expression evaluation order": operands from left to right. Values read fields lazily, so whatever stands left
-//! of an operand with effects is copied into temporaries first.
+//! P4_16 "expression evaluation order": operands are evaluated from left to right. Values read fields lazily, so
+//! everything left of an operand with effects is first copied to temporaries.
 
 use num_bigint::BigInt;
 use num_traits::{ToPrimitive, Zero};
@@ -16,7 +16,7 @@ use crate::context::{Binding, Lowered, Lowerer};
 use crate::survey::has_effects;
 use crate::value::Value;
 
-/// Expressions nested deeper are cut with a temporary; the IR allows 512.
+/// Expressions nested more deeply are split with a temporary; the IR allows 512.
 const DEPTH_MAX: u32 = 100;
 
 impl Lowerer<'_> {
@@ -37,7 +37,7 @@ impl Lowerer<'_> {
         Ok(value)
     }
 
-    /// Evaluates an expression that is one scalar.
+    /// Evaluates an expression with a scalar value.
     pub fn scalar(&mut self, e: &typed::Expr) -> Lowered<Expr> {
         let value = self.expr(e)?;
         let ty = self.ty(&e.ty);
@@ -193,7 +193,7 @@ impl Lowerer<'_> {
         self.binary_values(op, (left, &a.ty), (right, &b.ty), span)
     }
 
-    /// A binary operator, other than the short-circuit ones, on values.
+    /// Applies a binary operator, other than the short-circuit ones, to values.
     pub(crate) fn binary_values(
         &mut self,
         op: BinaryOp,
@@ -261,7 +261,7 @@ impl Lowerer<'_> {
         Ok(Value::Scalar(build::binary(op, left, right)))
     }
 
-    /// Compile-time `int`s: constructor arguments and what is computed of them.
+    /// Applies an operator to compile-time `int`s: constructor arguments and values computed from them.
     fn integers(&mut self, op: BinaryOp, x: &BigInt, y: &BigInt, span: Span) -> Lowered<Value> {
         let truth = |t| Ok(Value::Scalar(build::truth(t)));
         let count = y.to_u32().filter(|n| *n < 1 << 16);
@@ -290,7 +290,7 @@ impl Lowerer<'_> {
         }))
     }
 
-    /// P4_16 "operations on Booleans": `&&` and `||` evaluate the right side only where the left does not decide.
+    /// P4_16 "operations on Booleans": `&&` and `||` evaluate the right side only if the left one does not decide.
     fn short_circuit(&mut self, op: BinaryOp, a: &typed::Expr, b: &typed::Expr) -> Lowered<Value> {
         let left = self.scalar(a)?;
         let is_and = op == BinaryOp::And;
@@ -323,7 +323,7 @@ impl Lowerer<'_> {
         }
         if !has_effects(a) && !has_effects(b) {
             let (x, y) = (self.expr(a)?, self.expr(b)?);
-            // Two texts cannot be chosen between at run time, nor can compile-time integers.
+            // Strings and compile-time integers cannot be selected at run time.
             if let (Value::Integer(_), _) | (_, Value::Integer(_)) | (Value::Text(_), _) = (&x, &y) {
                 return self.unsupported(span, "choosing between compile-time values at run time");
             }
@@ -383,7 +383,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Types of the parts of a struct-like or stack type with `n` parts.
+    /// Returns the types of the parts of a struct-like or stack type with `n` parts.
     fn part_types(&self, ty: &Type, n: usize) -> Vec<Type> {
         match self.underlying(ty) {
             Type::Stack(element, _) | Type::List(element) => vec![*element; n],
@@ -391,7 +391,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// A struct-like value of parts in order.
+    /// Builds a struct-like value from parts in order.
     fn aggregate(&mut self, parts: Vec<Value>, ty: &Type, span: Span) -> Lowered<Value> {
         let targets = self.part_types(ty, parts.len());
         let mut shaped = Vec::new();
@@ -404,7 +404,7 @@ impl Lowerer<'_> {
         }
         match self.underlying(ty) {
             Type::Stack(element, size) => {
-                // P4_16 "header stack expressions": elements not given are invalid.
+                // P4_16 "header stack expressions": omitted elements are invalid.
                 let count = shaped.len() as u32;
                 for _ in count..size {
                     shaped.push(self.zero(&element, span)?);
@@ -422,7 +422,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The value of a compile-time expression of a scalar type.
+    /// Returns the value of a compile-time expression of a scalar type.
     pub(crate) fn constant(&mut self, e: &typed::Expr, ty: &Type) -> Lowered<num_bigint::BigUint> {
         let value = self.expr(e)?;
         let value = match value {

@@ -1,17 +1,18 @@
-//! Headers that are no whole number of bytes.
+//! Headers that are not a whole number of bytes.
 //!
-//! The IR's headers are what is extracted or emitted, in whole bytes. Others become plain fields with a validity bit.
+//! The IR's headers, which are extracted or emitted, have whole bytes. Other headers become plain fields with a
+//! validity bit.
 
 use p4jet_ir::{FieldKind, Header, HeaderId, Op, Program};
 
-/// The bits of a header without its varbit.
+/// Returns the number of bits of a header without its varbit.
 pub(crate) fn fixed_bits(program: &Program, header: &Header) -> u64 {
     let fixed = header.fields.iter().filter(|f| f.varbit_length.is_none());
     fixed.map(|f| u64::from(program.width(f.field))).sum()
 }
 
-/// Takes the headers that are not whole bytes out of the program. None of them is extracted or emitted: the bits of
-/// these are read and written without them.
+/// Removes headers that are not whole bytes from the program. The IR neither extracts nor emits them: their bits are
+/// read and written separately.
 pub(crate) fn dissolve_odd(program: &mut Program) {
     let odd: Vec<bool> = program.headers.iter().map(|h| !fixed_bits(program, h).is_multiple_of(8)).collect();
     if !odd.contains(&true) {

@@ -1,4 +1,4 @@
-//! From the typed program to the pipeline IR.
+//! Lowering: from the typed program to the pipeline IR.
 //!
 //! ```text
 //! main = V1Switch(P(), V(), I(), E(), C(), D())
@@ -9,23 +9,23 @@
 //!   table      tables and the actions they run
 //! ```
 //!
-//! P4_16 and core.p4 are known here; architectures are behind [`Architecture`]. What cannot be lowered is refused with
-//! a place in the text, never miscompiled.
+//! This crate knows P4_16 and core.p4; architectures are behind [`Architecture`]. Unsupported constructs are refused with
+//! their place in the text, never miscompiled.
 //!
 //! # What "undefined" means
 //!
 //! Variables before their first assignment are 0, and so are `out` arguments, the fields of headers that were never
-//! valid, stack elements and slices beyond the end. Writes beyond the end of a stack are ignored.
+//! valid, and stack elements and slices beyond the end. Writes beyond the end of a stack are ignored.
 //!
-//! The fields of an invalid header follow bmv2. `setInvalid` and the copy of an invalid header leave them as they are;
-//! `setValid` of an invalid header makes them 0. A table key that names such a field is 0.
+//! The fields of an invalid header follow bmv2. `setInvalid` and copying an invalid header leave them unchanged;
+//! `setValid` of an invalid header sets them to 0. A table key that names such a field is 0.
 //!
 //! # Limits
 //!
-//! Loops and parser states become plain cycles. At the end [`p4jet_ir::turns::count`] bounds those that need it: a packet
-//! that has used up its turns makes a parser reject with `ParserTimeout` and is dropped elsewhere.
+//! Loops and parser states become plain cycles. At the end, [`p4jet_ir::turns::count`] bounds those that need it: for a
+//! packet that has used up its turns, a parser rejects with `ParserTimeout`; elsewhere it is dropped.
 //!
-//! Inlining may double a program with each level of calls: one that grows beyond [`PROGRAM_SIZE_MAX`] is refused.
+//! Inlining may double a program with each level of calls, so programs that grow beyond [`PROGRAM_SIZE_MAX`] are refused.
 
 mod arch;
 mod bits;
@@ -63,7 +63,7 @@ pub use p4jet_syntax::span::Span;
 use p4jet_analysis::typed;
 use p4jet_ir as ir;
 
-/// Lowers a program for an architecture. `name` is the program's, for reports.
+/// Lowers a program for an architecture. `name` is the program's name in reports.
 pub fn lower(
     program: &typed::Program,
     arch: &dyn Architecture,
@@ -72,7 +72,7 @@ pub fn lower(
     lower_as(program, arch, name, false)
 }
 
-/// As [`lower`], for a switch that has output queues: there is where ingress ends, and egress begins.
+/// Like [`lower`], for a switch with output queues, which lie between ingress and egress.
 pub fn lower_queued(
     program: &typed::Program,
     arch: &dyn Architecture,

@@ -1,7 +1,7 @@
 //! Instances: monomorphisation by substitution environments.
 //!
-//! Instantiating a parser or control makes a [`Scope`](crate::context::Scope) in which its type and constructor
-//! parameters are bound and its own instances are made; P4_16 "compile-time evaluation" fixes that order.
+//! Instantiating a parser or control creates a [`Scope`](crate::context::Scope) that binds its type and constructor
+//! parameters and contains its own instances; P4_16 "compile-time evaluation" defines the order.
 
 use p4jet_analysis::typed::{self, Local, Type};
 use p4jet_ir as ir;
@@ -40,9 +40,9 @@ pub struct BlockObject {
     /// Its declaration.
     pub decl: BlockDecl,
     pub(crate) scope: ScopeId,
-    /// Whether one call site applies it, so that parameters may stand for the arguments themselves.
+    /// True if a single call site applies it, so that parameters may stand for the arguments themselves.
     pub(crate) single_site: bool,
-    /// Whether it was applied before.
+    /// True if it was applied before.
     pub(crate) applied: bool,
 }
 
@@ -53,7 +53,7 @@ pub struct ExternObject {
     pub ext: typed::ExternId,
     /// Type arguments.
     pub type_args: Vec<Type>,
-    /// Which constructor.
+    /// Index of the constructor.
     pub constructor: u32,
     /// Constructor arguments.
     pub args: Vec<Option<Value>>,
@@ -63,11 +63,11 @@ pub struct ExternObject {
     pub span: Span,
     /// The state that the architecture gave it.
     pub state: Option<ir::InstanceId>,
-    /// State that lives as long as the packet.
+    /// State with the lifetime of a packet.
     pub packet_state: Option<ir::FieldId>,
     /// Implementations of its abstract methods.
     pub(crate) methods: Vec<typed::FunctionId>,
-    /// Where it is declared: what the implementations see.
+    /// The scope of its declaration, which the implementations see.
     pub(crate) scope: ScopeId,
 }
 
@@ -81,7 +81,7 @@ pub struct PackageObject {
 }
 
 impl<'a> Lowerer<'a> {
-    /// An instance by id.
+    /// Returns an instance by id.
     pub fn object(&self, id: ObjectId) -> &Object {
         &self.objects[id.0 as usize]
     }
@@ -91,7 +91,7 @@ impl<'a> Lowerer<'a> {
         ObjectId(self.objects.len() as u32 - 1)
     }
 
-    /// The extern instance, if `id` is one.
+    /// Returns the extern instance, if `id` is one.
     pub fn extern_object(&self, id: ObjectId) -> Option<&ExternObject> {
         match self.object(id) {
             Object::Extern(object) => Some(object),
@@ -99,14 +99,14 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// Gives an extern instance its state.
+    /// Sets the state of an extern instance.
     pub fn set_state(&mut self, id: ObjectId, state: ir::InstanceId) {
         if let Object::Extern(object) = &mut self.objects[id.0 as usize] {
             object.state = Some(state);
         }
     }
 
-    /// Gives an extern instance state that lives as long as the packet: 0 when the packet arrives.
+    /// Gives an extern instance state with the lifetime of a packet: 0 when the packet arrives.
     pub fn set_packet_state(&mut self, id: ObjectId, width: u32) {
         let Some(name) = self.extern_object(id).map(|o| o.name.clone()) else { return };
         let field = self.field(&name, width, ir::FieldKind::Metadata);
@@ -115,8 +115,8 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// Adds extern state to the program, under a name that is made unique among all state; that two have one kind and
-    /// name is an error.
+    /// Adds extern state to the program, under a name that is made unique among all state. It is an error if two
+    /// instances of one kind have one name.
     pub fn add_instance(&mut self, name: &str, kind: ir::InstanceKind, span: Span) -> ir::InstanceId {
         let control_kind = match kind {
             ir::InstanceKind::Counter { .. } | ir::InstanceKind::DirectCounter { .. } => ControlKind::Counter,
@@ -132,24 +132,24 @@ impl<'a> Lowerer<'a> {
         ir::InstanceId(self.ir.instances.len() as u32 - 1)
     }
 
-    /// The object that a declared instance is in the scope at hand.
+    /// Returns the object of a declared instance in the current scope.
     pub(crate) fn instance(&mut self, id: typed::InstanceId) -> Lowered<ObjectId> {
         if let Some(object) = self.lookup(|s| s.instances.get(&id).copied()) {
             return Ok(object);
         }
-        // Not made by an enclosing object: a global one.
+        // Not created by an enclosing object, so it is global.
         self.in_scope(GLOBAL, |cx| cx.declare(id))
     }
 
-    /// Makes the object of an instance declared in the scope at hand.
+    /// Creates the object of an instance declared in the current scope.
     pub(crate) fn declare(&mut self, id: typed::InstanceId) -> Lowered<ObjectId> {
         let instance = &self.program.instances[id.index()];
         if let Type::Stack(..) = instance.ty {
             return self.unsupported(instance.span, "arrays of objects");
         }
         let ty = self.ty(&instance.ty);
-        // The architecture's blocks are known to the control plane by the name of their type, wherever they are
-        // instantiated (conventions §2.7).
+        // As in bmv2, the control plane knows the architecture's blocks by the names of their types, wherever they are
+        // instantiated.
         let top_level = self.scope == GLOBAL && matches!(ty, Type::Parser(..) | Type::Control(..));
         let name =
             if top_level { self.type_name(&ty) } else { full_name(self.path(), &instance.control_name) };
@@ -164,7 +164,7 @@ impl<'a> Lowerer<'a> {
         Ok(object)
     }
 
-    /// Makes a nameless object.
+    /// Creates an anonymous object.
     pub(crate) fn construct(
         &mut self,
         ty: &Type,
@@ -223,7 +223,7 @@ impl<'a> Lowerer<'a> {
                     scope: self.scope,
                 };
                 let id = self.add_object(Object::Extern(object));
-                // An extern of nothing but methods that the program implements is no architecture's.
+                // An extern whose methods are all implemented by the program does not belong to an architecture.
                 let methods = &p.externs[ext.index()].methods;
                 if !methods.is_empty() && methods.iter().all(|m| m.is_abstract) {
                     return Ok(id);
@@ -293,7 +293,7 @@ impl<'a> Lowerer<'a> {
         Ok(self.add_object(Object::Block(BlockObject { decl, scope, single_site, applied: false })))
     }
 
-    /// The parameters of a parser or control, with their (substituted) types.
+    /// Returns the parameters of a parser or control, with their (substituted) types.
     pub fn block_params(&self, id: ObjectId) -> Vec<(String, Type)> {
         let Object::Block(block) = self.object(id) else { return Vec::new() };
         let types = &self.scopes[block.scope.0 as usize].types;
@@ -310,7 +310,7 @@ impl<'a> Lowerer<'a> {
             .collect()
     }
 
-    /// Its name in the source.
+    /// Returns its name in the source.
     pub fn block_name(&self, id: ObjectId) -> String {
         match self.object(id) {
             Object::Block(BlockObject { decl: BlockDecl::Parser(p), .. }) => {

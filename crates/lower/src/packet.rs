@@ -62,13 +62,13 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Sees to it that bits are counted if a header is no whole number of bytes.
+    /// Ensures that bits are counted if a header is not a whole number of bytes.
     pub(crate) fn whole_bytes(&mut self, id: HeaderId) {
         let header = &self.ir.headers[id.index()];
         self.needs_bits |= !crate::headers::fixed_bits(&self.ir, header).is_multiple_of(8);
     }
 
-    /// Cuts a value of type `ty` out of `bits`, downwards from bit `from`.
+    /// Takes a value of type `ty` from `bits`, downwards from bit `from`.
     fn carve(&mut self, bits: &Expr, from: &mut u32, ty: &Type, span: Span) -> Lowered<Value> {
         if let Some(width) = self.scalar_width(ty) {
             let hi = *from - 1;
@@ -114,7 +114,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The storage of what is emitted; a value without storage, and an element that an index chooses, gets some.
+    /// Returns the storage of an emitted expression; a value without storage, and an element with a run-time index,
+    /// gets new storage.
     fn emitted(&mut self, e: &typed::Expr) -> Lowered<Storage> {
         let inner = match &e.kind {
             ExprKind::Cast(inner) if self.is_place(inner) => inner,

@@ -1,4 +1,4 @@
-//! Parsers: states to nodes, `select` to switches and chains of ifs.
+//! Parsers: states become nodes, `select` becomes a switch or a chain of branches.
 
 use std::collections::HashSet;
 
@@ -11,11 +11,11 @@ use p4jet_syntax::span::Span;
 use crate::build;
 use crate::context::{Jump, Lowered, Lowerer};
 
-/// A select on keys of this many bits together, all of them constants, is one switch.
+/// A select whose keys have at most this many bits in total, and whose labels are all constants, becomes one switch.
 const SWITCH_WIDTH_MAX: u32 = 64;
 
 impl Lowerer<'_> {
-    /// The states of a parser, from its start; `accept` says where acceptance leads, `prefix` what comes before the
+    /// Lowers the states of a parser from its start; `accept` is the target of acceptance, `prefix` precedes the
     /// states' names.
     pub(crate) fn parser_body(&mut self, id: typed::ParserId, accept: Jump, prefix: &str) -> Lowered<()> {
         let parser = &self.program.parsers[id.index()];
@@ -36,7 +36,7 @@ impl Lowerer<'_> {
             }
             self.enter(nodes[i]);
             self.span = state.span;
-            // A state may be visited several times, and after states that stand later in the text.
+            // A state may be visited several times, and after states that come later in the text.
             self.runs_once = false;
             result = self.stmts(&state.stmts).and(result);
             result = self.transition(&state.transition, &nodes, accept).and(result);
@@ -50,7 +50,7 @@ impl Lowerer<'_> {
         match target {
             Target::State(i) => self.goto(nodes[i as usize]),
             Target::Accept => self.jump(accept),
-            // P4_16 "the reject state": the error is what `verify` set; here none.
+            // P4_16 "the reject state": the error is the one that `verify` set; here there is none.
             Target::Reject => self.reject(0),
         }
     }
@@ -63,7 +63,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// A node that rejects with a code.
+    /// Returns a node that rejects with a code.
     fn reject_node(&mut self, code: u32) -> NodeId {
         let (node, back) = (self.node(), self.node());
         self.goto(back);
@@ -87,7 +87,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// P4_16 "select expressions": the first case whose sets contain the keys; none is `error.NoMatch`.
+    /// P4_16 "select expressions": the first case whose sets contain the keys; if there is none, `error.NoMatch`.
     fn select(
         &mut self,
         keys: &[typed::Expr],
@@ -122,7 +122,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// One switch, if every case is a constant for all keys or matches everything.
+    /// Lowers a select to one switch, if every case is constant for all keys or matches everything.
     fn select_as_switch(
         &mut self,
         keys: &[Expr],
@@ -152,7 +152,7 @@ impl Lowerer<'_> {
                     return Ok(false);
                 }
                 let value = self.expr(e)?;
-                // P4_16 "select expressions" leaves it to targets whether a label may be known only at run time.
+                // P4_16 "select expressions" lets targets decide whether a label may be known only at run time.
                 let Expr::Const { value, .. } = self.scalar_of(value, ty, e.span)? else { return Ok(false) };
                 label = (label << *width) | value;
             }

@@ -1,7 +1,7 @@
-//! L-values: where an assignment, an `out` argument or an extraction goes.
+//! L-values: the destinations of assignments, `out` arguments and extractions.
 //!
-//! P4_16 "l-values": the index and slice expressions inside are evaluated once, when the l-value is; the place then stays
-//! the same whatever happens to the variables in them.
+//! P4_16 "l-values": index and slice expressions are evaluated once, together with the l-value; the place then stays the
+//! same even if their variables change.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -19,9 +19,9 @@ use crate::value::{Storage, Value};
 /// A place.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// Known now.
+    /// Known at compile time.
     Storage(Storage),
-    /// Chosen at run time.
+    /// Selected at run time.
     Element(Element),
     /// Bits `hi` to `lo` of a scalar.
     Slice(Box<Place>, u32, u32),
@@ -29,7 +29,7 @@ pub enum Place {
     SliceAt(Box<Place>, Expr, u32),
 }
 
-/// An element of an array or stack, or a part of one, that indices choose at run time. If an index is too large, nothing is
+/// An element of an array or stack, or part of one, that run-time indices select. If an index is too large, nothing is
 /// written and 0 is read.
 #[derive(Clone, Debug)]
 pub struct Element {
@@ -37,7 +37,7 @@ pub struct Element {
     first: Storage,
     /// The indices, outermost first.
     choices: Vec<Choice>,
-    /// For `s.next`: the stack's `nextIndex`, and what an extraction moves it to.
+    /// For `s.next`: the stack's `nextIndex`, and its value after an extraction.
     next: Option<Box<(Place, Expr)>>,
 }
 
@@ -46,14 +46,14 @@ pub struct Element {
 struct Choice {
     /// A constant or temporary.
     index: Expr,
-    /// How many elements there are.
+    /// Number of elements.
     count: u32,
-    /// The storage if this index is 1 and the others are 0; `None` if there is one element only.
+    /// The storage if this index is 1 and the others are 0; `None` if there is only one element.
     second: Option<Storage>,
 }
 
 impl Place {
-    /// The storage, if it is known now.
+    /// Returns the storage, if it is known at compile time.
     pub fn storage(&self) -> Option<&Storage> {
         match self {
             Place::Storage(s) => Some(s),
@@ -61,12 +61,12 @@ impl Place {
         }
     }
 
-    /// A field of a struct or header, a member of a union.
+    /// Returns a field of a struct or header, or a member of a union.
     pub fn part(&self, index: usize) -> Option<Place> {
         self.map(&|storage| storage.parts().get(index).cloned())
     }
 
-    /// What `f` makes of the storage.
+    /// Applies `f` to the storage.
     fn map(&self, f: &dyn Fn(&Storage) -> Option<Storage>) -> Option<Place> {
         match self {
             Place::Storage(s) => f(s).map(Place::Storage),
@@ -75,7 +75,7 @@ impl Place {
         }
     }
 
-    /// How storage of the place is made up: all elements of an array are alike.
+    /// Returns the structure of the place's storage: all elements of an array have the same.
     fn shape(&self) -> Option<&Storage> {
         match self {
             Place::Storage(s) | Place::Element(Element { first: s, .. }) => Some(s),
@@ -102,7 +102,7 @@ impl Element {
 }
 
 impl Lowerer<'_> {
-    /// Whether the expression denotes a place: something to assign to, or at least to refer to.
+    /// True if the expression denotes a place that can be assigned to or at least referred to.
     pub(crate) fn is_place(&self, e: &typed::Expr) -> bool {
         match &e.kind {
             ExprKind::Var(v) => matches!(self.binding_of(*v), Some(Binding::Storage(_))),
@@ -116,8 +116,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The storage that a variable, or a field inside one, is in. Only what is asked for is copied: a struct of all headers
-    /// has thousands of fields.
+    /// Returns the storage of a variable or of a field inside one. Only the requested part is copied, because a struct of
+    /// all headers has thousands of fields.
     fn known_storage(&self, e: &typed::Expr) -> Option<&Storage> {
         match &e.kind {
             ExprKind::Var(v) => match self.binding_of(*v)? {
@@ -185,7 +185,7 @@ impl Lowerer<'_> {
         })
     }
 
-    /// P4_16 "operations on header stacks": the index of `next` or `last`; if there is no such element, the parser
+    /// P4_16 "operations on header stacks": returns the index of `next` or `last`; if there is no such element, the parser
     /// rejects.
     pub(crate) fn next_or_last(&mut self, next: Expr, size: u32, is_next: bool) -> Lowered<Expr> {
         let next = self.atom(next);
@@ -199,7 +199,7 @@ impl Lowerer<'_> {
         Ok(build::binary(BinaryOp::Sub, next, Expr::constant(1u32, 32)))
     }
 
-    /// The `nextIndex` of a stack, and the number of its elements.
+    /// Returns the `nextIndex` of a stack and the number of its elements.
     pub(crate) fn next_index(&mut self, stack: &Place, span: Span) -> Lowered<(Place, u32)> {
         let next = stack.map(&|storage| match storage {
             Storage::Stack { next, .. } => Some(Storage::Scalar(*next)),
@@ -211,7 +211,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The value of a place that is a scalar.
+    /// Returns the value of a scalar place.
     pub(crate) fn scalar_at(&mut self, place: &Place, span: Span) -> Lowered<Expr> {
         match self.read(place)? {
             Value::Scalar(e) => Ok(e),
@@ -219,8 +219,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The element of a stack, array or tuple that a constant or run-time index chooses; an extraction into it moves
-    /// `next`.
+    /// Returns the element of a stack, array or tuple that a constant or run-time index selects; an extraction into it
+    /// advances `next`.
     fn element(&mut self, base: &Place, index: Expr, next: Option<Place>) -> Lowered<Place> {
         let index = self.snapshot_expr(index);
         let count = base.shape().map_or(0, |shape| shape.parts().len());
@@ -230,7 +230,7 @@ impl Lowerer<'_> {
             return Ok(element);
         }
         let (Some(first), second) = (base.part(0), base.part(1)) else {
-            // Analysis warns of arrays of size 0.
+            // Analysis warns about arrays of size 0.
             return self.unsupported(self.span, "an index of an array without elements");
         };
         let moved = next.map(|next| {
@@ -250,7 +250,7 @@ impl Lowerer<'_> {
         }))
     }
 
-    /// Notes that storage is an array: its elements may be chosen at run time. Its elements have been noted before.
+    /// Records that storage is an array whose elements may be selected at run time. Its elements have been recorded before.
     pub(crate) fn note_array(&mut self, elements: &[Storage]) {
         let leaves: Vec<Vec<FieldId>> = elements.iter().map(Storage::leaves).collect();
         note_columns(&mut self.columns, &leaves);
@@ -258,8 +258,8 @@ impl Lowerer<'_> {
         note_columns(&mut self.header_columns, &headers);
     }
 
-    /// Where `first`, chosen by the indices, lies among all of its kind. `seconds` is for each choice what stands in the
-    /// place of `first` if that index is 1.
+    /// Returns the position of the part that the indices select among all of its kind; `first` is the one for indices 0.
+    /// For each index, `seconds` has the part for index 1.
     fn locate<T: Copy + Eq + Hash>(
         &mut self,
         columns: fn(&Self) -> &Columns<T>,
@@ -300,7 +300,7 @@ impl Lowerer<'_> {
         Ok((column, at))
     }
 
-    /// Whether all indices are those of elements.
+    /// Returns an expression that is true if all indices are in range.
     fn is_inside(&mut self, choices: &[Choice]) -> Expr {
         let is_inside = |choice: &Choice| {
             let (width, count) = (self.width(&choice.index), BigUint::from(choice.count));
@@ -315,7 +315,7 @@ impl Lowerer<'_> {
         build::all(choices.iter().map(is_inside).collect())
     }
 
-    /// Where each scalar of an element lies.
+    /// Returns the column and position of each scalar of an element.
     fn columns_of(&mut self, element: &Element) -> Lowered<Vec<(Column, Expr)>> {
         let mut known = Located::new();
         let seconds: Vec<_> =
@@ -328,7 +328,7 @@ impl Lowerer<'_> {
         Ok(columns)
     }
 
-    /// The headers among which an element is one, and which.
+    /// Returns the headers among which an element is one, and its position.
     fn header_column_of(&mut self, element: &Element) -> Lowered<(HeaderColumn, Expr)> {
         let id = |storage: &Storage| match storage {
             Storage::Header { id, .. } => Some(*id),
@@ -341,7 +341,7 @@ impl Lowerer<'_> {
         self.locate(|cx| &cx.header_columns, first, &element.choices, &seconds, &mut Located::new())
     }
 
-    /// Gives the scalars of an element these values, in the order of [`Storage::leaves`].
+    /// Sets the scalars of an element, in the order of [`Storage::leaves`].
     fn set_element(&mut self, element: &Element, values: Vec<Expr>) -> Lowered<()> {
         for ((column, index), value) in self.columns_of(element)?.into_iter().zip(values) {
             self.emit(Op::SetElement { column, index, value });
@@ -349,7 +349,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// The value now there.
+    /// Returns the current value.
     pub fn read(&mut self, place: &Place) -> Lowered<Value> {
         match place {
             Place::Storage(s) => Ok(s.read()),
@@ -371,14 +371,14 @@ impl Lowerer<'_> {
         }
     }
 
-    /// `width` bits of `e` from bit `lo` on; bits beyond the end are 0.
+    /// Returns `width` bits of `e` from bit `lo` on; bits beyond the end are 0.
     pub(crate) fn slice_at(&mut self, e: Expr, lo: Expr, width: u32) -> Expr {
         let shifted = build::binary(BinaryOp::ShrU, e, lo);
         build::resize(&self.ir, shifted, width)
     }
 
-    /// P4_16 "operations on headers": `setValid`. Leaves a valid header alone; an invalid one's fields become 0, as in
-    /// bmv2 (`add_header`), but for the lengths of varbits.
+    /// P4_16 "operations on headers": `setValid`. Does not change a valid header; the fields of an invalid one become 0, as
+    /// in bmv2 (`add_header`), except for the lengths of varbits.
     pub(crate) fn set_valid(&mut self, place: &Place) -> Lowered<()> {
         let Value::Header { valid, fields } = self.read(place)? else {
             return self.bug(self.span, "setValid of something that is not a header");
@@ -413,8 +413,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// P4_16 "operations on headers": `setInvalid`. The fields keep their values, as in bmv2. P4_16 "header unions": no
-    /// member of its union is valid then.
+    /// P4_16 "operations on headers": `setInvalid`. The fields keep their values, as in bmv2. P4_16 "header unions":
+    /// afterwards no member of its union is valid.
     pub(crate) fn set_invalid(&mut self, place: &Place) -> Lowered<()> {
         match place {
             Place::Storage(Storage::Header { id, valid, .. }) => {
@@ -469,18 +469,18 @@ impl Lowerer<'_> {
             self.emit(Op::ExtractElement { headers, index, varbit_length: length });
             return Ok(());
         }
-        // Here it is several statements, of which none must run if there is no such element.
+        // These are several statements, none of which may run if there is no such element.
         let inside = self.is_inside(&element.choices);
         self.when(inside, |cx| {
             cx.extract_bits_to(id, length, headers, |cx, values| cx.set_element(element, values))
         })
     }
 
-    /// P4_16 "operations on header stacks": elements move by `n`, those that come in are invalid.
+    /// P4_16 "operations on header stacks": elements move by `n`; new ones are invalid.
     pub(crate) fn shift(&mut self, stack: &Place, n: u32, push: bool, span: Span) -> Lowered<()> {
         let (next, size) = self.next_index(stack, span)?;
         let n = n.min(size);
-        // From the end that is overwritten first, so that nothing is read after it was written.
+        // Starts at the end that is overwritten first, so that nothing is read after it was written.
         let order: Vec<u32> = if push { (0..size).rev().collect() } else { (0..size).collect() };
         for i in order {
             let from = if push { i.checked_sub(n) } else { Some(i + n).filter(|j| *j < size) };
@@ -492,7 +492,7 @@ impl Lowerer<'_> {
                     leaves.into_iter().map(|f| build::zero(self.ir.width(f))).collect()
                 }
             };
-            // Unions' members one by one: all of them come along.
+            // Copies the members of unions one by one, with all of their state.
             match &to {
                 Place::Element(to) => self.set_element(to, value)?,
                 _ => {
@@ -522,7 +522,7 @@ impl Lowerer<'_> {
             }
             Place::Element(element) => {
                 let value = shape_like(&self.ir, &element.first, value);
-                // What a later scalar reads must not be overwritten by an earlier one.
+                // An earlier assignment must not overwrite what a later scalar reads.
                 let several = element.first.leaves().len() > 1;
                 let value = if several { self.snapshot(value) } else { value };
                 self.set_element(element, value.leaves())?;
@@ -562,7 +562,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// `storage = value`, scalar by scalar as if at once.
+    /// `storage = value`, scalar by scalar, as if all at once.
     pub(crate) fn assign_storage(&mut self, storage: &Storage, value: Value) {
         let value = shape_like(&self.ir, storage, value);
         let dests = storage.leaves();
@@ -571,7 +571,7 @@ impl Lowerer<'_> {
             let _: Lowered<()> = self.bug(self.span, "an assignment between values of different shape");
             return;
         }
-        // `t = { t.b, t.a }`: what a later scalar reads must not be overwritten by an earlier one.
+        // `t = { t.b, t.a }`: an earlier assignment must not overwrite what a later scalar reads.
         let order: HashMap<FieldId, usize> = dests.iter().enumerate().map(|(i, f)| (*f, i)).collect();
         for (i, source) in sources.iter_mut().enumerate() {
             let mut clobbered = false;
@@ -583,8 +583,8 @@ impl Lowerer<'_> {
         for (dest, source) in dests.into_iter().zip(sources) {
             self.set(dest, source);
         }
-        // P4_16 "header unions": an assignment to a member is `setValid` or `setInvalid` of it, and both leave no other
-        // member valid.
+        // P4_16 "header unions": an assignment to a member is `setValid` or `setInvalid` of it, and both make all other
+        // members invalid.
         if let Storage::Header { id, .. } = storage {
             self.invalidate_siblings(*id);
         }
@@ -599,7 +599,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The same where the header is an element.
+    /// Like [`Self::invalidate_siblings`], for a header that is an element.
     fn invalidate_siblings_of(&mut self, element: &Element) -> Lowered<()> {
         let id = |storage: &Storage| match storage {
             Storage::Header { id, .. } => Some(*id),
@@ -618,7 +618,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// The fields that a place may be or depend on.
+    /// Collects the fields that a place may denote or depend on.
     pub(crate) fn place_fields(&self, place: &Place, out: &mut HashSet<FieldId>) {
         match place {
             Place::Storage(s) => out.extend(s.leaves()),
@@ -634,8 +634,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// What an assignment of `value` stores: where a header in it is invalid, the destination's fields keep their values,
-    /// as in bmv2 (`assign_header`).
+    /// Returns what an assignment of `value` stores: for an invalid header in it, the destination's fields keep their
+    /// values, as in bmv2 (`assign_header`).
     pub(crate) fn without_invalid_fields(&mut self, place: &Place, value: Value) -> Lowered<Value> {
         if !value.has_invalid_header() {
             return Ok(value);
@@ -664,13 +664,13 @@ impl Lowerer<'_> {
     }
 }
 
-/// For each part of an array or stack: all of its kind, and which of them it is.
+/// For each part of an array or stack: all parts of its kind, and its position among them.
 pub(crate) type Columns<T> = HashMap<T, (Arc<[T]>, usize)>;
 
-/// The number in a column, by where it begins, how far each index leads, and how long it is.
+/// The index in a column, by its start, the stride of each index, and its length.
 type Located = HashMap<(usize, Vec<usize>, usize), Expr>;
 
-/// Joins the columns of the elements, whose parts are given.
+/// Joins the columns of the elements with these parts.
 fn note_columns<T: Copy + Eq + Hash>(columns: &mut Columns<T>, parts: &[Vec<T>]) {
     let Some(first) = parts.first() else { return };
     for k in 0..first.len() {
@@ -679,7 +679,7 @@ fn note_columns<T: Copy + Eq + Hash>(columns: &mut Columns<T>, parts: &[Vec<T>])
             match columns.get(&part[k]) {
                 None => joined.push(part[k]),
                 Some((column, 0)) => joined.extend(column.iter()),
-                // It went with the first of its column.
+                // It was handled with the first of its column.
                 Some(_) => {}
             }
         }
@@ -690,7 +690,7 @@ fn note_columns<T: Copy + Eq + Hash>(columns: &mut Columns<T>, parts: &[Vec<T>])
     }
 }
 
-/// A list or struct value takes the shape of the header or stack that it is assigned to.
+/// Gives a list or struct value the shape of the header or stack to which it is assigned.
 fn shape_like(program: &Program, storage: &Storage, value: Value) -> Value {
     let zip = |storages: &[Storage], values: Vec<Value>| -> Vec<Value> {
         storages.iter().zip(values).map(|(s, v)| shape_like(program, s, v)).collect()

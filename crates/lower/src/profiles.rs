@@ -1,7 +1,7 @@
-//! Tables that share an action profile list the same actions, so that a member means the same in each.
+//! Tables that share an action profile list the same actions, so that a member has the same meaning in each.
 //!
-//! The program may give them different lists: each gets all the actions of all. What tells the action that ran by its
-//! place in the list is told the old place.
+//! The program may declare different lists: each table gets all actions of all lists. Code that tests which action ran
+//! still sees the old positions.
 
 use p4jet_ir as ir;
 use p4jet_ir::{
@@ -39,8 +39,8 @@ pub(crate) fn join_lists(program: &mut ir::Program) {
     }
 }
 
-/// Has each application of a table tell the old place of the action that ran; one that was not in the old list has the
-/// place after its end.
+/// Makes each application of a table report the old position of the action that ran; an action that was not in the old
+/// list has the position after its end.
 fn tell_old_places(program: &mut ir::Program, table: ir::TableId, places: &[u32]) {
     let (blocks, fields) = (&mut program.blocks, &mut program.fields);
     for block in blocks {

@@ -16,7 +16,7 @@ use crate::survey::has_effects;
 use crate::value::{Storage, Value};
 
 impl Lowerer<'_> {
-    /// Lowers statements in order. One that is refused does not keep the rest from being looked at.
+    /// Lowers statements in order. After a refused statement, the others are still checked.
     pub(crate) fn stmts(&mut self, list: &[Stmt]) -> Lowered<()> {
         let mut result = Ok(());
         for stmt in list {
@@ -205,7 +205,7 @@ impl Lowerer<'_> {
         result
     }
 
-    /// P4_16 "for": the elements are those of the collection at the start; each turn stands on its own.
+    /// P4_16 "for": iterates over the elements of the collection at the start; each turn is separate code.
     fn for_elements(
         &mut self,
         e: &typed::Expr,
@@ -273,8 +273,8 @@ impl Lowerer<'_> {
         self.flow.loops.pop();
         self.goto(next);
         self.enter(next);
-        // The last value may be the type's last: stop before the counter would wrap. `at` never passes `high`; asking for
-        // less shows that the loop is bounded (`p4jet_ir::turns`).
+        // The last value may be the type's maximum, so the loop stops before the counter would wrap. `at` never exceeds
+        // `high`; the comparison "less than" shows that the loop is bounded (`p4jet_ir::turns`).
         let op = if signed { BinaryOp::LtS } else { BinaryOp::LtU };
         let more = build::binary(op, Expr::Field(at), high);
         self.terminate(Terminator::If { cond: more, then: step, otherwise: after });
@@ -286,7 +286,7 @@ impl Lowerer<'_> {
         result
     }
 
-    /// The type that a call gives, as far as lowering needs it when the result is thrown away.
+    /// Returns the type of a call's result, as far as lowering needs it when the result is discarded.
     fn call_type(&self, call: &Call) -> Type {
         match &call.callee {
             Callee::Function(id) => {

@@ -1,12 +1,12 @@
-//! Facts about the whole program that lowering asks for before it starts: who applies what, what is declared where,
-//! and whether evaluating an expression does anything.
+//! Facts about the whole program that lowering needs before it starts: what applies what, what is declared where, and
+//! whether evaluating an expression has effects.
 
 use std::collections::{HashMap, HashSet};
 
 use p4jet_analysis::typed::*;
 use p4jet_analysis::walk::{Body, Visit, bodies, walk};
 
-/// How many call sites apply each instance.
+/// Returns the number of call sites that apply each instance.
 pub(crate) fn apply_sites(program: &Program) -> HashMap<InstanceId, u32> {
     let mut sites = Sites(HashMap::new());
     let applying = |body: &Body| matches!(body, Body::Parser(_) | Body::Control(_));
@@ -26,7 +26,7 @@ impl<'a> Visit<'a> for Sites {
     }
 }
 
-/// Actions that are declared in a control, and so may see its variables.
+/// Returns the actions declared in a control, which may see its variables.
 pub(crate) fn local_actions(program: &Program) -> HashSet<ActionId> {
     let locals = program.controls.iter().filter_map(|c| c.body.as_ref()).flat_map(|b| &b.locals);
     locals
@@ -37,7 +37,7 @@ pub(crate) fn local_actions(program: &Program) -> HashSet<ActionId> {
         .collect()
 }
 
-/// Whether evaluating the expression does more than give a value: calls, and parser operations that may reject.
+/// True if evaluating the expression has effects: calls, and parser operations that may reject.
 pub(crate) fn has_effects(e: &Expr) -> bool {
     match &e.kind {
         ExprKind::Call(call) => match &call.callee {

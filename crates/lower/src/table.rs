@@ -21,13 +21,13 @@ use crate::context::{
 };
 use crate::value::Value;
 
-/// P4Runtime's and bmv2's `size` of a table that states none.
+/// The `size`, in P4Runtime and bmv2, of a table that declares none.
 const SIZE_DEFAULT: u32 = 1024;
 
-/// What an entry counts for, apart from its key and data, among the parts of expressions.
+/// The size of an entry, without its key and data, in parts of expressions.
 const ENTRY_PARTS: usize = 16;
 
-/// The match kind of keys that take no part in the match, but pick a member of a group.
+/// The match kind of keys that do not take part in the match but select a member of a group.
 const SELECTOR: &str = "selector";
 
 impl Lowerer<'_> {
@@ -60,10 +60,10 @@ impl Lowerer<'_> {
         applied
     }
 
-    /// The value that a table matches: 0 for a field of an invalid header, whatever the field holds.
+    /// Returns the value that a table matches: 0 for a field of an invalid header, whatever its value.
     ///
-    /// bmv2's `MatchKeyBuilder` does so for keys that name a field, masked by a constant or not. p4c copies any other
-    /// expression to a temporary first, so it reads what the field holds.
+    /// This is what bmv2's `MatchKeyBuilder` does for keys that name a field, with or without a constant mask. p4c copies
+    /// any other expression to a temporary first, so it has the field's value.
     fn key_value(&mut self, key: &typed::Expr) -> Lowered<ir::Expr> {
         match &key.kind {
             ExprKind::Field(base, index)
@@ -93,7 +93,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// What picks a member where an entry of the table names a group.
+    /// Returns the expression that selects a member where an entry of the table names a group.
     fn selector(&mut self, table: ir::TableId, inputs: Vec<Value>) -> Lowered<Option<ir::Expr>> {
         let arch = self.arch;
         match self.profiles.get(&table) {
@@ -127,7 +127,8 @@ impl Lowerer<'_> {
         self.enter(next);
     }
 
-    /// What the actions of a table may do, looked up once: tables have many actions, and are applied at many places.
+    /// Returns the possible effects of a table's actions. Computed once, because tables have many actions and are applied
+    /// at many places.
     pub(crate) fn table_effects(&mut self, table: ir::TableId) -> TableEffects {
         let (tables, actions) = (&self.ir.tables, &self.ir.actions);
         *self.table_effects.entry(table).or_insert_with(|| {
@@ -141,7 +142,7 @@ impl Lowerer<'_> {
         })
     }
 
-    /// The IR table of a table of the instance at hand.
+    /// Returns the IR table of a table of the current instance.
     fn table(&mut self, id: typed::TableId) -> Lowered<ir::TableId> {
         let scope = self.block_scope();
         if let Some(known) = self.scopes[scope.0 as usize].tables.get(&id) {
@@ -220,7 +221,7 @@ impl Lowerer<'_> {
         let default = match position(declaration.default.action) {
             Some(i) => i as u32,
             None => {
-                // `NoAction` that the program need not list.
+                // The default `NoAction`, which the program need not list.
                 let action = self.table_action(table, &declaration.default)?;
                 self.check_name_is_new(&mut names, action, declaration.span)?;
                 actions.push(ir::TableAction { action, table_only: false, default_only: true });
@@ -262,7 +263,7 @@ impl Lowerer<'_> {
         Ok(table)
     }
 
-    /// Refuses an action whose control-plane name another one in the table's list has.
+    /// Refuses an action whose control-plane name is that of another one in the table's list.
     fn check_name_is_new(
         &mut self,
         listed: &mut HashSet<String>,
@@ -274,7 +275,7 @@ impl Lowerer<'_> {
             return Ok(());
         }
         let what = format!("a table with two actions of the control-plane name `{name}`");
-        // Two that differ have been reported where they are declared.
+        // Actions that differ have been reported at their declarations.
         let claim = self.claims.get(&(ControlKind::Action, name));
         if claim.is_some_and(|c| c.contested) {
             return Ok(());
@@ -282,7 +283,7 @@ impl Lowerer<'_> {
         self.unsupported(span, what)
     }
 
-    /// The field that has the cell of the entry of `table` that was hit, 0 on a miss, while its action runs.
+    /// Returns the field with the cell of the matching entry of `table`, 0 on a miss, while its action runs.
     pub fn entry_cell(&mut self, table: ir::TableId) -> FieldId {
         if let Some(field) = self.entry_cells.get(&table) {
             return *field;
@@ -293,12 +294,12 @@ impl Lowerer<'_> {
         field
     }
 
-    /// Has a table do something before each run of an action. Called while the table's properties are read.
+    /// Makes a table run a statement before each action. Called while the table's properties are read.
     pub fn before_actions(&mut self, table: ir::TableId, op: ir::Op) {
         self.on_hit.entry(table).or_default().push(op);
     }
 
-    /// Puts the actions of a table's entries into an action profile. Called while the table's properties are read.
+    /// Makes an action profile hold the actions of a table's entries. Called while the table's properties are read.
     pub fn set_profile(&mut self, table: ir::TableId, profile: ObjectId) {
         self.ir.tables[table.index()].profile = self.extern_object(profile).and_then(|o| o.state);
         self.profiles.insert(table, profile);
@@ -316,12 +317,12 @@ impl Lowerer<'_> {
 
     fn properties(&mut self, table: ir::TableId, declaration: &typed::Table) -> Lowered<()> {
         for (name, e) in &declaration.properties {
-            // How the priorities of entries are counted: [`Lowerer::priorities`].
+            // Defines the priorities of entries: [`Lowerer::priorities`].
             if name == "priority_delta" || name == "largest_priority_wins" {
                 continue;
             }
             let value = match &e.kind {
-                // It has no name of its own, and other tables may make one of the type too.
+                // It has no name of its own, and other tables may also create one of the type.
                 ExprKind::Construct { constructor, args } => {
                     let object = format!("{}.{name}", self.ir.tables[table.index()].name);
                     let ty = self.ty(&e.ty);
@@ -336,15 +337,14 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// The IR's priority of each entry, the smaller the more important: its place among the entries, from 1, once they are
-    /// sorted by the priorities of P4_16; or bmv2's `@priority`. So entries that are added at run time compare with those
-    /// of the program as they do in bmv2 (p4c, `frontends/p4/entryPriorities.cpp` sorts, `backends/bmv2/common/control.h`
-    /// numbers).
+    /// Returns the IR priority of each entry, where smaller is more important: its position among the entries, from 1,
+    /// when sorted by the priorities of P4_16; or bmv2's `@priority`. So entries added at run time compare with those of
+    /// the program as in bmv2 (p4c's `frontends/p4/entryPriorities.cpp` sorts, `backends/bmv2/common/control.h` numbers).
     fn priorities(&mut self, table: &typed::Table) -> Lowered<Vec<u32>> {
         let mut order: Vec<usize> = (0..table.entries.len()).collect();
         if table.entries.iter().any(|e| e.priority.is_some()) {
             let given = self.given_priorities(table)?;
-            // Stable: of equal priorities the first entry comes first.
+            // The sort is stable: of equal priorities, the first entry comes first.
             match table.largest_priority_wins {
                 true => order.sort_by(|a, b| given[*b].cmp(&given[*a])),
                 false => order.sort_by(|a, b| given[*a].cmp(&given[*b])),
@@ -357,7 +357,7 @@ impl Lowerer<'_> {
         Ok(priorities)
     }
 
-    /// P4_16 "entry priorities": an entry without takes the one before it, `priority_delta` less important.
+    /// P4_16 "entry priorities": an entry without a priority is `priority_delta` less important than the one before it.
     fn given_priorities(&mut self, table: &typed::Table) -> Lowered<Vec<BigInt>> {
         let delta = match table.properties.iter().find(|(name, _)| name == "priority_delta") {
             Some((_, typed::Expr { kind: ExprKind::Int(delta), .. })) => delta.clone(),
@@ -436,7 +436,7 @@ impl Lowerer<'_> {
                 let hi = self.constant(hi, ty)?;
                 match key.kind {
                     MatchKind::Range if lo <= hi => KeyMatch::Range { lo, hi },
-                    // As bits, so that a range from a negative number to 0 or more is none.
+                    // Compared as bits, so a range from a negative number to 0 or more is empty.
                     MatchKind::Range => {
                         return refuse(self, "a range whose low end is above its high end (as bits)");
                     }
@@ -453,7 +453,7 @@ impl Lowerer<'_> {
         })
     }
 
-    /// The values of the control plane's parameters in an action reference.
+    /// Returns the values of action data in an action reference.
     fn action_data(&mut self, action: &typed::ActionRef) -> Lowered<Vec<BigUint>> {
         let declaration = &self.program.actions[action.action.index()];
         let mut data = Vec::new();
@@ -480,7 +480,7 @@ impl Lowerer<'_> {
         Ok(data)
     }
 
-    /// The IR action for an action in a table's list.
+    /// Returns the IR action for an action in a table's list.
     fn table_action(&mut self, table: ir::TableId, action: &typed::ActionRef) -> Lowered<ir::ActionId> {
         let id = action.action;
         let declaration = &self.program.actions[id.index()];
@@ -507,8 +507,8 @@ impl Lowerer<'_> {
         let flow = Flow { ret: Jump::Return, result: None, exit: Jump::Exit, loops: Vec::new() };
         let body = self.graph(flow, |cx| {
             on_hit.into_iter().for_each(|op| cx.emit(op));
-            // Arguments of directional parameters are expressions of the enclosing control, evaluated when the table
-            // runs the action: nothing happens between the lookup and the action.
+            // Arguments of directional parameters are expressions of the enclosing control, evaluated when the table runs
+            // the action: nothing happens between the lookup and the action.
             let mut args: Vec<Arg> = cx.action_args(id, &action.args)?;
             cx.action_params(ir_id, declaration, &mut args, scope)?;
             cx.inline_action(id, args)
@@ -518,7 +518,7 @@ impl Lowerer<'_> {
         self.span = outer_span;
         self.ir.actions[ir_id.index()].body = body?;
         let mut action = ir_id;
-        // Nothing but the new action knows the fields made for it.
+        // Only the new action uses the fields created for it.
         if let (Some(twin), true) = (self.twin(&path, ir_id), headers == self.ir.headers.len()) {
             for field in self.ir.fields.split_off(fields) {
                 self.release_name(Kind::Field, &field.name);
@@ -537,7 +537,7 @@ impl Lowerer<'_> {
         Ok(action)
     }
 
-    /// Makes fields for the parameters that the control plane gives values to, and passes them as arguments.
+    /// Creates fields for the parameters that are action data, and passes them as arguments.
     fn action_params(
         &mut self,
         ir_id: ir::ActionId,
@@ -558,8 +558,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Fields for what the control plane gives to a parameter: one per scalar inside, named by its path. Headers are
-    /// valid.
+    /// Creates fields for the action data of a parameter: one per scalar inside, named by its path. Headers are valid.
     fn data_fields(&mut self, action: ir::ActionId, ty: &Type, name: &str, span: Span) -> Lowered<Value> {
         if let Some(width) = self.scalar_width(ty) {
             let field = self.field(name, width, FieldKind::ActionData(action));
@@ -609,7 +608,7 @@ impl Lowerer<'_> {
         self.claim(ControlKind::ValueSet, &name, set.span, scope);
         let name = self.unique_name(Kind::Table, &name);
         let ty = self.ty(&set.ty);
-        // P4_16 "parser value sets": a struct's fields are one key each; `@match` says how.
+        // P4_16 "parser value sets": each field of a struct is one key, with the match kind of `@match`.
         let mut parts: Vec<(String, Type, MatchKind)> = Vec::new();
         match &ty {
             Type::Struct(..) => self.value_set_keys(&ty, "", MatchKind::Exact, &mut parts, set.span)?,
@@ -721,7 +720,7 @@ fn match_kind(name: &str) -> Option<MatchKind> {
     MatchKind::ALL.into_iter().find(|k| k.name() == name)
 }
 
-/// The length of the prefix that a mask selects, if it is one.
+/// Returns the length of the prefix that a mask selects, if it selects one.
 fn prefix_len(mask: &BigUint, width: u32) -> Option<u32> {
     let ones = mask.count_ones() as u32;
     let prefix = if ones == 0 { BigUint::zero() } else { build::ones(ones) << (width - ones) };

@@ -1,4 +1,4 @@
-//! Actions of one control-plane name that do the same are one action.
+//! Actions that share a control-plane name and have the same effect become one action.
 //!
 //! `@name(".nop")` in two controls, common in programs that come from P4_14, means one action to the control plane.
 
@@ -8,8 +8,8 @@ use p4jet_ir::{Expr, FieldId, Loc, Op};
 use crate::context::Lowerer;
 
 impl Lowerer<'_> {
-    /// An action before `new` with the given control-plane name and the same parameters and code, whatever the source
-    /// places.
+    /// Returns an action before `new` with the given control-plane name and the same parameters and code, apart from
+    /// source places.
     pub(crate) fn twin(&self, name: &str, new: ir::ActionId) -> Option<ir::ActionId> {
         let params = |id: ir::ActionId| {
             let params = &self.ir.actions[id.index()].params;
@@ -24,7 +24,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// The code with other parameters in place of the action's own, and without places.
+/// Returns the code with other parameters in place of the action's own, and without source places.
 fn comparable(action: &ir::Action, params: &[FieldId]) -> ir::Cfg {
     let rename = |f: &mut FieldId| {
         if let Some(i) = action.params.iter().position(|p| p == f) {
@@ -48,7 +48,7 @@ fn comparable(action: &ir::Action, params: &[FieldId]) -> ir::Cfg {
             match &mut stmt.op {
                 Op::Set { dest, .. } => rename(dest),
                 Op::Extern { outs, .. } => outs.iter_mut().for_each(rename),
-                // Action data is in no column.
+                // No column contains action data.
                 Op::SetElement { .. } => {}
                 // An action has none of these.
                 Op::Extract { .. }

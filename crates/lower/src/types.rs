@@ -11,7 +11,7 @@ use crate::build;
 use crate::context::{Kind, Lowered, Lowerer, ScopeId};
 use crate::value::{Storage, Value};
 
-/// What new storage is for.
+/// The purpose of new storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Parameters of the architecture's blocks: named in the program, shown in traces.
@@ -30,8 +30,7 @@ impl Role {
 }
 
 impl Lowerer<'_> {
-    /// Sets what type parameters stand for in a scope. Generic functions that call each other can make a type larger with
-    /// each call.
+    /// Sets the type parameters of a scope. Generic functions that call each other can enlarge a type with each call.
     pub(crate) fn bind_types(
         &mut self,
         scope: ScopeId,
@@ -50,7 +49,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// The type with its type parameters replaced by their values here.
+    /// Returns the type with type parameters replaced by their values in the current scope.
     pub fn ty(&self, ty: &Type) -> Type {
         self.substitute(ty, &|p| self.lookup(|s| s.types.get(&p).cloned()))
     }
@@ -84,7 +83,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Names and types of the fields of a (substituted) struct, header or union type; elements of a tuple.
+    /// Returns names and types of the fields of a (substituted) struct, header or union type, or of the elements of a
+    /// tuple.
     pub fn fields_of(&self, ty: &Type) -> Vec<(String, Type)> {
         match ty {
             Type::Struct(id, args) => {
@@ -102,12 +102,12 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Whether a stack of this (substituted) type has a `nextIndex`: an array of anything else has none.
+    /// True if a stack of this (substituted) type has a `nextIndex`, unlike other arrays.
     pub(crate) fn is_header(&self, element: &Type) -> bool {
         matches!(self.struct_kind(element), Some(StructKind::Header | StructKind::HeaderUnion))
     }
 
-    /// Which kind of struct a (substituted) type is; tuples count as structs.
+    /// Returns the kind of struct that a (substituted) type is; tuples count as structs.
     pub(crate) fn struct_kind(&self, ty: &Type) -> Option<StructKind> {
         match ty {
             Type::Struct(id, _) => Some(self.program.structs[id.index()].kind),
@@ -117,13 +117,13 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The type that values are made of: without `type` and enum.
+    /// Returns the representation of a type: without `type` and enum.
     pub fn underlying(&self, ty: &Type) -> Type {
         match ty {
             Type::New(id) => self.underlying(&self.program.new_types[id.index()].ty),
             Type::Enum(id) => match &self.program.enums[id.index()].underlying {
                 Some(underlying) => self.underlying(underlying),
-                // An enum without underlying type is its member's index.
+                // An enum without an underlying type is represented by its member's index.
                 None => Type::Bit(32),
             },
             Type::Error | Type::ActionEnum(_) => Type::Bit(32),
@@ -132,7 +132,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The width of a (substituted) type that is one scalar.
+    /// Returns the width of a (substituted) scalar type.
     pub fn scalar_width(&self, ty: &Type) -> Option<u32> {
         match self.underlying(ty) {
             Type::Bit(w) | Type::Int(w) if w > 0 => Some(w),
@@ -140,12 +140,12 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Whether operators on it are signed.
+    /// True if operators on it are signed.
     pub fn is_signed(&self, ty: &Type) -> bool {
         matches!(self.underlying(ty), Type::Int(_))
     }
 
-    /// The bits of a (substituted) type on the wire, if that is fixed.
+    /// Returns the number of bits of a (substituted) type on the wire, if it is fixed.
     pub fn wire_width(&self, ty: &Type) -> Option<u32> {
         if let Some(w) = self.scalar_width(ty) {
             return Some(w);
@@ -161,7 +161,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The name of a member of an enum without underlying type.
+    /// Returns the name of a member of an enum without an underlying type.
     pub fn enum_member(&self, ty: &Type, index: &num_bigint::BigUint) -> Option<&str> {
         match ty {
             Type::Enum(id) => {
@@ -173,8 +173,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The numbers in an annotation's parentheses: literals, constants, members of enums that have an underlying type.
-    /// `None` if there is anything else.
+    /// Returns the numbers in an annotation's parentheses: literals, constants, and members of enums with an underlying
+    /// type. `None` if there is anything else.
     pub fn annotation_numbers(&self, annotation: &Annotation) -> Option<Vec<BigInt>> {
         let AnnotationBody::Tokens(tokens) = &annotation.body else {
             return annotation.body.integer().map(|n| vec![n]);
@@ -197,7 +197,7 @@ impl Lowerer<'_> {
         numbers.collect()
     }
 
-    /// How to name a type in a message.
+    /// Returns the name of a type for messages.
     pub fn type_name(&self, ty: &Type) -> String {
         let p = self.program;
         match ty {
@@ -227,7 +227,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// New storage for a value of a (substituted) type, called `name`.
+    /// Creates storage for a value of a (substituted) type, called `name`.
     pub fn storage(&mut self, ty: &Type, name: &str, role: Role, span: Span) -> Lowered<Storage> {
         self.go_on()?;
         if let Some(width) = self.scalar_width(ty) {
@@ -340,7 +340,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The value of an uninitialised variable of a (substituted) type.
+    /// Returns the value of an uninitialised variable of a (substituted) type.
     pub fn zero(&mut self, ty: &Type, span: Span) -> Lowered<Value> {
         if let Some(width) = self.scalar_width(ty) {
             return Ok(Value::Scalar(build::zero(width)));
@@ -379,20 +379,20 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Makes storage 0 and its headers invalid.
+    /// Sets storage to 0 and its headers to invalid.
     pub(crate) fn reset(&mut self, storage: &Storage) {
         for field in storage.leaves() {
             self.set(field, build::zero(self.ir.width(field)));
         }
     }
 
-    /// The member of struct storage by name.
+    /// Returns the member of struct storage with this name.
     pub fn member<'s>(&self, ty: &Type, storage: &'s Storage, name: &str) -> Option<&'s Storage> {
         let index = self.fields_of(ty).iter().position(|(n, _)| n == name)?;
         storage.parts().get(index)
     }
 
-    /// The member of struct storage by name, if it is a scalar.
+    /// Returns the member of struct storage with this name, if it is a scalar.
     pub fn scalar_member(&self, ty: &Type, storage: &Storage, name: &str) -> Option<FieldId> {
         match self.member(ty, storage, name)? {
             Storage::Scalar(field) => Some(*field),
@@ -400,7 +400,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The value as one expression of a (substituted) type.
+    /// Returns the value as one expression of a (substituted) type.
     pub(crate) fn scalar_of(&mut self, value: Value, ty: &Type, span: Span) -> Lowered<Expr> {
         match value {
             Value::Scalar(e) => Ok(e),
@@ -409,7 +409,7 @@ impl Lowerer<'_> {
                 Ok(Expr::constant(build::pattern(&n, width), width))
             }
             _ => {
-                // Extern functions leave types open that only some of them can take.
+                // Extern functions accept generic types of which they support only some.
                 let what = format!("a value of type `{}` where a number is needed", self.type_name(ty));
                 self.unsupported(span, what)
             }

@@ -1,4 +1,4 @@
-//! Trees of scalars: what a P4 value is stored in ([`Storage`]) and what an expression gives ([`Value`]).
+//! Trees of scalars: the storage of P4 values ([`Storage`]) and the results of expressions ([`Value`]).
 
 use num_bigint::BigInt;
 use p4jet_ir::{Expr, FieldId, HeaderId};
@@ -6,12 +6,12 @@ use p4jet_ir::{Expr, FieldId, HeaderId};
 use crate::build;
 use crate::context::ObjectId;
 
-/// Where a value of some P4 type lives.
+/// The storage of a P4 value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Storage {
     /// `bit`, `int`, `bool`, enum, `error`, and `type`s over them.
     Scalar(FieldId),
-    /// `varbit`: the bits as a number, and how many there are.
+    /// `varbit`: the bits as a number, and their count.
     Varbit {
         /// Right-aligned.
         value: FieldId,
@@ -40,14 +40,14 @@ pub enum Storage {
     },
 }
 
-/// What an expression gives: pure, but reading fields at the time it is used.
+/// The result of an expression: pure, but it reads fields at the time it is used.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `bit`, `int`, `bool`, enum, `error`, and `type`s over them.
     Scalar(Expr),
     /// `varbit`
     Varbit {
-        /// Right-aligned, of the maximal width.
+        /// Right-aligned, of maximum width.
         value: Expr,
         /// In bits, width 32.
         length: Expr,
@@ -80,14 +80,14 @@ pub enum Value {
     Void,
 }
 
-/// A run of bits in a value.
+/// Consecutive bits in a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
     /// The bits.
     pub value: Expr,
-    /// For a varbit: how many there are, right-aligned in `value`; width 32.
+    /// For a varbit: the number of bits, right-aligned in `value`; width 32.
     pub length: Option<Expr>,
-    /// Of a field that comes with its whole header: whether the header is valid.
+    /// For a field that is part of a whole header: whether the header is valid.
     pub valid: Option<Expr>,
 }
 
@@ -119,7 +119,8 @@ impl Storage {
         }
     }
 
-    /// All fields, validity bits, lengths and indices in a fixed order, the same as [`Value::leaves`].
+    /// Returns all fields, validity bits, lengths and indices in a fixed order, which is also that of
+    /// [`Value::leaves`].
     pub fn leaves(&self) -> Vec<FieldId> {
         let mut out = Vec::new();
         self.collect(&mut out);
@@ -142,7 +143,7 @@ impl Storage {
         }
     }
 
-    /// All headers, in order.
+    /// Returns all headers, in order.
     pub(crate) fn headers(&self) -> Vec<HeaderId> {
         match self {
             Storage::Header { id, .. } => vec![*id],
@@ -150,7 +151,7 @@ impl Storage {
         }
     }
 
-    /// The parts: fields of a struct or header, members of a union.
+    /// Returns the parts: fields of a struct or header, members of a union.
     pub fn parts(&self) -> &[Storage] {
         match self {
             Storage::Struct(parts) | Storage::Union(parts) | Storage::Header { fields: parts, .. } => parts,
@@ -180,7 +181,7 @@ impl Value {
         }
     }
 
-    /// All scalar expressions in order, as [`Storage::leaves`].
+    /// Returns all scalar expressions in the order of [`Storage::leaves`].
     pub fn leaves(&self) -> Vec<Expr> {
         let mut out = Vec::new();
         self.clone().map(&mut |e| {
@@ -190,7 +191,7 @@ impl Value {
         out
     }
 
-    /// How many operators, fields and constants there are, and how deep expressions nest.
+    /// Returns the number of operators, fields and constants, and the nesting depth of expressions.
     pub(crate) fn size_and_depth(&self) -> (usize, u32) {
         let of = |e: &Expr| (e.size(), e.depth());
         let (first, second) = match self {
@@ -205,7 +206,7 @@ impl Value {
         (all.0 + second.0, all.1.max(second.1))
     }
 
-    /// All scalar expressions in order but validity and `nextIndex`: what the control plane gives as action data.
+    /// Returns all scalar expressions in order except validity and `nextIndex`: the values of action data.
     pub(crate) fn data(&self) -> Vec<Expr> {
         match self {
             Value::Scalar(e) => vec![e.clone()],
@@ -213,8 +214,8 @@ impl Value {
         }
     }
 
-    /// The bits that the value is made of, as `hash` and checksums see them: no validity, no `nextIndex`. `None` if
-    /// there is something that has no bits.
+    /// Returns the bits of the value as `hash` and checksums see them, without validity and `nextIndex`. `None` if some
+    /// part has no bits.
     pub fn pieces(&self) -> Option<Vec<Piece>> {
         let mut out = Vec::new();
         self.collect_pieces(None, &mut out).then_some(out)
@@ -236,7 +237,7 @@ impl Value {
         }
     }
 
-    /// The parts of a struct, header, union or stack.
+    /// Returns the parts of a struct, header, union or stack.
     pub fn parts(&self) -> &[Value] {
         match self {
             Value::Struct(parts)
@@ -247,17 +248,17 @@ impl Value {
         }
     }
 
-    /// Whether a header or union is valid.
+    /// Returns the validity of a header or union.
     pub fn is_valid(&self) -> Expr {
         match self {
             Value::Header { valid, .. } => valid.clone(),
-            // P4_16 "header unions": valid if one of the members is.
+            // P4_16 "header unions": valid if a member is.
             Value::Union(members) => build::any(members.iter().map(Value::is_valid).collect()),
             _ => build::truth(true),
         }
     }
 
-    /// Whether a header in it may be invalid.
+    /// True if a header in it may be invalid.
     pub(crate) fn has_invalid_header(&self) -> bool {
         match self {
             Value::Header { valid, .. } => build::as_truth(valid) != Some(true),
@@ -275,7 +276,8 @@ impl Value {
         })
     }
 
-    /// The part that `index` selects; `beyond` if there is none. A tree, so that long stacks make no deep expressions.
+    /// Returns the part that `index` selects; `beyond` if there is none. It builds a tree, so that long stacks do not
+    /// become deep expressions.
     pub(crate) fn pick(parts: &[Value], index: &Expr, width: u32, beyond: Value) -> Value {
         fn below(index: &Expr, limit: usize, width: u32) -> Expr {
             let limit = num_bigint::BigUint::from(limit);
@@ -299,12 +301,12 @@ impl Value {
         Value::select(&below(index, parts.len(), width), tree(parts, 0, index, width), beyond)
     }
 
-    /// Whether all scalars are constants or plain fields, so that using the value twice costs nothing.
+    /// True if all scalars are constants or plain fields, so that using the value twice costs nothing.
     pub fn is_atomic(&self) -> bool {
         self.leaves().iter().all(|e| matches!(e, Expr::Const { .. } | Expr::Field(_)))
     }
 
-    /// Whether all scalars are constants.
+    /// True if all scalars are constants.
     pub fn is_const(&self) -> bool {
         self.leaves().iter().all(|e| matches!(e, Expr::Const { .. }))
     }
@@ -315,7 +317,7 @@ impl Value {
             |x: &[Value], y: &[Value]| build::all(x.iter().zip(y).map(|(x, y)| Value::equal(x, y)).collect());
         match (a, b) {
             (Value::Scalar(x), Value::Scalar(y)) => build::eq(x.clone(), y.clone()),
-            // Varbits are equal when their dynamic widths and their bits are.
+            // Varbits are equal if their dynamic widths and their bits are.
             (Value::Varbit { value: x, length: l }, Value::Varbit { value: y, length: m }) => {
                 build::and(build::eq(l.clone(), m.clone()), build::eq(x.clone(), y.clone()))
             }
@@ -327,7 +329,7 @@ impl Value {
             }
             (Value::Integer(x), Value::Integer(y)) => build::truth(x == y),
             (Value::Text(x), Value::Text(y)) => build::truth(x == y),
-            // A list that stands for a header is a valid one.
+            // A list that represents a header is a valid header.
             (Value::Header { valid, fields }, Value::Struct(parts))
             | (Value::Struct(parts), Value::Header { valid, fields }) => {
                 build::and(valid.clone(), all(fields, parts))
