@@ -11,14 +11,14 @@ use num_bigint::BigInt;
 pub struct Ident {
     /// Its text.
     pub text: String,
-    /// Its place.
+    /// Source location.
     pub span: Span,
 }
 
 /// A name, perhaps with the leading dot that makes it global.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Path {
-    /// `true` for `.name`.
+    /// True for `.name`.
     pub global: bool,
     /// The name.
     pub name: Ident,
@@ -77,9 +77,9 @@ impl AnnotationBody {
 pub struct AnnotationToken {
     /// Its text; for a string literal the text between the quotes, unescaped.
     pub text: String,
-    /// Whether it is a string literal.
+    /// True if it is a string literal.
     pub is_string: bool,
-    /// Its place.
+    /// Source location.
     pub span: Span,
 }
 
@@ -199,7 +199,7 @@ pub struct MethodDecl {
     pub annotations: Vec<Annotation>,
     /// `abstract`.
     pub is_abstract: bool,
-    /// `true` for `E(…);`, a constructor.
+    /// True for `E(…);`, a constructor.
     pub is_constructor: bool,
     /// The signature.
     pub proto: FunctionProto,
@@ -329,7 +329,7 @@ pub struct PackageDecl {
     pub params: Vec<Param>,
 }
 
-/// Which of the three derived types with fields.
+/// The kind of a derived type with fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StructKind {
     /// `struct`
@@ -343,7 +343,7 @@ pub enum StructKind {
 /// A `struct`, `header` or `header_union`.
 #[derive(Clone, Debug)]
 pub struct StructDecl {
-    /// Which.
+    /// The kind.
     pub kind: StructKind,
     /// Its name.
     pub name: Ident,
@@ -378,7 +378,7 @@ pub struct EnumDecl {
 /// `typedef` or `type`.
 #[derive(Clone, Debug)]
 pub struct TypedefDecl {
-    /// `true` for `type`, which makes a new type.
+    /// True for `type`, which creates a new type.
     pub is_new_type: bool,
     /// The type it means. `typedef struct S {…} N;` is two declarations.
     pub ty: TypeRef,
@@ -402,7 +402,7 @@ pub struct ValueSetDecl {
 pub struct TableDecl {
     /// Name.
     pub name: Ident,
-    /// Properties in order; several of one name are an error of the analysis.
+    /// Properties in order; analysis reports duplicates.
     pub properties: Vec<TableProperty>,
 }
 
@@ -413,7 +413,7 @@ pub struct TableProperty {
     pub annotations: Vec<Annotation>,
     /// `const`.
     pub is_const: bool,
-    /// What it is.
+    /// The kind.
     pub kind: TablePropertyKind,
     /// The whole property.
     pub span: Span,
@@ -428,7 +428,7 @@ pub enum TablePropertyKind {
     Actions(Vec<ActionRef>),
     /// `entries = { … }`
     Entries(Vec<Entry>),
-    /// `name = e;`, `default_action` and `size` among them.
+    /// `name = e;`, including `default_action` and `size`.
     Custom(Ident, Expr),
 }
 
@@ -445,7 +445,7 @@ pub struct KeyElement {
     pub span: Span,
 }
 
-/// An action with the arguments it is bound to, in a table's `actions` or an entry.
+/// An action with its bound arguments, in a table's `actions` or an entry.
 #[derive(Clone, Debug)]
 pub struct ActionRef {
     /// Annotations.
@@ -508,9 +508,9 @@ pub struct Param {
 /// A reference to a type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypeRef {
-    /// What it is.
+    /// The kind.
     pub kind: TypeKind,
-    /// Its place.
+    /// Source location.
     pub span: Span,
 }
 
@@ -559,9 +559,9 @@ pub struct Arg {
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What it is.
+    /// The kind.
     pub kind: ExprKind,
-    /// Its place.
+    /// Source location.
     pub span: Span,
 }
 
@@ -576,7 +576,7 @@ pub enum ExprKind {
     String(String),
     /// `this`
     This,
-    /// A name that is not known as a type's name.
+    /// A name that is not known to be a type's.
     Path(Path),
     /// A type in an expression: the callee of a constructor call, or before `.member`.
     Type(Box<TypeRef>),
@@ -590,7 +590,7 @@ pub enum ExprKind {
     PlusSlice(Box<Expr>, Box<Expr>, Box<Expr>),
     /// `-e`, `!e`, `~e`, `+e`
     Unary(UnaryOp, Box<Expr>),
-    /// `a op b`; `&&&` and `..` are here too.
+    /// `a op b`, including `&&&` and `..`.
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// `c ? a : b`
     Conditional(Box<Expr>, Box<Expr>, Box<Expr>),
@@ -598,9 +598,9 @@ pub enum ExprKind {
     Cast(Box<TypeRef>, Box<Expr>),
     /// `f<T, …>(args)`; a constructor call has a [`ExprKind::Type`] callee.
     Call(Box<Expr>, Vec<TypeRef>, Vec<Arg>),
-    /// `{ e, … }`; with `true` it ends in `, ...`
+    /// `{ e, … }`; true if it ends with `, ...`
     List(Vec<Expr>, bool),
-    /// `{ k = e, … }`; with `true` it ends in `, ...`
+    /// `{ k = e, … }`; true if it ends with `, ...`
     Record(Vec<(Ident, Expr)>, bool),
     /// `(e, …)` with at least two elements: key sets only.
     Tuple(Vec<Expr>),
@@ -619,7 +619,7 @@ pub enum ExprKind {
 pub struct IntLit {
     /// Its value (never negative).
     pub value: BigInt,
-    /// `8w` gives `(8, false)`, `8s` gives `(8, true)`.
+    /// `(8, false)` for `8w`, `(8, true)` for `8s`.
     pub width: Option<(u32, bool)>,
 }
 
@@ -686,9 +686,9 @@ pub struct Block {
 /// A statement.
 #[derive(Clone, Debug)]
 pub struct Stmt {
-    /// What it is.
+    /// The kind.
     pub kind: StmtKind,
-    /// Its place.
+    /// Source location.
     pub span: Span,
 }
 
@@ -721,11 +721,11 @@ pub enum StmtKind {
     For {
         /// Annotations.
         annotations: Vec<Annotation>,
-        /// Before the loop.
+        /// Statements before the loop.
         init: Vec<Stmt>,
         /// Condition.
         cond: Expr,
-        /// After each turn.
+        /// Statements after each turn.
         update: Vec<Stmt>,
         /// Body.
         body: Box<Stmt>,

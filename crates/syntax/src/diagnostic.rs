@@ -3,18 +3,18 @@
 use crate::span::Span;
 use p4jet_suggest as suggest;
 
-/// How bad.
+/// The severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// The program is wrong, or needs a feature that is missing.
+    /// The program is wrong, or needs an unsupported feature.
     Error,
     /// The program is legal but doubtful.
     Warning,
-    /// A warning that is only mentioned, by `--Winfo`.
+    /// A warning that `--Winfo` reduces to a remark.
     Info,
 }
 
-/// The codes of all errors, with what each is about, sorted. They are stable: scripts may rely on them.
+/// The codes of all errors with descriptions, sorted. They are stable: scripts may rely on them.
 pub const ERRORS: &[(&str, &str)] = &[
     ("annotation", "an annotation with an invalid body or in an invalid place"),
     ("argument-count", "a call with too few or too many arguments"),
@@ -92,25 +92,26 @@ pub const ERRORS: &[(&str, &str)] = &[
 /// One error or warning.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
-    /// How bad.
+    /// The severity.
     pub severity: Severity,
     /// Stable short name of the kind, lower-case with dashes: `unknown-name`, `type-mismatch`, `not-supported`, …
     pub code: &'static str,
     /// What was found, and what was expected.
     pub message: String,
-    /// Where.
+    /// Source location.
     pub span: Span,
-    /// Text beside the caret; may be empty.
+    /// Text next to the caret; may be empty.
     pub label: String,
     /// Other places involved: "declared here".
     pub related: Vec<(Span, String)>,
     /// Valid choices, what to do.
     pub notes: Vec<String>,
-    /// What could stand there instead, for tools: what was probably meant comes first. At most 100; notes say it to people.
+    /// The valid choices, for tools; the one that was probably meant comes first. At most 100; for users, the notes list
+    /// them.
     pub choices: Vec<String>,
 }
 
-/// Most choices that a diagnostic carries.
+/// Maximum number of choices of a diagnostic.
 const CHOICES_MAX: usize = 100;
 
 impl Diagnostic {
@@ -146,7 +147,7 @@ impl Diagnostic {
         Self::error("not-supported", span, format!("not supported yet: {what}"))
     }
 
-    /// Adds text beside the caret.
+    /// Adds text next to the caret.
     pub fn label(mut self, text: impl Into<String>) -> Self {
         self.label = text.into();
         self
@@ -165,7 +166,7 @@ impl Diagnostic {
         self
     }
 
-    /// Adds the name that was probably meant, if one of them is near to the word that stands there.
+    /// Adds the name that was probably meant, if one of them is similar to the given word.
     pub fn suggest<'a>(self, word: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
         match suggest::nearest(word, names) {
             Some(near) => self.meant(near),
@@ -173,7 +174,7 @@ impl Diagnostic {
         }
     }
 
-    /// Adds the valid choices; `what` says what they are: "its states".
+    /// Adds the valid choices; `what` describes them: "its states".
     pub fn choices<S: AsRef<str>>(self, what: impl std::fmt::Display, names: &[S]) -> Self {
         self.some_choices(what, names, suggest::LISTED_MAX)
     }

@@ -1,15 +1,15 @@
 //! Text to tokens.
 //!
-//! The lexer knows P4_16's lexical rules (section "Lexical constructs") and the few extra tokens that the
-//! preprocessor needs. It is pulled token by token, because what the preprocessor skips (`#if 0`) must not be
-//! held to P4's rules.
+//! The lexer implements P4_16's lexical rules (section "Lexical constructs") and the few extra tokens that the
+//! preprocessor needs. It produces tokens on demand, because text that the preprocessor skips (`#if 0`) need not follow
+//! P4's rules.
 
 use crate::diagnostic::Diagnostic;
 use crate::span::{FileId, Span};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// A text seen by the lexer: an identifier, a literal. Equal texts have equal symbols.
+/// The text of an identifier or literal. Equal texts have equal symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Symbol(pub u32);
 
@@ -43,7 +43,7 @@ impl Interner {
         &self.texts[symbol.0 as usize]
     }
 
-    /// How many symbols there are.
+    /// Returns the number of symbols.
     pub(crate) fn len(&self) -> usize {
         self.texts.len()
     }
@@ -79,24 +79,24 @@ impl Keyword {
 
 macro_rules! punctuation {
     ($($name:ident $text:literal)*) => {
-        /// What a token is.
+        /// The kind of a token.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub(crate) enum Kind {
-            /// End of a file, or of what the preprocessor was given to expand.
+            /// End of a file, or of the tokens that the preprocessor expands.
             Eof,
             Ident,
             Keyword(Keyword),
-            /// A literal that begins with a digit; whether it is well formed is checked where it is used.
+            /// A literal that starts with a digit; it is checked where it is used.
             Integer,
             /// A string literal; its symbol is the raw text between the quotes.
             String,
-            /// A character that begins no token.
+            /// A character that starts no token.
             Unknown,
             $($name),*
         }
 
         impl Kind {
-            /// The text of a punctuation token or keyword; what the others are called.
+            /// The text of a punctuation token or keyword; the name of other tokens.
             pub(crate) fn text(self) -> &'static str {
                 match self {
                     Kind::Eof => "end of file",
@@ -116,7 +116,7 @@ macro_rules! punctuation {
 }
 
 // `>>`, `>>=` and `+:` are several tokens here: `bit<bit<8>>` closes two lists with what could be a shift, and the
-// grammar spells the slice operator as two terminals. `Token::joint` tells contiguous `>` apart.
+// grammar spells the slice operator as two terminals. `Token::joint` marks contiguous `>`.
 punctuation! {
     SatAddAssign "|+|=" SatSubAssign "|-|="
     Mask "&&&" Dots "..." SatAdd "|+|" SatSub "|-|" ShlAssign "<<=" Invalid "{#}"
@@ -137,11 +137,11 @@ pub(crate) struct Token {
     pub span: Span,
     /// White space or a comment precedes it.
     pub space_before: bool,
-    /// It is the first of its line.
+    /// It is the first token on its line.
     pub line_start: bool,
-    /// For `>`: another token that begins with `>` follows immediately.
+    /// For `>`: another token that starts with `>` follows immediately.
     pub joint: bool,
-    /// The name of a macro that was met inside its own expansion and never expands again.
+    /// The name of a macro that occurred inside its own expansion and never expands again.
     pub no_expand: bool,
 }
 
@@ -150,12 +150,12 @@ impl Token {
         Token { kind, symbol, span, space_before: false, line_start: false, joint: false, no_expand: false }
     }
 
-    /// An identifier to the preprocessor, which knows no keywords.
+    /// True for what the preprocessor, which knows no keywords, considers an identifier.
     pub(crate) fn is_word(&self) -> bool {
         matches!(self.kind, Kind::Ident | Kind::Keyword(_))
     }
 
-    /// The text as it would be written, a string literal without its quotes.
+    /// Returns the text as it would be written; a string literal without its quotes.
     pub(crate) fn text<'a>(&self, interner: &'a Interner) -> &'a str {
         match self.kind {
             Kind::Ident | Kind::Integer | Kind::String | Kind::Unknown => interner.text(self.symbol),
@@ -164,7 +164,7 @@ impl Token {
     }
 }
 
-/// Where backslash-newline was removed: at `at` in the spliced text, `removed` bytes are gone up to there.
+/// A removed backslash-newline: up to offset `at` of the spliced text, `removed` bytes are gone.
 struct Splice {
     at: u32,
     removed: u32,
@@ -177,9 +177,9 @@ pub(crate) struct Lexer {
     pos: usize,
     splices: Vec<Splice>,
     line_start: bool,
-    /// A string was never closed: look no further than the line's end for the ends of others.
+    /// A string was never closed, so the ends of others are sought only within their lines.
     open_string: bool,
-    /// The text is being skipped by a conditional: no errors, and strings end with their line.
+    /// A conditional skips the text: there are no errors, and strings end with their lines.
     pub quiet: bool,
 }
 
@@ -190,12 +190,12 @@ impl Lexer {
         Lexer { text, file, pos: 0, splices, line_start: true, open_string: false, quiet: false }
     }
 
-    /// Back to a place given by [`Lexer::offset`].
+    /// Returns the position in the spliced text.
     pub(crate) fn offset(&self) -> usize {
         self.pos
     }
 
-    /// What is left of the text.
+    /// Returns the rest of the text.
     pub(crate) fn rest(&self) -> &str {
         &self.text[self.pos..]
     }
@@ -205,10 +205,10 @@ impl Lexer {
         self.pos += bytes;
     }
 
-    /// The span of a piece of the spliced text.
+    /// Returns the span of a part of the spliced text.
     pub(crate) fn span(&self, lo: usize, hi: usize) -> Span {
         let lo_source = self.source_offset(lo);
-        // The last byte decides, so that a splice after the token is not part of it.
+        // Computed from the last byte, so that a splice after the token is not part of it.
         let hi_source = if hi > lo { self.source_offset(hi - 1) + 1 } else { lo_source };
         Span { file: self.file, lo: lo_source, hi: hi_source }
     }
@@ -219,14 +219,14 @@ impl Lexer {
         if index == 0 { pos } else { pos + self.splices[index - 1].removed }
     }
 
-    /// The next token, over line ends.
+    /// Returns the next token, across line ends.
     pub(crate) fn next(&mut self, interner: &mut Interner, diagnostics: &mut Vec<Diagnostic>) -> Token {
         let space_before = self.skip_space(false, diagnostics);
         let line_start = std::mem::take(&mut self.line_start);
         self.token(interner, diagnostics, space_before, line_start, self.quiet)
     }
 
-    /// The next token of this line. Only the strings of a pragma may go on over several lines.
+    /// Returns the next token of this line. Only strings of a pragma may continue over several lines.
     pub(crate) fn next_on_line(
         &mut self,
         interner: &mut Interner,
@@ -240,14 +240,14 @@ impl Lexer {
         }
     }
 
-    /// Skips what is left of the line, and gives it without comments' meaning: the raw text.
+    /// Skips the rest of the line and returns its raw text, including comments.
     pub(crate) fn raw_line(&mut self) -> &str {
         let start = self.pos;
         self.pos += self.rest().find('\n').unwrap_or(self.text.len() - start);
         self.text[start..self.pos].trim()
     }
 
-    /// Skips white space and comments; on a directive's line not the line's end. Says whether there was any.
+    /// Skips white space and comments, but not the end of a directive's line. True if there was any.
     fn skip_space(&mut self, one_line: bool, diagnostics: &mut Vec<Diagnostic>) -> bool {
         let start = self.pos;
         let text = self.text.clone();
@@ -316,7 +316,7 @@ impl Lexer {
                 let length = self.string(rest, strings_end_with_line, diagnostics);
                 (Kind::String, interner.intern(&rest[1..1 + length]))
             }
-            // Of a directive; elsewhere an apostrophe begins nothing.
+            // Only in a directive; elsewhere an apostrophe starts no token.
             Some(b'\'') if strings_end_with_line && character(rest).is_some() => {
                 let length = character(rest).unwrap_or(1);
                 self.pos += length;
@@ -328,7 +328,8 @@ impl Lexer {
                     (kind, Symbol(0))
                 }
                 None => {
-                    // A run of such characters is one token, so that a binary file is a few errors.
+                    // Consecutive characters of this kind are one token, so that a binary file causes only a few
+                    // errors.
                     let length = rest
                         .char_indices()
                         .find(|(_, c)| c.is_ascii() && !c.is_ascii_control() && !"$`'\\".contains(*c))
@@ -347,9 +348,9 @@ impl Lexer {
         Token { kind, symbol, span, space_before, line_start, joint, no_expand: false }
     }
 
-    /// Skips a string literal and gives the length of its raw text.
+    /// Skips a string literal and returns the length of its raw text.
     ///
-    /// P4_16 "String literals": up to the first quote that an even number of backslashes precedes; line ends are
+    /// P4_16 "String literals": it extends to the first quote preceded by an even number of backslashes; line ends are
     /// allowed inside.
     fn string(&mut self, rest: &str, ends_with_line: bool, diagnostics: &mut Vec<Diagnostic>) -> usize {
         let bytes = rest.as_bytes();
@@ -376,7 +377,7 @@ impl Lexer {
     }
 }
 
-/// How long the character constant is that `rest` begins with, if its line closes it.
+/// Returns the length of the character constant at the start of `rest`, if it is closed on the same line.
 fn character(rest: &str) -> Option<usize> {
     let mut bytes = rest.bytes().enumerate().skip(1);
     while let Some((at, byte)) = bytes.next() {

@@ -37,30 +37,30 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where included files come from, and what is defined before the first line.
+/// Where included files come from, and which macros are predefined.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// `-I`: where to look for included files, in order.
+    /// `-I`: directories of included files, in order.
     pub include_dirs: Vec<PathBuf>,
-    /// `-D`: macros; without a value a macro is 1.
+    /// `-D`: macros; one without a value is 1.
     pub defines: Vec<(String, Option<String>)>,
-    /// Files that p4jet brings along, by the name in `#include <name>`; a file in `include_dirs` comes first.
+    /// Files that come with p4jet, by the name in `#include <name>`; a file in `include_dirs` has precedence.
     pub builtins: Vec<(&'static str, &'static str)>,
-    /// Where files are read.
+    /// Where files are read from.
     pub files: Files,
 }
 
-/// Where the program and what it includes are read.
+/// The source of the program and of the files that it includes.
 #[derive(Clone, Debug, Default)]
 pub enum Files {
     /// The file system.
     #[default]
     System,
-    /// These texts, by path without `.` and `x/..`. Files outside them are read from the file system only if `and_system` is set.
+    /// These texts, by path without `.` and `x/..`. Other files are read from the file system only if `and_system` is set.
     Given {
         /// The texts.
         texts: Arc<BTreeMap<PathBuf, String>>,
-        /// Whether a file that is missing here may come from the file system.
+        /// True if a file that is missing here may come from the file system.
         and_system: bool,
     },
 }
@@ -76,51 +76,51 @@ impl Files {
                 return Err(ErrorKind::NotFound.into());
             }
         }
-        // P4_16 "Lexical constructs": comments and strings may hold any 8-bit characters.
+        // P4_16 "Lexical constructs": comments and strings may contain any 8-bit characters.
         p4jet_files::read(path, FILE_BYTES_MAX).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 }
 
-/// What became of a program's text.
+/// The result of parsing a program.
 #[derive(Debug)]
 pub struct Parsed {
-    /// The tree; what was wrong is missing from it.
+    /// The tree, without the parts that contain errors.
     pub program: ast::Program,
-    /// The files read; the program is the first.
+    /// The files that were read; the program is the first.
     pub sources: span::SourceMap,
     /// Errors and warnings in order of discovery.
     pub diagnostics: Vec<diagnostic::Diagnostic>,
 }
 
-/// Parses the program in the file `path`. The error is that of reading this file; an included file that cannot be
-/// read is a diagnostic.
+/// Parses the program in the file `path`. Returns an error if this file cannot be read; an included file that cannot be read is
+/// a diagnostic.
 pub fn parse_file(path: &Path, options: &Options) -> io::Result<Parsed> {
     Ok(parse_text(&path.display().to_string(), &options.files.read(path)?, options))
 }
 
-/// Parses `text`; `name` stands in diagnostics, and its directory is where `#include "x"` looks first.
+/// Parses `text`; `name` appears in diagnostics, and its directory is the first place to look for `#include "x"`.
 pub fn parse_text(name: &str, text: &str, options: &Options) -> Parsed {
-    // How deep the text may nest must not depend on how much stack the caller has left, nor on the build profile.
+    // The permitted nesting depth must not depend on the caller's remaining stack, nor on the build profile.
     std::thread::scope(|scope| {
         let parse = || parse_here(name, text, options);
         match p4jet_threads::builder("parser", PARSER_STACK_BYTES)
             .and_then(|thread| thread.spawn_scoped(scope, parse))
         {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            // No thread to be had: the caller's stack is likely to do.
+            // Without a thread, the caller's stack probably suffices.
             Err(_) => parse_here(name, text, options),
         }
     })
 }
 
-/// What 256 levels of the largest frames need in an unoptimised build, several times over.
+/// Several times the stack for 256 levels of the largest frames in an unoptimised build.
 const PARSER_STACK_BYTES: usize = 32 * 1024 * 1024;
 
 fn parse_here(name: &str, text: &str, options: &Options) -> Parsed {
     let preprocess::Output { tokens, pragmas, interner, sources, mut diagnostics, aborted } =
         preprocess::preprocess(name, text, options);
     let (program, errors) = parser::parse(tokens, &pragmas, &interner);
-    // What breaks off in the middle is not the user's syntax error.
+    // A truncated program is not the user's syntax error.
     if !aborted {
         diagnostics.extend(errors);
     }

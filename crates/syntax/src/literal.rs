@@ -1,12 +1,12 @@
-//! Integer and string literals: text to value.
+//! Values of integer and string literals.
 
 use crate::ast::IntLit;
 use num_bigint::BigInt;
 
-/// More digits than any width that a target knows needs; reading decimal digits takes quadratic time.
+/// More digits than any target's width needs; reading decimal digits takes quadratic time.
 const DIGITS_MAX: usize = 20_000;
 
-/// Reads an integer literal (P4_16 "Integer literals"); the error says what is wrong with it.
+/// Reads an integer literal (P4_16 "Integer literals"); the error describes what is wrong with it.
 pub(crate) fn parse(text: &str) -> Result<IntLit, String> {
     let (width, digits) = match text.find(['w', 's', 'W', 'S']) {
         Some(at) if text[..at].bytes().all(|b| b.is_ascii_digit() || b == b'_') => {
@@ -47,13 +47,13 @@ pub(crate) fn parse(text: &str) -> Result<IntLit, String> {
     }
 }
 
-/// Enough of a literal to recognise it.
+/// Shortens a literal for messages.
 fn short(text: &str) -> String {
     if text.len() <= 40 { text.to_string() } else { format!("{}…", &text[..40]) }
 }
 
-/// The text of a string literal: `\"` and `\\` stand for the character after the backslash. P4_16 knows no other
-/// escape sequences and leaves them to whoever reads the string, so other backslashes stay.
+/// Returns the text of a string literal: `\"` and `\\` stand for the character after the backslash. P4_16 defines no
+/// other escape sequences and leaves them to the consumer of the string, so other backslashes remain.
 pub(crate) fn unescape(raw: &str) -> String {
     if !raw.contains('\\') {
         return raw.to_string();

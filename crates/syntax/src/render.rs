@@ -5,20 +5,21 @@ use crate::span::{SourceMap, Span};
 use annotate_snippets::{Annotation, AnnotationKind, Element, Level, Origin, Renderer, Snippet};
 use std::ops::Range;
 
-/// Most diagnostics whose text is shown; the others are counted.
+/// Maximum number of diagnostics whose text is shown; the others are counted.
 const SHOWN_MAX: usize = 500;
 
-/// Most bytes of a file between the places of a diagnostic that are shown together.
+/// Maximum number of bytes between the places of a diagnostic that are shown together.
 const SHOWN_BYTES_MAX: usize = 1 << 16;
 
-/// Most bytes of a line that is shown whole: lines may be as long as files. Of longer ones the text around each place is shown.
+/// Maximum number of bytes of a line that is shown completely, because lines may be as long as files. For longer lines, the
+/// text around each place is shown.
 const LINE_BYTES_MAX: usize = 240;
 
-/// Bytes that are shown on each side of a place in a line that is too long to be shown.
+/// Number of bytes shown on each side of a place in a line that is too long.
 const SHOWN_AROUND: usize = 60;
 
-/// Renders diagnostics: what is wrong, file, line and column, the source line with a caret, related places, notes;
-/// and at the end how many errors and warnings there are. Without diagnostics the text is empty.
+/// Renders diagnostics: the message, file, line and column, the source line with a caret, related places and notes; and finally
+/// the number of errors and warnings. Without diagnostics the text is empty.
 pub fn render(diagnostics: &[Diagnostic], sources: &SourceMap, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut text = String::new();
@@ -44,8 +45,8 @@ pub fn render(diagnostics: &[Diagnostic], sources: &SourceMap, color: bool) -> S
     text
 }
 
-/// The text without lines that have nothing but `:::`, the mark of another file. The renderer puts one above each piece of a
-/// long line: the name of its file stands in the line before.
+/// Removes lines that contain only `:::`, the mark of another file. The renderer puts one above each piece of a long line,
+/// although the line before names the file.
 fn without_bare_marks(text: &str) -> String {
     let is_bare = |line: &&str| {
         // Colours are `ESC [ … m`.
@@ -74,7 +75,7 @@ fn summary(diagnostics: &[Diagnostic]) -> String {
     if parts.is_empty() { String::new() } else { format!("{}\n", parts.join(", ")) }
 }
 
-/// Where the file of a diagnostic was included, and the file that does so, up to the program.
+/// Returns where the file of a diagnostic was included, where the including file was, and so on up to the program.
 fn include_chain(span: Span, sources: &SourceMap) -> Vec<String> {
     let mut chain: Vec<String> = Vec::new();
     let mut file = sources.files.get(span.file.0 as usize);
@@ -88,12 +89,12 @@ fn include_chain(span: Span, sources: &SourceMap) -> Vec<String> {
     chain
 }
 
-/// The places of a diagnostic, the main one first, those in one file together.
+/// Returns the places of a diagnostic, the main one first, those in one file together.
 fn places<'a>(diagnostic: &'a Diagnostic, sources: &'a SourceMap) -> Vec<Element<'a>> {
     let main = (diagnostic.span, diagnostic.label.as_str(), AnnotationKind::Primary);
     let related =
         diagnostic.related.iter().map(|(span, label)| (*span, label.as_str(), AnnotationKind::Context));
-    // What a macro produced has the place of its use, where what is wrong cannot be seen.
+    // A token from a macro has the place of the macro's use, where the error is not visible.
     let definition = macro_at(diagnostic.span, sources);
     let definition = definition.filter(|name| diagnostic.related.iter().all(|(span, _)| span != name));
     let definition = definition.map(|name| (name, "the macro is defined here", AnnotationKind::Context));
@@ -107,7 +108,7 @@ fn places<'a>(diagnostic: &'a Diagnostic, sources: &'a SourceMap) -> Vec<Element
     elements
 }
 
-/// The name in the definition of the macro whose use stands at a place, or ends there.
+/// Returns the name in the definition of the macro whose use is at a place, or ends there.
 fn macro_at(span: Span, sources: &SourceMap) -> Option<Span> {
     if span.lo < span.hi {
         return sources.macros.get(&span).copied();
@@ -118,8 +119,8 @@ fn macro_at(span: Span, sources: &SourceMap) -> Option<Span> {
 
 type Place<'a> = (Span, &'a str, AnnotationKind);
 
-/// The lines of one file from the first to the last place in it; where that is much text, those of each place, and of long
-/// lines only what is around the place.
+/// Returns the lines of one file from the first to the last place in it; if that is too much text, those of each place, and of
+/// long lines only the text around the place.
 fn snippets<'a>(places: Vec<Place<'a>>, sources: &'a SourceMap) -> Vec<Element<'a>> {
     let together = snippet(&places, sources);
     if together.is_some() {
@@ -132,7 +133,7 @@ fn snippets<'a>(places: Vec<Place<'a>>, sources: &'a SourceMap) -> Vec<Element<'
     places.iter().flat_map(alone).collect()
 }
 
-/// A place in a line that is too long.
+/// Returns a place in a line that is too long.
 fn cut<'a>((span, label, kind): Place<'a>, sources: &'a SourceMap) -> Vec<Element<'a>> {
     let Some(file) = sources.files.get(span.file.0 as usize) else { return Vec::new() };
     let text = file.text.as_str();
@@ -168,7 +169,7 @@ fn at_line_end(text: &str, at: usize) -> bool {
     text[at..].chars().next().is_none_or(|after| after == '\n')
 }
 
-/// The lines of one file from the first to the last place in it, unless that is too much text.
+/// Returns the lines of one file from the first to the last place in it, unless that is too much text.
 fn snippet<'a>(places: &[Place<'a>], sources: &'a SourceMap) -> Option<Element<'a>> {
     let file = sources.files.get(places.first()?.0.file.0 as usize)?;
     let text = file.text.as_str();
@@ -190,7 +191,7 @@ fn snippet<'a>(places: &[Place<'a>], sources: &'a SourceMap) -> Option<Element<'
     Some(snippet.into())
 }
 
-/// The part of a span on its first line: of a declaration only the beginning is of interest.
+/// Returns the part of a span on its first line: only the start of a declaration is of interest.
 fn first_line(span: Span, text: &str) -> Range<usize> {
     let mut lo = (span.lo as usize).min(text.len());
     while !text.is_char_boundary(lo) {

@@ -1,4 +1,4 @@
-//! The files of a program, to be compiled elsewhere: [`crate::Files::Given`].
+//! Collects the files of a program, to be compiled elsewhere: [`crate::Files::Given`].
 
 use crate::preprocess::FILE_BYTES_MAX;
 use std::collections::BTreeMap;
@@ -6,15 +6,15 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 
-/// Most files of a program.
+/// Maximum number of files of a program.
 const FILES_MAX: usize = 1000;
 
 /// Reads a program and, as far as they exist, the files that it and they name in `#include "…"`, whether or not a condition
-/// skips that line. What `#include <…>` names belongs to the machine that compiles.
+/// skips that line. Files of `#include <…>` belong to the machine that compiles.
 ///
 /// # Errors
 ///
-/// The program cannot be read, or there are more than 1,000 files or [`FILE_BYTES_MAX`] bytes.
+/// Fails if the program cannot be read, or if there are more than 1,000 files or [`FILE_BYTES_MAX`] bytes.
 pub fn collect(
     program: &Path,
     open: impl Fn(&Path) -> io::Result<File>,
@@ -31,7 +31,7 @@ pub fn collect(
         let bytes = match open(&path).and_then(|file| p4jet_files::read_from(file, left)) {
             Ok(bytes) => bytes,
             Err(error) if path == program || error.kind() == ErrorKind::FileTooLarge => return Err(error),
-            // Whoever compiles says that it is missing, if it is needed.
+            // The compiler reports that it is missing, if it is needed.
             Err(_) => continue,
         };
         if texts.len() >= FILES_MAX {
@@ -46,7 +46,7 @@ pub fn collect(
     Ok(texts)
 }
 
-/// The path without `.` and without `x/..`.
+/// Returns the path without `.` and `x/..`.
 pub fn normalised(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -61,7 +61,7 @@ pub fn normalised(path: &Path) -> PathBuf {
     out
 }
 
-/// The name in `#include "name"`.
+/// Returns the name in `#include "name"`.
 fn included(line: &str) -> Option<&str> {
     let directive = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;
     let (name, _) = directive.trim_start().strip_prefix('"')?.split_once('"')?;
@@ -96,7 +96,7 @@ mod tests {
         let parsed = parse(texts).unwrap();
         let messages: Vec<_> = parsed.diagnostics.iter().map(|d| d.message.as_str()).collect();
         assert!(messages[0].contains("cannot find include file `missing.p4`"), "{messages:?}");
-        // Nothing else is read, not even what is there.
+        // Nothing else is read, even if it exists.
         let nosy =
             BTreeMap::from([(main.clone(), "#include \"/etc/passwd\"\n#include </etc/passwd>\n".into())]);
         let parsed = parse(nosy).unwrap();

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
-/// A run of bytes in one file. What a macro produced points at the place where the macro was used.
+/// Consecutive bytes in one file. Tokens from a macro have the span of the macro's use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
     /// The file.
@@ -24,12 +24,12 @@ pub struct SourceFile {
     pub name: String,
     /// Its text.
     pub text: String,
-    /// Whether it is one of the standard includes that p4jet brings along.
+    /// True if it is one of the standard includes that come with p4jet.
     pub builtin: bool,
-    /// Whether a folder that `-I` names has it, or a file from there includes it: a library, of which a program need not
-    /// use everything.
+    /// True if it is in a folder that `-I` names, or a file from there includes it: a library, of which a program need
+    /// not use everything.
     pub library: bool,
-    /// The `#include` that opened it first.
+    /// The first `#include` that opened it.
     pub included_from: Option<Span>,
 }
 
@@ -38,24 +38,24 @@ pub struct SourceFile {
 pub struct SourceMap {
     /// Files in the order of first reading; the user's program is the first.
     pub files: Vec<SourceFile>,
-    /// For each use of a macro in a file the name in its `#define`.
+    /// For each use of a macro in a file, the name in its `#define`.
     pub macros: HashMap<Span, Span>,
 }
 
 impl SourceMap {
-    /// 1-based line and column (in characters) of the first byte of `span`.
+    /// Returns the 1-based line and column (in characters) of the first byte of `span`.
     pub fn line_column(&self, span: Span) -> (u32, u32) {
         let text = &self.files[span.file.0 as usize].text;
         let lo = (span.lo as usize).min(text.len());
         let before = &text.as_bytes()[..lo];
         let line = before.iter().filter(|&&b| b == b'\n').count() as u32 + 1;
         let start = before.iter().rposition(|&b| b == b'\n').map_or(0, |p| p + 1);
-        // Characters: bytes that do not continue one.
+        // The number of characters is the number of bytes that are not continuation bytes.
         let column = before[start..].iter().filter(|&&b| b & 0xc0 != 0x80).count() as u32 + 1;
         (line, column)
     }
 
-    /// The name of the file that `span` is in.
+    /// Returns the name of the file that contains `span`.
     pub fn file_name(&self, span: Span) -> &str {
         &self.files[span.file.0 as usize].name
     }

@@ -1,4 +1,4 @@
-//! What callers rely on: spans, files, include order, severities.
+//! Properties on which callers rely: spans, files, include order, severities.
 
 use p4jet_syntax::ast::{DeclKind, ExprKind};
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
@@ -21,7 +21,7 @@ fn value_span(parsed: &Parsed, index: usize) -> Span {
     }
 }
 
-/// A directory of files that goes away at the end of the test.
+/// A directory of files that is removed at the end of the test.
 struct Files(PathBuf);
 
 impl Files {
@@ -160,7 +160,7 @@ fn rendering_copes_with_any_span() {
     assert!(render(&[nowhere], &parsed.sources, false).ends_with("1 warning\n"));
 }
 
-/// Of a line that is too long the text around each place is shown, with its true line and column.
+/// In a line that is too long, the text around each place is shown, with its true line and column.
 #[test]
 fn long_lines_are_cut_around_the_places() {
     let (before, after) = ("a".repeat(500), "b".repeat(500));
@@ -177,7 +177,7 @@ fn long_lines_are_cut_around_the_places() {
          ::: test.p4:2:1005\n  |\n2 | …{b}THERE\n  | {blanks}----- and that\n  |\n  = note\n\n1 error\n"
     );
     assert_eq!(text, wanted);
-    // With colours it is the same text.
+    // The text with colours is the same.
     let coloured = render(std::slice::from_ref(&diagnostic), &parsed.sources, true);
     assert_eq!(coloured.lines().count(), wanted.lines().count(), "{coloured}");
 }

@@ -1,9 +1,9 @@
-//! Golden tests: for each `tests/golden/KIND/NAME.p4` its outcome is `NAME.txt` beside it.
+//! Golden tests: the expected outcome of each `tests/golden/KIND/NAME.p4` is in `NAME.txt` beside it.
 //!
-//! * `parse`: the program must be right; the outcome is its tree in short form (see `summary.rs`).
+//! * `parse`: the program must be valid; the outcome is its tree in short form (see `summary.rs`).
 //! * `errors`: the outcome is the rendered diagnostics.
 //!
-//! `UPDATE=1 cargo test -p p4jet-syntax` writes the outcomes; read the difference as a review.
+//! `UPDATE=1 cargo test -p p4jet-syntax` writes the outcomes; the diff is the review.
 
 mod summary;
 
@@ -23,7 +23,7 @@ fn options() -> Options {
     }
 }
 
-/// Runs `outcome` on each program of `kind` and compares with the text beside it.
+/// Compares `outcome` for each program of `kind` with the text beside it.
 fn check(kind: &str, outcome: impl Fn(&Parsed) -> String) {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(kind);
     let mut paths: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();

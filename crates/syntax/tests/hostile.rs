@@ -1,11 +1,11 @@
-//! Input that wants to exhaust the stack, the memory or the clock. Blind spot: only what we thought of.
+//! Input that tries to exhaust the stack, the memory or the clock. Blind spot: patterns that are not listed here.
 
 use p4jet_syntax::diagnostic::Severity;
 use p4jet_syntax::{Options, Parsed, parse_text};
 use std::fs;
 use std::time::Duration;
 
-/// Of processor time: a machine that is busy with other things makes no text wrong.
+/// Limit of processor time, so that a busy machine does not make the test fail.
 const TIME_MAX: Duration = Duration::from_secs(20);
 
 /// The processor time that this thread has used.
@@ -14,7 +14,7 @@ fn used() -> Duration {
     Duration::from_nanos(text.split(' ').next().unwrap().parse().expect("nanoseconds"))
 }
 
-/// Parses, on the stack that a test thread has, within the time.
+/// Parses within the time limit, on the stack of a test thread.
 fn parse(text: &str) -> Parsed {
     let start = used();
     let parsed = parse_text("hostile.p4", text, &Options::default());

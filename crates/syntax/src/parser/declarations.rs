@@ -15,7 +15,7 @@ const EXPECTED_DECLARATION: &str = "a declaration";
 const DECLARATIONS: &str = "declarations begin with `const`, `typedef`, `type`, `struct`, `header`, `header_union`, \
                             `enum`, `error`, `match_kind`, `extern`, `parser`, `control`, `package`, `action` or a type";
 
-/// What a parser or control begins with: name, type parameters, parameters, constructor parameters.
+/// The head of a parser or control: name, type parameters, parameters, constructor parameters.
 type Head = (Ident, Vec<Ident>, Vec<Param>, Vec<Param>);
 
 impl Parser<'_> {
@@ -34,7 +34,7 @@ impl Parser<'_> {
                         self.fail::<()>(Diagnostic::error("syntax", self.span(), "this `}` closes nothing"));
                 }
                 self.bump();
-                // A brace too many is one error, whatever of its block follows.
+                // A superfluous brace is one error, whatever follows its block.
                 if self.at(Kind::RBrace) {
                     self.error_at = Some(self.pos);
                 }
@@ -101,7 +101,7 @@ impl Parser<'_> {
             Kind::Ident if self.text(self.token()) == "header_type" && Self::is_name(self.kind_at(1)) => {
                 let error = Diagnostic::error("syntax", self.span(), "this is P4_14; p4jet reads P4_16");
                 let failed = self.fail(error);
-                // All that follows would be wrong, too.
+                // All following text would be wrong too.
                 self.pos = self.tokens.len() - 1;
                 return failed;
             }
@@ -121,13 +121,13 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Whether what stands `ahead` can follow the name of a type in a declaration.
+    /// True if the token `ahead` can follow the name of a type in a declaration.
     fn type_may_end_at(&self, ahead: usize) -> bool {
         let next = self.kind_at(ahead);
         matches!(next, Kind::LParen | Kind::Less | Kind::LBracket | Kind::Keyword(_)) || Self::is_name(next)
     }
 
-    /// Takes a misspelt word for the keyword of a declaration, if a name follows.
+    /// Treats a misspelt word as the keyword of a declaration if a name follows.
     fn fix_declaration_keyword(&mut self) {
         use Keyword::*;
         if self.kind() != Kind::Ident {
@@ -169,7 +169,7 @@ impl Parser<'_> {
         Ok(DeclKind::Const(ConstDecl { ty, name, value }))
     }
 
-    /// `name[n]` as in C, which p4c takes for `T[n] name`.
+    /// `name[n]` as in C, which p4c treats as `T[n] name`.
     pub(super) fn array_suffix(&mut self, mut ty: TypeRef) -> Parse<TypeRef> {
         let mut height = 0;
         while self.at(Kind::LBracket) {
@@ -233,7 +233,7 @@ impl Parser<'_> {
 
     // Types.
 
-    /// `derivedTypeDeclaration`, its annotations read
+    /// `derivedTypeDeclaration`, after its annotations
     fn derived_type(&mut self) -> Parse<DeclKind> {
         let kind = match self.kind() {
             Kind::Keyword(Keyword::Struct) => StructKind::Struct,
@@ -270,7 +270,7 @@ impl Parser<'_> {
         self.comma_list("the enum", true, |p| {
             let member = p.name("the name of an enum member")?;
             let value = if p.eat(Kind::Assign) { Some(p.expr()?) } else { None };
-            // P4_16 "Enumeration types": all members of a serializable enum have values, and no others have.
+            // P4_16 "Enumeration types": all members of a serializable enum have values, and no other members do.
             if underlying.is_some() != value.is_some() {
                 let message = match value {
                     None => format!("member `{}` of a serializable enum has no value", member.text),
@@ -290,7 +290,7 @@ impl Parser<'_> {
         Ok(DeclKind::Enum(EnumDecl { underlying, name, members }))
     }
 
-    /// `{ element, … }` with at least one element and, if `trailing` allows it, a comma at the end
+    /// `{ element, … }` with at least one element and, if `trailing` allows it, a final comma
     fn comma_list(
         &mut self,
         what: &str,
@@ -369,7 +369,7 @@ impl Parser<'_> {
 
     // Externs, functions, instances.
 
-    /// `extern f(…);`, `extern E { … }`; `extern E;`, which only declares the name as a type's, is `None`.
+    /// `extern f(…);`, `extern E { … }`; `None` for `extern E;`, which only declares the name of a type.
     fn extern_declaration(&mut self) -> Parse<Option<DeclKind>> {
         self.bump();
         if Self::is_name(self.kind()) && matches!(self.kind_at(1), Kind::LBrace | Kind::Semicolon) {
@@ -379,7 +379,7 @@ impl Parser<'_> {
             }
             return Ok(Some(self.extern_object(name, |_| Ok(Vec::new()))?));
         }
-        // `extern E<T> {` or `extern R<T> f(…)`: only the end of the list tells.
+        // `extern E<T> {` or `extern R<T> f(…)`: only the end of the list distinguishes them.
         let start = self.pos;
         let symbol = self.token().symbol;
         let ret = self.type_or_void()?;
@@ -439,7 +439,7 @@ impl Parser<'_> {
         Ok(MethodDecl { annotations, is_abstract, is_constructor, proto, span: self.since(start) })
     }
 
-    /// `functionPrototype` after its return type, and what belongs to the function's scope
+    /// `functionPrototype` after its return type, and whatever belongs to the function's scope
     fn prototype<T>(
         &mut self,
         ret: TypeRef,
@@ -584,7 +584,7 @@ impl Parser<'_> {
         Ok(ParserBody { locals, states })
     }
 
-    /// `parserState`, its annotations read
+    /// `parserState`, after its annotations
     fn state(&mut self, start: Span, annotations: Vec<Annotation>) -> Parse<State> {
         self.bump();
         let name = self.name("the state's name")?;
@@ -702,7 +702,7 @@ impl Parser<'_> {
             Some(apply) => apply,
             None => {
                 let empty = crate::ast::Block { annotations: Vec::new(), stmts: Vec::new(), span };
-                // With other errors the block may have been there.
+                // After other errors the block may have been there.
                 if !closed_early && self.error_at.is_none_or(|at| self.tokens[at].span.lo < open.lo) {
                     self.report(
                         Diagnostic::error("syntax", span, "this control has no `apply` block")
@@ -716,7 +716,8 @@ impl Parser<'_> {
         Ok(ControlBody { locals, apply })
     }
 
-    /// What is left of a control that was closed too early, up to its own `}` or what cannot be part of it.
+    /// Parses the rest of a control that was closed too early, up to its own `}` or to something that cannot be part of
+    /// it.
     fn rest_of_control(&mut self, locals: &mut Vec<Decl>, apply: &mut Option<crate::ast::Block>) {
         while !self.eat(Kind::RBrace) && !self.at(Kind::Eof) && !self.at_top_level_keyword() {
             let start = self.pos;
@@ -750,7 +751,7 @@ impl Parser<'_> {
         } else if Self::is_name(self.kind_at(1)) {
             self.fix_keyword(&[Keyword::Action, Keyword::Table, Keyword::Const]);
         }
-        // A type of this name has the variable's on its line.
+        // A type of this name is followed by the variable's name on the same line.
         let begins_block = |next: &Token| !Self::is_name(next.kind) || next.line_start;
         if self.at_keyword(Keyword::Apply) && self.tokens.get(self.pos + 1).is_some_and(begins_block) {
             self.bump();

@@ -16,7 +16,7 @@ impl Parser<'_> {
         result
     }
 
-    /// An expression, with `?:` the weakest operator.
+    /// An expression, in which `?:` is the weakest operator.
     pub(super) fn conditional(&mut self) -> Parse<Expr> {
         let left = self.unary()?;
         self.conditional_from(left)
@@ -32,8 +32,8 @@ impl Parser<'_> {
         let then = self.expr()?;
         let height = height.max(self.height);
         self.expect_after(Kind::Colon, "the second operand of `?`")?;
-        // P4_16 "Expressions": precedence follows C, where `?:` associates to the right. (The precedences in the
-        // appendix, read by Bison's rules, associate it to the left: of use only when all operands are `bool`.)
+        // P4_16 "Expressions": precedence follows C, where `?:` is right-associative. (The precedences in the appendix,
+        // read by Bison's rules, make it left-associative, which is useful only if all operands are `bool`.)
         let other = self.nested(Self::conditional)?;
         self.raise(height, self.height)?;
         let span = join(condition.span, other.span);
@@ -41,7 +41,8 @@ impl Parser<'_> {
         Ok(Expr { kind, span })
     }
 
-    /// The binary operator here, its precedence (P4_16 appendix "P4 grammar") and how many tokens it has.
+    /// Returns the binary operator at the cursor, its precedence (P4_16 appendix "P4 grammar") and its number of
+    /// tokens.
     fn operator(&self) -> Option<(BinaryOp, u8, usize)> {
         let (op, precedence) = match self.kind() {
             Kind::Greater | Kind::GreaterEq if self.greater_closes => return None,
@@ -77,7 +78,7 @@ impl Parser<'_> {
         Some((op, precedence, 1))
     }
 
-    /// Continues with the operators that bind stronger than `min`; all are left-associative.
+    /// Continues with operators that bind more strongly than `min`; all are left-associative.
     fn binary_from(&mut self, mut left: Expr, min: u8) -> Parse<Expr> {
         while let Some((op, precedence, tokens)) = self.operator() {
             if precedence <= min {
@@ -144,7 +145,7 @@ impl Parser<'_> {
             if self.at(Kind::RParen) {
                 return Ok(Err(ty));
             }
-            // The type's member, or a constructor call.
+            // A member of the type, or a constructor call.
             let left = self.type_operand(ty);
             let left = self.postfix_from(left, false)?;
             self.conditional_from(left)?
@@ -163,7 +164,7 @@ impl Parser<'_> {
         Ok(Expr { kind: ExprKind::Cast(Box::new(ty), Box::new(operand)), span: self.since(start) })
     }
 
-    /// `(N) x` with an undeclared `N` can only be meant as a cast.
+    /// `(N) x` with an undeclared `N` can only be a cast.
     fn cast_to_unknown(&self, inner: &Expr) -> Option<TypeRef> {
         let ExprKind::Path(path) = &inner.kind else {
             return None;
@@ -217,7 +218,7 @@ impl Parser<'_> {
         Ok(Expr { kind, span: self.since(start) })
     }
 
-    /// A type in an expression. `T[3]` is no type here: it cannot be constructed and has no members.
+    /// A type in an expression. `T[3]` is not one: it cannot be constructed and has no members.
     fn operand_type(&mut self) -> Parse<TypeRef> {
         let start = self.span();
         if !self.is_type_name_at(0) {
@@ -257,7 +258,7 @@ impl Parser<'_> {
         Expr { kind: ExprKind::Type(Box::new(ty)), span }
     }
 
-    /// An integer literal, which stands here.
+    /// Reads the integer literal at the cursor.
     pub(super) fn integer(&mut self) -> IntLit {
         let token = self.bump();
         match literal::parse(self.text(token)) {
@@ -272,7 +273,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Adds postfix operators. In a statement `<` can only begin type arguments.
+    /// Adds postfix operators. In a statement, `<` can only start type arguments.
     pub(super) fn postfix_from(&mut self, mut base: Expr, in_statement: bool) -> Parse<Expr> {
         loop {
             let height = self.height;
@@ -382,7 +383,7 @@ impl Parser<'_> {
         let mut dots = false;
         let mut height = 0;
         while !self.at(Kind::RBrace) {
-            // `...` as the last element gives what was left out its default.
+            // A final `...` sets omitted elements to their defaults.
             let after = if self.kind_at(1) == Kind::Comma { 2 } else { 1 };
             if self.at(Kind::Dots) && self.kind_at(after) == Kind::RBrace {
                 self.bump();
@@ -414,7 +415,7 @@ impl Parser<'_> {
         if !self.at(Kind::LParen) {
             return self.simple_keyset();
         }
-        // `( set, … )`, `( set )`, or an expression that begins with a parenthesis.
+        // `( set, … )`, `( set )`, or an expression that starts with a parenthesis.
         let open = self.bump().span;
         let first = match self.nested(|p| p.in_parens(true))? {
             Ok(first) => first,
@@ -477,13 +478,13 @@ impl Parser<'_> {
         Ok(Expr { kind: ExprKind::Binary(op, Box::new(left), Box::new(right)), span })
     }
 
-    /// `expression`, or `expression .. expression`: what `for` goes through.
+    /// `expression`, or `expression .. expression`: what `for` iterates over.
     pub(super) fn collection(&mut self) -> Parse<Expr> {
         let left = self.expr()?;
         if self.at(Kind::Range) { self.set_from(left) } else { Ok(left) }
     }
 
-    /// What a statement may begin with: `lvalue`, or the type of a direct application.
+    /// The start of a statement: `lvalue`, or the type of a direct application.
     pub(super) fn statement_operand(&mut self) -> Parse<Expr> {
         match self.kind() {
             Kind::LParen => {
@@ -513,7 +514,7 @@ impl Parser<'_> {
         Expr { kind: ExprKind::Path(path), span }
     }
 
-    /// Whether the name here was declared as something else than a type.
+    /// True if the name at the cursor was declared, but not as a type.
     pub(super) fn at_other_name(&self) -> bool {
         self.lookup_at(0) == Some(Name::Other)
     }

@@ -1,12 +1,12 @@
-//! Tokens to tree: a recursive-descent parser of the P4_16 grammar (appendix "P4 grammar").
+//! A recursive-descent parser of the P4_16 grammar (appendix "P4 grammar").
 //!
 //! The grammar is not context-free: whether `(a) - b` is a cast and `a < b > (c)` a call depends on which names are
-//! types (terminals IDENTIFIER and TYPE_IDENTIFIER). So the parser keeps the scopes of names, though only to know
-//! "type or not"; resolving them is the analysis' task. Where the grammar leaves no choice, any name is taken for a
-//! type, so that a misspelt type is reported as such and not as a syntax error.
+//! types (terminals IDENTIFIER and TYPE_IDENTIFIER). So the parser keeps the scopes of names, but only to know whether
+//! each is a type; the analysis resolves names. Where the grammar requires a type, any name is accepted, so that a
+//! misspelt type is reported as such and not as a syntax error.
 //!
-//! Errors: whoever finds one reports it and returns [`Failed`]; the nearest list of statements, declarations, fields
-//! … skips to its next element. A second error at the same token is not reported.
+//! Errors: the function that finds one reports it and returns [`Failed`]; the nearest list of statements, declarations,
+//! fields … skips to its next element. A second error at the same token is not reported.
 
 mod declarations;
 mod expressions;
@@ -22,12 +22,12 @@ use crate::preprocess::Pragma;
 use crate::span::Span;
 use p4jet_suggest as suggest;
 
-/// How deep blocks, parentheses, types … nest. It bounds the parser's stack.
+/// Maximum nesting depth of blocks, parentheses, types …, which bounds the parser's stack.
 const NESTING_MAX: u32 = 256;
-/// How high the tree of an expression may be: `a + b + c …` does not nest, but its tree is as high as it is long.
-/// It bounds the stacks of all who walk the tree.
+/// Maximum height of the tree of an expression: `a + b + c …` does not nest, but its tree is as high as it is long. It
+/// bounds the stack of all code that walks the tree.
 const EXPRESSION_HEIGHT_MAX: u32 = 1000;
-/// How many errors one run reports.
+/// Maximum number of errors reported in one run.
 pub(crate) const ERRORS_MAX: usize = 50;
 
 /// The error has been reported.
@@ -64,7 +64,7 @@ pub(crate) fn parse(
     (Program { decls }, parser.diagnostics)
 }
 
-/// What a name means, as far as the grammar cares.
+/// The meaning of a name, as far as the grammar is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
     /// TYPE_IDENTIFIER
@@ -76,7 +76,7 @@ enum Name {
 struct Parser<'a> {
     tokens: Vec<Token>,
     pos: usize,
-    /// The pragmas not yet taken.
+    /// The pragmas that have not been consumed yet.
     pragmas: &'a [Pragma],
     interner: &'a Interner,
     diagnostics: Vec<Diagnostic>,
@@ -85,18 +85,18 @@ struct Parser<'a> {
     depth: u32,
     /// Height of the expression or type that was parsed last.
     height: u32,
-    /// How many `{` of expressions and lists are open.
+    /// Number of open `{` of expressions and lists.
     open_braces: u32,
-    /// In `bit<…>` without parentheses: `>` is no operator.
+    /// In `bit<…>` without parentheses, where `>` is not an operator.
     greater_closes: bool,
     /// In a parser state, where fewer statements are allowed.
     in_state: bool,
-    /// What each symbol means in the current scope, and in the outermost.
+    /// The meaning of each symbol in the current scope, and in the outermost one.
     names: Vec<Option<Name>>,
     globals: Vec<Option<Name>>,
-    /// What symbols stood for before the declarations of the open scopes.
+    /// The meaning of symbols before the declarations of the open scopes.
     shadowed: Vec<(Symbol, Option<Name>)>,
-    /// For each open scope the length of `shadowed` at its beginning.
+    /// For each open scope, the length of `shadowed` at its start.
     scopes: Vec<usize>,
 }
 
@@ -127,7 +127,7 @@ impl Parser<'_> {
         self.token().span
     }
 
-    /// The span of the token before.
+    /// Returns the span of the previous token.
     fn last_span(&self) -> Span {
         self.tokens[self.pos.saturating_sub(1)].span
     }
@@ -152,7 +152,7 @@ impl Parser<'_> {
         self.eat(Kind::Keyword(keyword))
     }
 
-    /// From `start` to the token before.
+    /// Returns the span from `start` to the previous token.
     fn since(&self, start: Span) -> Span {
         join(start, self.last_span())
     }
@@ -163,7 +163,7 @@ impl Parser<'_> {
 
     // Names.
 
-    /// Whether a token of this kind is the grammar's `name`.
+    /// True if a token of this kind is the grammar's `name`.
     fn is_name(kind: Kind) -> bool {
         matches!(
             kind,
@@ -181,7 +181,7 @@ impl Parser<'_> {
         )
     }
 
-    /// `name`; `what` says whose.
+    /// `name`; `what` describes its owner.
     fn name(&mut self, what: &str) -> Parse<Ident> {
         let token = self.token();
         if Self::is_name(token.kind) {
@@ -204,7 +204,7 @@ impl Parser<'_> {
         Ident { text: self.text(token).to_string(), span: token.span }
     }
 
-    /// A name that is declared here: it stands for `name` to the end of the scope.
+    /// Reads a name that is declared here: it stands for `name` until the end of the scope.
     fn declared_name(&mut self, what: &str, name: Name) -> Parse<Ident> {
         let symbol = self.token().symbol;
         let ident = self.name(what)?;
@@ -222,13 +222,13 @@ impl Parser<'_> {
         self.names[slot] = Some(name);
     }
 
-    /// What the name at `ahead` means; `None`: it was not declared.
+    /// Returns the meaning of the name at `ahead`; `None` if it was not declared.
     fn lookup_at(&self, ahead: usize) -> Option<Name> {
         let token = self.tokens.get(self.pos + ahead)?;
         if Self::is_name(token.kind) { self.names[token.symbol.0 as usize] } else { None }
     }
 
-    /// Whether a TYPE_IDENTIFIER, perhaps with a dot before it, stands `ahead`.
+    /// True if a TYPE_IDENTIFIER, possibly with a leading dot, is at `ahead`.
     fn is_type_name_at(&self, ahead: usize) -> bool {
         if self.kind_at(ahead) != Kind::Dot {
             return self.lookup_at(ahead) == Some(Name::Type);
@@ -253,7 +253,7 @@ impl Parser<'_> {
         result
     }
 
-    /// Parses one level deeper.
+    /// Parses one nesting level deeper.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
         if self.depth >= NESTING_MAX {
             return self.too_deep(format!("this nests more than {NESTING_MAX} deep"));
@@ -264,7 +264,7 @@ impl Parser<'_> {
         result
     }
 
-    /// Notes that an expression's tree is one higher than those of its parts.
+    /// Records that an expression's tree is one level higher than its parts.
     fn raise(&mut self, part: u32, other: u32) -> Parse<()> {
         self.height = part.max(other) + 1;
         if self.height > EXPRESSION_HEIGHT_MAX {
@@ -275,7 +275,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// What exceeds a bound was generated, or is hostile: its other errors are of no use.
+    /// A program that exceeds a bound is generated, or hostile: its other errors are of no use.
     fn too_deep<T>(&mut self, message: String) -> Parse<T> {
         let diagnostic =
             Diagnostic::error("limit-exceeded", self.span(), message).note("split it into smaller parts");
@@ -301,7 +301,7 @@ impl Parser<'_> {
         Err(Failed)
     }
 
-    /// Reports an error after which parsing continues as if all were well.
+    /// Reports an error after which parsing continues normally.
     fn report(&mut self, diagnostic: Diagnostic) {
         self.diagnostics.push(diagnostic);
         if self.diagnostics.len() >= ERRORS_MAX && self.pos + 1 < self.tokens.len() {
@@ -341,7 +341,7 @@ impl Parser<'_> {
         }
         let message = format!("expected {what}, found {}", self.found());
         let span = match self.kind() {
-            // Where the text breaks off, rather than the empty line after it.
+            // Where the text ends, rather than the empty line after it.
             Kind::Eof if self.pos > 0 => Span { lo: self.last_span().hi, ..self.last_span() },
             _ => self.span(),
         };
@@ -367,7 +367,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Expects `kind` after `what`. The error points behind what stands before it, where it is missing.
+    /// Expects `kind` after `what`. The error points to the end of the previous token, where it is missing.
     fn expect_after(&mut self, kind: Kind, what: &str) -> Parse<()> {
         if self.eat(kind) {
             return Ok(());
@@ -388,7 +388,7 @@ impl Parser<'_> {
         self.fail(diagnostic)
     }
 
-    /// Expects the `;` that ends `what`. When what follows can only begin something else, parsing goes on.
+    /// Expects the `;` that ends `what`. If the next token can only start something else, parsing continues.
     fn semicolon(&mut self, what: &str) -> Parse<()> {
         if self.expect_after(Kind::Semicolon, what).is_ok() {
             return Ok(());
@@ -421,7 +421,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A word that is no declared name but nearly one of `choices` is reported and then taken for it.
+    /// Reports an undeclared word that is similar to one of `choices`, and treats it as that keyword.
     fn fix_keyword(&mut self, choices: &[Keyword]) {
         let token = self.token();
         if token.kind != Kind::Ident || self.lookup_at(0).is_some() {
@@ -434,7 +434,7 @@ impl Parser<'_> {
                 Diagnostic::error("syntax", token.span, format!("unknown word `{text}`"))
                     .meant(keyword.text()),
             );
-            // Unless that was one error too many.
+            // Unless there were too many errors.
             if !self.at(Kind::Eof) {
                 self.tokens[self.pos].kind = Kind::Keyword(keyword);
             }
@@ -443,7 +443,7 @@ impl Parser<'_> {
 
     // Recovery.
 
-    /// Whether a keyword stands here that begins a declaration at top level and nothing else.
+    /// True at a keyword that can only start a declaration at top level.
     fn at_top_level_keyword(&self) -> bool {
         use Keyword::*;
         let token = self.token();
@@ -456,8 +456,8 @@ impl Parser<'_> {
         declares && (token.line_start || Self::is_name(self.kind_at(1)))
     }
 
-    /// Skips to the end of the element that was wrong: behind its `;` or block, or before what closes the list.
-    /// `unclosed` of the element's own braces were open at the error.
+    /// Skips to the end of the erroneous element: after its `;` or block, or before the end of the list. `unclosed` of
+    /// the element's own braces were open at the error.
     fn recover(&mut self, mut unclosed: u32) {
         let start = self.pos;
         loop {
@@ -469,7 +469,7 @@ impl Parser<'_> {
                 Kind::Eof | Kind::RBrace => return,
                 Kind::Semicolon => {
                     self.bump();
-                    // The rest of an `if` goes on as a statement.
+                    // The rest of an `if` continues as a statement.
                     self.eat_keyword(Keyword::Else);
                     return;
                 }
@@ -495,7 +495,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether something stands here that a parser or control contains, but no block of statements.
+    /// True at something that a parser or control can contain, but a block of statements cannot.
     fn at_member_keyword(&self) -> bool {
         use Keyword::*;
         match self.kind() {
@@ -506,7 +506,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a line begins with a keyword that begins a statement or a local declaration.
+    /// True if a line starts with a keyword that starts a statement or a local declaration.
     fn at_element_keyword(&self) -> bool {
         use Keyword::*;
         let Kind::Keyword(keyword) = self.kind() else {
@@ -554,12 +554,12 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses `{ element … }`. What is wrong in an element costs no other element.
+    /// Parses `{ element … }`. An error in one element does not affect the others.
     fn braced(&mut self, what: &str, element: impl FnMut(&mut Self) -> Parse<()>) -> Parse<()> {
         self.braced_until(what, |_| false, element)
     }
 
-    /// [`Parser::braced`], where `outside` tells what cannot stand in the list: its `}` is missing.
+    /// Like [`Parser::braced`]; `outside` recognises what cannot be in the list, so that its `}` is missing.
     fn braced_until(
         &mut self,
         what: &str,
@@ -569,7 +569,7 @@ impl Parser<'_> {
         let open = self.span();
         if !self.eat(Kind::LBrace) {
             let missing = self.expected::<()>(&format!("`{{` to begin {what}"));
-            // What stands on a line of its own is likely the first element.
+            // Something on a line of its own is probably the first element.
             if !self.token().line_start || matches!(self.kind(), Kind::RBrace | Kind::Eof) || outside(self) {
                 return missing;
             }
@@ -577,7 +577,7 @@ impl Parser<'_> {
         self.elements(what, open, outside, element)
     }
 
-    /// The elements of a list and its `}`; `open` is where the list begins.
+    /// Parses the elements of a list and its `}`; the list starts at `open`.
     fn elements(
         &mut self,
         what: &str,
@@ -593,7 +593,7 @@ impl Parser<'_> {
                 let diagnostic = self
                     .expected_error(&format!("`}}` to end {what}"))
                     .related(open, format!("{what} begins here"));
-                // The elements so far are good.
+                // The elements so far are valid.
                 let _ = self.fail::<()>(diagnostic);
                 return Ok(());
             }
@@ -601,7 +601,7 @@ impl Parser<'_> {
             let outer = std::mem::take(&mut self.open_braces);
             if element(self).is_err() {
                 self.recover(self.open_braces);
-                // A brace here is the list's own.
+                // A brace here belongs to the list.
                 if self.pos == start && !self.at(Kind::RBrace) {
                     self.bump();
                 }
@@ -726,7 +726,7 @@ impl Parser<'_> {
         Ok(if is_pairs { AnnotationBody::KeyValues(pairs) } else { AnnotationBody::Exprs(exprs) })
     }
 
-    /// Reports annotations where the grammar has none.
+    /// Reports annotations where the grammar allows none.
     fn no_annotations(&mut self, annotations: &[Annotation], before: &str) {
         if let Some(annotation) = annotations.first() {
             let message = format!("an annotation cannot stand before {before}");
@@ -742,7 +742,7 @@ fn join(a: Span, b: Span) -> Span {
     if a.file == b.file { Span { file: a.file, lo: a.lo.min(b.lo), hi: a.hi.max(b.hi) } } else { a }
 }
 
-/// Enough of a text to recognise it.
+/// Shortens a text for messages.
 fn shorten(text: &str) -> String {
     if text.chars().count() <= 40 { text.to_string() } else { text.chars().take(40).chain(['…']).collect() }
 }

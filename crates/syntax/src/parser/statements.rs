@@ -1,4 +1,4 @@
-//! `statement`, `blockStatement` and parser states' statements.
+//! `statement`, `blockStatement` and the statements of parser states.
 
 use super::{Failed, Name, Parse, Parser};
 use crate::ast::{
@@ -10,7 +10,7 @@ use crate::lexer::{Keyword, Kind};
 use crate::span::Span;
 
 impl Parser<'_> {
-    /// `blockStatement`, its annotations read.
+    /// `blockStatement`, after its annotations.
     pub(super) fn block(&mut self, annotations: Vec<Annotation>, what: &str) -> Parse<Block> {
         let open = self.span();
         let mut stmts = Vec::new();
@@ -70,7 +70,7 @@ impl Parser<'_> {
         Ok(Stmt { kind, span: self.since(start) })
     }
 
-    /// Statements that begin with a keyword, and `;`.
+    /// Statements that start with a keyword, and `;`.
     fn keyword_statement(&mut self) -> Parse<StmtKind> {
         let token = self.bump();
         let kind = match token.kind {
@@ -99,8 +99,8 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    /// `if`, and the `else if`s that follow; a long chain of them does not nest here, but counts as nesting for those
-    /// who walk the tree.
+    /// `if`, and the `else if`s that follow; a long chain of them does not nest here, but counts as nesting because
+    /// other code walks the tree recursively.
     fn conditional_statement(&mut self) -> Parse<StmtKind> {
         let mut branches = Vec::new();
         let mut last = None;
@@ -148,7 +148,7 @@ impl Parser<'_> {
         true
     }
 
-    /// A statement that is not in a block: it has a scope of its own all the same.
+    /// A statement outside a block, which still has a scope of its own.
     fn branch(&mut self) -> Parse<Stmt> {
         if self.at(Kind::RBrace) || self.at(Kind::Eof) {
             return self.expected("a statement");
@@ -184,7 +184,7 @@ impl Parser<'_> {
         Ok(StmtKind::Switch(selector, cases))
     }
 
-    /// `forStatement`, its annotations read
+    /// `forStatement`, after its annotations
     fn for_loop(&mut self, mut annotations: Vec<Annotation>) -> Parse<StmtKind> {
         self.bump();
         let open = self.span();
@@ -246,7 +246,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Whether a declaration of a variable begins here: with a type, or with two names in a row.
+    /// True if the declaration of a variable starts here: with a type, or with two consecutive names.
     pub(super) fn at_declaration(&self) -> bool {
         if self.at_type() {
             // `T.apply()`, `error.E`
@@ -377,15 +377,15 @@ impl Parser<'_> {
         Ok(StmtKind::Decl(Box::new(Decl { annotations, kind, span: self.since(start) })))
     }
 
-    /// What follows a variable's name.
+    /// Parses what follows a variable's name.
     pub(super) fn variable_rest(&mut self, ty: TypeRef) -> Parse<(TypeRef, Option<Expr>)> {
         let ty = self.array_suffix(ty)?;
         let init = if self.eat(Kind::Assign) { Some(self.expr()?) } else { None };
         Ok((ty, init))
     }
 
-    /// `T(args) x;` in a block. The grammar has no such statement; that no instance can stand here is for the
-    /// analysis to say, which knows why.
+    /// `T(args) x;` in a block. The grammar has no such statement; the analysis reports that no instance is allowed
+    /// here, because it knows the reason.
     fn local_instance(&mut self, start: Span, annotations: Vec<Annotation>, ty: TypeRef) -> Parse<StmtKind> {
         let args = self.args()?;
         if !Self::is_name(self.kind()) {
@@ -402,7 +402,7 @@ impl Parser<'_> {
         Ok(StmtKind::Decl(Box::new(Decl { annotations, kind, span: self.since(start) })))
     }
 
-    /// Takes a misspelt word for the keyword it must be, if what follows suits that keyword.
+    /// Treats a misspelt word as a keyword if the next tokens fit that keyword.
     fn fix_statement_keyword(&mut self) -> Parse<()> {
         use Keyword::*;
         if self.kind() != Kind::Ident {
@@ -425,7 +425,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Whether `( … ) {` follows the word here.
+    /// True if `( … ) {` follows the word at the cursor.
     fn block_follows_parens(&self) -> bool {
         let mut depth = 0;
         for ahead in 1..200 {
@@ -442,7 +442,7 @@ impl Parser<'_> {
         false
     }
 
-    /// Parses with other statements allowed.
+    /// Parses with other rules for statements.
     pub(super) fn with_state_rules<T>(
         &mut self,
         in_state: bool,

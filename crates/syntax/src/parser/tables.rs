@@ -18,7 +18,7 @@ impl Parser<'_> {
         Ok(DeclKind::Table(TableDecl { name, properties }))
     }
 
-    /// Goes on with a table that a `}` too many has closed, if its properties follow.
+    /// Continues a table that a superfluous `}` has closed, if its properties follow.
     pub(super) fn table_goes_on(&mut self, table: &mut TableDecl) -> bool {
         let at = usize::from(self.at_keyword(Keyword::Const));
         if !Self::is_name(self.kind_at(at)) || self.kind_at(at + 1) != Kind::Assign {

@@ -6,7 +6,7 @@ use crate::lexer::{Keyword, Kind};
 use crate::span::Span;
 
 impl Parser<'_> {
-    /// Whether a type stands here. A name that is not declared as a type does not count.
+    /// True if a type starts here. A name that is not declared as a type does not count.
     pub(super) fn at_type(&self) -> bool {
         self.is_type_at(0)
     }
@@ -15,13 +15,13 @@ impl Parser<'_> {
         use Keyword::*;
         match self.kind_at(ahead) {
             Kind::Keyword(Bool | Error | MatchKind | Bit | String | Int | Varbit | Tuple | Void) => true,
-            // `list` is a name, too.
+            // `list` is also a name.
             Kind::Keyword(List) => self.kind_at(ahead + 1) == Kind::Less,
             _ => self.is_type_name_at(ahead),
         }
     }
 
-    /// `typeRef`, where nothing else can stand: any name is taken for a type's.
+    /// `typeRef` where nothing else is allowed: any name is treated as a type's.
     pub(super) fn type_ref(&mut self) -> Parse<TypeRef> {
         let start = self.span();
         let mut ty = self.nested(Self::element_type)?;
@@ -112,7 +112,7 @@ impl Parser<'_> {
         Ok(width)
     }
 
-    /// A name, perhaps with a dot before it.
+    /// A name, possibly with a leading dot.
     pub(super) fn path(&mut self, what: &str) -> Parse<Path> {
         let global = self.eat(Kind::Dot);
         Ok(Path { global, name: self.name(what)? })
@@ -163,11 +163,11 @@ impl Parser<'_> {
         Ok(params)
     }
 
-    /// Whether type arguments and the `(` of a call stand here, at `<`.
+    /// True if type arguments and the `(` of a call follow, at `<`.
     ///
-    /// The grammar's `realTypeArgumentList` decides by the first token: a type after `<` begins type arguments, for a
-    /// type cannot be compared. But `x < E.m` and `x < (bit<8>) y` exist, so look for the end too. The look is
-    /// bounded: real lists are short.
+    /// The grammar's `realTypeArgumentList` decides by the first token: a type after `<` starts type arguments, because
+    /// a type cannot be compared. But `x < E.m` and `x < (bit<8>) y` exist, so this looks for the end too. The
+    /// lookahead is bounded, because real lists are short.
     pub(super) fn at_call_type_args(&self) -> bool {
         const TOKENS_MAX: usize = 128;
         let unknown_name = Self::is_name(self.kind_at(1)) && self.lookup_at(1).is_none();
@@ -193,7 +193,7 @@ impl Parser<'_> {
                 }
                 Kind::Comma | Kind::Dot | Kind::Integer | Kind::LBracket | Kind::RBracket => {}
                 Kind::Ident | Kind::Keyword(_) => {}
-                // Only in widths without parentheses, which are no comparison's operands.
+                // Only in widths without parentheses, which are not operands of a comparison.
                 Kind::Plus | Kind::Minus | Kind::Star | Kind::Slash if angles > 1 => {}
                 _ => return false,
             }

@@ -1,8 +1,8 @@
-//! The preprocessor against the real one: small programs of directives, random ones and chosen ones, tokens compared.
+//! Compares the tokens of this preprocessor and of `cpp`, for random and selected small programs of directives.
 //!
-//! Blind spots: directives between a macro's name and its `)`, numbers that are C's but not P4's (`1.5`), strings that
-//! are not closed, comments that end in a macro's name (`cpp` looks for its arguments in the next line), and what errors
-//! say: only that there is one.
+//! Blind spots: directives between a macro's name and its `)`, numbers that are valid in C but not in P4 (`1.5`),
+//! unclosed strings, comments that end in a macro's name (`cpp` looks for its arguments in the next line), and the text
+//! of errors: only their presence is compared.
 
 use super::preprocess;
 use crate::Options;
@@ -13,10 +13,10 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// How many random programs are compared; `CPP_PROGRAMS` sets another number.
+/// Number of random programs to compare; `CPP_PROGRAMS` overrides it.
 const PROGRAMS: u64 = 100;
 
-/// The tokens of a text as they would be written, or the first error.
+/// Returns the tokens of a text as they would be written, or the first error.
 fn tokens(text: &str, dir: &Path) -> Result<Vec<String>, String> {
     let include_dirs = vec![dir.join("one"), dir.join("two")];
     let options = Options { include_dirs, ..Options::default() };
@@ -26,14 +26,14 @@ fn tokens(text: &str, dir: &Path) -> Result<Vec<String>, String> {
         return Err(error.message.clone());
     }
     let text = |t: &crate::lexer::Token| match t.kind {
-        // Where a macro stood that expands to nothing, `#` gives a space or none.
+        // `#` may or may not produce a space in place of a macro that expands to nothing.
         Kind::String => format!("\"{}\"", t.text(&output.interner).replace(' ', "")),
         _ => t.text(&output.interner).to_string(),
     };
     Ok(output.tokens.iter().filter(|t| t.kind != Kind::Eof).map(text).collect())
 }
 
-/// What `cpp` makes of the text, as p4c calls it, or its errors.
+/// Returns the output of `cpp` for the text, called as p4c does, or its errors.
 fn cpp(text: &str, dir: &Path) -> Result<String, String> {
     let main = dir.join("main.p4");
     std::fs::write(&main, text).unwrap();
@@ -51,7 +51,7 @@ fn cpp(text: &str, dir: &Path) -> Result<String, String> {
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
-/// A folder with a few files to include; `None`, with a message, where there is no `cpp`.
+/// Creates a folder with a few files to include; `None`, with a message, if there is no `cpp`.
 fn folder(name: &str) -> Option<std::path::PathBuf> {
     let version = Command::new("cpp").arg("--version").output();
     if !version.is_ok_and(|v| v.status.success()) {
@@ -102,11 +102,11 @@ fn chosen_programs_as_cpp() {
         "#define P(a, b) a ## b\nP(+,=) P(a,1) P(1,a) P(.,x) P(\"x\",y) P(<,<) P(,a) P(a,) P(,) P(P,(1,2))\n",
         "#define C(a, b, c) a ## b ## c\n#define x 1\nC(,x,) C(x,,x) C(,,) C(+,-,x) C(x,+,x)\n",
         "#define S(a) l ## #a\nS(b) S()\n",
-        // What looks like a directive and is a comment.
+        // A comment that looks like a directive.
         "a\n# this is a comment\n   # another 'one'\n#! x\n#\nb # c\nd\n",
         "#ident \"x\"\n#sccs \"y\"\na\n",
         "#if 0\n# it's no directive\n#nonsense\n#else no\nb\n#endif\n",
-        // Stringizing; a `#` before no parameter stays.
+        // Stringizing; a `#` that does not precede a parameter remains.
         "#define S(x) #x\nS( a   b ) S(\"q\\n\") S() S(a \"b c\" e)\n",
         "#define V(...) #__VA_ARGS__\nV(a, b ,c) V()\n",
         // Variadic macros.
@@ -157,7 +157,7 @@ fn chosen_programs_as_cpp() {
         "#if __has_include(\"beside.h\") && __has_include(<both.h>) && !__has_include(<beside.h>)\nyes\n#endif\n",
         "#define WHICH <both.h>\n#include WHICH\n#if __has_include(WHICH)\nyes\n#endif\n",
         "#include <beside.h>\n",
-        // Macros that are no macros.
+        // Invalid macros.
         "#define 3\n",
         "#define defined 1\n",
         "#define f(a, a) 1\n",
@@ -186,7 +186,7 @@ fn random_programs_as_cpp() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Makes programs. (xorshift64*)
+/// Generates programs (xorshift64*).
 struct Random {
     state: u64,
 }
@@ -273,7 +273,7 @@ impl Random {
 
     fn define(&mut self, out: &mut String) {
         let name = self.one(&NAMES);
-        // Macros of one name take arguments or not, so that most programs are right.
+        // All macros of one name take arguments, or none does, so that most programs are valid.
         let (params, words): (&str, Vec<&str>) = match name {
             "f" => ("(p)", vec!["p"]),
             "g" => ("(p, q)", vec!["p", "q"]),

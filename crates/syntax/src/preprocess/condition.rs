@@ -4,10 +4,10 @@ use crate::lexer::{Interner, Kind, Token};
 use crate::literal;
 use crate::span::Span;
 
-/// How deep expressions nest.
+/// Maximum nesting depth of expressions.
 const DEPTH_MAX: usize = 200;
 
-/// A value; as in C, an operand without a sign makes the operation one without.
+/// A value; as in C, an unsigned operand makes the operation unsigned.
 #[derive(Clone, Copy)]
 struct Number {
     bits: i64,
@@ -22,7 +22,7 @@ impl Number {
 
 type Value = Result<Number, (Span, String)>;
 
-/// Evaluates the tokens of a condition, whose macros are expanded; `end` is where an error is that no token has.
+/// Evaluates the tokens of a condition with expanded macros; `end` is the place of errors that belong to no token.
 pub(super) fn evaluate(tokens: &[Token], interner: &Interner, end: Span) -> Result<bool, (Span, String)> {
     let mut evaluator = Evaluator { tokens, at: 0, interner, end, depth: 0 };
     Ok(evaluator.whole()?.bits != 0)
@@ -68,7 +68,7 @@ impl Evaluator<'_> {
         value
     }
 
-    /// `live`: the value matters, so that a division by zero is an error.
+    /// `live`: the value is needed, so a division by zero is an error.
     fn conditional(&mut self, live: bool) -> Value {
         let condition = self.binary(0, live)?;
         if self.kind() != Kind::Question {
@@ -86,7 +86,7 @@ impl Evaluator<'_> {
         Ok(Number { bits, unsigned: then.unsigned || other.unsigned })
     }
 
-    /// The operator here: its precedence, and how many tokens it has.
+    /// Returns the operator at the cursor, its precedence, and its number of tokens.
     fn operator(&self) -> Option<(Kind, u8, usize)> {
         let token = self.tokens.get(self.at)?;
         let precedence = match token.kind {
@@ -96,7 +96,7 @@ impl Evaluator<'_> {
             Kind::Caret => 4,
             Kind::Amp => 5,
             Kind::EqEq | Kind::NotEq => 6,
-            // `>>` comes as two tokens; Shl's mirror image has no kind of its own.
+            // `>>` consists of two tokens; it has no kind of its own, unlike Shl.
             Kind::Greater if token.joint => return Some((Kind::Greater, 8, 2)),
             Kind::Less | Kind::LessEq | Kind::Greater | Kind::GreaterEq => 7,
             Kind::Shl => 8,
@@ -160,7 +160,7 @@ impl Evaluator<'_> {
             }
             Kind::Integer => integer(self.interner.text(token.symbol)).map_err(|message| (span, message)),
             Kind::Unknown if let Some(value) = character(self.interner.text(token.symbol)) => Ok(value),
-            // C: a name that is no macro is 0.
+            // As in C, a name that is not a macro is 0.
             Kind::Ident | Kind::Keyword(_) => Ok(Number::signed(0)),
             _ => {
                 Err((span, format!("expected a value in a condition, found `{}`", token.text(self.interner))))
@@ -191,7 +191,7 @@ fn apply(kind: Kind, left: Number, right: Number) -> Number {
         Kind::Plus => number(x.wrapping_add(y)),
         Kind::Minus => number(x.wrapping_sub(y)),
         Kind::Star => number(x.wrapping_mul(y)),
-        // The caller has looked for division by zero.
+        // The caller has excluded division by zero.
         Kind::Slash if unsigned => number((ux / uy) as i64),
         Kind::Slash => number(x.wrapping_div(y)),
         _ if unsigned => number((ux % uy) as i64),
@@ -213,7 +213,7 @@ fn shift(value: Number, by: Number, left: bool) -> Number {
     Number { bits, ..value }
 }
 
-/// C's integers, as `0x10`, `017`, `201710L`; P4's others, as `8w5`.
+/// Integers of C, such as `0x10`, `017`, `201710L`, and others of P4, such as `8w5`.
 fn integer(text: &str) -> Result<Number, String> {
     let digits = text.trim_end_matches(['u', 'U', 'l', 'L']);
     let suffix = &text[digits.len()..];

@@ -1,9 +1,9 @@
-//! The preprocessor: source files to the one token stream that the parser reads.
+//! The preprocessor: turns source files into the single token stream that the parser reads.
 //!
-//! P4_16 (section "Preprocessing") asks for a subset of the C preprocessor. This one does what p4c does, which runs
-//! `cpp -undef -x assembler-with-cpp`: a `#` that begins no directive begins a comment, and `##` may leave two tokens.
-//! `against_cpp.rs` compares the two. It works on tokens. A token that a macro's body produced has the span of the macro's use in the source, so that
-//! every diagnostic points at text that the user can see.
+//! P4_16 (section "Preprocessing") requires a subset of the C preprocessor. This one does what p4c does, which runs `cpp
+//! -undef -x assembler-with-cpp`: a `#` that starts no directive starts a comment, and `##` may leave two tokens.
+//! `against_cpp.rs` compares the two. It works on tokens. A token from a macro's body has the span of the macro's use in
+//! the source, so that every diagnostic points to text that the user can see.
 
 use crate::Options;
 #[cfg(test)]
@@ -21,35 +21,35 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// How deep `#include`s nest, as in `cpp`.
+/// Maximum nesting depth of `#include`, as in `cpp`.
 const INCLUDE_DEPTH_MAX: usize = 200;
-/// How many `#include`s one compilation follows: files that include each other twice double at each level.
+/// Maximum number of `#include`s in one compilation: files that include each other twice double at each level.
 const INCLUDES_MAX: usize = 20_000;
-/// How many bytes one compilation reads; a file counts each time it is included.
+/// Maximum number of bytes that one compilation reads; a file counts each time it is included.
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// How many tokens macros may produce in one compilation, for the same reason.
+/// Maximum number of tokens that macros may produce in one compilation, for the same reason.
 const EXPANDED_TOKENS_MAX: usize = 1_000_000;
-/// This many bytes of a text that `#` or `##` builds count as one of these tokens.
+/// This many bytes of a text that `#` or `##` produces count as one of these tokens.
 const BYTES_PER_TOKEN: usize = 16;
-/// How deep macro calls nest in macro arguments.
+/// Maximum nesting depth of macro calls in macro arguments.
 const ARGUMENT_DEPTH_MAX: usize = 100;
-/// How long a text `#` and `##` may build, in bytes.
+/// Maximum length in bytes of a text that `#` and `##` produce.
 const PASTED_BYTES_MAX: usize = 64 * 1024;
-/// How large a source file may be, in bytes.
+/// Maximum size of a source file in bytes.
 pub const FILE_BYTES_MAX: u64 = BYTES_MAX;
 
-/// Which file an `#include` means.
+/// Which file an `#include` refers to.
 #[derive(Clone, Copy, PartialEq)]
 enum Including {
-    /// The first of the search.
+    /// The first one found.
     First,
-    /// `#include_next`: the first behind the directory where the file at hand was found.
+    /// `#include_next`: the first one after the directory of the current file.
     Next,
-    /// `#import`: the first, unless it was imported before.
+    /// `#import`: the first one found, unless it was imported before.
     Once,
 }
 
-/// What the preprocessor hands to the parser.
+/// The output of the preprocessor for the parser.
 pub(crate) struct Output {
     /// The tokens, with [`Kind::Eof`] as the last.
     pub tokens: Vec<Token>,
@@ -58,20 +58,20 @@ pub(crate) struct Output {
     pub interner: Interner,
     pub sources: SourceMap,
     pub diagnostics: Vec<Diagnostic>,
-    /// A bound was exceeded: the tokens break off.
+    /// A bound was exceeded, so the tokens are incomplete.
     pub aborted: bool,
 }
 
-/// `#pragma …` or `@pragma …`, which end with their line.
+/// `#pragma …` or `@pragma …`, up to the end of the line.
 pub(crate) struct Pragma {
     /// Index of the token in [`Output::tokens`] that follows it.
     pub at: usize,
-    /// What follows the word `pragma`; never empty.
+    /// The tokens after the word `pragma`; never empty.
     pub tokens: Vec<Token>,
     pub span: Span,
 }
 
-/// Preprocesses the file `name` with `text` and all that it includes.
+/// Preprocesses the file `name` with `text` and everything that it includes.
 pub(crate) fn preprocess(name: &str, text: &str, options: &Options) -> Output {
     let mut preprocessor = Preprocessor {
         options,
@@ -166,7 +166,7 @@ struct Macro {
     body: Vec<Token>,
     /// For each token of the body, the parameter that it names.
     body_params: Vec<Option<usize>>,
-    /// Its expansion is being read: its name does not expand again.
+    /// Its expansion is being read, so its name does not expand again.
     active: Cell<bool>,
 }
 
@@ -191,13 +191,13 @@ impl Macro {
     }
 }
 
-/// Tokens to read before the files': a macro's expansion, an argument, a directive's line.
+/// Tokens to read before those of the files: a macro's expansion, an argument, a directive's line.
 struct Context {
     tokens: Vec<Token>,
     next: usize,
-    /// The macro that is expanded, to be re-enabled at the end.
+    /// The macro being expanded, which is re-enabled at the end.
     of: Option<Rc<Macro>>,
-    /// What reads this context must not read on into the one below.
+    /// Reading must not continue into the context below.
     barrier: bool,
 }
 
@@ -220,16 +220,16 @@ struct OpenFile {
     conditions: Vec<Condition>,
     /// Where `#include "x"` looks first.
     dir: Option<PathBuf>,
-    /// From which directory of the search on `#include_next` looks: see [`Preprocessor::find_include`].
+    /// Index of the directory with which the search of `#include_next` starts: see [`Preprocessor::find_include`].
     next_dir: usize,
 }
 
-/// What an `#include` names.
+/// The result of looking for an included file.
 struct Found {
     id: FileId,
     dir: Option<PathBuf>,
     next_dir: usize,
-    /// Whether a folder that `-I` names has it.
+    /// True if it is in a folder that `-I` names.
     by_option: bool,
 }
 
@@ -249,17 +249,18 @@ struct Preprocessor<'a> {
     macros: HashMap<Symbol, Rc<Macro>>,
     tokens: Vec<Token>,
     pragmas: Vec<Pragma>,
-    /// What `#line` says, by file: from which offset on, what to add to line numbers, and the file's name.
+    /// The effect of `#line`, by file: the offset from which it holds, the number to add to line numbers, and the file's
+    /// name.
     moved_lines: HashMap<FileId, Vec<(u32, i64, Option<Symbol>)>>,
     includes: usize,
     bytes: u64,
     expanded: usize,
     /// `__COUNTER__`
     counter: u32,
-    /// The tokens of an `#if` are being expanded: `defined` and `__has_include` have a meaning.
+    /// The tokens of an `#if` are being expanded, so `defined` and `__has_include` have a meaning.
     in_condition: bool,
     argument_depth: usize,
-    /// A bound was exceeded: nothing more is read.
+    /// A bound was exceeded, so nothing more is read.
     aborted: bool,
     words: Words,
 }
@@ -276,7 +277,7 @@ impl Preprocessor<'_> {
                 Kind::Eof if self.files.is_empty() => break,
                 // The end of an included file, or of a directive that a macro swallowed.
                 Kind::Eof => {}
-                // p4c's lexer takes what stands behind a `#` for a comment.
+                // p4c's lexer treats text after a `#` as a comment.
                 Kind::Hash if self.contexts.is_empty() => self.skip_line(),
                 Kind::At if self.contexts.is_empty() && self.at_pragma() => self.at_pragma_line(token.span),
                 _ => self.tokens.push(token),
@@ -342,7 +343,7 @@ impl Preprocessor<'_> {
             self.error("limit-exceeded", span, message);
         }
         self.files.clear();
-        // What breaks off in the middle need not be parsed.
+        // An incomplete program need not be parsed.
         self.tokens.clear();
         self.pragmas.clear();
         for context in self.contexts.drain(..) {
@@ -354,7 +355,7 @@ impl Preprocessor<'_> {
 
     // Reading.
 
-    /// The next token, its macros not yet expanded; directives are obeyed on the way.
+    /// Returns the next token without macro expansion; handles directives on the way.
     fn next_token(&mut self) -> Token {
         loop {
             if let Some(context) = self.contexts.last_mut() {
@@ -387,7 +388,7 @@ impl Preprocessor<'_> {
                 Kind::Hash if token.line_start => self.directive(token, active),
                 Kind::Eof => {
                     let file = self.files.pop().expect("the file just read");
-                    // The innermost: where one `#endif` is missing, the outer ones lack theirs, too.
+                    // Only the innermost: if one `#endif` is missing, those of outer conditions are too.
                     if let Some(condition) = file.conditions.last() {
                         self.diagnostics.push(
                             Diagnostic::error(
@@ -412,7 +413,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// The next token after macro expansion.
+    /// Returns the next token after macro expansion.
     fn expand_next(&mut self) -> Token {
         loop {
             let token = self.next_token();
@@ -451,7 +452,7 @@ impl Preprocessor<'_> {
                 first.line_start = token.line_start;
                 first.space_before = token.space_before;
             }
-            // Of macros inside of macros the outermost, whose name stands there.
+            // For nested macros, the outermost, whose name is at that place.
             self.sources.macros.entry(token.span).or_insert(of.name);
             of.active.set(true);
             self.contexts.push(Context { tokens: body, next: 0, of: Some(of), barrier: false });
@@ -467,7 +468,7 @@ impl Preprocessor<'_> {
         !self.aborted
     }
 
-    /// A name that stands for something else at each place, and that no `#define` changes.
+    /// True for a name whose value depends on its place, and that no `#define` changes.
     fn is_special(&self, name: Symbol) -> bool {
         let w = &self.words;
         [w.line, w.file, w.counter, w.level, w.base_file, w.assembler, w.stdc].contains(&name)
@@ -494,7 +495,7 @@ impl Preprocessor<'_> {
                 self.counter += 1;
                 (self.counter - 1).to_string()
             }
-            // The file of the `-D` options is open beside the program.
+            // The file of the `-D` options is open in addition to the program.
             name if name == w.level => (self.files.len().max(1) - 1).to_string(),
             _ => "1".to_string(),
         };
@@ -509,20 +510,20 @@ impl Preprocessor<'_> {
         starts.partition_point(|&start| start <= place.lo) as i64 + 1
     }
 
-    /// What the last `#line` before a place says.
+    /// Returns the effect of the last `#line` before a place.
     fn moved_line(&self, place: Span) -> Option<(i64, Option<Symbol>)> {
         let moved = self.moved_lines.get(&place.file)?;
         let after = moved.partition_point(|m| m.0 <= place.lo);
         moved[..after].last().map(|m| (m.1, m.2))
     }
 
-    /// A word that asks something in a condition.
+    /// True for a word that is an operator in a condition.
     fn is_question(&self, name: Symbol) -> bool {
         let w = &self.words;
         [w.defined, w.has_include, w.has_include_next].contains(&name)
     }
 
-    /// `defined X`, `__has_include(<x>)`: 1 or 0.
+    /// Evaluates `defined X` or `__has_include(<x>)` to 1 or 0.
     fn answer(&mut self, question: Token) -> Token {
         let yes = if question.symbol == self.words.defined {
             self.answer_defined(question)
@@ -567,7 +568,7 @@ impl Preprocessor<'_> {
         self.find_include(&name, quoted, after).is_ok_and(|found| found.is_some())
     }
 
-    /// The arguments of a call of `of`, whose `(` is read; and whether the variadic ones are left out.
+    /// Reads the arguments of a call of `of`, after its `(`; and returns whether the variadic ones are omitted.
     fn arguments(&mut self, of: &Macro, name: Token) -> Option<(Vec<Vec<Token>>, bool)> {
         let params = of.params.as_ref().map_or(0, Vec::len);
         let mut arguments = vec![Vec::new()];
@@ -624,7 +625,7 @@ impl Preprocessor<'_> {
         Some((arguments, rest_is_missing))
     }
 
-    /// The body of `of` with its arguments in place.
+    /// Returns the body of `of` with its arguments substituted.
     fn substitute(
         &mut self,
         of: &Macro,
@@ -636,7 +637,7 @@ impl Preprocessor<'_> {
         let mut expanded: Vec<Option<Vec<Token>>> = vec![None; arguments.len()];
         let skipped = self.skipped_options(of, arguments);
         let is_paste = |at: usize| of.body.get(at).is_some_and(|t| t.kind == Kind::HashHash);
-        // `##` came before; and what it pastes to is an argument without tokens.
+        // True after `##`; and true if its left operand is an argument without tokens.
         let (mut pasting, mut left_is_empty) = (false, false);
         let mut at = 0;
         while let Some(&token) = of.body.get(at) {
@@ -663,14 +664,14 @@ impl Preprocessor<'_> {
             } else if let Some(param) = param {
                 let is_rest = of.variadic && param + 1 == arguments.len();
                 if pasting && is_rest && out.last().is_some_and(|t| t.kind == Kind::Comma) {
-                    // `, ## __VA_ARGS__`: the comma goes where the call leaves the arguments out.
+                    // `, ## __VA_ARGS__`: the comma is removed if the call omits the arguments.
                     pasting = false;
                     if rest_is_missing {
                         out.pop();
                     }
                     arguments[param].clone()
                 } else if pasting || next_is_paste {
-                    // Beside `##` an argument stands as it was written.
+                    // Next to `##` an argument is not expanded.
                     arguments[param].clone()
                 } else {
                     if expanded[param].is_none() {
@@ -704,7 +705,7 @@ impl Preprocessor<'_> {
         out
     }
 
-    /// The tokens of a body that `__VA_OPT__(…)` leaves out: itself and its parentheses, and what is in them where the
+    /// Returns which tokens of a body `__VA_OPT__(…)` removes: itself and its parentheses, and their contents if the
     /// variadic argument is empty.
     fn skipped_options(&mut self, of: &Macro, arguments: &[Vec<Token>]) -> Vec<bool> {
         let va_opt = self.words.va_opt;
@@ -747,7 +748,7 @@ impl Preprocessor<'_> {
         skipped
     }
 
-    /// Expands `tokens` by themselves.
+    /// Expands `tokens` in isolation.
     fn expand_list(&mut self, tokens: Vec<Token>, span: Span) -> Vec<Token> {
         if !tokens.iter().any(Token::is_word) {
             return tokens;
@@ -829,14 +830,14 @@ impl Preprocessor<'_> {
                 return;
             }
         }
-        // `cpp` leaves the two tokens where it preprocesses assembler.
+        // `cpp` leaves two tokens when it preprocesses assembler.
         out.push(left);
         out.push(right);
     }
 
     // Directives.
 
-    /// Obeys the directive whose `#` was read.
+    /// Handles the directive whose `#` was read.
     fn directive(&mut self, hash: Token, active: bool) {
         let depth = self.files.len();
         let Some(name) = self.next_on_line() else {
@@ -911,7 +912,7 @@ impl Preprocessor<'_> {
                 let number = self.expand_list(number, span);
                 self.move_line(span, &number);
             }
-            // A comment, as in scripts (`# 7 "file"` too); unless it looks like a directive.
+            // A comment, as in scripts (including `# 7 "file"`), unless it looks like a directive.
             _ => {
                 let found = name.text(&self.interner).to_string();
                 let near = suggest::nearest(&found, DIRECTIVES.iter().copied());
@@ -922,7 +923,7 @@ impl Preprocessor<'_> {
                 }
             }
         }
-        // What is left of the line; an include has opened another file meanwhile.
+        // Skips the rest of the line; an include has opened another file meanwhile.
         if let Some(file) = self.files.get_mut(depth - 1) {
             while file.lexer.next_on_line(&mut self.interner, &mut Vec::new(), true).is_some() {}
         }
@@ -934,7 +935,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// `#line 7 "file"`: what `__LINE__` and `__FILE__` are from the next line on. Diagnostics show the real place.
+    /// `#line 7 "file"`: sets `__LINE__` and `__FILE__` from the next line on. Diagnostics show the real place.
     fn move_line(&mut self, span: Span, tokens: &[Token]) {
         let number = tokens.first().and_then(|t| self.interner.text(t.symbol).parse::<i32>().ok());
         let (Some(number), Some(Kind::Integer)) = (number, tokens.first().map(|t| t.kind)) else {
@@ -997,7 +998,7 @@ impl Preprocessor<'_> {
         if let Some(file) = self.files.last_mut() {
             file.lexer.quiet = !candidate;
         }
-        // An `#elif` after the taken group is not evaluated: it may use what only other cases define.
+        // An `#elif` after the active group is not evaluated: it may use what only other cases define.
         let holds = candidate && if plain { self.condition(span) } else { self.is_defined(span) != negated };
         if let Some(condition) = self.last_condition() {
             condition.active = holds;
@@ -1069,7 +1070,7 @@ impl Preprocessor<'_> {
         self.macros.insert(name.symbol, Rc::new(new));
     }
 
-    /// Parses `(a, b, ...)`: how many tokens it has, the parameters, and whether the last is variadic.
+    /// Parses `(a, b, ...)`. Returns its number of tokens, the parameters, and whether the last is variadic.
     fn macro_params(&mut self, tokens: &[Token], name: Span) -> Option<(usize, Vec<Symbol>, bool)> {
         let mut params = Vec::new();
         let mut seen = HashSet::new();
@@ -1123,7 +1124,7 @@ impl Preprocessor<'_> {
 
     // Pragmas.
 
-    /// Whether the word `pragma` follows the `@` that was read.
+    /// True if the word `pragma` follows the `@` that was read.
     fn at_pragma(&self) -> bool {
         self.files.last().is_some_and(|file| {
             let after = file.lexer.rest().strip_prefix("pragma");
@@ -1238,19 +1239,20 @@ impl Preprocessor<'_> {
         self.diagnostics.push(diagnostic);
     }
 
-    /// Where an include is looked for: the directory of the file that includes, if the name is quoted, and those of `-I`.
+    /// Returns the directories to search for an include: that of the including file, if the name is quoted, and those of
+    /// `-I`.
     fn search_dirs(&self, quoted: bool) -> Vec<Option<PathBuf>> {
         let own = self.files.last().and_then(|f| f.dir.clone()).filter(|_| quoted);
         std::iter::once(own).chain(self.options.include_dirs.iter().cloned().map(Some)).collect()
     }
 
-    /// Where `#include_next` begins to look.
+    /// Returns the index of the directory with which `#include_next` starts.
     fn next_dir(&self) -> usize {
         self.files.last().map_or(1, |f| f.next_dir)
     }
 
     /// Looks for a file from the directory numbered `after` of [`Preprocessor::search_dirs`] on, then among those that
-    /// p4jet brings along. The error says which files were there and could not be read.
+    /// come with p4jet. The error names the files that exist but could not be read.
     fn find_include(&mut self, name: &str, quoted: bool, after: usize) -> Result<Option<Found>, Vec<String>> {
         let dirs = self.search_dirs(quoted);
         let count = dirs.len();
@@ -1283,7 +1285,7 @@ impl Preprocessor<'_> {
         if refused.is_empty() { Ok(None) } else { Err(refused) }
     }
 
-    /// The file that `"x"` or `<x>` names, and whether it is quoted.
+    /// Returns the file that `"x"` or `<x>` names, and whether it is quoted.
     fn file_name_of(&self, tokens: &[Token]) -> Option<(String, bool)> {
         match tokens {
             [token] if token.kind == Kind::String => {
@@ -1296,7 +1298,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// The name after `#include`, whether it was quoted, and its span.
+    /// Reads the name after `#include`. Returns it with whether it was quoted, and its span.
     fn include_name(&mut self, directive: Span) -> Option<(String, bool, Span)> {
         let file = self.files.last_mut()?;
         let rest = file.lexer.rest();
@@ -1345,7 +1347,7 @@ impl Preprocessor<'_> {
         None
     }
 
-    /// Reads a file, or finds it already read. `None`: there is no such file; an error says why it cannot be read.
+    /// Reads a file unless it was read before. `None` if there is no such file; the error says why it cannot be read.
     fn load(&mut self, path: &Path) -> Result<Option<FileId>, String> {
         let name = path.display().to_string();
         if let Some(&id) = self.loaded.get(&name) {
@@ -1364,7 +1366,7 @@ impl Preprocessor<'_> {
 
     // Conditions.
 
-    /// Evaluates the rest of the line as the condition of `#if`; what is wrong is reported and false.
+    /// Evaluates the rest of the line as the condition of `#if`; an invalid condition is reported and false.
     fn condition(&mut self, span: Span) -> bool {
         let line = self.line_tokens();
         self.in_condition = true;

@@ -1,4 +1,4 @@
-//! A tree in short form: one declaration or statement a line, operators with all their parentheses.
+//! Prints a tree in short form: one declaration or statement per line, operators with all their parentheses.
 
 use p4jet_syntax::ast::*;
 use std::fmt::Write;
@@ -365,7 +365,7 @@ fn expr(of: &Expr) -> String {
     }
 }
 
-/// What postfix operators apply to.
+/// The operand of postfix operators.
 fn operand(of: &Expr) -> String {
     if matches!(of.kind, ExprKind::Type(_)) { format!("({})", expr(of)) } else { expr(of) }
 }
