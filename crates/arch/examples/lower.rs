@@ -1,7 +1,8 @@
-//! Lowers P4 files and says what became of each: `cargo run -p p4jet-arch --example lower -- [--ir] FILE…`
+//! Lowers P4 files and prints the result of each: `cargo run -p p4jet-arch --example lower -- [--ir] FILE…`
 //!
-//! With `--ir`, or for a single file, the IR is printed. The last lines count what was refused, so that a run over a
-//! corpus tells what to do next. The status is 1 if anything but "not supported yet" or an error of the program came up.
+//! With `--ir`, or for a single file, it prints the IR. The last lines count the reasons for refusals, so that a run
+//! over a corpus shows what to do next. The status is 1 after anything but "not supported yet" or an error of the
+//! program.
 
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;

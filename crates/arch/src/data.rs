@@ -1,10 +1,10 @@
-//! The data of hashes, checksums, digests and registers: P4 values as bits, and back.
+//! The data of hashes, checksums, digests and registers: converts P4 values to bits and back.
 
 use p4jet_analysis::typed::Type;
 use p4jet_ir::{BinaryOp, Expr, FieldKind, Terminator};
 use p4jet_lower::{ExternCall, Lowered, Lowerer, Piece, Span, Value, build};
 
-/// The bits of argument `i`, which may not have varbits.
+/// Returns the bits of argument `i`, which must not have varbits.
 pub(crate) fn bits(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<Vec<Expr>> {
     let pieces = pieces(cx, call, i)?;
     if pieces.iter().any(|p| p.length.is_some()) {
@@ -14,7 +14,7 @@ pub(crate) fn bits(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered
     Ok(pieces.into_iter().map(|p| p.value).collect())
 }
 
-/// The bits of argument `i`, those of headers whether they are valid or not.
+/// Returns the bits of argument `i`, including those of invalid headers.
 pub(crate) fn pieces(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<Vec<Piece>> {
     let Some(pieces) = call.value(cx, i)?.pieces() else {
         let what = format!("something without bits among the data of `{}`", call.name);
@@ -23,21 +23,21 @@ pub(crate) fn pieces(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lower
     Ok(pieces.into_iter().map(|piece| Piece { valid: None, ..piece }).collect())
 }
 
-/// The bits of argument `i` without those of invalid headers, where `given` holds.
+/// Returns the bits of argument `i` without those of invalid headers, if `given` holds.
 pub(crate) fn pieces_of_valid(
     cx: &mut Lowerer<'_>,
     call: &ExternCall,
     i: usize,
     given: &Expr,
 ) -> Lowered<Vec<Piece>> {
-    // Refuses what has no bits.
+    // Refuses values without bits.
     pieces(cx, call, i)?;
     let value = call.value(cx, i)?;
     Ok(of_valid(cx, &value, given))
 }
 
-/// The bits of a value, each with the header that must be valid for it to count, unless `given` says that it is. As in bmv2,
-/// what is computed from a header's fields always counts.
+/// Returns the bits of a value, each with the header that must be valid for them to count, unless `given` implies it. As in
+/// bmv2, values computed from a header's fields always count.
 pub(crate) fn of_valid(cx: &Lowerer<'_>, value: &Value, given: &Expr) -> Vec<Piece> {
     let mut pieces = value.pieces().unwrap_or_default();
     for piece in &mut pieces {
@@ -52,7 +52,7 @@ pub(crate) fn of_valid(cx: &Lowerer<'_>, value: &Value, given: &Expr) -> Vec<Pie
     pieces
 }
 
-/// Whether `fact` is one of the conditions that `given` joins with and.
+/// True if `fact` is one of the conditions whose conjunction is `given`.
 fn implies(given: &Expr, fact: &Expr) -> bool {
     match given {
         Expr::Binary(BinaryOp::And, a, b) => implies(a, fact) || implies(b, fact),
@@ -60,7 +60,7 @@ fn implies(given: &Expr, fact: &Expr) -> bool {
     }
 }
 
-/// Calls a hash function and gives the field with its result. The function's `first` argument is none of the data.
+/// Calls a hash function and returns the field with its result. The function's `first` argument is not part of the data.
 pub(crate) fn hash_of(
     cx: &mut Lowerer<'_>,
     function: &str,
@@ -93,7 +93,7 @@ pub(crate) fn hash_of(
     } else if headers.is_empty() {
         call(cx, function, whole);
     } else {
-        // Where all headers are valid, or only one is asked for, the call needs no lengths.
+        // If all headers are valid, or only one is involved, the call needs no lengths.
         let one = headers.len() == 1;
         let (all, some, join) = (cx.node(), cx.node(), cx.node());
         cx.terminate(Terminator::If { cond: build::all(headers), then: all, otherwise: some });
@@ -113,7 +113,7 @@ pub(crate) fn hash_of(
     Expr::Field(out)
 }
 
-/// Pieces that count together are one, up to 64 bits: every piece costs.
+/// Joins pieces that count under the same condition, up to 64 bits, because every piece costs time.
 fn joined(cx: &Lowerer<'_>, pieces: &[Piece]) -> Vec<Piece> {
     let mut out: Vec<Piece> = Vec::new();
     for piece in pieces {
@@ -131,7 +131,7 @@ fn joined(cx: &Lowerer<'_>, pieces: &[Piece]) -> Vec<Piece> {
     out
 }
 
-/// How many bits of a piece count, width 32.
+/// Returns how many bits of a piece count, width 32.
 pub(crate) fn length(cx: &Lowerer<'_>, piece: &Piece) -> Expr {
     let length = match &piece.length {
         Some(length) => length.clone(),
@@ -143,10 +143,10 @@ pub(crate) fn length(cx: &Lowerer<'_>, piece: &Piece) -> Expr {
     }
 }
 
-/// `base + (hashed mod max)`, `base` if `max` is 0, cut to `width` bits.
+/// Returns `base + (hashed mod max)`, or `base` if `max` is 0, truncated to `width` bits.
 pub(crate) fn in_range(cx: &Lowerer<'_>, base: Expr, hashed: Expr, max: Expr, width: u32) -> Expr {
-    // Modulo 0 is 0 in the IR, which is just what is wanted. The sum is cut to the result's width, so that cutting the
-    // operands first is the same.
+    // Modulo 0 is 0 in the IR, as required here. The sum is truncated to the result's width, so the operands can be
+    // truncated first.
     let wide = cx.width(&hashed).max(cx.width(&max));
     let hashed = build::resize(&cx.ir, hashed, wide);
     let max = build::resize(&cx.ir, max, wide);
@@ -156,17 +156,17 @@ pub(crate) fn in_range(cx: &Lowerer<'_>, base: Expr, hashed: Expr, max: Expr, wi
     build::binary(BinaryOp::Add, base, rest)
 }
 
-/// The width of all scalars of a (substituted) type together, validity bits among them.
+/// Returns the total width of the scalars of a (substituted) type, including validity bits.
 pub(crate) fn width_of(cx: &mut Lowerer<'_>, ty: &Type, span: Span) -> Lowered<u32> {
     Ok(cx.zero(ty, span)?.leaves().iter().fold(0, |sum, e| cx.width(e).saturating_add(sum)))
 }
 
-/// All scalars of a value, the first one highest.
+/// Packs all scalars of a value, the first one highest.
 pub(crate) fn pack(value: &Value) -> Option<Expr> {
     build::concat(value.leaves())
 }
 
-/// The value of a (substituted) type that [`pack`] made `packed` of.
+/// Returns the value of a (substituted) type that [`pack`] packed into `packed`.
 pub(crate) fn unpack(cx: &mut Lowerer<'_>, ty: &Type, packed: &Expr, span: Span) -> Lowered<Value> {
     let mut below = cx.width(packed);
     Ok(cx.zero(ty, span)?.map(&mut |leaf| {
@@ -176,7 +176,7 @@ pub(crate) fn unpack(cx: &mut Lowerer<'_>, ty: &Type, packed: &Expr, span: Span)
     }))
 }
 
-/// Names and widths of the bits in a (substituted) type, as [`Value::pieces`] orders them.
+/// Lists names and widths of the bits in a (substituted) type, in the order of [`Value::pieces`].
 pub(crate) fn columns(cx: &Lowerer<'_>, ty: &Type, name: &str, out: &mut Vec<(String, u32)>) {
     if let Some(width) = cx.scalar_width(ty) {
         let name = if name.is_empty() { "value" } else { name };

@@ -1,12 +1,12 @@
-//! Direct counters and meters belong to one table, and only its actions may use them: elsewhere there is no entry that was
-//! hit. Other tables may run the same actions.
+//! Direct counters and meters belong to one table, and only its actions may use them, because elsewhere there is no matching
+//! entry. Other tables may run the same actions.
 
 use p4jet_analysis::typed::*;
 use p4jet_analysis::walk::{Body, Visit, bodies, walk};
 use p4jet_lower::{Diagnostic, Lowerer, Span};
 use std::collections::{HashMap, HashSet};
 
-/// Refuses what breaks the rule. `properties` are those of tables that name such an object.
+/// Refuses violations of this rule. `properties` are those of tables that name such an object.
 pub(crate) fn check(cx: &mut Lowerer<'_>, properties: &[&str]) {
     for diagnostic in find(cx.program, properties) {
         cx.report(diagnostic);
@@ -22,14 +22,14 @@ fn find(program: &Program, properties: &[&str]) -> Vec<Diagnostic> {
             if !properties.contains(&name.as_str()) {
                 continue;
             }
-            // That it cannot belong to a second one is said where the table is lowered.
+            // Lowering of the table reports that it cannot belong to a second one.
             owners.entry(object).or_insert(TableId(i));
         }
     }
     if owners.is_empty() {
         return found;
     }
-    // Takes a step for each table and each action that it may run. What each action does itself, and which actions it calls.
+    // One step for each table and each action that it may run: what each action does itself, and which actions it calls.
     let actions: Vec<Uses> = (0..program.actions.len() as u32)
         .map(|i| Uses::of(program, Body::Action(ActionId(i)), &owners))
         .collect();
@@ -51,7 +51,7 @@ fn find(program: &Program, properties: &[&str]) -> Vec<Diagnostic> {
         program.tables.iter().map(|table| run_by(table, &actions)).collect();
     for (table, of_table) in program.tables.iter().zip(&reached) {
         for action in of_table {
-            // Actions that the owner runs as well may be shared: in other tables the call means nothing, as in p4c.
+            // Actions that the owner also runs may be shared: in other tables the call has no effect, as in p4c.
             let foreign = actions[action.index()].direct.iter();
             let foreign = foreign.filter(|(_, object)| !reached[owners[object].index()].contains(action));
             foreign.for_each(|used| refuse(*used, format!("in an action of table `{}`", table.name)));
@@ -76,7 +76,7 @@ fn find(program: &Program, properties: &[&str]) -> Vec<Diagnostic> {
     found
 }
 
-/// The actions that a table runs, and those that these call.
+/// Returns the actions that a table runs, and those that these call.
 fn run_by(table: &Table, actions: &[Uses]) -> HashSet<ActionId> {
     let mut open: Vec<ActionId> = table.actions.iter().map(|listed| listed.action.action).collect();
     let mut reached: HashSet<ActionId> = open.iter().copied().collect();
@@ -86,7 +86,7 @@ fn run_by(table: &Table, actions: &[Uses]) -> HashSet<ActionId> {
     reached
 }
 
-/// Where a body uses objects that belong to tables, and the actions that it calls.
+/// The places where a body uses objects that belong to tables, and the actions that it calls.
 struct Uses<'a> {
     owners: &'a HashMap<InstanceId, TableId>,
     direct: Vec<(Span, InstanceId)>,

@@ -1,7 +1,7 @@
-//! Architectures: which package `main` is, how its blocks are wired, and what its externs mean.
+//! Architectures: they recognise the package of `main`, connect its blocks, and define the meaning of its externs.
 //!
-//! An architecture is one module that implements [`Architecture`] and one line in [`ALL`]. Lowering and the IR know
-//! nothing of it.
+//! An architecture is one module that implements [`Architecture`] and one line in [`ALL`]. Lowering and the IR do not
+//! know it.
 
 mod data;
 mod direct;
@@ -13,26 +13,26 @@ mod writes;
 use p4jet_analysis::typed;
 pub use p4jet_lower::Architecture;
 
-/// Every architecture there is.
+/// All architectures.
 const ALL: &[&dyn Architecture] = &[&v1model::V1Model, &psa::Psa];
 
-/// The architecture that a program is written for.
+/// Returns the architecture for which a program is written.
 pub fn detect(program: &typed::Program) -> Option<&'static dyn Architecture> {
     ALL.iter().copied().find(|a| a.recognises(program))
 }
 
-/// The architecture of that name.
+/// Returns the architecture with this name.
 pub fn by_name(name: &str) -> Option<&'static dyn Architecture> {
     ALL.iter().copied().find(|a| a.name() == name)
 }
 
-/// The names of all architectures.
+/// Returns the names of all architectures.
 pub fn names() -> Vec<&'static str> {
     ALL.iter().map(|a| a.name()).collect()
 }
 
-/// The name of the package that `main` instantiates, and how many parameters it has: a program may declare a package of
-/// its own under a name that an architecture uses.
+/// Returns the name of the package that `main` instantiates and its number of parameters, because a program may declare
+/// its own package under a name that an architecture uses.
 pub fn main_package(program: &typed::Program) -> Option<(&str, usize)> {
     let main = &program.instances[program.main?.index()];
     match &main.ty {

@@ -1,5 +1,5 @@
-//! Extern objects that architectures have in common: arrays of registers, counters and meters, direct ones, action
-//! profiles, digests.
+//! Extern objects shared by architectures: arrays of registers, counters and meters, direct ones, action profiles,
+//! digests.
 
 use num_bigint::BigUint;
 use p4jet_analysis::typed::Type;
@@ -11,7 +11,7 @@ use p4jet_lower::{
 
 use crate::data;
 
-/// Constructor argument `i` as a number.
+/// Returns constructor argument `i` as a number.
 pub(crate) fn number(cx: &mut Lowerer<'_>, object: &ExternObject, i: usize, what: &str) -> Lowered<u32> {
     let number = match object.args.get(i) {
         Some(Some(Value::Scalar(Expr::Const { value, .. }))) => u32::try_from(value).ok(),
@@ -24,7 +24,8 @@ pub(crate) fn number(cx: &mut Lowerer<'_>, object: &ExternObject, i: usize, what
     }
 }
 
-/// What constructor argument `i` says is counted. Every architecture's enum has packets, bytes, both, in this order.
+/// Returns the unit that constructor argument `i` selects. Every architecture's enum has packets, bytes, both, in this
+/// order.
 fn unit(cx: &mut Lowerer<'_>, object: &ExternObject, i: usize) -> Lowered<CounterUnit> {
     Ok(match number(cx, object, i, "a type of counter or meter")? {
         0 => CounterUnit::Packets,
@@ -58,7 +59,7 @@ pub(crate) fn register(cx: &mut Lowerer<'_>, id: ObjectId, object: &ExternObject
     Ok(())
 }
 
-/// The cell that a compile-time value of a type makes.
+/// Returns the register cell for a compile-time value of a type.
 fn packed(cx: &Lowerer<'_>, ty: &Type, value: &Value) -> Option<BigUint> {
     if let (Value::Integer(n), Some(width)) = (value, cx.scalar_width(ty)) {
         return Some(build::pattern(n, width));
@@ -69,14 +70,14 @@ fn packed(cx: &Lowerer<'_>, ty: &Type, value: &Value) -> Option<BigUint> {
         .try_fold(BigUint::ZERO, |high, leaf| Some((high << cx.width(leaf)) | build::as_const(leaf)?))
 }
 
-/// An array of counters: size, what is counted.
+/// An array of counters: size and unit.
 pub(crate) fn counter(cx: &mut Lowerer<'_>, id: ObjectId, object: &ExternObject) -> Lowered<()> {
     let (size, unit) = (number(cx, object, 0, "an array size")?, unit(cx, object, 1)?);
     add(cx, id, object, InstanceKind::Counter { unit, size });
     Ok(())
 }
 
-/// An array of meters: size, what is metered.
+/// An array of meters: size and unit.
 pub(crate) fn meter(cx: &mut Lowerer<'_>, id: ObjectId, object: &ExternObject) -> Lowered<()> {
     let (size, unit) = (number(cx, object, 0, "an array size")?, unit(cx, object, 1)?);
     add(cx, id, object, InstanceKind::Meter { unit, size });
@@ -96,7 +97,7 @@ pub(crate) fn profile(
     Ok(())
 }
 
-/// The value in a register's cell. `ty` is the register's type.
+/// Reads a register's cell. `ty` is the register's type.
 pub(crate) fn read_cell(
     cx: &mut Lowerer<'_>,
     state: Option<ir::InstanceId>,
@@ -117,14 +118,15 @@ pub(crate) fn write_cell(cx: &mut Lowerer<'_>, state: Option<ir::InstanceId>, in
     }
 }
 
-/// What a table's property says the table has.
+/// The kind of object that a table's property refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direct {
     Counter,
     Meter,
 }
 
-/// A property that names a direct counter or meter, an extern called `ext`: makes its state, which belongs to the table.
+/// Handles a property that names a direct counter or meter, an extern called `ext`: creates its state, which belongs to
+/// the table.
 pub(crate) fn direct(
     cx: &mut Lowerer<'_>,
     table: ir::TableId,
@@ -153,7 +155,7 @@ pub(crate) fn direct(
     Ok((id, state))
 }
 
-/// A property that names the table's action profile, an extern called one of `exts`.
+/// Handles a property that names the table's action profile, an extern called one of `exts`.
 pub(crate) fn implementation(
     cx: &mut Lowerer<'_>,
     table: ir::TableId,
@@ -176,7 +178,7 @@ fn object_of(cx: &mut Lowerer<'_>, property: &Property, exts: &[&str]) -> Lowere
     cx.unsupported(property.span, what)
 }
 
-/// A call that is given the cell of the entry that was hit, in an action of the table that `object` belongs to.
+/// Calls a function with the cell of the matching entry, in an action of the table to which `object` belongs.
 pub(crate) fn direct_call(
     cx: &mut Lowerer<'_>,
     call: &ExternCall,
@@ -198,14 +200,15 @@ pub(crate) fn direct_call(
     Ok(())
 }
 
-/// A direct counter or meter is used that no table has.
+/// The error for a direct counter or meter that belongs to no table.
 pub(crate) fn without_table(call: &ExternCall) -> Diagnostic {
     let text = format!("`{}` of an object that belongs to no table", call.name);
     Diagnostic::error("place", call.span, text)
         .note("it has a cell for each entry of the table that names it in a property: no table does")
 }
 
-/// Has a direct meter measure each packet that hits its table, before the action runs; gives the field with the colour.
+/// Makes a direct meter measure each packet that hits its table, before the action runs; returns the field with the
+/// colour.
 pub(crate) fn meter_every_hit(
     cx: &mut Lowerer<'_>,
     table: ir::TableId,
@@ -228,14 +231,14 @@ pub(crate) fn meter_every_hit(
 /// Bits of a meter's colour: green 0, yellow 1, red 2.
 pub(crate) const COLOUR_WIDTH: u32 = 2;
 
-/// The digest whose messages have the bits of a (substituted) type.
+/// Returns the digest whose messages have the bits of a (substituted) type.
 pub(crate) fn digest(cx: &mut Lowerer<'_>, name: &str, ty: &Type, span: Span) -> ir::InstanceId {
     let mut fields = Vec::new();
     data::columns(cx, ty, "", &mut fields);
     cx.add_instance(name, InstanceKind::Digest { fields }, span)
 }
 
-/// Gives scalar or other `out` argument `i` a value.
+/// Sets `out` argument `i`, scalar or not, to a value.
 pub(crate) fn give(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize, value: Value) -> Lowered<()> {
     match call.args.get(i).and_then(|a| a.place.clone()) {
         Some(place) => cx.assign(&place, value),
@@ -243,8 +246,8 @@ pub(crate) fn give(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize, value: Val
     }
 }
 
-/// An extern function or method that the program declares itself: nobody here knows what it does. The call stays in the
-/// program, so that it can be checked; what runs programs refuses it.
+/// Lowers a call of an extern function or method that the program itself declares, with unknown behaviour. The call
+/// stays in the program, so that it can be checked; executors refuse it.
 pub(crate) fn foreign(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     let name = match &call.object {
         Some((_, ext)) => format!("{}{ext}.{}", ir::FOREIGN, call.name),
@@ -274,7 +277,7 @@ pub(crate) fn foreign(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value>
     Ok(returned)
 }
 
-/// New fields for a value of a (substituted) type.
+/// Creates fields for a value of a (substituted) type.
 fn result(cx: &mut Lowerer<'_>, ty: &Type, span: Span, outs: &mut Vec<ir::FieldId>) -> Lowered<Value> {
     let shape = cx.zero(ty, span)?;
     Ok(shape.map(&mut |leaf| {
@@ -284,7 +287,7 @@ fn result(cx: &mut Lowerer<'_>, ty: &Type, span: Span, outs: &mut Vec<ir::FieldI
     }))
 }
 
-/// The number that picks a member: the hash of the selector keys, without those of invalid headers.
+/// Returns the number that selects a member: the hash of the selector keys, without those of invalid headers.
 pub(crate) fn selector_hash(cx: &mut Lowerer<'_>, keys: Vec<Value>, function: &str, width: u32) -> Expr {
     let pieces = data::of_valid(cx, &Value::Struct(keys), &build::truth(true));
     data::hash_of(cx, function, None, pieces, vec![], width)

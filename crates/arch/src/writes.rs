@@ -1,4 +1,4 @@
-//! What blocks write, so that the glue between them does only what a program needs.
+//! Finds what blocks write, so that the glue between them does only what a program needs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ pub(crate) struct Writes(HashMap<FieldId, Written>);
 #[derive(Default)]
 struct Written {
     constants: HashSet<BigUint>,
-    /// Something that is no constant.
+    /// True for a value that is not constant.
     other: bool,
 }
 
@@ -49,24 +49,24 @@ impl Writes {
         Writes(found)
     }
 
-    /// Whether they write the field.
+    /// True if they write the field.
     pub(crate) fn has(&self, field: FieldId) -> bool {
         self.0.contains_key(&field)
     }
 
-    /// Whether they may write anything but 0 to the field.
+    /// True if they may write anything but 0 to the field.
     pub(crate) fn has_nonzero(&self, field: FieldId) -> bool {
         let zero = BigUint::ZERO;
         self.0.get(&field).is_some_and(|w| w.other || w.constants.iter().any(|c| *c != zero))
     }
 
-    /// Whether they write this constant to the field.
+    /// True if they write this constant to the field.
     pub(crate) fn has_constant(&self, field: FieldId, value: usize) -> bool {
         self.0.get(&field).is_some_and(|w| w.constants.contains(&BigUint::from(value)))
     }
 }
 
-/// Whether the blocks, or the actions of tables they apply, read a field.
+/// True if the blocks, or the actions of tables they apply, read a field.
 pub(crate) fn reads(program: &ir::Program, blocks: &[BlockId], field: FieldId) -> bool {
     let mut graphs: Vec<&Cfg> = blocks.iter().map(|b| &program.blocks[b.index()].body).collect();
     let mut tables = HashSet::new();

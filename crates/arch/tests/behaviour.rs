@@ -1,17 +1,17 @@
-//! What lowered programs do to packets, by both engines.
+//! Tests what lowered programs do to packets, on both engines.
 //!
-//! Every test writes the parser's states, the ingress control and so on into one frame around a header `h` of four
-//! bytes `a b c d`, sends `frame` bytes into port 3 and looks at what comes out. Blind spot: tables have only the entries
-//! of the program.
+//! Every test inserts parser states, an ingress control and so on into a common program around a header `h` of four bytes
+//! `a b c d`, sends `frame` bytes to port 3 and checks the output. Blind spot: tables have only the entries of the
+//! program.
 
 mod common;
 
 use common::run_text;
 
-/// The pieces of a test program; the rest is the same everywhere.
+/// The variable parts of a test program.
 #[derive(Default)]
 struct Pieces<'a> {
-    /// What stands before the includes.
+    /// Text before the includes.
     before: &'a str,
     /// Declarations before the parser.
     top: &'a str,
@@ -66,7 +66,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
         )
     }
 
-    /// Port and frame that come out, or why nothing does.
+    /// Returns port and frame of the output, or why there is none.
     fn run(&self, frame: &[u8]) -> Result<(u32, Vec<u8>), String> {
         let mut processed = run_text(&self.text(), frame);
         match processed.sent.pop() {
@@ -75,7 +75,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
         }
     }
 
-    /// All that is sent is this, in this order.
+    /// Exactly these packets are sent, in this order.
     #[track_caller]
     fn check_all(&self, frame: &[u8], expected: &[(u32, &[u8])]) {
         let expected: Vec<_> = expected.iter().map(|(port, frame)| (*port, frame.to_vec())).collect();
@@ -113,7 +113,7 @@ fn mark_to_drop_drops_after_ingress_and_after_egress() {
     let drop = "mark_to_drop(sm);";
     assert_eq!(Pieces { ingress: drop, ..Pieces::default() }.run(&[0; 4]), reason);
     assert_eq!(Pieces { egress: drop, ..Pieces::default() }.run(&[0; 4]), reason);
-    // What ingress left in egress_spec is gone when egress starts.
+    // The value that ingress left in egress_spec is gone when egress starts.
     let seen = Pieces {
         egress: "hdr.h.a = sm.egress_spec[7:0]; hdr.h.b = sm.egress_port[7:0];",
         ..Pieces::default()
@@ -354,12 +354,12 @@ fn copies_are_in_order() {
         bit<8> bump(inout bit<8> v) { v = v + 1; return v; }";
     let p = |code| Pieces { top, ingress: code, ..Pieces::default() };
     p("swap(hdr.h.a, hdr.h.b);").check(&[1, 2, 3, 4], &[2, 1, 3, 4]);
-    // Copy-out from left to right: the last one stays.
+    // Copy-out is from left to right: the last value remains.
     p("both(hdr.h.a, hdr.h.a);").check(&[9, 2, 3, 4], &[2, 2, 3, 4]);
     p("hdr.h.a = hdr.h.b + bump(hdr.h.b) + hdr.h.b;").check(&[0, 2, 3, 4], &[8, 3, 3, 4]);
     p("hdr.h = { hdr.h.d, hdr.h.c, hdr.h.b, hdr.h.a };").check(&[1, 2, 3, 4], &[4, 3, 2, 1]);
     p("hdr.h.a[3:0] = hdr.h.b[7:4];").check(&[0xff, 0x12, 3, 4], &[0xf1, 0x12, 3, 4]);
-    // The index is that of before the call.
+    // The index is the one before the call.
     p("if (hdr.h.a == 0 || bump(hdr.h.b) == 0) { hdr.h.c = 1; }").check(&[0, 5, 0, 0], &[0, 5, 1, 0]);
     p("if (hdr.h.a == 0 || bump(hdr.h.b) == 0) { hdr.h.c = 1; }").check(&[1, 5, 0, 0], &[1, 6, 0, 0]);
 }
@@ -372,7 +372,7 @@ fn actions_see_their_control_while_arguments_are_copies() {
         ..Pieces::default()
     };
     p.check(&[0, 5, 0, 0], &[6, 5, 9, 0]);
-    // `exit` copies out, and skips what follows.
+    // `exit` copies out and skips the rest.
     p.check(&[0, 3, 0, 0], &[3, 3, 0, 0]);
 }
 
@@ -423,7 +423,7 @@ fn loops_break_continue_and_end() {
 
 #[test]
 fn a_packet_takes_fewer_turns_that_do_more_work() {
-    // A turn counts as about 24.
+    // Each turn counts as about 24.
     let code = format!(
         "bit<2048> w = (bit<2048>) hdr.h.a; bit<16> n = hdr.h.a ++ hdr.h.b;
          for (bit<16> i = 0; i != n; i = i + 1) {{ {} }} hdr.h.c = w[7:0];",
@@ -432,7 +432,7 @@ fn a_packet_takes_fewer_turns_that_do_more_work() {
     let p = Pieces { ingress: &code, ..Pieces::default() };
     p.check(&[3, 0, 0, 0], &[3, 0, 1, 0]);
     assert_eq!(p.run(&[0x20, 0, 0, 0]), Err("loop ran too long".into()));
-    // Nor does a loop that the compiler can bound do more.
+    // A loop that the compiler can bound does not do more, either.
     let p = Pieces { ingress: &code.replace("i != n", "i < 0x2000"), ..Pieces::default() };
     assert_eq!(p.run(&[3, 0, 0, 0]), Err("loop ran too long".into()));
 }
@@ -452,7 +452,7 @@ fn tables_run_their_actions() {
         ..Pieces::default()
     };
     p.check(&[1, 0, 0, 0], &[1, 10, 1, 3]);
-    // The first of the entries that match wins.
+    // The first matching entry wins.
     p.check(&[2, 0, 0, 0], &[2, 20, 1, 3]);
     p.check(&[3, 0, 0, 0], &[3, 0, 0, 0]);
 }
@@ -494,7 +494,7 @@ fn checksums_are_checked_and_updated() {
     let even = [0, 0, 0x01, 0x02, 0, 2, 0x02, 0x02, 0x01, 0x00];
     assert_eq!(sum("update_checksum", &even), !(0x0102 + 0x0202));
     assert_eq!(sum("update_checksum_with_payload", &even), !(0x0102 + 0x0202 + 0x0100));
-    // Data: 01, one byte, 02; the payload 04 stands in the low half of the word that 02 begins.
+    // Data: 01, one byte, 02; the payload 04 is the low half of the word that starts with 02.
     let odd = [0, 0, 0x01, 0x02, 0, 1, 0x03, 0x04];
     assert_eq!(sum("update_checksum", &odd), !(0x0103 + 0x0200));
     assert_eq!(sum("update_checksum_with_payload", &odd), !(0x0103 + 0x0204));
@@ -632,7 +632,7 @@ fn exit_inside_a_table_action_copies_out_of_the_controls_around() {
                 apply { v = 1; t.apply(); v = 2; }
             }",
         locals: "Sub() s;",
-        // A slice is no variable: it is copied.
+        // A slice is not a variable, so it is copied.
         ingress: "if (hdr.h.b == 0) { s.apply(hdr.h.a[7:0]); } else { s.apply(hdr.h.c); } hdr.h.d = 1;",
         ..Pieces::default()
     };
@@ -651,7 +651,7 @@ fn header_variables_need_not_be_whole_bytes() {
     p.check(&[0xd, 0, 0, 0], &[0xd, 1, 0, 0]);
 }
 
-/// Statements, nodes and expressions of a program.
+/// Returns the number of statements, nodes and expressions of a program.
 fn size(program: &p4jet_ir::Program) -> usize {
     let mut size = 0;
     let actions = program.actions.iter().map(|a| &a.body);
@@ -664,7 +664,8 @@ fn size(program: &p4jet_ir::Program) -> usize {
     size
 }
 
-/// A program with a stack of so many elements, and so many times all that an index that the packet gives can do.
+/// Returns the size of a program with a stack of `elements` elements and `accesses` times all operations with a run-time
+/// index.
 fn indexed(elements: usize, accesses: usize) -> usize {
     let again = |text: &str| text.repeat(accesses);
     let text = Pieces {
@@ -697,7 +698,7 @@ fn indexed(elements: usize, accesses: usize) -> usize {
 fn an_index_costs_the_same_whatever_it_chooses_from() {
     let [one, more] = [16, 128].map(|elements| indexed(elements, 2) - indexed(elements, 1));
     assert_eq!(one, more, "what one more use of each kind adds, with 16 elements and with 128");
-    // What an element adds does not depend on how often indices are used.
+    // The cost of an element does not depend on the number of indexed accesses.
     let [few, many] = [1, 8].map(|accesses| indexed(32, accesses) - indexed(16, accesses));
     assert_eq!(few, many, "what 16 more elements add, with one use of each kind and with eight");
 }

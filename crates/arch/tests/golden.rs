@@ -1,8 +1,8 @@
-//! Golden tests: `golden/NAME.p4` lowered must print as `golden/NAME.ir`.
+//! Golden tests: the IR of `golden/NAME.p4` must print as `golden/NAME.ir`.
 //!
-//! `UPDATE=1 cargo test -p p4jet-arch --test golden` writes the expected files anew; read the diff as a review. Fields of
-//! `standard_metadata`, empty blocks and the target's own blocks are left out, except where the name begins with `whole`. Programs whose name
-//! begins with `refused_` must be refused; their `.ir` is the rendered diagnostics.
+//! `UPDATE=1 cargo test -p p4jet-arch --test golden` rewrites the expected files; read the diff as a review. Fields of
+//! `standard_metadata`, empty blocks and the target's own blocks are omitted, unless the name starts with `whole`.
+//! Programs whose name starts with `refused_` must be refused; their `.ir` contains the rendered diagnostics.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn lower(name: &str, text: &str) -> String {
     }
 }
 
-/// Leaves out what is the same in every test.
+/// Omits what is the same in every test.
 fn shorten(text: &str) -> String {
     let boring = |paragraph: &&str| {
         let is_glue =

@@ -1,8 +1,8 @@
-//! Hashes and checksums of data that packets make longer and shorter, beside a model that strings bits together.
+//! Compares hashes and checksums of data whose length depends on the packet with a model that concatenates bits.
 //!
-//! Every program hashes one random list by every algorithm: fields of headers that may be invalid, varbits, headers as
-//! wholes, values computed from fields, metadata, constants. Blind spot: with algorithms whose result is 16 bits wide a
-//! wrong bit may hide, but every list is hashed by seven.
+//! Every program hashes one random list with every algorithm: fields of headers that may be invalid, varbits, whole
+//! headers, computed values, metadata, constants. Blind spot: with 16-bit algorithms a wrong bit may go unnoticed, but
+//! every list is hashed by seven algorithms.
 
 mod common;
 
@@ -14,7 +14,7 @@ const PROGRAMS: u64 = 40;
 /// Bits, most significant first.
 type Bits = Vec<bool>;
 
-/// What one packet has.
+/// The contents of one packet.
 struct Packet {
     first: u64,
     x: Option<[u64; 2]>,
@@ -24,7 +24,7 @@ struct Packet {
     payload: Vec<u8>,
 }
 
-/// A P4 expression, and the bits that it puts into the data.
+/// A P4 expression, and the bits that it adds to the data.
 type Item = (&'static str, fn(&Packet) -> Bits);
 
 const ITEMS: [Item; 18] = [
@@ -47,7 +47,7 @@ const ITEMS: [Item; 18] = [
     ("m.five", |_| bits(21, 5)),
     ("16w0xbeef", |_| bits(0xbeef, 16)),
     ("m.pair", |_| bits(0x2_ab, 10)),
-    // The copy has a validity of its own.
+    // The copy has its own validity.
     ("m.copy", whole_y),
     ("m.copy.a", whole_y),
 ];
@@ -68,7 +68,7 @@ fn bits(value: u64, width: u32) -> Bits {
     (0..width).rev().map(|i| value >> i & 1 == 1).collect()
 }
 
-/// Whole bytes, filled up with zeros.
+/// Pads to whole bytes with zeros.
 fn bytes(bits: &Bits) -> Vec<u8> {
     let byte = |chunk: &[bool]| chunk.iter().zip((0..8).rev()).fold(0, |b, (bit, i)| b | u8::from(*bit) << i);
     bits.chunks(8).map(byte).collect()
@@ -117,7 +117,7 @@ const ALGORITHMS: [Algorithm; 7] = [
     ("identity", identity),
 ];
 
-/// A condition of the checksums, and whether it holds.
+/// A condition of the checksums, and the function that evaluates it.
 type Condition = (&'static str, fn(&Packet) -> bool);
 
 const CONDITIONS: [Condition; 4] = [
@@ -175,7 +175,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
     )
 }
 
-/// The packet whose headers are those in `present`, and its frame.
+/// Returns the packet that has the headers in `present`, and its frame.
 fn packet(rng: &mut Rng, present: usize) -> (Packet, Vec<u8>) {
     let mut number = |below: usize| rng.below(below) as u64;
     let first = number(1 << 11);

@@ -1,8 +1,8 @@
-//! What PSA programs do to packets, by both engines.
+//! Tests what PSA programs do to packets, on both engines.
 //!
-//! Every test writes the bodies of the six blocks into one frame around a header `h` of four bytes `a b c d`, sends
-//! `frame` bytes into port 3 and looks at all that comes out. Ingress sends to port 1 unless its code says otherwise.
-//! Blind spot: tables have only the entries of the program.
+//! Every test inserts the bodies of the six blocks into a common program around a header `h` of four bytes `a b c d`,
+//! sends `frame` bytes to port 3 and checks all output. Ingress sends to port 1 unless its code says otherwise. Blind
+//! spot: tables have only the entries of the program.
 
 mod common;
 
@@ -68,7 +68,7 @@ PSA_Switch(ip, PacketReplicationEngine(), ep, BufferingQueueingEngine()) main;
         )
     }
 
-    /// All that is sent is this, in this order.
+    /// Exactly these packets are sent, in this order.
     #[track_caller]
     fn check(&self, frame: &[u8], expected: &[(u32, &[u8])]) {
         let expected: Vec<_> = expected.iter().map(|(port, frame)| (*port, frame.to_vec())).collect();
@@ -221,7 +221,7 @@ fn registers_begin_with_what_the_program_says() {
 fn hashes() {
     let p = Pieces {
         locals: "Hash<bit<16>>(PSA_HashAlgorithm_t.CRC16) crc; Hash<bit<8>>(PSA_HashAlgorithm_t.IDENTITY) same;",
-        // CRC-16/ARC of "1234" is 0x14ba. Data that do not fill their bytes are filled in front.
+        // CRC-16/ARC of "1234" is 0x14ba. Data that do not fill their bytes are padded in front.
         ingress: "bit<16> h = crc.get_hash({ hdr.h.a, hdr.h.b, hdr.h.c, hdr.h.d });
             bit<12> odd = 0x456;
             if (h == 0x14ba && crc.get_hash({ odd }) == 0xfe82) { hdr.h.a = 1; }

@@ -1,4 +1,4 @@
-//! Programs with output queues, by both engines, in virtual time.
+//! Programs with output queues, on both engines, in virtual time.
 
 mod common;
 
@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Ingress sends to port `h.port` with priority `h.priority` after it has run `ingress`; egress writes what it learns of
-/// the queue into the header, then runs `egress`.
+/// A program whose ingress runs `ingress` and then sends to port `h.port` with priority `h.priority`, and whose egress writes
+/// the queue metadata to the header and then runs `egress`.
 fn v1model(ingress: &str, egress: &str) -> String {
     format!(
         r#"
@@ -89,7 +89,7 @@ fn switch(
     switch
 }
 
-/// What `script` sees, the same by both engines.
+/// Returns what `script` observes, which is the same on both engines.
 #[track_caller]
 fn both<T: PartialEq + std::fmt::Debug>(
     text: &str,
@@ -201,10 +201,10 @@ fn copies_wait_like_others() {
     let at = |now: u32, waited: u32, before: u32, after: u32| [now - waited, before, waited, after, now];
     assert_eq!(found[0].0, [(2, 5, 1, at(1000, 0, 0, 1)), (1, 5, 1, at(1000, 0, 0, 0))]);
     assert_eq!(found[0].1, [(2, 5, 1, at(1100, 100, 1, 0))]);
-    // The clock stands at 1100 now: port 1 may send again, port 2 not yet.
+    // The clock is at 1100: port 1 may send again, port 2 not yet.
     assert_eq!(found[1].0, [(1, 5, 2, at(1100, 0, 0, 1))]);
     assert_eq!(found[1].1, [(1, 5, 2, at(1200, 100, 1, 0)), (2, 5, 2, at(1200, 100, 0, 0))]);
-    // It leaves egress at 1300 for ingress, and waits no more.
+    // It leaves egress at 1300 for ingress, and does not wait again.
     assert_eq!(found[2], (vec![], vec![(4, 5, 3, at(1300, 0, 0, 0))]));
     assert_eq!(found[3].0, []);
     assert_eq!(
@@ -247,7 +247,7 @@ fn a_packet_that_goes_round_for_ever_ends() {
     }
 }
 
-/// Three replicas, each of which goes round and makes three: 3, 9, 27 … copies of one packet.
+/// Three replicas, each of which is recirculated and creates three more: 3, 9, 27 … copies of one packet.
 #[test]
 fn a_packet_that_multiplies_ends() {
     let text = v1model("s.mcast_grp = 7;", "recirculate_preserving_field_list(1);");
@@ -257,7 +257,7 @@ fn a_packet_that_multiplies_ends() {
             let mut workers: Vec<Worker> = (0..workers).map(|i| switch.worker(engine, i).unwrap()).collect();
             let mut pools: Vec<_> = workers.iter().map(|w| w.pool(BATCH_MAX, 2048).unwrap()).collect();
             let mut batch = Batch::new();
-            // Each packet may make as many.
+            // Each packet may create as many.
             for _ in 0..2 {
                 batch.clear();
                 batch.push(&mut pools[0], 0, &frame(1, 0, 0)).unwrap();
@@ -273,7 +273,7 @@ fn a_packet_that_multiplies_ends() {
                         }
                     }
                 }
-                // What changes workers takes only a part of the budget along.
+                // A copy handed to another worker takes only part of the budget along.
                 assert!(copies == COPIES_MAX || (workers.len() > 1 && copies > 500), "{copies}");
                 let refused: u64 = workers.iter_mut().map(|worker| worker.take_refused()[0].1).sum();
                 assert!(refused > 0);
@@ -334,7 +334,7 @@ PSA_Switch(ip, PacketReplicationEngine(), ep, BufferingQueueingEngine()) main;
     });
     let of_port =
         |port| found.iter().filter(|(_, p, _)| *p == port).map(|(t, _, f)| (*t, *f)).collect::<Vec<_>>();
-    // The session's copies have its class, 6; what has a class above 7 waits in queue 7.
+    // The session's copies have its class, 6; copies with a class above 7 wait in queue 7.
     assert_eq!(
         of_port(2),
         [
@@ -438,7 +438,7 @@ impl Port for Counting {
     }
 }
 
-/// A port that brings nothing and never will, as a capture that was read to its end; it counts what is sent.
+/// A port that never receives, like a capture that was read to its end; it counts what is sent.
 struct Ended {
     sent: Arc<AtomicU64>,
 }
@@ -458,7 +458,7 @@ impl Port for Ended {
     }
 }
 
-/// 400 packets on their way through slow queues of two ports.
+/// 400 packets in slow queues of two ports.
 struct Slow {
     switch: Arc<Switch>,
     running: Running,
@@ -467,12 +467,12 @@ struct Slow {
 }
 
 impl Slow {
-    /// The first worker receives all of them at once, as soon as it may. Each port sends `rate` a second.
+    /// The first worker receives all of them at once, as soon as possible. Each port sends `rate` packets a second.
     fn start(program: &Program, workers: usize, rate: u64) -> Slow {
         Slow::start_within(program, workers, rate, None)
     }
 
-    /// The same, with the interpreter if machine code takes longer.
+    /// Like [`start`], with the interpreter if machine code takes longer.
     fn start_within(program: &Program, workers: usize, rate: u64, wait: Option<Duration>) -> Slow {
         let slow = |config: &mut QueueConfig| {
             config.change(None, |port| {
@@ -523,7 +523,7 @@ impl Slow {
     }
 }
 
-/// What ingress does to the number of a packet, in a program whose machine code takes a while.
+/// Returns the change that ingress makes to a packet's number, in a program that takes long to compile.
 fn long(ifs: u32) -> (String, u16) {
     let (mut text, mut number) = (String::new(), 0u16);
     for i in 0..ifs {
@@ -597,7 +597,7 @@ fn forwards_while_compiling() -> bool {
     interpreted
 }
 
-/// What the interpreter has put into queues leaves them when machine code runs.
+/// Packets that the interpreter has put into queues leave them when machine code runs.
 #[test]
 fn what_waits_stays_when_machine_code_comes() {
     // Packets wait for more than a minute, until the test raises the queues' rates.
@@ -623,7 +623,7 @@ fn what_waits_stays_when_machine_code_comes() {
     slow.wait_until_sent();
 }
 
-/// A packet that was injected after all captures ended has to leave its queue before the switch has ended.
+/// A packet injected after all captures ended must leave its queue before the switch ends.
 #[test]
 fn what_was_injected_after_the_end_is_waited_for() {
     let slow = Slow::start(&lower_queued(&v1model("", "")), 1, 10);
@@ -643,7 +643,7 @@ fn what_was_injected_after_the_end_is_waited_for() {
     slow.running.finish().unwrap();
 }
 
-/// What waits when another program comes leaves in its time; none is lost, whoever serves its queue.
+/// Packets that wait when another program is loaded leave in time; none is lost, whichever worker serves their queue.
 #[test]
 fn a_reload_loses_nothing_that_waits() {
     let program = lower_queued(&v1model("", ""));
@@ -659,7 +659,7 @@ fn a_reload_loses_nothing_that_waits() {
     }
 }
 
-/// Nor is what waits for packets of an earlier program.
+/// Packets of an earlier program that wait are not lost, either.
 #[test]
 fn two_reloads_lose_nothing_that_waits() {
     let program = lower_queued(&v1model("", ""));
@@ -681,7 +681,7 @@ fn two_reloads_lose_nothing_that_waits() {
     }
 }
 
-/// A worker that is held up does not lose what others hand over to it meanwhile.
+/// A delayed worker does not lose packets that others hand over to it meanwhile.
 #[test]
 fn no_port_receives_before_all_workers_have_it() {
     let program = lower_queued(&v1model("", ""));
@@ -705,7 +705,7 @@ fn no_port_receives_before_all_workers_have_it() {
     slow.wait_until_sent();
 }
 
-/// What comes after another program has been loaded waits behind what came before for the same port.
+/// Packets received after another program was loaded wait behind earlier ones for the same port.
 #[test]
 fn a_reload_keeps_the_order() {
     const EACH: u8 = 120;
@@ -760,10 +760,10 @@ fn a_reload_keeps_the_order() {
     }
 }
 
-/// Flows of numbered packets, of which each comes to one worker: who sends them checks their order.
+/// Flows of numbered packets, each received by one worker: the sending port checks their order.
 #[derive(Default)]
 struct Flows {
-    /// By worker: packets that came, and that left.
+    /// Number of packets received and sent, by worker.
     came: [AtomicU64; FLOW_WORKERS],
     left: [AtomicU64; FLOW_WORKERS],
     /// The number of the next packet, by worker and port.
@@ -774,7 +774,7 @@ struct Flows {
 
 const FLOW_WORKERS: usize = 3;
 const FLOW_PORTS: usize = 2;
-/// Packets of a worker that are on their way at a time, far fewer than a queue holds.
+/// Maximum number of packets of a worker in flight, far fewer than a queue holds.
 const FLOW_WINDOW: u64 = 100;
 
 /// A worker's handle of a port.
@@ -832,7 +832,7 @@ fn assert_balanced(stats: &ForwardStats) {
     assert_eq!(stats.received + stats.copies, went, "{stats:?}");
 }
 
-/// Lets a thread end, whatever becomes of the one that waits for it.
+/// Makes a thread end, even if the thread that waits for it panics.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -841,8 +841,8 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Programs come and go while packets flow through slow queues: each flow keeps its order, nothing is lost, and whenever
-/// somebody asks, every packet is accounted for.
+/// Programs are replaced while packets flow through slow queues: each flow keeps its order, nothing is lost, and at any time
+/// every packet is accounted for.
 fn reloads_beside_traffic(engine: EngineKind, workers: usize, reloads: usize, egress: &str, in_order: bool) {
     let what = format!("{engine:?}, {workers} workers");
     let programs = ["", "hdr.h.egress = 7;"].map(|more| {
@@ -872,7 +872,7 @@ fn reloads_beside_traffic(engine: EngineKind, workers: usize, reloads: usize, eg
     };
     running.add_ports((1..=3).map(port).collect()).unwrap();
     let ended = AtomicBool::new(false);
-    // All, and those taken while packets waited.
+    // All samples, and those taken while packets waited.
     let (samples, waited) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let _ends = Ends(&ended);
@@ -884,7 +884,7 @@ fn reloads_beside_traffic(engine: EngineKind, workers: usize, reloads: usize, eg
                 waited.fetch_add(u64::from(stats.waiting > 0), Ordering::SeqCst);
             }
         });
-        // As often as it was asked for, and until there were samples enough: a busy machine takes few.
+        // At least the requested number, and until there are enough samples: a busy machine takes few.
         let enough = || samples.load(Ordering::SeqCst) > 50 && waited.load(Ordering::SeqCst) > 10;
         let deadline = Instant::now() + Duration::from_secs(120);
         for number in 0.. {
@@ -933,7 +933,7 @@ fn a_reload_beside_traffic_keeps_the_order() {
     reloads_beside_traffic(EngineKind::Jit, 2, 20, "", true);
 }
 
-/// Each packet goes round once, so that workers of earlier programs hand packets over to each other.
+/// Each packet is recirculated once, so that workers of earlier programs hand packets over to each other.
 #[test]
 fn a_reload_loses_nothing_that_goes_round() {
     let round = "if (hdr.h.priority == 0) { hdr.h.priority = 1; recirculate_preserving_field_list(1); }";

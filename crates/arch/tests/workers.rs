@@ -62,8 +62,8 @@ fn a_switch_has_room_for_at_least_one_worker() {
     }
 }
 
-/// Registers that packets count in: by an action of a table, by one called from the control, in an atomic block with a
-/// branch and a table, one after the other without any of those, and in cells chosen by a hash.
+/// Registers in which packets count: by an action of a table, by one called from the control, in an atomic block with a branch
+/// and a table, consecutively without any of those, and in cells selected by a hash.
 const COUNTS: &str = r#"
 #include <core.p4>
 #include <v1model.p4>
@@ -94,7 +94,7 @@ control I(inout headers h, inout metadata m, inout standard_metadata_t s) {
     table t { key = { h.h.key: exact; } actions = { count_small; count_middle; } default_action = count_middle(1);
               const entries = { 1: count_small(); 5: count_small(); } }
     table u { actions = { count_wide; } default_action = count_wide; }
-    // As many entries as let a pipeline be cut there.
+    // Enough entries for the pipeline to be cut there.
     table large { key = { h.h.flow: exact; } actions = { NoAction; } size = 100000; default_action = NoAction; }
     apply {
         t.apply();
@@ -131,7 +131,7 @@ control D(packet_out b, in headers h) { apply { b.emit(h.h); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 "#;
 
-/// Runs packets with keys 0 to 7 and several flows through two workers on threads of their own, `packets` each.
+/// Runs `packets` packets with keys 0 to 7 and several flows through each of two workers in their own threads.
 fn count_by_two(engines: [EngineKind; 2], packets: u64) {
     let mut program = common::lower(COUNTS);
     p4jet_ir::passes::run(&mut program);
@@ -186,8 +186,8 @@ fn registers_count_every_packet_of_interpreters() {
     count_by_two([EngineKind::Interp, EngineKind::Jit], 8_000);
 }
 
-/// A packet that reads a register, looks a large table up, and then writes the register, has done that before the next one
-/// reads: as many packets as there are run at once.
+/// A packet that reads a register, looks up a large table, and then writes the register has done so before the next one reads,
+/// even if many packets run in a batch.
 #[test]
 fn a_register_is_written_before_the_next_packet_reads_it() {
     let declared = "register<bit<32>>(1) r; table large { key = { h.h.key: exact; } actions = { NoAction; }
@@ -206,8 +206,8 @@ fn a_register_is_written_before_the_next_packet_reads_it() {
     }
 }
 
-/// Packets with one key: what each table gave them stands in a field of its own. The next hop follows from the route alone, so
-/// that code remembers it.
+/// Packets with one key; each table's result is in its own field. The next hop follows from the route alone, so the code
+/// caches it.
 const LOOKED_UP: &str = r#"
 #include <core.p4>
 #include <v1model.p4>
@@ -237,7 +237,7 @@ const NAMES: [&str; 3] = ["routes", "hops", "rules"];
 const KEY: u32 = 0x0a01_0203;
 const HOP: u32 = 5;
 
-/// The entries of each table that match the packets, the best first.
+/// Returns the matching entries of each table, best first.
 fn matching(table: usize) -> Vec<(KeyMatch, u32)> {
     let lpm = |prefix_len: u32| KeyMatch::Lpm {
         value: (KEY >> (32 - prefix_len) << (32 - prefix_len)).into(),
@@ -248,7 +248,7 @@ fn matching(table: usize) -> Vec<(KeyMatch, u32)> {
         KeyMatch::Ternary { value: (KEY & mask).into(), mask: mask.into() }
     };
     match table {
-        // The last is always there: each route leads to the hop.
+        // The last one is always present: each route leads to the hop.
         0 => [32, 24, 20, 8].map(|len| (lpm(len), 0)).into(),
         1 => vec![(KeyMatch::Exact(HOP.into()), 0)],
         _ => (1..6).map(|i| (ternary(4 * i), i)).collect(),
@@ -262,7 +262,7 @@ enum Change {
     Default(usize),
 }
 
-/// Packets of two workers beside changes: what a packet finds in a table is what was there at one moment while it was
+/// Packets of two workers beside changes: the result of a lookup is what was in the table at one moment while the packet was
 /// processed.
 fn packets_see_one_state(busy: usize, rounds: u64) {
     let mut program = common::lower(LOOKED_UP);
@@ -289,7 +289,7 @@ fn packets_see_one_state(busy: usize, rounds: u64) {
     present[0][3] = Some(1);
     let mut version = 1;
     for round in 0..rounds {
-        // The changes of a round, and what they lead to.
+        // The changes of a round, and their results.
         let mut random = round + 1;
         let mut below = |end: usize| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -311,7 +311,7 @@ fn packets_see_one_state(busy: usize, rounds: u64) {
             let stays = table == 0 && i == 3;
             let change = match &mut present[table][i] {
                 _ if below(64) == 0 => {
-                    // Without data every other time.
+                    // Every second action has no data.
                     defaults[table] = if version % 2 == 0 || table == 0 { 0 } else { version };
                     Change::Default(table)
                 }

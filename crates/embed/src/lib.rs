@@ -1,4 +1,4 @@
-//! A p4jet switch inside another Rust program: P4 text to a switch, typed control, packets in and out.
+//! A p4jet switch inside another Rust program: from P4 text to a switch, with typed control, and packets in and out.
 //!
 //! [`switch`] compiles a program. [`Control`] changes and reads its tables. A [`Worker`] processes packets on the thread that calls
 //! it; several workers of one switch may run on several threads. `tests/embed.rs` has the example of docs/embedding.md.
@@ -15,8 +15,8 @@ use p4jet_syntax::Options;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use std::sync::Arc;
 
-/// Compiles the text of a P4_16 program for v1model or PSA, and makes a switch of it. `name` stands in diagnostics; files next to it
-/// can be included.
+/// Compiles the text of a P4_16 program for v1model or PSA, and creates a switch. `name` appears in diagnostics; files
+/// next to it can be included.
 ///
 /// # Errors
 ///

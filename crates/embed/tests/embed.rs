@@ -1,4 +1,4 @@
-//! The example of docs/embedding.md, and what embedding promises.
+//! The example of docs/embedding.md, and the promises of that page.
 
 use p4jet_embed::*;
 

@@ -1,6 +1,6 @@
-//! What does a call of a hash function cost? Nanoseconds a call, the best of several rounds, for an IPv4 header without
-//! options, one whose options are an argument as wide as the largest, and arguments that leave no other on a byte boundary;
-//! each also in pieces with lengths.
+//! What does a call of a hash function cost? Prints nanoseconds per call, the best of several rounds, for an IPv4 header
+//! without options, one with options in a maximum-width argument, and arguments that are not on byte boundaries; each also
+//! in pieces with lengths.
 //!
 //! `cargo run --release -p p4jet-externs --example hash_ns`
 
@@ -50,7 +50,7 @@ fn main() {
     }
 }
 
-/// Values that fill their widths, with the width in front of each if `in_pieces`.
+/// Values that fill their widths, preceded by their width if `in_pieces`.
 fn arguments(widths: &[u32], in_pieces: bool) -> Vec<u64> {
     let mut limbs = Vec::new();
     for width in widths {

@@ -1,4 +1,4 @@
-//! Memory that shares no cache line with any other: what one core writes must not slow down what another reads or writes.
+//! Memory that shares no cache line with any other, so that one core's writes do not slow down another's accesses.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -12,7 +12,7 @@ const LINES: usize = 128;
 /// Types for which zero bytes are a valid value, and which need no drop.
 ///
 /// # Safety
-/// They are, and aligned to at most 128 bytes.
+/// The type has these properties and is aligned to at most 128 bytes.
 pub unsafe trait Zeroed {}
 // SAFETY: numbers.
 unsafe impl Zeroed for u8 {}
@@ -24,12 +24,12 @@ unsafe impl Zeroed for u64 {}
 unsafe impl Zeroed for AtomicU64 {}
 // SAFETY: a null pointer.
 unsafe impl<T> Zeroed for *const T {}
-// SAFETY: as many of them.
+// SAFETY: an array of such values.
 unsafe impl<T: Zeroed, const N: usize> Zeroed for [T; N] {}
 
 /// A slice on cache lines of its own.
 pub struct Apart<T: Zeroed> {
-    /// What was allocated; the slice is somewhere inside.
+    /// The allocated memory, which contains the slice.
     memory: NonNull<u8>,
     start: NonNull<T>,
     len: usize,
@@ -41,23 +41,23 @@ unsafe impl<T: Zeroed + Send> Send for Apart<T> {}
 unsafe impl<T: Zeroed + Sync> Sync for Apart<T> {}
 
 impl<T: Zeroed> Apart<T> {
-    /// What to allocate for `len` values; `None` if no memory is so large. Allocators clear memory of a larger alignment
-    /// by writing it; this much room they get from the system, clear.
+    /// Returns the layout for `len` values; `None` if it is too large. Allocators clear memory with a larger alignment by
+    /// writing it; this much memory without it comes cleared from the system.
     fn layout(len: usize) -> Option<Layout> {
         let lines = size_of::<T>().checked_mul(len)?.checked_next_multiple_of(LINES)?;
         Layout::from_size_align(lines.checked_add(LINES)?, align_of::<u64>()).ok()
     }
 
-    /// This many zeroed values, which take no memory until they are written; `None` if the system refuses.
+    /// Allocates this many zeroed values, which take no memory until they are written; `None` if the system refuses.
     pub fn try_zeroed(len: usize) -> Option<Apart<T>> {
         // SAFETY: the layout is not empty.
         let memory = NonNull::new(unsafe { alloc_zeroed(Self::layout(len)?) })?;
-        // SAFETY: less than `LINES`, which there are more than the values take.
+        // SAFETY: the offset is less than `LINES`, the excess of the allocation over the values.
         let start = unsafe { memory.add(memory.align_offset(LINES)) };
         Some(Apart { memory, start: start.cast(), len })
     }
 
-    /// As [`Self::try_zeroed`] of what a program cannot do without.
+    /// Like [`Self::try_zeroed`], for memory that is indispensable.
     pub fn zeroed(len: usize) -> Apart<T> {
         Self::try_zeroed(len)
             .unwrap_or_else(|| handle_alloc_error(Self::layout(len).unwrap_or(Layout::new::<T>())))
@@ -68,7 +68,7 @@ impl<T: Zeroed> Deref for Apart<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: this many values lie there, zeroed when they were allocated, aligned as `LINES` is.
+        // SAFETY: this many values are there, zeroed when they were allocated, aligned to `LINES`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

@@ -1,13 +1,13 @@
-//! Values of any width as bits in a row.
+//! Values of any width as sequences of bits.
 
 use crate::CallSite;
 
-/// Limbs that a value takes.
+/// Returns the number of limbs of a value.
 pub(crate) fn limbs(width: u32) -> usize {
     width.div_ceil(64) as usize
 }
 
-/// The arguments of a call, each as its limbs, with its width.
+/// Returns the arguments of a call, each as its limbs, with its width.
 pub(crate) fn arguments<'a>(
     site: &'a CallSite,
     mut args: &'a [u64],
@@ -19,7 +19,8 @@ pub(crate) fn arguments<'a>(
     })
 }
 
-/// Of arguments that are pairs of a length in bits and a value: each value, with how many of its low bits count.
+/// For arguments that are pairs of a length in bits and a value, returns each value with the number of its low bits
+/// that count.
 pub(crate) fn pieces<'a>(
     mut arguments: impl Iterator<Item = (&'a [u64], u32)>,
 ) -> impl Iterator<Item = (&'a [u64], u32)> {
@@ -29,7 +30,7 @@ pub(crate) fn pieces<'a>(
     })
 }
 
-/// A value that must be small: larger than any array if it does not fit one limb.
+/// Returns a value that must be small; greater than any array size if it does not fit one limb.
 pub(crate) fn saturate(value: &[u64]) -> u64 {
     match value.split_first() {
         None => 0,
@@ -38,7 +39,7 @@ pub(crate) fn saturate(value: &[u64]) -> u64 {
     }
 }
 
-/// Puts a 64-bit number into the first result, cut to its width.
+/// Stores a 64-bit number, truncated to its width, in the first result.
 pub(crate) fn put(site: &CallSite, outs: &mut [u64], value: u64) {
     outs.fill(0);
     if let (Some(out), Some(width)) = (outs.first_mut(), site.out_widths.first()) {
@@ -46,7 +47,7 @@ pub(crate) fn put(site: &CallSite, outs: &mut [u64], value: u64) {
     }
 }
 
-/// The low `width` bits.
+/// Returns the low `width` bits.
 pub(crate) fn mask_low(value: u64, width: u32) -> u64 {
     if width >= 64 { value } else { value & ((1 << width) - 1) }
 }
@@ -54,7 +55,7 @@ pub(crate) fn mask_low(value: u64, width: u32) -> u64 {
 /// Appends values, most significant bit first, without gaps.
 pub(crate) struct BitWriter<'a> {
     bytes: &'a mut Vec<u8>,
-    /// Bits not yet written, in the low end; what is above them does not matter.
+    /// Bits not yet written, at the low end; the higher bits do not matter.
     rest: u64,
     /// Fewer than 64 between calls.
     rest_bits: u32,
@@ -87,7 +88,7 @@ impl<'a> BitWriter<'a> {
             return;
         }
         self.rest_bits = bits - free;
-        // In two steps, since `free` may be 64.
+        // Two shifts, because `free` may be 64.
         let first = self.rest << (free - 1) << 1 | limb >> self.rest_bits;
         self.bytes.extend_from_slice(&first.to_be_bytes());
         self.rest = limb;
@@ -97,7 +98,7 @@ impl<'a> BitWriter<'a> {
     pub fn finish(self) {
         if self.rest_bits > 0 {
             let len = self.bytes.len() + self.rest_bits.div_ceil(8) as usize;
-            // A copy of known size costs less than one of as many bytes as are left.
+            // A copy of constant size costs less than one of the remaining bytes.
             self.bytes.extend_from_slice(&(self.rest << (64 - self.rest_bits)).to_be_bytes());
             self.bytes.truncate(len);
         }
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// One bit after the other.
+    /// Computes it bit by bit.
     fn one_by_one(values: &[(Vec<u64>, u32)]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut at = 0;

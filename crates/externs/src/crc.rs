@@ -1,19 +1,19 @@
 //! Cyclic redundancy checks whose parameters are set at run time.
 
-/// What makes a CRC, in the usual (Rocksoft) terms.
+/// The parameters of a CRC, in the usual (Rocksoft) terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrcParams {
     /// Width in bits, 8 to 64.
     pub width: u32,
     /// Polynomial without its highest term, most significant bit first.
     pub poly: u64,
-    /// What the remainder begins with.
+    /// Initial value of the remainder.
     pub init: u64,
-    /// What the result is exclusive-ored with.
+    /// Value that is xored with the result.
     pub xor: u64,
-    /// Whether each byte enters with its least significant bit first.
+    /// True if each byte is processed from its least significant bit.
     pub reflect_in: bool,
-    /// Whether the remainder is reversed before `xor`.
+    /// True if the remainder is reversed before `xor`.
     pub reflect_out: bool,
 }
 
@@ -35,12 +35,12 @@ impl CrcParams {
 /// A CRC ready to compute.
 pub struct Crc {
     params: CrcParams,
-    /// Remainder of each byte followed by this many zero bytes, in the high bits of the word.
+    /// The remainder of each byte followed by this many zero bytes, in the high bits of the word.
     tables: [[u64; 256]; 8],
 }
 
 impl Crc {
-    /// Prepares it. The width is from 8 to 64, and no other parameter is wider.
+    /// Prepares a CRC. The width is from 8 to 64, and no other parameter is wider.
     pub const fn new(params: CrcParams) -> Crc {
         let poly = params.poly << (64 - params.width);
         let mut tables = [[0; 256]; 8];
@@ -64,26 +64,26 @@ impl Crc {
         Crc { params, tables }
     }
 
-    /// The CRC of some bytes.
+    /// Returns the CRC of some bytes.
     pub fn checksum(&self, bytes: &[u8]) -> u64 {
         self.run(self.params.init << (64 - self.params.width), bytes)
     }
 
-    /// The CRC of some bytes whose CRC is `before`, with `bytes` behind them.
+    /// Returns the CRC of bytes with the CRC `before`, followed by `bytes`.
     pub fn more(&self, before: u64, bytes: &[u8]) -> u64 {
         let CrcParams { width, xor, reflect_out, .. } = self.params;
         let result = (before ^ xor) & (u64::MAX >> (64 - width));
         self.run(if reflect_out { result.reverse_bits() } else { result << (64 - width) }, bytes)
     }
 
-    /// `remainder` is kept in the high bits, so that one loop serves every width.
+    /// `remainder` is in the high bits, so that one loop serves every width.
     fn run(&self, mut remainder: u64, bytes: &[u8]) -> u64 {
         let CrcParams { width, xor, reflect_in, reflect_out, .. } = self.params;
         let (words, rest) = bytes.as_chunks::<8>();
         for word in words {
             let word = u64::from_be_bytes(*word);
             let word = if reflect_in { word.reverse_bits().swap_bytes() } else { word };
-            // Each byte's part by itself: their loads do not wait for each other.
+            // The part of each byte is independent, so that their loads do not wait for each other.
             let mixed = (remainder ^ word).to_le_bytes();
             remainder = mixed.iter().zip(&self.tables).fold(0, |r, (byte, table)| r ^ table[*byte as usize]);
         }
@@ -138,7 +138,7 @@ mod tests {
         );
     }
 
-    /// One bit after the other.
+    /// Computes it bit by bit.
     fn bit_by_bit(params: CrcParams, bytes: &[u8]) -> u64 {
         let CrcParams { width, poly, init, xor, reflect_in, reflect_out } = params;
         let mut remainder = u128::from(init);

@@ -1,7 +1,6 @@
-//! Messages to the control plane on their way from the workers.
+//! Messages from the workers to the control plane.
 //!
-//! Each worker has a ring of its own. Sending takes no lock that anybody waits for and allocates nothing; what does
-//! not fit is counted.
+//! Each worker has its own ring. Sending waits for no lock and allocates nothing; messages that do not fit are counted.
 
 use crate::apart::Apart;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,9 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct Digest {
     /// The instance that sent it.
     pub instance: u32,
-    /// When: microseconds since the switch began.
+    /// The time in microseconds since the switch started.
     pub now_us: u64,
-    /// The limbs of its values, one value after the other.
+    /// The limbs of its values, in sequence.
     pub limbs: Box<[u64]>,
 }
 
@@ -25,7 +24,7 @@ pub struct DigestCounts {
     pub sent: u64,
     /// Of these, messages sent without a subscriber.
     pub unheard: u64,
-    /// Of these, lost because those before them had not been taken yet.
+    /// Of these, messages lost because earlier ones had not been taken yet.
     pub dropped: u64,
 }
 
@@ -34,17 +33,17 @@ const RING_WORDS: usize = 1 << 15;
 /// Words before the limbs: instance and number of limbs, time.
 const HEAD_WORDS: usize = 2;
 
-/// Looks at a ring that another sender has before a message is given up.
+/// How often a sender checks a ring that another one uses before it gives up a message.
 const LOOKS: u32 = 1000;
 
 /// The messages of one worker.
 struct Ring {
     words: Apart<AtomicU64>,
-    /// What senders write: words ever put in, messages kept, unheard, dropped.
+    /// Written by senders: words ever inserted, messages kept, unheard, dropped.
     sender: Apart<AtomicU64>,
-    /// Words ever taken out.
+    /// Number of words ever removed.
     taken: Apart<AtomicU64>,
-    /// Whether a sender uses the ring. Normally there is only one sender, so none waits.
+    /// True while a sender uses the ring. Normally there is only one sender, so none waits.
     busy: AtomicBool,
 }
 
@@ -71,7 +70,7 @@ impl Ring {
         self.sender[what].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Puts a message in if there is room.
+    /// Inserts a message if there is room.
     fn put(&self, instance: u32, now_us: u64, limbs: &[u64]) {
         let mut looks = 0;
         while self.busy.swap(true, Ordering::Acquire) {
@@ -93,14 +92,14 @@ impl Ring {
                 self.word(at).store(*limb, Ordering::Relaxed);
             }
             self.sender[PUT].store(put + words, Ordering::Release);
-            // Only who is at it writes this.
+            // Only the current sender writes this.
             let kept = self.sender[KEPT].load(Ordering::Relaxed);
             self.sender[KEPT].store(kept + 1, Ordering::Relaxed);
         }
         self.busy.store(false, Ordering::Release);
     }
 
-    /// The oldest message. One taker at a time.
+    /// Removes the oldest message. Only one thread may do so at a time.
     fn take(&self) -> Option<Digest> {
         let taken = self.taken[0].load(Ordering::Relaxed);
         if taken == self.sender[PUT].load(Ordering::Acquire) {
@@ -118,7 +117,7 @@ impl Ring {
 
 /// The messages of all workers of a program.
 pub(crate) struct Digests {
-    /// None if the program has no digests.
+    /// Empty if the program has no digests.
     rings: Vec<Ring>,
     /// Held by the thread that takes messages.
     taking: Mutex<()>,
@@ -129,7 +128,7 @@ impl Digests {
         Digests { rings: (0..workers).map(|_| Ring::new()).collect(), taking: Mutex::new(()) }
     }
 
-    /// To be called by the worker, with whether anybody listens.
+    /// Called by the worker; `heard` is true if there is a subscriber.
     pub fn send(&self, worker: usize, heard: bool, instance: u32, now_us: u64, limbs: &[u64]) {
         let Some(ring) = self.rings.get(worker) else { return };
         if heard { ring.put(instance, now_us, limbs) } else { ring.count(UNHEARD) }
@@ -139,7 +138,7 @@ impl Digests {
         self.taking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes at most this many messages of each worker, the oldest first.
+    /// Removes at most this many messages of each worker, the oldest first.
     pub fn take(&self, max: usize, mut to: impl FnMut(Digest)) {
         let _one = self.taking();
         for ring in &self.rings {

@@ -1,8 +1,9 @@
-//! Two-rate three-colour meters, RFC 2698, as bmv2 computes them: two token buckets that fill with time, the peak one asked
-//! first.
+//! Two-rate three-colour meters, RFC 2698, as in bmv2: two token buckets that fill with time, of which the peak bucket is
+//! checked first.
 //!
-//! A bucket is one number that workers change by compare-and-swap: how many of all tokens made since the switch started
-//! are spent or were lost because it was full. Tokens in it are those made less that number, at most the burst.
+//! A bucket is one number that workers change by compare-and-swap: how many of all tokens generated since the switch
+//! started are spent or were lost because the bucket was full. The bucket contains the generated tokens minus that number,
+//! at most the burst.
 
 use crate::apart::Apart;
 use crate::state::{StateError, zeroed};
@@ -20,7 +21,7 @@ pub const RED: u64 = 2;
 pub struct Rate {
     /// Tokens per microsecond: finite, not negative.
     pub per_us: f64,
-    /// Tokens that the bucket holds.
+    /// Maximum number of tokens in the bucket.
     pub burst: u64,
 }
 
@@ -29,11 +30,11 @@ pub type Rates = [Rate; 2];
 
 /// Words of a cell: a cache line.
 const CELL_WORDS: usize = 8;
-/// 0 if no rates were ever set; odd while they change.
+/// 0 if rates were never set; odd while they change.
 const VERSION: usize = 0;
-/// Words of a bucket: the rate, the burst, what is spent.
+/// Words of a bucket: the rate, the burst, the number of spent tokens.
 const BUCKETS: [usize; 2] = [1, 4];
-/// Tokens are counted up to this number, so that sums do not overflow: at 10^5 a microsecond, for more than a year.
+/// Maximum count of tokens, so that sums do not overflow: at 10^5 per microsecond it lasts for more than a year.
 const TOKENS_MAX: i64 = 1 << 62;
 
 /// The cells of one instance.
@@ -44,7 +45,7 @@ pub(crate) struct Meters {
 }
 
 impl Meters {
-    /// This many cells, which rows share if they are equal modulo this number.
+    /// Creates `stride` cells; rows that are equal modulo `stride` share one.
     pub fn new(name: &str, stride: u32, bytes: bool) -> Result<Meters, StateError> {
         Ok(Meters { cells: zeroed(name, CELL_WORDS as u64 * u64::from(stride))?, stride, bytes })
     }
@@ -57,7 +58,7 @@ impl Meters {
         &self.cells[(index % self.stride) as usize * CELL_WORDS..][..CELL_WORDS]
     }
 
-    /// The rates of a cell; `None` if there are none, which not-a-number stands for, too.
+    /// Returns the rates of a cell; `None` if there are none, which is stored as NaN.
     fn rates_of(cell: &[AtomicU64]) -> Option<Rates> {
         loop {
             let version = cell[VERSION].load(Ordering::Acquire);
@@ -81,7 +82,7 @@ impl Meters {
         Self::rates_of(self.cell(index))
     }
 
-    /// Sets the rates, with full buckets, or takes them away. One caller at a time.
+    /// Sets the rates, with full buckets, or removes them. Only one caller at a time.
     pub fn set_rates(&self, index: u32, rates: Option<Rates>) {
         let cell = self.cell(index);
         let version = cell[VERSION].load(Ordering::Relaxed);
@@ -95,13 +96,13 @@ impl Meters {
         for (at, rate) in BUCKETS.into_iter().zip(rates) {
             cell[at].store(rate.per_us.to_bits(), Ordering::Relaxed);
             cell[at + 1].store(rate.burst, Ordering::Relaxed);
-            // Less than any bucket holds: what was made before does not count, so the bucket is full.
+            // Less than any bucket's capacity: earlier tokens do not count, so the bucket is full.
             cell[at + 2].store(-TOKENS_MAX as u64, Ordering::Relaxed);
         }
         cell[VERSION].store(version + 2, Ordering::Release);
     }
 
-    /// The colour of a packet that was `given` another before (green if none was).
+    /// Returns the colour of a packet whose previous colour is `given` (green if none).
     pub fn execute(&self, index: u32, given: u64, now_us: u64, bytes: u32) -> u64 {
         if self.stride == 0 {
             return given;
@@ -110,7 +111,7 @@ impl Meters {
         self.colour(cell, BUCKETS.map(|at| &cell[at + 2]), given, now_us, bytes)
     }
 
-    /// What [`Self::execute`] would say; takes no tokens.
+    /// Returns what [`Self::execute`] would return, without taking tokens.
     pub fn would_execute(&self, index: u32, given: u64, now_us: u64, bytes: u32) -> u64 {
         if self.stride == 0 {
             return given;
@@ -120,7 +121,7 @@ impl Meters {
         self.colour(cell, spent.each_ref(), given, now_us, bytes)
     }
 
-    /// Takes tokens from the buckets, of which `spent` was spent.
+    /// Takes tokens from the buckets; `spent` has their spent tokens.
     fn colour(&self, cell: &[AtomicU64], spent: [&AtomicU64; 2], given: u64, now_us: u64, bytes: u32) -> u64 {
         let Some([committed, peak]) = Self::rates_of(cell) else { return given };
         let tokens = if self.bytes { i64::from(bytes) } else { 1 };
@@ -135,11 +136,11 @@ impl Meters {
     }
 }
 
-/// Takes tokens out of a bucket if it has enough.
+/// Takes tokens from a bucket if it has enough.
 fn take(spent: &AtomicU64, rate: Rate, tokens: i64, now_us: u64) -> bool {
-    // A bucket that fills within a microsecond fills no faster at a higher rate.
+    // A bucket that fills within a microsecond does not fill faster at a higher rate.
     let per_us = rate.per_us.min(rate.burst as f64);
-    // The conversion cuts the fraction off, as in bmv2.
+    // The conversion truncates, as in bmv2.
     let made = ((now_us as f64 * per_us) as i64).min(TOKENS_MAX);
     let burst = i64::try_from(rate.burst).unwrap_or(TOKENS_MAX).min(TOKENS_MAX);
     let taken = spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |spent| {
@@ -153,7 +154,7 @@ fn take(spent: &AtomicU64, rate: Rate, tokens: i64, now_us: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// Buckets that do not fill: every token goes to one packet of one of the threads.
+    /// Buckets that are not refilled: every token goes to one packet of one of the threads.
     #[test]
     fn threads_share_the_tokens() {
         let meters = Meters::new("m", 1, false).unwrap();

@@ -1,4 +1,4 @@
-//! Multicast groups as bmv2's packet replication engine has them: nodes in groups, each with a replication id, ports and link
+//! Multicast groups as in bmv2's packet replication engine: nodes in groups, each with a replication id, ports and link
 //! aggregation groups.
 
 use crate::Replica;
@@ -8,17 +8,17 @@ use std::fmt;
 /// A node of the replication engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// What its copies get as replication id.
+    /// The replication id of its copies.
     pub instance: u32,
-    /// A copy for each.
+    /// Ports; there is one copy for each.
     pub ports: BTreeSet<u32>,
-    /// A copy by one port of each.
+    /// Link aggregation groups; there is one copy, by one port of the group, for each.
     pub lags: BTreeSet<u32>,
-    /// The group that it is in.
+    /// The group that contains it.
     pub group: Option<u32>,
 }
 
-/// What is configured.
+/// The configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Multicast {
     /// The nodes of each group, in the order of their copies.
@@ -29,7 +29,7 @@ pub struct Multicast {
     pub lags: BTreeMap<u32, BTreeSet<u32>>,
 }
 
-/// Why a change was refused. Nothing has changed then.
+/// Why a change was refused. A refused change has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MulticastError {
     /// There is no such group.
@@ -43,7 +43,7 @@ pub enum MulticastError {
 }
 
 impl MulticastError {
-    /// The name that bmv2 gives to this error.
+    /// Returns the name of this error in bmv2.
     pub fn code(self) -> &'static str {
         match self {
             MulticastError::InvalidGroup(_) => "INVALID_MGRP_HANDLE",
@@ -69,12 +69,12 @@ impl fmt::Display for MulticastError {
 impl std::error::Error for MulticastError {}
 
 impl Multicast {
-    /// Makes a group without nodes; nothing if there is one of that number.
+    /// Creates a group without nodes, unless the group exists.
     pub fn create_group(&mut self, group: u32) {
         self.groups.entry(group).or_default();
     }
 
-    /// Takes a group away, if there is one. Its nodes stay.
+    /// Removes a group, if it exists. Its nodes remain.
     pub fn destroy_group(&mut self, group: u32) {
         for node in self.groups.remove(&group).unwrap_or_default() {
             if let Some(node) = self.nodes.get_mut(&node) {
@@ -83,7 +83,7 @@ impl Multicast {
         }
     }
 
-    /// Makes a node; gives its handle, the smallest that is free.
+    /// Creates a node and returns its handle, the smallest free one.
     pub fn create_node(&mut self, instance: u32, ports: BTreeSet<u32>, lags: BTreeSet<u32>) -> u32 {
         let handle = (0..).find(|handle| !self.nodes.contains_key(handle)).expect("there are fewer nodes");
         self.nodes.insert(handle, Node { instance, ports, lags, group: None });
@@ -94,7 +94,7 @@ impl Multicast {
         self.nodes.get_mut(&node).ok_or(MulticastError::InvalidNode(node))
     }
 
-    /// Gives a node other ports.
+    /// Changes the ports of a node.
     pub fn update_node(
         &mut self,
         node: u32,
@@ -106,7 +106,7 @@ impl Multicast {
         Ok(())
     }
 
-    /// Puts a node into a group.
+    /// Adds a node to a group.
     pub fn associate(&mut self, group: u32, node: u32) -> Result<(), MulticastError> {
         let now = self.node(node)?.group;
         let nodes = self.groups.get_mut(&group).ok_or(MulticastError::InvalidGroup(group))?;
@@ -118,7 +118,7 @@ impl Multicast {
         Ok(())
     }
 
-    /// Takes a node out of a group.
+    /// Removes a node from a group.
     pub fn dissociate(&mut self, group: u32, node: u32) -> Result<(), MulticastError> {
         let now = self.node(node)?.group;
         let nodes = self.groups.get_mut(&group).ok_or(MulticastError::InvalidGroup(group))?;
@@ -130,7 +130,7 @@ impl Multicast {
         Ok(())
     }
 
-    /// Takes a node away, out of its group too.
+    /// Deletes a node, and removes it from its group.
     pub fn destroy_node(&mut self, node: u32) -> Result<(), MulticastError> {
         let group = self.node(node)?.group;
         if let Some(nodes) = group.and_then(|group| self.groups.get_mut(&group)) {
@@ -140,13 +140,13 @@ impl Multicast {
         Ok(())
     }
 
-    /// The copies of a group, in order: by node; of each, ports first.
+    /// Returns the copies of a group, ordered by node; ports of a node come first.
     pub(crate) fn replicas(&self, group: u32) -> Vec<Replica> {
         let mut replicas = Vec::new();
         for node in self.groups.get(&group).into_iter().flatten().filter_map(|node| self.nodes.get(node)) {
             let lags = node.lags.iter().filter_map(|lag| {
                 let ports = self.lags.get(lag)?;
-                // bmv2 has no hash of the packet here, but this number.
+                // bmv2 uses this number instead of a hash of the packet.
                 ports.iter().nth(0xff_usize.checked_rem(ports.len())?)
             });
             let instance = node.instance;

@@ -1,4 +1,4 @@
-//! Where copies of packets go: multicast groups and clone sessions, as the control plane configures them.
+//! The destinations of copies: multicast groups and clone sessions, as the control plane configures them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,15 +18,15 @@ pub struct Replica {
 pub struct Session {
     /// Destinations.
     pub replicas: Vec<Replica>,
-    /// Also one copy for each destination of this multicast group.
+    /// A multicast group, for each destination of which there is one more copy.
     pub group: Option<u32>,
     /// The class of service of the copies.
     pub class_of_service: u32,
-    /// Copies keep at most this many bytes of the frame.
+    /// Maximum number of bytes of the frame that copies keep.
     pub bytes_max: Option<u32>,
 }
 
-/// What is configured at one time.
+/// A version of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Destinations {
     /// Multicast groups by number.
@@ -35,32 +35,33 @@ pub struct Destinations {
     pub sessions: HashMap<u32, Session>,
 }
 
-/// What a copy statement finds.
+/// The result of a lookup by a copy statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Targets<'a> {
     group: &'a [Replica],
     own: &'a [Replica],
     /// The class of service, 0 for groups.
     pub class_of_service: u32,
-    /// Copies keep at most this many bytes of the frame.
+    /// Maximum number of bytes of the frame that copies keep.
     pub bytes_max: Option<u32>,
 }
 
 impl<'a> Targets<'a> {
-    /// Destinations, in the order of the copies.
+    /// Returns the destinations, in the order of the copies.
     pub fn replicas(&self) -> impl Iterator<Item = Replica> + use<'a> {
         self.group.iter().chain(self.own).copied()
     }
 }
 
 impl Destinations {
-    /// The destinations of a multicast group; none if it is not configured.
+    /// Returns the destinations of a multicast group; none if it is not configured.
     pub fn group(&self, id: u64) -> Targets<'_> {
         let group = u32::try_from(id).ok().and_then(|id| self.groups.get(&id));
         Targets { group: group.map_or(&[], Vec::as_slice), ..Targets::default() }
     }
 
-    /// The destinations of a clone session; none if it is not configured. Its group's come first, as in bmv2.
+    /// Returns the destinations of a clone session; none if it is not configured. Those of its group come first, as in
+    /// bmv2.
     pub fn session(&self, id: u64) -> Targets<'_> {
         let Some(session) = u32::try_from(id).ok().and_then(|id| self.sessions.get(&id)) else {
             return Targets::default();
@@ -75,7 +76,7 @@ impl Destinations {
     }
 }
 
-/// The configuration, shared by the control plane and all workers. A reader keeps what it has until the version changes.
+/// The configuration, shared by the control plane and all workers. A reader keeps its version until a newer one exists.
 #[derive(Debug, Default)]
 pub(crate) struct Replication {
     now: RwLock<Arc<Destinations>>,

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Opens a file for reading. A named FIFO has no content before somebody writes to it, so it is refused; a pipe that this
+/// Opens a file for reading. A named FIFO has no content until somebody writes to it, so it is refused; a pipe that this
 /// process inherited (`/dev/stdin`, `<(command)`) is accepted.
 pub fn open(path: &Path) -> io::Result<File> {
     if is_inherited(path) {
@@ -40,7 +40,7 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
 /// Reads the rest of an open file, or of standard input, of at most `bytes_max` bytes.
 pub fn read_from(file: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // A device may have no end, so its size says nothing.
+    // A device may be endless, so its size is meaningless.
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         return Err(io::Error::new(ErrorKind::FileTooLarge, format!("it has more than {bytes_max} bytes")));
@@ -48,13 +48,13 @@ pub fn read_from(file: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Creates a file, or empties it. A device such as `/dev/null`, a pipe that this process inherited (`/dev/stdout`) and a FIFO
-/// that somebody reads are accepted; a FIFO without a reader, for whom opening would wait, is not.
+/// Creates a file, or empties it. It accepts a device such as `/dev/null`, a pipe that this process inherited
+/// (`/dev/stdout`), and a FIFO that somebody reads, but not a FIFO without a reader, for which opening would wait.
 pub fn create(path: &Path) -> io::Result<File> {
     output(path, OpenOptions::new().write(true).truncate(true))
 }
 
-/// Opens a file to append to it, and creates it if needed, by the same rules.
+/// Opens a file to append to it, and creates it if needed, by the rules of [`create`].
 pub fn append(path: &Path) -> io::Result<File> {
     output(path, OpenOptions::new().append(true))
 }
@@ -64,7 +64,7 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     create(path)?.write_all(content.as_ref())
 }
 
-/// Refuses what [`create`] would refuse, and every FIFO. Creates nothing.
+/// Refuses whatever [`create`] would refuse, and every FIFO. Creates nothing.
 pub fn check_output(path: &Path) -> io::Result<()> {
     if is_inherited(path) {
         return Ok(());
@@ -75,8 +75,8 @@ pub fn check_output(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Refuses a file that is to be replaced by a rename, if there is something else of that name: a device, a FIFO, a directory
-/// or a socket. A symbolic link is followed.
+/// Checks a file that a rename is to replace: refuses a device, a FIFO, a directory or a socket of that name. A symbolic link
+/// is followed.
 pub fn check_replaceable(path: &Path) -> io::Result<()> {
     match path.metadata() {
         Ok(found) => check_regular(found.file_type()),
@@ -105,7 +105,7 @@ fn output(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     if !found.is_fifo() {
         check_stream(found)?;
     }
-    // Only opening must not wait; a terminal takes its time.
+    // Only opening must not wait; reading from a terminal may.
     let flags = OFlag::from_bits_truncate(fcntl(&file, FcntlArg::F_GETFL)?);
     fcntl(&file, FcntlArg::F_SETFL(flags - OFlag::O_NONBLOCK))?;
     Ok(file)
@@ -133,17 +133,17 @@ fn kind_refused(kind: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, format!("it is {kind}; a regular file is needed here"))
 }
 
-/// A terminal or another character device is fine where text only flows.
+/// Accepts a terminal or another character device, which suits text streams.
 fn check_stream(found: FileType) -> io::Result<()> {
     if found.is_char_device() { Ok(()) } else { check_regular(found) }
 }
 
 fn check(file: &File) -> io::Result<()> {
-    // Reading from a terminal or another character device was asked not to wait.
+    // The open used the non-blocking flag, which terminals and other character devices keep.
     check_stream(file.metadata()?.file_type())
 }
 
-/// A directory in which somebody else may have files opened.
+/// A directory in which another party may have files opened.
 #[derive(Debug)]
 pub struct Granted {
     path: PathBuf,
@@ -182,12 +182,12 @@ impl Granted {
         let relative =
             if path.is_absolute() { path.strip_prefix(&self.path).map_err(|_| outside())? } else { path };
         let mode = if flags.contains(OFlag::O_CREAT) { 0o644 } else { 0 };
-        // The kernel checks every step of the path, so neither `..` nor a link that appears meanwhile leads outside.
+        // The kernel checks every component of the path, so neither `..` nor a link that is created meanwhile leads outside.
         let how = OpenHow::new()
             .flags(flags | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC)
             .mode(Mode::from_bits_truncate(mode))
             .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-        // The empty path names nothing; the directory itself is meant where its absolute path is given.
+        // The empty path is invalid; the absolute path of the directory refers to the directory itself.
         let relative =
             if relative.as_os_str().is_empty() && path.is_absolute() { Path::new(".") } else { relative };
         let opened = openat2(&self.directory, relative, how).map_err(|error| match error {
@@ -198,7 +198,7 @@ impl Granted {
         let file = File::from(opened);
         let found = file.metadata()?;
         check_regular(found.file_type())?;
-        // Another name of a file outside leads outside, too.
+        // A hard link to a file outside leads outside too.
         if found.nlink() != 1 {
             return Err(io::Error::new(ErrorKind::PermissionDenied, "it has several names (hard links)"));
         }
@@ -239,14 +239,14 @@ mod tests {
         let folder = Folder::new("fifo");
         let path = folder.0.join("fifo");
         fifo(&path);
-        // Without a writer a plain open would wait for ever.
+        // Without a writer, a plain open would wait for ever.
         assert!(open(&path).unwrap_err().to_string().contains("a FIFO"));
         assert!(check_output(&path).unwrap_err().to_string().contains("a FIFO"));
         assert!(open(&folder.0).unwrap_err().to_string().contains("a directory"));
         for refused in [create(&path), append(&path), check_replaceable(&path).map(|()| unreachable!())] {
             assert!(refused.unwrap_err().to_string().contains("a FIFO"));
         }
-        // With a reader nothing waits.
+        // With a reader, opening does not wait.
         let mut reader =
             OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&path).unwrap();
         write(&path, "text").unwrap();

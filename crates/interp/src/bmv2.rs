@@ -1,5 +1,5 @@
-//! Traces in the words of bmv2's log, which scripts look for. What only bmv2 knows (names of its own for conditions and
-//! checksums) is left out; the values that fields get, which bmv2 does not tell, are there.
+//! Traces in the wording of bmv2's log, which scripts search. Information that only bmv2 has (its names for conditions
+//! and checksums) is missing; field values, which bmv2 does not print, are included.
 
 use num_bigint::BigUint;
 use p4jet_ir::{
@@ -12,25 +12,25 @@ use crate::render::{code_name, reason_text, value_text};
 use crate::trace::{Matched, Trace, TraceEvent};
 use crate::wording::{Wording, field_name, is_nameless};
 
-/// How much a line matters.
+/// The level of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
     /// Single steps: actions, assignments, conditions.
     Trace,
     /// What happens to the packet.
     Debug,
-    /// What the program says (`log_msg`).
+    /// Messages of the program (`log_msg`).
     Info,
-    /// What the parser rejects.
+    /// Packets that the parser rejects.
     Error,
 }
 
-/// What a block is in bmv2.
+/// The role of a block in bmv2.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Parser,
     Ingress,
-    /// What decides after ingress where a packet goes.
+    /// The block after ingress that decides where a packet goes.
     Manager,
     Egress,
     Deparser,
@@ -38,7 +38,8 @@ enum Role {
     Other,
 }
 
-/// By block. The architecture's own blocks are at the end of ingress and behind the control of egress.
+/// Returns the role of each block. The architecture's own blocks are at the end of ingress and after the control of
+/// egress.
 fn roles(p: &Program) -> Vec<Role> {
     let mut roles = vec![Role::Other; p.blocks.len()];
     let kind = |block: &BlockId| p.blocks[block.index()].kind;
@@ -65,8 +66,8 @@ fn roles(p: &Program) -> Vec<Role> {
 }
 
 impl Trace {
-    /// Tells it as bmv2 does, a line at a time, without its time and packet; a line may have others behind it, as there.
-    /// `said` is what the program's calls of `log_msg` said.
+    /// Writes the trace line by line as bmv2 does, without time and packet number; like there, one call may pass several
+    /// lines. `said` has the messages of the program's `log_msg` calls.
     pub fn tell_as_bmv2(&self, program: &Program, said: &[String], tell: &mut dyn FnMut(LogLevel, &str)) {
         let mut teller = Teller {
             p: program,
@@ -83,7 +84,7 @@ impl Trace {
         if self.left_out > 0 {
             teller.debug(&format!("{} more steps, which are not logged", self.left_out));
         }
-        // Failed assertions say something, too.
+        // Failed assertions produce messages too.
         for line in teller.said.by_ref() {
             (teller.tell)(LogLevel::Info, line);
         }
@@ -97,19 +98,19 @@ struct Teller<'a, 't> {
     said: std::slice::Iter<'a, String>,
     tell: &'t mut dyn FnMut(LogLevel, &str),
     block: Option<BlockId>,
-    /// The parser state, and whether it has selected the next.
+    /// The parser state, and true once it has selected the next one.
     state: Option<(String, bool)>,
     half: Begin,
-    /// The entry that was hit; its lines end with its action.
+    /// The matching entry; its lines end with its action.
     entry: Option<String>,
 }
 
-/// The value's bytes as hexadecimal digits.
+/// Returns the value's bytes as hexadecimal digits.
 fn hex(value: &BigUint, width: u32) -> String {
     format!("{value:0>digits$x}", digits = 2 * width.div_ceil(8) as usize)
 }
 
-/// Names without the parameter that they are fields of, as bmv2 has them: `ethernet` for `hdr.ethernet`.
+/// Returns a name without the parameter that contains the field, as in bmv2: `ethernet` for `hdr.ethernet`.
 fn header_name(name: &str) -> &str {
     name.split_once('.').map_or(name, |(_, name)| name)
 }
@@ -121,7 +122,7 @@ fn match_text(m: &KeyMatch, key: &Key) -> String {
         KeyMatch::Lpm { value, prefix_len } => ("LPM", format!("{}/{prefix_len}", hex(value))),
         KeyMatch::Ternary { value, mask } => ("TERNARY", format!("{} &&& {}", hex(value), hex(mask))),
         KeyMatch::Range { lo, hi } => ("RANGE", format!("{} -> {}", hex(lo), hex(hi))),
-        // bmv2 knows optional keys as ternary ones.
+        // bmv2 treats optional keys as ternary.
         KeyMatch::Optional(value) => {
             let ones = (BigUint::from(1u32) << key.width) - 1u32;
             let (value, mask) = value.clone().map_or_else(Default::default, |value| (value, ones));
@@ -221,7 +222,7 @@ impl Teller<'_, '_> {
                 }
             }
             TraceEvent::Branch { fields, .. } if self.role() == Role::Parser => {
-                // What `select` became where the labels are more than values.
+                // The branches of a `select` whose labels are more than plain values.
                 if let Some((_, selected)) = self.state.as_mut().filter(|_| !fields.is_empty()) {
                     *selected = true;
                 }

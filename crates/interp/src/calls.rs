@@ -1,4 +1,4 @@
-//! Calls of extern functions: numbers to machine words and back.
+//! Calls of extern functions: converts numbers to machine words and back.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::packet::Frame;
 
 /// Every extern call of a program, resolved.
 pub(crate) struct Calls<'a> {
-    /// By the statement's address, which is fixed while the program is borrowed.
+    /// By the statement's address, which does not change while the program is borrowed.
     sites: HashMap<*const Op, Site>,
     program: std::marker::PhantomData<&'a Program>,
 }
@@ -45,7 +45,7 @@ impl<'a> Calls<'a> {
         Ok(Calls { sites, program: std::marker::PhantomData })
     }
 
-    /// The site of an extern statement of the program.
+    /// Returns the site of an extern statement of the program.
     pub fn site(&self, op: &'a Op) -> &Site {
         &self.sites[&(&raw const *op)]
     }
@@ -55,7 +55,7 @@ impl<'a> Calls<'a> {
 pub(crate) struct Site(CallSite);
 
 impl Site {
-    /// Calls the function. Results have the widths of the fields they go to.
+    /// Calls the function. Results have the widths of their destination fields.
     pub fn call(&self, env: &mut Env, frame: &Frame, args: &[BigUint]) -> Vec<BigUint> {
         let site = &self.0;
         let mut arg_limbs = Vec::new();
@@ -81,7 +81,7 @@ impl Site {
     }
 }
 
-/// Limbs that a value of this width takes.
+/// Returns the number of limbs of a value of this width.
 fn limb_count(width: u32) -> usize {
     width.div_ceil(64) as usize
 }

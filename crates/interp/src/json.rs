@@ -10,7 +10,7 @@ use crate::trace::{Absent, Cause, Matched, Since, Trace, TraceEvent};
 use crate::wording::{Wording, field_name};
 
 impl Trace {
-    /// The trace as a JSON array with one object per step; values are hexadecimal texts.
+    /// Returns the trace as a JSON array with one object per step; values are hexadecimal strings.
     pub fn to_json(&self, program: &Program) -> Value {
         let mut words = Wording::new(program);
         let steps = self.events.iter().map(|event| {
@@ -193,7 +193,7 @@ fn entry_json(p: &Program, table: TableId, entry: &Entry) -> Value {
     json!({"priority": entry.priority, "key": matches})
 }
 
-/// An entry that nearly matched, with what would have.
+/// Returns an entry that nearly matched, with the values that would have matched.
 fn near_json(p: &Program, table: TableId, near: &Near, entry: &Entry) -> Value {
     let keys = &p.tables[table.index()].keys;
     let differences: Vec<Value> = keys

@@ -1,11 +1,11 @@
-//! The reference interpreter: what a [`Program`] does to one packet, written to be obviously right, and able to tell
-//! every step of it ([`Trace`]).
+//! The reference interpreter: runs a [`Program`] on one packet. It is written to be obviously correct, and can trace
+//! every step ([`Trace`]).
 //!
-//! The meaning of the IR is fixed in the documentation of [`p4jet_ir`]. Where that leaves room, this crate decides:
+//! The documentation of [`p4jet_ir`] defines the meaning of the IR. Where it leaves a choice, this crate decides:
 //!
 //! * Emitting a varbit whose length field exceeds the field's width emits the whole width.
-//! * Intrinsic values are cut to the width of their field, the egress port to 32 bits. Without
-//!   [`Program::egress_port`] packets leave by port 0.
+//! * Intrinsic values are truncated to the width of their field, the egress port to 32 bits. Without
+//!   [`Program::egress_port`], packets leave by port 0.
 //! * When an extern function fails (`assert`), its results are stored, then the packet is dropped.
 //! * On a hit, direct counters count before the action runs.
 

@@ -1,4 +1,4 @@
-//! Running one packet.
+//! Runs one packet.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -25,21 +25,21 @@ thread_local! {
     static PLACE: Cell<*const SourceLoc> = const { Cell::new(std::ptr::null()) };
 }
 
-/// The place in the text of the statement that this thread interprets; null if it interprets none. A signal handler may call
-/// it, and read the place before the thread goes on.
+/// Returns the source place of the statement that this thread is interpreting; null if it is interpreting none. A signal
+/// handler may call this, and read the place before the thread continues.
 pub fn interpreted() -> *const SourceLoc {
     PLACE.get()
 }
 
-/// The reason of a packet for which an extern function failed: `assert`.
+/// The drop reason of a packet for which an extern function (`assert`) failed.
 pub const REASON_ASSERTION_FAILED: u32 = u32::MAX - 1;
 
-/// The reason of a packet whose deparser emitted more than [`Program::block_emitted_bytes_max`].
+/// The drop reason of a packet whose deparser emitted more than [`Program::block_emitted_bytes_max`].
 pub const REASON_EMITS_TOO_MUCH: u32 = u32::MAX - 4;
 
-/// The tables of a program, by [`TableId`], however their owner keeps them.
+/// The tables of a program, by [`TableId`], independent of how their owner stores them.
 pub trait Tables {
-    /// Lets `look` see one table.
+    /// Passes one table to `look`.
     fn with(&self, table: TableId, look: &mut dyn FnMut(&Table));
 }
 
@@ -55,10 +55,10 @@ impl Tables for [Arc<Mutex<Table>>] {
     }
 }
 
-/// A packet as it comes in.
+/// A received packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// Port it came from.
+    /// Ingress port.
     pub port: u32,
     /// Its bytes.
     pub frame: &'a [u8],
@@ -66,69 +66,69 @@ pub struct Arrival<'a> {
     pub now_us: u64,
 }
 
-/// What became of a packet.
+/// The result for a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It left.
+    /// It was sent.
     Sent {
-        /// Where.
+        /// The egress port.
         port: u32,
         /// Its bytes.
         frame: Vec<u8>,
     },
-    /// It is dropped.
+    /// It was dropped.
     Dropped {
         /// Index in [`Program::drop_reasons`], [`REASON_ASSERTION_FAILED`] or
         /// [`REASON_EMITS_TOO_MUCH`].
         reason: u32,
-        /// Where the program says so.
+        /// Source place.
         at: Loc,
     },
-    /// Its copies go on in its place.
+    /// Its copies continue in its place.
     Done,
 }
 
-/// A copy that a packet made, waiting to run.
+/// A copy that a packet created, waiting to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {
-    /// Where it begins.
+    /// The pipeline half with which it starts.
     pub begin: Begin,
-    /// Which half of the pipeline made it.
+    /// The pipeline half that created it.
     pub made_in: Begin,
     /// The ingress port of the first packet.
     pub port: u32,
     /// Its bytes.
     pub frame: Vec<u8>,
-    /// The output queue in which it waits: the port, and which of the port's.
+    /// The output queue in which it waits: the port, and the number among the port's queues.
     pub queue: Option<(u32, u32)>,
     /// The queue metadata that egress sees; `None` if it did not wait in a queue.
     pub queued: Option<Queued>,
-    /// Bits before the cursor.
+    /// Number of bits before the cursor.
     cursor: u64,
-    /// By [`FieldId`].
+    /// The values of fields, by [`FieldId`].
     fields: Vec<BigUint>,
-    /// Those that the copy statement set; intrinsics do not overwrite them.
+    /// The fields that the copy statement set; intrinsics do not overwrite them.
     set: Vec<FieldId>,
 }
 
 /// The result of running a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// What became of the packet itself.
+    /// The result for the packet itself.
     pub outcome: Outcome,
-    /// The copies it made, in order.
+    /// The copies it created, in order.
     pub copies: Vec<Copied>,
-    /// The lookups, in order: the table, the number of the action in its list (none: [`p4jet_tables::Action::NONE`]), and
-    /// whether an entry matched.
+    /// The lookups in order: the table, the index of the action in its list (none: [`p4jet_tables::Action::NONE`]), and true
+    /// if an entry matched.
     pub applied: Vec<(TableId, u32, bool)>,
     /// The nodes of blocks, in order.
     pub path: Vec<Visited>,
 }
 
-/// A node of a block that a packet came to.
+/// A node of a block that a packet visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visited {
-    /// Which of the blocks, counted from the first of ingress through egress.
+    /// The index of the block among those of ingress, followed by those of egress.
     pub step: usize,
     /// The node.
     pub node: NodeId,
@@ -140,11 +140,11 @@ pub struct Visited {
 pub struct Machine<'a> {
     program: &'a Program,
     calls: Calls<'a>,
-    /// By block: [`Program::block_emitted_bytes_max`].
+    /// [`Program::block_emitted_bytes_max`] of each block.
     emitted_bytes_max: Vec<u32>,
 }
 
-/// When it is dropped, nothing is interpreted any more.
+/// When this is dropped, the thread is no longer interpreting.
 struct NoPlace;
 
 impl Drop for NoPlace {
@@ -160,7 +160,7 @@ impl<'a> Machine<'a> {
         Ok(Machine { program, calls: Calls::new(program)?, emitted_bytes_max })
     }
 
-    /// Runs one packet to its end. `tables` are those of the program, `env` holds the state of its extern instances.
+    /// Runs one packet to its end. `tables` are those of the program; `env` has the state of its extern instances.
     pub fn run(
         &self,
         tables: &(impl Tables + ?Sized),
@@ -282,13 +282,13 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Why and where a packet ended.
+/// The reason and place of a packet's end.
 enum Gone {
     Dropped { reason: u32, at: Loc },
     Done,
 }
 
-/// How a graph ended.
+/// The end of a graph.
 enum End {
     Return,
     Exit,
@@ -296,32 +296,32 @@ enum End {
     Gone(Gone),
 }
 
-/// Where the program asked for the drop that is carried out now, if it keeps that.
+/// Returns where the program requested the drop that is being carried out, if it records that.
 fn program_drop_place(program: &Program, fields: &[BigUint]) -> Option<Loc> {
     let place = fields[program.drop_place?.index()].to_u32().filter(|place| *place != 0)?;
     Some(Loc(place))
 }
 
-/// What is asked of the tables.
+/// Access to the tables.
 type WithTable<'a> = &'a dyn Fn(TableId, &mut dyn FnMut(&Table));
 
-/// The action that runs, and the table that runs it.
+/// The running action and the table that runs it.
 type Doer = Option<(ActionId, TableId)>;
 
-/// One packet on its way.
+/// One packet being processed.
 struct Run<'a, 'e, 't> {
     program: &'a Program,
-    /// Whether it runs from its arrival on, so that all that was written was written here.
+    /// True if it is run from its arrival, so that all writes happened here.
     whole: bool,
     calls: &'a Calls<'a>,
     emitted_bytes_max: &'a [u32],
-    /// Of the block that runs.
+    /// The limit for the current block.
     output_bytes_max: u32,
     tables: WithTable<'a>,
     env: &'a mut Env<'e>,
     fields: Vec<BigUint>,
     frame: Frame,
-    /// The frame as ingress began with it.
+    /// The frame at the start of ingress.
     arrived: Vec<u8>,
     output: Output,
     /// The ingress port of the first packet.
@@ -330,7 +330,7 @@ struct Run<'a, 'e, 't> {
     copies: Vec<Copied>,
     applied: Vec<(TableId, u32, bool)>,
     path: Vec<Visited>,
-    /// The block that runs, as in [`Visited::step`].
+    /// The current block, as in [`Visited::step`].
     step: usize,
     teller: Option<Teller<'t>>,
 }
@@ -482,7 +482,7 @@ impl Run<'_, '_, '_> {
             Some(teller) if teller.trace.is_brief() => Telling::What,
             Some(_) => Telling::Why,
         };
-        // The low 64 bits of the selector: hashes have no more.
+        // The low 64 bits of the selector; hashes have no more.
         let number = selector.map_or(0, |s| self.eval(s).iter_u64_digits().next().unwrap_or(0));
         (self.tables)(id, &mut |table| found = Some(look_up(table, &keys, number, telling)));
         let LookedUp { row, named, call, matched } = found.expect("`with` looks");
@@ -654,7 +654,7 @@ impl Run<'_, '_, '_> {
             return;
         };
         let id = self.eval(&replicas.id);
-        // Numbers beyond 64 bits name nothing.
+        // No group or session has a number beyond 64 bits.
         let number = id.to_u64().unwrap_or(u64::MAX);
         let targets = match replicas.list {
             ReplicaList::Group => self.env.destinations().group(number),
@@ -775,7 +775,7 @@ impl Run<'_, '_, '_> {
         eval(self.program, &self.fields, expr)
     }
 
-    /// Gives a field a value that is cut to its width.
+    /// Sets a field to a value truncated to its width.
     fn put(&mut self, field: FieldId, value: BigUint) {
         self.fields[field.index()] = wrap(value, self.program.width(field));
     }
@@ -804,7 +804,7 @@ impl Run<'_, '_, '_> {
             "a value is wider than its field"
         );
         let reads = if self.teller.is_some() { self.fields_of(reads) } else { Vec::new() };
-        // Outside actions the architecture writes it, from what the program wrote.
+        // Outside actions, the architecture writes it, using what the program wrote.
         if Some(field) == self.program.egress_port && doer.is_none() && !reads.is_empty() {
             let causes = self.causes(&reads);
             self.teller.iter_mut().for_each(|teller| teller.port.clone_from(&causes));
@@ -814,7 +814,7 @@ impl Run<'_, '_, '_> {
             teller.count += 1;
             let same = old == self.fields[field.index()];
             let write = &mut teller.writes[field.index()];
-            // Who gave a field the value that it has is who gave it that first.
+            // If a write does not change the value, the earlier write remains responsible.
             if write.is_none() || !same || self.program.fields[field.index()].kind == FieldKind::Temporary {
                 let written = Written { loc, by: doer };
                 *write = Some(Write { written, reads, time: teller.count, origin: None });
@@ -822,7 +822,7 @@ impl Run<'_, '_, '_> {
         }
     }
 
-    // What follows matters to traces alone.
+    // The rest is needed only for traces.
 
     fn tell(&mut self, event: impl FnOnce(&Self) -> TraceEvent) {
         let is_full = match &self.teller {
@@ -838,7 +838,7 @@ impl Run<'_, '_, '_> {
         }
     }
 
-    /// Notes from what a field without a name was computed.
+    /// Records the expression from which an unnamed field was computed.
     fn note_origin(&mut self, field: FieldId, origin: Option<Expr>) {
         if let Some(teller) = &mut self.teller
             && is_nameless(self.program, field)
@@ -848,8 +848,8 @@ impl Run<'_, '_, '_> {
         }
     }
 
-    /// The expression with what fields without a name were computed from in their place, as long as that still has the
-    /// values that it had then. `None` if that gets too large.
+    /// Returns the expression with unnamed fields replaced by the expressions from which they were computed, if these still
+    /// have the same values. `None` if it becomes too large.
     fn explained(&self, expr: &Expr) -> Option<Expr> {
         let writes = &self.teller.as_ref()?.writes;
         let written = |f: FieldId| writes[f.index()].as_ref();
@@ -868,7 +868,7 @@ impl Run<'_, '_, '_> {
         (size <= EXPLAINED_MAX).then_some(expr)
     }
 
-    /// The way that the packet takes now was decided by these fields.
+    /// Records the fields that decided the packet's present path.
     fn decided(&mut self, exprs: &[&Expr]) {
         if self.teller.is_some() {
             let fields = self.fields_of(exprs);
@@ -876,12 +876,12 @@ impl Run<'_, '_, '_> {
         }
     }
 
-    /// The fields that the expressions read now, each once, in order.
+    /// Returns the fields that the expressions read now, each once, in order.
     fn fields_of(&self, exprs: &[&Expr]) -> Vec<FieldId> {
         let mut fields = Vec::new();
         for expr in exprs {
             let mut expr = (*expr).clone();
-            // Of a column only the chosen one is read, and nothing where there is none.
+            // Only the selected field of a column is read, or none if the index is too large.
             expr.rewrite(&mut |e| {
                 if let Expr::Element { column, index } = &*e {
                     index.for_each_field(&mut |f| fields.push(f));
@@ -905,7 +905,8 @@ impl Run<'_, '_, '_> {
         self.teller.as_ref().map(|teller| self.causes(&teller.decision)).unwrap_or_default()
     }
 
-    /// What the port was chosen by. The architecture copies it from what the program wrote, which may be gone by now.
+    /// Returns what determined the port. The architecture copies it from a field of the program, which may have changed
+    /// since.
     fn causes_of_port(&self) -> Vec<Cause> {
         match &self.teller {
             Some(teller) if !teller.port.is_empty() => teller.port.clone(),
@@ -913,7 +914,7 @@ impl Run<'_, '_, '_> {
         }
     }
 
-    /// The header of a field, if it is not valid.
+    /// Returns the header of a field, if it is invalid.
     fn absent(&self, field: FieldId) -> Option<Absent> {
         let FieldKind::Header(header) = self.program.fields[field.index()].kind else { return None };
         let valid = self.program.headers[header.index()].valid;
@@ -929,7 +930,7 @@ impl Run<'_, '_, '_> {
         Some(Absent { header, since })
     }
 
-    /// Who wrote these fields. A temporary says nothing to people: what it was computed from stands for it.
+    /// Returns the writes of these fields. A temporary is replaced by the fields from which it was computed.
     fn causes(&self, fields: &[FieldId]) -> Vec<Cause> {
         let Some(teller) = &self.teller else { return Vec::new() };
         let mut causes = Vec::new();
@@ -959,7 +960,7 @@ impl Run<'_, '_, '_> {
     }
 }
 
-/// Why a statement is the last.
+/// Why a statement is the last one.
 enum Stop {
     /// It fails with this error code, and the parser rejects.
     Rejected(BigUint),
@@ -970,7 +971,7 @@ enum Stop {
 struct LookedUp {
     /// On a hit, the entry's row.
     row: Option<u32>,
-    /// What the entry, or the default, says.
+    /// The action of the entry or the default action.
     named: p4jet_tables::Action,
     /// The result.
     call: Resolved,
@@ -983,7 +984,7 @@ struct LookedUp {
 enum Telling {
     Nothing,
     What,
-    /// And why, which takes a look at all entries.
+    /// Includes the explanation, which requires examining all entries.
     Why,
 }
 
@@ -1013,19 +1014,19 @@ fn look_up(table: &Table, keys: &[BigUint], selector: u64, telling: Telling) -> 
     }
 }
 
-/// Most parts of an expression in a trace.
+/// Maximum size of an expression in a trace.
 const EXPLAINED_MAX: usize = 100;
 
-/// What a trace needs to know beside its events.
+/// What a trace needs to know in addition to its events.
 struct Teller<'t> {
     trace: &'t mut Trace,
     /// The last write of each field.
     writes: Vec<Option<Write>>,
     /// The fields that the last branch, switch or lookup read.
     decision: Vec<FieldId>,
-    /// What the egress port was computed from last.
+    /// What the egress port was last computed from.
     port: Vec<Cause>,
-    /// Writes so far.
+    /// Number of writes so far.
     count: u64,
 }
 
@@ -1038,10 +1039,10 @@ impl<'t> Teller<'t> {
 
 struct Write {
     written: Written,
-    /// What the value was computed from.
+    /// The fields from which the value was computed.
     reads: Vec<FieldId>,
-    /// When: [`Teller::count`] with this write.
+    /// The time: [`Teller::count`] including this write.
     time: u64,
-    /// For a field without a name the expression whose value it has.
+    /// For an unnamed field, the expression that has its value.
     origin: Option<Expr>,
 }

@@ -7,12 +7,12 @@ use p4jet_ir::eval::wrap;
 /// A frame that a parser reads from the front.
 pub(crate) struct Frame {
     pub bytes: Vec<u8>,
-    /// In bits. Never beyond the end.
+    /// In bits; never beyond the end.
     pub cursor: u64,
 }
 
 impl Frame {
-    /// Bits that are not yet parsed.
+    /// Returns the number of bits that are not parsed yet.
     pub fn available(&self) -> u64 {
         self.bytes.len() as u64 * 8 - self.cursor
     }
@@ -29,7 +29,7 @@ impl Frame {
         wrap(covering >> (end_byte as u64 * 8 - end), width)
     }
 
-    /// What is not parsed, from the next byte boundary on.
+    /// Returns the unparsed bytes, from the next byte boundary on.
     pub fn payload(&self) -> &[u8] {
         &self.bytes[self.cursor.div_ceil(8) as usize..]
     }
@@ -47,12 +47,12 @@ impl Output {
         self.bits.extend((0..u64::from(width)).rev().map(|bit| value.bit(bit)));
     }
 
-    /// How many they are.
+    /// Returns the number of bits.
     pub fn bits(&self) -> usize {
         self.bits.len()
     }
 
-    /// As bytes, the last one filled up with zeros.
+    /// Returns the bytes, the last one padded with zeros.
     pub fn bytes(&self) -> Vec<u8> {
         self.bits
             .chunks(8)

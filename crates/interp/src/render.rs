@@ -12,7 +12,7 @@ use crate::trace::{Absent, Cause, Matched, Since, Trace, TraceEvent};
 use crate::wording::{Wording, field_name, is_nameless};
 
 impl Trace {
-    /// The trace as indented text, one step a line, with the place in the P4 text at the end.
+    /// Returns the trace as indented text, one step per line, with the place in the P4 text at the end.
     pub fn render(&self, program: &Program) -> String {
         let mut teller = Teller {
             p: program,
@@ -27,8 +27,8 @@ impl Trace {
         teller.out
     }
 
-    /// [`Self::render`] without the middle, if it has more than so many lines: a loop that does not end makes hundreds of
-    /// thousands.
+    /// Like [`Self::render`], without the middle if there are more than `lines_max` lines: an endless loop produces
+    /// hundreds of thousands.
     pub fn render_shortened(&self, program: &Program, lines_max: usize) -> String {
         shortened(self.render(program), lines_max)
     }
@@ -41,7 +41,7 @@ fn shortened(text: String, lines_max: usize) -> String {
     format!("{}\n… {left_out} lines left out …\n{}\n", first.join("\n"), last.join("\n"))
 }
 
-/// A value as people read it: addresses as such, small numbers in decimal.
+/// Returns a value in readable form: addresses as such, small numbers in decimal.
 pub fn value_text(value: &BigUint, width: u32) -> String {
     let bytes = |count: usize| {
         let digits = value.to_bytes_be();
@@ -131,7 +131,7 @@ struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    /// One line. Blocks stand at the margin, nodes one step in, what they do two, actions' doings four.
+    /// Writes a line. Blocks are not indented, nodes by one step, their statements by two, those of actions by four.
     fn line(&mut self, depth: usize, text: &str, loc: Loc) {
         let _ = write!(self.out, "{:depth$}{text}", "", depth = 2 * depth);
         let place = &self.p.locs[loc.index()];
@@ -141,12 +141,12 @@ impl<'a> Teller<'a> {
         self.out.push('\n');
     }
 
-    /// A line of what a statement does.
+    /// Writes a line for a statement.
     fn step(&mut self, text: &str, loc: Loc) {
         self.line(if self.in_action { 4 } else { 2 }, text, loc);
     }
 
-    /// A line that belongs to the one before.
+    /// Writes a line that continues the previous one.
     fn detail(&mut self, text: &str) {
         self.line(if self.in_action { 5 } else { 3 }, text, Loc(0));
     }
@@ -216,7 +216,7 @@ impl<'a> Teller<'a> {
                 self.step(&format!("{}: {old} -> {new}", self.name(*field)), *loc);
             }
             TraceEvent::Branch { condition, fields, held, loc } => {
-                // A guard of the compiler's own tells nothing unless it stops something; a constant, nothing at all.
+                // A condition that the compiler added is of interest only if it has an effect; a constant one never is.
                 if fields.is_empty() || (!held && !self.words.has_words_for(condition)) {
                     return;
                 }
@@ -279,7 +279,7 @@ impl<'a> Teller<'a> {
             }
             TraceEvent::Extern { function, instance, args, outs, text, loc } => {
                 let args: Vec<_> = args.iter().map(|(value, width)| value_text(value, *width)).collect();
-                // `counter.count` of an object is `count`, as the program calls it.
+                // `counter.count` of an object is printed as `count`, as in the program.
                 let (on, function) = match (instance, function.split_once('.')) {
                     (Some(i), Some((_, method))) => (format!("{}.", p.instances[i.index()].name), method),
                     (Some(i), None) => (format!("{}.", p.instances[i.index()].name), function.as_str()),
@@ -368,7 +368,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Why a header's fields say nothing.
+    /// Explains why a header's fields are meaningless.
     fn absent(&self, absent: &Absent) -> String {
         let header = &self.p.headers[absent.header.index()].name;
         match absent.since {
@@ -425,8 +425,8 @@ impl<'a> Teller<'a> {
         let table = &self.p.tables[table.index()];
         let key: Vec<_> = table.keys.iter().zip(&entry.key).map(|(k, m)| match_text(m, k.width)).collect();
         let key = key.join(", ");
-        // The program's entries come first, so the handle of one is its index. Whether there a larger or a smaller
-        // priority wins is the program's choice, and only its text says which it wrote.
+        // The program's entries come first, so the handle of one is its index. Whether a larger or a smaller priority
+        // wins is the program's choice, and only its text shows what it wrote.
         if let Some(declared) = table.entries.get(handle.0 as usize) {
             let place = &self.p.locs[declared.loc.index()];
             return match place.line {

@@ -5,8 +5,8 @@ use p4jet_ir::{ActionCall, CounterUnit, Instance, InstanceId, InstanceKind, Prog
 use p4jet_tables as tables;
 use std::collections::HashMap;
 
-/// The program's tables with the entries it gives, by [`p4jet_ir::TableId`]; those of one action profile share it. Fails
-/// where the tables refuse an entry.
+/// Builds the program's tables with their declared entries, by [`p4jet_ir::TableId`]; those of one action profile share
+/// it. Fails if the tables refuse an entry.
 pub fn build_tables(program: &Program) -> Result<Vec<tables::Table>, String> {
     let build = || {
         let mut profiles = HashMap::new();
@@ -19,15 +19,15 @@ pub fn build_tables(program: &Program) -> Result<Vec<tables::Table>, String> {
     })
 }
 
-/// State of the program's extern instances, by [`p4jet_ir::InstanceId`], as the program says it begins.
+/// Builds the state of the program's extern instances, by [`p4jet_ir::InstanceId`], with their declared initial values.
 pub fn build_state(program: &Program, workers: usize) -> Result<externs::State, externs::StateError> {
     let state = externs::State::new(&instance_specs(program), workers)?;
     set_initial_values(program, &state, |_| true)?;
     Ok(state)
 }
 
-/// State for a program that takes the place of another, whose state is `old`: instance `i` is `same(i)` of the old one,
-/// if any ([`externs::State::succeeding`]); the others begin as the program says.
+/// Builds the state for a program that replaces another one with the state `old`: instance `i` is `same(i)` of the old
+/// state, if any ([`externs::State::succeeding`]); the others have their declared initial values.
 pub fn succeeding_state(
     program: &Program,
     old: &externs::State,
@@ -38,7 +38,7 @@ pub fn succeeding_state(
     Ok(state)
 }
 
-/// What the program's extern instances are, by [`p4jet_ir::InstanceId`].
+/// Returns the descriptions of the program's extern instances, by [`p4jet_ir::InstanceId`].
 fn instance_specs(program: &Program) -> Vec<externs::InstanceSpec> {
     let spec = |instance: &Instance| {
         let kind = match instance.kind {
@@ -91,7 +91,7 @@ fn counter_unit(unit: CounterUnit) -> externs::Unit {
     }
 }
 
-/// Whether each entry of a table has state of its own.
+/// True if each entry of a table has state of its own.
 fn has_direct_state(program: &Program, id: TableId) -> bool {
     program.instances.iter().any(|instance| match instance.kind {
         InstanceKind::DirectCounter { table, .. } | InstanceKind::DirectMeter { table, .. } => table == id,
@@ -140,7 +140,7 @@ fn build_table(
     Ok(built)
 }
 
-/// The entries that the program gives a table.
+/// Returns the entries that the program declares for a table.
 pub fn given_entries(table: &p4jet_ir::Table) -> impl Iterator<Item = tables::Entry> {
     table.entries.iter().map(|entry| {
         let key = entry.key.iter().map(key_match).collect();

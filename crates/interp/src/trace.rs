@@ -1,4 +1,4 @@
-//! What happened to one packet, step by step.
+//! The trace of one packet, step by step.
 
 use num_bigint::BigUint;
 use p4jet_ir::{
@@ -11,17 +11,17 @@ use p4jet_tables::{Entry, EntryHandle, HitReason, Near};
 pub struct Trace {
     /// The steps.
     pub events: Vec<TraceEvent>,
-    /// Steps that a brief trace does not have.
+    /// Number of steps omitted from a brief trace.
     pub left_out: u64,
     brief: bool,
 }
 
-/// Steps of a brief trace; a loop that does not end makes hundreds of thousands.
+/// Maximum number of steps in a brief trace; an endless loop produces hundreds of thousands.
 const BRIEF_MAX: usize = 4000;
 
 impl Trace {
-    /// Nothing yet, and not all of what comes: at most 4000 steps, and not what takes a look at all entries of a table (why
-    /// one matched, which came near).
+    /// Creates an empty trace that will not contain everything: at most 4000 steps, and no explanations that require
+    /// examining all entries of a table (why one matched, which nearly matched).
     pub fn brief() -> Trace {
         Trace { brief: true, ..Trace::default() }
     }
@@ -38,105 +38,105 @@ impl Trace {
 /// A step.
 #[derive(Debug)]
 pub enum TraceEvent {
-    /// The packet came in.
+    /// The packet was received.
     Arrived {
         /// Where.
         port: u32,
-        /// Bytes.
+        /// Number of bytes.
         length: usize,
     },
-    /// A block begins.
+    /// A block starts.
     Block {
         /// Which.
         block: BlockId,
     },
-    /// A node with a label begins: a parser state, a branch.
+    /// A labelled node starts: a parser state, a branch.
     Node {
         /// Its label.
         label: String,
     },
-    /// A header was taken off the packet.
+    /// A header was extracted.
     Extract {
         /// Which.
         header: HeaderId,
         /// Its first bit in the frame.
         at_bit: u64,
-        /// How many bits of the frame it took.
+        /// Number of bits that it took from the frame.
         bits: u64,
-        /// What its fields hold now.
+        /// The new values of its fields.
         fields: Vec<(FieldId, BigUint)>,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
     },
-    /// The frame ends too early; the parser rejects.
+    /// The frame is too short; the parser rejects.
     TooShort {
         /// The header, if it was an extract.
         header: Option<HeaderId>,
-        /// Bits it takes.
+        /// Number of bits needed.
         bits_needed: BigUint,
-        /// Bits that are left.
+        /// Number of bits left.
         bits_available: u64,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
     },
-    /// A varbit field cannot hold what an extract puts there; the parser rejects.
+    /// A varbit field is too small for an extract; the parser rejects.
     VarbitTooLong {
         /// The header.
         header: HeaderId,
-        /// Bits the varbit should get.
+        /// Number of bits for the varbit.
         bits: BigUint,
-        /// Bits it can hold.
+        /// Maximum number of bits of the varbit.
         bits_max: u32,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
     },
     /// The cursor moved.
     Advance {
         /// Number of bits.
         bits: BigUint,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
     },
-    /// Bits ahead of the cursor were read.
+    /// Bits after the cursor were read.
     Lookahead {
-        /// Where they went.
+        /// Destination field.
         dest: FieldId,
-        /// What they are.
+        /// Their value.
         value: BigUint,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
     },
     /// A field of a header, a validity bit or metadata was written.
     Set {
         /// Which.
         field: FieldId,
-        /// Before.
+        /// The old value.
         old: BigUint,
-        /// After.
+        /// The new value.
         new: BigUint,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
     },
-    /// A condition was decided.
+    /// A condition was evaluated.
     Branch {
         /// The condition.
         condition: Expr,
         /// The values of the fields in it.
         fields: Vec<(FieldId, BigUint)>,
-        /// Whether it held.
+        /// True if it held.
         held: bool,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
     },
-    /// One of many ways was chosen.
+    /// One of several branches was selected.
     Switch {
-        /// What was looked at.
+        /// The selecting expression.
         selector: Expr,
         /// Its value.
         value: BigUint,
-        /// Whether a case has that value.
+        /// True if a case has that value.
         matched: bool,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
     },
     /// A table was looked up.
@@ -145,25 +145,25 @@ pub enum TraceEvent {
         table: TableId,
         /// The values of its keys.
         keys: Vec<BigUint>,
-        /// For each key the header that it reads although that is not valid.
+        /// For each key, the invalid header that it reads, if any.
         absent: Vec<Option<Absent>>,
         /// What was found.
         matched: Matched,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
     },
     /// The entry named a member or a group.
     Selected {
         /// The group, if it was one.
         group: Option<u32>,
-        /// What picked the member of the group.
+        /// The number that selected the member of the group.
         selector: u64,
-        /// The member; none if the group has none.
+        /// The member; `None` if the group has none.
         member: Option<u32>,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
     },
-    /// An action begins.
+    /// An action starts.
     Action {
         /// Which.
         action: ActionId,
@@ -174,167 +174,167 @@ pub enum TraceEvent {
     ActionEnd {
         /// Which.
         action: ActionId,
-        /// Whether the block that applied the table ends, too.
+        /// True if the block that applied the table ends too.
         exits: bool,
     },
     /// An extern function was called.
     Extern {
         /// Which.
         function: String,
-        /// On what.
+        /// The instance.
         instance: Option<InstanceId>,
-        /// Values and their widths.
+        /// Arguments with their widths.
         args: Vec<(BigUint, u32)>,
         /// Results.
         outs: Vec<(FieldId, BigUint)>,
-        /// Compile-time texts.
+        /// Compile-time strings.
         text: Vec<String>,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
     },
-    /// A deparser came to a header.
+    /// A deparser reached a header.
     Emit {
         /// Which.
         header: HeaderId,
-        /// Whether it was valid, and so was written.
+        /// True if the header was valid and was therefore written.
         valid: bool,
-        /// Bits written.
+        /// Number of bits written.
         bits: u64,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
     },
-    /// A deparser is done.
+    /// A deparser ended.
     Deparsed {
-        /// Bytes of headers.
+        /// Number of bytes of headers.
         header_bytes: usize,
-        /// Bytes that were never parsed.
+        /// Number of bytes that were not parsed.
         payload_bytes: usize,
     },
-    /// Copies were made.
+    /// Copies were created.
     Copied {
-        /// Where they will begin.
+        /// The pipeline half with which they start.
         begin: Begin,
         /// For replicas: the list, its number and the ports in it.
         to: Option<(ReplicaList, BigUint, Vec<u32>)>,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
     },
     /// A copy enters an output queue.
     Enqueued {
         /// The port.
         port: u32,
-        /// Which of its queues.
+        /// The number of the queue.
         queue: u32,
-        /// Why it did not get in.
+        /// Why it was not accepted.
         why: Option<String>,
     },
-    /// A copy begins its own way; what follows is about it.
+    /// A copy starts; the following steps concern it.
     CopyBegins {
         /// Where.
         begin: Begin,
-        /// Bytes.
+        /// Number of bytes.
         length: usize,
         /// The output queue that it leaves: the port, the queue metadata, and the time.
         queue: Option<(u32, Queued, u64)>,
     },
-    /// The end of the frame was cut off.
+    /// The frame was truncated.
     Truncated {
-        /// Bytes left.
+        /// Number of bytes left.
         length: usize,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
     },
-    /// Copies were not made, or not carried on with.
+    /// Copies were not created, or not processed further.
     CopiesDropped {
-        /// In words.
+        /// The reason.
         why: String,
     },
-    /// The packet ends, its copies go on.
+    /// The packet ends; its copies continue.
     Done,
-    /// The parser rejects by the program's own choice.
+    /// The parser rejects because the program says so.
     Reject {
         /// The error.
         code: BigUint,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
     },
     /// The packet is dropped.
     Dropped {
         /// As in [`crate::Outcome::Dropped`].
         reason: u32,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
-        /// What led there.
+        /// What caused it.
         causes: Vec<Cause>,
     },
-    /// The packet left.
+    /// The packet was sent.
     Sent {
         /// Where.
         port: u32,
-        /// Bytes.
+        /// Number of bytes.
         length: usize,
-        /// What decided the port.
+        /// What determined the port.
         causes: Vec<Cause>,
     },
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 #[derive(Debug)]
 pub enum Matched {
     /// An entry.
     Hit {
-        /// Its name.
+        /// Its handle.
         handle: EntryHandle,
-        /// What it says.
+        /// Its contents.
         entry: Entry,
-        /// Why this one.
+        /// Why it won.
         reason: Option<HitReason>,
     },
-    /// Nothing; the default action runs.
+    /// No entry; the default action runs.
     Miss {
-        /// The entries that came nearest, what they say and what differed.
+        /// The nearest entries, their contents and the differences.
         nearest: Vec<(Near, Entry)>,
     },
 }
 
-/// A field that decided something, and who wrote it last.
+/// A field that influenced a decision, and its last write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// The field.
     pub field: FieldId,
-    /// What it held.
+    /// Its value.
     pub value: BigUint,
-    /// Who wrote it; `None` if nothing did since the packet arrived.
+    /// The last write; `None` if there was none since the packet arrived.
     pub written: Option<Written>,
-    /// The header that it is in, if that is not valid.
+    /// The header that contains it, if that is invalid.
     pub absent: Option<Absent>,
 }
 
-/// A header that is not valid.
+/// An invalid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Absent {
     /// Which.
     pub header: HeaderId,
-    /// Since when.
+    /// Since when it is invalid.
     pub since: Since,
 }
 
-/// Since when a header is not valid.
+/// Since when a header is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
     /// Nothing extracted it or set it valid.
     Ever,
-    /// Since the program said so here.
+    /// Since this place of the program.
     Here(Loc),
-    /// It came so with the copy that is traced.
+    /// It was invalid when the traced copy started.
     TheCopyBegan,
 }
 
 /// A write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Where the program says so.
+    /// Source place.
     pub loc: Loc,
-    /// The action and the table that ran it, if it was one.
+    /// The action and the table that ran it, if the write is in an action.
     pub by: Option<(ActionId, TableId)>,
 }

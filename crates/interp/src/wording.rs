@@ -1,4 +1,4 @@
-//! Expressions of the IR as their authors would write them in P4, for traces.
+//! Prints IR expressions as their authors would write them in P4, for traces.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,14 +9,14 @@ use p4jet_ir::{BinaryOp, Expr, FieldId, FieldKind, Op, Program, TableId, Termina
 use crate::render::code_name;
 use crate::trace::TraceEvent;
 
-/// What the fields of a trace are called.
+/// The names of the fields of a trace.
 pub(crate) struct Wording<'a> {
     p: &'a Program,
-    /// Fields that have no name in the program, by where their values came from last.
+    /// Unnamed fields, by the origin of their present values.
     origins: HashMap<FieldId, Origin>,
 }
 
-/// Where the value of a field without a name came from.
+/// The origin of the value of an unnamed field.
 enum Origin {
     Hit(TableId),
     ActionRun(TableId),
@@ -24,13 +24,13 @@ enum Origin {
     Lookahead,
 }
 
-/// Whether the program's author knows nothing of a field.
+/// True if a field does not occur in the program's text.
 pub(crate) fn is_nameless(p: &Program, field: FieldId) -> bool {
     let field = &p.fields[field.index()];
     field.kind == FieldKind::Temporary && field.name.contains('$')
 }
 
-/// The name as people know it: action data goes by the action's control-plane name.
+/// Returns the name for users: action data is named by the action's control-plane name.
 pub(crate) fn field_name(p: &Program, id: FieldId) -> Cow<'_, str> {
     let field = &p.fields[id.index()];
     if let FieldKind::ActionData(action_id) = field.kind {
@@ -46,7 +46,7 @@ pub(crate) fn field_name(p: &Program, id: FieldId) -> Cow<'_, str> {
     }
 }
 
-/// How tight an expression holds together; P4_16's order of operators.
+/// The precedence of an expression, in the order of P4_16.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Choice,
@@ -73,7 +73,7 @@ impl<'a> Wording<'a> {
                 origins.extend(action_run.map(|f| (f, Origin::ActionRun(*table))));
             }
         }
-        // A field that is also set otherwise is no longer just that.
+        // A field that is also set otherwise has no fixed origin.
         for stmt in p.blocks.iter().flat_map(|b| &b.body.nodes).flat_map(|node| &node.stmts) {
             match &stmt.op {
                 Op::Set { dest, .. } => _ = origins.remove(dest),
@@ -84,7 +84,7 @@ impl<'a> Wording<'a> {
         Wording { p, origins }
     }
 
-    /// Follows the trace: what a step puts into fields without a name.
+    /// Follows the trace and records what each step stores in unnamed fields.
     pub(crate) fn follow(&mut self, event: &TraceEvent) {
         match event {
             TraceEvent::Extern { function, outs, .. } => {
@@ -99,7 +99,7 @@ impl<'a> Wording<'a> {
         }
     }
 
-    /// What a field is called; `None` if there is nothing to call it by.
+    /// Returns the name of a field; `None` if there is none.
     pub(crate) fn name(&self, field: FieldId) -> Option<Cow<'a, str>> {
         let p = self.p;
         if let FieldKind::Valid(header) = p.fields[field.index()].kind {
@@ -116,7 +116,7 @@ impl<'a> Wording<'a> {
         }))
     }
 
-    /// The table whose action a `switch` looks at.
+    /// Returns the table whose action a `switch` tests.
     pub(crate) fn switched_table(&self, selector: &Expr) -> Option<TableId> {
         let Expr::Field(field) = selector else { return None };
         match self.origins.get(field)? {
@@ -125,19 +125,19 @@ impl<'a> Wording<'a> {
         }
     }
 
-    /// Whether there is a name for everything in it.
+    /// True if all of its fields have names.
     pub(crate) fn has_words_for(&self, expr: &Expr) -> bool {
         let mut all = true;
         expr.for_each_field(&mut |f| all &= self.name(f).is_some());
         all
     }
 
-    /// The expression as P4.
+    /// Returns the expression as P4.
     pub(crate) fn expr(&self, expr: &Expr) -> String {
         self.write(expr).0
     }
 
-    /// An operand of something of that level.
+    /// Returns an operand of an operator with this precedence.
     fn operand(&self, expr: &Expr, outside: Level) -> String {
         let (text, level) = self.write(expr);
         if level > outside { text } else { format!("({text})") }
@@ -164,7 +164,7 @@ impl<'a> Wording<'a> {
                 (format!("{}[{hi}:{lo}]", self.operand(value, Level::Prefix)), Level::Whole)
             }
             Expr::Concat(a, b) => {
-                // To the left it may go on as it is: `a ++ b ++ c`.
+                // Left operands need no parentheses: `a ++ b ++ c`.
                 let left = match a.as_ref() {
                     Expr::Concat(..) => self.expr(a),
                     _ => self.operand(a, Level::Sum),
@@ -187,7 +187,7 @@ impl<'a> Wording<'a> {
     fn binary(&self, op: BinaryOp, a: &Expr, b: &Expr) -> (String, Level) {
         let bit = a.width(self.p) == 1;
         let signed = matches!(op, BinaryOp::LtS | BinaryOp::LeS);
-        // With the number on the right, as people write it.
+        // The number comes on the right, as is usual.
         let flip = matches!(a, Expr::Const { .. }) && !matches!(b, Expr::Const { .. });
         let (a, b, sign, level) = match op {
             BinaryOp::Add => (a, b, "+", Level::Sum),
@@ -222,7 +222,7 @@ impl<'a> Wording<'a> {
             if signed {
                 return self.signed(e);
             }
-            // What goes on to the left needs no brackets: `a && b && c`.
+            // Left operands need no parentheses: `a && b && c`.
             let (text, inner) = self.write(e);
             let bare = inner > level || (left && inner == level && level <= Level::And);
             if bare { text } else { format!("({text})") }
@@ -249,7 +249,7 @@ impl<'a> Wording<'a> {
         let name = |f: &FieldId| self.name(*f).unwrap_or(Cow::Borrowed(&self.p.fields[f.index()].name));
         let first = column.first().map(name).unwrap_or_default();
         let index = self.expr(index);
-        // With several indices the one here counts through all of them.
+        // With several indices, this one numbers all elements.
         for (at, _) in first.match_indices("[0]") {
             let (stack, field) = (&first[..at], &first[at + 3..]);
             if column.iter().enumerate().all(|(i, f)| name(f) == format!("{stack}[{i}]{field}")) {

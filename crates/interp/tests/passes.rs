@@ -1,4 +1,4 @@
-//! Passes keep what becomes of packets, and leave valid programs.
+//! Passes preserve the results for packets, and their output is valid.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Small programs and what becomes of packets; and what the trace says about them.
+//! Small programs, their results for packets, and their traces.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{hex, program, run, run_traced, sent};
 use p4jet_interp::{Outcome, REASON_ASSERTION_FAILED};
 use p4jet_ir::{Program, text};
 
-/// A router in small: a header of type, address and time to live, routed by the address.
+/// A small router: a header of type, address and time to live, routed by the address.
 const ROUTER: &str = r#"
 program router
 errors NoError, PacketTooShort, HeaderTooShort
@@ -90,9 +90,9 @@ fn router() {
         sent(3, "07 0a02 3f beef"),
         sent(4, "07 0a01 ff"),
         dropped(&p, 0, "router.p4:43:9"),
-        // Of another type: taken off, and not put back.
+        // Another type: extracted but not emitted.
         sent(0, "beef"),
-        // Too short: nothing taken off.
+        // Too short: nothing is extracted.
         sent(0, "07 0a"),
     ];
     assert_eq!(run(&p, &frames), expected);
@@ -159,7 +159,7 @@ fn trace_of_a_drop() {
       action drop()  [router.p4:15:5]
 ";
     assert!(text.contains(miss), "{text}");
-    // Who is to blame is found through the temporary that the condition looks at.
+    // The cause is found through the temporary that the condition tests.
     let end = "\
 dropped: no route  [router.p4:43:9]
   because meta.port = 0x1ff (511), written by action drop of table routes  [router.p4:16:9]
@@ -349,6 +349,6 @@ fn exit_and_results_of_apply() {
         egress_port meta.port
         "#,
     );
-    // Hit with `stay`: 0b00001_0000 + 1. Hit with `leave`: 1 + the error. Without deparser the frame stays as it is.
+    // Hit with `stay`: 0b00001_0000 + 1. Hit with `leave`: 1 + the error. Without a deparser the frame does not change.
     assert_eq!(run(&p, &["05", "17"].map(hex)), [sent(17, "05"), sent(6, "17")]);
 }

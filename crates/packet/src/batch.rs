@@ -1,4 +1,4 @@
-//! A batch of packets on its way through the switch.
+//! A batch of packets.
 
 // Reason: copies into raw pool memory, rounded up to whole cache lines.
 #![allow(unsafe_code)]
@@ -7,13 +7,13 @@ use crate::pool::CACHE_LINE;
 use crate::{Packet, Pool};
 use std::ptr;
 
-/// Most packets a batch holds.
+/// Maximum number of packets in a batch.
 pub const BATCH_MAX: usize = 64;
 
 /// Frames up to this many bytes are copied by whole cache lines when the source allows; beyond, `memcpy` is as good.
 const PADDED_COPY_MAX: usize = 4 * CACHE_LINE;
 
-/// Why a frame did not get into a batch.
+/// Why a frame was not added to a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushError {
     /// The batch holds [`BATCH_MAX`] packets.
@@ -36,60 +36,60 @@ impl Batch {
         Batch { packets: [Packet::default(); BATCH_MAX], len: 0 }
     }
 
-    /// Packets in the batch.
+    /// Returns the number of packets in the batch.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Packets that still fit.
+    /// Returns how many more packets fit.
     #[inline]
     #[must_use]
     pub fn room(&self) -> usize {
         BATCH_MAX - self.len
     }
 
-    /// Does it hold none?
+    /// True if it contains no packets.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Does no more fit?
+    /// True if no more packets fit.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.len == BATCH_MAX
     }
 
-    /// The packets, in order of arrival.
+    /// Returns the packets in order of arrival.
     #[inline]
     #[must_use]
     pub fn packets(&self) -> &[Packet] {
         &self.packets[..self.len]
     }
 
-    /// The packets, for the pipeline to change.
+    /// Returns the packets, for the pipeline to change.
     #[inline]
     pub fn packets_mut(&mut self) -> &mut [Packet] {
         &mut self.packets[..self.len]
     }
 
-    /// Forgets all packets but the first `len`.
+    /// Removes all packets except the first `len`.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Forgets the packets. Their buffers stay as they are until the ring of the pool comes round.
+    /// Removes the packets. Their buffers do not change until the ring of the pool returns to them.
     #[inline]
     pub fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// Adds a packet that already lies in a pool.
+    /// Adds a packet that is already in a pool.
     ///
     /// # Errors
     ///
@@ -106,23 +106,23 @@ impl Batch {
     ///
     /// # Errors
     ///
-    /// The batch is full, or the frame does not fit a buffer; nothing happened then.
+    /// The batch is full, or the frame does not fit a buffer; then nothing happens.
     #[inline]
     pub fn push(&mut self, pool: &mut Pool, ingress_port: u32, bytes: &[u8]) -> Result<(), PushError> {
         self.push_padded(pool, ingress_port, bytes, bytes.len())
     }
 
-    /// As [`Batch::push`] for the first `len` bytes of `padded`. The more readable bytes follow the frame, the faster:
-    /// a short frame with padding up to the next multiple of 64 bytes is copied in one or two vector moves.
-    /// Bytes of the buffer beyond the frame are unspecified.
+    /// Like [`Batch::push`], for the first `len` bytes of `padded`. The more readable bytes follow the frame, the faster
+    /// this is: a short frame with padding up to the next multiple of 64 bytes is copied by one or two vector moves. Bytes
+    /// of the buffer beyond the frame are unspecified.
     ///
     /// # Errors
     ///
-    /// As [`Batch::push`].
+    /// Like [`Batch::push`].
     ///
     /// # Panics
     ///
-    /// When `padded` is shorter than `len`.
+    /// Panics if `padded` is shorter than `len`.
     #[inline]
     pub fn push_padded(
         &mut self,
@@ -147,13 +147,13 @@ impl Batch {
         Ok(())
     }
 
-    /// As [`Batch::push_padded`] for frame after frame until the batch is full or `next` gives `None`; `next` gives the
-    /// padded source and the bytes of the frame. The fastest way to fill a batch: what a single push reads and writes
-    /// back each time stays in registers. How many were added.
+    /// Like [`Batch::push_padded`] for frame after frame until the batch is full or `next` returns `None`; `next` returns
+    /// the padded source and the length of the frame. This is the fastest way to fill a batch, because values that a
+    /// single push reads and writes back each time stay in registers. Returns the number of frames added.
     ///
     /// # Panics
     ///
-    /// When a frame is longer than its source or than [`Pool::frame_max`].
+    /// Panics if a frame is longer than its source or than [`Pool::frame_max`].
     #[inline]
     pub fn push_all_padded<'a>(
         &mut self,
@@ -179,14 +179,14 @@ impl Batch {
         count
     }
 
-    /// Lets `fill` write a frame straight into a fresh buffer of [`Pool::frame_max`] bytes; it returns the bytes it
-    /// wrote, or 0 for no frame, in which case nothing happens. The return value is what `fill` returned.
+    /// Makes `fill` write a frame directly into a fresh buffer of [`Pool::frame_max`] bytes. `fill` returns the number of
+    /// bytes it wrote, or 0 for no frame, in which case nothing happens. Returns the result of `fill`.
     ///
-    /// The buffer holds leftovers of an earlier frame.
+    /// The buffer contains remains of an earlier frame.
     ///
     /// # Errors
     ///
-    /// [`PushError::Full`], before `fill` is called; [`PushError::Oversize`] when it claims more than it could write.
+    /// [`PushError::Full`], before `fill` is called; [`PushError::Oversize`] if it claims more bytes than it could write.
     #[inline]
     pub fn push_with(
         &mut self,
@@ -209,7 +209,7 @@ impl Batch {
     }
 }
 
-/// Copies the first `len` bytes of `padded` to `data`, by whole lines where `padded` is long enough for that.
+/// Copies the first `len` bytes of `padded` to `data`, by whole lines if `padded` is long enough.
 ///
 /// # Safety
 ///
@@ -227,8 +227,8 @@ unsafe fn copy_padded(padded: &[u8], len: usize, data: *mut u8) {
     }
 }
 
-/// [`copy_padded`] of more than a line. Apart: together the compiler makes one call of `memcpy` of all copies, which takes
-/// longer than to copy a line.
+/// The part of [`copy_padded`] for more than a line. It is a separate function because otherwise the compiler merges all
+/// copies into one call of `memcpy`, which takes longer than copying a line.
 ///
 /// # Safety
 ///
@@ -259,7 +259,7 @@ mod tests {
         let mut batch = Batch::new();
         let source: Vec<u8> = (0..400u32).map(|i| (i * 7) as u8).collect();
         for len in 0..=300usize {
-            // Exact, padded to lines, and with one byte too few for that.
+            // Exact, padded to lines, and one byte short of that.
             for readable in [len, len.next_multiple_of(64), len + 1] {
                 batch.clear();
                 batch.push_padded(&mut pool, 2, &source[..readable], len).unwrap();

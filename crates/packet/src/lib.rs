@@ -1,8 +1,8 @@
 //! Packets in memory: the layout that generated code, the packet loop and the ports share.
 //!
-//! * [`Packet`]: where one frame lies, where it came from, where it goes. Generated code reads and writes it.
-//! * [`Pool`]: one memory of many equal buffers, handed out round-robin. There is no freeing: a packet is carried
-//!   all the way out (run to completion) long before the ring comes round to its buffer again.
+//! * [`Packet`]: where one frame is, where it came from, where it goes. Generated code reads and writes it.
+//! * [`Pool`]: one memory of many equal buffers, handed out round-robin. Buffers are not freed: a packet is fully
+//!   processed (run to completion) long before the ring returns to its buffer.
 //! * [`Batch`]: up to [`BATCH_MAX`] packets that a port fills and the packet loop empties.
 //!
 //! ```

@@ -6,26 +6,26 @@
 /// [`Packet::egress_port`] of a packet that was dropped, or that the pipeline has not yet seen.
 pub const PORT_DROP: u32 = u32::MAX;
 
-/// [`Packet::drop_reason`] of a packet that was not dropped: its copies go on in its place.
+/// [`Packet::drop_reason`] of a packet that was not dropped: its copies continue in its place.
 pub const REASON_DONE: u32 = u32::MAX - 3;
 
 /// One packet. Generated code reads and writes it through the offsets of these fields.
 ///
-/// Holding a `Packet` gives no right to its bytes: read them with [`Pool::frame`](crate::Pool::frame), which checks
-/// that they lie in the pool, or with the unchecked [`Packet::bytes`].
+/// Having a `Packet` does not give access to its bytes: read them with [`Pool::frame`](crate::Pool::frame), which checks
+/// that they are in the pool, or with the unchecked [`Packet::bytes`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
-    /// First byte of the frame. At least [`Pool::headroom`](crate::Pool::headroom) writable bytes lie before the place
+    /// First byte of the frame. At least [`Pool::headroom`](crate::Pool::headroom) writable bytes precede the place
     /// where the port put it.
     pub data: *mut u8,
     /// Bytes of the frame.
     pub len: u32,
-    /// Port it came from.
+    /// Ingress port.
     pub ingress_port: u32,
     /// Set by the pipeline: the port it leaves by, or [`PORT_DROP`].
     pub egress_port: u32,
-    /// Set by the pipeline for a dropped packet: which drop reason of the program.
+    /// Set by the pipeline for a dropped packet: the index of the program's drop reason.
     pub drop_reason: u32,
 }
 
@@ -36,12 +36,12 @@ unsafe impl Send for Packet {}
 unsafe impl Sync for Packet {}
 
 impl Packet {
-    /// The frame, unchecked.
+    /// Returns the frame, unchecked.
     ///
     /// # Safety
     ///
     /// `data` and `len` are as a [`Pool`](crate::Pool) or generated code set them, the pool is alive, its ring has not
-    /// come round to this buffer since, and nobody writes the frame while the slice lives.
+    /// returned to this buffer since, and nothing writes the frame during the lifetime of the slice.
     #[inline]
     #[must_use]
     pub unsafe fn bytes<'a>(&self) -> &'a [u8] {

@@ -1,4 +1,4 @@
-//! The memory that frames live in.
+//! The memory of frames.
 
 // Reason: the pool is raw mapped memory, shared by address with generated code.
 #![allow(unsafe_code)]
@@ -9,14 +9,14 @@ use std::ptr::{self, NonNull};
 
 /// Bytes of a cache line; buffers start and end on one.
 pub const CACHE_LINE: usize = 64;
-/// Buffers of a pool unless asked otherwise: many batches, yet small enough to stay in the second-level cache.
+/// Default number of buffers of a pool: many batches, yet small enough for the second-level cache.
 pub const COUNT_DEFAULT: usize = 1024;
 
 /// Bytes of a huge page on x86-64 and on arm64 with 4 KiB pages.
 const HUGE_PAGE: usize = 2 << 20;
-/// Frames longer than this no port can bring (a GSO frame is 64 KiB; jumbo frames are 9 to 16 KiB).
+/// No port receives longer frames (a GSO frame is 64 KiB; jumbo frames are 9 to 16 KiB).
 const FRAME_MAX_LIMIT: usize = 1 << 20;
-/// Most bytes that may be put before a frame.
+/// Maximum number of bytes before a frame.
 pub const HEADROOM_LIMIT: usize = 1 << 16;
 const COUNT_LIMIT: usize = 1 << 20;
 
@@ -27,14 +27,14 @@ const COUNT_LIMIT: usize = 1 << 20;
 /// ^ 64-aligned     ^ data, 64-aligned                        ^ next buffer
 /// ```
 ///
-/// Buffers are never freed: [`Pool::take`] returns the oldest buffer, whose last user must have finished. A caller that
-/// keeps at most [`Pool::count`] buffers in use at a time never sees one overwritten. (Seeing one overwritten is a
-/// wrong frame, not a memory error.)
+/// Buffers are never freed: [`Pool::take`] returns the oldest buffer, whose last user must have finished. If at most
+/// [`Pool::count`] buffers are in use at a time, none is overwritten. (Otherwise the result is a wrong frame, not a
+/// memory error.)
 pub struct Pool {
-    /// What `mmap` gave, kept for `munmap`.
+    /// The mapping, kept for `munmap`.
     mapping: NonNull<u8>,
     mapping_bytes: usize,
-    /// First buffer, and one past the last.
+    /// The first buffer, and one past the last.
     base: NonNull<u8>,
     bytes: usize,
     /// Offset from `base` of the next buffer to hand out.
@@ -44,19 +44,19 @@ pub struct Pool {
     frame_max: usize,
 }
 
-// SAFETY: the pool owns its mapping alone; every access through it goes by `&self` or `&mut self`.
+// SAFETY: the pool is the only owner of its mapping; every access through it uses `&self` or `&mut self`.
 unsafe impl Send for Pool {}
 // SAFETY: `&self` only reads.
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// Maps a pool of `count` buffers ([`COUNT_DEFAULT`] is a good value; fewer than [`BATCH_MAX`](crate::BATCH_MAX)
-    /// become that many), each for frames of up to `frame_max` bytes with at least `headroom` bytes before them for
-    /// added headers.
+    /// Maps a pool of `count` buffers ([`COUNT_DEFAULT`] is a good value; there are at least
+    /// [`BATCH_MAX`](crate::BATCH_MAX)), each for frames of up to `frame_max` bytes preceded by at least `headroom`
+    /// bytes for added headers.
     ///
     /// # Errors
     ///
-    /// The operating system refuses the memory, or the sizes are beyond reason (`InvalidInput`).
+    /// The operating system refuses the memory, or the sizes are unreasonable (`InvalidInput`).
     pub fn new(count: usize, frame_max: usize, headroom: usize) -> io::Result<Pool> {
         if count > COUNT_LIMIT || frame_max > FRAME_MAX_LIMIT || headroom > HEADROOM_LIMIT || frame_max == 0 {
             return Err(io::Error::new(
@@ -74,7 +74,7 @@ impl Pool {
         // 64-set first-level cache, 16 lines in all, and a batch would evict itself.
         let stride = (lines | 1) * CACHE_LINE;
         let bytes = count * stride;
-        // A huge page needs its own alignment; small pools (tests) are not worth one.
+        // A huge page must be aligned; small pools (in tests) do not need one.
         let huge = bytes >= HUGE_PAGE / 2;
         let mapping_bytes = if huge { bytes.next_multiple_of(HUGE_PAGE) + HUGE_PAGE } else { bytes };
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice touches no memory of ours.
@@ -110,34 +110,34 @@ impl Pool {
         Ok(Pool { mapping, mapping_bytes, base, bytes, next: 0, stride, headroom, frame_max })
     }
 
-    /// Buffers of the ring.
+    /// Returns the number of buffers.
     #[must_use]
     pub fn count(&self) -> usize {
         self.bytes / self.stride
     }
 
-    /// Most bytes of a frame that a port may put into a buffer.
+    /// Returns the maximum number of bytes of a frame that a port may put into a buffer.
     #[inline]
     #[must_use]
     pub fn frame_max(&self) -> usize {
         self.frame_max
     }
 
-    /// Writable bytes before the frame as the port puts it: what was asked for, rounded up to a cache line.
+    /// Returns the number of writable bytes before a frame: the requested number, rounded up to a cache line.
     #[inline]
     #[must_use]
     pub fn headroom(&self) -> usize {
         self.headroom
     }
 
-    /// Bytes from a buffer to the next.
+    /// Returns the distance in bytes from one buffer to the next.
     #[must_use]
     pub fn stride(&self) -> usize {
         self.stride
     }
 
-    /// Address of the oldest buffer's data, which becomes the newest. 64-byte-aligned; [`Pool::headroom`] bytes before
-    /// it and [`Pool::frame_max`] plus 64 bytes from it on may be written.
+    /// Returns the address of the oldest buffer's data, which becomes the newest. It is 64-byte-aligned;
+    /// [`Pool::headroom`] bytes before it and [`Pool::frame_max`] plus 64 bytes from it on may be written.
     #[inline]
     pub fn take(&mut self) -> *mut u8 {
         let data = self.peek();
@@ -145,7 +145,7 @@ impl Pool {
         data
     }
 
-    /// Hands out many buffers, faster.
+    /// Returns a ring that hands out many buffers faster.
     #[inline]
     pub(crate) fn ring(&mut self) -> Ring<'_> {
         Ring {
@@ -157,7 +157,7 @@ impl Pool {
         }
     }
 
-    /// The next buffer's data, without handing it out.
+    /// Returns the next buffer's data without handing it out.
     #[inline]
     pub(crate) fn peek(&mut self) -> *mut u8 {
         debug_assert!(self.next + self.stride <= self.bytes);
@@ -165,7 +165,7 @@ impl Pool {
         unsafe { self.base.as_ptr().add(self.next + self.headroom) }
     }
 
-    /// Hands out the buffer that [`Pool::peek`] showed.
+    /// Hands out the buffer that [`Pool::peek`] returned.
     #[inline]
     pub(crate) fn advance(&mut self) {
         self.next += self.stride;
@@ -174,7 +174,7 @@ impl Pool {
         }
     }
 
-    /// The next buffer as a slice of [`Pool::frame_max`] bytes, without handing it out.
+    /// Returns the next buffer as a slice of [`Pool::frame_max`] bytes without handing it out.
     #[inline]
     pub(crate) fn peek_slice(&mut self) -> &mut [u8] {
         let frame_max = self.frame_max;
@@ -184,8 +184,8 @@ impl Pool {
         unsafe { std::slice::from_raw_parts_mut(data, frame_max) }
     }
 
-    /// Copies `frame` into a fresh buffer: a replica, or a packet that the switch itself makes.
-    /// `None` when it is longer than [`Pool::frame_max`].
+    /// Copies `frame` into a fresh buffer: a replica, or a packet that the switch itself creates. `None` if it is
+    /// longer than [`Pool::frame_max`].
     #[inline]
     pub fn copy_in(&mut self, frame: &[u8], ingress_port: u32) -> Option<Packet> {
         if frame.len() > self.frame_max {
@@ -198,12 +198,12 @@ impl Pool {
         Some(Packet { data, len: frame.len() as u32, ingress_port, ..Packet::default() })
     }
 
-    /// A second copy of `packet` in a fresh buffer, with the same ports: replication, mirroring. `None` when it grew
+    /// Copies `packet` into a fresh buffer, with the same ports: for replication and mirroring. `None` if it has grown
     /// beyond [`Pool::frame_max`].
     ///
     /// # Panics
     ///
-    /// When the packet's bytes do not lie in this pool: an error in p4jet.
+    /// Panics if the packet's bytes are not in this pool: a bug in p4jet.
     pub fn duplicate(&mut self, packet: &Packet) -> Option<Packet> {
         self.check(packet);
         if packet.len as usize > self.frame_max {
@@ -216,11 +216,11 @@ impl Pool {
         Some(Packet { data, ..*packet })
     }
 
-    /// The bytes of `packet`.
+    /// Returns the bytes of `packet`.
     ///
     /// # Panics
     ///
-    /// When they do not lie in this pool: an error in p4jet, as a packet's address comes from a pool and is moved only
+    /// Panics if they are not in this pool: a bug in p4jet, because a packet's address comes from a pool and moves only
     /// within its buffer.
     #[inline]
     #[must_use]
@@ -231,11 +231,11 @@ impl Pool {
         unsafe { packet.bytes() }
     }
 
-    /// The bytes of `packet`, to change in place.
+    /// Returns the bytes of `packet`, to change in place.
     ///
     /// # Panics
     ///
-    /// As [`Pool::frame`].
+    /// Like [`Pool::frame`].
     #[inline]
     pub fn frame_mut(&mut self, packet: &Packet) -> &mut [u8] {
         self.check(packet);
@@ -257,7 +257,7 @@ impl Pool {
     }
 }
 
-/// A pool whose position is in registers while many buffers are taken.
+/// A pool whose position stays in registers while many buffers are taken.
 pub(crate) struct Ring<'a> {
     pool: &'a mut Pool,
     /// Data of the first buffer.
@@ -268,7 +268,7 @@ pub(crate) struct Ring<'a> {
 }
 
 impl Ring<'_> {
-    /// As [`Pool::take`].
+    /// Like [`Pool::take`].
     #[inline(always)]
     pub(crate) fn take(&mut self) -> *mut u8 {
         // Inside the pool, as in `Pool::peek`.
@@ -280,7 +280,7 @@ impl Ring<'_> {
         data
     }
 
-    /// Reports to the pool what was taken.
+    /// Tells the pool which buffers were taken.
     #[inline(always)]
     pub(crate) fn finish(self) {
         self.pool.next = self.next;
@@ -289,7 +289,7 @@ impl Ring<'_> {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // SAFETY: exactly what `mmap` returned, unmapped once; slices of it borrow the pool and have ended.
+        // SAFETY: exactly what `mmap` returned, unmapped once; slices of it borrow the pool, so none is left.
         unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapping_bytes) };
     }
 }

@@ -1,30 +1,30 @@
 //! AF_PACKET: a network interface of the kernel as a port.
 //!
-//! With several workers each has sockets of its own, and the kernel spreads the frames among them by the hash of their
-//! flow (`PACKET_FANOUT_HASH`): a flow has one worker, which sends in the order in which it received. Fragments go by
-//! their addresses alone, and what is no IP all to one.
+//! With several workers, each has its own sockets, and the kernel distributes frames among them by the hash of their flow
+//! (`PACKET_FANOUT_HASH`): each flow belongs to one worker, which sends in the order in which it received. Fragments are
+//! hashed by their addresses alone, and all non-IP frames go to one worker.
 //!
-//! An interface that goes is looked for by its name; new sockets take the place of the old ones, which a fanout group
-//! does not let go back to an interface.
+//! If an interface disappears, the port looks for its name and replaces the sockets, because a fanout group does not let the
+//! old ones return to an interface.
 //!
-//! Receiving goes through a ring shared with the kernel, without system calls while frames are there; sending hands a
-//! batch over in one `sendmmsg`. Nothing on the interface is changed but promiscuous mode, which ends with the port.
+//! Receiving uses a ring shared with the kernel, without system calls while frames are available; sending hands over a batch
+//! in one `sendmmsg`. The port changes nothing on the interface except promiscuous mode, which ends with the port.
 //!
 //! Why no transmit ring: it is slower. Batches of 64 over veth, Linux 6.18, one core: `sendmmsg` 2.30 Mpps of 60 bytes
 //! and 2.14 of 1514, TX ring 2.18 and 1.94; the kernel copies out of the ring all the same, and allocates pages for it.
 //! `PACKET_QDISC_BYPASS` gains nothing (2.27 and 2.20), and hides what is sent from tcpdump.
 //!
-//! **A slow link** (a `tc` qdisc with a rate, a slow card) shows in the bytes that the sending socket has in the kernel, as
-//! it does to bmv2, whose writes block once they fill the socket's buffer. Where the switch has output queues of its own
-//! that follow the link ([`Port::room`]), the port takes no more than that; what a qdisc refuses, its limit being lower, waits
-//! here, a batch at most, and is sent again.
+//! **A slow link** (a `tc` qdisc with a rate, a slow card) is recognised by the bytes that the sending socket has in the
+//! kernel; in bmv2, writes block once they fill the socket's buffer. If the switch has its own output queues that follow the
+//! link ([`Port::room`]), the port accepts no more than that; frames that a qdisc with a lower limit refuses wait here, at
+//! most a batch, and are sent again.
 //!
-//! **Frames arrive as on a wire.** A kernel at the other end of a veth leaves checksums and segmentation undone, and
-//! its end, in another namespace, is out of our reach (`ethtool -K` on our end changes what we send, not what it
-//! sends). So the port asks the kernel for a `virtio_net_hdr` before each frame, which says what is undone, and does it
-//! (offload.rs). A GSO frame of up to 64 KiB does not fit a slot of the ring: the kernel then queues the whole on the
-//! socket and marks the slot (`PACKET_COPY_THRESH`, `TP_STATUS_COPY`), in the same order. A VLAN tag, which the kernel
-//! takes out of the frame, is put back.
+//! **Frames arrive as on a wire.** A kernel at the other end of a veth leaves checksums and segmentation unfinished, and its
+//! end, in another namespace, cannot be configured from here (`ethtool -K` on our end changes what we send, not what it
+//! sends). So the port asks the kernel for a `virtio_net_hdr` before each frame, which describes the unfinished work, and does
+//! it (offload.rs). A GSO frame of up to 64 KiB does not fit a slot of the ring: the kernel then queues the whole frame on the
+//! socket and marks the slot (`PACKET_COPY_THRESH`, `TP_STATUS_COPY`), in the same order. A VLAN tag, which the kernel removes
+//! from the frame, is restored.
 
 // Reason: system calls on C structures.
 #![allow(unsafe_code)]
@@ -42,33 +42,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Bytes of a slot beside the frame: the kernel's header, its address structure, the `virtio_net_hdr`, alignment.
+/// Bytes of a slot in addition to the frame: the kernel's header, its address structure, the `virtio_net_hdr`, alignment.
 const SLOT_OVERHEAD: usize = 128;
-/// Bytes of a frame beside what the MTU counts: an Ethernet header, two VLAN tags.
+/// Bytes of a frame that the MTU does not count: an Ethernet header, two VLAN tags.
 const FRAME_OVERHEAD: usize = 14 + 2 * TAG_BYTES;
-/// Bytes of the receive ring, and its fewest slots: at 1 Mpps, 4096 slots are 4 ms in which the switch may be busy.
+/// Size of the receive ring in bytes, and its minimum number of slots: at 1 Mpps, 4096 slots last for 4 ms in which the switch
+/// may be busy.
 const RING_BYTES: usize = 8 << 20;
 const RING_SLOTS_MIN: usize = 512;
-/// Bytes of frames that may wait in the kernel: GSO frames to receive, frames to send. The kernel counts generously.
+/// Bytes of frames that may wait in the kernel: GSO frames to receive, and frames to send. The kernel's count is generous.
 const SOCKET_BUFFER_BYTES: i32 = 16 << 20;
-/// The longest GSO frame: an IP packet with its Ethernet header and tags, and a little.
+/// Maximum length of a GSO frame: an IP packet with its Ethernet header and tags, and a little more.
 const GSO_FRAME_MAX: usize = (64 << 10) + 64;
 /// Bytes of a VLAN tag, and of the addresses before it.
 const TAG_BYTES: usize = 4;
 const ADDRESSES_BYTES: usize = 12;
-/// What an absent TPID means: 802.1Q.
+/// The TPID if none is given: 802.1Q.
 const TPID_DEFAULT: u16 = 0x8100;
-/// Every so many empty receives the socket is asked for an error: it costs a system call.
+/// The socket is asked for an error once in this many empty receives, because it costs a system call.
 const EMPTY_PER_LOOK: u32 = 16;
-/// Bytes in the kernel that make a link busy, by the kernel's count: the buffer of a socket (`net.core.wmem_default`), in
-/// which bmv2 waits. Enough for a link of 1 Gbit/s between two looks, and not so much that a delay of a few
-/// milliseconds makes a link slow.
+/// A link is busy if the kernel has this many bytes, by its own count: the size of a socket's buffer
+/// (`net.core.wmem_default`), in which frames of bmv2 wait. It suffices for a link of 1 Gbit/s between two checks, but a delay
+/// of a few milliseconds does not make a link slow.
 const LINK_BYTES_MAX: usize = 212_992;
-/// What the kernel counts for a frame of 1500 bytes; less for short ones.
+/// The kernel's count for a frame of 1500 bytes; less for short ones.
 const LINK_FRAME_BYTES: usize = 2304;
-/// When a refused frame is sent again.
+/// Time after which a refused frame is sent again.
 const RETRY: Duration = Duration::from_millis(1);
-/// How long after a refusal the link gets frames one by one.
+/// Time after a refusal during which the link gets frames one by one.
 const REFUSED_LATELY: Duration = Duration::from_millis(100);
 /// How often the port looks for a missing interface.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -78,50 +79,50 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 pub struct AfPacketPort {
     common: Arc<Common>,
     sockets: Sockets,
-    /// The interface was down when last looked at.
+    /// The interface was down at the last check.
     was_down: bool,
-    /// Whether the interface has another name by now.
+    /// True if the interface has been renamed.
     is_renamed: bool,
-    /// The sockets are of no more use, for this reason.
+    /// Set if the sockets are no longer usable: the reason.
     gone: Option<String>,
     /// When to look for the interface again.
     look_at: Instant,
-    /// New sockets on their way. The kernel takes tens of milliseconds, for which the frames of other ports shall not
-    /// wait: a thread does it, and lets go of the old ones.
+    /// New sockets being opened. The kernel takes tens of milliseconds, for which frames of other ports must not wait: a
+    /// thread opens them and closes the old ones.
     opening: Option<JoinHandle<Result<Sockets, PortError>>>,
-    /// A GSO frame being cut, and the `virtio_net_hdr` before it.
+    /// A GSO frame being segmented, and the `virtio_net_hdr` before it.
     gso: Vec<u8>,
     gso_rest: Option<(Segmenter, Option<Tag>)>,
     empty: u32,
-    /// Since the first [`Port::room`].
+    /// Set by the first [`Port::room`].
     following: Option<Following>,
     stats: PortStats,
 }
 
-/// What a handle knows of a link that output queues follow.
+/// A handle's view of a link that output queues follow.
 #[derive(Debug, Default)]
 struct Following {
-    /// Frames that the link's queue has refused, [`BATCH_MAX`] at most.
+    /// Frames that the link's queue has refused, at most [`BATCH_MAX`].
     refused: VecDeque<Vec<u8>>,
-    /// When it last did.
+    /// Time of the last refusal.
     refused_at: Option<Instant>,
-    /// When they were last sent again.
+    /// Time of the last attempt to send them again.
     tried_at: Option<Instant>,
 }
 
-/// What the handles of an interface have in common.
+/// Shared by the handles of an interface.
 #[derive(Debug)]
 struct Common {
     name: String,
-    /// Most bytes of a frame to expect.
+    /// Maximum number of bytes of a frame to expect.
     frame_max: usize,
-    /// How many handles receive: the first ones.
+    /// Number of handles that receive: the first ones.
     receivers: usize,
-    /// The kernel's number of the fanout group, and the interface that it is of.
+    /// The kernel's number of the fanout group, and the interface to which it belongs.
     group: Mutex<Option<(u32, u16)>>,
 }
 
-/// The sockets of a handle, good as long as the interface exists.
+/// The sockets of a handle, usable while the interface exists.
 #[derive(Debug)]
 struct Sockets {
     index: u32,
@@ -139,8 +140,8 @@ struct Tag {
 }
 
 impl Common {
-    /// Opens sockets on the interface and, with several receivers, joins the group. Frames come after [`Sockets::start`],
-    /// if it receives.
+    /// Opens sockets on the interface and, with several receivers, joins the group. If it receives, frames arrive after
+    /// [`Sockets::start`].
     fn open(&self, receives: bool) -> Result<Sockets, PortError> {
         let name = &*self.name;
         let index = interface::index(name).ok_or_else(|| interface::missing(name))?;
@@ -162,17 +163,17 @@ impl Common {
             .map_err(fail("ask for offload information"))?;
         set_option(&rx, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &1)
             .map_err(fail("ask for long frames"))?;
-        // Since Linux 4.20; on an older kernel `receive` sorts them out.
+        // Since Linux 4.20; on an older kernel, `receive` filters them.
         let _ = set_option(&rx, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
         for (socket, force, plain) in
             [(&rx, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (&tx, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
         {
-            // Forcing needs CAP_NET_ADMIN; without, the system's limit applies. Less room, more loss in bursts.
+            // Forcing requires CAP_NET_ADMIN; without it, the system's limit applies. Less room means more loss in bursts.
             if set_option(socket, libc::SOL_SOCKET, force, &SOCKET_BUFFER_BYTES).is_err() {
                 let _ = set_option(socket, libc::SOL_SOCKET, plain, &SOCKET_BUFFER_BYTES);
             }
         }
-        // Small slots are many. What does not fit one, should the MTU grow, comes all the same, only slower.
+        // Smaller slots are more numerous. Frames that do not fit one, if the MTU grows, still arrive, only more slowly.
         let frame_max =
             interface::mtu(name).map_or(self.frame_max, |mtu| self.frame_max.min(mtu + FRAME_OVERHEAD));
         let slot_bytes = (frame_max + SLOT_OVERHEAD).next_power_of_two().clamp(2048, 64 << 10);
@@ -198,17 +199,17 @@ impl Common {
         Ok(Sockets { index, receives, ring, rx, tx })
     }
 
-    /// Joins the group of the interface, or makes one.
+    /// Joins the group of the interface, or creates one.
     ///
-    /// By hash, and so without `PACKET_FANOUT_FLAG_ROLLOVER`, which would break the order within a flow, and without
-    /// `PACKET_FANOUT_FLAG_DEFRAG`, which would put fragments together that are to be forwarded as they are.
+    /// The group is by hash, without `PACKET_FANOUT_FLAG_ROLLOVER`, which would break the order within a flow, and without
+    /// `PACKET_FANOUT_FLAG_DEFRAG`, which would reassemble fragments that must be forwarded unchanged.
     fn join(&self, rx: &OwnedFd, index: u32) -> io::Result<()> {
         let mut group = self.group.lock().unwrap_or_else(PoisonError::into_inner);
         let join = |id: u16, flags: u32| {
             let how = libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING | flags;
             set_option(rx, libc::SOL_PACKET, libc::PACKET_FANOUT, &(u32::from(id) | how << 16)).or_else(
                 |_| {
-                    // Before Linux 5.11: `receive` sorts them out.
+                    // Before Linux 5.11, `receive` filters them.
                     let how = libc::PACKET_FANOUT_HASH | flags;
                     set_option(rx, libc::SOL_PACKET, libc::PACKET_FANOUT, &(u32::from(id) | how << 16))
                 },
@@ -220,7 +221,7 @@ impl Common {
         {
             return Ok(());
         }
-        // The first here, or the group is one of an interface that is gone, which had the same number.
+        // This is the first handle, or the group belongs to a deleted interface that had the same number.
         join(0, libc::PACKET_FANOUT_FLAG_UNIQUEID)?;
         let [id] = get_option(rx, libc::SOL_PACKET, libc::PACKET_FANOUT)?;
         *group = Some((index, id as u16));
@@ -229,8 +230,8 @@ impl Common {
 }
 
 impl Sockets {
-    /// Lets frames come. With several receivers, not before each of them has joined the group: a flow would change from
-    /// one to another in the middle, and come twice before that.
+    /// Enables reception. With several receivers, this must wait until each of them has joined the group: otherwise a flow
+    /// would move from one to another, and arrive twice before that.
     fn start(&self, common: &Common) -> Result<(), PortError> {
         if self.receives && common.receivers > 1 {
             interface::accept_all(&self.rx)
@@ -239,17 +240,17 @@ impl Sockets {
         Ok(())
     }
 
-    /// Is the interface still the one they were bound to? It is not when it was deleted or moved to another namespace.
+    /// True if the interface is still the one to which they were bound, not deleted or moved to another namespace.
     fn are_bound(&self) -> bool {
         bound_to(&self.rx) == Some(self.index)
     }
 }
 
 impl AfPacketPort {
-    /// Opens the interface `name` for frames of up to `frame_max` bytes (longer ones still arrive if the pool has room,
-    /// at a cost): a handle for each of `workers`, among which the kernel spreads the flows.
+    /// Opens the interface `name` for frames of up to `frame_max` bytes (longer ones still arrive if the pool has room, at a
+    /// cost). Returns a handle for each of `workers`, among which the kernel distributes the flows.
     ///
-    /// An interface that is down is opened: frames flow once it is up, and [`Port::notices`] says so.
+    /// An interface that is down can be opened: frames flow once it is up, and [`Port::notices`] reports it.
     ///
     /// # Errors
     ///
@@ -258,7 +259,7 @@ impl AfPacketPort {
         AfPacketPort::open_for(name, frame_max, workers, workers)
     }
 
-    /// The same, where only the first `receivers` handles receive.
+    /// Like [`Self::open`], but only the first `receivers` handles receive.
     pub(crate) fn open_for(
         name: &str,
         frame_max: usize,
@@ -320,7 +321,7 @@ impl AfPacketPort {
             let outgoing = slot.packet_type == libc::PACKET_OUTGOING;
             if slot.captured < slot.len || vnet.is_gso() {
                 let fetched = fetch(&self.sockets.rx, &slot, &mut self.gso);
-                // Released before it is looked at: all of it is in `gso` now.
+                // The slot can be released now, because `gso` contains everything.
                 self.sockets.ring.release();
                 match fetched {
                     _ if outgoing => {}
@@ -344,7 +345,7 @@ impl AfPacketPort {
         }
     }
 
-    /// Takes on the frame of `len` bytes in `gso`.
+    /// Starts with the frame of `len` bytes in `gso`.
     fn start_long(&mut self, len: usize, tag: Option<Tag>, number: u32, pool: &mut Pool, batch: &mut Batch) {
         let (vnet, rest) = self.gso.split_first_chunk().expect("longer than a virtio_net_hdr");
         let (vnet, frame) = (VnetHeader::parse(*vnet), &rest[..len]);
@@ -375,7 +376,8 @@ impl AfPacketPort {
         }
     }
 
-    /// Hands frames to the kernel, in order. How many it took and how many are lost; the rest, if any, its queue refused.
+    /// Hands frames to the kernel, in order. Returns how many it accepted and how many are lost; its queue refused the others,
+    /// if any.
     fn hand_over(&mut self, frames: &[&[u8]]) -> Handed {
         let mut handed = Handed::default();
         let mut bytes = 0;
@@ -390,7 +392,7 @@ impl AfPacketPort {
                     bytes += chunk[..taken].iter().map(|frame| frame.len() as u64).sum::<u64>();
                     rest = &rest[taken..];
                 }
-                // The error is about the first frame, and none of the chunk was sent.
+                // The error concerns the first frame, and none of the chunk was sent.
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR) => {}
                     // The queue of the link, or the socket, is full: the frames may be sent later.
@@ -400,7 +402,7 @@ impl AfPacketPort {
                         handed.lost += rest.len();
                         break;
                     }
-                    // Down, or no room to queue: what is true for this frame is true for the others.
+                    // Down, or no room to queue: the same holds for the other frames.
                     Some(libc::ENETDOWN | libc::EAGAIN | libc::ENOMEM) => {
                         handed.lost += rest.len();
                         break;
@@ -419,7 +421,7 @@ impl AfPacketPort {
         handed
     }
 
-    /// Sends again what the link's queue refused, once that is due. Whether nothing is left of it.
+    /// Sends frames again that the link's queue refused, once it is time. True if none is left.
     fn try_again(&mut self) -> bool {
         let Some(following) = &mut self.following else { return true };
         if following.refused.is_empty() {
@@ -444,26 +446,26 @@ impl AfPacketPort {
         done
     }
 
-    /// Bytes that the sending socket has in the kernel, by the kernel's count.
+    /// Returns the bytes that the sending socket has in the kernel, by the kernel's count.
     fn bytes_under_way(&self) -> usize {
         let mut bytes: libc::c_int = 0;
         // SAFETY: TIOCOUTQ, which sockets call SIOCOUTQ, writes an int.
         let status = unsafe {
             libc::ioctl(self.sockets.tx.as_raw_fd(), libc::TIOCOUTQ, std::ptr::from_mut(&mut bytes))
         };
-        // If the kernel gives no number, the link accepts everything.
+        // If the kernel returns no number, the link accepts everything.
         if status < 0 { 0 } else { usize::try_from(bytes).unwrap_or(0) }
     }
 
-    /// Has something happened to the interface? One that is merely down will come back by itself.
+    /// Checks for changes of the interface. One that is merely down will come back by itself.
     fn look(&mut self) {
-        // Reading the error also clears it; poll(2) would report it for ever.
+        // Reading the error also clears it; otherwise poll(2) would report it for ever.
         self.look_at = Instant::now() + LOOK_EVERY;
         let [error] = get_option(&self.sockets.rx, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or([0]);
         if error != 0 || self.was_down || self.is_renamed {
             let Sockets { rx, index, .. } = &self.sockets;
             self.is_renamed = !interface::is_called(rx, *index, &self.common.name);
-            // Under another name it is the same interface, until there is another one under its name.
+            // A renamed interface is the same one, until another one has its old name.
             let replaced =
                 self.is_renamed && interface::index(&self.common.name).is_some_and(|named| named != *index);
             if !self.sockets.are_bound() || replaced {
@@ -480,20 +482,20 @@ impl AfPacketPort {
         self.look_at = Instant::now();
     }
 
-    /// The interface was missing: is there one with its name again?
+    /// Checks whether an interface with the name of the missing one exists again.
     fn look_for_it(&mut self) {
         if let Some(opening) = self.opening.take_if(|opening| opening.is_finished()) {
             match opening.join() {
                 Ok(Ok(sockets)) => {
-                    // What the old ring has lost.
+                    // Includes the losses of the old ring.
                     self.stats();
                     let old = mem::replace(&mut self.sockets, sockets);
-                    // Without a thread it is done here.
+                    // Without a thread, this one closes them.
                     let _ = p4jet_threads::spawn("closing", move || drop(old));
                     self.gone = None;
                     (self.was_down, self.is_renamed) = (true, false);
                 }
-                // Unless it went again meanwhile.
+                // Unless it disappeared again meanwhile.
                 Ok(Err(error)) if interface::index(&self.common.name).is_some() => {
                     self.gone = Some(error.to_string());
                 }
@@ -605,7 +607,7 @@ impl Port for AfPacketPort {
             LinkStatus::Up => None,
             LinkStatus::Down(why) => Some(why),
         };
-        // Not ours to change: it would outlive the switch.
+        // The port does not change this, because it would outlast the switch.
         let merges = interface::merges_segments(name).then(|| {
             format!(
                 "interface `{name}` merges the TCP segments that it receives (LRO), so that they cannot be forwarded \
@@ -616,14 +618,14 @@ impl Port for AfPacketPort {
     }
 }
 
-/// What became of frames that were handed to the kernel.
+/// The result of handing frames to the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 struct Handed {
     taken: usize,
     lost: usize,
 }
 
-/// Adds `frame`, completed as `vnet` says, with its tag put back. `Ok(0)`: that cannot be done, nothing was added.
+/// Adds `frame`, completed as `vnet` describes, with its tag restored. `Ok(0)` if that is impossible; then nothing was added.
 fn push_completed(
     batch: &mut Batch,
     pool: &mut Pool,
@@ -647,8 +649,8 @@ fn push_completed(
 }
 
 impl Tag {
-    /// Lets `fill` write a frame to `to` with room for the tag, and inserts the tag behind the addresses. The length of
-    /// the whole; 0 when `fill` wrote less than the addresses.
+    /// Makes `fill` write a frame to `to` with room for the tag, and inserts the tag after the addresses. Returns the total
+    /// length; 0 if `fill` wrote less than the addresses.
     fn insert(self, to: &mut [u8], fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
         let len = fill(&mut to[TAG_BYTES..]);
         if len < ADDRESSES_BYTES {
@@ -661,14 +663,14 @@ impl Tag {
     }
 }
 
-/// Why a long frame is lost.
+/// Why a long frame was lost.
 enum Lost {
     Overrun,
     Oversize,
 }
 
-/// Brings the whole frame of `slot` and the `virtio_net_hdr` before it to `to`, from the slot, or from the socket when
-/// the slot was too short. The length of the frame.
+/// Copies the whole frame of `slot` and the `virtio_net_hdr` before it to `to`, from the slot, or from the socket if the slot
+/// was too short. Returns the length of the frame.
 fn fetch(rx: &OwnedFd, slot: &Slot<'_>, to: &mut [u8]) -> Result<usize, Lost> {
     if slot.captured == slot.len {
         let from = slot.before.len().saturating_sub(VNET_HEADER_BYTES);
@@ -686,18 +688,18 @@ fn fetch(rx: &OwnedFd, slot: &Slot<'_>, to: &mut [u8]) -> Result<usize, Lost> {
         libc::recv(rx.as_raw_fd(), to.as_mut_ptr().cast(), to.len(), libc::MSG_DONTWAIT | libc::MSG_TRUNC)
     };
     match interface::result(got) {
-        // MSG_TRUNC: the whole length, also when it did not fit.
+        // MSG_TRUNC returns the whole length even if the frame did not fit.
         Ok(len) if len > to.len() => Err(Lost::Oversize),
         Ok(len) => len.checked_sub(VNET_HEADER_BYTES).ok_or(Lost::Overrun),
         Err(_) => Err(Lost::Overrun),
     }
 }
 
-/// Hands over at most `BATCH_MAX` frames in one system call. How many the kernel took; an error when it did not take
-/// the first.
+/// Hands over at most `BATCH_MAX` frames in one system call. Returns how many the kernel accepted; an error if it did not
+/// accept the first one.
 fn send_many(tx: &OwnedFd, frames: &[&[u8]]) -> io::Result<usize> {
     let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH_MAX];
-    // SAFETY: `mmsghdr` holds integers and pointers; all zeros are a good value: no address, no data, no options.
+    // SAFETY: `mmsghdr` holds integers and pointers; all zeros are a valid value: no address, no data, no options.
     let mut messages: [libc::mmsghdr; BATCH_MAX] = unsafe { mem::zeroed() };
     for ((part, message), frame) in parts.iter_mut().zip(&mut messages).zip(frames) {
         // The kernel does not write what is sent.
@@ -706,29 +708,29 @@ fn send_many(tx: &OwnedFd, frames: &[&[u8]]) -> io::Result<usize> {
         message.msg_hdr.msg_iovlen = 1;
     }
     let count = frames.len().min(BATCH_MAX);
-    // SAFETY: the first `count` messages point to as many parts, and these to the frames; all live until it returns.
+    // SAFETY: the first `count` messages point to as many parts, and these to the frames; all outlive the call.
     let taken = unsafe {
         libc::sendmmsg(tx.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, libc::MSG_DONTWAIT as _)
     };
     interface::result(taken as isize)
 }
 
-/// The number of the interface that a packet socket is bound to; `None` when that is gone.
+/// Returns the number of the interface to which a packet socket is bound; `None` if it no longer exists.
 pub(crate) fn bound_to(socket: &OwnedFd) -> Option<u32> {
-    // SAFETY: `sockaddr_ll` holds integers; all zeros are a good value.
+    // SAFETY: `sockaddr_ll` holds integers; all zeros are a valid value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     let mut len = mem::size_of_val(&address) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes to `address`, and any bytes are good integers.
+    // SAFETY: the kernel writes at most `len` bytes to `address`, and any bytes are valid integers.
     let status = unsafe {
         libc::getsockname(socket.as_raw_fd(), std::ptr::from_mut(&mut address).cast(), &raw mut len)
     };
-    // -1 once the interface is gone.
+    // -1 once the interface no longer exists.
     if status < 0 { None } else { u32::try_from(address.sll_ifindex).ok() }
 }
 
 /// Binds a packet socket to the interface of number `index`, to receive `protocol`, 0 for nothing.
 pub(crate) fn bind(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
-    // SAFETY: `sockaddr_ll` holds integers; all zeros are a good value.
+    // SAFETY: `sockaddr_ll` holds integers; all zeros are a valid value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = protocol.to_be();

@@ -1,7 +1,7 @@
-//! Capture files, pcap and pcapng: reading frame by frame, and writing.
+//! Capture files, pcap and pcapng: reads them frame by frame, and writes them.
 //!
-//! The framing (which bytes are the next record) is read here, so that an error can say at which byte of the file and
-//! at which packet it stands; what a record holds is parsed by `pcap-file`.
+//! The framing (which bytes are the next record) is read here, so that an error can name the byte of the file and the
+//! packet; `pcap-file` parses the contents of a record.
 
 use crate::PortError;
 use pcap_file::pcap::{PcapHeader, PcapWriter};
@@ -12,20 +12,21 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Most bytes of a frame in a capture; more means that the file is corrupt. Wireshark's limit for Ethernet.
+/// Maximum number of bytes of a frame in a capture; more means that the file is corrupt. This is Wireshark's limit for
+/// Ethernet.
 pub const CAPTURED_FRAME_MAX: usize = 256 << 10;
-/// Most bytes of a pcapng block: a frame and its options, or the name table of a long capture.
+/// Maximum number of bytes of a pcapng block: a frame and its options, or the name table of a long capture.
 const BLOCK_MAX: usize = 16 << 20;
 
 const PCAP_HEADER_BYTES: usize = 24;
 const RECORD_HEADER_BYTES: usize = 16;
-/// Type, length, and the byte-order magic that a section header has there.
+/// Type, length, and the byte-order magic that a section header has in this place.
 const BLOCK_START_BYTES: usize = 12;
-/// Reads the same in both byte orders.
+/// Is the same in both byte orders.
 const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 /// Reads a capture file frame by frame: pcap (micro- and nanoseconds) or pcapng, in either byte order, of Ethernet.
-/// Times are not read; frames that were cut short by the capturing tool come as they are.
+/// Times are not read; frames that the capturing tool truncated are returned as they are.
 #[derive(Debug)]
 pub struct CaptureReader<R: Read = BufReader<File>> {
     source: Source<R>,
@@ -44,14 +45,14 @@ struct Sections {
     endianness: Endianness,
 }
 
-/// The bytes, and where in them we are, for messages.
+/// The bytes, and the current position for messages.
 #[derive(Debug)]
 struct Source<R> {
     reader: R,
     name: String,
-    /// Bytes consumed.
+    /// Number of bytes consumed.
     offset: u64,
-    /// Frames returned.
+    /// Number of frames returned.
     packets: u64,
 }
 
@@ -60,7 +61,7 @@ impl CaptureReader {
     ///
     /// # Errors
     ///
-    /// It cannot be opened, is no capture, or not one of Ethernet.
+    /// It cannot be opened, is not a capture, or not one of Ethernet.
     pub fn open(path: &Path) -> Result<CaptureReader, PortError> {
         let file = p4jet_files::open(path).map_err(|error| cannot_open(path, &error))?;
         CaptureReader::new(BufReader::with_capacity(1 << 18, file), path.display().to_string())
@@ -80,7 +81,7 @@ impl<R: Read> CaptureReader<R> {
     ///
     /// # Errors
     ///
-    /// It is no capture, or not one of Ethernet.
+    /// It is not a capture, or not one of Ethernet.
     pub fn new(reader: R, name: String) -> Result<CaptureReader<R>, PortError> {
         let mut source = Source { reader, name, offset: 0, packets: 0 };
         let mut start = [0; PCAP_HEADER_BYTES];
@@ -107,11 +108,11 @@ impl<R: Read> CaptureReader<R> {
         Ok(CaptureReader { source, format, frame: Vec::new() })
     }
 
-    /// The next frame; `None` at the end of the file.
+    /// Returns the next frame; `None` at the end of the file.
     ///
     /// # Errors
     ///
-    /// The file is cut short, corrupt, or cannot be read. The reader is of no use then.
+    /// The file is truncated, corrupt, or cannot be read. Then the reader is no longer usable.
     pub fn next_frame(&mut self) -> Result<Option<&[u8]>, PortError> {
         let found = match &mut self.format {
             Format::Pcap(endianness) => self.source.next_record(*endianness, &mut self.frame)?,
@@ -123,7 +124,7 @@ impl<R: Read> CaptureReader<R> {
 }
 
 impl<R: Read> Source<R> {
-    /// The next record of a pcap file, into `frame`.
+    /// Reads the next record of a pcap file into `frame`.
     fn next_record(&mut self, endianness: Endianness, frame: &mut Vec<u8>) -> Result<bool, PortError> {
         let mut header = [0; RECORD_HEADER_BYTES];
         if !self.read_or_end(&mut header, "packet header")? {
@@ -140,7 +141,7 @@ impl<R: Read> Source<R> {
         Ok(true)
     }
 
-    /// The next packet of a pcapng file, into `frame`.
+    /// Reads the next packet of a pcapng file into `frame`.
     fn next_in_sections(&mut self, sections: &mut Sections, frame: &mut Vec<u8>) -> Result<bool, PortError> {
         loop {
             let mut kind = [0; 4];
@@ -171,7 +172,7 @@ impl<R: Read> Source<R> {
                 Block::EnhancedPacket(packet) => (packet.interface_id as usize, &packet.data[..]),
                 Block::Packet(packet) => (usize::from(packet.interface_id), &packet.data[..]),
                 Block::SimplePacket(packet) => {
-                    // Its data is padded to 4 bytes; what is shorter than the frame was cut to the snap length.
+                    // Its data is padded to 4 bytes; data shorter than the frame was truncated to the snap length.
                     let snap = sections.parser.interfaces().first().map_or(0, |interface| interface.snaplen);
                     let snap = if snap == 0 { u32::MAX } else { snap };
                     let len = (packet.original_len.min(snap) as usize).min(packet.data.len());
@@ -197,8 +198,8 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// A whole pcapng block, whose `kind` has been read. `endianness` is that of the section; a section header has its
-    /// own.
+    /// Reads a whole pcapng block, whose `kind` has been read. `endianness` is that of the section; a section header
+    /// has its own.
     fn block(
         &mut self,
         kind: [u8; 4],
@@ -240,7 +241,7 @@ impl<R: Read> Source<R> {
         )))
     }
 
-    /// Fills `into`, or says what is missing.
+    /// Fills `into`, or reports what is missing.
     fn read(&mut self, into: &mut [u8], what: &str) -> Result<(), PortError> {
         let found = self.read_some(into)?;
         if found < into.len() {
@@ -252,7 +253,7 @@ impl<R: Read> Source<R> {
         Ok(())
     }
 
-    /// Fills `into`, or finds the end of the file right here.
+    /// Fills `into`. False if the file ends right here.
     fn read_or_end(&mut self, into: &mut [u8], what: &str) -> Result<bool, PortError> {
         let found = self.read_some(into)?;
         if found > 0 && found < into.len() {
@@ -276,7 +277,7 @@ impl<R: Read> Source<R> {
                     let message =
                         format!("cannot read capture {}: {error} (byte {})", self.name, self.offset);
                     return Err(match error.kind() {
-                        // Opening one succeeds.
+                        // A directory can be opened.
                         io::ErrorKind::IsADirectory => PortError::input(message),
                         _ => PortError::environment(message),
                     });
@@ -318,11 +319,11 @@ impl std::fmt::Debug for Format {
     }
 }
 
-/// All frames of the capture file `path`.
+/// Returns all frames of the capture file `path`.
 ///
 /// # Errors
 ///
-/// As [`CaptureReader`].
+/// Like [`CaptureReader`].
 pub fn read_capture(path: &Path) -> Result<Vec<Vec<u8>>, PortError> {
     let mut reader = CaptureReader::open(path)?;
     let mut frames = Vec::new();
@@ -384,7 +385,7 @@ impl<W: Write> CaptureWriter<W> {
         self.write_cut(time, frame, frame.len() as u32)
     }
 
-    /// Like the above, for a frame of `whole` bytes of which only the first are written.
+    /// Like [`Self::write`], for a frame of `whole` bytes of which only the first are written.
     ///
     /// # Errors
     ///
@@ -397,7 +398,7 @@ impl<W: Write> CaptureWriter<W> {
             let why = format!("a frame of {} bytes, expected at most {CAPTURED_FRAME_MAX}", frame.len());
             return Err(PortError::environment(format!("cannot write capture {}: {why}", self.name)));
         }
-        // By hand: `PcapWriter` does not let go of what it has buffered.
+        // Written by hand, because `PcapWriter` does not release what it has buffered.
         let mut header = [0; RECORD_HEADER_BYTES];
         let fields = [time.as_secs() as u32, time.subsec_micros(), frame.len() as u32, whole];
         for (bytes, field) in header.chunks_mut(4).zip(fields) {
@@ -473,7 +474,7 @@ mod tests {
         let mut bytes = Vec::new();
         put(&mut bytes, big, magic);
         put(&mut bytes, big, if big { 0x2_0004 } else { 0x4_0002 });
-        // Snap length 96, yet longer frames: some tools write such files.
+        // Snap length 96 but longer frames: some tools write such files.
         bytes.extend(words(big, &[0, 0, 96, link], &[]));
         for frame in frames {
             bytes.extend(words(big, &[1, 999_999, frame.len() as u32, 4000], frame));
@@ -529,7 +530,7 @@ mod tests {
                 assert_eq!(read(&pcap(big, magic, 1, &frames)).unwrap(), frames);
             }
             assert_eq!(read(&pcapng(big, 1, &frames)).unwrap(), frames);
-            // Sections may follow each other, in either order.
+            // Sections of either order may follow each other.
             let both = [pcapng(big, 1, &frames), pcapng(!big, 1, &frames)].concat();
             assert_eq!(read(&both).unwrap(), [frames, frames].concat());
         }

@@ -1,19 +1,19 @@
-//! What goes wrong at a port, and whose fault it is.
+//! Errors of ports, by their cause.
 
 use std::fmt;
 
-/// Whose fault it is; decides the exit status.
+/// The cause of an error, which determines the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The input is wrong: a corrupt capture, a missing file.
     Input,
-    /// p4jet was asked in a wrong way: a port specification that does not parse, a kind that is not supported.
+    /// The command is wrong: a port specification that does not parse, a kind that is not supported.
     Usage,
     /// The environment refused: no such interface, no permission, disk full.
     Environment,
 }
 
-/// A port error: one message that names what was found, the likely cause and the remedy.
+/// A port error: a message that names what was found, the likely cause and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortError {
     kind: ErrorKind,
@@ -26,7 +26,7 @@ impl PortError {
         PortError { kind: ErrorKind::Input, message: message.into() }
     }
 
-    /// p4jet was asked in a wrong way.
+    /// The command is wrong: a port specification that does not parse, a kind that is not supported.
     pub fn usage(message: impl Into<String>) -> PortError {
         PortError { kind: ErrorKind::Usage, message: message.into() }
     }
@@ -36,13 +36,13 @@ impl PortError {
         PortError { kind: ErrorKind::Environment, message: message.into() }
     }
 
-    /// Whose fault it is.
+    /// Returns the cause.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Exit status of p4jet when this error ends it: 1 input, 2 usage, 3 environment.
+    /// Returns the exit status of p4jet when this error ends it: 1 input, 2 usage, 3 environment.
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         match self.kind {

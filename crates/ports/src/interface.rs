@@ -1,4 +1,4 @@
-//! Network interfaces of the kernel: looking them up and their state.
+//! Looks up network interfaces of the kernel and their state.
 
 // Reason: system calls on C structures.
 #![allow(unsafe_code)]
@@ -9,7 +9,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Opens a socket; closed on exec.
+/// Opens a socket that is closed on exec.
 pub(crate) fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     // SAFETY: no memory is passed.
     let fd = unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) };
@@ -30,7 +30,7 @@ pub(crate) fn result(value: isize) -> io::Result<usize> {
     usize::try_from(value).map_err(|_| io::Error::last_os_error())
 }
 
-/// Sets a socket option to a value that the kernel expects there. Pointers in it must be good.
+/// Sets a socket option to a value of the type that the kernel expects. Pointers in it must be valid.
 pub(crate) fn set_option<T: Copy>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
     // SAFETY: the pointer and the length describe `value`, which the kernel only reads.
     let status = unsafe {
@@ -49,7 +49,7 @@ pub(crate) fn set_option<T: Copy>(socket: &OwnedFd, level: i32, option: i32, val
 pub(crate) fn get_option<const N: usize>(socket: &OwnedFd, level: i32, option: i32) -> io::Result<[u32; N]> {
     let mut value = [0; N];
     let mut len = mem::size_of_val(&value) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes to `value`, and any bytes are good integers.
+    // SAFETY: the kernel writes at most `len` bytes to `value`, and any bytes are valid integers.
     let status = unsafe {
         libc::getsockopt(socket.as_raw_fd(), level, option, value.as_mut_ptr().cast(), &raw mut len)
     };
@@ -58,7 +58,7 @@ pub(crate) fn get_option<const N: usize>(socket: &OwnedFd, level: i32, option: i
 
 /// A request about the interface `name`, which is shorter than `IFNAMSIZ`.
 pub(crate) fn request(name: &str) -> libc::ifreq {
-    // SAFETY: `ifreq` holds integers and a union of plain data; all zeros are a good value.
+    // SAFETY: `ifreq` holds integers and a union of plain data; all zeros are a valid value.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     for (to, from) in request.ifr_name[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
@@ -76,12 +76,13 @@ pub(crate) fn name(request: &libc::ifreq) -> String {
 fn ioctl(name: &str, code: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
     debug_assert!(name.len() < libc::IFNAMSIZ);
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
-    // SAFETY: the codes used here read and write an `ifreq`; what SIOCETHTOOL does besides is `ethtool`'s to answer for.
+    // SAFETY: the codes used here read and write an `ifreq`; `ethtool` is responsible for the other effects of
+    // SIOCETHTOOL.
     let status = unsafe { libc::ioctl(socket.as_raw_fd(), code, std::ptr::from_mut(request)) };
     result(status as isize).map(drop)
 }
 
-/// Its number, or `None` when there is no such interface.
+/// Returns its number, or `None` if there is no such interface.
 pub(crate) fn index(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;
     // SAFETY: a string that ends in 0.
@@ -91,19 +92,19 @@ pub(crate) fn index(name: &str) -> Option<u32> {
     }
 }
 
-/// What an interface is ready for.
+/// The state of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkState {
     Up,
-    /// Set up, but nothing answers at the other end.
+    /// Up, but without a carrier from the other end.
     NoCarrier,
-    /// Set down (administratively, `ip link set NAME down`).
+    /// Down (administratively, `ip link set NAME down`).
     Down,
     Gone,
 }
 
 impl LinkState {
-    /// What that means for a port on the interface `name`.
+    /// Returns the link status of a port on the interface `name` in this state.
     pub(crate) fn status(self, name: &str) -> LinkStatus {
         match self {
             LinkState::Up => LinkStatus::Up,
@@ -118,24 +119,24 @@ impl LinkState {
     }
 }
 
-/// Why no frames flow when there is no interface `name` any more.
+/// Returns the reason why no frames flow if the interface `name` no longer exists.
 pub(crate) fn gone(name: &str) -> String {
     format!(
         "interface `{name}` is gone: deleted, renamed or moved to another namespace; frames will flow when there is one called `{name}` again"
     )
 }
 
-/// The state of the interface with this number. If the query fails, the interface counts as gone.
+/// Returns the state of the interface with this number. If the query fails, the interface counts as deleted.
 pub(crate) fn state(index: u32) -> LinkState {
     socket(libc::AF_INET, libc::SOCK_DGRAM, 0).map_or(LinkState::Gone, |any| state_at(&any, index))
 }
 
-/// The state of the interface of this number in the namespace of `socket`, which may be of any kind.
+/// Returns the state of the interface with this number in the namespace of `socket`, which may be of any kind.
 pub(crate) fn state_at(socket: &OwnedFd, index: u32) -> LinkState {
     let mut request = request("");
     request.ifr_ifru.ifru_ifindex = index as i32;
     for code in [libc::SIOCGIFNAME, libc::SIOCGIFFLAGS] {
-        // SAFETY: both read and write an `ifreq`; the second is about the name that the first gave.
+        // SAFETY: both read and write an `ifreq`; the second concerns the name that the first returned.
         let status =
             unsafe { libc::ioctl(socket.as_raw_fd(), code as libc::Ioctl, std::ptr::from_mut(&mut request)) };
         if status < 0 {
@@ -153,7 +154,7 @@ pub(crate) fn state_at(socket: &OwnedFd, index: u32) -> LinkState {
     }
 }
 
-/// Whether the interface of this number, in the namespace of `socket`, is called `name`.
+/// True if the interface with this number, in the namespace of `socket`, is called `name`.
 pub(crate) fn is_called(socket: &OwnedFd, index: u32, name: &str) -> bool {
     let mut asked = request("");
     asked.ifr_ifru.ifru_ifindex = index as i32;
@@ -163,7 +164,7 @@ pub(crate) fn is_called(socket: &OwnedFd, index: u32, name: &str) -> bool {
     status >= 0 && self::name(&asked) == name
 }
 
-/// Lets a socket receive nothing, until [`accept_all`].
+/// Makes a socket receive nothing, until [`accept_all`].
 pub(crate) fn refuse_all(socket: &OwnedFd) -> io::Result<()> {
     // Returns how many bytes of the frame to keep: none.
     let mut program = [libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 }];
@@ -172,12 +173,12 @@ pub(crate) fn refuse_all(socket: &OwnedFd) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
-/// Takes off what [`refuse_all`] set.
+/// Removes the filter of [`refuse_all`].
 pub(crate) fn accept_all(socket: &OwnedFd) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
 }
 
-/// Does it carry Ethernet frames? Loopback does. What cannot be asked is believed to.
+/// True if it carries Ethernet frames, as loopback does, or if that is unknown.
 pub(crate) fn is_ethernet(name: &str) -> bool {
     let mut request = request(name);
     if ioctl(name, libc::SIOCGIFHWADDR as libc::Ioctl, &mut request).is_err() {
@@ -198,7 +199,7 @@ pub(crate) fn set_up(name: &str) -> io::Result<()> {
     ioctl(name, libc::SIOCSIFFLAGS as libc::Ioctl, &mut request)
 }
 
-/// The most bytes of an Ethernet frame's payload.
+/// Returns the maximum number of bytes of an Ethernet frame's payload.
 pub(crate) fn mtu(name: &str) -> io::Result<usize> {
     let mut request = request(name);
     ioctl(name, libc::SIOCGIFMTU as libc::Ioctl, &mut request)?;
@@ -206,7 +207,7 @@ pub(crate) fn mtu(name: &str) -> io::Result<usize> {
     Ok(unsafe { request.ifr_ifru.ifru_mtu }.max(0) as usize)
 }
 
-/// How many queues it receives and sends with; one each where the driver does not say.
+/// Returns the numbers of its receive and transmit queues; one each if the driver does not tell.
 pub(crate) fn queues(name: &str) -> (u32, u32) {
     /// `struct ethtool_channels`: command, four maxima, then receive, send, other and combined queues.
     const GET_CHANNELS: u32 = 0x3c;
@@ -220,7 +221,7 @@ pub(crate) fn queues(name: &str) -> (u32, u32) {
     ((rx + combined).max(1), (tx + combined).max(1))
 }
 
-/// The name of its driver; empty when there is none that says.
+/// Returns the name of its driver; empty if that is unknown.
 pub(crate) fn driver(name: &str) -> String {
     /// `struct ethtool_drvinfo`: command, then the driver's name in 32 bytes, then 160 bytes that do not matter here.
     const GET_DRIVER_INFO: u32 = 3;
@@ -234,10 +235,10 @@ pub(crate) fn driver(name: &str) -> String {
     bytes.take_while(|&byte| byte != 0).map(char::from).collect()
 }
 
-/// Does its hardware merge the TCP segments that it receives in a way that cannot be undone (LRO)? What the kernel
-/// merges (GRO) can.
+/// True if its hardware merges received TCP segments in a way that cannot be reversed (LRO). Merging by the kernel (GRO)
+/// can be reversed.
 pub(crate) fn merges_segments(name: &str) -> bool {
-    /// `struct ethtool_value`: command and value, which is flags here.
+    /// `struct ethtool_value`: command and value, which here is a set of flags.
     const GET_FLAGS: u32 = 0x25;
     const FLAG_LRO: u32 = 1 << 15;
     let mut flags = [GET_FLAGS, 0];
@@ -254,10 +255,10 @@ unsafe fn ethtool(name: &str, data: *mut libc::c_char) -> io::Result<()> {
     ioctl(name, libc::SIOCETHTOOL as libc::Ioctl, &mut request)
 }
 
-/// The names of all interfaces, in the order of their numbers.
+/// Returns the names of all interfaces, ordered by number.
 pub(crate) fn names() -> Vec<String> {
     let mut names = Vec::new();
-    // SAFETY: `if_nameindex` gives an array that ends with an entry of index 0 and lives until `if_freenameindex`;
+    // SAFETY: `if_nameindex` returns an array that ends with an entry of index 0 and lives until `if_freenameindex`;
     // each entry before it has a name that ends in 0.
     unsafe {
         let array = libc::if_nameindex();
@@ -274,7 +275,7 @@ pub(crate) fn names() -> Vec<String> {
     names
 }
 
-/// There is no interface `name`.
+/// Returns the error for a missing interface `name`.
 pub(crate) fn missing(name: &str) -> PortError {
     PortError::environment(format!(
         "no network interface `{name}`; the interfaces here are {}",

@@ -1,14 +1,14 @@
 //! Ports: frames in and out. A port knows bytes and lengths, never what a header means to the program.
 //!
-//! * [`Port`]: what the packet loop sees of any port, one call per batch.
-//! * [`PortSpec`], [`open`]: `N@SPEC` of the command line to an open port, one handle for each worker.
-//! * [`LinkSpec`]: what a port makes of the link behind it, when it emulates one.
+//! * [`Port`]: any port as the packet loop sees it, one call per batch.
+//! * [`PortSpec`], [`open`]: from `N@SPEC` of the command line to an open port, one handle for each worker.
+//! * [`LinkSpec`]: the link that a port emulates.
 //! * The kinds: [`AfPacketPort`], [`XdpPort`], [`TapPort`], [`PcapPort`], [`MemoryPort`], and [`LoopPort`] for benchmarks.
-//! * [`wait`]: until a port may have frames.
-//! * [`CaptureReader`], [`CaptureWriter`]: capture files by themselves.
+//! * [`wait`]: waits until a port may have frames.
+//! * [`CaptureReader`], [`CaptureWriter`]: capture files without a port.
 //!
-//! Nothing here panics on what a file, an interface or a user brings: errors are [`PortError`] values, and frames that
-//! cannot be carried are dropped and counted in [`PortStats`].
+//! No input from a file, an interface or a user causes a panic: errors are [`PortError`] values, and frames that cannot be
+//! carried are dropped and counted in [`PortStats`].
 
 mod afpacket;
 mod capture;

@@ -1,22 +1,21 @@
-//! The link that a port emulates: what it sends is lost, waits and is late as [`LinkSpec`] says.
+//! The link that a port emulates: frames sent are lost, queued and delayed as [`LinkSpec`] specifies.
 //!
-//! It acts on what is sent, as netem of Linux and the links of Mininet do; for both directions give it to
-//! both ports. A frame meets in this order:
+//! It acts on sent frames, like netem of Linux and the links of Mininet; to emulate both directions, configure both
+//! ports. A frame passes these steps:
 //!
 //! 1. *Loss*. A lost frame takes no time on the line.
-//! 2. *The line*, of the rate, one frame at a time; meanwhile `queue` frames wait at most, and the next is
-//!    dropped.
-//! 3. *Delay*, with jitter distributed evenly from `delay - jitter` to `delay + jitter`, and never below 0.
-//!    However many frames are on their way, the queue does not count them (it does in netem, which makes a
-//!    long link drop frames that no queue would).
+//! 2. *The line*, which sends one frame at a time at the rate; meanwhile at most `queue` frames wait, and further
+//!    frames are dropped.
+//! 3. *Delay*, with jitter distributed evenly from `delay - jitter` to `delay + jitter`, but never below 0. Frames in
+//!    flight do not count towards the queue. (In netem they do, so that a long link drops frames that no queue would.)
 //!
-//! **Jitter does not reorder** unless it is asked to: a frame that would overtake waits for the one before. A
-//! link is a wire, and what runs over it, TCP before all, takes frames out of order for loss; netem reorders
-//! by default, and many a measurement showed its effect and not that of the delay. The price: with jitter
-//! larger than the distance of frames, their delay is more than `delay` on the average.
+//! **Jitter does not reorder** unless requested: a frame that would overtake waits for the previous one. A link is a
+//! wire, and protocols above it, above all TCP, interpret reordering as loss; netem reorders by default, and many a
+//! measurement showed this effect instead of that of the delay. The price: with jitter larger than the distance of
+//! frames, the average delay is more than `delay`.
 //!
-//! Loss and jitter come from two generators, so that changing one does not change the other. With one worker
-//! an experiment repeats exactly; several workers send in an order that no seed decides.
+//! Loss and jitter use separate generators, so that changing one does not change the other. With one worker an
+//! experiment repeats exactly; several workers send in an order that no seed determines.
 
 use crate::link_spec::{LinkSpec, Loss, QUEUE_DEFAULT, Rate};
 use crate::{LinkStatus, Port, PortError, PortStats, Received, Sent};
@@ -27,17 +26,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes of the buffers of one link: 100 ms at 20 Gbit/s. Frames beyond are dropped as by a full queue.
+/// Maximum size of the buffers of one link in bytes: 100 ms at 20 Gbit/s. Further frames are dropped as by a full
+/// queue.
 const BUFFER_BYTES_MAX: usize = 256 << 20;
-/// Short frames count as this many bytes, for what is kept with each.
+/// Short frames count as this many bytes, because of the data stored with each.
 const BUFFER_BYTES_MIN: usize = 64;
-/// Frames that wait for a line with a rate where output queues follow it ([`Port::room`]): the others wait there.
+/// Number of frames that wait for a line with a rate if output queues follow it ([`Port::room`]): the others wait in
+/// these queues.
 const WAITING_MAX: usize = 8;
 /// No frame is held.
 const NEVER: u64 = u64::MAX;
 
-/// Puts the link that `spec` describes behind the handles of a port: one link, whichever handle a frame comes
-/// from.
+/// Attaches the link that `spec` describes to the handles of a port: they share one link.
 pub(crate) fn emulate(handles: Vec<Box<dyn Port>>, spec: &LinkSpec, seed: u64) -> Vec<Box<dyn Port>> {
     let link = Arc::new(Link {
         start: Instant::now(),
@@ -57,40 +57,40 @@ struct Emulated {
     port: Box<dyn Port>,
     link: Arc<Link>,
     first: bool,
-    /// Frames lost by the link, dropped at its queue, and dropped because the port failed.
+    /// Numbers of frames lost by the link, dropped at its queue, and dropped because the port failed.
     lost: u64,
     no_room: u64,
     not_sent: u64,
-    /// Why the port is of no more use, when that showed with frames that had been held.
+    /// Why the port is no longer usable, if this was found when held frames were sent.
     failed: Option<PortError>,
 }
 
-/// What the handles of a port share.
+/// Shared by the handles of a port.
 struct Link {
     start: Instant,
-    /// When the first of the held frames leaves, as last seen by a holder of the lock.
+    /// Time when the first held frame leaves, as last seen by a holder of the lock.
     next_ns: AtomicU64,
     line: Mutex<Line>,
 }
 
-/// The link proper. Times are nanoseconds from its start.
+/// The line itself. Times are nanoseconds from its start.
 struct Line {
     spec: LinkSpec,
     queue_max: usize,
     loss_random: Random,
     jitter_random: Random,
-    /// Frames until the next is lost.
+    /// Number of frames until the next loss.
     until_loss: u64,
-    /// When the line is free, and the part of a nanosecond beyond, times the rate.
+    /// Time when the line is free, and the fraction of a nanosecond, times the rate.
     free_ns: u64,
     free_rest: u64,
-    /// When those that wait for the line get it.
+    /// Start times of the frames that wait for the line.
     starts: VecDeque<u64>,
-    /// When the last frame leaves.
+    /// Time when the last frame leaves.
     last_ns: u64,
-    /// In the order in which they leave.
+    /// The frames in the order in which they leave.
     held: VecDeque<Held>,
-    /// Buffers to use again, and the bytes of these and the ones in use.
+    /// Free buffers, and the total bytes of free and used buffers.
     spare: Vec<Vec<u8>>,
     buffer_bytes: usize,
 }
@@ -100,7 +100,7 @@ struct Held {
     frame: Vec<u8>,
 }
 
-/// What becomes of a frame.
+/// What happens to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Lost,
@@ -109,8 +109,7 @@ enum Fate {
 }
 
 impl Link {
-    /// What happens behind the lock leaves the line good at every step: a panic of another worker matters
-    /// not.
+    /// Each step under the lock leaves the line consistent, so a panic of another worker does not matter.
     fn lock(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -127,7 +126,7 @@ impl Line {
             spec: *spec,
             queue_max: spec.queue.unwrap_or(QUEUE_DEFAULT),
             loss_random: Random(seed),
-            // Any other place of the sequence will do.
+            // Any other position of the sequence works.
             jitter_random: Random(!seed),
             until_loss: if let Loss::Every(each) = spec.loss { each } else { 0 },
             free_ns: 0,
@@ -140,7 +139,7 @@ impl Line {
         }
     }
 
-    /// Does it hold frames at all?
+    /// True if it can hold frames.
     fn holds(&self) -> bool {
         self.spec.rate.is_some() || !self.spec.delay.is_zero() || !self.spec.jitter.is_zero()
     }
@@ -160,7 +159,7 @@ impl Line {
         }
     }
 
-    /// What becomes of a frame of `len` bytes that comes now.
+    /// Returns what happens to a frame of `len` bytes that arrives now.
     fn accept(&mut self, len: usize, now: u64) -> Fate {
         if self.loses_next() {
             return Fate::Lost;
@@ -180,7 +179,7 @@ impl Line {
         Fate::Leaves(leaves)
     }
 
-    /// When the frame has passed the line; `None` when it may not wait for that.
+    /// Returns when the frame has passed the line; `None` if the queue is full.
     fn pass(&mut self, len: usize, now: u64) -> Option<u64> {
         let (per_frame, rate) = match self.spec.rate {
             None => return Some(now),
@@ -204,12 +203,12 @@ impl Line {
         Some(self.free_ns)
     }
 
-    /// Forgets those that wait for the line no more.
+    /// Removes frames that no longer wait for the line.
     fn forget_started(&mut self, now: u64) {
         while self.starts.pop_front_if(|start| *start <= now).is_some() {}
     }
 
-    /// Keeps a copy of `frame` until it leaves. `false`: no memory is left for it.
+    /// Holds a copy of `frame` until it leaves. False if there is no memory for it.
     fn hold(&mut self, frame: &[u8], leaves_ns: u64) -> bool {
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.clear();
@@ -238,7 +237,7 @@ impl Line {
 }
 
 impl Emulated {
-    /// Sends what leaves until `now`.
+    /// Sends the frames that leave until `now`.
     fn release(&mut self, now: u64) {
         let link = self.link.clone();
         let mut line = link.lock();
@@ -329,8 +328,8 @@ impl Port for Emulated {
 
     fn due(&mut self) -> Option<Duration> {
         let port = self.port.due();
-        // Without the lock: a value just changed by another worker is seen in the next round, and that one
-        // sees it now.
+        // Read without the lock: a value just changed by another worker is seen in the next round, and that worker sees
+        // it now.
         let mut next = self.link.next_ns.load(Ordering::Relaxed);
         if next == NEVER {
             return port;
@@ -348,7 +347,7 @@ impl Port for Emulated {
         self.port.status()
     }
 
-    /// Sends frames that are still on their way at once, in order: the end of a switch must not wait.
+    /// Sends held frames immediately, in order, because the end of a switch must not wait.
     fn finish(&mut self) -> Result<(), PortError> {
         self.release(NEVER);
         self.check()?;
@@ -375,7 +374,7 @@ impl Port for Emulated {
 struct Random(u64);
 
 impl Random {
-    /// A number below `end`, each as likely as the next but for a part in 2^64 of `end`.
+    /// Returns a number below `end`, with equal probabilities up to a part in 2^64 of `end`.
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -392,7 +391,7 @@ mod tests {
     use std::path::Path;
 
     const MS: u64 = 1_000_000;
-    /// No wait is longer.
+    /// Maximum time of any wait.
     const DEADLINE: Duration = Duration::from_secs(60);
 
     fn spec(text: &str) -> LinkSpec {
@@ -417,7 +416,7 @@ mod tests {
         port.send(&frames.iter().map(|frame| &frame[..]).collect::<Vec<_>>()).unwrap()
     }
 
-    /// Runs the link until it holds nothing: each frame with the time at which it was out.
+    /// Runs the link until it holds nothing. Returns each frame with the time at which it left.
     fn run(port: &mut dyn Port, handle: &MemoryHandle, start: Instant) -> Vec<(u8, Duration)> {
         let mut out = Vec::new();
         loop {
@@ -446,7 +445,7 @@ mod tests {
     #[test]
     fn each_nth_is_lost() {
         let (mut handles, handle) = memory("loss=1/3", 2);
-        // Of the frames of all handles.
+        // The frames of all handles count.
         assert_eq!(send(&mut *handles[0], &frames(70, 60)), Sent { sent: 47, dropped: 23 });
         assert_eq!(send(&mut *handles[1], &frames(2, 60)), Sent { sent: 1, dropped: 1 });
         let numbers: Vec<u8> = handle.take().iter().map(|frame| frame[0]).collect();
@@ -487,7 +486,7 @@ mod tests {
         // At 1 ms one more may wait; at 10 ms the line is free.
         let fates: Vec<_> = [MS - 1, MS, MS, 10 * MS].map(|now| line10.accept(1250, now)).into();
         assert_eq!(fates, [Fate::NoRoom, at(9), Fate::NoRoom, at(16)]);
-        // Parts of nanoseconds are not lost: 64 bytes at 3 Gbit/s take 170 and two thirds.
+        // Fractions of nanoseconds are not lost: 64 bytes at 3 Gbit/s take 170 and two thirds.
         let mut fast = line("rate=3gbit,queue=10000");
         let last = (0..3000).map(|_| fast.accept(64, 0)).last();
         assert_eq!(last, Some(Fate::Leaves(512_000)));
@@ -515,7 +514,7 @@ mod tests {
         assert!((3 * MS..3 * MS + MS / 10).contains(&least) && (7 * MS - MS / 10..=7 * MS).contains(&most));
         let mean = delays.iter().sum::<u64>() / 10_000;
         assert!((4_900_000..5_100_000).contains(&mean), "{mean}");
-        // No frame leaves before it came.
+        // No frame leaves before it arrived.
         assert!(times("jitter=1ms,reorder").iter().enumerate().all(|(i, &at)| at >= i as u64 * MS / 10));
     }
 
@@ -534,7 +533,7 @@ mod tests {
         assert!(out.iter().all(|(_, time)| *time >= Duration::from_millis(50)), "{out:?}");
         let stats = port.stats();
         assert_eq!((stats.tx_waiting, stats.tx_packets, stats.tx_bytes), (0, 200, 60_000));
-        // Buffers are used again, whatever the length.
+        // Buffers are reused, whatever the length.
         send(port, &frames(100, 500));
         send(port, &[vec![7; 20]]);
         assert_eq!(run(port, &handle, Instant::now()).len(), 101);
@@ -594,7 +593,7 @@ mod tests {
         let frame = vec![0; 1 << 20];
         let held = (0..300).filter(|_| line.hold(&frame, 0)).count();
         assert_eq!((held, line.buffer_bytes), (256, 256 << 20));
-        // One that left makes room for one.
+        // A frame that left makes room for another one.
         let first = line.held.pop_front().unwrap();
         line.spare.push(first.frame);
         assert!(line.hold(&frame, 0) && !line.hold(&[0], 0));

@@ -1,39 +1,39 @@
-//! `,delay=5ms,loss=0.01,…`: the link that a port emulates, as written behind its kind.
+//! `,delay=5ms,loss=0.01,…`: the link that a port emulates, as written after its kind.
 
 use p4jet_suggest::did_you_mean;
 use std::fmt;
 use std::time::Duration;
 
-/// What can be written, for messages.
+/// The possible options, for messages.
 pub(crate) const OPTIONS: &str =
     "delay=TIME, jitter=TIME, reorder, loss=P or 1/N, rate=RATE, queue=N, seed=N";
 const KEYS: [&str; 7] = ["delay", "jitter", "reorder", "loss", "rate", "queue", "seed"];
-/// Frames that wait where `rate` is given and `queue` is not, as with the interfaces of Linux.
+/// Number of frames that wait if `rate` is given and `queue` is not, as with interfaces of Linux.
 pub(crate) const QUEUE_DEFAULT: usize = 1000;
-/// Longest delay and jitter.
+/// Maximum delay and jitter.
 const TIME_MAX: Duration = Duration::from_secs(3600);
-/// What a fixed-point number counts in: parts of a billion.
+/// The unit of fixed-point numbers: parts of a billion.
 const ONE: u128 = 1_000_000_000;
 /// Nanoseconds of each unit, and bits per second; the largest last.
 const TIMES: [(&str, u128); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
 const BITS: [(&str, u128); 4] = [("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000)];
 
-/// What the link behind a port does to the frames that the port sends. The default does nothing.
+/// What the link of a port does to the frames that the port sends. The default does nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkSpec {
-    /// How long a frame is on its way.
+    /// Delay of a frame.
     pub delay: Duration,
-    /// By how much `delay` varies at most, up and down.
+    /// Maximum variation of `delay`, up and down.
     pub jitter: Duration,
-    /// A frame with less jitter overtakes; otherwise each waits for the one before.
+    /// If true, a frame with less jitter overtakes; otherwise each waits for the previous one.
     pub reorder: bool,
     /// Which frames are lost.
     pub loss: Loss,
-    /// How fast frames leave.
+    /// Rate at which frames leave.
     pub rate: Option<Rate>,
-    /// How many frames may wait for `rate`; those that find as many are dropped.
+    /// Number of frames that may wait for `rate`; further ones are dropped.
     pub queue: Option<usize>,
-    /// Where the random numbers begin; the number of the port where it is absent.
+    /// Seed of the random numbers; by default, the number of the port.
     pub seed: Option<u64>,
 }
 
@@ -43,23 +43,23 @@ pub enum Loss {
     /// None.
     #[default]
     None,
-    /// Each with a probability of this many parts of a billion.
+    /// Each frame with a probability of this many parts of a billion.
     Random(u32),
     /// Every Nth frame.
     Every(u64),
 }
 
-/// How fast frames leave.
+/// Rate at which frames leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// Bits of frames in a second, as the frames are here: without preamble, checksum and gap.
+    /// Bits of frames per second, without preamble, checksum and gap.
     Bits(u64),
-    /// Frames in a second.
+    /// Frames per second.
     Packets(u64),
 }
 
 impl LinkSpec {
-    /// The options in `texts`, which may be empty.
+    /// Parses the options in `texts`, which may be empty.
     pub(crate) fn parse(texts: &[&str]) -> Result<LinkSpec, String> {
         let mut link = LinkSpec::default();
         let mut seen = Vec::new();
@@ -104,7 +104,7 @@ impl LinkSpec {
         Ok(link)
     }
 
-    /// Does it change anything?
+    /// True if it changes anything.
     pub(crate) fn acts(&self) -> bool {
         *self != LinkSpec { reorder: self.reorder, seed: self.seed, ..LinkSpec::default() }
     }
@@ -131,7 +131,7 @@ impl fmt::Display for LinkSpec {
             Some(Rate::Packets(rate)) => write!(f, ",rate={rate}pps")?,
         }
         if let Some(frames) = self.queue {
-            // This name is right for every kind of port.
+            // This name is valid for every kind of port.
             write!(f, ",depth={frames}")?;
         }
         if let Some(seed) = self.seed {
@@ -177,13 +177,13 @@ fn time(text: &str, value: &str) -> Result<Duration, String> {
     }
 }
 
-/// Digits only: `parse` would take a plus sign.
+/// Accepts only digits: `parse` would accept a plus sign.
 fn number(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     if digits { text.parse().ok() } else { None }
 }
 
-/// A decimal number in parts of a billion. Digits beyond the ninth behind the point do not count.
+/// Parses a decimal number in parts of a billion. Digits beyond the ninth after the point are ignored.
 fn fixed(text: &str) -> Option<u128> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let fraction = format!("{:0<9}", fraction.get(..9).unwrap_or(fraction));
@@ -194,14 +194,14 @@ fn fixed(text: &str) -> Option<u128> {
     Some(u128::from(whole) * ONE + u128::from(number(&fraction)?))
 }
 
-/// A decimal number and a unit, in the unit of 1.
+/// Parses a decimal number with a unit, in multiples of the unit 1.
 fn times_unit(text: &str, units: &[(&str, u128)]) -> Option<u128> {
     let (value, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
     let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
     Some(fixed(value)? * factor / ONE)
 }
 
-/// The largest unit in which it is whole.
+/// Formats a number in the largest unit in which it is an integer.
 fn with_unit(value: u128, units: &[(&str, u128)]) -> String {
     let (unit, factor) =
         units.iter().rev().find(|(_, factor)| value.is_multiple_of(*factor)).expect("a unit of 1");

@@ -1,4 +1,4 @@
-//! Ports without an outside: for tests, and for benchmarks over memory.
+//! Ports in memory: for tests and benchmarks.
 
 use crate::capture::read_capture;
 use crate::{Port, PortError, PortStats, Received, Sent};
@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A port whose two ends are in the program: a [`MemoryHandle`] puts frames in and takes frames out.
+/// A port with both ends in the program: a [`MemoryHandle`] inserts frames and removes frames.
 ///
 /// ```
 /// use p4jet_packet::{Batch, Pool};
@@ -40,13 +40,13 @@ struct Wires {
     from_port: Vec<Vec<u8>>,
 }
 
-// A panic of another test thread while it held the lock leaves whole frames, so the content is still good.
+// A panic of another test thread that held the lock leaves whole frames, so the content is still valid.
 fn lock(wires: &Mutex<Wires>) -> MutexGuard<'_, Wires> {
     wires.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl MemoryPort {
-    /// A port and its other end.
+    /// Creates a port and its other end.
     #[must_use]
     pub fn new() -> (MemoryPort, MemoryHandle) {
         let wires = Arc::<Mutex<Wires>>::default();
@@ -60,7 +60,7 @@ impl MemoryHandle {
         lock(&self.wires).to_port.push_back(frame.to_vec());
     }
 
-    /// The frames sent through the port since the last call, in order.
+    /// Returns the frames sent through the port since the last call, in order.
     #[must_use]
     pub fn take(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut lock(&self.wires).from_port)
@@ -110,14 +110,14 @@ fn count_sent(stats: &mut PortStats, frames: &[&[u8]]) {
     stats.tx_bytes += frames.iter().map(|frame| frame.len() as u64).sum::<u64>();
 }
 
-/// A capture played for ever, for benchmarks: each frame is copied from one contiguous memory into a fresh buffer, what
-/// is sent is counted. [`Received::End`] and [`Received::Empty`] never happen.
+/// A capture that repeats for ever, for benchmarks: each frame is copied from one contiguous memory into a fresh
+/// buffer, and sent frames are counted. [`Received::End`] and [`Received::Empty`] never occur.
 #[derive(Debug)]
 pub struct LoopPort {
-    /// The frames, each on a line of its own.
+    /// The frames; each starts on a line of its own.
     lines: Vec<Line>,
     frames: Vec<Frame>,
-    /// Bytes of the longest frame.
+    /// Length of the longest frame in bytes.
     frame_max: u32,
     next: usize,
     stats: PortStats,
@@ -139,7 +139,7 @@ impl LoopPort {
     ///
     /// # Errors
     ///
-    /// There is none, or they are more than 256 GiB.
+    /// There are no frames, or they have more than 256 GiB.
     pub fn new<F: AsRef<[u8]>>(frames: &[F]) -> Result<LoopPort, PortError> {
         if frames.is_empty() {
             return Err(PortError::input("no packets to play: the capture is empty"));
@@ -154,7 +154,7 @@ impl LoopPort {
             index.push(Frame { line, len });
             let (whole, rest) = frame.as_chunks::<CACHE_LINE>();
             lines.extend(whole.iter().map(|bytes| Line(*bytes)));
-            // An empty frame too gets a line, so that 64 bytes from its start can be read.
+            // Even an empty frame gets a line, so that 64 bytes from its start can be read.
             if !rest.is_empty() || whole.is_empty() {
                 let mut line = Line([0; CACHE_LINE]);
                 line.0[..rest.len()].copy_from_slice(rest);
@@ -174,13 +174,13 @@ impl LoopPort {
         LoopPort::new(&read_capture(path)?)
     }
 
-    /// Frames of one round.
+    /// Returns the number of frames in one round.
     #[must_use]
     pub fn frames(&self) -> usize {
         self.frames.len()
     }
 
-    /// Bytes of the longest frame.
+    /// Returns the length of the longest frame in bytes.
     #[must_use]
     pub fn frame_max(&self) -> usize {
         self.frame_max as usize
@@ -213,7 +213,7 @@ impl Port for LoopPort {
             return Ok(Received::Packets(count));
         }
         let (mut count, mut bytes, mut oversize) = (0, 0, 0);
-        // Once one fits the batch gets full; a capture of which none fits is looked through once.
+        // If a frame fits, the batch gets full; a capture in which none fits is traversed once.
         while count > 0 || oversize < self.frames.len() {
             let Frame { line, len } = self.frames[self.next];
             let padded = &memory[line as usize * CACHE_LINE..];
@@ -253,7 +253,7 @@ trait AsFlattenedBytes {
 }
 
 impl AsFlattenedBytes for [Line] {
-    // Reason: alignment needs a type of its own, and its array of arrays has no safe view as bytes.
+    // Reason: alignment requires a type of its own, and there is no safe view of an array of such arrays as bytes.
     #[allow(unsafe_code)]
     #[inline]
     fn as_flattened_bytes(&self) -> &[u8] {

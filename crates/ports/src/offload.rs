@@ -1,12 +1,12 @@
-//! Completing frames that the kernel left unfinished.
+//! Completes frames that the kernel left unfinished.
 //!
 //! A kernel that sends over a virtual link (veth, tap) leaves to "the hardware" what hardware usually does: the
-//! transport checksum holds only the sum over the pseudo header, and one TCP or UDP frame of up to 64 KiB stands for
-//! many (GSO). A receiver that is a socket never needs more, but a switch looks at frames as they are on a wire. So the
-//! port does here in software what the kernel's `skb_checksum_help` and `skb_gso_segment` do. The instructions come in
-//! a `virtio_net_hdr` (virtio 1.2, 5.1.6).
+//! transport checksum contains only the sum over the pseudo header, and one TCP or UDP frame of up to 64 KiB stands for
+//! many (GSO). This suffices for a receiving socket, but a switch handles frames as on a wire. So the port does here in
+//! software what the kernel's `skb_checksum_help` and `skb_gso_segment` do. The instructions come in a `virtio_net_hdr`
+//! (virtio 1.2, 5.1.6).
 //!
-//! This is the one place of this crate that reads headers, as a network card does.
+//! This is the only place in this crate that reads headers, as a network card does.
 
 use std::ops::Range;
 
@@ -42,7 +42,7 @@ const TCP_CHECKSUM: usize = 16;
 const UDP_CHECKSUM: usize = 6;
 const SCTP_CHECKSUM: usize = 8;
 
-/// What the kernel left to do on a frame; host byte order.
+/// The unfinished work on a frame; host byte order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VnetHeader {
     flags: u8,
@@ -51,14 +51,14 @@ pub(crate) struct VnetHeader {
     gso_size: u16,
     /// First byte that the checksum covers.
     csum_start: u16,
-    /// Where it goes, from `csum_start` on.
+    /// Offset of the checksum from `csum_start`.
     csum_offset: u16,
 }
 
 impl VnetHeader {
     pub(crate) fn parse(bytes: [u8; VNET_HEADER_BYTES]) -> VnetHeader {
         let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
-        // Bytes 2 and 3 hint at the header length; the headers themselves say it.
+        // Bytes 2 and 3 are a hint at the header length, which the headers themselves contain.
         VnetHeader {
             flags: bytes[0],
             gso_type: bytes[1],
@@ -68,17 +68,17 @@ impl VnetHeader {
         }
     }
 
-    /// The frame is as on a wire.
+    /// True if the frame is as on a wire.
     pub(crate) fn is_complete(&self) -> bool {
         self.flags & NEEDS_CSUM == 0 && !self.is_gso()
     }
 
-    /// The frame represents several frames.
+    /// True if the frame represents several frames.
     pub(crate) fn is_gso(&self) -> bool {
         self.gso_type != GSO_NONE
     }
 
-    /// Computes the checksum that is left to do. `false` when it lies outside the frame.
+    /// Computes the missing checksum. False if it is outside the frame.
     pub(crate) fn complete_checksum(&self, frame: &mut [u8]) -> bool {
         if self.flags & NEEDS_CSUM == 0 {
             return true;
@@ -86,7 +86,7 @@ impl VnetHeader {
         let start = usize::from(self.csum_start);
         let at = start + usize::from(self.csum_offset);
         if usize::from(self.csum_offset) == SCTP_CHECKSUM && at + 4 <= frame.len() {
-            // Only SCTP has its checksum there: CRC32c with the field as 0, RFC 9260 appendix A.
+            // Only SCTP has its checksum at this offset: CRC32c with the field as 0, RFC 9260 appendix A.
             frame[at..at + 4].fill(0);
             let crc = CRC32C.checksum(&frame[start..]);
             frame[at..at + 4].copy_from_slice(&crc.to_le_bytes());
@@ -95,23 +95,23 @@ impl VnetHeader {
         if at + 2 > frame.len() {
             return false;
         }
-        // The field holds the sum of the pseudo header and is summed with the rest.
+        // The field contains the sum of the pseudo header and is added to the rest.
         let sum = checksum(sum(&frame[start..]));
         put_word(frame, at, if sum == 0 { 0xffff } else { sum });
         true
     }
 }
 
-/// Completes the transport checksum of a frame that came without a `virtio_net_hdr`, if its sender left that undone.
+/// Completes the transport checksum of a frame without a `virtio_net_hdr`, if its sender left it unfinished.
 ///
-/// What is undone shows: the field of TCP and UDP holds the sum of the pseudo header, that of SCTP 0. One good frame in
-/// 65535 has that sum by chance, so the whole is summed before the field is touched. (One damaged frame in 65535 is
-/// taken for an undone one.) Frames inside tunnels stay as they are.
+/// An unfinished checksum is recognisable: the field of TCP and UDP contains the sum of the pseudo header, that of SCTP
+/// 0. One correct frame in 65535 has that sum by chance, so the whole frame is summed before the field is changed. (One
+/// damaged frame in 65535 is mistaken for an unfinished one.) Frames inside tunnels are not changed.
 pub(crate) fn complete_unmarked(frame: &mut [u8]) {
     let _ = try_complete_unmarked(frame);
 }
 
-/// `None`: there is nothing that could be completed.
+/// `None` if there is nothing to complete.
 #[inline]
 fn try_complete_unmarked(frame: &mut [u8]) -> Option<()> {
     let (l3, ipv4, l4, protocol) = transport(frame)?;
@@ -138,11 +138,11 @@ fn try_complete_unmarked(frame: &mut [u8]) -> Option<()> {
     let offset = if protocol == PROTOCOL_TCP { TCP_CHECKSUM } else { UDP_CHECKSUM };
     let segment = frame.get(l4..end)?;
     let field = word(segment, offset)?;
-    // 0 is "no checksum" of UDP.
+    // 0 means "no checksum" in UDP.
     if field == 0 || field != fold(pseudo_sum(frame, l3, ipv4, protocol, segment.len())) {
         return None;
     }
-    // As it is the sum of the pseudo header, it can stand for that here.
+    // Because it is the sum of the pseudo header, it can be used for that here.
     let segment_sum = sum(segment);
     let is_good = fold(segment_sum + u64::from(field)) == u16::MAX;
     if !is_good {
@@ -152,7 +152,8 @@ fn try_complete_unmarked(frame: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// Where the network header of `frame` is, if it is IPv4, where its transport header is, and of which protocol.
+/// Returns the offset of the network header of `frame`, true if it is IPv4, the offset of its transport header, and the
+/// protocol.
 #[inline]
 fn transport(frame: &[u8]) -> Option<(usize, bool, usize, u8)> {
     let mut l3 = ETHERNET_BYTES;
@@ -177,8 +178,8 @@ fn transport(frame: &[u8]) -> Option<(usize, bool, usize, u8)> {
     }
 }
 
-/// The sum over the pseudo header of `l4_len` bytes of `protocol` (RFC 9293, RFC 768, RFC 8200 8.1): source and
-/// destination address, protocol and length. The network header must be inside of `frame`.
+/// Returns the sum over the pseudo header of `l4_len` bytes of `protocol` (RFC 9293, RFC 768, RFC 8200 8.1): source and
+/// destination address, protocol and length. The network header must be inside `frame`.
 #[inline]
 fn pseudo_sum(frame: &[u8], l3: usize, ipv4: bool, protocol: u8, l4_len: usize) -> u64 {
     let addresses = if ipv4 { l3 + 12..l3 + 20 } else { l3 + 8..l3 + 40 };
@@ -187,7 +188,7 @@ fn pseudo_sum(frame: &[u8], l3: usize, ipv4: bool, protocol: u8, l4_len: usize) 
 
 const CRC32C: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
 
-/// How to cut a GSO frame into segments, and how far that got.
+/// Segments a GSO frame, and tracks the progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segmenter {
     /// Offset of the network header.
@@ -200,7 +201,7 @@ pub(crate) struct Segmenter {
     payload: usize,
     /// Payload bytes of a segment.
     segment: usize,
-    /// Bytes of the whole.
+    /// Length of the whole frame in bytes.
     end: usize,
     /// Offset of the payload of the next segment.
     next: usize,
@@ -209,7 +210,7 @@ pub(crate) struct Segmenter {
 }
 
 impl Segmenter {
-    /// How to cut `frame`; `None` when it is not what `vnet` says, or of a kind that cannot be cut here (tunnels,
+    /// Prepares the segmentation of `frame`; `None` if it does not match `vnet`, or is of an unsupported kind (tunnels,
     /// fragmentation of UDP).
     pub(crate) fn new(vnet: &VnetHeader, frame: &[u8]) -> Option<Segmenter> {
         let tcp = match vnet.gso_type & !GSO_ECN {
@@ -218,7 +219,7 @@ impl Segmenter {
             _ => return None,
         };
         let (l3, ipv4, l4, protocol) = transport(frame)?;
-        // A tunnel: the kernel means an inner header.
+        // A tunnel: the kernel refers to an inner header.
         if vnet.flags & NEEDS_CSUM != 0 && usize::from(vnet.csum_start) != l4 {
             return None;
         }
@@ -243,18 +244,18 @@ impl Segmenter {
         })
     }
 
-    /// Bytes of the longest segment.
+    /// Returns the length of the longest segment in bytes.
     pub(crate) fn frame_max(&self) -> usize {
         (self.payload + self.segment).min(self.end)
     }
 
-    /// All segments are out.
+    /// True if all segments have been written.
     pub(crate) fn is_done(&self) -> bool {
         self.next >= self.end
     }
 
-    /// Writes the next segment of `frame`, the one given to [`Segmenter::new`], to `out`, which has room for
-    /// [`Segmenter::frame_max`] bytes; its length.
+    /// Writes the next segment of `frame`, which was passed to [`Segmenter::new`], to `out`, which has room for
+    /// [`Segmenter::frame_max`] bytes. Returns its length.
     pub(crate) fn next_segment(&mut self, frame: &[u8], out: &mut [u8]) -> usize {
         let data: Range<usize> = self.next..self.end.min(self.next + self.segment);
         let first = self.next == self.payload;
@@ -267,7 +268,7 @@ impl Segmenter {
         let l3_len = (len - self.l3) as u16;
         if self.ipv4 {
             put_word(out, self.l3 + 2, l3_len);
-            // RFC 6864: datagrams that may be fragmented differ in their identification.
+            // RFC 6864: datagrams that may be fragmented must differ in their identification.
             let id = u16::from_be_bytes([out[self.l3 + 4], out[self.l3 + 5]]);
             put_word(out, self.l3 + 4, id.wrapping_add(self.index));
             put_word(out, self.l3 + 10, 0);
@@ -315,11 +316,11 @@ fn put_word(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
-/// The sum of RFC 1071 over `bytes`, not folded. Sums may be added as long as each but the last is of an even number of
-/// bytes.
+/// Returns the sum of RFC 1071 over `bytes`, not folded. Sums may be added if each but the last covers an even number
+/// of bytes.
 ///
-/// One's complement addition does not care about byte order nor word size, so it adds words as they lie in memory and
-/// turns the sum at the end.
+/// One's complement addition is independent of byte order and word size, so this adds words in memory order and swaps
+/// the bytes of the sum at the end.
 fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
     let mut sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
@@ -336,7 +337,7 @@ fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// The checksum field for a sum.
+/// Returns the checksum field for a sum.
 fn checksum(sum: u64) -> u16 {
     !fold(sum)
 }
@@ -346,8 +347,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A TCP or UDP frame over IPv4 or IPv6 with `payload` bytes, behind `tags` VLAN tags; lengths and checksums as the
-    /// kernel leaves them for GSO do not matter, since all are rewritten.
+    /// Returns a TCP or UDP frame over IPv4 or IPv6 with `payload` bytes, after `tags` VLAN tags; its lengths and
+    /// checksums do not matter, because all are rewritten.
     fn frame(ipv4: bool, tcp: bool, tags: usize, payload: usize) -> (Vec<u8>, usize) {
         let mut bytes = vec![0x22; 12];
         for tag in 0..tags {
@@ -389,7 +390,7 @@ mod tests {
         }
     }
 
-    /// RFC 1071, as its text says it.
+    /// RFC 1071, literally.
     fn plain_sum(bytes: &[u8]) -> u64 {
         bytes.chunks(2).map(|pair| (u64::from(pair[0]) << 8) | u64::from(*pair.get(1).unwrap_or(&0))).sum()
     }
@@ -413,7 +414,7 @@ mod tests {
         let header = VnetHeader { gso_type: GSO_NONE, ..vnet(true, false, l4, 0) };
         assert!(!header.is_complete() && header.complete_checksum(&mut bytes));
         assert_eq!(fold(pseudo + plain_sum(&bytes[l4..])), 0xffff);
-        // Outside of the frame.
+        // Outside the frame.
         assert!(!header.complete_checksum(&mut bytes[..l4 + 7]));
         // SCTP: the CRC of RFC 3720 B.4 for 32 bytes, of which 4 are the field.
         let mut sctp = vec![0; 32];
@@ -441,7 +442,7 @@ mod tests {
                 let pseudo = plain_sum(&bytes[addresses]) + protocol + l4_len as u64;
                 let at = l4 + if tcp { 16 } else { 6 };
                 put_word(&mut bytes, at, fold(pseudo));
-                // What Ethernet pads a short frame with does not count.
+                // Ethernet's padding of a short frame does not count.
                 bytes.extend([0xee; 5]);
                 complete_unmarked(&mut bytes);
                 assert_eq!(
@@ -449,14 +450,15 @@ mod tests {
                     0xffff,
                     "{ipv4} {tcp} {payload}"
                 );
-                // What is done stays, and so does what is wrong or absent.
+                // Finished checksums remain, and so do wrong and absent ones.
                 for value in [word(&bytes, at).unwrap(), 0x1234, 0] {
                     put_word(&mut bytes, at, value);
                     let before = bytes.clone();
                     complete_unmarked(&mut bytes);
                     assert_eq!(bytes, before);
                 }
-                // A good checksum that is the sum of the pseudo header by chance: the payload makes up for it.
+                // A correct checksum that equals the sum of the pseudo header by chance: the payload compensates for
+                // it.
                 put_word(&mut bytes, at, fold(pseudo));
                 put_word(&mut bytes, l4, 0);
                 let rest = fold(pseudo + plain_sum(&bytes[l4..l4 + l4_len]));

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Reads frames from one capture file and writes frames to another; either may be missing.
 ///
-/// Without an input it ends at once; without an output what is sent is counted and forgotten.
+/// Without an input it ends at once; without an output, sent frames are only counted.
 #[derive(Debug)]
 pub struct PcapPort {
     input: Option<CaptureReader>,
@@ -20,18 +20,18 @@ pub struct PcapPort {
 impl PcapPort {
     /// Opens `input` and creates `output`.
     ///
-    /// Written frames carry their number as time, in microseconds from 0, so that equal runs write equal files;
-    /// `wall_clock` gives them the time of day.
+    /// Written frames have their number as time, in microseconds from 0, so that equal runs write equal files; with
+    /// `wall_clock` they have the time of day.
     ///
     /// # Errors
     ///
-    /// A file cannot be opened, or the input is no capture of Ethernet.
+    /// A file cannot be opened, or the input is not a capture of Ethernet.
     pub fn open(
         input: Option<&Path>,
         output: Option<&Path>,
         wall_clock: bool,
     ) -> Result<PcapPort, PortError> {
-        // The input first: when it is wrong, no earlier output is destroyed.
+        // The input is opened first, so that an earlier output is not destroyed if the input is wrong.
         let input = input.map(CaptureReader::open).transpose()?;
         let output = output.map(CaptureWriter::create).transpose()?;
         Ok(PcapPort { input, output, wall_clock, stats: PortStats::default() })
@@ -74,7 +74,7 @@ impl Port for PcapPort {
             }
             if let Some(output) = &mut self.output {
                 let time = if self.wall_clock {
-                    // A clock before 1970 gives 0.
+                    // A clock before 1970 counts as 0.
                     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
                 } else {
                     Duration::from_micros(self.stats.tx_packets)

@@ -1,11 +1,11 @@
-//! What the packet loop sees of any port.
+//! Ports as the packet loop sees them.
 
 use crate::PortError;
 use p4jet_packet::{Batch, Pool};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// What [`Port::receive`] found.
+/// The result of [`Port::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// Number of packets added to the batch: at least one, unless the batch had no room.
@@ -16,13 +16,13 @@ pub enum Received {
     End,
 }
 
-/// What became of the frames of one [`Port::send`].
+/// The result of one [`Port::send`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Frames that left, or that an emulated link holds and will send.
+    /// Number of frames that left, or that an emulated link holds and will send.
     pub sent: usize,
-    /// Frames dropped: too long for the link, the link down, its queue full, or lost by an emulated link. A switch does
-    /// not wait for a link.
+    /// Number of frames dropped: too long for the link, the link down, its queue full, or lost by an emulated link. A switch
+    /// does not wait for a link.
     pub dropped: usize,
 }
 
@@ -31,89 +31,90 @@ pub struct Sent {
 pub enum LinkStatus {
     /// As far as the port knows.
     Up,
-    /// The port receives nothing and drops frames, for this reason. It continues by itself when the reason ends.
+    /// The port receives nothing and drops frames, for this reason. It recovers by itself.
     Down(String),
 }
 
-/// What a port has carried since it was opened; of several handles of one port, what this one has.
+/// The counts of a port since it was opened; with several handles, those of one handle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortStats {
-    /// Frames given to the packet loop.
+    /// Frames passed to the packet loop.
     pub rx_packets: u64,
-    /// Bytes of them.
+    /// Bytes of these frames.
     pub rx_bytes: u64,
     /// Frames longer than the pool's `frame_max`.
     pub rx_dropped_oversize: u64,
-    /// Frames lost before p4jet saw them, the ring of the operating system being full.
+    /// Frames lost before p4jet saw them, because the ring of the operating system was full.
     pub rx_dropped_overrun: u64,
     /// Frames that the operating system delivered incomplete (partial checksum or unsegmented) in a way that p4jet
     /// cannot complete.
     pub rx_dropped_malformed: u64,
     /// Frames sent.
     pub tx_packets: u64,
-    /// Bytes of them.
+    /// Bytes of these frames.
     pub tx_bytes: u64,
-    /// Frames not sent for other reasons than the next two, see [`Sent::dropped`].
+    /// Frames not sent for reasons other than the next two, see [`Sent::dropped`].
     pub tx_dropped: u64,
     /// Frames lost by the emulated link.
     pub tx_dropped_loss: u64,
-    /// Frames that found the queue of the emulated link full.
+    /// Frames dropped because the queue of the emulated link was full.
     pub tx_dropped_queue: u64,
-    /// Frames that are held now: by the emulated link (at the first handle, for all), or refused by the queue of a link that
-    /// output queues follow.
+    /// Frames held now: by the emulated link (counted by the first handle, for all), or because the queue of a link that
+    /// output queues follow refused them.
     pub tx_waiting: u64,
 }
 
-/// A place where frames come from and go to. Calls are per batch, so that one virtual call is spread over many packets.
+/// A source and destination of frames. Each call handles a batch, so that the cost of a virtual call is spread over many
+/// packets.
 ///
-/// A port is one handle for each worker, and worker `w` alone uses handle `w`. Every handle sends. Kinds that can spread
+/// A port has one handle for each worker, and only worker `w` uses handle `w`. Every handle sends. Kinds that can distribute
 /// frames receive on every handle, all frames of a flow on the same one; the others receive on handle 0.
 ///
-/// Errors mean the port is of no more use (the file is corrupt, the disk is full); what happens to single frames is
-/// counted instead. An interface that goes down or vanishes is no error: see [`Port::status`].
+/// An error means that the port is no longer usable (the file is corrupt, the disk is full); failures of single frames are
+/// counted instead. An interface that goes down or disappears is not an error: see [`Port::status`].
 pub trait Port: Send {
-    /// Adds frames to what room `batch` has, each in a fresh buffer of `pool`, with `number` as ingress port.
-    /// Never blocks.
+    /// Adds frames to `batch` as far as it has room, each in a fresh buffer of `pool`, with `number` as ingress port. Never
+    /// blocks.
     ///
     /// # Errors
     ///
-    /// The port is of no more use.
+    /// The port is no longer usable.
     fn receive(&mut self, number: u32, pool: &mut Pool, batch: &mut Batch) -> Result<Received, PortError>;
 
-    /// Sends `frames` in order; they may be overwritten as soon as it returns. Never waits for the link.
+    /// Sends `frames` in order; they may be overwritten as soon as the call returns. Never waits for the link.
     ///
     /// # Errors
     ///
-    /// The port is of no more use.
+    /// The port is no longer usable.
     fn send(&mut self, frames: &[&[u8]]) -> Result<Sent, PortError>;
 
-    /// How many more frames the link takes without letting them queue up outside the switch: 0 while it is busy with those
-    /// sent before. From the first call on, the port keeps frames that a full queue of the link refuses and sends them
-    /// again, instead of dropping them. `usize::MAX` for a port that cannot tell.
+    /// Returns how many more frames the link accepts without queueing them outside the switch: 0 while it is busy with
+    /// earlier ones. From the first call on, the port keeps frames that a full queue of the link refuses and sends them
+    /// again, instead of dropping them. `usize::MAX` if the port cannot tell.
     fn room(&mut self) -> usize {
         usize::MAX
     }
 
-    /// A descriptor to poll for readability after [`Received::Empty`]; `None` for a port that always knows at once. It
-    /// may be another one after each call of a method that changes the port.
+    /// Returns a descriptor to poll for readability after [`Received::Empty`]; `None` for a port that never needs waiting.
+    /// It may change after each call of a method that changes the port.
     fn poll_fd(&self) -> Option<RawFd> {
         None
     }
 
-    /// Does what has fallen due, such as frames that an emulated link held back: how long until there is more to do.
-    /// `None`: nothing before the next call of [`Port::send`], on any handle. To be called in each round of the loop.
+    /// Does what is due, such as sending frames that an emulated link held, and returns the time until there is more to do.
+    /// `None` means nothing before the next call of [`Port::send`] on any handle. Must be called in each round of the loop.
     fn due(&mut self) -> Option<Duration> {
         None
     }
 
-    /// Whether frames can flow. A port whose interface is down, or gone, receives nothing and drops what is sent; it
-    /// looks for an interface of the same name by itself, and goes on with it.
+    /// Returns whether frames can flow. A port whose interface is down or deleted receives nothing and drops sent frames; it
+    /// looks for an interface of the same name by itself, and continues with it.
     fn status(&self) -> LinkStatus {
         LinkStatus::Up
     }
 
-    /// Flushes what is written, so that failures are seen; the handle must not be used after. Dropping all handles does
-    /// the same, silently.
+    /// Flushes written data, so that failures are reported; afterwards the handle must not be used. Dropping all handles
+    /// does the same without reports.
     ///
     /// # Errors
     ///
@@ -122,17 +123,17 @@ pub trait Port: Send {
         Ok(())
     }
 
-    /// What it has carried so far.
+    /// Returns its counts so far.
     fn stats(&mut self) -> PortStats;
 
-    /// Things the user should be told when the switch starts, one a line: the interface is down, for one. The handles
-    /// of a port say the same.
+    /// Returns messages for the user when the switch starts, one per line: for example, that the interface is down. All
+    /// handles of a port return the same.
     fn notices(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// What several handles of a port have carried together.
+/// Adds the counts of several handles of a port.
 impl std::ops::AddAssign for PortStats {
     fn add_assign(&mut self, other: PortStats) {
         let PortStats {

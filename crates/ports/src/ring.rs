@@ -1,8 +1,8 @@
 //! The receive ring of a packet socket: memory shared with the kernel, TPACKET_V2.
 //!
-//! Version 2 and not 3: version 3 hands over blocks of frames when they are full or a timer of at least 1 ms runs out,
-//! which would add milliseconds to each hop. Version 2 hands over each frame at once. What version 3 would give, frames
-//! of any length in one ring, is needed only for GSO frames; these come through the socket's queue instead (see
+//! Version 2 is used because version 3 hands over blocks of frames when they are full or a timer of at least 1 ms
+//! expires, which would add milliseconds to each hop. Version 2 hands over each frame at once. The advantage of version
+//! 3, frames of any length in one ring, matters only for GSO frames; these come through the socket's queue instead (see
 //! `PACKET_COPY_THRESH` in afpacket.rs).
 
 // Reason: memory that the kernel writes.
@@ -15,7 +15,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The kernel allocates blocks of this many contiguous bytes; slots must divide it, so that slot `i` is at `i * slot`.
+/// The kernel allocates blocks of this many contiguous bytes; the slot size must divide it, so that slot `i` is at `i *
+/// slot`.
 const BLOCK_BYTES: usize = 64 << 10;
 
 /// A receive ring.
@@ -27,7 +28,7 @@ pub(crate) struct RxRing {
     at: usize,
 }
 
-// SAFETY: the ring owns its mapping; the kernel's side of it does not know threads.
+// SAFETY: the ring owns its mapping; the kernel's side of it is independent of threads.
 unsafe impl Send for RxRing {}
 
 /// A filled slot.
@@ -36,13 +37,13 @@ pub(crate) struct Slot<'a> {
     pub status: u32,
     /// Bytes of the frame.
     pub len: usize,
-    /// The bytes of the frame that are here, and what follows in the slot: padding for fast copies.
+    /// The bytes of the frame in the slot, and the bytes after them: padding for fast copies.
     pub padded: &'a [u8],
-    /// How many of `padded` are the frame.
+    /// Number of bytes of `padded` that belong to the frame.
     pub captured: usize,
-    /// The bytes right before the frame: the `virtio_net_hdr`, if one was asked for.
+    /// The bytes right before the frame: the `virtio_net_hdr`, if one was requested.
     pub before: &'a [u8],
-    /// VLAN tag, if the status says there is one: TCI and TPID.
+    /// VLAN tag, if the status contains the flag for one: TCI and TPID.
     pub vlan_tci: u16,
     pub vlan_tpid: u16,
     /// `PACKET_HOST`, `PACKET_OUTGOING`, …
@@ -91,10 +92,10 @@ impl RxRing {
         unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(self.at).cast()) }
     }
 
-    /// The next slot, if the kernel has filled it.
+    /// Returns the next slot, if the kernel has filled it.
     #[inline]
     pub(crate) fn peek(&self) -> Option<Slot<'_>> {
-        // Acquire: the frame is read after the status that says it is there.
+        // Acquire: the frame is read after the status that announces it.
         let status = self.status().load(Ordering::Acquire);
         if status & libc::TP_STATUS_USER == 0 {
             return None;
@@ -103,11 +104,11 @@ impl RxRing {
         // the mapping.
         let slot: &[u8] =
             unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(self.at), self.slot_bytes) };
-        // SAFETY: the slot starts with this header, is longer and aligned to 512 bytes; any bytes are good integers.
+        // SAFETY: the slot starts with this header, is longer and aligned to 512 bytes; any bytes are valid integers.
         let header = unsafe { slot.as_ptr().cast::<libc::tpacket2_hdr>().read() };
         // The kernel's address structure follows, `sockaddr_ll`; its packet type is at offset 10.
         let packet_type = slot[mem::size_of::<libc::tpacket2_hdr>().next_multiple_of(16) + 10];
-        // The kernel keeps offsets inside the slot; `min` so that nothing here depends on it.
+        // The kernel's offsets are inside the slot; `min` makes this code independent of that.
         let start = usize::from(header.tp_mac).min(slot.len());
         let (before, padded) = slot.split_at(start);
         Some(Slot {
@@ -122,10 +123,10 @@ impl RxRing {
         })
     }
 
-    /// Gives the slot that [`RxRing::peek`] showed back to the kernel.
+    /// Returns the slot of [`RxRing::peek`] to the kernel.
     #[inline]
     pub(crate) fn release(&mut self) {
-        // Release: the frame has been read before the kernel sees the slot as its own.
+        // Release: the frame has been read before the kernel owns the slot again.
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.at += self.slot_bytes;
         if self.at == self.bytes {
@@ -136,7 +137,7 @@ impl RxRing {
 
 impl Drop for RxRing {
     fn drop(&mut self) {
-        // SAFETY: exactly what `mmap` gave, unmapped once; slots borrow the ring and are gone.
+        // SAFETY: exactly what `mmap` returned, unmapped once; slots borrow the ring and are gone.
         unsafe { libc::munmap(self.memory.as_ptr().cast(), self.bytes) };
     }
 }

@@ -1,12 +1,12 @@
-//! One port for several workers, when it cannot receive on more than one handle.
+//! One port for several workers, if it can receive only on one handle.
 
 use crate::{LinkStatus, Port, PortError, PortStats, Received, Sent};
 use p4jet_packet::{Batch, Pool};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Makes `workers` handles of `port`: the first receives, all send, each call behind a lock. One handle is
-/// the port itself.
+/// Creates `workers` handles of `port`: the first receives, all send, each call under a lock. A single handle is the
+/// port itself.
 ///
 /// ```
 /// use p4jet_ports::{MemoryPort, Port, share};
@@ -28,7 +28,7 @@ pub fn share(port: Box<dyn Port>, workers: usize) -> Vec<Box<dyn Port>> {
 
 struct Shared {
     port: Box<dyn Port>,
-    /// Handles that have not finished.
+    /// Number of handles that have not finished.
     in_use: usize,
 }
 
@@ -38,7 +38,7 @@ struct Handle {
 }
 
 impl Handle {
-    /// A panic of another worker while it held the lock does not make the port worse than it was.
+    /// A panic of another worker under the lock leaves the port as it was.
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,7 +57,7 @@ impl Port for Handle {
         if self.first { self.lock().port.poll_fd() } else { None }
     }
 
-    // Nothing falls due at a capture or in memory, and the kinds with an emulated link are shared below it.
+    // Nothing becomes due at a capture or in memory, and ports with an emulated link are shared below the link.
 
     fn status(&self) -> LinkStatus {
         self.lock().port.status()
@@ -70,7 +70,7 @@ impl Port for Handle {
         if shared.in_use == 0 { shared.port.finish() } else { Ok(()) }
     }
 
-    /// What all handles have carried, at the first.
+    /// The counts of all handles, reported by the first.
     fn stats(&mut self) -> PortStats {
         if self.first { self.lock().port.stats() } else { PortStats::default() }
     }

@@ -8,14 +8,14 @@ use std::fmt;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
-/// What can be written, for messages.
+/// The possible forms, for messages.
 const FORMS: &str = "IFNAME, packet:IFNAME, xdp:IFNAME[,queue=Q], tap:NAME, fd:NUM, pcap:IN,OUT or mem";
 /// Port kinds with a colon, and those without.
 const KINDS: [&str; 6] = ["packet", "xdp", "tap", "fd", "pcap", "mem"];
 /// Bytes of an interface name: IFNAMSIZ without the final 0.
 const INTERFACE_NAME_MAX: usize = 15;
 
-/// A port of the switch as written on the command line, `N@SPEC`, and the link behind it: `N@SPEC,delay=5ms,…`.
+/// A port of the switch as written on the command line, `N@SPEC`, with its link: `N@SPEC,delay=5ms,…`.
 ///
 /// ```
 /// use p4jet_ports::{PortKind, PortSpec};
@@ -30,11 +30,11 @@ pub struct PortSpec {
     pub number: u32,
     /// The kind of port.
     pub kind: PortKind,
-    /// What it does to the frames that it sends.
+    /// The link for the frames that it sends.
     pub link: LinkSpec,
 }
 
-/// What a port is.
+/// The kind of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortKind {
     /// An interface of the kernel through AF_PACKET: `IFNAME` or `packet:IFNAME`.
@@ -48,7 +48,7 @@ pub enum PortKind {
     },
     /// A TAP interface to create: `tap:NAME`.
     Tap(String),
-    /// A TAP interface whose descriptor was passed on to this process: `fd:NUM`.
+    /// A TAP interface whose descriptor this process inherited: `fd:NUM`.
     Descriptor(RawFd),
     /// Capture files: `pcap:IN,OUT`, either may be empty.
     Pcap {
@@ -57,25 +57,25 @@ pub enum PortKind {
         /// The file to write.
         output: Option<PathBuf>,
     },
-    /// Nothing comes in, what goes out is kept: `mem`, for tests.
+    /// Receives nothing and stores what is sent: `mem`, for tests.
     Memory,
 }
 
-/// How to open ports.
+/// Options for opening ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortOptions {
-    /// Most bytes of a frame to expect: `frame_max` of the pool.
+    /// Maximum number of bytes of a frame to expect: `frame_max` of the pool.
     pub frame_max: usize,
-    /// Captures are written with the time of day instead of the number of the frame.
+    /// If true, frames in captures have the time of day instead of their number.
     pub wall_clock: bool,
-    /// How many workers use each port.
+    /// Number of workers that use each port.
     pub workers: usize,
-    /// Whether only the first of them receives, and the others send.
+    /// True if only the first of them receives, and the others send.
     pub split: bool,
 }
 
 impl Default for PortOptions {
-    /// Ethernet frames of 1500 bytes of payload and two VLAN tags, for one worker.
+    /// Ethernet frames with 1500 bytes of payload and two VLAN tags, for one worker.
     fn default() -> Self {
         PortOptions { frame_max: 1522, wall_clock: false, workers: 1, split: false }
     }
@@ -89,7 +89,7 @@ impl std::str::FromStr for PortSpec {
         let Some((number, spec)) = text.split_once('@') else {
             return Err(wrong(format!("expected N@SPEC, a port number and {FORMS}; for example `0@veth0`")));
         };
-        // `parse` would take a plus sign.
+        // `parse` would accept a plus sign.
         let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         let number = match number.parse() {
             Ok(number) if digits && number != PORT_DROP => number,
@@ -117,7 +117,7 @@ impl std::str::FromStr for PortSpec {
                 _ => return Err(wrong(format!("`{first}`: expected the number of a descriptor"))),
             },
             Some("xdp") => {
-                // Here the queue is one of the interface; `depth=` is that of the link.
+                // Here, `queue=` is a queue of the interface; `depth=` is that of the link.
                 let at = options.iter().position(|option| option.starts_with("queue="));
                 let number = |option: &str| {
                     option["queue=".len()..].parse().map_err(|_| {
@@ -156,9 +156,9 @@ impl std::str::FromStr for PortSpec {
     }
 }
 
-/// A name that Linux allows for an interface.
+/// Checks that Linux allows this name of an interface.
 fn interface(name: &str) -> Result<String, String> {
-    // A comma, which Linux allows too, begins the options.
+    // A comma, which Linux allows too, starts the options.
     let allowed = |c: char| !c.is_whitespace() && !c.is_control() && c != '/';
     if name.is_empty() {
         Err("the interface name is empty".into())
@@ -183,7 +183,7 @@ impl fmt::Display for PortKind {
             path.as_ref().map_or_else(String::new, |path| path.display().to_string())
         };
         match self {
-            // Otherwise the name would read as something else.
+            // Otherwise the name would be read as something else.
             PortKind::Packet(name) if name == "mem" || name.contains(':') => {
                 write!(f, "packet:{name}")
             }
@@ -198,7 +198,7 @@ impl fmt::Display for PortKind {
     }
 }
 
-/// Checks that the ports of one switch go together: numbers, interfaces and output files are each used once.
+/// Checks that the ports of one switch are compatible: each number, interface and output file is used once.
 ///
 /// # Errors
 ///
@@ -249,7 +249,7 @@ impl PortKind {
     }
 }
 
-/// Are these the same file? Files that are not there yet are compared by name. Devices may be shared.
+/// True if these are the same file. Files that do not exist yet are compared by name. Devices may be shared.
 fn same_file(a: &Path, b: &Path) -> bool {
     match (a.canonicalize(), b.canonicalize()) {
         (Ok(a), Ok(b)) => a == b && a.is_file(),
@@ -257,14 +257,14 @@ fn same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Opens the port that `spec` describes: a handle for each worker.
+/// Opens the port that `spec` describes, and returns a handle for each worker.
 ///
 /// # Errors
 ///
-/// The kind is not supported, the environment refuses, or a capture is wrong; the message begins with the port.
+/// The kind is not supported, the environment refuses, or a capture is wrong; the message starts with the port.
 pub fn open(spec: &PortSpec, options: &PortOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
     let handles = open_kind(spec, options)?;
-    // Ports differ, and an experiment repeats, without a seed too.
+    // So ports differ, and an experiment repeats, even without a seed.
     let seed = u64::from(spec.number);
     Ok(if spec.link.acts() { emulate(handles, &spec.link, seed) } else { handles })
 }
@@ -295,7 +295,7 @@ fn open_kind(spec: &PortSpec, options: &PortOptions) -> Result<Vec<Box<dyn Port>
     }
 }
 
-/// Handles of one kind as handles of any.
+/// Converts handles of one kind to handles of any kind.
 fn boxed<P: Port + 'static>(handles: Vec<P>) -> Vec<Box<dyn Port>> {
     handles.into_iter().map(|handle| Box::new(handle) as Box<dyn Port>).collect()
 }

@@ -18,25 +18,24 @@ const DEVICE: &str = "/dev/net/tun";
 /// How often the port looks for a missing interface.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// A worker's handle of a TAP interface: what the kernel sends to it is received here, what is sent here the kernel
-/// receives.
+/// A worker's handle of a TAP interface: it receives what the kernel sends to the interface, and the kernel receives
+/// what it sends.
 ///
-/// Without `IFF_VNET_HDR` and `TUNSETOFFLOAD` the kernel completes checksums and segments frames before they come, so
-/// frames are as on a wire. One system call per frame: TAP has no other way.
+/// Without `IFF_VNET_HDR` and `TUNSETOFFLOAD` the kernel completes checksums and segments frames before they arrive, so
+/// frames are as on a wire. Each frame takes one system call; TAP has no alternative.
 ///
-/// With several workers each has a queue of the interface (`IFF_MULTI_QUEUE`), and the kernel spreads the frames among
-/// them by the hash of their flow. It would move a flow, in the middle and out of order, to the queue by which its
-/// answers are written; so what is sent goes by another queue, one that is detached, which the kernel does not learn
-/// from.
+/// With several workers, each has a queue of the interface (`IFF_MULTI_QUEUE`), and the kernel distributes frames among
+/// them by the hash of their flow. It would move a flow, out of order, to the queue to which its replies are written; so
+/// frames are sent through another, detached queue, from which the kernel does not learn.
 #[derive(Debug)]
 pub struct TapPort {
     name: Arc<str>,
     workers: usize,
     receives: bool,
     device: File,
-    /// What is sent goes here; absent with one worker, where it is `device`.
+    /// Used for sending; absent with one worker, which uses `device`.
     writer: Option<File>,
-    /// The device is of no more use, for this reason.
+    /// Set if the device is no longer usable: the reason.
     gone: Option<String>,
     /// When to look for the interface again.
     look_at: Instant,
@@ -44,17 +43,17 @@ pub struct TapPort {
 }
 
 impl TapPort {
-    /// Creates the TAP interface `name`, or takes a persistent one of that name, and sets it up: a handle for each of
-    /// `workers`. It goes with the port, unless it was there before.
+    /// Creates the TAP interface `name`, or uses a persistent one of that name, and sets it up. Returns a handle for
+    /// each of `workers`. The interface disappears with the port, unless it existed before.
     ///
     /// # Errors
     ///
-    /// The kernel has no TAP, the name is taken, or no permission.
+    /// The kernel has no TAP, the name is in use, or there is no permission.
     pub fn open(name: &str, workers: usize) -> Result<Vec<TapPort>, PortError> {
         TapPort::open_for(name, workers, workers)
     }
 
-    /// The same, where only the first `receivers` handles receive.
+    /// Like [`Self::open`], but only the first `receivers` handles receive.
     pub(crate) fn open_for(name: &str, workers: usize, receivers: usize) -> Result<Vec<TapPort>, PortError> {
         let workers = workers.max(1);
         let receives = |worker| worker < receivers.max(1);
@@ -75,20 +74,20 @@ impl TapPort {
         Ok(devices.into_iter().map(port).collect())
     }
 
-    /// Takes a TAP interface whose descriptor a parent has opened and passed on: that needs no rights. It stays open for
-    /// whoever else has it.
+    /// Uses a TAP interface whose descriptor a parent has opened and passed on, which requires no privileges. It remains
+    /// open for others that have it.
     ///
     /// # Errors
     ///
-    /// There is no such descriptor, or it is not one of a TAP interface, set up as this port reads it.
+    /// There is no such descriptor, or it is not one of a TAP interface configured as this port requires.
     pub fn inherit(descriptor: RawFd) -> Result<TapPort, PortError> {
         let wrong = |why: String| PortError::environment(format!("descriptor {descriptor}: {why}"));
-        // A copy: the number may be anything, and what belongs to somebody else is not to be closed here.
-        // SAFETY: numbers only.
+        // Duplicates it: the number may be anything, and a descriptor that belongs to something else must not be closed
+        // here.
         let copy = interface::owned(unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) });
         let copy = copy.map_err(|error| wrong(format!("{error}; did the parent pass it on?")))?;
         let mut request = interface::request("");
-        // SAFETY: TUNGETIFF writes an `ifreq`; what is no TAP descriptor refuses it.
+        // SAFETY: TUNGETIFF writes an `ifreq`; a descriptor that is not a TAP refuses it.
         let status =
             unsafe { libc::ioctl(copy.as_raw_fd(), libc::TUNGETIFF, std::ptr::from_mut(&mut request)) };
         interface::result(status as isize)
@@ -105,7 +104,7 @@ impl TapPort {
                 if found.is_empty() { "of TUN".to_string() } else { found.join(", ") }
             )));
         }
-        // SAFETY: flags of a descriptor that is ours.
+        // SAFETY: changes flags of a descriptor that is ours.
         let status = unsafe {
             let status = libc::fcntl(copy.as_raw_fd(), libc::F_GETFL);
             if status < 0 {
@@ -139,7 +138,8 @@ impl TapPort {
         self.look_at = Instant::now();
     }
 
-    /// The interface was missing: is there one with its name again? The port does not create a deleted interface again.
+    /// Checks whether an interface with the name of the missing one exists again. The port does not recreate a deleted
+    /// interface.
     fn look_for_it(&mut self) {
         let now = Instant::now();
         if now < self.look_at {
@@ -160,8 +160,8 @@ impl TapPort {
     }
 }
 
-/// A queue of the TAP interface `name` to receive from, and with several workers a detached one to send by; the latter
-/// alone for who does not receive.
+/// Returns a queue of the TAP interface `name` to receive from, and with several workers a detached one for sending;
+/// only the latter for a handle that does not receive.
 fn attach_both(name: &str, workers: usize, receives: bool) -> Result<(File, Option<File>), PortError> {
     let device = if receives { Some(attach(name, workers)?) } else { None };
     let device = match device {
@@ -181,7 +181,7 @@ fn attach_both(name: &str, workers: usize, receives: bool) -> Result<(File, Opti
     })
 }
 
-/// A queue of the TAP interface `name`, which is made when there is none.
+/// Returns a queue of the TAP interface `name`, which is created if it does not exist.
 fn attach(name: &str, workers: usize) -> Result<File, PortError> {
     let device = OpenOptions::new()
         .read(true)
@@ -198,7 +198,7 @@ fn attach(name: &str, workers: usize) -> Result<File, PortError> {
         interface::result(status as isize)
     };
     let result = match set(if workers > 1 { libc::IFF_MULTI_QUEUE } else { 0 }) {
-        // A persistent one that was made for several queues will do for one.
+        // A persistent one that was created for several queues also works for one.
         Err(error) if workers == 1 && error.raw_os_error() == Some(libc::EINVAL) => {
             set(libc::IFF_MULTI_QUEUE).map_err(|_| error)
         }
@@ -209,7 +209,7 @@ fn attach(name: &str, workers: usize) -> Result<File, PortError> {
     Ok(device)
 }
 
-/// Frames come complete. A persistent interface may have been left with offloads by its last user.
+/// Makes the kernel complete frames. A persistent interface may have been left with offloads by its last user.
 fn finish_frames(device: &impl AsRawFd) {
     // SAFETY: TUNSETOFFLOAD takes a number. A refusal changes nothing.
     unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETOFFLOAD, 0 as libc::c_ulong) };
@@ -230,7 +230,7 @@ impl Port for TapPort {
             return Ok(Received::Empty);
         }
         let mut count = 0;
-        // Oversize frames do not fill the batch; they must not hold the caller for ever either.
+        // Oversize frames do not fill the batch, but must not occupy the caller for ever, either.
         for _ in 0..batch.room() {
             let mut status = Ok(0);
             // A byte beyond the buffer distinguishes a frame that is too long from one that just fits.
@@ -275,7 +275,7 @@ impl Port for TapPort {
                     self.stats.tx_bytes += len as u64;
                 }
                 Err(error) => {
-                    // Else down, its queue full, shorter than an Ethernet header.
+                    // Otherwise it is down, its queue is full, or the frame is shorter than an Ethernet header.
                     if let Some(libc::EBADFD | libc::ENODEV) = error.raw_os_error() {
                         self.lose();
                     }
@@ -289,7 +289,7 @@ impl Port for TapPort {
     }
 
     fn poll_fd(&self) -> Option<RawFd> {
-        // The device of an interface that is gone is always ready, to say so.
+        // The device of a deleted interface is always ready, to report that.
         if self.gone.is_some() { None } else { Some(self.device.as_raw_fd()) }
     }
 
@@ -303,7 +303,7 @@ impl Port for TapPort {
             libc::ioctl(self.device.as_raw_fd(), libc::TUNGETIFF, std::ptr::from_mut(&mut request))
         };
         let name = interface::name(&request);
-        // One that was moved to another namespace cannot be asked, and works from there.
+        // One that was moved to another namespace cannot be queried, but works from there.
         match interface::index(&name).map(interface::state) {
             _ if status < 0 => LinkStatus::Down(format!("TAP interface `{}` is gone", self.name)),
             Some(LinkState::Down) => LinkStatus::Down(format!(

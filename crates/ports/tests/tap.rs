@@ -1,4 +1,4 @@
-//! A TAP port and the kernel behind it, in a namespace of the test's own.
+//! A TAP port and the kernel at its other end, in a namespace of the test's own.
 //!
 //! Needs root, `ip` and /dev/net/tun; says so and passes otherwise.
 
@@ -48,7 +48,7 @@ fn frames_come_and_go() {
         let echo = loop {
             batch.clear();
             port.receive(3, &mut pool, &mut batch).unwrap();
-            // The kernel also says something in IPv6.
+            // The kernel also sends something in IPv6.
             let ours = |frame: &[u8]| frame[12..14] == [8, 0] && frame[23] == 17;
             if let Some(packet) = batch.packets().iter().find(|packet| ours(pool.frame(packet))) {
                 assert_eq!(packet.ingress_port, 3);
@@ -58,12 +58,12 @@ fn frames_come_and_go() {
             std::thread::yield_now();
         };
         assert_eq!(echo[42..], data);
-        // The kernel takes the answer only when it had completed the checksums itself.
+        // The kernel accepts the reply only if it had completed the checksums itself.
         assert_eq!(port.send(&[&answer(&echo), &[1, 2, 3]]).unwrap().sent, 1);
         let (got, from) = socket.recv_from(&mut buffer).unwrap();
         assert_eq!((&buffer[..got], from.to_string().as_str()), (&data[..], "10.78.0.2:7000"));
     }
-    // UDP segmentation: the kernel cuts what is more than a frame before it comes.
+    // UDP segmentation: the kernel segments what is more than a frame before it arrives.
     let size: i32 = 1000;
     // SAFETY: pointer and length describe `size`. 103 is UDP_SEGMENT.
     let status =
@@ -101,7 +101,7 @@ fn frames_come_and_go() {
         matches!(port.status(), LinkStatus::Down(why) if why.starts_with("TAP interface `p4tap` is gone"))
     );
     assert_eq!(port.send(&[&[0; 60]]).unwrap().dropped, 1);
-    // Not ours to make again; once someone does, it is taken, also one for several queues.
+    // The port does not recreate it; once someone else does, it is used, also with several queues.
     namespace.ip("tuntap add p4tap mode tap multi_queue").unwrap();
     namespace.enter(move || {
         serve_until(&mut port, |port| port.status() == LinkStatus::Up);
@@ -174,7 +174,7 @@ fn workers_share_the_flows() {
                     assert_eq!(*owner[flow].get_or_insert(worker), worker, "flow {flow} changed its worker");
                     assert_eq!(frame[42..46], u32::to_be_bytes(next[flow]), "flow {flow}, in order, once");
                     next[flow] += 1;
-                    // An answer by the other worker does not draw the flow there, as the kernel would have it.
+                    // A reply by the other worker does not move the flow to it, as the kernel would normally do.
                     if round == 0 && next[flow] == PER_FLOW {
                         assert_eq!(handles[1 - worker].send(&[&answer(frame)]).unwrap().sent, 1);
                     }
@@ -186,7 +186,7 @@ fn workers_share_the_flows() {
     let firsts = owner.iter().filter(|&&worker| worker == Some(0)).count();
     assert!((1..FLOWS).contains(&firsts), "{owner:?}");
 
-    // One made by someone else for a single queue.
+    // An interface created by someone else for a single queue.
     namespace.ip("tuntap add single mode tap").unwrap();
     let error = namespace.enter(|| TapPort::open("single", 2).unwrap_err()).to_string();
     assert!(error.contains("multi_queue"), "{error}");

@@ -1,6 +1,6 @@
-//! AF_PACKET ports between two kernels: two namespaces, each joined by a veth pair to a third in which a trivial switch
-//! copies frames from one port to the other. What the kernels say to each other must arrive intact, with all their
-//! offloads on.
+//! AF_PACKET ports between two kernels: two namespaces, each connected by a veth pair to a third one in which a trivial
+//! switch copies frames from one port to the other. What the kernels send must arrive intact, with all offloads
+//! enabled.
 //!
 //! Needs root and `ip`; says so and passes otherwise.
 
@@ -77,7 +77,7 @@ struct Switch {
 }
 
 impl Switch {
-    /// What all workers together have carried at each port, and how many of them received anything.
+    /// Returns the total counts of each port, and the number of workers that received anything.
     fn finish_workers(mut self) -> ([PortStats; 2], usize) {
         self.stop.store(true, Ordering::Relaxed);
         let (mut sum, mut busy) = ([PortStats::default(); 2], 0);
@@ -220,9 +220,9 @@ fn raw_socket(domain: i32, protocol: i32) -> OwnedFd {
     }
 }
 
-/// One ICMP echo of `len` data bytes, as ping(8) does it; the round trip time.
+/// Sends one ICMP echo of `len` data bytes, like ping(8), and returns the round trip time.
 fn ping(len: usize) -> Duration {
-    // `UdpSocket` is but a wrapper with a timeout here: the messages are ICMP.
+    // `UdpSocket` is only a wrapper with a timeout here: the messages are ICMP.
     let socket = UdpSocket::from(raw_socket(libc::AF_INET, libc::IPPROTO_ICMP));
     socket.set_read_timeout(Some(DEADLINE)).unwrap();
     let mut request = vec![8, 0, 0, 0, 0x12, 0x34, 0, 1];
@@ -251,7 +251,7 @@ fn ping_goes_through() {
     let network = Network::new(1500);
     let switch = network.start(1522);
     for len in [0, 56, 1472, 4000] {
-        // The first asks for addresses too.
+        // The first one also resolves addresses.
         let times: Vec<Duration> = (0..5).map(|_| network.left.enter(move || ping(len))).collect();
         eprintln!("ping of {len} bytes: {times:?}");
     }
@@ -289,7 +289,7 @@ fn udp_goes_through() {
             socket.connect(address).unwrap();
             socket.set_read_timeout(Some(DEADLINE)).unwrap();
             let mut buffer = vec![0; 65536];
-            // 1448 just fits; 8000 goes in fragments; 0 and 1 are short frames.
+            // 1448 just fits; 8000 is sent in fragments; 0 and 1 are short frames.
             for len in [0, 1, 7, 1448, 8000, 30_000] {
                 let data: Vec<u8> = (0..len).map(|i| ((i * 13) >> 3) as u8).collect();
                 socket.send(&data).unwrap();
@@ -341,7 +341,7 @@ fn tcp_arrives_intact_through_several_workers() {
     need_namespaces!();
     let network = Network::new(1500);
     let switch = network.start_workers(1522, 3);
-    // Connections differ in their ports: that all go to one worker happens once in 3^7.
+    // Connections differ in their ports: the probability that all go to one worker is 1 in 3^7.
     for port in 0..8 {
         let address: &str = Box::leak(format!("10.77.0.2:{}", 7100 + port).into_boxed_str());
         tcp(&network, address, 5);
@@ -360,7 +360,7 @@ fn jumbo_frames_need_a_pool_for_them() {
     let switch = network.start(9018);
     eprintln!("{:.0} MB/s", tcp(&network, "10.77.0.2:7003", 20));
     assert_eq!(switch.finish()[0].rx_dropped_oversize, 0);
-    // Longer ones are counted, whether they come whole or not.
+    // Longer ones are counted, whether or not they arrive complete.
     let switch = network.start(1522);
     network.left.enter(|| ping(56));
     network.left.enter(|| {
@@ -402,7 +402,7 @@ fn send_frames<F: AsRef<[u8]>>(interface: &str, frames: impl IntoIterator<Item =
     }
 }
 
-/// The next frame for which `wanted` holds; others (the kernels talk IPv6 by themselves) are passed over.
+/// Returns the next frame for which `wanted` holds; skips others (the kernels send IPv6 by themselves).
 fn next_frame(port: &mut AfPacketPort, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let (mut pool, mut batch) = (Pool::new(64, 1522, 0).unwrap(), Batch::new());
     let end = Instant::now() + DEADLINE;
@@ -429,7 +429,7 @@ fn vlan_tags_are_put_back_and_own_frames_not_seen() {
         let mut frame = [&frame[..12], &frame[12 + skip..]].concat();
         frame.extend((0..data).map(|i| i as u8));
         let sent = frame.clone();
-        // Not ours to receive.
+        // Frames of our own must not be received.
         port.send(&[&[&[0x04; 12][..], &frame[12..]].concat()]).unwrap();
         network.left.enter(move || send_frame("l0", &sent));
         assert_eq!(next_frame(&mut port, |frame| frame[0] & !6 == 0), frame);
@@ -466,9 +466,9 @@ fn down_up_gone_and_back() {
     let mut sent = frame.clone();
     let is_ours = |frame: &[u8]| frame[12..14] == [0x88, 0xb5];
     let exchange = |port: &mut AfPacketPort, sent: &[u8]| {
-        // The kernel tells of the carrier a little later.
+        // The kernel reports the carrier a little later.
         serve_until(port, |port| port.status() == LinkStatus::Up);
-        // Too short, good, too long: the good one goes.
+        // Too short, valid, too long: the valid one is sent.
         let result = port.send(&[&[1, 2, 3], &frame, &[2; 2000]]).unwrap();
         assert_eq!((result.sent, result.dropped), (1, 2));
         network.left.enter({
@@ -483,11 +483,11 @@ fn down_up_gone_and_back() {
         network.switch.ip("link set s0 down").unwrap();
         sent[20] += 1;
     }
-    // Under another name it is the same interface.
+    // A renamed interface is still the same one.
     network.switch.ip("link set s0 name other").unwrap();
     network.switch.ip("link set other up").unwrap();
     exchange(&mut port, &sent);
-    // Until there is another one under its name.
+    // Until another one has its old name.
     let peer = network.left.name();
     network.switch.ip(&format!("link add s0 type veth peer name l1 netns {peer}")).unwrap();
     network.switch.ip("link set s0 up").unwrap();
@@ -523,14 +523,14 @@ fn down_up_gone_and_back() {
     network.switch.ip("link set other down").unwrap();
     network.switch.ip("link set other name s0").unwrap();
 
-    // Deleted while down, deleted while up, moved away and back with the same number between two looks.
+    // Deleted while down, deleted while up, moved away and back with the same number between two checks.
     for round in 0..3 {
         if round < 2 {
             if round == 0 {
                 network.switch.ip("link set s0 down").unwrap();
             }
             network.switch.ip("link del s0").unwrap();
-            // Both ways of noticing.
+            // Both ways of detection.
             if round == 1 {
                 assert_eq!(port.send(&[&frame, &frame]).unwrap().dropped, 2);
             }
@@ -582,13 +582,13 @@ fn workers_share_the_flows() {
     let network = Network::new(1500);
     let mut handles = network.switch.enter(|| AfPacketPort::open("s0", 1522, 3).unwrap());
     let mut owner: Vec<Option<usize>> = vec![None; usize::from(FLOWS)];
-    // The second time after the interface was deleted and made again.
+    // The second time after the interface was deleted and created again.
     for round in 0..2 {
         network.left.enter(move || {
             let frames = (0..PER_FLOW).flat_map(|number| (0..FLOWS).map(move |flow| udp_frame(flow, number)));
             send_frames("l0", frames);
         });
-        // What the switch sends is not seen by the other workers.
+        // The other workers do not see what the switch sends.
         for handle in &mut handles {
             assert_eq!(handle.send(&[&udp_frame(200, 0)]).unwrap().sent, 1);
         }
@@ -645,7 +645,7 @@ fn without_permission_the_remedy_is_named() {
     need_namespaces!();
     let namespace = Namespace::new("poor");
     let error = namespace.enter(|| {
-        // SAFETY: numbers only. The bare system call changes this thread only, which ends here.
+        // SAFETY: numbers only. The bare system call changes only this thread, which ends here.
         assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) }, 0);
         AfPacketPort::open("lo", 1522, 1).unwrap_err()
     });
@@ -653,7 +653,7 @@ fn without_permission_the_remedy_is_named() {
     assert_eq!(error.exit_status(), 3);
 }
 
-/// Where threads share the pipeline, one of them receives, another sends.
+/// If threads share the pipeline, one of them receives and another sends.
 #[test]
 fn one_handle_receives_all_and_the_other_sends() {
     need_namespaces!();

@@ -1,4 +1,4 @@
-//! AF_XDP ports over veth pairs between namespaces, as veth.rs does it for AF_PACKET.
+//! AF_XDP ports over veth pairs between namespaces, like veth.rs for AF_PACKET.
 //!
 //! Needs root and `ip`; says so and passes otherwise.
 
@@ -133,7 +133,7 @@ fn number(frame: &[u8]) -> Option<u32> {
     (frame[12..14] == ETHERTYPE).then(|| u32::from_be_bytes(frame[14..18].try_into().unwrap()))
 }
 
-/// A packet socket on an interface of the namespace it is made in, that takes only frames of [`ETHERTYPE`].
+/// A packet socket on an interface of the namespace in which it is created; it receives only frames of [`ETHERTYPE`].
 struct PacketSocket(OwnedFd);
 
 impl PacketSocket {
@@ -156,7 +156,7 @@ impl PacketSocket {
         }
     }
 
-    /// `priority` chooses the queue on an interface that maps priorities to queues.
+    /// `priority` selects the queue on an interface that maps priorities to queues.
     fn send(&self, frame: &[u8]) -> bool {
         // SAFETY: pointer and length describe `frame`.
         unsafe {
@@ -175,7 +175,7 @@ impl PacketSocket {
     }
 }
 
-/// Receives on `handles` until `enough` frames of ours came; for each: the handle and the frame.
+/// Receives on `handles` until `enough` frames of ours have arrived. Returns the handle and the frame of each.
 fn receive(handles: &mut [XdpPort], enough: usize) -> Vec<(usize, Vec<u8>)> {
     let (mut pool, mut batch) = (Pool::new(64, 1522, 0).unwrap(), Batch::new());
     let (mut found, end) = (Vec::new(), Instant::now() + DEADLINE);
@@ -191,7 +191,7 @@ fn receive(handles: &mut [XdpPort], enough: usize) -> Vec<(usize, Vec<u8>)> {
     found
 }
 
-/// Sends noise from left to right over TCP; it must arrive as it was sent.
+/// Sends noise from left to right over TCP; it must arrive unchanged.
 fn tcp(network: &Network, address: &'static str, megabytes: usize) {
     let (ready, is_ready) = mpsc::channel();
     let receiver = network.right.spawn(move || {
@@ -224,7 +224,7 @@ fn tcp(network: &Network, address: &'static str, megabytes: usize) {
     eprintln!("{address}: {:.0} MB/s", megabytes as f64 / start.elapsed().as_secs_f64());
 }
 
-/// What kernels leave undone, checksums and segmentation, is done.
+/// Checksums and segmentation that kernels leave unfinished are completed.
 #[test]
 fn tcp_and_udp_go_through() {
     need_namespaces!();
@@ -238,7 +238,7 @@ fn tcp_and_udp_go_through() {
         let any = if address.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
         let sender = network.left.enter(move || UdpSocket::bind(any).unwrap());
         let mut buffer = vec![0; 65536];
-        // 1448 just fits; 8000 goes in fragments; 0 and 1 are short frames.
+        // 1448 just fits; 8000 is sent in fragments; 0 and 1 are short frames.
         for len in [0, 1, 7, 1448, 8000] {
             let data: Vec<u8> = (0..len).map(|i| ((i * 13) >> 3) as u8).collect();
             sender.send_to(&data, address).unwrap();
@@ -292,7 +292,7 @@ fn jumbo_frames_lie_in_several_chunks() {
             }
         }
     });
-    // Longer than the pool's, and counted.
+    // Longer than the pool's frames, and counted.
     let switch = network.start(1522);
     for len in [1600, 5000, 100] {
         assert!(left.send(&frame(1, len)));
@@ -351,7 +351,7 @@ fn a_burst_arrives_in_order() {
 fn queues_belong_to_workers() {
     need_namespaces!();
     let network = Network::new(1500, 2);
-    // Which queue the other end's frames come on: that of the socket that sends them.
+    // A frame of the other end arrives on the queue that the socket sending it uses.
     let senders = || {
         network.left.enter(|| {
             [0, 1].map(|queue| XdpPort::open("l0", Some(queue), 1522, 1).err().map(|error| error.to_string()))
@@ -377,7 +377,7 @@ fn queues_belong_to_workers() {
             let expected: Vec<_> = (0..5).map(|at| (handle, frame(at, 60))).collect();
             assert_eq!(found, expected, "{workers} workers, queue {from}");
         }
-        // All send, those without a queue too.
+        // All send, including those without a queue.
         for handle in &mut right {
             assert_eq!(handle.send(&[&frame(3, 60), &frame(4, 99)]).unwrap().sent, 2);
             assert_eq!(receive(&mut left, 2).len(), 2);
@@ -402,7 +402,7 @@ fn only_one_program_has_an_interface() {
     network.open("s0", None, 1).unwrap();
 }
 
-/// A veth whose other end has more queues to send than this end has to receive refuses native mode.
+/// A veth whose other end has more transmit queues than this end has receive queues refuses native mode.
 #[test]
 fn generic_mode_where_native_is_refused() {
     need_namespaces!();
@@ -440,7 +440,7 @@ fn down_up_gone_and_back() {
     network.switch.ip("link set s0 down").unwrap();
     let network = Arc::new(network);
     let inside = network.clone();
-    // Interfaces are looked for where the thread is.
+    // Interfaces are looked up in the namespace of the thread.
     network.switch.enter(move || {
         let network = inside;
         let mut port = XdpPort::open("s0", None, 1522, 1).unwrap();
@@ -470,7 +470,7 @@ fn down_up_gone_and_back() {
             network.switch.ip("link set s0 up").unwrap();
             until(&mut port, true);
             let left = network.left.enter(|| PacketSocket::new("l0"));
-            // Too short, good, too long: the good one goes.
+            // Too short, valid, too long: the valid one is sent.
             let sent = port[0].send(&[&[1, 2, 3], &frame(round, 60), &frame(round, 2000)]).unwrap();
             assert_eq!((sent.sent, sent.dropped), (1, 2));
             let end = Instant::now() + DEADLINE;
@@ -498,7 +498,7 @@ fn without_permission_the_remedy_is_named() {
     need_namespaces!();
     let namespace = Namespace::new("poor");
     let error = namespace.enter(|| {
-        // SAFETY: numbers only. The bare system call changes this thread only, which ends here.
+        // SAFETY: numbers only. The bare system call changes only this thread, which ends here.
         assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) }, 0);
         XdpPort::open("lo", None, 1522, 1).err().unwrap()
     });
@@ -512,13 +512,13 @@ fn without_permission_the_remedy_is_named() {
 /// A generator: 64 frames in one system call.
 struct Generator {
     socket: PacketSocket,
-    /// Kept for `messages`, which point here.
+    /// Kept alive for `messages`, which point here.
     _frames: Vec<Vec<u8>>,
     _parts: Vec<libc::iovec>,
     messages: Vec<libc::mmsghdr>,
 }
 
-// SAFETY: the pointers are to memory that it owns.
+// SAFETY: the pointers lead to memory that it owns.
 unsafe impl Send for Generator {}
 
 impl Generator {
@@ -539,13 +539,13 @@ impl Generator {
     }
 
     fn send(&mut self) -> usize {
-        // SAFETY: as many messages as it says, each of one part, which is a frame; all live.
+        // SAFETY: there are this many messages, each of one part, which is a frame; all are alive.
         let sent = unsafe { libc::sendmmsg(self.socket.0.as_raw_fd(), self.messages.as_mut_ptr(), 64, 0) };
         usize::try_from(sent).unwrap_or(0)
     }
 }
 
-/// Nanoseconds that it takes to let a frame come to the port, and to forward one that is there.
+/// Returns the nanoseconds to bring a frame to the port, and to forward an available frame.
 fn costs(network: &Network, xdp: bool, len: usize) -> [f64; 2] {
     const ROUNDS: usize = 200;
     const FRAMES: usize = 512;
@@ -583,8 +583,8 @@ fn costs(network: &Network, xdp: bool, len: usize) -> [f64; 2] {
     times.map(|time| time.as_nanos() as f64 / count as f64)
 }
 
-/// What AF_XDP is worth on a veth, where the kernel copies: the generator's part, in which the kernel brings
-/// the frame to the port, and the switch's.
+/// The benefit of AF_XDP on a veth, where the kernel copies: the generator's part, in which the kernel brings the frame
+/// to the port, and the switch's.
 #[test]
 #[ignore = "a measurement"]
 fn against_af_packet() {

@@ -1,15 +1,15 @@
-//! "Did you mean": the nearest of several words, and lists of words for messages.
+//! "Did you mean …?": finds the nearest of several words, and formats lists of words for messages.
 
-/// Most choices that a list names.
+/// Maximum number of choices that a list names.
 pub const LISTED_MAX: usize = 12;
-/// The longest word that is compared with others: the time grows with the square.
+/// Maximum length of a word that is compared with others, because the time grows with the square.
 const WORD_MAX: usize = 60;
 
-/// Most choices that a word is compared with: the first that have about the same letters.
+/// Maximum number of choices that a word is compared with: the first ones with similar letters.
 const COMPARED_MAX: usize = 1000;
 
-/// The choice nearest to `word`, the first of equally near ones, if it is near enough to be what was meant: one letter
-/// in three may be missing, too many, wrong or swapped with the next, small and capital letters being one.
+/// Returns the choice nearest to `word`, the first of equally near ones, if it is near enough to be what was meant: one letter
+/// in three may be missing, superfluous, wrong or swapped with the next one. Upper and lower case are the same.
 pub fn nearest<'a>(word: &str, choices: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > WORD_MAX {
         return None;
@@ -35,8 +35,8 @@ pub fn nearest<'a>(word: &str, choices: impl IntoIterator<Item = &'a str>) -> Op
         .map(|(.., choice)| choice)
 }
 
-/// What to add to the refusal of a word: `did you mean …? ` with a blank at the end. Nothing if no choice is near, or if the word
-/// is one of them, so that something else is wrong.
+/// Returns the text to add to the refusal of a word: `did you mean …? ` with a trailing space. Empty if no choice is near, or
+/// if the word is a choice, so that something else is wrong.
 pub fn did_you_mean<'a>(word: &str, choices: impl IntoIterator<Item = &'a str>) -> String {
     let choices: Vec<&str> = choices.into_iter().collect();
     match nearest(word, choices.iter().copied()) {
@@ -45,14 +45,14 @@ pub fn did_you_mean<'a>(word: &str, choices: impl IntoIterator<Item = &'a str>) 
     }
 }
 
-/// Edits (insert, delete, replace, swap neighbours) between two texts, of which the first [`WORD_MAX`] characters count:
-/// to put choices in order.
+/// Returns the number of edits (insert, delete, replace, swap neighbours) between two texts, of which the first [`WORD_MAX`]
+/// characters count, to order choices.
 pub fn distance(a: &str, b: &str) -> usize {
     let cut = |text: &str| text.char_indices().nth(WORD_MAX).map_or(text.len(), |(end, _)| end);
     strsim::osa_distance(&a[..cut(a)], &b[..cut(b)])
 }
 
-/// How often a word has each letter.
+/// The number of occurrences of each letter in a word.
 struct Bag([u8; 32]);
 
 impl Bag {
@@ -62,19 +62,19 @@ impl Bag {
         Bag(counts)
     }
 
-    /// At most as many as edits lead from one word to the other: an edit of a letter changes two counts by one.
+    /// Returns a lower bound of the edit distance: an edit of a letter changes two counts by one.
     fn distance(&self, other: &Bag) -> usize {
         let differences = self.0.iter().zip(&other.0).map(|(a, b)| usize::from(a.abs_diff(*b)));
         differences.sum::<usize>() / 2
     }
 }
 
-/// "`a`, `b`, `c`", cut off after a dozen.
+/// Returns "`a`, `b`, `c`", limited to [`LISTED_MAX`] words.
 pub fn list<S: AsRef<str>>(words: &[S]) -> String {
     some(words, LISTED_MAX)
 }
 
-/// The first of them: "`a`, `b` and 3 more".
+/// Returns the first words: "`a`, `b` and 3 more".
 pub fn some<S: AsRef<str>>(words: &[S], max: usize) -> String {
     let mut text = words.iter().take(max).map(|w| format!("`{}`", w.as_ref())).collect::<Vec<_>>().join(", ");
     if words.len() > max {
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(did_you_mean("strat", choices), "", "it is one");
     }
 
-    /// Words with different letters cost little; the number of similar words compared is limited.
+    /// Words with different letters take little time; the number of similar words that are compared is limited.
     #[test]
     fn only_so_many_choices_are_compared() {
         let others: Vec<String> = (0..COMPARED_MAX).map(|i| format!("{i:04}drawrof")).collect();

@@ -1,21 +1,22 @@
-//! Starts threads without risk to the process. The standard library ends the process if a thread that has started cannot
-//! map its signal stack, so the address space is checked before the thread starts.
+//! Starts threads without risk to the process. The standard library aborts the process if a started thread cannot map its
+//! signal stack, so the address space is checked before the thread starts.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
-/// Stack of a thread that does not recurse deeply: the standard library's default.
+/// Stack size of a thread that does not recurse deeply: the standard library's default.
 const STACK_BYTES: usize = 2 << 20;
 
-/// Address space that must be free besides the stack: for the signal stack, and for what other threads allocate meanwhile.
+/// Address space that must be free in addition to the stack: for the signal stack, and for what other threads allocate
+/// meanwhile.
 const SPARE_BYTES: usize = 32 << 20;
 
-/// Starts a thread that does `work`.
+/// Starts a thread that runs `work`.
 ///
 /// # Errors
 ///
-/// As [`builder`]; or the system allows no further thread.
+/// Like [`builder`]; or the system allows no further thread.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -23,11 +24,11 @@ pub fn spawn<T: Send + 'static>(
     builder(name, STACK_BYTES)?.spawn(work)
 }
 
-/// Starts a thread that does `work` and ends with the scope.
+/// Starts a thread that runs `work` and ends with the scope.
 ///
 /// # Errors
 ///
-/// As [`spawn`].
+/// Like [`spawn`].
 pub fn spawn_scoped<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,
@@ -36,7 +37,7 @@ pub fn spawn_scoped<'scope, T: Send + 'scope>(
     builder(name, STACK_BYTES)?.spawn_scoped(scope, work)
 }
 
-/// A builder for a thread with this name and stack size.
+/// Returns a builder for a thread with this name and stack size.
 ///
 /// # Errors
 ///
@@ -46,7 +47,7 @@ pub fn builder(name: &str, stack_bytes: usize) -> io::Result<Builder> {
     Ok(Builder::new().name(name.to_string()).stack_size(stack_bytes))
 }
 
-/// Checks that the process can have this much more address space now.
+/// Checks that the process can get this much more address space now.
 ///
 /// # Errors
 ///

@@ -8,7 +8,7 @@ use super::PORT_RECIRCULATE;
 use crate::data::{self, hash_of};
 use crate::objects::{self, Direct};
 
-/// Gives an extern object its state.
+/// Creates the state of an extern object.
 pub(super) fn construct(cx: &mut Lowerer<'_>, id: ObjectId) -> Lowered<()> {
     let Some(object) = cx.extern_object(id).cloned() else { return Ok(()) };
     match cx.program.externs[object.ext.index()].name.as_str() {
@@ -38,10 +38,10 @@ pub(super) fn construct(cx: &mut Lowerer<'_>, id: ObjectId) -> Lowered<()> {
     }
 }
 
-/// A property of a table that PSA defines.
+/// Handles a table property that PSA defines.
 pub(super) fn table_property(cx: &mut Lowerer<'_>, table: ir::TableId, property: &Property) -> Lowered<()> {
     match property.name.as_str() {
-        // These count and measure when their method is called, and only then.
+        // These count and measure only when their method is called.
         "psa_direct_counter" => {
             objects::direct(cx, table, property, Direct::Counter, "DirectCounter").map(|_| ())
         }
@@ -57,12 +57,12 @@ pub(super) fn table_property(cx: &mut Lowerer<'_>, table: ir::TableId, property:
             cx.ir.tables[table.index()].idle_timeout = *value != 0u32.into();
             Ok(())
         }
-        // P4_16 "additional properties": those of other architectures mean nothing here.
+        // P4_16 "additional properties": those of other architectures have no effect here.
         _ => Ok(()),
     }
 }
 
-/// The hash of the selector keys by the selector's algorithm. As in bmv2, its `outputWidth` changes nothing.
+/// Returns the hash of the selector keys by the selector's algorithm. As in bmv2, its `outputWidth` has no effect.
 pub(super) fn select_member(cx: &mut Lowerer<'_>, profile: ObjectId, keys: Vec<Value>) -> Lowered<Expr> {
     let (function, width) = algorithm(cx, profile)?;
     Ok(objects::selector_hash(cx, keys, function, width))
@@ -97,7 +97,7 @@ pub(super) fn call(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     }))
 }
 
-/// A member of the struct that argument `i` is.
+/// Returns a member of the struct in argument `i`.
 fn member(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize, name: &str) -> Lowered<Expr> {
     let value = call.value(cx, i)?;
     let place = cx.fields_of(&call.args[i].ty).iter().position(|(n, _)| n == name);
@@ -168,7 +168,7 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) -> L
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Colours: a meter says green 0, yellow 1, red 2; PSA_MeterColor_t is RED, GREEN, YELLOW.
+// Colours: a meter returns green 0, yellow 1, red 2; PSA_MeterColor_t is RED, GREEN, YELLOW.
 
 fn colour_given(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<Expr> {
     let given = call.scalar(cx, i)?;
@@ -194,7 +194,7 @@ fn colour_found(colour: ir::FieldId) -> Value {
 /// The bits of a ones' complement sum.
 const SUM_WIDTH: u32 = 16;
 
-/// The hash function of crate externs for the algorithm in constructor argument 0, and the width of its result.
+/// Returns the hash function of crate externs for the algorithm in constructor argument 0, and the width of its result.
 fn algorithm(cx: &mut Lowerer<'_>, id: ObjectId) -> Lowered<(&'static str, u32)> {
     let Some(object) = cx.extern_object(id).cloned() else { return Ok(("crc16", 16)) };
     let number = objects::number(cx, &object, 0, "an algorithm")?;
@@ -206,7 +206,7 @@ fn algorithm(cx: &mut Lowerer<'_>, id: ObjectId) -> Lowered<(&'static str, u32)>
         Some("CRC16_CUSTOM") => ("crc16_custom", 16),
         Some("ONES_COMPLEMENT16") => ("csum16", SUM_WIDTH),
         Some("CRC32") => ("crc32", 32),
-        // CRC16, and as for bmv2 TARGET_DEFAULT.
+        // CRC16 and, as in bmv2, TARGET_DEFAULT.
         _ => ("crc16", 16),
     })
 }
@@ -218,7 +218,7 @@ fn hash(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId) -> Lowered<Value>
         let what = format!("a hash of type {}", cx.type_name(&call.ret));
         return cx.unsupported(call.span, what);
     };
-    // Unlike v1model, psa_switch takes invalid headers' fields as any others, and fills up whole bytes in front.
+    // Unlike v1model, psa_switch includes the fields of invalid headers, and pads to whole bytes in front.
     let i = if call.args.len() == 1 { 0 } else { 1 };
     let mut data = data::pieces(cx, call, i)?;
     let lengths = data.iter().map(|piece| data::length(cx, piece)).collect();
@@ -243,8 +243,8 @@ fn custom_name(cx: &Lowerer<'_>, id: ObjectId, function: &str) -> Vec<String> {
     object.map(|o| o.name.clone()).into_iter().collect()
 }
 
-/// A checksum that is put together step by step. A ones' complement checksum's state is the sum of the words so far; that
-/// of a CRC is the CRC of the data so far, exclusive-ored with that of no data.
+/// A checksum that is computed step by step. The state of a ones' complement checksum is the sum of the words so far;
+/// that of a CRC is the CRC of the data so far, xor that of no data.
 fn checksum(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) -> Lowered<Value> {
     let (function, state) = match cx.extern_object(id).and_then(|o| o.packet_state) {
         Some(state) if ext == "InternetChecksum" => ("csum16", state),
@@ -263,7 +263,7 @@ fn checksum(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) ->
             cx.set(state, build::not(sum));
         }
         "subtract" => {
-            // RFC 1624: adding the complement takes away. The checksum of the data is just that of their sum.
+            // RFC 1624: adding the complement subtracts. The checksum of the data is the complement of their sum.
             let data = data::pieces(cx, call, 0)?;
             let complement = hash_of(cx, "csum16", None, data, vec![], width);
             let sum = cx.temporary(width);
@@ -288,7 +288,7 @@ fn checksum(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) ->
                 build::binary(BinaryOp::Xor, Expr::Field(state), Expr::Field(nothing))
             };
             let wanted = cx.scalar_width(&call.ret).unwrap_or(width);
-            // It may be kept while more data are added.
+            // The program may keep it while more data are added.
             let kept = cx.temporary(wanted);
             let result = build::resize(&cx.ir, result, wanted);
             cx.set(kept, result);

@@ -5,8 +5,8 @@
 //! egress:  EgressParser, Egress, EgressDeparser, queueing (clone, drop, recirculate)
 //! ```
 //!
-//! Where the specification leaves a choice, it is made as in bmv2's `psa_switch`. The ingress deparser runs for packets
-//! that it makes the metadata of: not for one that is dropped without a clone.
+//! Where the specification leaves a choice, p4jet follows bmv2's `psa_switch`. The ingress deparser runs only for packets
+//! whose metadata it determines: not for one that is dropped without a clone.
 
 mod externs;
 mod pipeline;

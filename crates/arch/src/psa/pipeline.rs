@@ -1,4 +1,4 @@
-//! The order of the blocks, and what the packet replication and the queueing engine do between them.
+//! The order of the blocks, and the work of the packet replication and queueing engines between them.
 
 use p4jet_analysis::typed::Type;
 use p4jet_ir::{
@@ -9,7 +9,7 @@ use p4jet_lower::{BlockArg, Lowered, Lowerer, ObjectId, Role, Storage, build};
 
 use super::PORT_RECIRCULATE;
 
-/// Members of `PSA_PacketPath_t`. NORMAL is 0, what a packet from a port has anyway.
+/// Members of `PSA_PacketPath_t`. NORMAL is 0, the initial value for a packet from a port.
 mod path {
     pub(super) const NORMAL_UNICAST: u32 = 1;
     pub(super) const NORMAL_MULTICAST: u32 = 2;
@@ -19,7 +19,7 @@ mod path {
     pub(super) const RECIRCULATE: u32 = 6;
 }
 
-/// A struct of the target's, with its type.
+/// A struct that the target defines, with its type.
 struct Standard {
     ty: Type,
     storage: Storage,
@@ -47,7 +47,7 @@ impl Standard {
         }
     }
 
-    /// An argument of another type whose members are members of this one.
+    /// Returns an argument of another type, whose members are also members of this one.
     fn arg_as(&self, cx: &mut Lowerer<'_>, ty: &Type) -> Lowered<BlockArg> {
         let names: Vec<String> = cx.fields_of(ty).into_iter().map(|(name, _)| name).collect();
         let mut parts = Vec::new();
@@ -262,14 +262,14 @@ fn number(cx: &Lowerer<'_>, field: FieldId, value: u32) -> Expr {
     Expr::constant(value, cx.ir.width(field))
 }
 
-/// An `out` parameter for metadata begins with nothing, whatever came with the packet.
+/// Clears an `out` parameter for metadata, whatever values the packet brought.
 fn clear(cx: &mut Lowerer<'_>, storage: &Storage) {
     for field in storage.leaves() {
         cx.set(field, build::zero(cx.ir.width(field)));
     }
 }
 
-/// A copy that takes along only metadata made for it.
+/// Creates a copy that keeps only metadata set for it.
 fn copy(
     begin: Begin,
     frame: CopyFrame,
@@ -280,8 +280,8 @@ fn copy(
     Box::new(PacketCopy { begin, frame, keep: Keep::Fields(metadata.leaves()), set, replicas, queue: None })
 }
 
-/// Makes a copy that begins with egress. If there are queues it waits in one: replicas have ports of their own, those of a
-/// session its class of service too.
+/// Creates a copy that starts with egress. With output queues, it waits in one: replicas have their own ports, and those
+/// of a session also its class of service.
 fn enqueue(cx: &mut Lowerer<'_>, mut copy: Box<PacketCopy>, port: Option<FieldId>, class: Option<FieldId>) {
     let value = |field: Option<FieldId>| field.map_or_else(|| build::zero(1), Expr::Field);
     copy.queue = cx.queued.then(|| Queue { port: value(port), number: value(class) });

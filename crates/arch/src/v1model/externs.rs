@@ -10,7 +10,7 @@ use super::memory::{Memory, memory};
 use crate::data::{self, hash_of};
 use crate::objects::{self, Direct};
 
-/// Gives an extern object its state.
+/// Creates the state of an extern object.
 pub(super) fn construct(cx: &mut Lowerer<'_>, id: ObjectId) -> Lowered<()> {
     let Some(object) = cx.extern_object(id).cloned() else { return Ok(()) };
     match cx.program.externs[object.ext.index()].name.as_str() {
@@ -20,12 +20,12 @@ pub(super) fn construct(cx: &mut Lowerer<'_>, id: ObjectId) -> Lowered<()> {
         "action_profile" => objects::profile(cx, id, &object, 0, false),
         "action_selector" => objects::profile(cx, id, &object, 1, true),
         // The state of direct counters and meters belongs to the table that names them as a property; a Checksum16 has
-        // none at all, and nobody knows that of externs which the program declares.
+        // none, and that of externs which the program declares is unknown.
         _ => Ok(()),
     }
 }
 
-/// A property of a table that v1model defines.
+/// Handles a table property that v1model defines.
 pub(super) fn table_property(cx: &mut Lowerer<'_>, table: ir::TableId, property: &Property) -> Lowered<()> {
     match property.name.as_str() {
         "counters" => {
@@ -33,7 +33,7 @@ pub(super) fn table_property(cx: &mut Lowerer<'_>, table: ir::TableId, property:
             cx.ir.tables[table.index()].direct.push(state);
             Ok(())
         }
-        // The published interface: a hit is metered whether the action calls `read` or not.
+        // As in v1model.p4: a hit is metered whether or not the action calls `read`.
         "meters" => {
             let (_, state) = objects::direct(cx, table, property, Direct::Meter, "direct_meter")?;
             let colour = objects::meter_every_hit(cx, table, state);
@@ -50,12 +50,12 @@ pub(super) fn table_property(cx: &mut Lowerer<'_>, table: ir::TableId, property:
             cx.ir.tables[table.index()].idle_timeout = *value != 0u32.into();
             Ok(())
         }
-        // P4_16 "additional properties": those of other architectures mean nothing here.
+        // P4_16 "additional properties": those of other architectures have no effect here.
         _ => Ok(()),
     }
 }
 
-/// The hash of the selector keys by the selector's algorithm. As in bmv2, its `outputWidth` changes nothing.
+/// Returns the hash of the selector keys by the selector's algorithm. As in bmv2, its `outputWidth` has no effect.
 pub(super) fn select_member(cx: &mut Lowerer<'_>, profile: ObjectId, keys: Vec<Value>) -> Lowered<Expr> {
     let Some(object) = cx.extern_object(profile).cloned() else { return Ok(build::zero(64)) };
     let algorithm = objects::number(cx, &object, 0, "an algorithm")?;
@@ -92,7 +92,7 @@ pub(super) fn call(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
             Ok(Value::Void)
         }
         "digest" => digest(cx, call),
-        // The deprecated forms name the data where the others number a list of fields.
+        // The deprecated forms list the data instead of the number of a field list.
         "clone" => Memory::clone(cx, call, None),
         "clone3" => Memory::clone(cx, call, Some(2)),
         "clone_preserving_field_list" => Memory::clone(cx, call, Some(2)),
@@ -125,7 +125,7 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, object: ObjectId, ext: &str) 
             let index = call.scalar(cx, 0)?;
             cx.call_extern("counter.count", state, vec![index], vec![], vec![]);
         }
-        // A direct counter counts on every hit, whatever the action does (conventions §2.2): the table does it.
+        // As in bmv2, the table counts every hit, whatever the action does.
         ("direct_counter", "count") => {}
         ("meter", "execute_meter") => {
             let index = call.scalar(cx, 0)?;
@@ -149,7 +149,7 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, object: ObjectId, ext: &str) 
     Ok(Value::Void)
 }
 
-/// A colour becomes a number of the width that argument `i` has.
+/// Returns a colour as a number with the width of argument `i`.
 fn give_colour(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize, colour: ir::FieldId) -> Lowered<()> {
     let Some(width) = cx.scalar_width(&call.args[i].ty) else {
         let what = format!("a meter's result of type {}", cx.type_name(&call.args[i].ty));
@@ -159,7 +159,8 @@ fn give_colour(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize, colour: ir::Fi
     objects::give(cx, call, i, Value::Scalar(colour))
 }
 
-/// Sets `egress_spec` to the drop port and `mcast_grp` to 0. The old form without argument works on the target's own.
+/// Sets `egress_spec` to the drop port and `mcast_grp` to 0. The old form without an argument changes the target's own
+/// metadata.
 fn mark_to_drop(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     for (name, value) in [("egress_spec", DROP_PORT), ("mcast_grp", 0)] {
         match call.args.first() {
@@ -180,7 +181,7 @@ fn mark_to_drop(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     Ok(Value::Void)
 }
 
-/// The extern function of crate externs for a member of `HashAlgorithm`, and the width of its result.
+/// Returns the extern function of crate externs for a member of `HashAlgorithm`, and the width of its result.
 fn algorithm_of(member: &str) -> Option<(&'static str, u32)> {
     Some(match member {
         "crc32" => ("crc32", 32),
@@ -195,7 +196,7 @@ fn algorithm_of(member: &str) -> Option<(&'static str, u32)> {
     })
 }
 
-/// The algorithm that argument `i` names.
+/// Returns the algorithm that argument `i` names.
 fn algorithm(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<(&'static str, u32)> {
     let name = call.enum_member(cx, i)?;
     match algorithm_of(&name) {
@@ -204,7 +205,7 @@ fn algorithm(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<(&'st
     }
 }
 
-/// `hash(out result, algo, base, data, max)`: base + (H mod max), base if max is 0.
+/// `hash(out result, algo, base, data, max)`: base + (H mod max), or base if max is 0.
 fn hash(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     let (function, hash_width) = algorithm(cx, call, 1)?;
     let base = call.scalar(cx, 2)?;
@@ -220,7 +221,7 @@ fn hash(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     Ok(Value::Void)
 }
 
-/// The checksum of argument 1 by the algorithm in argument 3, in a field; `condition` holds.
+/// Returns a field with the checksum of argument 1 by the algorithm in argument 3; `condition` holds.
 fn checksum(cx: &mut Lowerer<'_>, call: &ExternCall, condition: &Expr, payload: bool) -> Lowered<Expr> {
     let (function, width) = algorithm(cx, call, 3)?;
     let function = if payload { format!("{function}_payload") } else { function.to_string() };
@@ -279,9 +280,9 @@ fn log_msg(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     Ok(Value::Void)
 }
 
-/// `digest(receiver, data)`: the message goes out at once, with the values that the data have now. As in bmv2, the
-/// receiver does not matter. Calls with one type of data are one digest to the control plane, called after a named
-/// struct, else numbered.
+/// `digest(receiver, data)`: sends the message at once, with the current values of the data. As in bmv2, the receiver
+/// does not matter. Calls with one type of data are one digest for the control plane, named after a named struct,
+/// otherwise numbered.
 fn digest(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     let (data, ty) = (data::bits(cx, call, 1)?, &call.args[1].ty);
     let state = match memory(cx).digests.get(ty) {

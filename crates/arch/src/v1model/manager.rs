@@ -1,6 +1,6 @@
 //! The traffic manager: what simple_switch does between the program's blocks (targets/simple_switch/simple_switch.cpp).
 //!
-//! Nothing is added that the program cannot need: a program that never clones has no trace of cloning.
+//! It adds only what the program may need: a program that never clones has no code for cloning.
 
 use p4jet_ir::{
     Begin, BinaryOp, BlockId, CopyFrame, Expr, FieldId, FieldKind, Keep, Op, PacketCopy, Queue, ReplicaList,
@@ -23,24 +23,24 @@ mod instance_type {
     pub(super) const RESUBMITTED: u32 = 6;
 }
 
-/// What the glue needs to know of the program.
+/// What the glue must know about the program.
 pub(super) struct Manager {
     pub(super) standard: Standard,
     /// All fields of the user's and the standard metadata.
     pub(super) metadata: Vec<FieldId>,
     /// All fields and validity bits of the headers.
     pub(super) headers: Vec<FieldId>,
-    /// The port that a packet leaves by.
+    /// The port by which a packet leaves.
     pub(super) port: FieldId,
-    /// What the parser writes, what all blocks of ingress do, what those of egress do.
+    /// The fields written by the parser, by all ingress blocks, and by those of egress.
     pub(super) parser: Writes,
     pub(super) ingress: Writes,
     pub(super) egress: Writes,
 }
 
 impl Manager {
-    /// An ingress clone is parsed again and then begins egress: with fresh metadata, but for the preserved fields. Where
-    /// the parser writes a preserved field, a hidden one keeps the value until it is done.
+    /// An ingress clone is parsed again and then starts egress, with fresh metadata except for the preserved fields. If
+    /// the parser writes a preserved field, a hidden field keeps its value until the parser is done.
     pub(super) fn after_parser(&self, cx: &mut Lowerer<'_>) -> Lowered<Option<BlockId>> {
         let Some(request) = memory(cx).clone.filter(|r| self.ingress.has(r.list)) else { return Ok(None) };
         let numbers = self.numbers(cx, &self.ingress, request.list);
@@ -102,7 +102,7 @@ impl Manager {
         })
     }
 
-    /// The packet, with all that it has, goes into the queue of its port.
+    /// Puts the packet, with all its state, into the queue of its port.
     fn enqueue(&self, cx: &mut Lowerer<'_>, set: Vec<(FieldId, Expr)>) {
         cx.emit(Op::Copy(Box::new(PacketCopy {
             begin: Begin::Egress,
@@ -115,13 +115,13 @@ impl Manager {
         cx.terminate(Terminator::Done);
     }
 
-    /// The queue of a port that the packet's priority says, if there are queues.
+    /// Returns the queue of a port for the packet's priority, if there are queues.
     fn queue(&self, cx: &Lowerer<'_>, port: Expr) -> Option<Queue> {
         let number = self.standard.priority.map_or_else(|| build::zero(1), Expr::Field);
         cx.queued.then_some(Queue { port, number })
     }
 
-    /// What each packet finds in its metadata when it begins egress.
+    /// Sets the metadata of each packet that starts egress.
     pub(super) fn before_egress(&self, cx: &mut Lowerer<'_>) -> Lowered<Option<BlockId>> {
         if self.port == self.standard.egress_port {
             return Ok(None);
@@ -228,7 +228,7 @@ impl Manager {
                 Ok(())
             })?;
         }
-        // Later requests are made in egress.
+        // Only requests made in egress are handled later.
         if self.egress.has(request.list) {
             cx.set(request.list, build::zero(cx.ir.width(request.list)));
         }
@@ -256,7 +256,7 @@ impl Manager {
         let wanted = build::binary(BinaryOp::Ne, Expr::Field(group), none);
         cx.when(wanted, |cx| {
             let mut set = self.egress_sets(cx, instance_type::REPLICATED);
-            // bmv2 forgets all requests: clone_with_phv, then clear_all.
+            // bmv2 discards all requests: clone_with_phv, then clear_all.
             for request in [memory(cx).recirculate, memory(cx).clone.map(|r| r.list)].into_iter().flatten() {
                 if self.ingress.has(request) {
                     set.push((request, build::zero(cx.ir.width(request))));
@@ -275,8 +275,8 @@ impl Manager {
         })
     }
 
-    /// Sends the packet back to the parser, with fresh metadata but for the preserved fields: as in bmv2, ingress port and
-    /// arrival time are not among those that are set again.
+    /// Sends the packet back to the parser, with fresh metadata except for the preserved fields: as in bmv2, ingress port
+    /// and arrival time are not set again if they are preserved.
     fn back_to_ingress(&self, cx: &mut Lowerer<'_>, frame: CopyFrame, list: usize, kind: u32) {
         let mut keep = memory(cx).lists[list - 1].clone();
         let mut set = Vec::new();
@@ -302,7 +302,7 @@ impl Manager {
         cx.terminate(Terminator::Done);
     }
 
-    /// What a copy that begins in egress finds there.
+    /// Returns the fields that are set for a copy that starts in egress.
     fn egress_sets(&self, cx: &mut Lowerer<'_>, kind: u32) -> Vec<(FieldId, Expr)> {
         let spec = self.egress_spec_at_egress(cx);
         let mut set = vec![(self.standard.egress_spec, spec)];
@@ -322,8 +322,8 @@ impl Manager {
         }
     }
 
-    /// simple_switch writes drop port + 1 into egress_spec, "a value different from drop_port": 512, of which a 9-bit
-    /// field keeps 0. That is what egress reads.
+    /// simple_switch sets egress_spec to drop port + 1, "a value different from drop_port": 512, which is 0 in a 9-bit
+    /// field. That is what egress reads.
     fn egress_spec_at_egress(&self, cx: &Lowerer<'_>) -> Expr {
         let width = cx.ir.width(self.standard.egress_spec);
         Expr::constant((DROP_PORT + 1) & ((1 << width.min(31)) - 1), width)
@@ -341,7 +341,7 @@ impl Manager {
         }
     }
 
-    /// The numbers of the lists that blocks ask for.
+    /// Returns the numbers of the lists that blocks request.
     fn numbers(&self, cx: &mut Lowerer<'_>, writes: &Writes, list: FieldId) -> Vec<usize> {
         (1..=memory(cx).lists.len()).filter(|n| writes.has_constant(list, *n)).collect()
     }
@@ -357,7 +357,7 @@ impl Manager {
         cx.when(asked, then)
     }
 
-    /// The hidden field that keeps a preserved one while a clone is parsed.
+    /// Returns the hidden field that keeps a preserved one while a clone is parsed.
     fn kept(&self, cx: &mut Lowerer<'_>, field: FieldId) -> FieldId {
         let name = format!("{}.$kept$", cx.ir.fields[field.index()].name);
         match cx.field_named(&name) {

@@ -1,6 +1,6 @@
-//! What calls of `clone`, `resubmit`, `recirculate` and `truncate` ask for: noted in hidden fields of the packet, done by
-//! the traffic manager. As in bmv2, the last call of each wins, and fields are preserved with the values that they have
-//! when the traffic manager sees the packet.
+//! The requests of `clone`, `resubmit`, `recirculate` and `truncate`: calls record them in hidden fields of the packet,
+//! and the traffic manager carries them out. As in bmv2, the last call of each wins, and fields are preserved with their
+//! values at the time of the traffic manager.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use p4jet_ir as ir;
 use p4jet_ir::{BinaryOp, Expr, FieldId, FieldKind};
 use p4jet_lower::{ExternCall, Lowered, Lowerer, Storage, Value, build};
 
-/// What one lowering remembers.
+/// The state of one lowering.
 #[derive(Default)]
 pub(super) struct Memory {
     /// The user's metadata.
@@ -17,7 +17,7 @@ pub(super) struct Memory {
     /// Lists of fields to preserve; number n is at n - 1.
     pub(super) lists: Vec<Vec<FieldId>>,
     pub(super) clone: Option<CloneRequest>,
-    /// The number of the list to preserve; 0 for no request. So with `recirculate`.
+    /// The number of the list to preserve; 0 for no request. `recirculate` is the same.
     pub(super) resubmit: Option<FieldId>,
     pub(super) recirculate: Option<FieldId>,
     pub(super) truncate: Option<TruncateRequest>,
@@ -28,7 +28,7 @@ pub(super) struct Memory {
 
 #[derive(Clone, Copy)]
 pub(super) struct CloneRequest {
-    /// As [`Memory::resubmit`].
+    /// Like [`Memory::resubmit`].
     pub(super) list: FieldId,
     pub(super) session: FieldId,
 }
@@ -47,7 +47,8 @@ pub(super) fn memory<'m>(cx: &'m mut Lowerer<'_>) -> &'m mut Memory {
 }
 
 impl Memory {
-    /// `clone(type, session)`, with the list of fields in argument `list`. The type says what the place of the call says.
+    /// `clone(type, session)`, with the list of fields in argument `list`. The type is redundant: it follows from the
+    /// place of the call.
     pub(super) fn clone(cx: &mut Lowerer<'_>, call: &ExternCall, list: Option<usize>) -> Lowered<Value> {
         let session = call.scalar(cx, 1)?;
         let list = match list {
@@ -93,7 +94,7 @@ impl Memory {
         Ok(Value::Void)
     }
 
-    /// `truncate(length)`: the shortest length counts.
+    /// `truncate(length)`: the minimum length counts.
     pub(super) fn truncate(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
         let bytes = call.scalar(cx, 0)?;
         let request = match memory(cx).truncate {
@@ -119,7 +120,7 @@ fn hidden(cx: &mut Lowerer<'_>, name: &str, width: u32) -> FieldId {
     cx.field(name, width, FieldKind::Temporary)
 }
 
-/// The number of the list that argument `i` names: the fields of the user's metadata that are marked
+/// Returns the number of the list that argument `i` names: the fields of the user's metadata that are marked
 /// `@field_list(number)`; in the deprecated forms, the fields among the data themselves.
 fn field_list(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<Expr> {
     let mut fields = Vec::new();

@@ -1,12 +1,12 @@
-//! v1model, as bmv2's `simple_switch` gives it meaning (conventions §2.2).
+//! v1model, with the semantics of bmv2's `simple_switch`.
 //!
 //! ```text
 //! ingress: parser, VerifyChecksum, Ingress, traffic manager (clone, resubmit, multicast, drop, which port)
 //! egress:  Egress, clone, drop, ComputeChecksum, Deparser, truncate, recirculate
 //! ```
 //!
-//! The blocks' `hdr`, `meta` and `standard_metadata` parameters are one storage: between two blocks nobody can tell
-//! that from copies.
+//! The blocks' `hdr`, `meta` and `standard_metadata` parameters share one storage, which cannot be distinguished from
+//! copies between two blocks.
 
 mod externs;
 mod manager;

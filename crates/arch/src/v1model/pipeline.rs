@@ -1,4 +1,4 @@
-//! The order of the blocks, and what the target does between them.
+//! The order of the blocks, and the work of the target between them.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,8 @@ use super::manager::Manager;
 use super::memory::memory;
 use crate::writes::{Writes, reads};
 
-/// The fields of `standard_metadata` that the target itself reads or writes. A program may bring an older
-/// `v1model.p4`, so that some are missing.
+/// The fields of `standard_metadata` that the target itself reads or writes. A program may include an older
+/// `v1model.p4`, in which some are missing.
 #[derive(Clone)]
 pub(super) struct Standard {
     pub(super) ingress_port: Option<FieldId>,
@@ -36,7 +36,7 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
     let [_, (hdr_name, hdr_ty), (meta_name, meta_ty), (_, standard_ty)] = &params[..] else {
         return cx.unsupported(span, "a v1model parser that does not have four parameters");
     };
-    // Whatever the program calls its parameters: this name is the one that bmv2 users know.
+    // Whatever the name of the parameter in the program, this is the name that bmv2 users know.
     let standard_storage = cx.storage(standard_ty, "standard_metadata", Role::Metadata, span)?;
     let member = |name: &str| cx.scalar_member(standard_ty, &standard_storage, name);
     let (Some(egress_spec), Some(egress_port)) = (member("egress_spec"), member("egress_port")) else {
@@ -72,7 +72,7 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
     let meta = BlockArg::Storage(meta_storage);
     let std = BlockArg::Storage(standard_storage);
 
-    // `packet_length` is the length on arrival in egress too, unless a header is added there: as in bmv2, nearly.
+    // Nearly as in bmv2, `packet_length` is the length on arrival in egress too, unless a header was added.
     for (intrinsic, field) in [
         (Intrinsic::IngressPort, standard.ingress_port),
         (Intrinsic::PacketLength, standard.packet_length),
@@ -82,7 +82,7 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
         cx.ir.intrinsics.extend(field.map(|f| (intrinsic, f)));
     }
 
-    // A failed `verify`, or a packet that is too short, does not drop: ingress sees the error.
+    // A failed `verify` or a too short packet does not cause a drop: ingress sees the error.
     let error_field = match standard.parser_error {
         Some(field) => field,
         None => cx.field("$parser_error", 32, FieldKind::Metadata),
@@ -99,7 +99,7 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
     let (parser, verify, ingress) = (parser?, verify?, ingress?);
     let (egress, compute, deparser) = (egress?, compute?, deparser?);
 
-    // Without queues packets leave them when they enter, which only those that ask need to know.
+    // Without queues, packets have the queue metadata of an empty queue, which matters only to programs that read it.
     let blocks = [parser, verify, ingress, egress, compute, deparser];
     for (intrinsic, field) in queue_fields {
         let field = field.filter(|field| cx.queued || reads(&cx.ir, &blocks, *field));
@@ -137,8 +137,8 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
     Ok(())
 }
 
-/// Names the CRCs whose constants can be set, as p4c does: it calls all calculations of a program `calc`, `calc_0`,
-/// `calc_1` and so on, those of the actions first. What a function that several places call computes is one.
+/// Names the CRCs whose constants can be set like p4c, which calls all calculations of a program `calc`, `calc_0`,
+/// `calc_1` and so on, those in actions first. A calculation in a function that several places call counts once.
 fn name_calculations(program: &mut Program, blocks: &[BlockId]) {
     const FUNCTIONS: &[&str] = &["crc16", "crc32", "csum16", "xor16", "identity", "random_hash"];
     let Program { actions, blocks: bodies, .. } = program;

@@ -1,4 +1,4 @@
-//! A program's text to what comes out of the switch, by both engines.
+//! From a program's text to the output of the switch, on both engines.
 
 use p4jet_dataplane::{EngineKind, Processed, Switch};
 use p4jet_externs::{Destinations, Replica, Session};
@@ -6,12 +6,12 @@ use p4jet_ir::Program;
 use p4jet_lower::Architecture;
 use p4jet_syntax::diagnostic::Diagnostic;
 
-/// The IR of a program, as lowering makes it.
+/// Returns the IR of a program as lowering produces it.
 pub fn lower(text: &str) -> Program {
     lower_by(text, p4jet_lower::lower)
 }
 
-/// The same, with output queues.
+/// Like [`lower`], with output queues.
 #[allow(dead_code)]
 pub fn lower_queued(text: &str) -> Program {
     lower_by(text, p4jet_lower::lower_queued)
@@ -33,7 +33,7 @@ fn lower_by(text: &str, lower: Lower) -> Program {
     program
 }
 
-/// What [`run`] says of a program. With output queues that nothing limits it is the same, in another order.
+/// Checks the result of [`run`] for a program. With unlimited output queues it is the same, in another order.
 #[track_caller]
 #[allow(dead_code)]
 pub fn run_text(text: &str, frame: &[u8]) -> Processed {
@@ -51,7 +51,7 @@ pub fn run_text(text: &str, frame: &[u8]) -> Processed {
     found
 }
 
-/// What becomes of a packet that comes by port 3 at time 0, and of its copies: the same by both engines.
+/// Returns the result for a packet received on port 3 at time 0, and for its copies: the same on both engines.
 #[track_caller]
 pub fn run(program: &Program, frame: &[u8]) -> Processed {
     let mut optimised = program.clone();

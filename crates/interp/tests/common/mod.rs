@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Shared by the tests.
 #![allow(dead_code)]
 
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ pub fn program(source: &str) -> Program {
     program
 }
 
-/// Runs packets one after the other, all at port 1, over one state.
+/// Runs packets in sequence, all at port 1, with one state.
 pub fn run(program: &Program, frames: &[Vec<u8>]) -> Vec<Outcome> {
     run_traced(program, frames).into_iter().map(|(outcome, _)| outcome).collect()
 }
@@ -26,7 +26,7 @@ pub fn run_traced(program: &Program, frames: &[Vec<u8>]) -> Vec<(Outcome, Trace)
     run_over(program, &build_tables(program).unwrap(), frames)
 }
 
-/// The same over given tables, which may be large and slow to make.
+/// Like [`run`], with given tables, which may be large and slow to build.
 pub fn run_over(program: &Program, tables: &[Table], frames: &[Vec<u8>]) -> Vec<(Outcome, Trace)> {
     let machine = Machine::new(program).unwrap();
     let state = build_state(program, 1).unwrap();
@@ -39,14 +39,14 @@ pub fn run_over(program: &Program, tables: &[Table], frames: &[Vec<u8>]) -> Vec<
             let mut trace = Trace::default();
             let arrival = Arrival { port: 1, frame, now_us: 1000 };
             let ran = machine.run(tables, &mut env, &arrival, Some(&mut trace));
-            // Being watched must not matter.
+            // Tracing must not change the result.
             assert_eq!(ran, machine.run(tables, &mut unwatched_env, &arrival, None));
             (ran.outcome, trace)
         })
         .collect()
 }
 
-/// What becomes of packets and of all copies that come of them.
+/// Returns the results for packets and for all copies that they cause.
 pub fn all_outcomes(program: &Program, tables: &[Table], frames: &[Vec<u8>]) -> Vec<Vec<Outcome>> {
     let machine = Machine::new(program).unwrap();
     let state = build_state(program, 1).unwrap();
@@ -74,7 +74,7 @@ pub fn all_outcomes(program: &Program, tables: &[Table], frames: &[Vec<u8>]) -> 
     all
 }
 
-/// Bytes from hexadecimal text; blanks do not matter.
+/// Returns bytes from hexadecimal text; spaces do not matter.
 pub fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(16)).collect();
     digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()

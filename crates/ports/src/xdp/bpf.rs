@@ -1,5 +1,5 @@
-//! The XDP program that hands an interface's frames to AF_XDP sockets: six instructions, loaded and attached
-//! by bpf(2) itself, so that nothing has to be compiled for another machine and no library in C is needed.
+//! The XDP program that hands an interface's frames to AF_XDP sockets: six instructions, loaded and attached with
+//! bpf(2) directly, so that nothing has to be compiled for another machine and no C library is needed.
 
 // Reason: a system call on C structures.
 #![allow(unsafe_code)]
@@ -31,13 +31,13 @@ struct Instruction(u8, u8, i16, i32);
 /// Where the kernel runs the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// In the driver, before the kernel makes a packet of its own of the frame.
+    /// In the driver, before the kernel creates a packet of its own for the frame.
     Native,
-    /// After that: any driver, slower. Native mode was refused with this error.
+    /// After that: any driver, but slower. Native mode was refused with this error.
     Generic(i32),
 }
 
-/// The program on an interface. It goes when this is dropped or the process ends, however it ends.
+/// The program on an interface. It is removed when this is dropped or the process ends, for whatever reason.
 #[derive(Debug)]
 pub(crate) struct Program {
     map: OwnedFd,
@@ -46,11 +46,11 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Puts the program on the interface of number `index`, which has receive queues 0 to `queues` - 1. Until
-    /// sockets are added, all frames go on to the kernel.
+    /// Attaches the program to the interface with number `index`, which has receive queues 0 to `queues` - 1. Until
+    /// sockets are added, all frames continue to the kernel.
     pub(crate) fn attach(index: u32, queues: u32) -> io::Result<Program> {
         let map = create_map(queues)?;
-        // Kernels before 5.18 do not know frames in several pieces; there the flag is refused.
+        // Kernels before 5.18 do not support frames in several pieces; they refuse the flag.
         let program = load(&map, PROG_HAS_FRAGS).or_else(|_| load(&map, 0))?;
         match create_link(&program, index, XDP_FLAGS_DRV_MODE) {
             Ok(link) => Ok(Program { map, link, mode: Mode::Native }),
@@ -64,7 +64,7 @@ impl Program {
         }
     }
 
-    /// Lets `socket` have what arrives on `queue`.
+    /// Makes `socket` receive what arrives on `queue`.
     pub(crate) fn add(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         #[repr(C)]
         struct Update {
@@ -82,7 +82,7 @@ impl Program {
             value: std::ptr::from_ref(&value) as u64,
             flags: 0,
         };
-        // SAFETY: key and value are of the sizes the map was made with, and live until the call returns.
+        // SAFETY: key and value have the sizes with which the map was created, and outlive the call.
         unsafe { bpf(MAP_UPDATE_ELEM, &update) }.map(drop)
     }
 }
@@ -92,7 +92,7 @@ impl Drop for Program {
     /// process that has not yet called exec(2) holds the descriptor.
     fn drop(&mut self) {
         let link = self.link.as_raw_fd();
-        // SAFETY: no pointers. Kernels before 5.9 refuse the command; there closing the link has to do.
+        // SAFETY: no pointers. Kernels before 5.9 refuse the command; for these, closing the link must suffice.
         let _ = unsafe { bpf(LINK_DETACH, &link) };
     }
 }
@@ -111,15 +111,15 @@ fn create_map(entries: u32) -> io::Result<OwnedFd> {
     unsafe { bpf(MAP_CREATE, &create) }.and_then(|fd| owned(fd as i32))
 }
 
-/// `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS)`: to the socket of the queue, to the kernel
-/// when there is none.
+/// `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS)`: to the socket of the queue, or to the kernel if
+/// there is none.
 fn load(map: &OwnedFd, flags: u32) -> io::Result<OwnedFd> {
     const LOAD_32: u8 = 0x61;
     const LOAD_IMMEDIATE_64: u8 = 0x18;
     const MOVE_IMMEDIATE_64: u8 = 0xb7;
     const CALL: u8 = 0x85;
     const EXIT: u8 = 0x95;
-    /// In the place of a source register: the immediate is the descriptor of a map.
+    /// As the source register: the immediate is the descriptor of a map.
     const PSEUDO_MAP_FD: u8 = 1 << 4;
     const CONTEXT_RX_QUEUE_INDEX: i16 = 16;
     const XDP_PASS: i32 = 2;
@@ -151,7 +151,7 @@ fn load(map: &OwnedFd, flags: u32) -> io::Result<OwnedFd> {
         kind: PROG_TYPE_XDP,
         count: program.len() as u32,
         instructions: program.as_ptr() as u64,
-        // None of what it calls is reserved for a license.
+        // It calls nothing that requires a particular license.
         license: c"".as_ptr() as u64,
         log_level: 0,
         log_bytes: 0,
@@ -162,8 +162,7 @@ fn load(map: &OwnedFd, flags: u32) -> io::Result<OwnedFd> {
         interface: 0,
         attach_type: ATTACH_TYPE_XDP,
     };
-    // SAFETY: the pointers are to as many instructions as it says and to a string that ends in 0; both live
-    // until the call returns.
+    // SAFETY: the pointers lead to this many instructions and to a string that ends in 0; both outlive the call.
     unsafe { bpf(PROG_LOAD, &load) }.and_then(|fd| owned(fd as i32))
 }
 
@@ -183,8 +182,7 @@ fn create_link(program: &OwnedFd, index: u32, flags: u32) -> io::Result<OwnedFd>
 
 /// # Safety
 ///
-/// `attributes` is the part of `union bpf_attr` that `command` reads; pointers in it are good until this
-/// returns.
+/// `attributes` is the part of `union bpf_attr` that `command` reads; pointers in it are valid until this returns.
 unsafe fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<libc::c_long> {
     // SAFETY: pointer and length describe `attributes`, which these commands do not write.
     let result = unsafe {

@@ -1,18 +1,17 @@
-//! AF_XDP: a network interface of the kernel as a port, its frames taken before the kernel makes packets of
-//! its own of them.
+//! AF_XDP: a network interface of the kernel as a port, which takes frames before the kernel creates packets of its own
+//! for them.
 //!
-//! A small program (bpf.rs) on the interface hands what arrives on a queue to the socket of that queue
-//! (socket.rs). Each queue has a socket and memory of its own; queue `q` is received by handle `q % receivers`.
-//! The kernel sees none of the frames of these queues any more, neither its stack nor tcpdump.
+//! A small program (bpf.rs) on the interface hands frames that arrive on a queue to the socket of that queue
+//! (socket.rs). Each queue has its own socket and memory; handle `q % receivers` receives queue `q`. The kernel,
+//! including its stack and tcpdump, no longer sees the frames of these queues.
 //!
-//! Program and sockets belong to descriptors, so that all is as before when the process ends, however it
-//! ends. Nothing else on the interface is changed but promiscuous mode, which ends in the same way.
+//! Program and sockets belong to descriptors, so everything is restored when the process ends, for whatever reason.
+//! Nothing else on the interface is changed except promiscuous mode, which ends in the same way.
 //!
-//! **Frames arrive as on a wire**, or nearly: XDP says nothing about what a kernel at the other end of a veth
-//! has left undone. The kernel itself makes that end cut its GSO frames while a program is on this one.
-//! Checksums are completed where they show to be undone (offload.rs). VLAN tags that the other end left to
-//! the link are lost with the packet that the kernel had kept them in; [`Port::notices`] says what to do
-//! about it.
+//! **Frames arrive as on a wire**, or nearly: XDP does not tell what a kernel at the other end of a veth has left
+//! unfinished. The kernel itself makes that end segment its GSO frames while a program is on this one. Unfinished
+//! checksums are recognised and completed (offload.rs). VLAN tags that the other end left to the link are lost with the
+//! packet in which the kernel had stored them; [`Port::notices`] names the remedy.
 
 // Reason: system calls on C structures.
 #![allow(unsafe_code)]
@@ -33,11 +32,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes of a frame beside the payload that the MTU counts: Ethernet header and two VLAN tags.
+/// Bytes of a frame in addition to the payload that the MTU counts: Ethernet header and two VLAN tags.
 const FRAME_OVERHEAD: usize = 22;
-/// How often the interface's state is looked at, while nothing is received.
+/// How often the interface's state is checked while nothing is received.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Every so many empty receives the clock is read.
+/// The clock is read once in this many empty receives.
 const EMPTY_PER_LOOK: u32 = 16;
 
 /// A network interface, or one queue of it, as a port: the handle of one worker.
@@ -45,78 +44,77 @@ pub struct XdpPort {
     interface: Arc<Interface>,
     worker: usize,
     part: Part,
-    /// Of the interface when `part` was taken.
+    /// Generation of the interface when `part` was taken.
     generation: u32,
-    /// The queue to begin with, so that none waits for the others for ever.
+    /// The queue to start with, so that none waits for the others for ever.
     first: usize,
-    /// To poll for all queues; the same descriptor for as long as the port lives.
+    /// Polls all queues; the same descriptor during the life of the port.
     epoll: OwnedFd,
-    /// There are frames in the transmit ring that the kernel did not take.
+    /// True if the transmit ring contains frames that the kernel did not take.
     unsent: bool,
     empty: u32,
     stats: PortStats,
-    /// Frames lost in sockets that are closed now.
+    /// Number of frames lost in sockets that are closed now.
     lost_before: u64,
 }
 
-/// What a worker has of an interface.
+/// A worker's part of an interface.
 #[derive(Default)]
 struct Part {
     rx: Vec<Rx>,
-    /// Shared with workers that have no queue of their own, if there are any: nobody else ever holds the
+    /// Shared with workers that have no queue of their own, if there are any; otherwise there is no contention for the
     /// lock.
     tx: Option<Arc<Mutex<Tx>>>,
 }
 
-/// What the handles of a port share.
+/// Shared by the handles of a port.
 struct Interface {
     name: String,
     queue: Option<u32>,
     frame_max: usize,
     workers: usize,
-    /// How many of them receive: the first ones.
+    /// Number of handles that receive: the first ones.
     receivers: usize,
-    /// Counts up each time there are new parts to take.
+    /// Incremented each time there are new parts to take.
     generation: AtomicU32,
     is_up: AtomicBool,
-    /// Checksums may be left to do.
+    /// True if checksums may be unfinished.
     completes: AtomicBool,
-    /// The longest frame that may be sent.
+    /// Maximum length of a frame to send.
     send_max: AtomicUsize,
     state: Mutex<State>,
 }
 
 struct State {
     device: Option<Device>,
-    /// By worker, until it takes it.
+    /// The part of each worker, until it takes it.
     parts: Vec<Part>,
     status: LinkStatus,
     looked: Instant,
     is_opening: bool,
 }
 
-/// What is open of an interface, but for its sockets.
+/// Open resources of an interface, except its sockets.
 struct Device {
-    /// The longest frame that it was opened for.
+    /// The frame length for which it was opened.
     frame_max: usize,
     completes: bool,
     notices: Vec<String>,
-    /// A packet socket that receives nothing: it keeps the interface in promiscuous mode, and knows when it
-    /// is gone.
+    /// A packet socket that receives nothing: it keeps the interface in promiscuous mode, and detects its deletion.
     watch: OwnedFd,
-    /// Kept for its end.
+    /// Detaches the program when dropped.
     _program: Program,
 }
 
 impl XdpPort {
-    /// Opens the interface `name`, all of its queues or `queue` alone, for frames of up to `frame_max` bytes.
-    /// One handle for each of `workers` workers (at least one).
+    /// Opens the interface `name`, all of its queues or only `queue`, for frames of up to `frame_max` bytes. Returns
+    /// one handle for each of `workers` workers (at least one).
     ///
-    /// An interface that is down is opened: frames flow once it is up, and [`Port::status`] says so.
+    /// An interface that is down can be opened: frames flow once it is up, and [`Port::status`] reports it.
     ///
     /// # Errors
     ///
-    /// There is no such interface, or no such queue, another program has it, the kernel has no AF_XDP, or no
+    /// There is no such interface or queue, another program uses it, the kernel has no AF_XDP, or there is no
     /// permission.
     pub fn open(
         name: &str,
@@ -127,7 +125,7 @@ impl XdpPort {
         XdpPort::open_for(name, queue, frame_max, workers, workers)
     }
 
-    /// The same, where only the first `receivers` handles receive.
+    /// Like [`Self::open`], but only the first `receivers` handles receive.
     pub(crate) fn open_for(
         name: &str,
         queue: Option<u32>,
@@ -163,7 +161,7 @@ impl XdpPort {
                 interface: interface.clone(),
                 worker,
                 part: Part::default(),
-                // Not the one of the interface: the part is taken at once.
+                // Differs from the interface's generation, so that the part is taken at once.
                 generation: u32::MAX,
                 first: 0,
                 epoll,
@@ -183,18 +181,18 @@ impl XdpPort {
     fn take_part(&mut self) {
         self.lost_before += self.lost();
         let mut state = self.interface.state();
-        // Under the lock, so that it belongs to the part.
+        // Read under the lock, so that it belongs to the part.
         self.generation = self.interface.generation.load(Ordering::Relaxed);
         let part = state.parts.get_mut(self.worker).map(std::mem::take).unwrap_or_default();
         drop(state);
-        // The old sockets leave the poll set by being closed.
+        // The old sockets leave the poll set when they are closed.
         let old = std::mem::replace(&mut self.part, part);
         if old.tx.is_some() {
             aside(move || drop(old));
         }
         self.unsent = false;
         for rx in &self.part.rx {
-            // Without, the port would only be looked at less often.
+            // If this fails, the port is only checked less often.
             let _ = add_to_epoll(&self.epoll, rx.fd());
         }
     }
@@ -290,7 +288,7 @@ impl Interface {
         lock(&self.state)
     }
 
-    /// Opens the interface of number `index`, and divides it among the workers.
+    /// Opens the interface with number `index`, and distributes its queues among the workers.
     fn open(&self, index: u32) -> Result<(Device, Vec<Part>), PortError> {
         let name = &self.name;
         if !interface::is_ethernet(name) {
@@ -320,8 +318,8 @@ impl Interface {
         let mut is_zero_copy = true;
         let mut open = |queue: u32, sends: bool| -> Result<_, PortError> {
             let (rx, tx, zero_copy) = match open_free(index, queue, layout, sends) {
-                // Not on every kernel, nor with every driver. Longer frames are lost then, and counted; which does
-                // not matter where they are too long for the switch.
+                // Not every kernel and driver supports this. Longer frames are then lost and counted, which does not
+                // matter if they are too long for the switch.
                 Err(error)
                     if layout.segments
                         && matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) =>
@@ -339,8 +337,8 @@ impl Interface {
             Ok((rx, tx.map(|tx| Arc::new(Mutex::new(tx)))))
         };
         for (at, queue) in queues.clone().enumerate() {
-            // A worker sends on its first queue. Where there are fewer queues to send than to receive, on
-            // another's.
+            // A worker sends on its first queue. If there are fewer transmit than receive queues, it sends on another
+            // worker's.
             let (rx, tx) = open(queue, at < self.receivers && queue < sending)?;
             program.add(queue, rx.fd()).map_err(fail("hand its frames to a socket"))?;
             let part = &mut parts[at % self.receivers];
@@ -385,7 +383,7 @@ impl Interface {
         Ok((Device { frame_max, completes, notices, watch, _program: program }, parts))
     }
 
-    /// Lets the handles go on with what was opened.
+    /// Makes the handles continue with what was opened.
     fn take_on(&self, state: &mut State, (device, parts): (Device, Vec<Part>)) {
         self.completes.store(device.completes, Ordering::Relaxed);
         (state.device, state.parts) = (Some(device), parts);
@@ -393,7 +391,7 @@ impl Interface {
         self.read_link(state);
     }
 
-    /// Looks whether the interface is still there, and still up, if it is time. Never waits.
+    /// Checks that the interface still exists and is up, if it is time. Never waits.
     #[cold]
     fn look(self: &Arc<Self>) {
         let Ok(mut state) = self.state.try_lock() else { return };
@@ -403,14 +401,14 @@ impl Interface {
         state.looked = Instant::now();
         let send_max = self.send_max.load(Ordering::Relaxed);
         let named = interface::index(&self.name);
-        // Gone, or there is another one under its name, or carrying longer frames since: opened again.
+        // Deleted, replaced by another one with its name, or carrying longer frames now: it is opened again.
         let is_old = |device: &mut Device| {
             let bound = bound_to(&device.watch);
             bound.is_none() || (named.is_some() && bound != named) || device.frame_max < send_max
         };
         let old = state.device.take_if(is_old);
         if old.is_some() {
-            // Handles close their sockets when they see that.
+            // Handles close their sockets when they see this.
             state.parts.clear();
             self.generation.fetch_add(1, Ordering::Relaxed);
         }
@@ -451,21 +449,20 @@ impl Interface {
     }
 }
 
-/// Opening and closing wait in the kernel for tens of milliseconds, in which a worker has other ports to
-/// serve.
+/// Opening and closing wait in the kernel for tens of milliseconds, during which a worker has other ports to serve.
 ///
-/// `false`: there is no thread to be had. What `work` would close is closed then, by dropping it.
+/// False if no thread can be started. Then dropping `work` closes what it would have closed.
 fn aside(work: impl FnOnce() + Send + 'static) -> bool {
     p4jet_threads::spawn("xdp", work).is_ok()
 }
 
-/// A worker that panicked leaves rings that are as good as before.
+/// A worker that panicked leaves the rings as they were.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// [`socket::open`]; waits a little when the queue is not free, since the kernel frees it only a while after
-/// the socket that had it was closed.
+/// Like [`socket::open`], but waits briefly if the queue is in use, because the kernel frees it only some time after
+/// its socket was closed.
 fn open_free(index: u32, queue: u32, layout: Layout, sends: bool) -> io::Result<(Rx, Option<Tx>, bool)> {
     const WAIT: Duration = Duration::from_secs(1);
     let start = Instant::now();
@@ -506,7 +503,7 @@ fn watch(index: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// What to do about native mode being refused with `code`, as far as the drivers agree on what that means.
+/// Returns the remedy for native mode being refused with `code`, as far as drivers agree on its meaning.
 fn native_remedy(name: &str, code: i32, receiving: u32) -> String {
     match code {
         libc::ENOSPC => format!(
@@ -520,7 +517,7 @@ fn native_remedy(name: &str, code: i32, receiving: u32) -> String {
     }
 }
 
-/// Frames are longer than a chunk, and the system refused to divide them.
+/// The error for frames that are longer than a chunk, if the system refused to divide them.
 fn too_long(name: &str, mtu: usize, error: &io::Error) -> PortError {
     PortError::environment(format!(
         "network interface `{name}` has an MTU of {mtu}, but this kernel or driver has AF_XDP carry at most \

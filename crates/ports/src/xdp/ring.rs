@@ -1,5 +1,4 @@
-//! The four rings of an AF_XDP socket: memory shared with the kernel, one side writes entries, the other
-//! takes them.
+//! The four rings of an AF_XDP socket: memory shared with the kernel; one side writes entries, the other reads them.
 
 // Reason: memory that the kernel reads and writes.
 #![allow(unsafe_code)]
@@ -16,7 +15,7 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `bytes` of what `shared` has at its offset, or of fresh memory.
+    /// Maps `bytes` of `shared` at an offset, or of fresh memory.
     pub(super) fn new(bytes: usize, shared: Option<(&OwnedFd, libc::off_t)>) -> io::Result<Mapping> {
         let (kind, fd, offset) = match shared {
             Some((fd, offset)) => (libc::MAP_SHARED, fd.as_raw_fd(), offset),
@@ -58,20 +57,20 @@ impl Drop for Mapping {
     }
 }
 
-/// A ring of `T`, which any bytes are a good value of.
+/// A ring of `T`, for which any bytes are a valid value.
 struct Ring<T> {
     mapping: Mapping,
     offsets: libc::xdp_ring_offset,
-    /// Entries, a power of two.
+    /// Number of entries, a power of two.
     size: u32,
-    /// The next entry that we write or take. Counts on and wraps around; the low bits are the place.
+    /// The next entry that we write or read. It increases and wraps around; its low bits are the index.
     next: u32,
-    /// How far we know the other side to be: entries up to here can be written or taken.
+    /// The last known position of the other side: entries up to here can be written or read.
     end: u32,
     entries: *mut T,
 }
 
-// SAFETY: the ring owns its mapping; the kernel's side of it does not know threads.
+// SAFETY: the ring owns its mapping; the kernel's side of it is independent of threads.
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
@@ -91,7 +90,7 @@ impl<T: Copy> Ring<T> {
     }
 
     fn place(&self) -> *mut T {
-        // SAFETY: masked with the size, a power of two, it is the number of an entry.
+        // SAFETY: masked with the size, a power of two, it is the index of an entry.
         unsafe { self.entries.add((self.next & (self.size - 1)) as usize) }
     }
 }
@@ -111,7 +110,7 @@ impl<T: Copy> Producer<T> {
         Ok(Producer(ring))
     }
 
-    /// Is there room for `count` entries?
+    /// True if there is room for `count` entries.
     #[inline]
     pub(super) fn has_room(&mut self, count: u32) -> bool {
         let ring = &mut self.0;
@@ -132,20 +131,20 @@ impl<T: Copy> Producer<T> {
         self.0.next = self.0.next.wrapping_add(1);
     }
 
-    /// Hands over what was written.
+    /// Hands over the written entries.
     #[inline]
     pub(super) fn publish(&mut self) {
         // Release: the entries, and the chunks they refer to, are written before the kernel sees them.
         self.0.word(self.0.offsets.producer).store(self.0.next, Ordering::Release);
     }
 
-    /// Does the kernel sleep until it is woken up by a system call?
+    /// True if the kernel sleeps until a system call wakes it.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
         self.0.word(self.0.offsets.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
 
-    /// Has the kernel taken all that was published?
+    /// True if the kernel has taken everything that was published.
     pub(super) fn is_taken(&self) -> bool {
         self.0.word(self.0.offsets.consumer).load(Ordering::Relaxed) == self.0.next
     }
@@ -164,40 +163,40 @@ impl<T: Copy> Consumer<T> {
         Ring::new(socket, page, offsets, size).map(Consumer)
     }
 
-    /// Looks how far the kernel is; how many entries there are to take.
+    /// Reads the kernel's position, and returns the number of available entries.
     #[inline]
     pub(super) fn look(&mut self) -> u32 {
         let ring = &mut self.0;
-        // Acquire: entries are read after the number that says they are there.
+        // Acquire: entries are read after the number that announces them.
         ring.end = ring.word(ring.offsets.producer).load(Ordering::Acquire);
         ring.end.wrapping_sub(ring.next)
     }
 
-    /// The next entry, of those that were there at the last [`Consumer::look`]. The kernel may reuse it after
+    /// Returns the next of the entries available at the last [`Consumer::look`]. The kernel may reuse it after
     /// [`Consumer::release`].
     #[inline]
     pub(super) fn take(&mut self) -> Option<T> {
         if self.0.next == self.0.end {
             return None;
         }
-        // SAFETY: the entry is inside the mapping, and ours until it is released; any bytes are a good value.
+        // SAFETY: the entry is inside the mapping, and ours until it is released; any bytes are a valid value.
         let value = unsafe { self.0.place().read() };
         self.0.next = self.0.next.wrapping_add(1);
         Some(value)
     }
 
-    /// The entry `ahead` of the next one, as [`Consumer::take`].
+    /// Like [`Consumer::take`], for the entry `ahead` of the next one.
     #[inline]
     pub(super) fn peek(&self, ahead: u32) -> Option<T> {
         let ring = &self.0;
         if ring.end.wrapping_sub(ring.next) <= ahead {
             return None;
         }
-        // SAFETY: as in `take`; masked with the size, it is the number of an entry.
+        // SAFETY: as in `take`; masked with the size, it is the index of an entry.
         Some(unsafe { ring.entries.add((ring.next.wrapping_add(ahead) & (ring.size - 1)) as usize).read() })
     }
 
-    /// Returns the taken entries.
+    /// Returns the taken entries to the kernel.
     #[inline]
     pub(super) fn release(&mut self) {
         // Release: the entries have been read before the kernel writes them again.

@@ -1,8 +1,8 @@
-//! One AF_XDP socket: a queue of an interface, its rings, and the memory (UMEM) that frames lie in.
+//! One AF_XDP socket: a queue of an interface, its rings, and the memory (UMEM) of its frames.
 //!
-//! The memory is cut into chunks. The first [`RX_CHUNKS`] go round between the fill ring and the receive
-//! ring, the others between the transmit ring and the completion ring, so that the two halves of a socket
-//! share no state and may be used by different threads.
+//! The memory is divided into chunks. The first [`RX_CHUNKS`] circulate between the fill ring and the receive ring, the
+//! others between the transmit ring and the completion ring, so that the two halves of a socket share no state and may
+//! be used by different threads.
 
 // Reason: memory that the kernel writes, and system calls on C structures.
 #![allow(unsafe_code)]
@@ -20,9 +20,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Chunks, and entries of the rings: at 1 Mpps, 2048 are 2 ms in which the switch may be busy. All chunks
-/// take their turns, so that more of them are longer out of the processor's caches: with 4096, the kernel
-/// takes 15 % longer to bring a frame of 1514 bytes to the port of a veth.
+/// Number of chunks, and of entries of the rings: at 1 Mpps, 2048 last for 2 ms in which the switch may be busy. Chunks
+/// are used in turn, so with more of them, each is longer out of the processor's caches: with 4096, the kernel takes 15
+/// % longer to bring a frame of 1514 bytes to the port of a veth.
 const RX_CHUNKS: u32 = 2048;
 const TX_CHUNKS: u32 = 1024;
 /// The kernel keeps this many bytes of each chunk free before a received frame.
@@ -30,20 +30,20 @@ const RX_HEADROOM: usize = 256;
 const CHUNK_BYTES_MIN: usize = 2048;
 /// A chunk is at most a page.
 const CHUNK_BYTES_MAX: usize = 4096;
-/// The longest frame that is received in one chunk.
+/// Maximum length of a frame that is received in one chunk.
 pub(super) const SINGLE_FRAME_MAX: usize = CHUNK_BYTES_MAX - RX_HEADROOM;
 /// Bytes of an Ethernet header.
 const FRAME_MIN: usize = 14;
-/// Most system calls of one `send`. Without `XDP_MAX_TX_SKB_BUDGET`, the kernel sends 32 frames a call; and
-/// the call ends at a frame that the link refuses. What is left then goes with the next call.
+/// Maximum number of system calls of one `send`. Without `XDP_MAX_TX_SKB_BUDGET`, the kernel sends 32 frames per call;
+/// and a call ends at a frame that the link refuses. The next `send` handles the rest.
 const KICKS_MAX: usize = 16;
-/// A busy queue is tried again, for a second in total.
+/// Number of attempts to bind to a busy queue, for a second in total.
 const BIND_TRIES: u32 = 100;
 const BIND_PAUSE: Duration = Duration::from_millis(10);
 /// linux/if_xdp.h, since Linux 6.17: how many frames one system call sends in copy mode.
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
 
-/// How frames lie in chunks.
+/// The layout of frames in chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     chunk_bytes: usize,
@@ -67,18 +67,18 @@ struct Shared {
     chunk_bytes: usize,
 }
 
-// SAFETY: the mapping is memory like any other; each chunk is accessed only by the half that owns it.
+// SAFETY: the mapping is ordinary memory; each chunk is accessed only by the half that owns it.
 unsafe impl Sync for Shared {}
-// SAFETY: as above; it belongs to no thread.
+// SAFETY: as above; it is not tied to a thread.
 unsafe impl Send for Shared {}
 
 impl Shared {
-    /// The `len` bytes at `address` and what follows in the chunk; `None` when it does not lie in one chunk.
+    /// Returns the `len` bytes at `address` and the rest of the chunk; `None` if they are not in one chunk.
     ///
     /// # Safety
     ///
-    /// The chunk is a receive chunk that the kernel has handed over, and is not given back while the slice
-    /// lives.
+    /// The chunk is a receive chunk that the kernel has handed over, and is not returned during the lifetime of the
+    /// slice.
     #[inline]
     unsafe fn frame(&self, address: u64, len: u32) -> Option<&[u8]> {
         let address = address as usize;
@@ -117,8 +117,8 @@ pub(super) struct Tx {
     segments: bool,
 }
 
-/// Opens a socket on `queue` of the interface of number `index`, to receive, and to send if `sends`. The
-/// flag: frames are not copied by the kernel.
+/// Opens a socket on `queue` of the interface with number `index`, to receive, and to send if `sends`. The flag is true
+/// if the kernel does not copy frames.
 pub(super) fn open(
     index: u32,
     queue: u32,
@@ -141,14 +141,14 @@ pub(super) fn open(
     for (option, size) in [
         (libc::XDP_UMEM_FILL_RING, RX_CHUNKS),
         (libc::XDP_RX_RING, RX_CHUNKS),
-        // Asked for whether one sends or not.
+        // Required even without sending.
         (libc::XDP_UMEM_COMPLETION_RING, TX_CHUNKS),
     ] {
         set_option(&fd, libc::SOL_XDP, option, &size)?;
     }
     if sends {
         set_option(&fd, libc::SOL_XDP, libc::XDP_TX_RING, &TX_CHUNKS)?;
-        // Older kernels send 32 frames a call; `send` calls again.
+        // Older kernels send 32 frames per call; `send` repeats the call.
         let _ = set_option(&fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &TX_CHUNKS);
     }
     // SAFETY: structures of integers.
@@ -166,7 +166,7 @@ pub(super) fn open(
         fill.write(chunk(number));
     }
     fill.publish();
-    // With neither XDP_ZEROCOPY nor XDP_COPY the kernel tries the first, then the second.
+    // With neither XDP_ZEROCOPY nor XDP_COPY, the kernel tries the former, then the latter.
     let segments = if layout.segments { libc::XDP_USE_SG } else { 0 };
     let address = libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
@@ -211,7 +211,7 @@ pub(super) fn open(
 ///
 /// # Safety
 ///
-/// All zeros, and any bytes, are a good `T`.
+/// All zeros, and any bytes, are a valid `T`.
 unsafe fn get_structure<T>(fd: &OwnedFd, option: i32) -> io::Result<T> {
     // SAFETY: the caller says so.
     let mut value: T = unsafe { mem::zeroed() };
@@ -228,8 +228,8 @@ impl Rx {
         self.shared.fd.as_fd()
     }
 
-    /// Adds frames to `batch` until it is full or there are no more. With `complete`, checksums that a kernel
-    /// at the other end left undone are done.
+    /// Adds frames to `batch` until it is full or there are no more. With `complete`, it completes checksums that a
+    /// kernel at the other end left unfinished.
     pub(super) fn receive(
         &mut self,
         number: u32,
@@ -263,7 +263,7 @@ impl Rx {
         }
     }
 
-    /// Frames that lie in one chunk each.
+    /// Receives frames that are in one chunk each.
     fn receive_single(&mut self, number: u32, pool: &mut Pool, batch: &mut Batch, stats: &mut PortStats) {
         let Rx { shared, ring, fill, .. } = self;
         let frame_max = pool.frame_max();
@@ -283,10 +283,10 @@ impl Rx {
         });
     }
 
-    /// Frames that may be spread over several chunks.
+    /// Receives frames that may be spread over several chunks.
     fn receive_segments(&mut self, number: u32, pool: &mut Pool, batch: &mut Batch, stats: &mut PortStats) {
         while !batch.is_full() {
-            // The kernel hands over a frame when all of it is there; a part of one waits.
+            // The kernel hands over a frame once it is complete; a partial frame waits.
             let mut count = 0;
             loop {
                 let Some(descriptor) = self.ring.peek(count) else { return };
@@ -339,7 +339,7 @@ impl Rx {
         }
     }
 
-    /// Frames lost since the socket was opened: no room, or longer than a chunk.
+    /// Returns the number of frames lost since the socket was opened: no room, or longer than a chunk.
     pub(super) fn lost(&self) -> u64 {
         // SAFETY: a structure of integers.
         let statistics = unsafe { get_structure(&self.shared.fd, libc::XDP_STATISTICS) };
@@ -348,7 +348,7 @@ impl Rx {
 }
 
 impl Tx {
-    /// Sends frames of up to `frame_max` bytes, and adds up the bytes of those that are on their way.
+    /// Sends frames of up to `frame_max` bytes, and adds up their bytes.
     pub(super) fn send(&mut self, frames: &[&[u8]], frame_max: usize, bytes: &mut u64) -> Sent {
         self.reclaim();
         let mut sent = 0;
@@ -364,7 +364,7 @@ impl Tx {
         Sent { sent, dropped: frames.len() - sent }
     }
 
-    /// Copies a frame to the ring. `false`: there is no room, or it is nothing for this link.
+    /// Copies a frame to the ring. False if there is no room, or if the link cannot carry it.
     #[inline]
     fn queue(&mut self, frame: &[u8], frame_max: usize) -> bool {
         let chunk_bytes = self.shared.chunk_bytes;
@@ -398,12 +398,12 @@ impl Tx {
         self.completed.release();
     }
 
-    /// Has the kernel all that was queued?
+    /// True if the kernel has taken everything that was queued.
     pub(super) fn is_flushed(&self) -> bool {
         self.ring.is_taken()
     }
 
-    /// Lets the kernel send what is queued. How many frames it dropped.
+    /// Makes the kernel send queued frames. Returns the number of frames it dropped.
     pub(super) fn flush(&mut self) -> usize {
         let mut dropped = 0;
         for _ in 0..KICKS_MAX {
@@ -414,9 +414,9 @@ impl Tx {
             match error.raw_os_error() {
                 // The frame was taken, but the link refused it.
                 Some(libc::EBUSY) => dropped += 1,
-                // It has sent as much as it does in one call, or has no memory just now.
+                // It has sent its maximum for one call, or has no memory at the moment.
                 Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => {}
-                // Down or gone.
+                // Down or deleted.
                 _ => break,
             }
         }

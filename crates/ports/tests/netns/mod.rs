@@ -1,4 +1,4 @@
-//! Network namespaces that a test makes for itself, and takes away again.
+//! Network namespaces that a test creates and deletes again.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// No wait is longer.
+/// Maximum time of any wait.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A namespace; deleted when dropped, with the interfaces in it.
@@ -15,7 +15,7 @@ pub struct Namespace {
     name: String,
 }
 
-/// Why tests of namespaces cannot run here, if they cannot.
+/// Returns why tests with namespaces cannot run here, if they cannot.
 pub fn missing() -> Option<String> {
     // SAFETY: no arguments.
     if unsafe { libc::geteuid() } != 0 {
@@ -26,11 +26,11 @@ pub fn missing() -> Option<String> {
         Ok(status) if !status.success() => return Some("`ip -V` fails".into()),
         Ok(_) => {}
     }
-    // A container may be root and yet not be allowed to make namespaces.
+    // A container may be root and yet not be allowed to create namespaces.
     Namespace::try_new("probe").err()
 }
 
-/// Ends the test with a message when namespaces cannot be made.
+/// Ends the test with a message if namespaces cannot be created.
 #[macro_export]
 macro_rules! need_namespaces {
     () => {
@@ -66,7 +66,7 @@ pub fn ip(arguments: &str) -> Result<(), String> {
 }
 
 impl Namespace {
-    /// Makes a namespace whose name begins with the process and ends with `role`.
+    /// Creates a namespace whose name starts with the process and ends with `role`.
     pub fn new(role: &str) -> Namespace {
         Namespace::try_new(role).unwrap()
     }
@@ -96,7 +96,7 @@ impl Namespace {
         let path = format!("/var/run/netns/{}", self.name);
         thread::spawn(move || {
             let file = File::open(path).unwrap();
-            // SAFETY: a descriptor and a number. It moves this thread only.
+            // SAFETY: passes a descriptor and a number. It moves only this thread.
             assert_eq!(unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
             work()
         })
