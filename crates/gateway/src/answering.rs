@@ -1,5 +1,5 @@
-//! Answers what the switch hands to the controller, in a thread of its own: a switch that is slow to talk to, or a large
-//! change, holds nobody's ping up.
+//! Answers packets that the switch hands to the controller, in a separate thread, so that a slow connection to the
+//! switch or a large change does not delay replies to ping.
 
 use crate::config::ControllerPort;
 use crate::controller::{Level, Tell};
@@ -13,18 +13,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What the switch hands over has no more bytes, and a few.
+/// Frames that the switch hands over have at most a few bytes less.
 const FRAME_MAX: usize = 1600;
-/// How long the thread takes at most to see that it is no longer wanted.
+/// Maximum time in which the thread notices that it must end.
 const TURN: Duration = Duration::from_millis(100);
-/// How often an interface that is not there is looked for, and one that is there looked at.
+/// How often a missing interface is looked for, and an existing one checked.
 const LOOK: Duration = Duration::from_millis(250);
 /// How often the answers are reported.
 const COUNT: Duration = Duration::from_secs(60);
-/// Most answers at once: those of a tenth of a second, and so many where that is less (RFC 4443, section 2.4 (f)).
+/// Minimum burst of answers; otherwise the burst is that of a tenth of a second (RFC 4443, section 2.4 (f)).
 const BURST_MIN: u32 = 10;
 
-/// Answers as long as this lives.
+/// Answers as long as this exists.
 pub(crate) struct Answering {
     interface: String,
     shared: Arc<Shared>,
@@ -34,12 +34,12 @@ pub(crate) struct Answering {
 struct Shared {
     stop: AtomicBool,
     per_second: AtomicU32,
-    /// None until the switch has a plan.
+    /// `None` until the switch has a plan.
     own: Mutex<Option<Arc<OwnAddresses>>>,
 }
 
 impl Answering {
-    /// Begins, whether the interface is there or comes later.
+    /// Starts, even if the interface does not exist yet.
     pub fn start(port: &ControllerPort, own: Option<Arc<OwnAddresses>>, tell: Tell) -> io::Result<Answering> {
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
@@ -70,7 +70,7 @@ impl Answering {
         self.shared.per_second.store(per_second, Ordering::Relaxed);
     }
 
-    /// From now on these are the gateway's addresses.
+    /// Sets the gateway's addresses.
     pub fn set_own(&self, own: Arc<OwnAddresses>) {
         *self.shared.own.lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
     }
@@ -136,7 +136,7 @@ impl Thread {
         }
     }
 
-    /// Answers until nobody wants it, or the port is of no more use. An interface that goes is waited for by the port.
+    /// Answers until it is stopped or the port is no longer usable. If the interface disappears, the port waits for it.
     fn serve(&mut self, port: &mut AfPacketPort, counted: &mut Instant) {
         let mut pool = match Pool::new(BATCH_MAX, FRAME_MAX, 0) {
             Ok(pool) => pool,
@@ -199,7 +199,7 @@ impl Thread {
                     *self.counts.answers.entry(kind).or_default() += 1;
                     answers.push(frame);
                 }
-                // What the kernel itself says there, about IPv6 for one.
+                // Frames of the kernel itself, for example of IPv6.
                 Err(Silence::Foreign) => {}
                 Err(why) => *self.counts.silent.entry(why).or_default() += 1,
             }
@@ -246,7 +246,7 @@ struct Bucket {
 
 impl Bucket {
     fn new(now: Instant) -> Bucket {
-        // As full as it may be.
+        // The bucket starts full.
         Bucket { tokens: f64::INFINITY, at: now }
     }
 

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where.
+//! Errors of a configuration, with their places.
 
 use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 use std::ops::Range;
@@ -8,11 +8,11 @@ use std::ops::Range;
 pub struct Complaint {
     /// What was found, and what was expected.
     pub message: String,
-    /// Its bytes in the file.
+    /// Its byte range in the file.
     pub span: Range<usize>,
     /// Another place involved, and its role.
     pub other: Option<(Range<usize>, String)>,
-    /// Valid choices, what to do.
+    /// Valid choices and remedies.
     pub notes: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ impl Complaint {
 }
 
 impl Complaint {
-    /// As one line: file, line and column, what is wrong, notes.
+    /// Formats it as one line: file, line and column, message, notes.
     pub fn line(&self, name: &str, text: &str) -> String {
         let start = first_line(&self.span, text).start;
         let line = text[..start].matches('\n').count() + 1;
@@ -43,10 +43,10 @@ impl Complaint {
     }
 }
 
-/// Complaints that are shown; of the others only the number. Each costs a look at the whole file.
+/// Maximum number of complaints that are shown; the others are counted. Each requires a scan of the whole file.
 pub(crate) const SHOWN_MAX: usize = 100;
 
-/// Complaints about a file as text for people; of many the first 100.
+/// Formats complaints about a file for users; at most the first 100.
 pub fn render(complaints: &[Complaint], name: &str, text: &str, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut rendered = String::new();
@@ -71,7 +71,7 @@ pub fn render(complaints: &[Complaint], name: &str, text: &str, color: bool) -> 
     rendered + &format!("{count} error{}\n", if count == 1 { "" } else { "s" })
 }
 
-/// The part of a span on its first line.
+/// Returns the part of a span on its first line.
 fn first_line(span: &Range<usize>, text: &str) -> Range<usize> {
     let mut start = span.start.min(text.len());
     while !text.is_char_boundary(start) {

@@ -10,20 +10,20 @@ use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What a gateway is to do.
+/// The configuration of a gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The other end of the switch's port for the controller, if it answers.
     pub controller: Option<ControllerPort>,
-    /// Learned stations that are silent for so long are forgotten.
+    /// Learned stations are forgotten after this time without a frame.
     pub age: Duration,
-    /// Most stations that are learned in a network.
+    /// Maximum number of learned stations in a network.
     pub stations_max: usize,
-    /// How back ends are looked after.
+    /// How back ends are checked.
     pub health: HealthTimes,
     /// Ports with IP only.
     pub externals: Vec<External>,
-    /// Ports where tunnels come from.
+    /// Ports of tunnels.
     pub underlays: Vec<Underlay>,
     /// Far ends of tunnels.
     pub vteps: Vec<Vtep>,
@@ -33,7 +33,7 @@ pub struct Config {
     pub routes: Vec<Route>,
     /// Servers behind virtual addresses.
     pub back_ends: Vec<BackEnd>,
-    /// What virtual addresses are balanced over.
+    /// Pools over which virtual addresses are balanced.
     pub pools: Vec<Pool>,
     /// Virtual addresses.
     pub vips: Vec<Vip>,
@@ -44,20 +44,20 @@ pub struct Config {
 pub struct ControllerPort {
     /// The interface.
     pub interface: String,
-    /// Most answers a second.
+    /// Maximum number of answers per second.
     pub icmp_per_second: u32,
 }
 
-/// How back ends are looked after.
+/// How back ends are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HealthTimes {
-    /// From the beginning of a check to that of the next one.
+    /// Time from the start of a check to the start of the next one.
     pub interval: Duration,
-    /// How long a check may take.
+    /// Maximum duration of a check.
     pub timeout: Duration,
-    /// Number of failures in a row after which it is dead.
+    /// Number of consecutive failures after which it is dead.
     pub fall: u32,
-    /// Number of successes in a row after which it is alive.
+    /// Number of consecutive successes after which it is alive.
     pub rise: u32,
 }
 
@@ -73,11 +73,11 @@ pub struct Place {
 /// A port with IP only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct External {
-    /// Where.
+    /// Port and VLAN.
     pub place: Place,
-    /// The VRF of what comes in.
+    /// The VRF of received packets.
     pub vrf: u16,
-    /// The gateway's address there.
+    /// The gateway's MAC address there.
     pub mac: u64,
     /// The longest IP packet.
     pub mtu: u16,
@@ -85,16 +85,16 @@ pub struct External {
     pub addresses: Vec<IpAddr>,
 }
 
-/// A port where tunnels come from.
+/// A port of tunnels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Underlay {
-    /// Where.
+    /// Port and VLAN.
     pub place: Place,
-    /// The gateway's address there.
+    /// The gateway's MAC address there.
     pub mac: u64,
     /// The longest IP packet.
     pub mtu: u16,
-    /// The gateway's own addresses: its ends of tunnels.
+    /// The gateway's own addresses: the local ends of tunnels.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -105,13 +105,13 @@ pub struct Vtep {
     pub name: String,
     /// Its address.
     pub remote: IpAddr,
-    /// Ours.
+    /// Our address.
     pub local: IpAddr,
     /// Index of the underlay.
     pub underlay: usize,
-    /// The router there, or the VTEP itself.
+    /// The MAC address of the next router, or of the VTEP itself.
     pub next_hop: u64,
-    /// Of the outer header.
+    /// The TTL of the outer header.
     pub ttl: u8,
 }
 
@@ -129,17 +129,17 @@ pub enum Behind {
 pub struct Network {
     /// Its name.
     pub name: String,
-    /// Its number in tunnels.
+    /// Its VNI in tunnels.
     pub vni: u32,
     /// Its routing table.
     pub vrf: u16,
-    /// The gateway's address in it.
+    /// The gateway's MAC address in it.
     pub mac: u64,
     /// The longest IP packet at its ports.
     pub mtu: u16,
-    /// Whether stations are learned.
+    /// True if stations are learned.
     pub learn: bool,
-    /// Whether frames to unknown stations are flooded.
+    /// True if frames to unknown stations are flooded.
     pub flood: bool,
     /// Where it is attached.
     pub places: Vec<Place>,
@@ -147,7 +147,7 @@ pub struct Network {
     pub vteps: Vec<usize>,
     /// The gateway's own IP addresses in it.
     pub addresses: Vec<IpAddr>,
-    /// Stations that are not to be learned.
+    /// Configured stations, which are not learned.
     pub stations: Vec<Station>,
 }
 
@@ -158,11 +158,11 @@ pub struct Station {
     pub mac: u64,
     /// Its IP address.
     pub address: Option<IpAddr>,
-    /// Where it is.
+    /// Its location.
     pub behind: Behind,
 }
 
-/// Where a routed packet goes.
+/// The next hop of a routed packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextHop {
     /// Out of an external port, by index, to a MAC address.
@@ -180,20 +180,20 @@ pub struct Route {
     pub address: IpAddr,
     /// Length of the prefix.
     pub prefix_len: u8,
-    /// Where it leads.
+    /// Its next hop.
     pub next_hop: NextHop,
 }
 
-/// How a back end is looked after.
+/// How a back end is checked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Health {
-    /// It takes TCP connections.
+    /// It must accept TCP connections.
     Tcp(SocketAddr),
-    /// It answers an HTTP request with a status of 2xx or 3xx.
+    /// It must answer an HTTP request with status 2xx or 3xx.
     Http {
-        /// Who is asked.
+        /// The address to query.
         address: SocketAddr,
-        /// For what.
+        /// The path of the request.
         path: String,
     },
 }
@@ -205,42 +205,42 @@ pub struct BackEnd {
     pub name: String,
     /// Index of its network.
     pub network: usize,
-    /// Where it is.
+    /// Its location.
     pub behind: Behind,
     /// Its MAC address.
     pub mac: u64,
-    /// Its share.
+    /// Its weight.
     pub weight: u32,
-    /// How it is looked after; without it is always taken to live.
+    /// How it is checked; without checks it always counts as alive.
     pub health: Option<Health>,
 }
 
-/// What virtual addresses are balanced over.
+/// A pool over which virtual addresses are balanced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
     /// Its name.
     pub name: String,
     /// Indices of its back ends.
     pub back_ends: Vec<usize>,
-    /// How many shares there are.
+    /// Number of slots.
     pub slots: u32,
 }
 
-/// How a client's address becomes a number.
+/// The hash of a client's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Algorithm {
-    /// Of Ethernet.
+    /// CRC-32 of Ethernet.
     #[default]
     Crc32 = 0,
-    /// Of iSCSI.
+    /// CRC-32C of iSCSI.
     Crc32c = 1,
-    /// ARC.
+    /// CRC-16/ARC.
     Crc16 = 2,
     /// RFC 1071.
     Csum16 = 3,
 }
 
-/// A pool and how it is used.
+/// A pool and its hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Balance {
     /// Index of the pool.
@@ -256,32 +256,32 @@ pub struct Vip {
     pub vrf: u16,
     /// The address.
     pub address: IpAddr,
-    /// What becomes of packets to it.
+    /// What happens to packets for it.
     pub service: Service,
 }
 
-/// What becomes of packets to a virtual address.
+/// What happens to packets for a virtual address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// All are balanced.
+    /// All packets are balanced.
     All(Balance),
-    /// Those of some protocols and ports are.
+    /// Packets of some protocols and ports are balanced.
     Some(BTreeMap<(u8, u16), Balance>),
 }
 
-/// Most slots of all pools: what the program has room for.
+/// Maximum number of slots of all pools, for which the program has room.
 const SLOTS_MAX: u64 = 1_048_576;
-/// Slots of a pool that says nothing.
+/// Default number of slots of a pool.
 const SLOTS: u32 = 1024;
 const CONTROLLER_PORT: i64 = 510;
 const WEIGHT_MAX: i64 = 100;
-/// Most answers a second, of a file that says nothing.
+/// Default maximum number of answers per second.
 const ICMP_PER_SECOND: u32 = 1000;
 /// IFNAMSIZ without the final 0.
 const INTERFACE_NAME_MAX: usize = 15;
 
 impl Config {
-    /// Reads a configuration; or all that is wrong with it.
+    /// Reads a configuration, or returns all its errors.
     pub fn parse(text: &str) -> Result<Config, Vec<Complaint>> {
         if text.trim().is_empty() {
             return Err(vec![Complaint::new(0..0, "the file is empty: expected a configuration")]);
@@ -297,7 +297,7 @@ impl Config {
     }
 }
 
-/// What the TOML parser or serde says.
+/// Converts an error of the TOML parser or of serde.
 fn of_toml(error: &toml::de::Error, text: &str) -> Complaint {
     let mut message = in_words(error.message().lines().next().unwrap_or(""));
     let span = error.span().unwrap_or(0..0);
@@ -314,7 +314,7 @@ fn of_toml(error: &toml::de::Error, text: &str) -> Complaint {
     }
 }
 
-/// What serde says, without the names of our types.
+/// Returns the message of serde without the names of our types.
 fn in_words(message: &str) -> String {
     const SEVERAL: &str = "expected a list, in double brackets as [[pool]], or as [ … ]";
     const SECTION: &str = "expected a section with keys";
@@ -339,7 +339,7 @@ struct Check {
     complaints: Vec<Complaint>,
 }
 
-/// Names of one kind, and where each is.
+/// Names of one kind, with their places.
 struct Names<'a> {
     what: &'static str,
     list: Vec<&'a At<String>>,
@@ -347,7 +347,7 @@ struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// 0 for one that there is not, which is complained of.
+    /// Returns 0 for an unknown name, which is reported.
     fn find(&self, check: &mut Check, name: &At<String>) -> usize {
         self.found(check, name).unwrap_or(0)
     }
@@ -372,7 +372,7 @@ impl Names<'_> {
     }
 }
 
-/// Names that an unknown one is compared with: a file may have thousands of each.
+/// Maximum number of names compared with an unknown one, because a file may have thousands of each kind.
 const COMPARED_MAX: usize = 200;
 
 /// The first few names.
@@ -385,7 +385,7 @@ fn listed(names: &[&str], count: usize) -> String {
     text.join(", ")
 }
 
-/// Remembers where something was said, to complain if it is said again.
+/// Records where something was declared, to report duplicates.
 struct Once<K>(BTreeMap<K, Range<usize>>);
 
 impl<K: Ord> Once<K> {
@@ -404,7 +404,7 @@ impl<K: Ord> Once<K> {
     }
 }
 
-/// An address in a VRF, for those that must be there once.
+/// An address in a VRF that must be unique.
 type HostKey = (u16, IpAddr);
 
 impl Check {
@@ -461,7 +461,8 @@ impl Check {
         mac
     }
 
-    /// The MAC address of somebody else: ours there is another one. Behind a VTEP it may be a gateway's with the same.
+    /// Reads the MAC address of another device, which must differ from ours. Behind a VTEP it may be that of a gateway
+    /// with the same address.
     fn mac_of_other(&mut self, text: &At<String>, ours: Option<u64>) -> u64 {
         let mac = self.mac(text);
         if mac != 0 && Some(mac) == ours {
@@ -521,7 +522,7 @@ impl Check {
             }
             once.note(self, text.as_str(), name.span(), || format!("two {what}s have the name `{text}`"));
         }
-        // The first of two with the same name counts; the second is complained of.
+        // The first of two with the same name counts; the second is reported.
         let by_name = list.iter().enumerate().rev().map(|(at, name)| (name.get_ref().as_str(), at)).collect();
         Names { what, list, by_name }
     }
@@ -792,7 +793,7 @@ impl Check {
         Some(Vtep { name, remote, local: *local, underlay, next_hop, ttl })
     }
 
-    /// Where a station or back end of a network is.
+    /// Reads the location of a station or back end of a network.
     fn behind(
         &mut self,
         span: Range<usize>,
@@ -1012,7 +1013,7 @@ fn max_len(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// The address without the bits behind a prefix.
+/// Returns the address with the bits after the prefix cleared.
 fn masked(address: IpAddr, len: u8) -> IpAddr {
     match address {
         IpAddr::V4(v4) => {

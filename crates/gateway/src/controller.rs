@@ -20,12 +20,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How grave something is.
+/// The severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// As it should be.
+    /// Normal.
     Info,
-    /// Something is wrong that may pass.
+    /// A problem that may be temporary.
     Warn,
 }
 
@@ -34,7 +34,7 @@ pub type Tell = Arc<dyn Fn(Level, &'static str, String) + Send + Sync>;
 /// Connects to the switch.
 pub type Connect = Box<dyn Fn() -> io::Result<Client> + Send>;
 
-/// What a controller works with.
+/// Options of a controller.
 pub struct Options {
     /// The configuration.
     pub path: PathBuf,
@@ -42,17 +42,17 @@ pub struct Options {
     pub connect: Connect,
     /// Receives its events.
     pub tell: Tell,
-    /// Set when it shall end. What it set on the switch stays there.
+    /// Set to stop it. What it set on the switch stays there.
     pub stop: &'static AtomicBool,
     /// Set to make it read the file and the switch again.
     pub reload: &'static AtomicBool,
 }
 
-/// How often it looks around when nothing happens.
+/// How often it checks for events.
 const TURN: Duration = Duration::from_millis(20);
-/// How often it looks at the file, and tries to connect.
+/// How often it checks the file and tries to connect.
 const LOOK: Duration = Duration::from_millis(250);
-/// How often it makes sure that the switch is there.
+/// How often it checks that the switch responds.
 const PING: Duration = Duration::from_secs(1);
 /// How long the switch may take for a simple request before the controller reconnects.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -62,15 +62,16 @@ const BIG_ANSWER: Duration = Duration::from_secs(60);
 const AGEING: Duration = Duration::from_millis(500);
 /// Bytes of the configuration.
 const CONFIG_BYTES_MAX: u64 = 1 << 30;
-/// Updates in a request: with the longest names they stay far below the bytes and updates that a switch takes.
+/// Maximum number of updates in a request: even with the longest names, it is far below the switch's limits of bytes
+/// and updates.
 const UPDATES_MAX: usize = 100_000;
 /// Maximum number of waiting messages of the switch.
 const LEARNED_MAX: usize = 65_536;
 /// Maximum number of waiting results of checks; further checks wait.
 const VERDICTS_MAX: usize = 1024;
-/// How many stations are looked at before anything else is done: each takes a request or two.
+/// Maximum number of stations handled before anything else: each takes a request or two.
 const STATIONS_A_TURN_MAX: usize = 256;
-/// How often a switch that differs from what was just set is set again before someone else is suspected.
+/// How often a switch that differs from what was just set is set again before another controller is suspected.
 const ROUNDS_MAX: usize = 3;
 /// How long to wait after that.
 const QUARREL: Duration = Duration::from_secs(5);
@@ -113,22 +114,22 @@ pub fn run(options: Options, text: String, config: Config) {
     }
 }
 
-/// When the file was changed, and its size: a cheap sign of another content.
+/// Returns modification time and size of a file: an inexpensive sign of changed content.
 fn stamp(path: &std::path::Path) -> Option<(SystemTime, u64)> {
     let metadata = std::fs::metadata(path).ok()?;
     Some((metadata.modified().ok()?, metadata.len()))
 }
 
-/// A back end that is looked after.
+/// A back end that is being checked.
 struct Watched {
     number: u64,
     health: Health,
     _watch: Watch,
-    /// None until the first check has ended.
+    /// `None` until the first check has ended.
     alive: Option<bool>,
 }
 
-/// A switch that is spoken to, and what it has.
+/// A connected switch, and its state.
 struct Link {
     client: Client,
     actual: Actual,
@@ -137,7 +138,7 @@ struct Link {
 
 struct Controller {
     options: Options,
-    /// Of the file that was read, and of the one that was seen last.
+    /// The stamp of the file that was read, and of the one that was seen last.
     stamp: Option<(SystemTime, u64)>,
     seen: Option<(SystemTime, u64)>,
     text: String,
@@ -149,20 +150,20 @@ struct Controller {
     to_learn: SyncSender<Learned>,
     learned: Receiver<Learned>,
     stations: Stations,
-    /// Who answers by ICMP, and from which addresses, once the switch has them.
+    /// The ICMP responder, and its addresses once the switch has them.
     answering: Option<Answering>,
     own: Option<Arc<OwnAddresses>>,
-    /// What the switch has, as it was planned.
+    /// The plan that the switch follows.
     planned: Plan,
     aged: Instant,
     link: Option<Link>,
     /// Why there is no connection, or why the switch refused; reported once.
     complaint: String,
-    /// What of the switch may have to be changed.
+    /// What may have to be changed on the switch.
     dirty: Dirty,
-    /// Whether the file was wrong when it was looked at last.
+    /// True if the file was wrong at the last check.
     wrong: bool,
-    /// The configuration that the switch took last.
+    /// The last configuration that the switch accepted.
     settled: Option<Config>,
     looked: Instant,
     pinged: Instant,
@@ -173,7 +174,7 @@ struct Controller {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Dirty {
     Nothing,
-    /// Who shares pools.
+    /// The shares of pools.
     Shares,
     Everything,
 }
@@ -231,8 +232,7 @@ impl Controller {
         }
     }
 
-    /// Looks at what has happened. Dead back ends come first: however many stations there are to learn, clients are
-    /// not to wait for that.
+    /// Handles events. Dead back ends come first: clients must not wait until many stations have been learned.
     fn hear(&mut self) {
         let mut first = self.learned.recv_timeout(TURN).ok();
         for _ in 0..STATIONS_A_TURN_MAX {
@@ -255,7 +255,7 @@ impl Controller {
 
     fn judge(&mut self, Verdict { watch, alive, why }: Verdict) {
         let found = self.watches.iter_mut().find(|(_, watched)| watched.number == watch);
-        // It may be of a watch that has ended.
+        // It may belong to a watch that has ended.
         let Some((name, watched)) = found else { return };
         let first = watched.alive.is_none();
         watched.alive = Some(alive);
@@ -268,7 +268,7 @@ impl Controller {
         }
     }
 
-    /// Looks after those back ends that the configuration has.
+    /// Starts and stops watches according to the configuration.
     fn watch(&mut self) {
         let mut old = std::mem::take(&mut self.watches);
         for back_end in &self.config.back_ends {
@@ -292,7 +292,7 @@ impl Controller {
 
     // ---- ICMP ----
 
-    /// Answers by the interface that the configuration has, if it has one.
+    /// Starts or stops answering on the configured interface.
     fn answer(&mut self) {
         let Some(port) = &self.config.controller else {
             if self.answering.take().is_some() {
@@ -311,7 +311,7 @@ impl Controller {
         }
     }
 
-    /// The switch has what is configured: with that the gateway's addresses.
+    /// Sets the gateway's addresses once the switch has its configuration.
     fn own_addresses(&mut self) {
         let own = Arc::new(OwnAddresses::new(&self.config, &self.planned));
         if let Some(answering) = &self.answering {
@@ -324,7 +324,7 @@ impl Controller {
 
     fn look(&mut self, again: bool) {
         let stamp = stamp(&self.options.path);
-        // Who writes a file may not be done: it is read when it has been the same twice.
+        // The writer of a file may not be done yet: it is read when it has been unchanged at two checks.
         let before = std::mem::replace(&mut self.seen, stamp);
         if !again && (stamp == self.stamp || stamp != before) {
             return;
@@ -333,7 +333,7 @@ impl Controller {
         let path = self.options.path.display().to_string();
         let text = match p4jet_files::read_text(&self.options.path, CONFIG_BYTES_MAX) {
             Ok(text) => text,
-            // Some editors take the old file away before they write the new one.
+            // Some editors delete the old file before they write the new one.
             Err(e) if !again && e.kind() == io::ErrorKind::NotFound => return,
             Err(e) => {
                 let text = format!("cannot read {path}: {e}; the previous version stays in effect");
@@ -377,7 +377,7 @@ impl Controller {
     fn connect(&mut self) {
         match (self.options.connect)() {
             Ok(client) => {
-                // What happens while the switch is read is heard, too.
+                // Listens first, so that events during the read are received too.
                 let listener = match self.listen() {
                     Ok(listener) => Some(listener),
                     Err(e) if e.kind() == io::ErrorKind::TimedOut => return self.lost(&e),
@@ -392,14 +392,14 @@ impl Controller {
         }
     }
 
-    /// Begins to hear of stations, over a connection of its own.
+    /// Starts listening for stations, over a separate connection.
     fn listen(&self) -> io::Result<Listener> {
         let mut own = (self.options.connect)()?;
         own.set_patience(ANSWER)?;
         Listener::start(own, self.to_learn.clone())
     }
 
-    /// Reads what the switch has.
+    /// Reads the state of the switch.
     fn read_switch(&mut self, mut client: Client, listener: Option<Listener>) {
         let read = client.set_patience(BIG_ANSWER).and_then(|()| {
             let answer = client.command("dump", false)?;
@@ -422,7 +422,7 @@ impl Controller {
         }
     }
 
-    /// Whether the switch is still there.
+    /// Checks that the switch still responds.
     fn ping(&mut self) {
         let Some(link) = &mut self.link else { return };
         if let Err(e) = link.client.command("get_time_elapsed", false) {
@@ -453,8 +453,8 @@ impl Controller {
 
     /// Brings the switch to its intended state.
     fn settle(&mut self) {
-        // What nobody has looked at yet is not known to be dead, and not given to clients: a check takes no
-        // longer than its timeout.
+        // Back ends that have not been checked are not known to be dead, so the controller waits: a check takes at most
+        // its timeout.
         if self.watches.values().any(|watched| watched.alive.is_none()) {
             return;
         }
@@ -507,8 +507,8 @@ impl Controller {
         self.complain("switch", text.to_string());
     }
 
-    /// Gives the slots of pools to those back ends that live. All else is as it was planned: when a back end dies, how
-    /// much else there is shall not count.
+    /// Gives the slots of pools to the live back ends. Everything else stays as planned: after the death of a back end,
+    /// the time must not depend on the size of the rest.
     fn share(&mut self, alive: &dyn Fn(usize) -> bool) {
         let Some(link) = &mut self.link else { return };
         self.planned.share(&self.config, alive);
@@ -531,11 +531,11 @@ impl Controller {
 }
 
 impl Controller {
-    /// The switch cannot be made what the configuration says.
+    /// Handles that the switch refuses the configuration.
     fn refused(&mut self, why: &str) {
         self.complain("switch", format!("the switch refuses: {why}"));
         self.read_switch_again();
-        // Dead back ends must still go: the switch took the configuration before.
+        // Dead back ends must still be removed, so the last accepted configuration is used.
         match self.settled.take().filter(|settled| *settled != self.config) {
             Some(settled) => {
                 self.tell(Level::Warn, "config", "the previous version stays in effect");
@@ -558,7 +558,7 @@ impl Controller {
 // ---- stations ----
 
 impl Controller {
-    /// Knows those stations that the switch has.
+    /// Adopts the stations that the switch has.
     fn adopt(&mut self) {
         let Some(Link { actual, .. }) = &self.link else { return };
         let now = Instant::now();
@@ -592,8 +592,7 @@ impl Controller {
             return self.complain("station", text);
         }
         let [macs, stations] = station_entries(network, mac, location);
-        // Where frames to it go comes first: once it is known by source, the switch does not tell of it
-        // again.
+        // First the entry for frames to it: once it is known as a source, the switch no longer reports it.
         let done = link.put(macs).and_then(|news| link.put(stations).map(|_| news));
         match done {
             Ok(news) => {
@@ -633,7 +632,7 @@ impl Controller {
         }
     }
 
-    /// The switch did not do what is simple to do.
+    /// Handles a failure of a simple change.
     fn disturbed(&mut self, error: Failed) {
         match error {
             Failed::Gone(e) => self.lost(&e),
@@ -650,7 +649,7 @@ fn place(table: Table, (network, mac): (u16, u64)) -> (Table, Key) {
 }
 
 impl Link {
-    /// Has one update carried out; the handle of what it made.
+    /// Carries out one update, and returns the handle of the object that it creates.
     fn carry_out(&mut self, update: NamedUpdate) -> Result<Option<u32>, Failed> {
         let mut results = self.client.write(vec![update], Atomicity::AllOrNothing)?;
         match results.pop() {
@@ -660,7 +659,7 @@ impl Link {
         }
     }
 
-    /// Puts an entry; whether it was not so before.
+    /// Sets an entry. True if that changed anything.
     fn put(&mut self, (place, call): ((Table, Key), Call)) -> Result<bool, Failed> {
         match self.actual.state.entries.get(&place) {
             Some(before) if *before == call => return Ok(false),
@@ -678,7 +677,7 @@ impl Link {
         Ok(true)
     }
 
-    /// Takes an entry away, if it is there.
+    /// Removes an entry, if it exists.
     fn take(&mut self, place: (Table, Key)) -> Result<(), Failed> {
         let Some(handle) = self.actual.handles.get(&place) else { return Ok(()) };
         self.carry_out(delete(place.0.name(), *handle))?;
@@ -687,7 +686,7 @@ impl Link {
         Ok(())
     }
 
-    /// Makes changes; whether it is known what the switch has then.
+    /// Makes changes. True if the resulting state of the switch is known.
     fn apply(&mut self, changes: &[Change]) -> Result<bool, Failed> {
         let mut made = Vec::with_capacity(changes.len());
         self.client.set_patience(BIG_ANSWER)?;
@@ -710,7 +709,7 @@ impl Link {
             }
         }
         self.client.set_patience(ANSWER)?;
-        // What changes when a back end dies has no new handles, so that nothing has to be read.
+        // The changes after the death of a back end create no handles, so nothing has to be read.
         let mut known = true;
         for change in changes {
             match &change.slot {

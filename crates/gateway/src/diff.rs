@@ -10,16 +10,16 @@ use std::fmt::Write;
 /// What a change does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Something is new.
+    /// Adds something.
     Add,
-    /// Something does something else.
+    /// Changes the action of something.
     Change,
-    /// Something goes.
+    /// Removes something.
     Remove,
 }
 
 impl Act {
-    /// Its word.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Act::Add => "add",
@@ -34,17 +34,17 @@ impl Act {
 pub struct Change {
     /// What it does.
     pub act: Act,
-    /// The update. What it names as made is made by the change of that position.
+    /// The update. An object that it refers to as new is created by the change at that position.
     pub update: NamedUpdate,
-    /// For people: what it is about, and what was before.
+    /// For users: what it concerns, and the previous state.
     pub about: String,
-    /// The slot of a pool that does something else: its pool, number, and what it does.
+    /// The slot of a pool that changes: pool, number, and the new action.
     pub slot: Option<(u16, usize, Call)>,
 }
 
-/// Changes in an order in which every packet, at any time, goes the old way or the new way: first what is
-/// named by others is added, then what names it; what entries with equal keys do is changed in place; last
-/// what nothing names any more is removed.
+/// Returns the changes in an order in which every packet, at any time, follows either the old or the new state: first objects
+/// that others refer to are added, then those that refer to them; entries with equal keys are changed in place; finally,
+/// objects that nothing refers to are removed.
 pub fn diff(plan: &Plan, actual: &Actual) -> Vec<Change> {
     let mut diff = Diff { plan, actual, changes: Vec::new() };
     diff.defaults();
@@ -67,14 +67,14 @@ pub fn diff(plan: &Plan, actual: &Actual) -> Vec<Change> {
     diff.changes
 }
 
-/// Those changes that follow from [`Plan::share`].
+/// Returns only the changes that follow from [`Plan::share`].
 pub(crate) fn diff_shares(plan: &Plan, actual: &Actual) -> Vec<Change> {
     let mut diff = Diff { plan, actual, changes: Vec::new() };
     diff.put_pools();
     diff.changes
 }
 
-/// How many changes do what, in words.
+/// Returns the number of changes of each kind as text.
 pub fn summary(changes: &[Change]) -> String {
     if changes.is_empty() {
         return "nothing to change".to_string();
@@ -84,11 +84,11 @@ pub fn summary(changes: &[Change]) -> String {
 }
 
 impl Change {
-    /// The runtime command.
+    /// Returns the runtime command.
     pub fn command(&self) -> String {
         let text = self.update.to_string();
         match &self.update {
-            // The table of pools has an action profile, for which bmv2 has commands of their own.
+            // The table of pools has an action profile, for which bmv2 has special commands.
             NamedUpdate::Delete { table, .. } | NamedUpdate::ResetDefault { table } if table == POOLS => {
                 text.replacen("table_", "table_indirect_", 1)
             }
@@ -97,7 +97,7 @@ impl Change {
     }
 }
 
-/// The changes as a file of commands, with a comment behind each that needs one.
+/// Returns the changes as a file of commands, with comments where needed.
 pub fn commands(changes: &[Change]) -> String {
     let mut text = String::new();
     for change in changes {
@@ -114,14 +114,14 @@ struct Diff<'a> {
 }
 
 impl Diff<'_> {
-    /// Adds a change; returns what stands for the object that it makes.
+    /// Adds a change; returns a reference to the object that it creates.
     fn push(&mut self, act: Act, update: NamedUpdate, about: String) -> Ref {
         let place = self.changes.len() as u32;
         self.changes.push(Change { act, update, about, slot: None });
         Ref::Made(place)
     }
 
-    /// A next hop by its name, if it is a back end.
+    /// Returns the name of a next hop that is a back end.
     fn name_of(&self, call: &Call) -> String {
         match (call.action.as_str(), call.params.as_slice()) {
             ("to_next_hop", [next_hop]) => match self.plan.names.get(next_hop) {
@@ -237,8 +237,8 @@ impl Diff<'_> {
             }
             let create = NamedUpdate::CreateGroup { profile: profile() };
             let group = self.push(Act::Add, create, format!("pool {pool_name}"));
-            // The selector counts a group's members by handle. The switch gives rising handles to members that are created one
-            // after the other while none is deleted.
+            // The selector counts a group's members by handle. The switch assigns increasing handles to members that are
+            // created in sequence while none is deleted.
             let mut members = Vec::with_capacity(slots.len());
             for (slot, call) in slots.iter().enumerate() {
                 let about = format!("pool {pool_name}, slot {slot}, {}", self.name_of(call));
@@ -268,7 +268,7 @@ impl Diff<'_> {
         };
         let take_group = |diff: &mut Self, group: u32, members: &[u32], all: bool| {
             let group = Ref::Handle(group);
-            // The last one first, which leaves the others where they are.
+            // The last one first, so that the others keep their positions.
             for member in members.iter().rev() {
                 let member = Ref::Handle(*member);
                 let remove = NamedUpdate::RemoveFromGroup { profile: profile(), group, member };
@@ -315,7 +315,7 @@ pub(crate) fn insert((table, key): &(Table, Key), call: &Call) -> NamedUpdate {
     NamedUpdate::Insert { table: table.name().to_string(), key, priority: None, r#do }
 }
 
-/// Changes what an entry does.
+/// Changes the action of an entry.
 pub(crate) fn modify((table, _): &(Table, Key), handle: u32, call: &Call) -> NamedUpdate {
     let r#do = named_call(call, params_words(*table, call));
     NamedUpdate::Modify { table: table.name().to_string(), entry: NamedEntry::Handle(handle.into()), r#do }

@@ -1,4 +1,4 @@
-//! The configuration as it is in the file: unchecked names, texts and numbers.
+//! The configuration as in the file: unchecked names, strings and numbers.
 
 use serde::Deserialize;
 use toml::Spanned;

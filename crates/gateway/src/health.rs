@@ -1,4 +1,4 @@
-//! Looking after back ends: a thread for each.
+//! Checks of back ends, with a thread for each.
 
 use crate::config::{Config, Health, HealthTimes};
 use std::io::{ErrorKind, Read, Write};
@@ -9,30 +9,30 @@ use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What was found.
+/// The result of a check.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdict {
     /// Number of the watch.
     pub watch: u64,
-    /// Whether the back end lives.
+    /// True if the back end is alive.
     pub alive: bool,
-    /// What the last check said.
+    /// The result of the last check.
     pub why: String,
 }
 
-/// A back end that is looked after as long as this lives.
+/// Checks a back end as long as this exists.
 pub(crate) struct Watch {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
-/// Watching takes little stack, and there may be many.
+/// Small, because there may be many threads that need little stack.
 const STACK_BYTES: usize = 256 << 10;
-/// The longest status line of HTTP that is read.
+/// Maximum length of an HTTP status line.
 const STATUS_LINE_MAX: usize = 1024;
 
 impl Watch {
-    /// Starts. The first check decides; after that only changes are reported.
+    /// Starts the checks. The first one decides; after that only changes are reported.
     pub fn start(
         number: u64,
         health: Health,
@@ -50,7 +50,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // It ends by itself, after the check that it may be at.
+        // The thread ends by itself, after a check in progress.
         self.thread.thread().unpark();
     }
 }
@@ -87,7 +87,7 @@ fn watch(
     }
 }
 
-/// Which back ends are alive, by one check each. Back ends without checks count as alive.
+/// Returns which back ends are alive, by one check each. Back ends without checks count as alive.
 pub fn check_all(config: &Config) -> Vec<bool> {
     let timeout = config.health.timeout;
     std::thread::scope(|scope| {
@@ -97,7 +97,7 @@ pub fn check_all(config: &Config) -> Vec<bool> {
             .map(|back_end| {
                 let health = back_end.health.as_ref()?;
                 let run = move || check(health, timeout).is_ok();
-                // Without a thread it is checked here and now.
+                // Without a thread, this one checks it now.
                 let thread = p4jet_threads::builder("health", STACK_BYTES)
                     .and_then(|thread| thread.spawn_scoped(scope, run));
                 Some(thread.map_err(|_| run()))
@@ -111,7 +111,7 @@ pub fn check_all(config: &Config) -> Vec<bool> {
     })
 }
 
-/// One check, which takes no longer than the timeout. The error says what was wrong.
+/// Makes one check, which takes at most the timeout. The error is the reason of the failure.
 fn check(health: &Health, timeout: Duration) -> Result<(), String> {
     let end = Instant::now() + timeout;
     match health {
@@ -149,7 +149,7 @@ fn connect(address: &SocketAddr, timeout: Duration) -> Result<TcpStream, String>
     TcpStream::connect_timeout(address, timeout).map_err(|e| format!("no connection: {e}"))
 }
 
-/// Whether the first line of an answer says that all is well.
+/// Checks that the first line of an answer has a status of success.
 fn status(answer: &[u8]) -> Result<(), String> {
     let line = String::from_utf8_lossy(answer.split(|b| *b == b'\n').next().unwrap_or_default());
     let mut words = line.trim_end().split(' ');
@@ -170,7 +170,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(200);
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Listens, and gives one answer to each who asks.
+    /// Listens, and sends the same answer to every request.
     fn answering(answer: &'static str) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn silence_ends() {
-        // It listens and never accepts: the kernel connects, nobody answers.
+        // It listens but never accepts: the kernel completes the connection, but there is no answer.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let found = check(&Health::Http { address, path: "/".into() }, SHORT);
@@ -215,7 +215,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
-        // Answers by number: two that are well, then failures that end before a verdict, then enough of them; then again.
+        // Answers by number: two successes, then failures that end before a verdict, then enough of them; then the same
+        // for successes.
         let answers = [true, true, false, false, true, false, false, false, true, false, true, true];
         let count = Arc::clone(&seen);
         // After an answer that decides, the next check waits until the verdict has been read.
@@ -250,7 +251,7 @@ mod tests {
             verdicts.push((verdict.alive, seen.load(Ordering::SeqCst)));
             let _ = go.try_send(());
         }
-        // The first check decides; the third failure in a row; the second success in a row.
+        // The first check decides, then the third consecutive failure, then the second consecutive success.
         assert_eq!(verdicts, [(true, 1), (false, 8), (true, 12)]);
     }
 

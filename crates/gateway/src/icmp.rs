@@ -1,8 +1,8 @@
-//! From a frame that the switch hands to its controller to the one that answers it: ICMP of both versions.
+//! ICMP of both versions: computes the answer to a frame that the switch hands to its controller.
 //!
-//! The way back is the one by which the packet came: MAC addresses change sides, and the header before the frame
-//! (`packet_io_t` in programs/vxlan_gateway) names the port and VLAN, or the tunnel. The switch encapsulates: what it
-//! puts before a frame is its own knowledge, as are its VXLAN port, TTLs and counters.
+//! The answer returns the way the packet came: MAC addresses are swapped, and the header before the frame
+//! (`packet_io_t` in programs/vxlan_gateway) names the port and VLAN, or the tunnel. The switch encapsulates: it alone
+//! knows the headers that it puts before a frame, its VXLAN port, TTLs and counters.
 
 use crate::config::{Config, Place};
 use crate::plan::Plan;
@@ -21,7 +21,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const PACKET_IO_BYTES: usize = 28;
 /// Local experimental type (IEEE 802): frames to and from the controller.
 const TYPE_CONTROL: [u8; 2] = 0x88b5u16.to_be_bytes();
-/// Reasons for which the switch asks, as the program numbers them.
+/// Reasons for which the switch hands over a packet, by the program's numbers.
 const REASON_TTL: u16 = 9;
 const REASON_MTU: u16 = 10;
 const REASON_OWN_ADDRESS: u16 = 27;
@@ -31,28 +31,28 @@ const ERROR_V4_MAX: usize = 576;
 const ERROR_V6_MAX: usize = 1280;
 /// RFC 1122, section 3.2.1.7.
 const TTL: u8 = 64;
-/// RFC 4861, section 7.1: what neighbours say has not been forwarded.
+/// RFC 4861, section 7.1: neighbour messages must not have been forwarded.
 const NEIGHBOR_HOP_LIMIT: u8 = 255;
 /// RFC 792's and RFC 1256's messages that report errors.
 const ERRORS_V4: [u8; 5] = [3, 4, 5, 11, 12];
-/// RFC 4443: below are errors; and a redirect (section 2.4 (e.2)).
+/// RFC 4443: smaller types are errors; and a redirect (section 2.4 (e.2)).
 const INFORMATIONAL_V6: u8 = 128;
 const REDIRECT_V6: u8 = 137;
 /// RFC 4861, section 4.6.1: the target's link-layer address, in units of 8 bytes.
 const OPTION_TARGET: [u8; 2] = [2, 1];
 
-/// The gateway's own addresses, by where packets meet them.
+/// The gateway's own addresses, by the place where packets arrive.
 #[derive(Clone, Debug, Default)]
 pub struct OwnAddresses {
-    /// Of ports and VLANs.
+    /// Addresses at ports and VLANs.
     places: HashMap<Place, Site>,
-    /// Of networks, by VNI.
+    /// Addresses in networks, by VNI.
     networks: HashMap<u32, Site>,
-    /// All of a VRF.
+    /// All addresses of a VRF.
     vrfs: HashMap<u16, Vec<IpAddr>>,
 }
 
-/// Where a packet came in.
+/// Where a packet arrived.
 #[derive(Clone, Debug)]
 struct Site {
     vrf: u16,
@@ -63,7 +63,7 @@ struct Site {
 }
 
 impl OwnAddresses {
-    /// Those of a configuration, with the numbers that networks have in its plan.
+    /// Returns the addresses of a configuration, with the numbers of networks in its plan.
     pub fn new(config: &Config, plan: &Plan) -> OwnAddresses {
         let mut own = OwnAddresses::default();
         let six = |mac: u64| *mac.to_be_bytes().last_chunk().expect("8 bytes");
@@ -84,7 +84,7 @@ impl OwnAddresses {
             own.networks.insert(network.vni, site);
             own.all_of(network.vrf, &network.addresses);
         }
-        // Last: who asks from elsewhere is to see an address of the underlay only if there is no other.
+        // Last, so that others see an address of the underlay only if there is no other.
         for underlay in &config.underlays {
             own.enter(underlay.place, site(0, underlay.mac, 0, &underlay.addresses));
             own.all_of(0, &underlay.addresses);
@@ -108,18 +108,18 @@ impl OwnAddresses {
         self.of(site).contains(&address)
     }
 
-    /// By which address the gateway speaks there: one of the site, or else of its tenant.
+    /// Returns the address from which the gateway answers there: one of the site, or else of its tenant.
     fn speaker(&self, site: &Site, is_v4: bool) -> Option<IpAddr> {
         site.addresses.iter().chain(self.of(site)).find(|address| address.is_ipv4() == is_v4).copied()
     }
 }
 
-/// What was answered.
+/// The kind of answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Answer {
     /// The TTL or hop limit was used up.
     TimeExceeded,
-    /// The packet is longer than the next hop takes.
+    /// The packet is too long for the next hop.
     TooBig,
     /// UDP to one of our addresses.
     PortUnreachable,
@@ -134,17 +134,17 @@ pub enum Answer {
 pub enum Silence {
     /// It is not from the switch.
     Foreign,
-    /// A header is not as it has to be.
+    /// A header is malformed.
     Malformed,
-    /// The RFCs forbid it: it is about an error, a later fragment, or from or to a group.
+    /// The RFCs forbid it: it would be about an error, a later fragment, or from or to a group.
     Forbidden,
-    /// Too long, and not to be told so: the sender allows fragments (RFC 792, RFC 1812, section 5.2.7.1).
+    /// Too long, but not reported because the sender allows fragments (RFC 792, RFC 1812, section 5.2.7.1).
     Fragmentable,
-    /// Not all of the request is there, or it comes in fragments.
+    /// The request is incomplete or fragmented.
     Incomplete,
     /// The gateway has no address there.
     NoAddress,
-    /// Nothing answers this: a TCP segment to an own address, an address that is not resolved.
+    /// There is no answer to this: a TCP segment to an own address, an address that is not resolved.
     Unanswered,
 }
 
@@ -174,15 +174,15 @@ impl fmt::Display for Silence {
     }
 }
 
-/// What answers a frame that came from the switch, as it goes to the switch. `identification` is that of an IPv4
-/// packet, another one for each.
+/// Returns the answer to a frame from the switch, in the form to send to the switch. `identification` is that of an
+/// IPv4 packet, which must differ for each.
 pub fn answer(frame: &[u8], own: &OwnAddresses, identification: u16) -> Result<(Answer, Vec<u8>), Silence> {
     let asked = Asked::parse(frame, own)?;
     let (answer, message) = asked.message(own)?;
     Ok((answer, asked.framed(&message, identification)))
 }
 
-/// What the switch asks about.
+/// The packet that the switch hands over.
 struct Asked<'a> {
     reason: u16,
     port: u16,
@@ -192,7 +192,7 @@ struct Asked<'a> {
     site: &'a Site,
     station: [u8; 6],
     tag: Option<SingleVlanHeader>,
-    /// The packet, without what Ethernet padded.
+    /// The packet without Ethernet's padding.
     packet: &'a [u8],
     is_whole: bool,
     ip: LaxIpSlice<'a>,
@@ -205,7 +205,7 @@ struct Message {
     source: IpAddr,
     dscp: IpDscp,
     hop_limit: u8,
-    /// Without its checksum, before what follows the first 8 bytes.
+    /// Without its checksum, before the data after the first 8 bytes.
     head: Head,
     rest: Vec<u8>,
 }
@@ -230,7 +230,7 @@ impl<'a> Asked<'a> {
         let (ethernet, mut rest) = Ethernet2Header::from_slice(frame).map_err(malformed)?;
         let mut ether_type = ethernet.ether_type;
         let mut tag = None;
-        // As in the program, one tag of 802.1Q, and none inside of a tunnel.
+        // As in the program, one tag of 802.1Q, and none inside a tunnel.
         if ether_type == EtherType::VLAN_TAGGED_FRAME && vtep == 0 {
             let (header, behind) = SingleVlanHeader::from_slice(rest).map_err(malformed)?;
             (ether_type, rest) = (header.ether_type, behind);
@@ -263,7 +263,7 @@ impl<'a> Asked<'a> {
         let (source, destination) = (ip.source_addr(), ip.destination_addr());
         let station = ethernet.source;
         let is_whole = packet.len() == ip_len;
-        // As everywhere in the gateway, VLAN 0 is no VLAN.
+        // As everywhere in the gateway, VLAN 0 means no VLAN.
         let tag = tag.filter(|_| vlan != 0);
         let asked = Asked {
             reason,
@@ -323,7 +323,7 @@ impl<'a> Asked<'a> {
         own.speaker(self.site, self.source.is_ipv4()).ok_or(Silence::NoAddress)
     }
 
-    /// An error about the packet, where one may be (RFC 1812, section 4.3.2.7; RFC 4443, section 2.4 (e)).
+    /// Returns an error about the packet, where allowed (RFC 1812, section 4.3.2.7; RFC 4443, section 2.4 (e)).
     fn error(&self, head: Head, source: IpAddr) -> Result<Message, Silence> {
         if self.is_later_fragment() || !self.may_be_complained_of() {
             return Err(Silence::Forbidden);
@@ -333,7 +333,7 @@ impl<'a> Asked<'a> {
             Head::V6(_) => ERROR_V6_MAX - Ipv6Header::LEN - Icmpv6Header::MIN_LEN,
         };
         let rest = self.packet[..self.packet.len().min(quoted_max)].to_vec();
-        // RFC 1812, section 4.3.2.5: errors go with precedence 6.
+        // RFC 1812, section 4.3.2.5: errors have precedence 6.
         Ok(Message { source, dscp: IpDscp::CS6, hop_limit: TTL, head, rest })
     }
 
@@ -347,7 +347,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Whether it is known to be no ICMP error.
+    /// True if it is certainly not an ICMP error.
     fn may_be_complained_of(&self) -> bool {
         let payload = self.ip.payload();
         match (&self.ip, payload.ip_number, payload.payload.first()) {
@@ -357,13 +357,13 @@ impl<'a> Asked<'a> {
             (LaxIpSlice::Ipv6(_), ip_number::IPV6_ICMP, kind) => {
                 kind.is_some_and(|kind| *kind >= INFORMATIONAL_V6 && *kind != REDIRECT_V6)
             }
-            // What follows is not there to be seen.
+            // The following header is missing.
             (LaxIpSlice::Ipv6(_), number, _) => !Ipv6Header::is_skippable_header_extension(number),
             _ => true,
         }
     }
 
-    /// What a host answers to a packet for it.
+    /// Returns the answer of a host to a packet for it.
     fn as_host(&self, own: &OwnAddresses) -> Result<(Answer, Message), Silence> {
         let payload = self.ip.payload();
         let unreachable = match (&self.ip, payload.ip_number) {
@@ -382,11 +382,11 @@ impl<'a> Asked<'a> {
             }
             _ => return Err(Silence::Unanswered),
         };
-        // So that a way that is traced ends here, too.
+        // So that traceroute ends here too.
         Ok((Answer::PortUnreachable, self.error(unreachable, self.destination)?))
     }
 
-    /// All of an ICMP message.
+    /// Returns a complete ICMP message.
     fn whole(&self) -> Result<&[u8], Silence> {
         let payload = self.ip.payload();
         match self.is_whole && !payload.fragmented {
@@ -440,7 +440,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// A message as a frame to the switch.
+    /// Returns a message as a frame to the switch.
     fn framed(&self, message: &Message, identification: u16) -> Vec<u8> {
         let mut frame = vec![0; 12];
         frame.extend(TYPE_CONTROL);
@@ -472,7 +472,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Headers of an answer. It may be fragmented: the way back may be narrower than the way here.
+/// Returns the headers of an answer. It may be fragmented, because the MTU on the way back may be smaller.
 fn ipv4(message: &Message, kind: &Icmpv4Type, from: Ipv4Addr, to: Ipv4Addr, identification: u16) -> Vec<u8> {
     let icmp = Icmpv4Header::with_checksum(kind.clone(), &message.rest);
     let mut ip = Ipv4Header {
@@ -506,10 +506,10 @@ fn ipv6(message: &Message, kind: &Icmpv6Type, from: Ipv6Addr, to: Ipv6Addr) -> V
     ip.to_bytes().into_iter().chain(icmp.to_bytes()).collect()
 }
 
-/// Whether an address is that of one host (RFC 1812, sections 4.2.2.11 and 5.3.7).
+/// True if an address is that of one host (RFC 1812, sections 4.2.2.11 and 5.3.7).
 fn is_host(address: IpAddr) -> bool {
     match address {
-        // 0/8 is "this network"; 240/4 is reserved, and holds the broadcast address.
+        // 0/8 is "this network"; 240/4 is reserved, and contains the broadcast address.
         IpAddr::V4(v4) => !matches!(v4.octets()[0], 0 | 127 | 224..),
         IpAddr::V6(v6) => {
             !v6.is_unspecified() && !v6.is_loopback() && !v6.is_multicast() && v6.to_ipv4_mapped().is_none()

@@ -1,8 +1,7 @@
-//! Learned stations, and how long they have been silent.
+//! Learned stations, and the time since their last frames.
 //!
-//! The switch tells of a station that it does not know, and of no other. So a station that may have become
-//! silent is taken out of what the switch knows by source, and stays where frames to it find it: if it says
-//! anything, the switch tells of it again; if it does not, it is forgotten.
+//! The switch reports only stations that it does not know. So a station that may be silent is removed from the known
+//! sources, but stays as a destination: if it sends a frame, the switch reports it again; otherwise it is forgotten.
 
 use crate::plan::Location;
 use p4jet_control::client::Client;
@@ -22,12 +21,12 @@ pub(crate) struct Learned {
     pub network: u16,
     /// Its MAC address.
     pub mac: u64,
-    /// Where it is.
+    /// Its location.
     pub location: Location,
 }
 
 impl Learned {
-    /// From a digest `learned_t`.
+    /// Reads a digest `learned_t`.
     fn new(message: &Message) -> Option<Learned> {
         let field = |name| u64::try_from(message.field(name)?).ok();
         Some(Learned {
@@ -38,17 +37,17 @@ impl Learned {
     }
 }
 
-/// Listens to digests as long as it lives.
+/// Listens to digests as long as this exists.
 pub(crate) struct Listener {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
-/// How soon a listener that is no longer wanted ends.
+/// Maximum time in which a listener notices that it must end.
 const NAP: Duration = Duration::from_secs(1);
 
 impl Listener {
-    /// Starts. It ends by itself when the switch is gone.
+    /// Starts the listener. It ends by itself when the switch is gone.
     pub fn start(client: Client, to: SyncSender<Learned>) -> io::Result<Listener> {
         let mut messages = client.subscribe(Topics { digests: true, ..Topics::default() })?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -71,7 +70,7 @@ impl Listener {
         Ok(Listener { stop, thread })
     }
 
-    /// Whether the switch has stopped sending messages.
+    /// True if the switch has stopped sending messages.
     pub fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }
@@ -86,22 +85,22 @@ impl Drop for Listener {
 /// A station of a network: the network's number, and a MAC address.
 pub(crate) type Station = (u16, u64);
 
-/// Those that were learned.
+/// The learned stations.
 #[derive(Default)]
 pub(crate) struct Stations {
     seen: HashMap<Station, Seen>,
-    /// How many there are of each network.
+    /// Number of stations of each network.
     count: HashMap<u16, usize>,
 }
 
 #[derive(Clone, Copy)]
 struct Seen {
     at: Instant,
-    /// The switch reports the station if it is there.
+    /// True if the switch will report the station when it sends.
     asked: bool,
 }
 
-/// What has become of stations.
+/// Stations whose state has changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Aged {
     /// The switch must report these again.
@@ -111,12 +110,12 @@ pub(crate) struct Aged {
 }
 
 impl Stations {
-    /// It was heard of.
+    /// Records that a station was reported.
     pub fn seen(&mut self, station: Station, now: Instant) {
         self.enter(station, Seen { at: now, asked: false });
     }
 
-    /// The switch had it when we came.
+    /// Records a station that the switch had at the start.
     pub fn found(&mut self, station: Station, asked: bool, now: Instant) {
         if !self.has(station) {
             self.enter(station, Seen { at: now, asked });
@@ -129,24 +128,24 @@ impl Stations {
         }
     }
 
-    /// Keeps those that the switch still has.
+    /// Keeps the stations that the switch still has.
     pub fn retain(&mut self, has: impl Fn(&Station) -> bool) {
         self.seen.retain(|station, _| has(station));
         self.count.clear();
         self.seen.keys().for_each(|(network, _)| *self.count.entry(*network).or_default() += 1);
     }
 
-    /// How many there are of a network.
+    /// Returns the number of stations of a network.
     pub fn of(&self, network: u16) -> usize {
         self.count.get(&network).copied().unwrap_or(0)
     }
 
-    /// Whether it is one of them.
+    /// True if the station is known.
     pub fn has(&self, station: Station) -> bool {
         self.seen.contains_key(&station)
     }
 
-    /// Stations that were silent for half of the age, and for all of it; at most `max`.
+    /// Returns stations that were silent for half of the age, and for all of it; at most `max`.
     pub fn aged(&mut self, age: Duration, now: Instant, max: usize) -> Aged {
         let mut aged = Aged::default();
         self.seen.retain(|station, seen| {
@@ -191,7 +190,7 @@ mod tests {
         assert_eq!(stations.aged(age, at(100), 9), Aged { ask: vec![], forget: vec![(1, 7)] });
         assert_eq!(stations.aged(age, at(111), 9), Aged { ask: vec![(1, 8)], forget: vec![] });
         assert_eq!((stations.of(1), stations.of(2)), (1, 0));
-        // Those that are too many come next.
+        // Further stations follow in the next call.
         stations.seen((1, 9), at(61));
         assert_eq!(stations.aged(age, at(200), 1).forget.len(), 1);
         assert_eq!(stations.aged(age, at(200), 1).forget.len(), 1);

@@ -1,14 +1,14 @@
 //! The controller of programs/vxlan_gateway.
 //!
-//! * [`Config`]: what the gateway is to do, read from a file and checked ([`Complaint`]).
-//! * [`plan()`]: what a switch must have for that, as a [`State`]. A pure function of the configuration, of
-//!   which back ends live, and of the numbers that things already have on the switch.
-//! * [`Actual`]: what a switch has, from its `dump`; [`diff()`]: the commands from one to the other.
-//! * [`controller`]: does that again and again, looking after back ends and the file.
-//! * [`icmp`]: what answers a packet that the switch hands to the controller.
-//! * [`slots`]: which back end has which share of a pool.
+//! * [`Config`]: the configuration of the gateway, read from a file and checked ([`Complaint`]).
+//! * [`plan()`]: the state that a switch must have for that, as a [`State`]. A pure function of the configuration, of
+//!   the back ends that are alive, and of the numbers already used on the switch.
+//! * [`Actual`]: the state of a switch, from its `dump`; [`diff()`]: the commands from one to the other.
+//! * [`controller`]: repeats this, and checks back ends and the file.
+//! * [`icmp`]: the answers to packets that the switch hands to the controller.
+//! * [`slots`]: the share of each back end in a pool.
 //!
-//! Nothing here is kept anywhere but on the switch: a controller that starts reads what is there.
+//! All state is on the switch: a controller that starts reads it there.
 
 mod answering;
 mod complaint;

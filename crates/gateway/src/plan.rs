@@ -1,4 +1,4 @@
-//! What a configuration makes of a switch.
+//! Plans the state of a switch for a configuration.
 
 use crate::config::{Algorithm, Balance, Behind, Config, Network, NextHop, Service};
 use crate::schema::{Call, Field, Key, Table};
@@ -11,25 +11,25 @@ use std::net::IpAddr;
 /// The intended state of a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// All of it.
+    /// The whole state.
     pub state: State,
-    /// Names of next hops that are back ends, for people.
+    /// Names of next hops that are back ends, for messages.
     pub names: BTreeMap<u128, String>,
     /// The numbers of networks, in the order of the configuration.
     pub network_numbers: Vec<u16>,
-    /// Names of networks by their numbers, for people.
+    /// Names of networks by their numbers, for messages.
     networks: BTreeMap<u16, String>,
-    /// Names of VTEPs by their numbers, for people.
+    /// Names of VTEPs by their numbers, for messages.
     vteps: BTreeMap<u16, String>,
-    /// The numbers of networks that learn, and where their stations may be.
+    /// The numbers of networks that learn, and the possible locations of their stations.
     pub learning: BTreeMap<u16, BTreeSet<Location>>,
     /// Stations that are not learned: networks' numbers, and MAC addresses.
     pub fixed: BTreeSet<(u16, u64)>,
-    /// By number of a pool, who shares it.
+    /// The shares of each pool, by number.
     shares: BTreeMap<u16, Shares>,
 }
 
-/// Who shares a pool.
+/// The shares of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shares {
     /// Index of the pool.
@@ -38,7 +38,7 @@ struct Shares {
     name: String,
     /// The next hops of its back ends.
     next_hops: Vec<u128>,
-    /// Their weights; 0 of those that are dead.
+    /// Their weights; 0 for dead ones.
     weights: Vec<u32>,
 }
 
@@ -55,24 +55,24 @@ impl Shares {
     }
 }
 
-/// The weights of a pool's back ends, 0 of those that are dead.
+/// Returns the weights of a pool's back ends, 0 for dead ones.
 fn weights(config: &Config, pool: usize, alive: &dyn Fn(usize) -> bool) -> Vec<u32> {
     let weight = |at: &usize| if alive(*at) { config.back_ends[*at].weight } else { 0 };
     config.pools[pool].back_ends.iter().map(weight).collect()
 }
 
 impl Plan {
-    /// A network's name, for people.
+    /// Returns a network's name for messages.
     pub(crate) fn network(&self, number: u16) -> &str {
         self.networks.get(&number).map_or("?", String::as_str)
     }
 
-    /// A pool's name, for people; of one that the plan does not have its number.
+    /// Returns a pool's name for messages; its number if the plan does not have it.
     pub(crate) fn pool(&self, number: u16) -> String {
         self.shares.get(&number).map_or_else(|| number.to_string(), |shares| shares.name.clone())
     }
 
-    /// A place in words.
+    /// Describes a location.
     pub(crate) fn place(&self, location: Location) -> String {
         match location {
             Location::Port(port, 0) => format!("port {port}"),
@@ -83,8 +83,8 @@ impl Plan {
         }
     }
 
-    /// Changes who lives: what [`plan()`] would make of the same configuration, without looking at anything but pools
-    /// whose back ends died or live again.
+    /// Changes which back ends are alive: the result is that of [`plan()`] for the same configuration, but only pools
+    /// whose back ends died or recovered are computed.
     pub fn share(&mut self, config: &Config, alive: &dyn Fn(usize) -> bool) {
         for (number, shares) in &mut self.shares {
             let weights = weights(config, shares.pool, alive);
@@ -96,7 +96,7 @@ impl Plan {
     }
 }
 
-/// Where a station is, as the program has it.
+/// The location of a station, as the program encodes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Location {
     /// A port and VLAN.
@@ -106,7 +106,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// From a digest.
+    /// Reads it from a digest.
     pub(crate) fn new(location: u128, vlan: u128) -> Location {
         match location & BEHIND_VTEP {
             0 => Location::Port(location as u16, vlan as u16),
@@ -115,7 +115,7 @@ impl Location {
     }
 }
 
-/// Outer Ethernet does not count: IP, UDP, VXLAN and the inner Ethernet header do.
+/// Overhead without outer Ethernet: IP, UDP, VXLAN and the inner Ethernet header.
 const OVERHEAD_V4: u16 = 20 + 8 + 8 + 14;
 const OVERHEAD_V6: u16 = 40 + 8 + 8 + 14;
 /// RFC 7348, section 5: source ports from 49152 on.
@@ -123,12 +123,12 @@ const PORT_BASE: u128 = 49152;
 const PORT_MASK: u128 = 16383;
 /// A station behind a VTEP has this bit in its location.
 const BEHIND_VTEP: u128 = 0x10000;
-/// Networks' numbers are indices of counters, which the program makes for so many.
+/// Maximum number of networks: their numbers are indices of counters in the program.
 const NETWORKS_MAX: u16 = 2000;
 
-/// Numbers that the switch knows things by: what has one keeps it, and what is new gets one that nothing has.
+/// Numbers by which the switch identifies things: existing ones keep theirs, and new ones get unused numbers.
 struct Numbers<K> {
-    /// What has them, for people.
+    /// What they identify, for messages.
     what: &'static str,
     known: BTreeMap<K, u16>,
     used: BTreeSet<u16>,
@@ -137,7 +137,7 @@ struct Numbers<K> {
 }
 
 impl<K: Ord + Clone> Numbers<K> {
-    /// `found` on the switch; other numbers that may still be named there are `used`. 0 is none.
+    /// `found` has the numbers on the switch, `used` other numbers that may still be referred to there. 0 means none.
     fn new(
         what: &'static str,
         found: impl IntoIterator<Item = (K, u128)>,
@@ -176,7 +176,7 @@ impl<K: Ord + Clone> Numbers<K> {
     }
 }
 
-/// Who a virtual address's packets are balanced for: the address, or one of its services.
+/// The user of a pool: a virtual address, or one of its services.
 type PoolUser = (Table, Key);
 
 struct Planning<'a> {
@@ -187,8 +187,8 @@ struct Planning<'a> {
     next_hops: Numbers<Call>,
 }
 
-/// What the switch is to be, where the back ends of which `alive` says so live. Numbers that things have on
-/// the switch stay; so do stations that it learned, where they still may be.
+/// Plans the state of the switch if the back ends for which `alive` returns true are alive. Numbers used on the switch
+/// stay the same; learned stations remain if their locations are still possible.
 pub fn plan(config: &Config, alive: &dyn Fn(usize) -> bool, actual: &Actual) -> Result<Plan, String> {
     let now = &actual.state;
     let of =
@@ -279,7 +279,7 @@ impl Planning<'_> {
         }
     }
 
-    /// The longest IP packet in a VTEP's tunnel.
+    /// Returns the maximum length of an IP packet in a VTEP's tunnel.
     fn tunnel_mtu(&self, vtep: usize) -> u128 {
         let vtep = &self.config.vteps[vtep];
         let overhead = if vtep.remote.is_ipv4() { OVERHEAD_V4 } else { OVERHEAD_V6 };
@@ -398,7 +398,7 @@ impl Planning<'_> {
         Ok(())
     }
 
-    /// The number of a next hop, which is there then.
+    /// Returns the number of a next hop, and adds it if necessary.
     fn next_hop(&mut self, next_hop: NextHop) -> Result<u128, String> {
         let call = match next_hop {
             NextHop::External(external, dmac) => {
@@ -457,7 +457,7 @@ impl Planning<'_> {
                 .filter_map(|(table, at)| Some(((*table, at.clone()), of_action(*table, at, "by_service")?))),
             now.keys().filter(|(table, _)| *table == Table::Services).map(|(_, key)| key[0].value),
         );
-        // Who uses which pool: entries of virtual addresses and of their services.
+        // The users of pools: entries of virtual addresses and of their services.
         let mut users: Vec<(PoolUser, Balance)> = Vec::new();
         for (vip, (table, at)) in config.vips.iter().zip(known) {
             match &vip.service {
@@ -472,7 +472,7 @@ impl Planning<'_> {
                 }
             }
         }
-        // A pool keeps the number by which those who use it know it, unless it has another size now.
+        // A pool keeps the number by which its users refer to it, unless its size changes.
         let known = users.iter().filter_map(|((table, at), balance)| {
             let number = of_action(*table, at, "balance")?;
             let slots = actual.state.pools.get(&u16::try_from(number).ok()?)?.len();
@@ -494,12 +494,12 @@ impl Planning<'_> {
                 self.plan.shares.insert(id as u16, shares);
             }
         }
-        // Whoever set it otherwise has no other use for it.
+        // If it is set already, nothing else uses it.
         self.plan.state.crc32c |= actual.state.crc32c;
         Ok(())
     }
 
-    /// Who shares a pool.
+    /// Returns the shares of a pool.
     fn shares(&mut self, pool: usize, alive: &dyn Fn(usize) -> bool) -> Result<Shares, String> {
         let config = self.config;
         let mut next_hops = Vec::new();
@@ -513,7 +513,7 @@ impl Planning<'_> {
         Ok(Shares { pool, name, next_hops, weights: weights(config, pool, alive) })
     }
 
-    /// Keeps what was learned.
+    /// Keeps learned stations.
     fn learned(&mut self, now: &State) {
         let both = [Table::Macs, Table::Stations];
         for ((table, at), call) in now.entries.iter().filter(|((table, _), _)| both.contains(table)) {
@@ -536,7 +536,7 @@ impl Planning<'_> {
     }
 }
 
-/// The entries of a station.
+/// Returns the entries of a station.
 pub fn station_entries(network: u16, mac: u64, location: Location) -> [((Table, Key), Call); 2] {
     let at = key([n(network), n(mac)]);
     let (call, place) = match location {

@@ -1,19 +1,19 @@
-//! The tables of programs/vxlan_gateway, as far as a controller has to know them.
+//! The tables of programs/vxlan_gateway, as far as the controller must know them.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A table. The order is that of dependence: what an entry names is in a table before its own, or in a pool
-/// or flood group, which come behind [`Table::Replicas`].
+/// A table. They are ordered by dependency: an entry refers only to entries of earlier tables, or to pools or flood
+/// groups, which come after [`Table::Replicas`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
     /// Headers of the tunnel to a VTEP.
     Encapsulations,
-    /// Ways to VTEPs.
+    /// Paths to VTEPs.
     Vteps,
     /// Where routed packets leave.
     NextHops,
-    /// What copies of floods are.
+    /// Actions for copies of floods.
     Replicas,
     /// Virtual addresses' protocols and ports.
     Services,
@@ -27,21 +27,21 @@ pub enum Table {
     RoutesV6,
     /// Known addresses of a network.
     ArpAnswers,
-    /// Where frames to a station go.
+    /// Destinations: where frames to a station go.
     Macs,
-    /// Where frames of a station come from.
+    /// Sources: where frames of a station come from.
     Stations,
-    /// Networks that may come out of tunnels.
+    /// Networks that tunnels may carry.
     Vnis,
     /// Known ends of tunnels.
     TunnelsV4,
     /// Known ends of tunnels.
     TunnelsV6,
-    /// What is at ports and VLANs.
+    /// Attachments of ports and VLANs.
     Attachments,
 }
 
-/// How a value is written.
+/// The format of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// In decimal.
@@ -62,7 +62,7 @@ type ActionShape = (&'static str, &'static [Kind]);
 use Kind::{Location, Mac, Number, V4, V6};
 
 impl Table {
-    /// All of them.
+    /// All tables.
     pub const ALL: [Table; 16] = [
         Table::Encapsulations,
         Table::Vteps,
@@ -82,17 +82,17 @@ impl Table {
         Table::Attachments,
     ];
 
-    /// Its name: the last word of the full one.
+    /// Returns its name: the last component of the full name.
     pub fn name(self) -> &'static str {
         self.shape().0
     }
 
-    /// The kinds of its key.
+    /// Returns the kinds of its key fields.
     pub fn key(self) -> &'static [Kind] {
         self.shape().1
     }
 
-    /// Its name, key and actions.
+    /// Returns its name, key and actions.
     fn shape(self) -> (&'static str, &'static [Kind], &'static [ActionShape]) {
         const HOST: &[ActionShape] = &[
             ("to_next_hop", &[Number]),
@@ -145,24 +145,24 @@ impl Table {
         }
     }
 
-    /// The kinds of an action's parameters, if it is one that the gateway sets.
+    /// Returns the kinds of an action's parameters, if the gateway uses the action.
     fn params(self, action: &str) -> Option<&'static [Kind]> {
         self.shape().2.iter().find(|(name, _)| *name == action).map(|(_, kinds)| *kinds)
     }
 
-    /// Whether an entry can have such a key and do that.
+    /// True if an entry can have this key and action.
     pub(crate) fn can_have(self, key: &[Field], call: &Call) -> bool {
         let params = self.params(&call.action);
         key.len() == self.key().len() && params.is_none_or(|kinds| kinds.len() == call.params.len())
     }
 }
 
-/// A word of a key.
+/// A field of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Field {
     /// Its value.
     pub value: u128,
-    /// Of a prefix, how long it is.
+    /// The prefix length, for a prefix.
     pub prefix_len: Option<u8>,
 }
 
@@ -175,23 +175,23 @@ impl From<u128> for Field {
 /// The key of an entry.
 pub type Key = Vec<Field>;
 
-/// What an entry or a pool's slot does.
+/// The action of an entry or of a pool's slot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Call {
-    /// The action's name: the last word of the full one.
+    /// The action's name: the last component of the full name.
     pub action: String,
     /// Its parameters.
     pub params: Vec<u128>,
 }
 
 impl Call {
-    /// An action with parameters.
+    /// Creates an action with parameters.
     pub fn new(action: &str, params: impl IntoIterator<Item = u128>) -> Call {
         Call { action: action.to_string(), params: params.into_iter().collect() }
     }
 }
 
-/// The words of an entry's key.
+/// Returns the words of an entry's key.
 pub(crate) fn key_words(table: Table, key: &[Field]) -> Vec<String> {
     let kinds = table.key().iter().copied().chain(std::iter::repeat(Number));
     let word = |(field, kind): (&Field, Kind)| match field.prefix_len {
@@ -201,19 +201,19 @@ pub(crate) fn key_words(table: Table, key: &[Field]) -> Vec<String> {
     key.iter().zip(kinds).map(word).collect()
 }
 
-/// The words of the parameters of an entry's action.
+/// Returns the words of the parameters of an entry's action.
 pub(crate) fn params_words(table: Table, call: &Call) -> Vec<String> {
     let kinds =
         table.params(&call.action).unwrap_or_default().iter().copied().chain(std::iter::repeat(Number));
     call.params.iter().zip(kinds).map(|(value, kind)| Word(kind, *value).to_string()).collect()
 }
 
-/// An entry's key, as commands have it.
+/// Returns an entry's key in the form of commands.
 pub fn key_text(table: Table, key: &[Field]) -> String {
     key_words(table, key).join(" ")
 }
 
-/// The parameters of an entry's action, as commands have them.
+/// Returns the parameters of an entry's action in the form of commands.
 pub fn params_text(table: Table, call: &Call) -> String {
     params_words(table, call).iter().map(|word| format!(" {word}")).collect()
 }

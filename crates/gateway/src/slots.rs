@@ -1,11 +1,12 @@
-//! Which back end has which slots of a pool.
+//! Assigns slots of a pool to back ends.
 //!
-//! Rendezvous hashing: for each slot every back end draws as many numbers as its weight is, and the largest
-//! wins. The draws follow from the slot and the back end's name alone. So two gateways with the same back
-//! ends agree; a back end that goes loses its slots to the others, and no other slot changes hands; when it
-//! is back it has exactly those again; and more weight only takes slots from others.
+//! Rendezvous hashing: for each slot, every back end draws as many numbers as its weight, and the largest wins. The
+//! draws depend only on the slot and the back end's name. So two gateways with the same back ends agree; a removed back
+//! end loses its slots to the others, and no other slot changes; if it returns, it gets exactly the same slots; and
+//! more weight only takes slots from others.
 
-/// The winner of each slot, as an index of `back_ends`: names and weights. None where all weights are 0.
+/// Returns the winner of each slot as an index of `back_ends`, which has names and weights. `None` if all weights are
+/// 0.
 pub fn assign(slots: u32, back_ends: &[(&str, u32)]) -> Vec<Option<usize>> {
     let seeds: Vec<u64> = back_ends.iter().map(|(name, _)| fnv(name.as_bytes())).collect();
     let winner = |slot: u32| {
@@ -38,7 +39,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The owner of each slot, by name.
+    /// Returns the owner of each slot by name.
     fn names<'a>(slots: u32, back_ends: &[(&'a str, u32)]) -> Vec<Option<&'a str>> {
         assign(slots, back_ends).into_iter().map(|i| i.map(|i| back_ends[i].0)).collect()
     }
@@ -78,7 +79,7 @@ mod tests {
             for (before, after) in all.iter().zip(names(128, &set)) {
                 prop_assert!(*before == after || *before == Some(gone), "{before:?} {after:?}");
             }
-            // It is taken out of the file: as if it were dead.
+            // A removed back end is like a dead one.
             let mut without = set.clone();
             without.remove(at);
             prop_assert_eq!(names(128, &set), names(128, &without));

@@ -1,22 +1,22 @@
-//! What is on a switch, as far as the gateway sets it.
+//! The state of a switch, as far as the gateway sets it.
 
 use crate::schema::{Call, Field, Key, Table};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// All that the gateway sets, without the handles that the switch gave. The same for what is wanted and what
-/// is there.
+/// Everything that the gateway sets, without the switch's handles. The intended and the actual state have the same
+/// form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// Entries.
     pub entries: BTreeMap<(Table, Key), Call>,
-    /// What the slots of pools do.
+    /// The actions of the slots of pools.
     pub pools: BTreeMap<u16, Vec<Call>>,
     /// Flood groups: replication ids and the ports to which their copies go.
     pub floods: BTreeMap<u16, BTreeSet<(u16, u16)>>,
-    /// The gateway's own addresses as tunnels' ends.
+    /// The gateway's own addresses as ends of tunnels.
     pub own_vteps: BTreeSet<OwnVtep>,
-    /// Whether the custom CRC is CRC-32C.
+    /// True if the custom CRC is CRC-32C.
     pub crc32c: bool,
 }
 
@@ -29,42 +29,42 @@ pub enum OwnVtep {
     V6(u128),
 }
 
-/// What a switch has, with its handles.
+/// The actual state of a switch, with its handles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Actual {
-    /// What of it the gateway could have set.
+    /// The part that the gateway could have set.
     pub state: State,
     /// Handles of the entries.
     pub handles: HashMap<(Table, Key), u32>,
-    /// Of each pool the handle of its entry, that of its group, and those of its members by slot.
+    /// For each pool, the handle of its entry, that of its group, and those of its members by slot.
     pub pools: BTreeMap<u16, PoolHandles>,
     /// Handles of the nodes of flood groups: by group, replication id and port.
     pub nodes: BTreeMap<(u16, u16, u16), u32>,
-    /// What the gateway would not set.
+    /// Anything that the gateway would not set.
     pub strays: Strays,
 }
 
 /// Handles of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolHandles {
-    /// Of the entry.
+    /// Handle of the entry.
     pub entry: u32,
-    /// Of the group.
+    /// Handle of the group.
     pub group: u32,
-    /// Of the members, by slot.
+    /// Handles of the members, by slot.
     pub members: Vec<u32>,
 }
 
-/// What the gateway would not set, and so takes away.
+/// Anything that the gateway would not set and therefore removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strays {
-    /// Pools by number, with their entries: they name a member, or share a group with another.
+    /// Pools by number, with their entries: those that name a member, or share a group with another pool.
     pub pools: BTreeMap<u16, u32>,
     /// Groups, with their members.
     pub groups: BTreeMap<u32, Vec<u32>>,
     /// Members.
     pub members: BTreeSet<u32>,
-    /// Multicast nodes, with the group that each is in.
+    /// Multicast nodes, with the group of each.
     pub nodes: BTreeMap<u32, Option<u16>>,
     /// Tables whose default action is not the program's.
     pub defaults: BTreeSet<String>,
@@ -72,11 +72,11 @@ pub struct Strays {
 
 pub(crate) const PROFILE: &str = "members";
 pub(crate) const POOLS: &str = "pools";
-/// The calculations whose parameters make CRC-32C: IPv4 clients' and IPv6 clients'.
+/// The calculations whose parameters select CRC-32C: those for IPv4 and IPv6 clients.
 pub(crate) const CRC_CUSTOM: [&str; 2] = ["calc_2", "calc_6"];
 pub(crate) const CRC32C: [u64; 3] = [0x1edc_6f41, 0xffff_ffff, 0xffff_ffff];
 
-/// The last word of a name.
+/// Returns the last component of a name.
 fn last(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
@@ -105,7 +105,7 @@ fn handle(value: &Value) -> Option<u32> {
 }
 
 impl Actual {
-    /// From what `dump` prints. The error says why it is not that of a gateway.
+    /// Reads the output of `dump`. The error says why it is not that of a gateway.
     pub fn from_dump(text: &str) -> Result<Actual, String> {
         let mut reading = Reading::default();
         for (line, at) in text.lines().zip(1..) {
@@ -124,7 +124,7 @@ struct Reading {
     program: String,
     tables: BTreeMap<Table, usize>,
     found: Actual,
-    /// By handle.
+    /// Members by handle.
     members: BTreeMap<u32, Call>,
     groups: BTreeMap<u32, Vec<u32>>,
     /// Entries of pools: pool, entry, group.
@@ -244,7 +244,7 @@ impl Reading {
             }
         }
         found.state.crc32c = crcs == CRC_CUSTOM.len();
-        // A member of several groups is nobody's slot.
+        // A member of several groups does not belong to a slot.
         let mut uses: HashMap<u32, u32> = HashMap::new();
         groups.values().flatten().for_each(|member| *uses.entry(*member).or_default() += 1);
         let mut stray_members: BTreeSet<u32> = members.keys().copied().collect();

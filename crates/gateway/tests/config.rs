@@ -1,5 +1,5 @@
-//! What configurations are refused for, and with which words: tests/errors.txt. Each case is a line of `#`
-//! with its name, the configuration, a line `----` and what is said. UPDATE=1 writes what is said now.
+//! The messages for refused configurations: tests/errors.txt. Each case is a line of `#` with its name, the
+//! configuration, a line `----` and the message. UPDATE=1 writes the present messages.
 
 use p4jet_gateway::{Config, render};
 
@@ -37,7 +37,7 @@ back_ends = ["web1"]
 
 "#;
 
-/// What is said of a configuration; `+` begins one that goes on from [`COMMON`].
+/// Returns the message for a configuration; a `+` at its start appends it to [`COMMON`].
 fn said(config: &str) -> String {
     let text = match config.strip_prefix("+\n") {
         Some(rest) => format!("{COMMON}{rest}"),
@@ -68,7 +68,7 @@ fn errors_are_clear() {
 
 #[test]
 fn nothing_panics() {
-    // Each line of the shipped example left out, and each value replaced.
+    // Removes each line of the shipped example, and replaces each value.
     let shipped = include_str!("../../../programs/vxlan_gateway/gateway.toml");
     assert!(Config::parse(shipped).is_ok());
     let lines: Vec<&str> = shipped.lines().collect();

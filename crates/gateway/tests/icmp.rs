@@ -1,9 +1,8 @@
-//! What answers the packets that the switch hands over. The frames here are put together, and their checksums taken, by
-//! plain functions of this file, so that the library which makes the answers does not judge them. Four answers are
-//! there byte by byte.
+//! The answers to packets that the switch hands over. Plain functions of this file build the frames and their checksums,
+//! so that the library that builds the answers does not judge them. Four answers are given byte by byte.
 //!
-//! Mutated frames get an answer whose checksums are right, or none, and never a panic: `CASE=1234` runs one alone.
-//! Blind spot of these: whether there should be an answer.
+//! Mutated frames get an answer with correct checksums, or none, and never cause a panic: `CASE=1234` runs a single one.
+//! Blind spot: whether there should be an answer.
 
 #[path = "../../../tests/common/mutate.rs"]
 #[allow(dead_code)]
@@ -15,7 +14,7 @@ use p4jet_gateway::{Actual, Config, plan};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Port 0: clients, no IPv6 address there. Port 1: the underlay. Ports 2, and 3 in VLAN 10: the network with VNI 100.
-/// And a tenant who has no address at all.
+/// There is also a tenant without any address.
 fn own() -> OwnAddresses {
     let text = include_str!("../../../programs/vxlan_gateway/gateway.toml").to_string()
         + r#"
@@ -53,7 +52,7 @@ const UNDERLAY_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
 // ---- frames ----
 
-/// RFC 1071, as plainly as it can be.
+/// RFC 1071, written as plainly as possible.
 fn sum(parts: &[&[u8]]) -> u16 {
     let bytes: Vec<u8> = parts.concat();
     let mut sum = 0u32;
@@ -66,7 +65,7 @@ fn sum(parts: &[&[u8]]) -> u16 {
     !(sum as u16)
 }
 
-/// What the switch puts before a frame, or the controller.
+/// The header that the switch, or the controller, puts before a frame.
 #[derive(Clone, Copy, Default)]
 struct Io {
     reason: u16,
@@ -148,7 +147,7 @@ fn v6(from: &str, to: &str, traffic_class: u8, hop_limit: u8, next: u8, payload:
     bytes
 }
 
-/// Type, code and the rest behind the checksum, which it gets.
+/// Returns type, code, checksum and the rest.
 fn icmp4(kind: u8, code: u8, rest: &[u8]) -> Vec<u8> {
     let checksum = sum(&[&[kind, code, 0, 0], rest]).to_be_bytes();
     [&[kind, code], &checksum, rest].concat()
@@ -162,14 +161,14 @@ fn icmp6(from: &str, to: &str, kind: u8, code: u8, rest: &[u8]) -> Vec<u8> {
     [&[kind, code], &checksum, rest].concat()
 }
 
-/// UDP's ports, a length, no checksum, and so many bytes.
+/// Returns UDP's ports, a length, no checksum, and `len` bytes.
 fn udp(len: usize) -> Vec<u8> {
     let mut bytes = vec![0x03, 0xe8, 0x82, 0x9b, 0, 0, 0, 0];
     bytes.extend((0..len).map(|at| at as u8));
     bytes
 }
 
-/// What answers an IPv4 error message of the gateway.
+/// Returns an IPv4 error message of the gateway.
 fn error4(io: Io, mac: [u8; 6], vlan: Option<u16>, from: &str, to: &str, icmp: &[u8]) -> Vec<u8> {
     let ip = V4 { from, to, dscp: 48, id: 7, fragment: 0, ttl: 64, protocol: 1, payload: icmp };
     io.before(&ethernet(CLIENT_MAC, mac, vlan, &ip.bytes()))
@@ -201,7 +200,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(|c| u8::from_str_radix(std::str::from_utf8(c).unwrap(), 16).unwrap()).collect()
 }
 
-/// An answer has right lengths and checksums, from one of our addresses.
+/// Checks that an answer has correct lengths and checksums, and one of our addresses.
 fn check(frame: &[u8]) {
     assert_eq!(frame[..14], [&[0; 12][..], &[0x88, 0xb5]].concat());
     assert!(frame.len() <= 28 + 18 + 1280);
@@ -246,7 +245,8 @@ fn byte_by_byte() {
              03e8005000000001000000005002200000000000",
         ),
     );
-    // 1460 bytes of IPv6 to a tunnel that takes 1430, from VLAN 60: of what the switch left of it, 1232 bytes come back.
+    // 1460 bytes of IPv6 for a tunnel with an MTU of 1430, from VLAN 60: of the part that the switch left, 1232 bytes
+    // come back.
     let packet = v6("2001:db8:9::5", "2001:db8:1::1", 0, 64, 17, &udp(1412));
     let frame = ethernet(SIX_MAC, CLIENT_MAC, Some(0x603c), &packet[..1232]);
     let io = Io { reason: MTU, port: 6, network: 1, vtep: 0, mtu: 1430, vni: 0 };
@@ -300,7 +300,7 @@ fn too_big_of_ipv4_needs_df() {
     let expected = error4(at_port(0, 0), EXTERNAL_MAC, None, "198.51.100.254", "203.0.113.5", &icmp);
     assert_eq!(expected.len(), 28 + 14 + 576);
     gives(&io.before(&frame(&packet)), Answer::TooBig, &expected);
-    // RFC 792: code 4 says that DF is set. A first fragment with it is told, too.
+    // RFC 792: code 4 means that DF is set. A first fragment with it is also reported.
     is_silent(&io.before(&frame(&V4 { fragment: 0, ..packet })), Silence::Fragmentable);
     let first = v4("203.0.113.5", "198.51.100.1", 17, &payload);
     let first = V4 { fragment: DF | 0x2000, ..first };
@@ -313,9 +313,9 @@ fn the_way_back() {
     let packet = v4("203.0.113.5", "192.0.2.31", 17, &payload).bytes();
     let icmp = icmp4(11, 0, &[&[0; 4], &packet[..]].concat());
     let (client, blue) = ("203.0.113.5", "192.0.2.1");
-    // Whatever the switch says of the network: it may be the one on the way out.
+    // Whatever network the switch names: it may be that of the way out.
     let io = |port, vtep, vni| Io { network: 2, mtu: 1450, vtep, vni, ..at_port(TTL, port) };
-    // A tenant's port, and one with a tag, whose priority stays.
+    // A tenant's port, and one with a tag, whose priority is kept.
     gives(
         &io(2, 0, 0).before(&ethernet(BLUE_MAC, CLIENT_MAC, None, &packet)),
         Answer::TimeExceeded,
@@ -327,7 +327,7 @@ fn the_way_back() {
         Answer::TimeExceeded,
         &error4(Io { network: 1, ..at_port(0, 3) }, BLUE_MAC, tag, blue, client, &icmp),
     );
-    // VLAN 0 is no VLAN.
+    // VLAN 0 means no VLAN.
     gives(
         &io(2, 0, 0).before(&ethernet(BLUE_MAC, CLIENT_MAC, Some(0xe000), &packet)),
         Answer::TimeExceeded,
@@ -352,7 +352,7 @@ fn the_way_back() {
         Answer::TimeExceeded,
         &error4(at_port(0, 1), UNDERLAY_MAC, None, "10.0.0.1", client, &icmp),
     );
-    // Clients' port has no IPv6 address: one of a network of the same tenant.
+    // The clients' port has no IPv6 address, so one of a network of the same tenant is used.
     let packet6 = v6("2001:db8:9::5", "2001:db8:1::1", 0, 1, 17, &payload);
     let (from, to) = ("2001:db8:6::1", "2001:db8:9::5");
     let icmp = icmp6(from, to, 3, 0, &[&[0; 4], &packet6[..]].concat());
@@ -373,7 +373,7 @@ fn what_the_rfcs_forbid() {
     let ask = |packet: &[u8]| at_port(TTL, 0).before(&ethernet(EXTERNAL_MAC, CLIENT_MAC, None, packet));
     let (client, vip) = ("203.0.113.5", "198.51.100.1");
     let payload = udp(20);
-    // About errors; not about queries, nor about what only looks like an error.
+    // About errors, but not about queries or anything that only resembles an error.
     for (kind, is_error) in
         [(0, false), (3, true), (4, true), (5, true), (8, false), (11, true), (12, true), (13, false)]
     {
@@ -386,12 +386,12 @@ fn what_the_rfcs_forbid() {
     }
     is_silent(&ask(&v4(client, vip, 1, &[]).bytes()), Silence::Forbidden);
     assert!(answer(&ask(&v4(client, vip, 17, &[3; 8]).bytes()), &own(), 7).is_ok());
-    // Fragments but the first.
+    // Fragments except the first.
     is_silent(&ask(&V4 { fragment: 0x2001, ..v4(client, vip, 17, &payload) }.bytes()), Silence::Forbidden);
     assert!(
         answer(&ask(&V4 { fragment: 0x2000, ..v4(client, vip, 17, &payload) }.bytes()), &own(), 7).is_ok()
     );
-    // From what is not one host, to what is more than one; from ourselves.
+    // From an address that is not one host, to one that is more than one; from ourselves.
     for from in
         ["0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "198.51.100.254"]
     {
@@ -452,7 +452,7 @@ fn own_addresses_answer() {
     let asked = v4(client, "10.0.0.1", 1, &request).bytes();
     let answered = V4 { id: 7, fragment: 0, ttl: 64, ..v4("10.0.0.1", client, 1, &reply) };
     gives(&frame(&asked), Answer::Echo, &back(&answered.bytes()));
-    // Cut, in fragments, damaged, an answer, somebody else's.
+    // Truncated, fragmented, damaged, an answer, or for someone else.
     is_silent(&frame(&asked[..asked.len() - 1]), Silence::Incomplete);
     is_silent(&frame(&V4 { fragment: 0x2000, ..v4(client, ours, 1, &request) }.bytes()), Silence::Incomplete);
     let mut wrong = request.clone();
@@ -461,7 +461,7 @@ fn own_addresses_answer() {
     is_silent(&frame(&v4(client, ours, 1, &request[..7]).bytes()), Silence::Malformed);
     is_silent(&frame(&v4(client, ours, 1, &reply).bytes()), Silence::Unanswered);
     is_silent(&frame(&v4(client, "198.51.100.1", 1, &request).bytes()), Silence::NoAddress);
-    // UDP ends a traced way; TCP gets nothing.
+    // UDP ends a traceroute; TCP gets no answer.
     let payload = udp(12);
     let probe = v4(client, ours, 17, &payload).bytes();
     let icmp = icmp4(3, 3, &[&[0; 4], &probe[..]].concat());
@@ -491,7 +491,7 @@ fn own_addresses_of_ipv6_answer() {
     let icmp = icmp6(ours, client, 1, 4, &[&[0; 4], &probe[..]].concat());
     gives(&frame(&probe), Answer::PortUnreachable, &error6(io, SIX_MAC, tag, ours, client, &icmp));
 
-    // Is the neighbour still there? To one of its addresses, about another.
+    // Checks that the neighbour is reachable: to one of its addresses, about another.
     let solicits = |target: &str, hop_limit: u8| {
         let target = target.parse::<Ipv6Addr>().unwrap().octets();
         let rest = [&[0; 4], &target[..], &[1, 1], &CLIENT_MAC].concat();
@@ -538,7 +538,7 @@ fn what_is_no_frame_of_the_switch() {
     is_silent(&six, Silence::Malformed);
 }
 
-/// So many mutated frames; each is a few edits from one that is answered.
+/// Number of mutated frames; each is a few edits from one that is answered.
 const CASES: u64 = if cfg!(debug_assertions) { 20_000 } else { 200_000 };
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -582,7 +582,7 @@ fn every_frame_gets_a_right_answer_or_none() {
         let at = random.below(seeds.len());
         let mut frame = seeds[at].clone();
         for _ in 0..=random.below(4) {
-            // Most of what decides is in the first bytes.
+            // The first bytes are the most important.
             let bound = if random.below(4) == 0 { frame.len() } else { frame.len().min(120) };
             let place = random.below(bound.max(1));
             match random.below(7) {

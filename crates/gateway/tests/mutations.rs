@@ -1,9 +1,10 @@
-//! Mutated configurations and mutated dumps of a switch: whatever the text, there is an answer, which names a place and
-//! says something, and no panic. What is still a configuration becomes commands, after which nothing is left to do.
+//! Mutated configurations and mutated dumps of a switch: every text has an answer that names a place and a reason, and
+//! none causes a panic. A text that is still a configuration becomes commands, after which nothing is left to do.
 //!
-//! A case is its number: `CASE=config:1234 cargo test -p p4jet-gateway --test mutations` runs it alone and shows its text.
+//! A case is identified by its number: `CASE=config:1234 cargo test -p p4jet-gateway --test mutations` runs it alone and
+//! shows its text.
 //!
-//! Blind spots: texts that differ from the seeds by more than a few edits; whether an answer is right.
+//! Blind spots: texts that differ from the seeds by more than a few edits; whether an answer is correct.
 
 #[path = "../../../tests/common/mutate.rs"]
 #[allow(dead_code)]
@@ -14,7 +15,7 @@ use p4jet_gateway::{Actual, Complaint, Config, Plan, commands, diff, plan, rende
 
 const GATEWAY: &str = include_str!("../../../programs/vxlan_gateway/gateway.toml");
 const ERRORS: &str = include_str!("errors.txt");
-/// What `p4jet ctl dump` prints of a switch that is as [`GATEWAY`] says, with pools of 8 slots.
+/// The output of `p4jet ctl dump` for a switch configured by [`GATEWAY`], with pools of 8 slots.
 const DUMP: &str = include_str!("dump.txt");
 
 static WORDS: Vocabulary = Vocabulary {
@@ -56,16 +57,16 @@ static WORDS: Vocabulary = Vocabulary {
 
 const CASES: u64 = if cfg!(debug_assertions) { 500 } else { 4_000 };
 
-/// What a text is tried with; false if it is refused.
+/// Tries a text; false if it is refused.
 type Target = fn(&str) -> bool;
 
 const TARGETS: [(&str, Target); 2] = [("config", config), ("dump", dump)];
 
-/// A text as a configuration.
+/// Tries a text as a configuration.
 fn config(text: &str) -> bool {
     match Config::parse(text) {
         Ok(config) => {
-            // A pool that is shared by nobody, by some, by all.
+            // A pool without live back ends, with some, and with all.
             for alive in [0u32, 0b101, u32::MAX] {
                 let alive = |at: usize| alive >> (at % 32) & 1 == 1;
                 if let Ok(wanted) = plan(&config, &alive, &Actual::default()) {
@@ -83,7 +84,7 @@ fn config(text: &str) -> bool {
     }
 }
 
-/// It names a place in the file, and says in a line what is wrong there.
+/// Checks that it names a place in the file and describes the error in one line.
 fn is_clear(complaint: &Complaint, text: &str) {
     let Complaint { message, span, notes, .. } = complaint;
     assert!(span.start <= span.end && span.end <= text.len(), "a place beyond the file: {complaint:?}");
@@ -106,7 +107,7 @@ fn told(wanted: &Plan, actual: &Actual) {
     assert!(!summary(&changes).is_empty());
 }
 
-/// A text as a dump of a switch, for which there is a plan.
+/// Tries a text as a dump of a switch for which there is a plan.
 fn dump(text: &str) -> bool {
     match Actual::from_dump(text) {
         Ok(actual) => {

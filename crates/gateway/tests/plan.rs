@@ -1,4 +1,4 @@
-//! The commands that a small configuration becomes: tests/plan.txt. UPDATE=1 writes what they are now.
+//! The commands for a small configuration: tests/plan.txt. UPDATE=1 writes the present ones.
 
 use p4jet_gateway::{Actual, Config, commands, diff, plan, summary};
 
@@ -129,7 +129,7 @@ fn a_small_configuration() {
     assert_eq!(now, std::fs::read_to_string(path).unwrap(), "UPDATE=1 writes what they are now");
 }
 
-/// Without anything there is nothing to do.
+/// For an empty configuration there is nothing to do.
 #[test]
 fn an_empty_configuration() {
     let config = Config::parse("[health]").unwrap();
