@@ -7,6 +7,7 @@ use crate::common::{program, workload};
 use p4jet_control::Control;
 use p4jet_dataplane::{EngineKind, Switch, Worker};
 use p4jet_jit::Options;
+use p4jet_text::Commands;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 

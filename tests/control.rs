@@ -3,8 +3,8 @@
 //! Blind spots: live interfaces (tests/namespaces.rs), a terminal.
 
 use crate::common::{self, TempDir, p4jet, program, run_command, wait};
-use p4jet_control::client::Client;
-use p4jet_control::wire::Request;
+use p4jet_text::client::Client;
+use p4jet_text::wire::Request;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;

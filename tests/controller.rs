@@ -5,8 +5,8 @@
 
 use crate::common::{self, TempDir, p4jet, program, root, run_command};
 use p4jet_control::Atomicity;
-use p4jet_control::client::Client;
 use p4jet_gateway::{Actual, Call, Change, Config, Key, Plan, State, Table, commands, diff, plan};
+use p4jet_text::client::Client;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;

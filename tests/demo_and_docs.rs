@@ -9,6 +9,7 @@ use crate::common::chain::{Outcome, compile};
 use crate::common::documents::{blocks, calls};
 use crate::common::{self, TempDir, program, root, run, run_command, workload};
 use p4jet_control::Control;
+use p4jet_text::Commands;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -14,6 +14,7 @@ use p4jet_dataplane::{EngineKind, Processed, Switch, Worker};
 use p4jet_ir::{InstanceKind, Program, random};
 use p4jet_jit::Options;
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Pool};
+use p4jet_text::Commands;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;

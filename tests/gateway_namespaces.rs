@@ -6,8 +6,8 @@
 
 use crate::common::{self, TempDir};
 use crate::netns::{DEADLINE, Namespace};
-use p4jet_control::client::Client;
 use p4jet_gateway::{Actual, Call, Table};
+use p4jet_text::client::Client;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -2,16 +2,15 @@
 
 use crate::common::chain::{Outcome, compile};
 use crate::common::{self, TempDir};
-use p4jet_control::client::{Client, Messages};
-use p4jet_control::server::{Limits, Server};
-use p4jet_control::{
-    Control, Host, Message, Observed, PortInfo, Program, Rights, SharedControl, Swap, parse_topics,
-};
+use p4jet_control::{Control, Host, Observed, PortInfo, Program, Rights, SharedControl, Swap};
 use p4jet_dataplane::{
     Cancel, DigestCounts, EngineKind, NewPort, Notice, RunOptions, Running, Subscription, Switch, Topics,
     WAITING_MAX,
 };
 use p4jet_ports::{MemoryHandle, MemoryPort};
+use p4jet_text::client::{Client, Messages};
+use p4jet_text::server::{Limits, Server};
+use p4jet_text::{Commands, Message, parse_topics};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -253,7 +252,7 @@ fn messages_over_a_socket_and_in_the_same_process() {
             "digest odd_t: kind=7",
         ]
     );
-    let digest = inside.next(common::DEADLINE).unwrap();
+    let digest = Message::next_of(&mut inside, common::DEADLINE).unwrap();
     let line = digest.to_line();
     assert!(
         line.starts_with(r#"{"event":"digest","name":"seen_t","list":1,"time_us":"#)
@@ -266,7 +265,7 @@ fn messages_over_a_socket_and_in_the_same_process() {
     running.finish().unwrap();
     let error = all.next(Some(common::DEADLINE)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{error}");
-    while inside.next(common::DEADLINE).is_some() {}
+    while Message::next_of(&mut inside, common::DEADLINE).is_some() {}
     assert!(inside.has_ended());
 }
 

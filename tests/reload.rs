@@ -7,6 +7,7 @@ use p4jet_dataplane::{Adapter, Cancel, Carried, EngineKind, NewPort, RunOptions,
 use p4jet_jit::Options;
 use p4jet_packet::{Batch, Pool};
 use p4jet_ports::{Port, PortError, PortStats, Received, Sent};
+use p4jet_text::Commands;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -7,11 +7,12 @@
 use super::chain::{Outcome, compile};
 use super::mutate::Vocabulary;
 use num_bigint::BigUint;
-use p4jet_control::{Control, stf};
+use p4jet_control::Control;
 use p4jet_dataplane::{EngineKind, Processed, Switch, Worker};
 use p4jet_ir::random::{self, Rng};
 use p4jet_ir::{ActionCall, Entry, KeyMatch, Loc, MatchKind, Program, Table};
 use p4jet_syntax::{Options, parse_text, render};
+use p4jet_text::{Commands, stf};
 use std::sync::{Arc, OnceLock};
 
 /// A place where text comes in.

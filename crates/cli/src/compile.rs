@@ -500,6 +500,7 @@ pub fn check_port(switch: &Switch, port: u32) -> Result<(), Failure> {
 /// Loads a file of runtime commands; gives what those that read had to say.
 pub fn load_commands(switch: &Arc<Switch>, path: &Path) -> Result<String, Failure> {
     let text = output::read_text(path)?;
+    use p4jet_text::Commands as _;
     let control = p4jet_control::Control::new(Arc::clone(switch));
     let summary =
         control.load(&path.display().to_string(), &text).map_err(|e| Failure::Input(e.to_string()))?;

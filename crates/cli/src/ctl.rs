@@ -3,11 +3,12 @@
 use crate::failure::Failure;
 use crate::output;
 use crate::simple_switch;
-use p4jet_control::client::Client;
-use p4jet_control::wire::{Answer, Request};
-use p4jet_control::{Topics, parse_topics, prompt, server};
+use p4jet_control::Topics;
 use p4jet_suggest::did_you_mean;
 use p4jet_syntax::sources;
+use p4jet_text::client::Client;
+use p4jet_text::wire::{Answer, Request};
+use p4jet_text::{parse_topics, prompt, server};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};

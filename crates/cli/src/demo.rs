@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::output::say;
 use p4jet_control::Control;
 use p4jet_dataplane::{EngineKind, Switch};
+use p4jet_text::Commands;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;

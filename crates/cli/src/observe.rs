@@ -1,13 +1,14 @@
 //! Commands about what a running switch does: `stats`, `trace …`, `capture …`.
 
 use crate::stats::Meter;
-use p4jet_control::{Observed, Rights, Swap, Swapped, packet, unknown};
+use p4jet_control::{Observed, Rights, Swap, Swapped, unknown};
 use p4jet_dataplane::{
     BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, FieldPattern, Observer, Outcome, RunError, Running,
     TraceInfo, TraceSpec, Traced,
 };
 use p4jet_ir::FieldKind;
 use p4jet_suggest::did_you_mean;
+use p4jet_text::packet;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;

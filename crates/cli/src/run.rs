@@ -8,12 +8,13 @@ use crate::log::{self, Level, Voice};
 use crate::metrics;
 use crate::observe::{self, Observation};
 use crate::output;
-use p4jet_control::{Control, Host, SharedControl, cannot_use_state};
+use p4jet_control::{Control, Host, SharedControl};
 use p4jet_dataplane::{
     Adaptation, Adapter, CaptureSpec, EngineKind, Event, Listener, PacketLog, QUEUES_MAX, RING_DEFAULT,
     RING_MAX, RunError, RunOptions, Running, THREADS_MAX,
 };
 use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
+use p4jet_text::{cannot_use_state, read_command};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +66,7 @@ pub struct Args {
     #[arg(long)]
     no_adapt: bool,
     /// Serve metrics for Prometheus at this address, and count tables, actions and places of drops.
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = p4jet_control::server::parse_address)]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = p4jet_text::server::parse_address)]
     metrics: Option<std::net::SocketAddr>,
     /// Write the frames of a port to a pcap file: port number, @, FILE, and after commas in, out, snaplen=BYTES or
     /// count=N.
@@ -264,15 +265,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         SharedControl::new(Control::new(Arc::clone(&switch)), Some(Arc::clone(&host) as Arc<dyn Host>));
     if let Some(path) = &args.emulation.restore {
         let restored = control.restore(&output::read_text(path)?);
-        if let Some(error) = restored.refused {
-            return Err(Failure::Input(cannot_use_state(path, &error)));
-        }
-        if let Some(note) = restored.note {
+        let note = restored.map_err(|error| Failure::Input(cannot_use_state(path, &error)))?;
+        if let Some(note) = note {
             voice.tell(Level::Warn, "state", None, format!("{}: {note}", path.display()));
         }
     }
     if let Some(path) = &args.state {
-        let lost = control.keep(path).map_err(|e| {
+        let lost = control.keep(path, read_command).map_err(|e| {
             let (name, why) = (path.display().to_string(), e.to_string());
             let why = why.strip_prefix(&format!("{name}: ")).unwrap_or(&why);
             Failure::Environment(format!("cannot use state file `{name}`: {why}"))
@@ -322,7 +321,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let prompt = if args.stdin || terminal {
         let mut control = control.clone();
         let thread = p4jet_threads::spawn("prompt", move || {
-            if let Err(error) = p4jet_control::prompt::interact(&mut control) {
+            if let Err(error) = p4jet_text::prompt::interact(&mut control) {
                 eprintln!("the prompt ended: {error}");
             }
             // Someone who leaves the prompt leaves the switch; a script that has said all it had to say does not.

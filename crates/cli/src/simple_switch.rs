@@ -6,7 +6,7 @@ use crate::log::Level;
 use crate::run::{self, Emulation, Log};
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser};
-use p4jet_control::{Users, server};
+use p4jet_text::{Users, server};
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -5,8 +5,8 @@ use crate::failure::Failure;
 use crate::output::say;
 use crate::simple_switch::{THRIFT_PORT, thrift_address};
 use clap::Parser;
-use p4jet_control::client::Client;
-use p4jet_control::prompt;
+use p4jet_text::client::Client;
+use p4jet_text::prompt;
 use std::ffi::OsString;
 use std::path::PathBuf;
 

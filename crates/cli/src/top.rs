@@ -3,7 +3,7 @@
 use crate::ctl;
 use crate::failure::Failure;
 use crate::output::{self, say};
-use p4jet_control::client::Client;
+use p4jet_text::client::Client;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::io::IsTerminal;

@@ -4,9 +4,9 @@ use crate::compile::{self, EngineArg, ProgramArgs, QueueArgs};
 use crate::failure::Failure;
 use crate::output;
 use crate::output::say;
-use p4jet_control::packet;
 use p4jet_dataplane::EngineKind;
 use p4jet_ports::CaptureReader;
+use p4jet_text::packet;
 use std::path::PathBuf;
 
 /// Options of `trace`.

@@ -1,4 +1,4 @@
-//! What a command does when memory runs out in the middle, or p4jet itself fails: it fails, and control goes on.
+//! A batch fails if memory runs out in the middle, or if p4jet itself fails; control goes on.
 
 use crate::error::CommandError;
 use p4jet_tables::NoMemory;
@@ -14,8 +14,8 @@ const FREE_BYTES_PER_BYTE: usize = 8;
 /// The same for each entry that tables have already: indices that grow are copied.
 const FREE_BYTES_PER_ENTRY: usize = 128;
 
-/// Carries a command out. A panic in it becomes its error; whoever calls this takes back what it has done.
-pub(crate) fn guarded<T>(act: impl FnOnce() -> Result<T, CommandError>) -> Result<T, CommandError> {
+/// Carries something out. A panic in it becomes its error; the caller takes back what it has done.
+pub fn guarded<T>(act: impl FnOnce() -> Result<T, CommandError>) -> Result<T, CommandError> {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| Err(failed(&*panic)))
 }
 
@@ -30,7 +30,7 @@ fn failed(panic: &(dyn Any + Send)) -> CommandError {
 
 /// Refuses a file of commands for which there is not enough memory. Where the heap refuses memory the process ends, so this
 /// must be known before the file changes anything.
-pub(crate) fn require_memory(text: &str, entries: usize) -> Result<(), CommandError> {
+pub fn require_memory(text: &str, entries: usize) -> Result<(), CommandError> {
     let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
     let bytes = FREE_BYTES_MIN
         + FREE_BYTES_PER_LINE.saturating_mul(lines)

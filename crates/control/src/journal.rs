@@ -10,7 +10,7 @@
 
 use crate::error::count;
 use crate::sealed::{Seal, open, seal};
-use crate::state::{Header, JournalHeader, Record, Restoring};
+use crate::state::{Header, JournalHeader, ReadCommand, Record, Restoring};
 use crate::update::Update;
 use crate::write::{Control, Made};
 use p4jet_ir::TableId;
@@ -201,7 +201,11 @@ fn first_line(journal: &File) -> io::Result<First> {
 impl Journal {
     /// Opens a state file and puts what it holds into effect. Returns what there is to say, one a line: what is damaged or
     /// does not fit, and where the files are kept as they were. Without a file `control` stays as it is.
-    pub fn open(control: &Control, path: &Path) -> io::Result<(Journal, Vec<String>)> {
+    pub fn open(
+        control: &Control,
+        path: &Path,
+        read_command: ReadCommand,
+    ) -> io::Result<(Journal, Vec<String>)> {
         check_files(path)?;
         let journal_path = beside(path, ".journal");
         let mut told = Vec::new();
@@ -220,7 +224,7 @@ impl Journal {
             again.rewind()?;
             Ok(BufReader::new(again))
         };
-        let mut restoring = Restoring::new(control);
+        let mut restoring = Restoring::new(control, read_command);
         let (mut serial, mut is_other) = (0, None);
         if let Some(snapshot) = open_filled(path).map_err(of(path))? {
             restoring.begin().map_err(|e| io::Error::other(e.to_string()))?;

@@ -5,7 +5,7 @@ use p4jet_suggest::{distance, nearest};
 use std::collections::BTreeMap;
 
 /// The names of all objects of one kind.
-pub(crate) struct NameIndex {
+pub struct NameIndex {
     /// The word for one of them: `table`.
     kind: &'static str,
     names: Vec<(String, u32)>,
@@ -24,7 +24,7 @@ const LISTED_MAX: usize = 10;
 
 impl NameIndex {
     /// `names` with the index that stands for each.
-    pub(crate) fn new(kind: &'static str, names: impl IntoIterator<Item = (String, u32)>) -> NameIndex {
+    pub fn new(kind: &'static str, names: impl IntoIterator<Item = (String, u32)>) -> NameIndex {
         let mut names: Vec<_> = names.into_iter().collect();
         names.sort();
         let mut by_suffix = BTreeMap::new();
@@ -44,7 +44,7 @@ impl NameIndex {
     }
 
     /// The object that `text` names, or a message with the candidates.
-    pub(crate) fn find(&self, text: &str) -> Result<u32, CommandError> {
+    pub fn find(&self, text: &str) -> Result<u32, CommandError> {
         let text = text.strip_prefix('.').unwrap_or(text);
         let place = self.by_suffix.binary_search_by(|(suffix, _)| suffix.as_str().cmp(text));
         match place.ok().map(|place| self.by_suffix[place].1) {
@@ -72,17 +72,17 @@ impl NameIndex {
     }
 
     /// The full name of an object, empty if there is none.
-    pub(crate) fn name(&self, index: u32) -> &str {
+    pub fn name(&self, index: u32) -> &str {
         self.names.iter().find(|(_, i)| *i == index).map_or("", |(name, _)| name.as_str())
     }
 
     /// All full names, sorted.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|(name, _)| name.as_str())
     }
 
     /// All objects in the order of their names.
-    pub(crate) fn sorted(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn sorted(&self) -> impl Iterator<Item = u32> + '_ {
         self.names.iter().map(|(_, index)| *index)
     }
 }
@@ -109,14 +109,14 @@ pub fn unknown<'a>(text: &str, choices: impl Iterator<Item = &'a str>, are: &str
 }
 
 /// The name that was probably meant, if one of its suffixes is much like what was found.
-pub(crate) fn close<'a>(text: &str, choices: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn close<'a>(text: &str, choices: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let names: Vec<&str> = choices.collect();
     let near = nearest(text, names.iter().flat_map(|name| suffixes(name)))?;
     names.into_iter().find(|name| suffixes(name).any(|suffix| suffix == near))
 }
 
 /// Up to [`LISTED_MAX`] names in quotes.
-pub(crate) fn listed(names: Vec<String>) -> String {
+pub fn listed(names: Vec<String>) -> String {
     let mut text = names.iter().take(LISTED_MAX).map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
     if names.len() > LISTED_MAX {
         text += &format!(" and {} more", names.len() - LISTED_MAX);

@@ -5,7 +5,7 @@ use p4jet_dataplane::{QUEUES_MAX, QueueConfig, QueueSettings, Rate};
 use serde::{Deserialize, Serialize};
 
 /// The largest weight: 64 times the quantum is a jumbo frame, more only makes turns longer.
-pub(crate) const WEIGHT_MAX: u32 = 10_000;
+pub const WEIGHT_MAX: u32 = 10_000;
 
 /// A change of the output queues.
 #[derive(Clone, Debug, PartialEq)]

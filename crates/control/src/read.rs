@@ -159,8 +159,7 @@ impl Control {
             }
             Selector::Default(id) => {
                 table(id, false)?;
-                let default = crate::state::default_of(&self.switch.table(*id)).cloned();
-                Page::all(vec![Entity::Default(default)])
+                Page::all(vec![Entity::Default(self.default_action(*id))])
             }
             Selector::Members(profile) => {
                 let members = self.profile(self.schema.profile_table(*profile)?)?.members();

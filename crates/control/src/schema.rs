@@ -8,36 +8,42 @@ use p4jet_ir::{ActionId, InstanceId, InstanceKind, MatchKind, Op, Program, Table
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The largest priority of a runtime command: bmv2's is a signed 32-bit number.
-pub(crate) const PRIORITY_MAX: u32 = i32::MAX as u32;
+pub const PRIORITY_MAX: u32 = i32::MAX as u32;
 /// The largest port, group and replication id of multicast: 16 bits, as in bmv2.
-pub(crate) const MULTICAST_MAX: u32 = u16::MAX as u32;
+pub const MULTICAST_MAX: u32 = u16::MAX as u32;
 /// The largest clone session, as in bmv2.
-pub(crate) const SESSION_MAX: u32 = 32_767;
+pub const SESSION_MAX: u32 = 32_767;
 /// The largest length that a clone session cuts copies to: no frame has more bytes.
-pub(crate) const SESSION_BYTES_MAX: u32 = 65_535;
+pub const SESSION_BYTES_MAX: u32 = 65_535;
 
 /// The objects of a program. Names are full names in the program, or any dotted suffix that is not ambiguous.
 pub struct Schema {
-    pub(crate) tables: NameIndex,
-    pub(crate) actions: NameIndex,
-    pub(crate) counters: NameIndex,
-    pub(crate) registers: NameIndex,
-    pub(crate) meters: NameIndex,
-    pub(crate) profiles: NameIndex,
-    /// The hidden tables.
-    pub(crate) value_sets: NameIndex,
-    /// Custom CRCs.
-    pub(crate) crcs: NameIndex,
-    /// By custom CRC: 16 or 32.
-    pub(crate) crc_widths: Vec<u32>,
+    /// Tables.
+    pub tables: NameIndex,
+    /// Actions, by the first of those that share a name.
+    pub actions: NameIndex,
+    /// Counters, direct ones too.
+    pub counters: NameIndex,
+    /// Registers.
+    pub registers: NameIndex,
+    /// Meters, direct ones too.
+    pub meters: NameIndex,
+    /// Action profiles and action selectors.
+    pub profiles: NameIndex,
+    /// Parser value sets, which are tables without actions.
+    pub value_sets: NameIndex,
+    /// Custom CRCs, by their numbers here.
+    pub crcs: NameIndex,
+    /// The width of each custom CRC: 16 or 32.
+    pub crc_widths: Vec<u32>,
     /// By table.
-    pub(crate) shapes: Vec<Shape>,
+    pub shapes: Vec<Shape>,
     /// For each action profile a table that has it.
     profile_tables: BTreeMap<InstanceId, TableId>,
 }
 
 /// What changes need of a table besides its declaration.
-pub(crate) struct Shape {
+pub struct Shape {
     /// Its actions, as indices in its list.
     pub actions: NameIndex,
     /// Whether entries carry a priority.
@@ -157,7 +163,7 @@ impl Schema {
     }
 
     /// Refuses what the program does not allow, whatever the switch holds. Tables check keys and action data themselves.
-    pub(crate) fn check(&self, program: &Program, update: &Update) -> Result<()> {
+    pub fn check(&self, program: &Program, update: &Update) -> Result<()> {
         match update {
             Update::Insert { table: id, priority, act, .. } => {
                 let table = visible(program, *id)?;
@@ -350,7 +356,7 @@ fn visible(program: &Program, id: TableId) -> Result<&Table> {
 }
 
 /// Refuses changes of the entries of a table with const entries only.
-pub(crate) fn check_entries_open(table: &Table) -> Result<()> {
+pub fn check_entries_open(table: &Table) -> Result<()> {
     if !table.const_entries {
         return Ok(());
     }
@@ -359,7 +365,7 @@ pub(crate) fn check_entries_open(table: &Table) -> Result<()> {
 }
 
 /// Refuses to change or delete a const entry.
-pub(crate) fn check_entry_open(table: &Table, handle: u32) -> Result<()> {
+pub fn check_entry_open(table: &Table, handle: u32) -> Result<()> {
     check_entries_open(table)?;
     if !is_const_entry(table, handle) {
         return Ok(());
@@ -370,7 +376,7 @@ pub(crate) fn check_entry_open(table: &Table, handle: u32) -> Result<()> {
 
 /// Whether a handle is that of a const entry. The program's entries come first, so the handle of one is its index; a const
 /// entry is never deleted, so nothing else gets its handle.
-pub(crate) fn is_const_entry(table: &Table, handle: u32) -> bool {
+pub fn is_const_entry(table: &Table, handle: u32) -> bool {
     table.entries.get(handle as usize).is_some_and(|e| e.is_const)
 }
 
@@ -384,7 +390,7 @@ fn action_name<'p>(program: &'p Program, table: &Table, action: u32) -> Result<&
 }
 
 /// Refuses entries with an action that is not for entries.
-pub(crate) fn check_entry_action(program: &Program, table: &Table, action: u32) -> Result<()> {
+pub fn check_entry_action(program: &Program, table: &Table, action: u32) -> Result<()> {
     let name = action_name(program, table, action)?;
     if !table.actions[action as usize].default_only {
         return Ok(());
@@ -394,7 +400,7 @@ pub(crate) fn check_entry_action(program: &Program, table: &Table, action: u32) 
 }
 
 /// Refuses a default action that the program does not allow.
-pub(crate) fn check_default_action(program: &Program, table: &Table, action: u32) -> Result<()> {
+pub fn check_default_action(program: &Program, table: &Table, action: u32) -> Result<()> {
     if table.const_default {
         let same = table.default.action == action;
         let code = if same { "DEFAULT_ENTRY_IS_CONST" } else { "DEFAULT_ACTION_IS_CONST" };
@@ -416,7 +422,7 @@ fn const_default(table: &Table, code: &str) -> CommandError {
 }
 
 /// Refuses a table whose entries do not age.
-pub(crate) fn check_timeouts(table: &Table) -> Result<()> {
+pub fn check_timeouts(table: &Table) -> Result<()> {
     if table.idle_timeout {
         return Ok(());
     }
@@ -428,7 +434,7 @@ pub(crate) fn check_timeouts(table: &Table) -> Result<()> {
 }
 
 /// Refuses profiles without groups.
-pub(crate) fn check_selector(program: &Program, profile: InstanceId) -> Result<()> {
+pub fn check_selector(program: &Program, profile: InstanceId) -> Result<()> {
     let instance = &program.instances[profile.index()];
     if matches!(instance.kind, InstanceKind::ActionProfile { selector: true, .. }) {
         return Ok(());
@@ -471,7 +477,7 @@ fn check_index(program: &Program, id: InstanceId, kind: &str, cell: &Cell, size:
 }
 
 /// What to say of an index outside an array.
-pub(crate) fn index_error(index: u64, size: u32) -> String {
+pub fn index_error(index: u64, size: u32) -> String {
     match size {
         0 => "the array has no cells".to_string(),
         _ => format!("found index {index}, expected 0 to {}", size - 1),
@@ -479,7 +485,7 @@ pub(crate) fn index_error(index: u64, size: u32) -> String {
 }
 
 /// Refuses rates that no meter has.
-pub(crate) fn check_rates(rates: Option<&Rates>) -> Result<()> {
+pub fn check_rates(rates: Option<&Rates>) -> Result<()> {
     let Some(rates) = rates else { return Ok(()) };
     if rates.iter().any(|rate| !rate.per_us.is_finite() || rate.per_us < 0.0) {
         return Err(CommandError::new("Error: expected rates of 0 or more").field("rate"));
@@ -505,7 +511,7 @@ fn check_set(what: &str, numbers: &BTreeSet<u32>) -> Result<()> {
 }
 
 /// Refuses numbers that no multicast group has.
-pub(crate) fn check_group(group: u32) -> Result<()> {
+pub fn check_group(group: u32) -> Result<()> {
     match group {
         0 => {
             let message = "Error: found multicast group 0, which means none: expected 1 to 65535";
@@ -549,7 +555,7 @@ fn match_kind(table: &p4jet_ir::Table) -> &'static str {
 }
 
 /// Whether the entries of a table have priorities.
-pub(crate) fn needs_priority(table: &p4jet_ir::Table) -> bool {
+pub fn needs_priority(table: &p4jet_ir::Table) -> bool {
     matches!(match_kind(table), "range" | "ternary")
 }
 
@@ -573,6 +579,6 @@ fn shape(program: &Program, id: TableId, table: &p4jet_ir::Table) -> Shape {
 }
 
 /// The names of an action's parameters, without the action's own.
-pub(crate) fn param_names(program: &Program, action: ActionId) -> Vec<&str> {
+pub fn param_names(program: &Program, action: ActionId) -> Vec<&str> {
     program.actions[action.index()].params.iter().map(|param| program.param_name(action, *param)).collect()
 }

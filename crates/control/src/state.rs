@@ -3,7 +3,6 @@
 //! Keys, values and names are written as commands take them, so that what reads a command's words reads these, too.
 //! Tables and action profiles come with their shape: what does not fit another program is found by it.
 
-use crate::commands::{Command, LineParser};
 use crate::error::{CommandError, count};
 use crate::guard::{guarded, require_memory};
 use crate::named::{Call, Crc, NamedUpdate, RateRecord, Session, resolve_rates};
@@ -362,6 +361,14 @@ impl<W: Write> Lines<'_, W> {
 }
 
 impl Control {
+    /// All that the control plane set, and what packets left in registers; on request also the counters: one JSON record a line.
+    pub fn dump(&self, counters: bool) -> String {
+        let mut text = Vec::new();
+        // Writing to memory does not fail, and JSON is text.
+        let _ = self.write_state(counters, None, &mut text);
+        String::from_utf8(text).unwrap_or_default()
+    }
+
     /// Writes all that the control plane set, and what packets left in registers; on request also the counters. With a
     /// serial number it is a state file, of which every line carries a checksum; otherwise a dump.
     pub(crate) fn write_state(
@@ -510,11 +517,17 @@ impl Control {
         Ok(())
     }
 
+    /// What a table does with packets that match no entry. As in bmv2, a table with an action profile has nothing, although the
+    /// program's action runs, until a member or group is set.
+    pub fn default_action(&self, table: TableId) -> Option<Action> {
+        default_of(&self.switch.table(table)).cloned()
+    }
+
     /// All that the control plane set, in place of what it set until now: all of it or nothing.
     pub(crate) fn restore(&self, text: &str) -> Result<()> {
         require_memory(text, self.entries())?;
         let mut log = Vec::new();
-        let mut restoring = Restoring { log: Some(&mut log), ..Restoring::new(self) };
+        let mut restoring = Restoring { log: Some(&mut log), ..Restoring::new(self, no_command) };
         let done = guarded(|| {
             restoring.begin()?;
             restoring.read(text.as_bytes()).map_err(unreadable)?;
@@ -566,19 +579,28 @@ impl Control {
 
 /// The default action, member or group of a table. As in bmv2, a table with an action profile has none, although the program's
 /// action runs, until a member or group is set.
-pub(crate) fn default_of(table: &p4jet_tables::Table) -> Option<&Action> {
+fn default_of(table: &p4jet_tables::Table) -> Option<&Action> {
     let default = table.default_action();
     let unset = table.profile().is_some() && default.as_member().or(default.as_group()).is_none();
     (!unset).then_some(default)
+}
+
+/// Dumps have no runtime commands.
+fn no_command(_: &Control, _: &str) -> Result<Option<Update>> {
+    Err(CommandError::new("it belongs in another file"))
 }
 
 fn unreadable(error: io::Error) -> CommandError {
     CommandError::new(format!("Error: {error}"))
 }
 
+/// Reads a runtime command from the journal of an earlier p4jet: the update that it makes, if it makes one.
+pub type ReadCommand = fn(&Control, &str) -> Result<Option<Update>>;
+
 /// Puts records into effect, and remembers what did not fit.
 pub(crate) struct Restoring<'c, 'l> {
     control: &'c Control,
+    read_command: ReadCommand,
     /// If all shall be taken back when something does not fit.
     log: Option<&'l mut Vec<Undo>>,
     lost: Vec<String>,
@@ -617,9 +639,10 @@ fn other_version(version: u32) -> String {
 }
 
 impl<'c> Restoring<'c, '_> {
-    pub(crate) fn new(control: &'c Control) -> Restoring<'c, 'static> {
+    pub(crate) fn new(control: &'c Control, read_command: ReadCommand) -> Restoring<'c, 'static> {
         Restoring {
             control,
+            read_command,
             log: None,
             lost: Vec::new(),
             more: BTreeMap::new(),
@@ -1131,13 +1154,11 @@ impl<'c> Restoring<'c, '_> {
                 self.lose(&format!("`{update}`"), error);
             }
         }
-        let control = self.control;
-        let mut parser = LineParser::new(control.program(), &control.schema);
         for line in &*commands {
             let handle = handles.next().flatten();
-            let done = parser.parse(line).and_then(|command| match command {
-                Command::Change(change) => self.apply(change.update, handle),
-                _ => Ok(()),
+            let done = (self.read_command)(self.control, line).and_then(|update| match update {
+                Some(update) => self.write(update, handle),
+                None => Ok(()),
             });
             if let Err(error) = done {
                 self.lose(&format!("`{line}`"), error);
@@ -1150,7 +1171,12 @@ impl<'c> Restoring<'c, '_> {
 mod tests {
     use super::*;
 
-    /// Journals whose changes are runtime commands.
+    /// Stands for a reader of runtime commands.
+    fn read_json(control: &Control, line: &str) -> Result<Option<Update>> {
+        control.resolve(&serde_json::from_str(line).unwrap()).map(Some)
+    }
+
+    /// Journals whose changes are commands, which somebody else reads.
     #[test]
     fn earlier_journals_are_read() {
         let program = || p4jet_ir::text::parse(include_str!("../tests/common/sample.ir")).unwrap();
@@ -1158,22 +1184,36 @@ mod tests {
         let (now, expected) = (control(), control());
         let header = JournalHeader { changes: 2, ..JournalHeader::new(5) };
         let mut journal = header.line();
-        for did in [
-            r#"{"did":{"serial":5,"number":1,"commands":["table_add l2 out 1 => 2","table_add l2 deny 2 =>"],"handles":[0,3]}}"#,
-            r#"{"did":{"serial":5,"number":2,"commands":["table_delete l2 0","mirroring_add 1 4"],"handles":[null,null]}}"#,
-        ] {
-            seal(did.as_bytes().to_vec(), &mut journal);
+        let insert = |key: u32, action: &str, params: &str| {
+            format!(
+                r#"{{"insert":{{"table":"l2","key":["{key}"],"do":{{"action":"{action}","params":[{params}]}}}}}}"#
+            )
+        };
+        let session = r#"{"set_session":{"number":1,"port":4}}"#;
+        let delete = r#"{"delete":{"table":"l2","entry":0}}"#;
+        let changes = [
+            ([insert(1, "out", "\"2\""), insert(2, "deny", "")], [Some(0), Some(3)]),
+            ([delete.to_string(), session.to_string()], [None, None]),
+        ];
+        for ((commands, handles), number) in changes.into_iter().zip(1..) {
+            let did =
+                serde_json::json!({"serial": 5, "number": number, "commands": commands, "handles": handles});
+            seal(serde_json::json!({ "did": did }).to_string().into_bytes(), &mut journal);
         }
-        let mut restoring = Restoring::new(&now);
+        let mut restoring = Restoring::new(&now, read_json);
         restoring.read_journal(&journal[..], Some(5), Some(&header)).unwrap();
         assert_eq!((restoring.in_effect, restoring.finish()), ([0, 2], Vec::new()));
         let l2 = expected.schema().table("l2").unwrap();
-        let command = r#"{"insert":{"table":"l2","key":["2"],"do":{"action":"deny"}}}"#;
-        let update = expected.resolve(&serde_json::from_str(command).unwrap()).unwrap();
-        expected.apply(update, Some(3), &Made::default(), None).unwrap();
-        expected.execute("mirroring_add 1 4").unwrap();
-        assert_eq!(now.execute("table_dump l2"), expected.execute("table_dump l2"));
-        assert_eq!(now.execute("mirroring_get 1"), expected.execute("mirroring_get 1"));
+        for (text, handle) in [
+            (insert(1, "out", "\"2\"").as_str(), Some(0)),
+            (insert(2, "deny", "").as_str(), Some(3)),
+            (delete, None),
+            (session, None),
+        ] {
+            let update = read_json(&expected, text).unwrap().unwrap();
+            expected.apply(update, handle, &Made::default(), None).unwrap();
+        }
+        assert_eq!(now.dump(true), expected.dump(true));
         assert_eq!(now.switch().table(l2).len(), 1);
     }
 }

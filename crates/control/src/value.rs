@@ -80,7 +80,7 @@ fn parse_mac(text: &str) -> Result<BigUint, String> {
 }
 
 /// An integer literal as Python reads it with base 0. `None` if it is none; an error if it is negative or absurd.
-pub(crate) fn parse_int(text: &str) -> Option<Result<BigUint, String>> {
+pub fn parse_int(text: &str) -> Option<Result<BigUint, String>> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
         b'+' => (false, &text[1..]),
@@ -137,7 +137,7 @@ pub(crate) fn parse_int(text: &str) -> Option<Result<BigUint, String>> {
 }
 
 /// An integer of up to 64 bits: a handle, an index, a priority.
-pub(crate) fn parse_u64(text: &str, what: &str, max: u64) -> Result<u64, String> {
+pub fn parse_u64(text: &str, what: &str, max: u64) -> Result<u64, String> {
     let value = match parse_int(text) {
         Some(value) => value?,
         None => return Err(format!("`{text}` is not {what}: expected an integer")),
@@ -149,12 +149,12 @@ pub(crate) fn parse_u64(text: &str, what: &str, max: u64) -> Result<u64, String>
 }
 
 /// The largest value of a width.
-pub(crate) fn ones(width: u32) -> BigUint {
+pub fn ones(width: u32) -> BigUint {
     (BigUint::one() << width) - BigUint::one()
 }
 
 /// `value` with all but its first `prefix_len` of `width` bits 0.
-pub(crate) fn prefix_of(value: BigUint, width: u32, prefix_len: u32) -> BigUint {
+pub fn prefix_of(value: BigUint, width: u32, prefix_len: u32) -> BigUint {
     let host = width - prefix_len;
     if host == 0 || value.trailing_zeros().is_none_or(|zeros| zeros >= u64::from(host)) {
         return value;
@@ -163,7 +163,7 @@ pub(crate) fn prefix_of(value: BigUint, width: u32, prefix_len: u32) -> BigUint 
 }
 
 /// The bytes of a field, most significant first, padded to whole bytes.
-pub(crate) fn bytes_of(value: &BigUint, width: u32) -> Vec<u8> {
+pub fn bytes_of(value: &BigUint, width: u32) -> Vec<u8> {
     let len = width.div_ceil(8) as usize;
     let bytes = if value.is_zero() { Vec::new() } else { value.to_bytes_be() };
     let mut out = vec![0; len.saturating_sub(bytes.len())];
@@ -172,17 +172,17 @@ pub(crate) fn bytes_of(value: &BigUint, width: u32) -> Vec<u8> {
 }
 
 /// `0a000207`
-pub(crate) fn hex(value: &BigUint, width: u32) -> String {
+pub fn hex(value: &BigUint, width: u32) -> String {
     bytes_of(value, width).iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// `0a:00:02:07`
-pub(crate) fn hex_bytes(value: &BigUint, width: u32) -> String {
+pub fn hex_bytes(value: &BigUint, width: u32) -> String {
     bytes_of(value, width).iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":")
 }
 
 /// `lpm, bit<32>`
-pub(crate) fn describe_key(key: &Key) -> String {
+pub fn describe_key(key: &Key) -> String {
     format!("{}, bit<{}>", key.kind.name(), key.width)
 }
 
@@ -192,7 +192,7 @@ fn example<'t>(text: &'t str, key: &Key) -> &'t str {
 }
 
 /// What one word says about one key field.
-pub(crate) fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
+pub fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
     match key.kind {
         MatchKind::Exact => Ok(KeyMatch::Exact(parse_value(text, key.width)?)),
         MatchKind::Lpm => {
@@ -250,12 +250,12 @@ pub(crate) fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
 }
 
 /// A number as state files have it: `0xa`.
-pub(crate) fn number_word(value: &BigUint) -> String {
+pub fn number_word(value: &BigUint) -> String {
     NumberWord(value).to_string()
 }
 
 /// A number as state files have it.
-pub(crate) struct NumberWord<'a>(pub &'a BigUint);
+pub struct NumberWord<'a>(pub &'a BigUint);
 
 impl fmt::Display for NumberWord<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -268,12 +268,12 @@ impl fmt::Display for NumberWord<'_> {
 }
 
 /// The opposite of [`key_match`].
-pub(crate) fn key_word(key: &KeyMatch) -> String {
+pub fn key_word(key: &KeyMatch) -> String {
     KeyWord(key).to_string()
 }
 
 /// A match as [`key_match`] reads it.
-pub(crate) struct KeyWord<'a>(pub &'a KeyMatch);
+pub struct KeyWord<'a>(pub &'a KeyMatch);
 
 impl fmt::Display for KeyWord<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -288,7 +288,7 @@ impl fmt::Display for KeyWord<'_> {
 }
 
 /// `0.125:9000`
-pub(crate) fn parse_rate(text: &str) -> Option<Rate> {
+pub fn parse_rate(text: &str) -> Option<Rate> {
     let (per_us, burst) = text.split_once(':')?;
     let (per_us, burst) = (per_us.parse::<f64>().ok()?, burst.parse::<u64>().ok()?);
     (per_us.is_finite() && per_us >= 0.0).then_some(Rate { per_us, burst })

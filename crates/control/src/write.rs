@@ -143,7 +143,8 @@ impl From<MulticastError> for CommandError {
     }
 }
 
-pub(crate) fn no_session(session: u32) -> CommandError {
+/// The error for a clone session that does not exist.
+pub fn no_session(session: u32) -> CommandError {
     let why = format!("there is no session {session}");
     CommandError::refused("mirroring", "SESSION_NOT_FOUND", why).field("session")
 }
@@ -159,10 +160,7 @@ fn no_cell(kind: &str, error: StateError) -> CommandError {
 
 impl Written {
     /// Of a batch that was taken back because of one of its updates.
-    fn aborted(total: usize, place: usize, error: CommandError, changes: Option<&mut Changes>) -> Written {
-        if let Some(changes) = changes {
-            *changes = Changes::default();
-        }
+    fn aborted(total: usize, place: usize, error: CommandError) -> Written {
         let why = format!("not carried out: update {place} of the batch was refused");
         let mut results = vec![Err(CommandError::new(why).code("ABORTED")); total];
         if let Some(refused) = results.get_mut(place) {
@@ -228,38 +226,91 @@ impl Made {
     }
 }
 
-/// Updates that are carried out one after the other, and can be taken back together.
-pub(crate) struct Batch<'c> {
-    control: &'c Control,
-    log: Vec<Undo>,
+/// Updates that are carried out one after the other, as they come. Of a batch that can be taken back, the switch keeps all changes
+/// or none.
+pub struct Batch {
+    control: Control,
+    /// How to take the changes back; none if each update is for itself.
+    log: Option<Vec<Undo>>,
+    made: Made,
+    /// What the journal gets.
+    changes: Option<Changes>,
 }
 
-impl<'c> Batch<'c> {
-    /// A batch of about `updates` updates.
-    pub fn new(control: &'c Control, updates: usize) -> Batch<'c> {
-        Batch { control, log: Vec::with_capacity(updates) }
+impl Batch {
+    pub(crate) fn new(
+        control: &Control,
+        atomicity: Atomicity,
+        updates: usize,
+        changes: Option<Changes>,
+    ) -> Batch {
+        let log = (atomicity == Atomicity::AllOrNothing).then(|| Vec::with_capacity(updates));
+        Batch { control: control.clone(), log, made: Made::default(), changes }
     }
 
-    /// Carries out an update that the schema allows, or leaves the switch as it is. Returns the handle of what it made; `made` is
-    /// what the earlier updates made.
-    pub fn write(&mut self, update: Update, made: &Made) -> Result<Option<u32>> {
-        let Batch { control, log } = self;
-        guarded(|| control.apply(update, None, made, Some(log)))
+    /// Carries one update out, or leaves the switch as it is. Returns the handle of what it made. Later updates of the batch may name
+    /// it by [`Ref::Made`]: every call counts, refused updates included.
+    ///
+    /// # Errors
+    ///
+    /// The program does not allow the update, or a table refuses it.
+    pub fn write(&mut self, update: Update) -> Result<Option<u32>> {
+        let kind = Kind::made_by(&update);
+        let done = self.carry_out(update);
+        self.made.push(kind, done.as_ref().ok().copied().flatten());
+        done
     }
 
-    /// Ends the batch: its changes stay. If that fails, because memory is short, they are taken back.
-    pub fn commit(self) -> Result<()> {
-        let control = self.control;
+    /// Counts an update that was refused before it came here.
+    fn skip(&mut self) {
+        self.made.push(None, None);
+    }
+
+    fn carry_out(&mut self, update: Update) -> Result<Option<u32>> {
+        let Batch { control, log, made, changes } = self;
+        // The journal names what the schema knows.
+        control.check(&update)?;
+        if let Some(changes) = changes {
+            changes.add(control, &update, made);
+        }
+        let done = match log {
+            Some(log) => guarded(|| control.apply(update, None, made, Some(log))),
+            None => control.perform(update, made),
+        };
+        match (changes, &done) {
+            (Some(changes), Ok(made)) => changes.done(*made),
+            (Some(changes), Err(_)) => changes.forget(),
+            (None, _) => {}
+        }
+        done
+    }
+
+    /// Ends the batch: its changes stay.
+    ///
+    /// # Errors
+    ///
+    /// Memory is short. The changes of a batch that can be taken back are taken back.
+    pub fn commit(mut self) -> Result<()> {
+        self.publish().map(drop).map_err(|error| self.take_back(error))
+    }
+
+    /// The same, without its end; returns what the journal gets.
+    pub(crate) fn publish(&mut self) -> Result<Option<Changes>> {
         let publish = || {
-            control.publish();
+            self.control.publish();
             Ok(())
         };
-        guarded(publish).map_err(|error| self.take_back(error))
+        match guarded(publish) {
+            // Without a log, the changes are there whatever this says.
+            Err(error) if self.log.is_some() => Err(error),
+            _ => Ok(self.changes.take()),
+        }
     }
 
     /// Takes all changes back because of an error. Returns that error, with what could not be taken back.
-    pub fn take_back(self, error: CommandError) -> CommandError {
-        self.control.without(self.log, error)
+    pub fn take_back(mut self, error: CommandError) -> CommandError {
+        self.changes = None;
+        self.control.without(self.log.take().unwrap_or_default(), error)
     }
 }
 
@@ -280,63 +331,56 @@ impl Control {
         &self.schema
     }
 
-    pub(crate) fn program(&self) -> &Program {
+    /// The program of the switch.
+    pub fn program(&self) -> &Program {
         self.switch.program()
     }
 
     /// Carries a batch of updates out, in their order. Packets see the updates one after the other.
     pub fn write(&self, batch: Vec<Update>, atomicity: Atomicity) -> Written {
-        self.write_with(batch.into_iter().map(Ok).collect(), atomicity, None)
+        self.write_with(batch.into_iter().map(Ok).collect(), atomicity, None).0
     }
 
-    /// The same for updates of which some may be errors already; `changes` gets those that were carried out.
+    /// The same for updates of which some may be errors already. `changes`, if they are kept, come back with those that were carried
+    /// out.
     pub(crate) fn write_with(
         &self,
-        batch: Vec<Result<Update>>,
+        updates: Vec<Result<Update>>,
         atomicity: Atomicity,
-        mut changes: Option<&mut Changes>,
-    ) -> Written {
-        let total = batch.len();
+        changes: Option<Changes>,
+    ) -> (Written, Option<Changes>) {
+        let total = updates.len();
         let mut results = Vec::with_capacity(total);
-        // With a log of what to take back, or without.
-        let mut batched = (atomicity == Atomicity::AllOrNothing).then(|| Batch::new(self, total));
-        let mut made = Made::default();
-        for (place, update) in batch.into_iter().enumerate() {
-            let kind = update.as_ref().ok().and_then(Kind::made_by);
-            let done = update.and_then(|update| {
-                // The journal names what the schema knows.
-                self.check(&update)?;
-                if let Some(changes) = &mut changes {
-                    changes.add(self, &update, &made);
+        let mut batch = Batch::new(self, atomicity, total, changes);
+        for (place, update) in updates.into_iter().enumerate() {
+            let done = match update {
+                Ok(update) => batch.write(update),
+                Err(error) => {
+                    batch.skip();
+                    Err(error)
                 }
-                let done = match &mut batched {
-                    Some(batched) => batched.write(update, &made),
-                    None => self.perform(update, &made),
-                };
-                match (&mut changes, &done) {
-                    (Some(changes), Ok(made)) => changes.done(*made),
-                    (Some(changes), Err(_)) => changes.forget(),
-                    (None, _) => {}
-                }
-                done
-            });
-            made.push(kind, *done.as_ref().unwrap_or(&None));
+            };
             match done {
-                Err(error) if let Some(batched) = batched.take() => {
-                    return Written::aborted(total, place, batched.take_back(error), changes);
+                Err(error) if atomicity == Atomicity::AllOrNothing => {
+                    return (Written::aborted(total, place, batch.take_back(error)), None);
                 }
                 done => results.push(done),
             }
         }
-        match batched {
-            None => self.publish(),
-            Some(batched) => {
-                if let Err(error) = batched.commit() {
-                    return Written::aborted(total, total.saturating_sub(1), error, changes);
-                }
+        // One update is published already.
+        let published = if total == 1 { Ok(batch.changes.take()) } else { batch.publish() };
+        match published {
+            Ok(changes) => (Written { results, in_effect: true }, changes),
+            Err(error) => {
+                let last = total.saturating_sub(1);
+                (Written::aborted(total, last, batch.take_back(error)), None)
             }
         }
-        Written { results, in_effect: true }
+    }
+
+    /// Begins a batch of about `updates` updates that come one after the other: all or nothing.
+    pub fn batch(&self, updates: usize) -> Batch {
+        Batch::new(self, Atomicity::AllOrNothing, updates, None)
     }
 
     /// Refuses an update that the program does not allow.
@@ -366,7 +410,8 @@ impl Control {
         }
     }
 
-    pub(crate) fn refused(&self, id: TableId) -> impl Fn(TableError) -> CommandError + '_ {
+    /// Makes the refusal of a table an error that names it.
+    pub fn refused(&self, id: TableId) -> impl Fn(TableError) -> CommandError + '_ {
         move |error| refused(self.program(), id, &error)
     }
 
@@ -770,7 +815,7 @@ impl Control {
     }
 
     /// The action profile of a table.
-    pub(crate) fn profile(&self, table: TableId) -> Result<ActionProfile> {
+    pub fn profile(&self, table: TableId) -> Result<ActionProfile> {
         let profile = self.switch.table(table).profile().cloned();
         profile.ok_or_else(|| self.refused(table)(TableError::NoProfile))
     }
@@ -814,7 +859,7 @@ impl Control {
     }
 
     /// How many entries all tables have.
-    pub(crate) fn entries(&self) -> usize {
+    pub fn entries(&self) -> usize {
         (0..self.program().tables.len() as u32).map(|id| self.switch.table(TableId(id)).len()).sum()
     }
 
@@ -912,7 +957,8 @@ impl Control {
         }
     }
 
-    pub(crate) fn find_entry(&self, id: TableId, key: &[KeyMatch], priority: u32) -> Result<EntryHandle> {
+    /// The handle of the entry that has this key and priority.
+    pub fn find_entry(&self, id: TableId, key: &[KeyMatch], priority: u32) -> Result<EntryHandle> {
         let found = self.switch.table(id).find(key, priority);
         // The code that bmv2 gives when no entry has the key.
         found.ok_or_else(|| {
@@ -922,7 +968,7 @@ impl Control {
     }
 
     /// The table of a direct counter or meter.
-    pub(crate) fn direct_table(&self, instance: InstanceId) -> Option<TableId> {
+    pub fn direct_table(&self, instance: InstanceId) -> Option<TableId> {
         match self.program().instances[instance.index()].kind {
             InstanceKind::DirectCounter { table, .. } | InstanceKind::DirectMeter { table, .. } => {
                 Some(table)
@@ -954,7 +1000,7 @@ impl Control {
     }
 
     /// Packets and bytes of a counter at an index; for a direct counter the index is an entry's handle.
-    pub(crate) fn counter_value(&self, counter: InstanceId, index: u32) -> Result<CounterValue> {
+    pub fn counter_value(&self, counter: InstanceId, index: u32) -> Result<CounterValue> {
         let cell = self.cell_at(counter, index)?;
         self.switch.state().counter_read(counter.0, cell).map_err(|e| no_cell("counter", e))
     }
@@ -993,7 +1039,8 @@ impl Control {
         meters.iter().filter_map(|m| Some((*m, self.meter_rates(*m, handle.0).ok()?))).collect()
     }
 
-    pub(crate) fn meter_rates(&self, meter: InstanceId, index: u32) -> Result<Option<Rates>> {
+    /// The rates of a meter's cell; for a direct meter the index is an entry's handle.
+    pub fn meter_rates(&self, meter: InstanceId, index: u32) -> Result<Option<Rates>> {
         let cell = self.cell_at(meter, index)?;
         self.switch.state().meter_rates(meter.0, cell).map_err(|e| no_cell("meter", e))
     }
@@ -1126,7 +1173,7 @@ impl Control {
     }
 
     /// The value of a register's cell.
-    pub(crate) fn register_value(&self, register: InstanceId, cell: u32) -> Result<BigUint> {
+    pub fn register_value(&self, register: InstanceId, cell: u32) -> Result<BigUint> {
         self.switch.state().register_read(register.0, cell).map_err(|e| no_cell("register", e))
     }
 
@@ -1134,7 +1181,8 @@ impl Control {
         self.switch.state().register_write(register.0, cell, value).map_err(|e| no_cell("register", e))
     }
 
-    pub(crate) fn register_width(&self, register: InstanceId) -> u32 {
+    /// The bits of each of a register's cells.
+    pub fn register_width(&self, register: InstanceId) -> u32 {
         match self.program().instances[register.index()].kind {
             InstanceKind::Register { width, .. } => width,
             _ => 0,
@@ -1142,7 +1190,7 @@ impl Control {
     }
 
     /// The values of all of a register's cells.
-    pub(crate) fn register_values(&self, register: InstanceId) -> Vec<BigUint> {
+    pub fn register_values(&self, register: InstanceId) -> Vec<BigUint> {
         let InstanceKind::Register { size, .. } = self.program().instances[register.index()].kind else {
             return Vec::new();
         };

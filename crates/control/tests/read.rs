@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::control;
+use common::{control, set_up};
 use p4jet_control::{Control, Entity, PAGE_MAX, Selector};
 
 /// All that a selector chooses, in pages of this size.
@@ -23,13 +23,7 @@ fn all(control: &Control, selector: &Selector, max: usize) -> Vec<Entity> {
 fn pages_hold_everything_once() {
     let control = control();
     let schema = control.schema();
-    let setup = "table_add l2 out 1 => 3\ntable_add l2 deny 2 =>\ntable_add l2 deny 3 =>\ntable_delete l2 1\n\
-                 counter_write hits 2 5 300\ntable_set_timeout l2 0 5000\nmeter_set_rates ingress.police 1 1:2 3:4\n\
-                 act_prof_create_member ecmp out 1\nact_prof_create_member ecmp out 2\nact_prof_create_group ecmp\n\
-                 act_prof_add_member_to_group ecmp 1 0\npvs_add pairs 1\npvs_add pairs 2\nmc_mgrp_create 4\n\
-                 mc_mgrp_create 7\nmc_node_create 1 2\nmc_set_lag_membership 3 9\nmirroring_add 5 1\n\
-                 mirroring_add_mc 2 7\nregister_write cells 1 77\ncounter_write seen 7 1 2\n";
-    control.load("setup", setup).unwrap();
+    set_up(&control, include_str!("common/everything.json"));
     let (l2, ecmp) = (schema.table("l2").unwrap(), schema.profile("ecmp").unwrap());
     let selectors = [
         (Selector::Entries(l2), 2),

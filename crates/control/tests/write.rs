@@ -2,12 +2,18 @@
 
 mod common;
 
-use common::control;
+use common::{control, set_up};
 use p4jet_control::{
-    Act, Atomicity, Cell, CommandError, Control, EntryRef, Mirror, NamedUpdate, Ref, SharedControl, Update,
+    Act, Atomicity, Cell, CommandError, Control, Entity, EntryRef, Mirror, NamedUpdate, Ref, Selector,
+    SharedControl, Update,
 };
 use p4jet_externs::CounterValue;
 use p4jet_tables::{Action, KeyMatch};
+
+/// No journal here has runtime commands.
+fn no_commands(_: &Control, line: &str) -> Result<Option<Update>, CommandError> {
+    panic!("{line}")
+}
 
 fn out(control: &Control, table: &str, port: u32) -> Act {
     let table = control.schema().table(table).unwrap();
@@ -56,7 +62,7 @@ fn group_with_member(control: &Control) -> Vec<Update> {
 
 /// All that is set, but not the generations of handles: those of what was taken back do not come again.
 fn dump(control: &Control) -> Vec<serde_json::Value> {
-    let text = control.execute("dump counters").unwrap();
+    let text = control.dump(true);
     let record = |line: &str| {
         let mut record: serde_json::Value = serde_json::from_str(line).unwrap();
         if let Some(table) = record.get_mut("table") {
@@ -82,7 +88,8 @@ fn updates_name_what_the_batch_makes() {
         let written = control.write(group_with_member(&control), atomicity);
         let results: Vec<_> = written.results.into_iter().map(Result::unwrap).collect();
         assert_eq!(results, [Some(0), Some(0), None, Some(0), None, None]);
-        assert!(control.execute("table_dump route").unwrap().contains("Index: member(0)"));
+        let route = control.schema().table("route").unwrap();
+        assert_eq!(control.default_action(route), Some(Action::member(0)));
     }
     let control = control();
     let profile = control.schema().profile("ecmp").unwrap();
@@ -111,7 +118,7 @@ fn a_refused_update_ends_a_batch_or_is_left_out() {
     let results = codes(written.results);
     assert_eq!((&results[1], results.len()), (&Err("DUPLICATE_ENTRY".into()), 3));
     assert!(results[0].is_ok() && results[2].is_ok());
-    assert_eq!(one.execute("table_num_entries l2").unwrap(), "2\n");
+    assert_eq!(one.switch().table(one.schema().table("l2").unwrap()).len(), 2);
 }
 
 #[test]
@@ -129,10 +136,11 @@ fn entries_by_key_and_their_cells() {
     ];
     let written = control.write(batch, Atomicity::AllOrNothing);
     assert!(written.in_effect, "{:?}", written.results);
-    let text = control.execute("counter_read hits 0").unwrap();
-    assert!(text.ends_with("hits[0]= (200 bytes, 3 packets)\n"), "{text}");
-    let text = control.execute("table_dump_entry l2 0").unwrap();
-    assert!(text.contains("- 0006\n") && text.contains("timeout is 5000ms"), "{text}");
+    let page = control.read(&Selector::Entry(table, 0), 0, 1).unwrap();
+    let [Entity::Entry(entry)] = &page.entities[..] else { panic!("{page:?}") };
+    assert_eq!(entry.counters, [(counter, value)]);
+    assert_eq!(entry.action.data, [6u32.into()]);
+    assert_eq!(entry.life.map(|life| life.timeout_ms), Some(5000));
     assert!(
         control.write(vec![Update::Delete { table, entry: by_key() }], Atomicity::AllOrNothing).in_effect
     );
@@ -190,7 +198,7 @@ fn batches_are_kept() {
     std::fs::create_dir_all(&folder).unwrap();
     let begun = || {
         let control = SharedControl::new(control(), None);
-        assert_eq!(control.keep(&file).unwrap(), [""; 0]);
+        assert_eq!(control.keep(&file, no_commands).unwrap(), [""; 0]);
         control
     };
     let names = control();
@@ -220,9 +228,9 @@ fn batches_are_kept() {
     let many = (8..20).map(|value| l2(&names, value, value % 5)).chain([fixed_entry(&names, 3)]);
     let more = [l2(&names, 30, 1), fixed_entry(&names, 4), fixed_entry(&names, 5), l2(&names, 31, 1)];
     first.write(many.chain(more).collect(), Atomicity::ContinueOnError);
-    let before = first.reply("dump", false).text;
+    let before = first.dump(false);
     drop(first);
-    assert_eq!(begun().reply("dump", false).text, before);
+    assert_eq!(begun().dump(false), before);
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
@@ -257,9 +265,11 @@ fn named_updates_that_do_not_fit() {
 #[test]
 fn what_is_made_is_of_its_kind() {
     let control = control();
-    control
-        .load("setup", "act_prof_create_member ecmp out 1\ntable_add acl deny 1&&&1 1->2 0&&&0 ::1 => 9\n")
-        .unwrap();
+    set_up(
+        &control,
+        r#"{"create_member":{"profile":"ecmp","do":{"action":"out","params":["1"]}}}
+{"insert":{"table":"acl","key":["1&&&1","1->2","0&&&0","::1"],"priority":9,"do":{"action":"deny"}}}"#,
+    );
     let schema = control.schema();
     let (profile, acl) = (schema.profile("ecmp").unwrap(), schema.table("acl").unwrap());
     let hops = schema.profile("hops").unwrap();
@@ -299,10 +309,13 @@ fn what_is_made_is_of_its_kind() {
 fn a_refused_batch_keeps_the_order_of_entries() {
     let control = control();
     let acl = control.schema().table("acl").unwrap();
-    let setup = "table_add acl deny 5&&&7 0->65535 0&&&0 ::1 => 5\n\
-                 table_add acl out 5&&&15 0->65535 0&&&0 ::1 => 1 5\n\
-                 table_add acl out 5&&&31 0->65535 0&&&0 ::1 => 2 5\n";
-    control.load("setup", setup).unwrap();
+    let entry = |mask: u32, call: &str| {
+        let key = format!(r#"["5&&&{mask}","0->65535","0&&&0","::1"]"#);
+        format!(r#"{{"insert":{{"table":"acl","key":{key},"priority":5,"do":{{{call}}}}}}}"#)
+    };
+    set_up(&control, &entry(7, r#""action":"deny""#));
+    set_up(&control, &entry(15, r#""action":"out","params":["1"]"#));
+    set_up(&control, &entry(31, r#""action":"out","params":["2"]"#));
     let key: Vec<num_bigint::BigUint> = [5u32, 9, 7, 1].map(Into::into).into();
     let winner = || control.switch().table(acl).lookup(&key).unwrap().0;
     assert_eq!(winner(), 0);
@@ -316,7 +329,7 @@ fn a_refused_batch_keeps_the_order_of_entries() {
         assert!(ages.is_sorted() && ages[0] < ages[1], "{ages:?}");
     }
     // New ones are younger still.
-    control.execute("table_add acl out 5&&&63 0->65535 0&&&0 ::1 => 3 5").unwrap();
+    set_up(&control, &entry(63, r#""action":"out","params":["3"]"#));
     let age = |handle| control.switch().table(acl).age(p4jet_tables::EntryHandle(handle));
     assert!(age(3) > age(2) && age(3) > age(1));
 }
@@ -327,7 +340,7 @@ fn unknown_ids_are_refused() {
     let folder = std::env::temp_dir().join(format!("p4jet-ids-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let kept = SharedControl::new(control(), None);
-    kept.keep(&folder.join("state")).unwrap();
+    kept.keep(&folder.join("state"), no_commands).unwrap();
     let (table, instance) = (p4jet_ir::TableId(999), p4jet_ir::InstanceId(999));
     let value = CounterValue { packets: 1, bytes: 1 };
     let key = vec![KeyMatch::Exact(1u32.into())];

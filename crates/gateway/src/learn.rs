@@ -4,8 +4,9 @@
 //! sources, but stays as a destination: if it sends a frame, the switch reports it again; otherwise it is forgotten.
 
 use crate::plan::Location;
-use p4jet_control::client::Client;
-use p4jet_control::{Message, Topics};
+use p4jet_control::Topics;
+use p4jet_text::Message;
+use p4jet_text::client::Client;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;

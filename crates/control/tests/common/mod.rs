@@ -1,7 +1,7 @@
 //! A switch whose program has one table of every sort.
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
-use p4jet_control::Control;
+use p4jet_control::{Atomicity, Control, NamedUpdate};
 use p4jet_dataplane::Switch;
 
 /// The program, in the IR's text form.
@@ -13,14 +13,12 @@ pub fn control() -> Control {
     Control::new(Switch::new(program).unwrap())
 }
 
-/// Carries out lines and gives all that they print; errors are marked.
-pub fn session(control: &Control, lines: &str) -> String {
-    let mut out = String::new();
-    for line in lines.lines() {
-        match control.execute(line.trim()) {
-            Ok(text) => out += &text,
-            Err(error) => out += &format!("! {error}\n"),
-        }
-    }
-    out
+/// Carries out updates by name: one JSON object a line.
+pub fn set_up(control: &Control, lines: &str) {
+    let updates = lines.lines().map(|line| {
+        let named: NamedUpdate = serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
+        control.resolve(&named).unwrap_or_else(|e| panic!("{line}: {e}"))
+    });
+    let written = control.write(updates.collect(), Atomicity::AllOrNothing);
+    assert!(written.in_effect, "{written:?}");
 }

@@ -21,6 +21,7 @@ use crate::random::mix;
 use p4jet_control::Control;
 use p4jet_dataplane::Switch;
 use p4jet_ir::{NodeId, Program};
+use p4jet_text::Commands;
 use set::{Conflict, Set};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;

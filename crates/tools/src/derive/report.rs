@@ -7,6 +7,7 @@ use crate::Error;
 use p4jet_control::Control;
 use p4jet_dataplane::{Processed, Trace, TraceEvent};
 use p4jet_ir::{BlockKind, NodeId, Program, SourceLoc, Terminator};
+use p4jet_text::Commands;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;

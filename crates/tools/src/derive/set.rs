@@ -5,6 +5,7 @@ use num_bigint::BigUint;
 use p4jet_control::Control;
 use p4jet_dataplane::{Matched, Switch, Trace, TraceEvent};
 use p4jet_ir::{Key, MatchKind, Program, ReplicaList, TableId};
+use p4jet_text::Commands;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

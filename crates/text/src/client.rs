@@ -1,0 +1,329 @@
+//! The other end of a control connection.
+
+use crate::commands::{LoadSummary, Reply};
+use crate::error::LoadError;
+use crate::files::{self, FileCommand};
+use crate::messages::Message;
+use crate::prompt::{Commander, named_state};
+use crate::wire::{Answer, Request};
+use p4jet_control::Atomicity;
+use p4jet_control::CommandError;
+use p4jet_control::NamedUpdate;
+use p4jet_dataplane::Topics;
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A connection to a running switch.
+pub struct Client {
+    input: BufReader<Box<dyn Read + Send>>,
+    output: Box<dyn Write + Send>,
+    /// Says how long reading and writing may take.
+    set_waits: SetWaits,
+    /// How long the switch may be silent.
+    patience: Option<Duration>,
+    /// Reads programs.
+    reader: Option<ProgramReader>,
+}
+
+/// Reads a program and the files that it includes: its path, and all texts by path. What is wrong is a text for the user.
+pub type ProgramReader = fn(&Path) -> Result<(PathBuf, BTreeMap<PathBuf, String>), String>;
+
+type SetWaits = Box<dyn Fn(Option<Duration>, Option<Duration>) -> io::Result<()> + Send>;
+/// How long a connection over TCP may take.
+const CONNECT: Duration = Duration::from_secs(10);
+
+impl Client {
+    /// Connects to a Unix socket.
+    pub fn unix(path: &Path) -> io::Result<Client> {
+        let stream = UnixStream::connect(path)?;
+        let (input, wait) = (stream.try_clone()?, stream.try_clone()?);
+        let set_waits: SetWaits = Box::new(move |reading, writing| {
+            wait.set_read_timeout(reading)?;
+            wait.set_write_timeout(writing)
+        });
+        Ok(Client::new(Box::new(input), Box::new(stream), set_waits))
+    }
+
+    /// Connects to a TCP socket.
+    pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Client> {
+        let mut connected = Err(io::Error::new(ErrorKind::NotFound, "the name has no address"));
+        for address in address.to_socket_addrs()? {
+            connected = TcpStream::connect_timeout(&address, CONNECT);
+            if connected.is_ok() {
+                break;
+            }
+        }
+        let stream = connected?;
+        stream.set_nodelay(true)?;
+        let (input, wait) = (stream.try_clone()?, stream.try_clone()?);
+        let set_waits: SetWaits = Box::new(move |reading, writing| {
+            wait.set_read_timeout(reading)?;
+            wait.set_write_timeout(writing)
+        });
+        Ok(Client::new(Box::new(input), Box::new(stream), set_waits))
+    }
+
+    fn new(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>, set_waits: SetWaits) -> Client {
+        Client { input: BufReader::new(input), output, set_waits, patience: None, reader: None }
+    }
+
+    /// From now on a request whose answer does not come within that time, or does not go on for so long, fails with
+    /// [`ErrorKind::TimedOut`]. After that nothing can be asked over this connection any more.
+    pub fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
+        (self.set_waits)(Some(patience), Some(patience))?;
+        self.patience = Some(patience);
+        Ok(())
+    }
+
+    /// From now on programs to load are read here, with the rights of this process, and their texts are sent. Without a
+    /// reader their paths are sent, and the switch opens them if the connection gives it the right.
+    pub fn read_programs_by(&mut self, reader: ProgramReader) {
+        self.reader = Some(reader);
+    }
+
+    /// Sends a request and waits for the answer.
+    pub fn ask(&mut self, request: &Request) -> io::Result<Answer> {
+        let mut line = request.to_line();
+        line.push('\n');
+        // A switch that refuses a request may say so and leave before it has read all of it.
+        let sent = self.output.write_all(line.as_bytes());
+        let mut answer = String::new();
+        let late = |e: &io::Error| matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+        let read = match &sent {
+            Err(e) if late(e) => Err(ErrorKind::TimedOut.into()),
+            _ => self.input.read_line(&mut answer),
+        };
+        match (read, self.patience) {
+            (Ok(1..), _) => {}
+            (Err(e), Some(patience)) if late(&e) => {
+                let text = format!("no answer within {patience:?}");
+                return Err(io::Error::new(ErrorKind::TimedOut, text));
+            }
+            _ => {
+                let left = io::Error::new(ErrorKind::ConnectionAborted, "the switch ended the connection");
+                return Err(sent.err().filter(|e| e.kind() != ErrorKind::BrokenPipe).unwrap_or(left));
+            }
+        }
+        let answer: Answer = serde_json::from_str(&answer).map_err(|e| {
+            io::Error::new(ErrorKind::InvalidData, format!("it is no p4jet that answers: {e}"))
+        })?;
+        match &answer.error {
+            // It is not what the user typed that is wrong.
+            Some(error) if error.kind == "request" => {
+                Err(io::Error::new(ErrorKind::InvalidInput, error.text.clone()))
+            }
+            _ => Ok(answer),
+        }
+    }
+
+    /// Has one command carried out. With `data`, what a command that reads found comes as JSON, too.
+    pub fn command(&mut self, line: &str, data: bool) -> io::Result<Answer> {
+        let refused = |error: CommandError| Answer { error: Some(error.into()), ..Answer::default() };
+        match FileCommand::parse(line) {
+            Some(FileCommand::Load { path, aside }) if let Some(read) = self.reader => match read(path) {
+                Ok((path, texts)) => self.ask(&Request::Program { path, texts, aside }),
+                Err(why) => Ok(refused(CommandError::new(why))),
+            },
+            None | Some(FileCommand::Load { .. }) => {
+                self.ask(&Request::Command { line: with_absolute_path(line), data })
+            }
+            Some(FileCommand::Save(path)) => {
+                let answer = self.ask(&Request::Command { line: "dump".into(), data: false })?;
+                Ok(match files::write(path, &answer.output) {
+                    Ok(()) => Answer { output: String::new(), ..answer },
+                    Err(error) => refused(error),
+                })
+            }
+            Some(FileCommand::Restore(path)) => match files::read(path) {
+                Ok(text) => {
+                    let reply = Reply::from(self.ask(&Request::Restore { text })?);
+                    Ok(named_state(path, reply).into())
+                }
+                Err(error) => Ok(refused(error)),
+            },
+            Some(FileCommand::Frames { act, port, path }) => {
+                let send =
+                    |line: &str| self.ask(&Request::Command { line: line.into(), data }).map(Reply::from);
+                let reply = files::each_frame(act, port, path, send)?;
+                Ok(Reply { data: reply.data.filter(|_| data), ..reply }.into())
+            }
+        }
+    }
+
+    /// Lets the connection be one of messages: all that happens from now on.
+    pub fn subscribe(mut self, topics: Topics) -> io::Result<Messages> {
+        let answer = self.ask(&Request::Subscribe { topics })?;
+        match answer.error {
+            Some(error) => Err(io::Error::new(ErrorKind::Unsupported, error.text)),
+            None => Ok(Messages { client: self, line: Vec::new() }),
+        }
+    }
+
+    /// Has a batch of updates carried out. For each the handle of what it made, or why it was refused.
+    pub fn write(
+        &mut self,
+        updates: Vec<NamedUpdate>,
+        atomicity: Atomicity,
+    ) -> io::Result<Vec<Result<Option<u32>, CommandError>>> {
+        let total = updates.len();
+        let answer = self.ask(&Request::Write { updates, atomicity })?;
+        if let Some(error) = answer.error {
+            return Ok(vec![Err(error.into_command_error()); total]);
+        }
+        let results = answer.results.into_iter().map(|result| match result.error {
+            Some(error) => Err(error.into_command_error()),
+            None => Ok(result.handle),
+        });
+        Ok(results.collect())
+    }
+
+    /// Has a file of commands carried out, all of it or nothing.
+    pub fn load(&mut self, name: &str, text: &str) -> io::Result<Result<LoadSummary, LoadError>> {
+        let answer = self.ask(&Request::Load { text: text.into(), name: name.into() })?;
+        Ok(match answer.error {
+            None => Ok(LoadSummary {
+                commands: answer.commands.unwrap_or(0),
+                entries_added: answer.entries_added.unwrap_or(0),
+                output: answer.output,
+                note: answer.note,
+            }),
+            Some(error) => {
+                let line = error.line.unwrap_or(1);
+                Err(LoadError {
+                    file: name.to_string(),
+                    line,
+                    text: text.lines().nth(line.saturating_sub(1)).unwrap_or("").to_string(),
+                    error: Box::new(error.into_command_error()),
+                })
+            }
+        })
+    }
+}
+
+/// Messages of a running switch. Dropped, it listens no more.
+pub struct Messages {
+    client: Client,
+    /// What has come of the next one.
+    line: Vec<u8>,
+}
+
+impl Messages {
+    /// Whether the next message is there already.
+    pub fn has_more(&self) -> bool {
+        self.client.input.buffer().contains(&b'\n')
+    }
+
+    /// The next message, if one comes within that time; without a time it waits for ever. The end of the switch is an
+    /// error of the kind [`ErrorKind::UnexpectedEof`].
+    pub fn next(&mut self, wait: Option<Duration>) -> io::Result<Option<Message>> {
+        let Some(line) = self.next_line(wait)? else { return Ok(None) };
+        let wrong = |e| io::Error::new(ErrorKind::InvalidData, format!("it is no p4jet that tells: {e}"));
+        serde_json::from_slice(&line).map(Some).map_err(wrong)
+    }
+
+    /// The same as it comes: a line of JSON, with its end.
+    pub fn next_line(&mut self, wait: Option<Duration>) -> io::Result<Option<Vec<u8>>> {
+        let until = wait.map(|wait| Instant::now() + wait);
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if !self.has_more() {
+                // There is no time of 0 to wait.
+                (self.client.set_waits)(left.map(|left| left.max(Duration::from_millis(1))), None)?;
+            }
+            match self.client.input.read_until(b'\n', &mut self.line) {
+                Ok(_) if self.line.ends_with(b"\n") => {
+                    return Ok(Some(std::mem::take(&mut self.line)));
+                }
+                Ok(_) => return Err(io::Error::new(ErrorKind::UnexpectedEof, "the switch has ended")),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    if left.is_some_and(|left| left.is_zero()) {
+                        return Ok(None);
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+impl Commander for Client {
+    fn reply(&mut self, line: &str) -> io::Result<Reply> {
+        self.command(line, false).map(Reply::from)
+    }
+
+    fn complete(&mut self, line: &str, position: usize) -> (usize, Vec<String>) {
+        let request = Request::Complete { line: line.to_string(), position };
+        match self.ask(&request) {
+            Ok(Answer { start: Some(start), choices, .. })
+                if line.is_char_boundary(start) && start <= position =>
+            {
+                (start, choices)
+            }
+            _ => (position, Vec::new()),
+        }
+    }
+}
+
+/// The command with the file that it names as the switch finds it, whatever folder that runs in. A path with blanks
+/// cannot be sent, so it stays as it is.
+fn with_absolute_path(line: &str) -> String {
+    let absolute = |path: &str| {
+        let path = std::path::absolute(path).ok()?.to_str()?.to_string();
+        (!path.contains(|c: char| c.is_ascii_whitespace())).then_some(path)
+    };
+    let files = |spec: &str| match spec.strip_prefix("pcap:") {
+        // Behind the two files are the options of a link.
+        Some(files) => {
+            let files = files.splitn(3, ',').enumerate().map(|(i, file)| match (i, file) {
+                (2, _) | (_, "") => Some(file.to_string()),
+                _ => absolute(file),
+            });
+            Some("pcap:".to_string() + &files.collect::<Option<Vec<_>>>()?.join(","))
+        }
+        None => Some(spec.to_string()),
+    };
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let sent = match words[..] {
+        [command @ ("load" | "load_new_config_file"), path] => {
+            absolute(path).map(|path| format!("{command} {path}"))
+        }
+        ["capture", "start", port, path, ref options @ ..] => {
+            absolute(path).map(|path| [&["capture", "start", port, &path], options].concat().join(" "))
+        }
+        ["port_add", spec, number] => files(spec).map(|spec| format!("port_add {spec} {number}")),
+        ["port_add", spec, number, path] => {
+            files(spec).zip(absolute(path)).map(|(spec, path)| format!("port_add {spec} {number} {path}"))
+        }
+        _ => None,
+    };
+    sent.unwrap_or_else(|| line.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_of_the_client() {
+        let here = std::env::current_dir().unwrap();
+        if let Some(here) = here.to_str().filter(|here| !here.contains(' ')) {
+            for (line, sent) in [
+                (" load  a.p4 ", format!("load {here}/a.p4")),
+                ("capture start 0 a.pcap in count=3", format!("capture start 0 {here}/a.pcap in count=3")),
+                ("port_add pcap:a,b,loss=1% 3", format!("port_add pcap:{here}/a,{here}/b,loss=1% 3")),
+                ("port_add pcap:,b 3", format!("port_add pcap:,{here}/b 3")),
+                ("port_add veth0 3 a.pcap", format!("port_add veth0 3 {here}/a.pcap")),
+            ] {
+                assert_eq!(with_absolute_path(line), sent);
+            }
+        }
+        for line in ["load /a.p4", "load", "load a b", "table_add a.p4", "capture list", "port_add veth0 3"] {
+            assert_eq!(with_absolute_path(line), line);
+        }
+    }
+}

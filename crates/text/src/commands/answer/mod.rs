@@ -1,0 +1,258 @@
+//! Carries out the commands that read, and writes what commands say.
+
+mod meters;
+mod profiles;
+mod queues;
+mod replication;
+mod value_sets;
+
+use super::parse::{Change, Command, LineParser};
+use super::{Reply, Result, data, list, show};
+use num_bigint::BigUint;
+use p4jet_control::{Act, Cell, Control, Entity, EntryRef, PAGE_MAX, Ref, Schema, Selector, Update};
+use p4jet_dataplane::Switch;
+use p4jet_externs::CounterValue;
+use p4jet_ir::{InstanceId, Program, TableId};
+use p4jet_tables::EntryHandle;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Answers the commands of one control.
+#[derive(Clone, Copy)]
+pub(crate) struct Answerer<'c> {
+    control: &'c Control,
+}
+
+impl<'c> Answerer<'c> {
+    pub(crate) fn new(control: &'c Control) -> Answerer<'c> {
+        Answerer { control }
+    }
+
+    fn program(self) -> &'c Program {
+        self.control.program()
+    }
+
+    fn schema(self) -> &'c Schema {
+        self.control.schema()
+    }
+
+    fn switch(self) -> &'c Arc<Switch> {
+        self.control.switch()
+    }
+
+    /// Checks a line against the program.
+    pub(crate) fn parse(self, line: &str) -> Result<Command<'_>> {
+        LineParser::new(self.program(), self.schema()).parse(line)
+    }
+
+    /// Carries out a command that reads. A change says nothing here.
+    pub(crate) fn reply_to(self, command: Command<'_>, data: bool) -> Result<Reply> {
+        let (program, schema) = (self.program(), self.schema());
+        Ok(match command {
+            Command::Nothing => Reply::default(),
+            Command::Help(None) => list::help().into(),
+            Command::Help(Some(name)) => match list::find(name) {
+                Some(spec) => list::help_for(spec).into(),
+                None => format!("*** No help on {name}{}\n", list::suggestion(name)).into(),
+            },
+            Command::ShowTables => {
+                Reply::new(show::tables(program, schema), data.then(|| data::tables(program, schema)))
+            }
+            Command::ShowActions => {
+                Reply::new(show::actions(program, schema), data.then(|| data::actions(program, schema)))
+            }
+            Command::SwitchInfo => Reply::new(
+                show::switch_info(program, schema),
+                data.then(|| data::switch_info(program, schema)),
+            ),
+            Command::TableInfo(id) => Reply::new(
+                show::table_info(program, schema, id),
+                data.then(|| data::table_info(program, schema, id)),
+            ),
+            Command::TableShowActions(id) => Reply::new(
+                show::table_actions(program, schema, id),
+                data.then(|| data::table_actions(program, schema, id)),
+            ),
+            Command::TableNumEntries(id) => Reply::number(self.switch().table(id).len() as u64, data),
+            Command::TableDump(id) => self.dump_table(id, data)?,
+            Command::TableDumpEntry(id, handle) => self.dump_entry(id, handle, data)?,
+            Command::TableDumpEntryFromKey { table, key, priority } => {
+                let handle = self.control.find_entry(table, &key, priority)?;
+                self.dump_entry(table, handle, data)?
+            }
+            Command::CounterRead { counter, index } => {
+                let direct = self.direct_line(counter.id);
+                match self.control.counter_value(counter.id, index) {
+                    Ok(value) => {
+                        let CounterValue { packets, bytes } = value;
+                        let name = counter.typed;
+                        Reply::new(
+                            format!("{direct}{name}[{index}]= ({bytes} bytes, {packets} packets)\n"),
+                            data.then(|| data::counter(value)),
+                        )
+                    }
+                    Err(error) => Reply { text: direct, ..error.into() },
+                }
+            }
+            Command::RegisterRead { register, index: Some(index) } => {
+                let value: BigUint = self.control.register_value(register.id, index)?;
+                let width = self.control.register_width(register.id);
+                let text = format!("{}[{index}]= {value}\n", register.typed);
+                Reply::new(text, data.then(|| data::cell(&value, width)))
+            }
+            Command::RegisterRead { register, index: None } => {
+                let values = self.control.register_values(register.id);
+                let width = self.control.register_width(register.id);
+                let texts: Vec<_> = values.iter().map(BigUint::to_string).collect();
+                let text = format!("{}= {}\n", register.typed, texts.join(", "));
+                let data = data.then(|| values.iter().map(|value| data::cell(value, width)).collect());
+                let note = Some("register index omitted, reading entire array".to_string());
+                Reply { note, ..Reply::new(text, data) }
+            }
+            Command::ShowQueues => {
+                Reply::new(self.queues_text(), data.then(|| queues::data(self.switch().queues())))
+            }
+            Command::MemberDump(table, member) => self.member_reply(table, member, data)?,
+            Command::GroupDump(table, group) => self.group_reply(table, group, data)?,
+            Command::ProfileDump(table) => self.profile_reply(table, data)?,
+            Command::MulticastDump => self.multicast_reply(data),
+            Command::SessionRead(session) => self.session_reply(session, data)?,
+            Command::ShowValueSets => self.value_sets_reply(data),
+            Command::ValueSetRead(set) => self.value_set_reply(set, data),
+            Command::MeterRead { meter, index } => self.meter_reply(meter, index, data)?,
+            Command::Dump { counters } => self.control.dump(counters).into(),
+            Command::TimeElapsed => Reply::number(self.switch().now_us(), data),
+            Command::TimeSinceEpoch => {
+                // A clock before 1970 is none.
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                Reply::number(since.as_micros() as u64, data)
+            }
+            Command::Change(_) => Reply::default(),
+        })
+    }
+
+    /// Carries out a change by `write`, and says what bmv2's CLI says of it. `write` gives the handle of what was made, and a note;
+    /// if it gives nothing, another program runs.
+    pub(crate) fn change_reply(
+        self,
+        change: Change<'_>,
+        data: bool,
+        write: impl FnOnce(Update) -> Option<(Result<Option<u32>>, Option<String>)>,
+    ) -> Option<Reply> {
+        let mut text = self.announce(&change);
+        let told = match &change.update {
+            Update::Insert { .. } => "Entry has been added",
+            Update::CreateMember { .. } => "Member has been created",
+            Update::CreateGroup { .. } => "Group has been created",
+            Update::CreateNode { .. } => "node was created",
+            _ => "",
+        };
+        let updated = match &change.update {
+            Update::WriteCounter { cell: Cell::Index(index), .. } => {
+                format!("{}[{index}] has been updated\n", change.object)
+            }
+            _ => String::new(),
+        };
+        let (done, note) = write(change.update)?;
+        let made = match done {
+            Ok(made) => made,
+            Err(error) => return Some(Reply { text, note, ..error.into() }),
+        };
+        if let Some(handle) = made {
+            text += &format!("{told} with handle {handle}\n");
+        }
+        text += &updated;
+        let data = made.filter(|_| data).map(|handle| serde_json::json!({"handle": handle}));
+        Some(Reply { note, ..Reply::new(text, data) })
+    }
+
+    /// All of a table. The table is free for others between two pages.
+    fn dump_table(self, id: TableId, data: bool) -> Result<Reply> {
+        let (program, schema) = (self.program(), self.schema());
+        let mut text = "==========\nTABLE ENTRIES\n".to_string();
+        let mut entries = Vec::new();
+        let mut from = Some(0);
+        while let Some(at) = from {
+            let page = self.control.read(&Selector::Entries(id), at, PAGE_MAX)?;
+            for entity in &page.entities {
+                let Entity::Entry(state) = entity else { continue };
+                text += "**********\n";
+                text += &show::entry(program, schema, id, state);
+                if data {
+                    entries.push(data::entry(program, id, state).into());
+                }
+            }
+            from = page.next;
+        }
+        let profile = self.switch().table(id).profile().cloned();
+        let default = self.control.default_action(id);
+        let (profile, default) = (profile.as_ref(), default.as_ref());
+        text += &show::behind_entries(program, id, profile, default);
+        let data = data.then(|| data::dump(program, id, entries, profile, default));
+        Ok(Reply::new(text, data))
+    }
+
+    pub(super) fn dump_entry(self, id: TableId, handle: EntryHandle, data: bool) -> Result<Reply> {
+        let page = self.control.read(&Selector::Entry(id, handle.0), 0, 1)?;
+        let (program, schema) = (self.program(), self.schema());
+        Ok(match page.entities.first() {
+            Some(Entity::Entry(state)) => Reply::new(
+                show::entry(program, schema, id, state),
+                data.then(|| data::entry(program, id, state).into()),
+            ),
+            _ => Reply::default(),
+        })
+    }
+
+    /// Says of a direct counter which table's it is.
+    fn direct_line(self, counter: InstanceId) -> String {
+        let table =
+            self.control.direct_table(counter).map(|table| &self.program().tables[table.index()].name);
+        table.map_or_else(String::new, |name| format!("this is the direct counter for table {name}\n"))
+    }
+
+    /// What bmv2's CLI prints before it carries out a change.
+    fn announce(self, change: &Change<'_>) -> String {
+        let program = self.program();
+        let kind = |table: &TableId| self.schema().shapes[table.index()].match_kind;
+        let Change { update, object, action } = change;
+        match update {
+            Update::Insert { table, key, act: Act::Action(call), .. } => {
+                let ir = &program.tables[table.index()];
+                let key = show::match_key_line(ir, key);
+                let action = show::action_lines(program, ir, action, call);
+                format!("Adding entry to {} match table {object}\n{key}{action}", kind(table))
+            }
+            Update::Insert { table, .. } => {
+                format!("Adding entry to indirect match table {}\n", program.tables[table.index()].name)
+            }
+            Update::SetDefault { table, act: Act::Action(call) } => {
+                let action = show::action_lines(program, &program.tables[table.index()], action, call);
+                format!("Setting default action of {object}\n{action}")
+            }
+            Update::Modify { table, entry, .. } => {
+                format!("Modifying entry {} for {} match table {object}\n", handle_of(entry), kind(table))
+            }
+            Update::Delete { entry, .. } => format!("Deleting entry {} from {object}\n", handle_of(entry)),
+            Update::WriteCounter { counter, .. } => match self.control.direct_table(*counter) {
+                Some(table) => {
+                    format!("writing to direct counter for table {}\n", program.tables[table.index()].name)
+                }
+                None => String::new(),
+            },
+            Update::ResetCounter(counter) => self.direct_line(*counter),
+            Update::SetTimeout { entry, timeout_ms, .. } => {
+                format!("Setting a {timeout_ms} ms timeout for entry {}\n", handle_of(entry))
+            }
+            other => replication::announce(other),
+        }
+    }
+}
+
+/// The handle of an entry that a command names.
+fn handle_of(entry: &EntryRef) -> u32 {
+    match entry {
+        EntryRef::Handle(Ref::Handle(handle)) => *handle,
+        EntryRef::Handle(Ref::Made(_)) | EntryRef::Key(_) => unreachable!("commands name entries by handle"),
+    }
+}

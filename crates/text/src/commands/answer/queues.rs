@@ -1,0 +1,95 @@
+//! What output queues do.
+
+use super::{Answerer, Reply};
+use p4jet_dataplane::{PortSettings, Queues, Rate};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+impl Answerer<'_> {
+    pub(super) fn queues_text(self) -> String {
+        let queues = self.switch().queues();
+        match self.switch().program().is_queued() {
+            true => text(queues),
+            false if queues.are_wanted() => text(queues) + WITHOUT_EFFECT + "\n",
+            false => "There are no output queues: none is configured\n".to_string(),
+        }
+    }
+
+    /// The reply to a change of queues, which says if the change has no effect yet.
+    pub(crate) fn with_queues_note(self, reply: Reply) -> Reply {
+        let note = (!self.program().is_queued()).then(|| WITHOUT_EFFECT.to_string());
+        Reply { note: reply.note.or(note), ..reply }
+    }
+}
+
+const WITHOUT_EFFECT: &str =
+    "this program was started without output queues: they take effect when it is loaded anew";
+
+fn rate_text(rate: Option<Rate>) -> String {
+    match rate {
+        None => "no limit".to_string(),
+        Some(Rate::Packets(n)) => format!("{n} packets/s"),
+        Some(Rate::Bits(n)) => format!("{n} bits/s"),
+    }
+}
+
+/// All ports that are configured or have had packets, with all queues, the highest priority first.
+fn text(queues: &Queues) -> String {
+    let (config, stats) = (queues.config(), queues.stats());
+    let mut out = format!("==========\nQUEUES ({} for each port)\n", config.queues_per_port);
+    let heading = format!(
+        "  {:<8} {:>8} {:>20} {:>6} {:>12} {:>12} {:>12} {:>8} {:>8}\n",
+        "priority", "depth", "rate", "weight", "enqueued", "dequeued", "dropped", "waiting", "at most"
+    );
+    let mut port_text = |name: &str, settings: &PortSettings, number: Option<u32>| {
+        out += &format!("**********\n{name}: {}\n{heading}", rate_text(settings.rate));
+        let stats = number.and_then(|number| stats.get(&number)).copied().unwrap_or_default();
+        for queue in (0..config.queues_per_port).rev() {
+            let (of, stats) = (settings.queues[queue], stats[queue]);
+            out += &format!(
+                "  {queue:<8} {:>8} {:>20} {:>6} {:>12} {:>12} {:>12} {:>8} {:>8}\n",
+                settings.depth(queue),
+                rate_text(of.rate),
+                if of.weight == 0 { "strict".to_string() } else { of.weight.to_string() },
+                stats.enqueued,
+                stats.dequeued,
+                stats.dropped,
+                stats.depth,
+                stats.depth_max
+            );
+        }
+    };
+    let numbers: BTreeSet<u32> = config.ports.keys().chain(stats.keys()).copied().collect();
+    for number in numbers {
+        port_text(&format!("port {number}"), config.port(number), Some(number));
+    }
+    port_text("other ports", &config.others, None);
+    out + "==========\n"
+}
+
+/// The same as JSON.
+pub(super) fn data(queues: &Queues) -> Value {
+    let (config, stats) = (queues.config(), queues.stats());
+    let rate = |rate: Option<Rate>| match rate {
+        None => Value::Null,
+        Some(Rate::Packets(n)) => json!({"packets_per_second": n}),
+        Some(Rate::Bits(n)) => json!({"bits_per_second": n}),
+    };
+    let numbers: BTreeSet<u32> = config.ports.keys().chain(stats.keys()).copied().collect();
+    let port = |number: Option<u32>| {
+        let settings = number.map_or(&config.others, |number| config.port(number));
+        let stats = number.and_then(|number| stats.get(&number)).copied().unwrap_or_default();
+        let queue = |queue: usize| {
+            let (of, stats) = (settings.queues[queue], stats[queue]);
+            json!({
+                "priority": queue, "depth": settings.depth(queue), "rate": rate(of.rate), "weight": of.weight,
+                "enqueued": stats.enqueued, "dequeued": stats.dequeued, "dropped": stats.dropped,
+                "waiting": stats.depth, "waiting_max": stats.depth_max,
+            })
+        };
+        let queues: Vec<Value> = (0..config.queues_per_port).map(queue).collect();
+        json!({"port": number, "rate": rate(settings.rate), "queues": queues})
+    };
+    let ports = numbers.into_iter().map(Some).chain([None]).map(port);
+    ports.collect()
+}

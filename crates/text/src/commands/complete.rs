@@ -1,0 +1,33 @@
+//! What may stand at a place of a command line.
+
+use super::list;
+use p4jet_control::Control;
+
+/// Where the word before `position` (in bytes) begins, and the words that could stand there.
+pub(crate) fn complete(control: &Control, line: &str, position: usize) -> (usize, Vec<String>) {
+    let before = line.get(..position).unwrap_or(line);
+    let start = before.rfind(|c: char| c.is_ascii_whitespace()).map_or(0, |i| i + 1);
+    let word = &before[start..];
+    let words: Vec<&str> = before[..start].split_ascii_whitespace().collect();
+    let names = control.schema();
+    let choices: Vec<&str> = match words.as_slice() {
+        [] | ["help"] => list::COMMANDS.iter().map(|spec| spec.name).collect(),
+        [command] if command.starts_with("table_") => names.tables.names().collect(),
+        [command] if command.starts_with("counter_") => names.counters.names().collect(),
+        [command] if command.starts_with("act_prof_") => names.profiles.names().collect(),
+        [command] if command.starts_with("meter_") => names.meters.names().collect(),
+        [command] if command.starts_with("pvs_") => names.value_sets.names().collect(),
+        [command] if command.starts_with("register_") => names.registers.names().collect(),
+        ["table_add" | "table_set_default" | "table_modify", table] => match names.tables.find(table) {
+            Ok(id) => names.shapes[id as usize].actions.names().collect(),
+            Err(_) => Vec::new(),
+        },
+        ["act_prof_create_member" | "act_prof_modify_member", _] => names.actions.names().collect(),
+        [command] if command.starts_with("set_crc") => names.crcs.names().collect(),
+        [command] => list::find(command).map_or_else(Vec::new, |spec| spec.words().collect()),
+        _ => Vec::new(),
+    };
+    // Full names, found by what they begin with or by what one of their suffixes begins with.
+    let fits = |name: &&&str| name.starts_with(word) || name.contains(&format!(".{word}"));
+    (start, choices.iter().filter(fits).map(|name| (*name).to_string()).collect())
+}

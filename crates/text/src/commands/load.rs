@@ -1,0 +1,97 @@
+//! A file of commands: all of it or nothing.
+
+use super::{Answerer, Command, LineParser, Reply, Result};
+use crate::error::LoadError;
+use p4jet_control::{CommandError, Control, Update, guarded, require_memory};
+
+/// What a file of commands did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoadSummary {
+    /// Commands carried out.
+    pub commands: usize,
+    /// Entries added.
+    pub entries_added: usize,
+    /// What commands that read printed. Changes print nothing here.
+    pub output: String,
+    /// What else there is to say: for standard error.
+    pub note: Option<String>,
+}
+
+/// A file of commands, checked against a program.
+pub(crate) struct Prepared<'a> {
+    steps: Vec<Step<'a>>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Reads a file for the switch that `control` has.
+    pub(crate) fn new(control: &Control, name: &str, text: &'a str) -> std::result::Result<Self, LoadError> {
+        require_memory(text, control.entries()).map_err(|e| LoadError::new(name, text, 1, e))?;
+        let mut parser = LineParser::new(control.program(), control.schema());
+        let mut changes = 0;
+        // A line end more than lines does no harm, and most lines are commands.
+        let mut steps: Vec<Step<'_>> = Vec::with_capacity(text.bytes().filter(|b| *b == b'\n').count() + 1);
+        for (line, number) in text.lines().zip(1..) {
+            match parser.parse(line) {
+                Ok(Command::Nothing) => {}
+                Ok(Command::Change(change)) => {
+                    parser.note_maker(number, changes, &change.update);
+                    changes += 1;
+                    steps.push(Step::Change(number, change.update));
+                }
+                Ok(command) => steps.push(Step::Read(number, Box::new(command))),
+                Err(e) => return Err(LoadError::new(name, text, number, e)),
+            }
+        }
+        Ok(Prepared { steps })
+    }
+
+    /// How many commands it has.
+    pub(crate) fn len(&self) -> usize {
+        self.steps.len()
+    }
+}
+
+/// Carries out a file that was read for this switch, each change by `write`. What it did, and its last line; or the line that was
+/// refused, and why.
+pub(crate) fn carry_out(
+    control: &Control,
+    prepared: Prepared<'_>,
+    mut write: impl FnMut(Update) -> Result<Option<u32>>,
+) -> std::result::Result<(LoadSummary, usize), (usize, CommandError)> {
+    let mut summary = LoadSummary::default();
+    let mut last = 1;
+    for step in prepared.steps {
+        let number = match step {
+            Step::Change(number, update) => {
+                summary.entries_added += usize::from(matches!(update, Update::Insert { .. }));
+                write(update).map_err(|error| (number, error))?;
+                number
+            }
+            Step::Read(number, command) => {
+                let read = guarded(|| Answerer::new(control).reply_to(*command, false)).and_then(Reply::done);
+                summary.output += &read.map_err(|error| (number, error))?;
+                check_output(&summary.output).map_err(|error| (number, error))?;
+                number
+            }
+        };
+        summary.commands += 1;
+        last = number;
+    }
+    Ok((summary, last))
+}
+
+/// Most bytes that the commands of a file print.
+const OUTPUT_BYTES_MAX: usize = 256 << 20;
+
+fn check_output(output: &str) -> Result<()> {
+    if output.len() <= OUTPUT_BYTES_MAX {
+        return Ok(());
+    }
+    Err(CommandError::new(format!("Error: the commands of a file print at most {OUTPUT_BYTES_MAX} bytes")))
+}
+
+/// A command of the file, with the number of its line. Nearly all are changes; what takes more room hides behind a pointer.
+enum Step<'a> {
+    Change(usize, Update),
+    Read(usize, Box<Command<'a>>),
+}

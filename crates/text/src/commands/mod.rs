@@ -1,0 +1,154 @@
+//! The runtime commands of bmv2's CLI.
+//!
+//! A line goes through three steps: [`parse`] checks it against the program and gives a [`Command`]; the control carries out the
+//! update in it, or an [`Answerer`] reads; [`show`] and [`data`] write the answer.
+
+mod answer;
+mod complete;
+mod data;
+mod list;
+mod load;
+mod parse;
+mod show;
+
+pub(crate) use answer::Answerer;
+pub(crate) use complete::complete;
+pub(crate) use data::entry as entry_data;
+pub(crate) use list::{Touches, command_names, is_command};
+pub use load::LoadSummary;
+pub(crate) use load::{Prepared, carry_out};
+pub(crate) use parse::host::HostCommand;
+pub(crate) use parse::queues::configures_queues;
+pub(crate) use parse::{Command, LineParser};
+
+use crate::error::LoadError;
+use p4jet_control::{Atomicity, CommandError, Control, Update, guarded};
+use serde_json::Value;
+
+type Result<T> = std::result::Result<T, CommandError>;
+
+/// Who carries out runtime commands: a [`Control`], or a [`SharedControl`](p4jet_control::SharedControl), which also carries out those
+/// about the switch as a whole.
+pub trait Commands {
+    /// Carries out one command. With `data`, what a command that reads found comes as JSON, too.
+    fn reply(&self, line: &str, data: bool) -> Reply;
+
+    /// Carries out a file of commands: one a line, `#` starts a comment. A bad line leaves nothing of the file in effect:
+    /// every line is checked against the program before the first takes effect, and changes that the tables refuse after
+    /// all (a duplicate, a full table) take back those before them. Entries that the file deleted return under the handles
+    /// that they had.
+    ///
+    /// # Errors
+    ///
+    /// Nothing of the file is in effect.
+    fn load(&self, name: &str, text: &str) -> std::result::Result<LoadSummary, LoadError>;
+
+    /// Where the word before `position` (in bytes) begins, and the words that could stand there.
+    fn complete(&self, line: &str, position: usize) -> (usize, Vec<String>);
+
+    /// Carries out one command. The answer is empty or ends with a line end.
+    ///
+    /// # Errors
+    ///
+    /// The command is wrong, or the switch refuses it.
+    fn execute(&self, line: &str) -> Result<String> {
+        self.reply(line, false).done()
+    }
+}
+
+impl Commands for Control {
+    fn reply(&self, line: &str, data: bool) -> Reply {
+        let answerer = Answerer::new(self);
+        let reply = answerer.parse(line).and_then(|command| match command {
+            Command::Change(change) => {
+                let queues = matches!(change.update, Update::Queue(_));
+                let write = |update| Some((write_one(self, update), None));
+                let reply = answerer.change_reply(change, data, write).unwrap_or_default();
+                Ok(if queues { answerer.with_queues_note(reply) } else { reply })
+            }
+            reading => guarded(|| answerer.reply_to(reading, data)),
+        });
+        match reply {
+            Ok(reply) => Reply { note: deprecated(line).or(reply.note), ..reply },
+            Err(error) => error.into(),
+        }
+    }
+
+    fn load(&self, name: &str, text: &str) -> std::result::Result<LoadSummary, LoadError> {
+        let prepared = Prepared::new(self, name, text)?;
+        let mut batch = self.batch(prepared.len());
+        let (line, error) = match carry_out(self, prepared, |update| batch.write(update)) {
+            Ok((summary, last)) => match batch.commit() {
+                Ok(()) => return Ok(summary),
+                Err(error) => (last, error),
+            },
+            Err((line, error)) => (line, batch.take_back(error)),
+        };
+        Err(LoadError::new(name, text, line, error))
+    }
+
+    fn complete(&self, line: &str, position: usize) -> (usize, Vec<String>) {
+        complete(self, line, position)
+    }
+}
+
+/// Carries out one update; returns the handle of what it made.
+pub(crate) fn write_one(control: &Control, update: Update) -> Result<Option<u32>> {
+    let mut written = control.write(vec![update], Atomicity::ContinueOnError);
+    written.results.pop().unwrap_or(Ok(None))
+}
+
+/// Carries out one command. What one that reads prints; changes print nothing here.
+pub(crate) fn execute_quietly(control: &Control, line: &str) -> Result<String> {
+    let answerer = Answerer::new(control);
+    match answerer.parse(line)? {
+        Command::Change(change) => write_one(control, change.update).map(|_| String::new()),
+        reading => guarded(|| answerer.reply_to(reading, false))?.done(),
+    }
+}
+
+/// What is to be said of a command whose name is an older spelling.
+pub(crate) fn deprecated(line: &str) -> Option<String> {
+    let newer = line.split_ascii_whitespace().next().and_then(parse::profiles::substitute)?;
+    Some(format!("This is a deprecated command, use '{newer}' instead"))
+}
+
+/// What a command comes to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reply {
+    /// For standard output: empty, or lines.
+    pub text: String,
+    /// For standard error.
+    pub note: Option<String>,
+    /// Why the command was not carried out; `text` may have announced it.
+    pub refused: Option<CommandError>,
+    /// What a command that reads found, or the handle of what a change made.
+    pub data: Option<Value>,
+}
+
+impl Reply {
+    fn new(text: String, data: Option<Value>) -> Reply {
+        Reply { text, data, ..Reply::default() }
+    }
+
+    fn number(number: u64, data: bool) -> Reply {
+        Reply::new(format!("{number}\n"), data.then(|| number.into()))
+    }
+
+    /// The text, unless the command was refused.
+    pub(crate) fn done(self) -> Result<String> {
+        self.refused.map_or(Ok(self.text), Err)
+    }
+}
+
+impl From<String> for Reply {
+    fn from(text: String) -> Reply {
+        Reply { text, ..Reply::default() }
+    }
+}
+
+impl From<CommandError> for Reply {
+    fn from(error: CommandError) -> Reply {
+        Reply { refused: Some(error), ..Reply::default() }
+    }
+}

@@ -1,0 +1,807 @@
+//! From a line to a [`Command`], checked against the program. Nothing here touches the switch.
+
+pub(crate) mod host;
+mod meters;
+pub(crate) mod profiles;
+pub(crate) mod queues;
+mod replication;
+mod value_sets;
+
+use self::host::HostCommand;
+use self::queues::configures_queues;
+use super::list;
+use num_traits::Zero;
+use p4jet_control::names::{NameIndex, unknown};
+use p4jet_control::schema::{
+    PRIORITY_MAX, Schema, check_default_action, check_entries_open, check_entry_action, check_entry_open,
+    check_timeouts, index_error, param_names,
+};
+use p4jet_control::value::{describe_key, key_match, parse_int, parse_u64, parse_value};
+use p4jet_control::{Act, Cell, EntryRef, Ref, Update};
+use p4jet_control::{CommandError, count};
+use p4jet_externs::{CounterValue, CrcParams};
+use p4jet_ir::{InstanceId, InstanceKind, Program, Table, TableId};
+use p4jet_tables::{Action, EntryHandle, KeyMatch};
+use std::ops::Range;
+
+/// Most cells that `register_read` without an index shows: more would be text of gigabytes.
+const CELLS_SHOWN_MAX: u32 = 65_536;
+
+/// An object with the name that the user gave it: answers repeat that.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Named<'a, T> {
+    pub typed: &'a str,
+    pub id: T,
+}
+
+/// A command whose names are resolved and whose values fit.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Command<'a> {
+    /// An empty line or a comment.
+    Nothing,
+    Help(Option<&'a str>),
+    ShowTables,
+    ShowActions,
+    SwitchInfo,
+    TableInfo(TableId),
+    TableShowActions(TableId),
+    TableNumEntries(TableId),
+    TableDump(TableId),
+    TableDumpEntry(TableId, EntryHandle),
+    TableDumpEntryFromKey {
+        table: TableId,
+        key: Vec<KeyMatch>,
+        priority: u32,
+    },
+    CounterRead {
+        counter: Named<'a, InstanceId>,
+        index: u32,
+    },
+    RegisterRead {
+        register: Named<'a, InstanceId>,
+        index: Option<u32>,
+    },
+    MeterRead {
+        meter: InstanceId,
+        index: u32,
+    },
+    MemberDump(TableId, u32),
+    GroupDump(TableId, u32),
+    ProfileDump(TableId),
+    MulticastDump,
+    SessionRead(u32),
+    ShowValueSets,
+    ValueSetRead(TableId),
+    ShowQueues,
+    TimeElapsed,
+    TimeSinceEpoch,
+    /// All that the control plane set.
+    Dump {
+        counters: bool,
+    },
+    Change(Change<'a>),
+}
+
+/// A change of the switch, with the words of the line that the answer repeats.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Change<'a> {
+    pub update: Update,
+    /// The object.
+    pub object: &'a str,
+    /// The action.
+    pub action: &'a str,
+}
+
+impl<'a> Change<'a> {
+    pub(super) fn new(update: Update) -> Change<'a> {
+        Change { update, object: "", action: "" }
+    }
+}
+
+impl From<Update> for Command<'_> {
+    fn from(update: Update) -> Self {
+        Command::Change(Change::new(update))
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Token<'a> {
+    pub(super) text: &'a str,
+    at: usize,
+}
+
+impl Token<'_> {
+    pub(super) fn span(&self) -> Range<usize> {
+        self.at..self.at + self.text.len()
+    }
+}
+
+/// Splits a line at blanks; a word that begins with `#` starts a comment.
+pub(super) fn split<'a>(line: &'a str, tokens: &mut Vec<Token<'a>>) {
+    tokens.clear();
+    let mut start = None;
+    // Blanks are ASCII, so every cut is between characters.
+    for (at, byte) in line.bytes().enumerate() {
+        match (byte.is_ascii_whitespace(), start) {
+            (false, None) if byte == b'#' => return,
+            (false, None) => start = Some(at),
+            (true, Some(from)) => {
+                tokens.push(Token { text: &line[from..at], at: from });
+                start = None;
+            }
+            _ => {}
+        }
+    }
+    if let Some(from) = start {
+        tokens.push(Token { text: &line[from..], at: from });
+    }
+}
+
+/// Reads lines one after the other.
+pub(crate) struct LineParser<'p, 'a> {
+    pub(super) program: &'p Program,
+    pub(super) schema: &'p Schema,
+    tokens: Vec<Token<'a>>,
+    /// In a file: the lines that make something, with the positions of their changes; in order.
+    makers: Vec<(usize, u32)>,
+}
+
+pub(super) type Parsed<T> = Result<T, CommandError>;
+
+/// The words of a line and where it ends.
+pub(super) struct Line<'t, 'a> {
+    pub(super) spec: &'static list::Spec,
+    pub(super) tokens: &'t [Token<'a>],
+    pub(super) end: usize,
+}
+
+impl<'a> Line<'_, 'a> {
+    pub(super) fn usage(&self) -> String {
+        list::usage(self.spec)
+    }
+
+    pub(super) fn get(&self, index: usize, what: &str) -> Parsed<Token<'a>> {
+        self.tokens.get(index).copied().ok_or_else(|| {
+            let message = format!("Error: expected {what} at the end of the line; usage: {}", self.usage());
+            CommandError::new(message).at(self.end..self.end)
+        })
+    }
+
+    pub(super) fn ends_after(&self, count: usize) -> Parsed<()> {
+        match self.tokens.get(count) {
+            None => Ok(()),
+            Some(token) => {
+                let message =
+                    format!("Error: found `{}` after the last argument; usage: {}", token.text, self.usage());
+                Err(CommandError::new(message).at(token.span()))
+            }
+        }
+    }
+
+    /// Where to point when something is missing after the given words.
+    pub(super) fn after(&self, count: usize) -> Range<usize> {
+        let at = self.tokens.get(count).map_or(self.end, |token| token.at);
+        at..at
+    }
+}
+
+pub(super) fn number(token: Token<'_>, what: &str, max: u64) -> Parsed<u64> {
+    parse_u64(token.text, what, max)
+        .map_err(|why| CommandError::new(format!("Error: {why}")).at(token.span()))
+}
+
+impl<'p, 'a> LineParser<'p, 'a> {
+    pub(crate) fn new(program: &'p Program, schema: &'p Schema) -> Self {
+        LineParser { program, schema, tokens: Vec::new(), makers: Vec::new() }
+    }
+
+    /// Notes a change of a file, so that later lines can name what it makes: `$7` for line 7.
+    pub(crate) fn note_maker(&mut self, line: usize, position: u32, update: &Update) {
+        if update.makes() {
+            self.makers.push((line, position));
+        }
+    }
+
+    /// A handle: a number, or `$` and the number of an earlier line of the file that makes the object.
+    pub(super) fn handle(&self, token: Token<'_>, what: &str) -> Parsed<Ref> {
+        let Some(line) = token.text.strip_prefix('$') else {
+            // The check makes the cast exact.
+            return number(token, what, u64::from(u32::MAX)).map(|handle| Ref::Handle(handle as u32));
+        };
+        let maker = line.parse().ok().and_then(|line: usize| {
+            let place = self.makers.binary_search_by_key(&line, |(line, _)| *line).ok()?;
+            Some(self.makers[place].1)
+        });
+        maker.map(Ref::Made).ok_or_else(|| {
+            let text = token.text;
+            let message = format!(
+                "Error: found {text}, expected {what}, or $ and the number of an earlier line of the file that makes the object"
+            );
+            CommandError::new(message).field("handle").at(token.span())
+        })
+    }
+
+    pub(crate) fn parse(&mut self, line: &'a str) -> Parsed<Command<'a>> {
+        let mut tokens = std::mem::take(&mut self.tokens);
+        split(line, &mut tokens);
+        let command = self.command(&tokens, line.trim_end().len()).and_then(|command| match &command {
+            Command::Change(change) => match self.schema.check(self.program, &change.update) {
+                Ok(()) => Ok(command),
+                Err(error) => Err(at_field(error, &tokens)),
+            },
+            _ => Ok(command),
+        });
+        self.tokens = tokens;
+        command
+    }
+
+    fn command(&self, tokens: &[Token<'a>], end: usize) -> Parsed<Command<'a>> {
+        let Some(first) = tokens.first() else {
+            return Ok(Command::Nothing);
+        };
+        let Some(spec) = list::find(first.text) else {
+            return Err(unknown_command(first.text).at(first.span()));
+        };
+        let line = Line { spec, tokens, end };
+        let command = match spec.name {
+            "table_add" => return self.table_add(&line),
+            "table_set_default" => return self.table_set_default(&line),
+            "table_modify" => return self.table_modify(&line),
+            "table_dump_entry_from_key" => return self.dump_entry_from_key(&line),
+            "help" => {
+                line.ends_after(2)?;
+                return Ok(Command::Help(tokens.get(1).map(|t| t.text)));
+            }
+            "show_tables" | "show_actions" | "switch_info" => {
+                line.ends_after(1)?;
+                match spec.name {
+                    "show_tables" => Command::ShowTables,
+                    "show_actions" => Command::ShowActions,
+                    _ => Command::SwitchInfo,
+                }
+            }
+            "table_info" => Command::TableInfo(self.only_table(&line)?.id),
+            "table_show_actions" => Command::TableShowActions(self.only_table(&line)?.id),
+            "table_num_entries" => Command::TableNumEntries(self.only_table(&line)?.id),
+            "table_dump" => Command::TableDump(self.only_table(&line)?.id),
+            "table_clear" => Update::Clear(self.only_table(&line)?.id).into(),
+            "table_reset_default" => {
+                let table = self.only_table(&line)?;
+                self.check_kind(&line, table.id, false)?;
+                Update::ResetDefault(table.id).into()
+            }
+            "table_dump_entry" => {
+                let table = self.table(&line)?;
+                let handle = entry_handle(line.get(2, "an entry handle")?)?;
+                line.ends_after(3)?;
+                Command::TableDumpEntry(table.id, handle)
+            }
+            "table_delete" => {
+                let (table, handle) = self.table_and_handle(&line)?;
+                self.check_kind(&line, table.id, false)?;
+                delete(table, handle)
+            }
+            "counter_read" => {
+                let (counter, index) = self.counter_cell(&line)?;
+                line.ends_after(3)?;
+                Command::CounterRead { counter, index }
+            }
+            "counter_write" => {
+                let (counter, index) = self.counter_cell(&line)?;
+                let packets = number(line.get(3, "the number of packets")?, "a number of packets", u64::MAX)?;
+                let bytes = number(line.get(4, "the number of bytes")?, "a number of bytes", u64::MAX)?;
+                line.ends_after(5)?;
+                let value = CounterValue { packets, bytes };
+                let update = Update::WriteCounter { counter: counter.id, cell: Cell::Index(index), value };
+                Command::Change(Change { object: counter.typed, ..Change::new(update) })
+            }
+            "counter_reset" => {
+                let counter = self.counter(&line)?;
+                line.ends_after(2)?;
+                Update::ResetCounter(counter.id).into()
+            }
+            "register_read" => {
+                let (register, _, size) = self.register(&line)?;
+                let index = match tokens.get(2) {
+                    Some(token) => Some(cell(*token, "register", size)?),
+                    None if size > CELLS_SHOWN_MAX => {
+                        let name = register.typed;
+                        let message = format!(
+                            "Error: {name} has {size} cells, and at most {CELLS_SHOWN_MAX} are read at once: expected an \
+                             index, such as register_read {name} 0"
+                        );
+                        return Err(CommandError::new(message).at(line.after(2)));
+                    }
+                    None => None,
+                };
+                line.ends_after(3)?;
+                Command::RegisterRead { register, index }
+            }
+            "register_write" => {
+                let (register, width, size) = self.register(&line)?;
+                let index = cell(line.get(2, "an index")?, "register", size)?;
+                let token = line.get(3, "a value")?;
+                let value = parse_value(token.text, width)
+                    .map_err(|why| CommandError::new(format!("Error: {why}")).at(token.span()))?;
+                line.ends_after(4)?;
+                Update::WriteRegister { register: register.id, index, value }.into()
+            }
+            "register_reset" => {
+                let (register, ..) = self.register(&line)?;
+                line.ends_after(2)?;
+                Update::ResetRegister(register.id).into()
+            }
+            "table_indirect_delete" => {
+                self.indirect_table(&line)?;
+                let (table, handle) = self.table_and_handle(&line)?;
+                delete(table, handle)
+            }
+            "table_indirect_reset_default" => {
+                let table = self.only_table(&line)?;
+                self.check_kind(&line, table.id, true)?;
+                Update::ResetDefault(table.id).into()
+            }
+            "table_set_timeout" => self.timeout(&line)?,
+            "get_time_elapsed" | "get_time_since_epoch" | "reset_state" => {
+                line.ends_after(1)?;
+                match spec.name {
+                    "get_time_elapsed" => Command::TimeElapsed,
+                    "get_time_since_epoch" => Command::TimeSinceEpoch,
+                    _ => Update::Reset.into(),
+                }
+            }
+            name if configures_queues(name) || name == "show_queues" => {
+                return self.queue_command(&line);
+            }
+            "dump" => {
+                let counters = tokens.get(1);
+                if let Some(other) = counters.filter(|word| word.text != "counters") {
+                    let message = format!("Error: found `{}`, expected `counters` or nothing", other.text);
+                    return Err(CommandError::new(message).at(other.span()));
+                }
+                line.ends_after(2)?;
+                Command::Dump { counters: counters.is_some() }
+            }
+            name if name.starts_with("act_prof_")
+                || profiles::substitute(name).is_some()
+                || name.starts_with("table_dump_") =>
+            {
+                return self.profile_command(&line);
+            }
+            name if name.starts_with("table_indirect_") => return self.indirect_command(&line),
+            name if name.starts_with("mc_") || name.starts_with("mirroring_") => {
+                return self.replication_command(&line);
+            }
+            name if name.starts_with("meter_") => return self.meter_command(&line),
+            name if name.starts_with("pvs_") || name == "show_pvs" => return self.value_set_command(&line),
+            name @ ("restore" | "serialize_state") => {
+                line.get(1, "the path of a file")?;
+                line.ends_after(2)?;
+                let message = format!(
+                    "not supported here: {name} (the file is that of whoever asks, at the prompt or by p4jet ctl)"
+                );
+                return Err(CommandError::unsupported(message).at(first.span()));
+            }
+            name if HostCommand::NAMES.contains(&name) => {
+                let message = format!(
+                    "not supported here: {name} (a running switch does it, at its prompt or by p4jet ctl)"
+                );
+                return Err(CommandError::unsupported(message).at(first.span()));
+            }
+            "set_crc16_parameters" => self.crc(&line, 16)?,
+            "set_crc32_parameters" => self.crc(&line, 32)?,
+            other => unreachable!("command {other} is listed but not parsed"),
+        };
+        Ok(command)
+    }
+
+    pub(super) fn table(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, TableId>> {
+        named(&self.schema.tables, line.get(1, "a table name")?, TableId)
+    }
+
+    fn only_table(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, TableId>> {
+        let table = self.table(line)?;
+        line.ends_after(2)?;
+        Ok(table)
+    }
+
+    fn table_and_handle(&self, line: &Line<'_, 'a>) -> Parsed<(Named<'a, TableId>, Ref)> {
+        let table = self.table(line)?;
+        let handle = self.handle(line.get(2, "an entry handle")?, "an entry handle")?;
+        line.ends_after(3)?;
+        Ok((table, handle))
+    }
+
+    /// The index of an action in the table's list.
+    pub(super) fn action(&self, line: &Line<'_, 'a>, table: TableId) -> Parsed<Named<'a, u32>> {
+        let token = line.get(2, "an action name")?;
+        let text = token.text;
+        let actions = &self.schema.shapes[table.index()].actions;
+        if let Ok(id) = actions.find(text) {
+            return Ok(Named { typed: text, id });
+        }
+        // Another table's action is a mistake of another sort than a name that does not exist.
+        let message = match self.schema.actions.find(text) {
+            Ok(_) => {
+                let name = &self.program.tables[table.index()].name;
+                let choices = unknown(text, actions.names(), "its actions are");
+                format!("Error: Table {name} has no action {text}: {choices}")
+            }
+            Err(_) => actions.find(text).expect_err("looked up above").message,
+        };
+        let error = CommandError::new(message).code("UNKNOWN_NAME").field("action").choices(actions.names());
+        Err(error.at(token.span()))
+    }
+
+    /// Refuses a table that has an action profile, or none, where the other is meant.
+    fn check_kind(&self, line: &Line<'_, 'a>, table: TableId, indirect: bool) -> Parsed<()> {
+        let table = &self.program.tables[table.index()];
+        let why = match (table.profile, indirect) {
+            (Some(profile), false) => {
+                let profile = &self.program.instances[profile.index()].name;
+                format!(
+                    "the entries of `{}` are members and groups of `{profile}`: expected the table_indirect_ commands",
+                    table.name
+                )
+            }
+            (None, true) => format!("`{}` has no action profile", table.name),
+            _ => return Ok(()),
+        };
+        Err(CommandError::refused("table", "WRONG_TABLE_TYPE", why).at(line.tokens[1].span()))
+    }
+
+    fn timeout(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
+        let table = self.table(line)?;
+        check_timeouts(&self.program.tables[table.id.index()]).map_err(|e| e.at(line.tokens[1].span()))?;
+        let handle = self.handle(line.get(2, "an entry handle")?, "an entry handle")?;
+        // The check makes the cast exact.
+        let timeout_ms = number(line.get(3, "a timeout in ms")?, "a timeout", u64::from(u32::MAX))? as u32;
+        line.ends_after(4)?;
+        Ok(Update::SetTimeout { table: table.id, entry: EntryRef::Handle(handle), timeout_ms }.into())
+    }
+
+    fn table_add(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
+        let table = self.table(line)?;
+        self.check_kind(line, table.id, false)?;
+        let action = self.action(line, table.id)?;
+        let ir = &self.program.tables[table.id.index()];
+        let needs_priority = self.schema.shapes[table.id.index()].needs_priority;
+        let expected = self.program.actions[ir.actions[action.id as usize].action.index()].params.len();
+        let of = format!("{} on table {}", action.typed, table.typed);
+        let takes = match needs_priority {
+            true => format!(", {} and a priority", count(expected, "parameter")),
+            false => format!(" and {}", count(expected, "parameter")),
+        };
+        let words = (ir.keys.len(), expected + usize::from(needs_priority));
+        let (key, rest) = key_and_rest(line, 3, words, &of, &takes)?;
+        // Refused before anything is said of its key.
+        check_entries_open(ir)?;
+        check_entry_action(self.program, ir, action.id).map_err(|e| e.at(line.tokens[2].span()))?;
+        let key = self.match_key(line, table.id, key.clone(), key.end)?;
+        // The last word is the priority. When one word is short, say that it is the priority which is missing.
+        if needs_priority && rest.len() <= expected {
+            if rest.len() == expected {
+                return Err(self.priority_missing(line, table.id));
+            }
+            return Err(self.wrong_params(line, table.id, action, rest.len(), rest.end));
+        }
+        let (params_end, priority) = if needs_priority {
+            (rest.end - 1, self.priority(line.tokens[rest.end - 1], table.id)?)
+        } else {
+            (rest.end, 0)
+        };
+        let call = self.action_data(line, table.id, action, rest.start..params_end)?;
+        let update = Update::Insert { table: table.id, key, priority, act: Act::Action(call) };
+        Ok(Command::Change(Change { update, object: table.typed, action: action.typed }))
+    }
+
+    pub(super) fn priority(&self, token: Token<'_>, table: TableId) -> Parsed<u32> {
+        // The check makes the cast exact.
+        parse_u64(token.text, "a priority", u64::from(PRIORITY_MAX)).map(|p| p as u32).map_err(|why| {
+            let kind = self.schema.shapes[table.index()].match_kind;
+            let message =
+                format!("Error: Table is {kind}, but could not extract a valid priority from args: {why}");
+            CommandError::new(message).at(token.span())
+        })
+    }
+
+    pub(super) fn priority_missing(&self, line: &Line<'_, 'a>, table: TableId) -> CommandError {
+        let kind = self.schema.shapes[table.index()].match_kind;
+        let message = format!(
+            "Error: Table is {kind}, but could not extract a valid priority from args: expected a priority (the \
+             smallest number wins) as the last word"
+        );
+        CommandError::new(message).at(line.after(line.tokens.len()))
+    }
+
+    fn table_set_default(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
+        let table = self.table(line)?;
+        self.check_kind(line, table.id, false)?;
+        let action = self.action(line, table.id)?;
+        let ir = &self.program.tables[table.id.index()];
+        check_default_action(self.program, ir, action.id).map_err(|e| e.at(line.tokens[2].span()))?;
+        let call = self.action_data(line, table.id, action, params_after(line, 3))?;
+        let update = Update::SetDefault { table: table.id, act: Act::Action(call) };
+        Ok(Command::Change(Change { update, object: table.typed, action: action.typed }))
+    }
+
+    fn table_modify(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
+        let table = self.table(line)?;
+        self.check_kind(line, table.id, false)?;
+        let action = self.action(line, table.id)?;
+        let handle = self.handle(line.get(3, "an entry handle")?, "an entry handle")?;
+        let ir = &self.program.tables[table.id.index()];
+        check_open(ir, handle)?;
+        check_entry_action(self.program, ir, action.id).map_err(|e| e.at(line.tokens[2].span()))?;
+        let call = self.action_data(line, table.id, action, params_after(line, 4))?;
+        let update =
+            Update::Modify { table: table.id, entry: EntryRef::Handle(handle), act: Act::Action(call) };
+        Ok(Command::Change(Change { update, object: table.typed, action: action.typed }))
+    }
+
+    fn dump_entry_from_key(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
+        let table = self.table(line)?.id;
+        let keys = self.program.tables[table.index()].keys.len();
+        let needs_priority = self.schema.shapes[table.index()].needs_priority;
+        let mut end = line.tokens.len();
+        let mut priority = 0;
+        if needs_priority {
+            if end == 2 + keys {
+                return Err(self.priority_missing(line, table));
+            }
+            if end > 2 {
+                end -= 1;
+                priority = self.priority(line.tokens[end], table)?;
+            }
+        }
+        let key = self.match_key(line, table, 2..end, end)?;
+        Ok(Command::TableDumpEntryFromKey { table, key, priority })
+    }
+
+    pub(super) fn match_key(
+        &self,
+        line: &Line<'_, 'a>,
+        table: TableId,
+        words: Range<usize>,
+        stop: usize,
+    ) -> Parsed<Vec<KeyMatch>> {
+        let table = &self.program.tables[table.index()];
+        if words.len() != table.keys.len() {
+            let keys: Vec<_> =
+                table.keys.iter().map(|k| format!("{} ({})", k.name, describe_key(k))).collect();
+            let list = if keys.is_empty() { String::new() } else { format!(" ({})", keys.join(", ")) };
+            let (count, found) = (table.keys.len(), words.len());
+            let message =
+                format!("Error: Table {} needs {count} key fields{list}, found {found}", table.name);
+            let at = if found > count { line.tokens[words.start + count].span() } else { line.after(stop) };
+            return Err(CommandError::new(message).at(at));
+        }
+        let mut key = Vec::with_capacity(table.keys.len());
+        for (field, token) in table.keys.iter().zip(&line.tokens[words]) {
+            key.push(key_match(field, token.text).map_err(|why| {
+                let message =
+                    format!("Invalid match key: field {} ({}): {why}", field.name, describe_key(field));
+                CommandError::new(message).at(token.span())
+            })?);
+        }
+        Ok(key)
+    }
+
+    pub(super) fn action_data(
+        &self,
+        line: &Line<'_, 'a>,
+        table: TableId,
+        action: Named<'a, u32>,
+        words: Range<usize>,
+    ) -> Parsed<Action> {
+        let id = self.program.tables[table.index()].actions[action.id as usize].action;
+        let params = &self.program.actions[id.index()].params;
+        if words.len() != params.len() {
+            return Err(self.wrong_params(line, table, action, words.len(), words.end));
+        }
+        let mut data = Vec::with_capacity(params.len());
+        for (i, (field, token)) in params.iter().zip(&line.tokens[words]).enumerate() {
+            let width = self.program.width(*field);
+            data.push(parse_value(token.text, width).map_err(|why| {
+                let name = &param_names(self.program, id)[i];
+                let message = format!("Invalid runtime data: parameter {name} (bit<{width}>): {why}");
+                CommandError::new(message).at(token.span())
+            })?);
+        }
+        Ok(Action { action: action.id, data })
+    }
+
+    fn wrong_params(
+        &self,
+        line: &Line<'_, 'a>,
+        table: TableId,
+        action: Named<'a, u32>,
+        found: usize,
+        end: usize,
+    ) -> CommandError {
+        let id = self.program.tables[table.index()].actions[action.id as usize].action;
+        let params = &self.program.actions[id.index()].params;
+        let names = param_names(self.program, id);
+        let list: Vec<_> =
+            names.iter().zip(params).map(|(n, f)| format!("{n} bit<{}>", self.program.width(*f))).collect();
+        let list = if list.is_empty() { String::new() } else { format!(" ({})", list.join(", ")) };
+        let expected = params.len();
+        let message =
+            format!("Error: Action {} needs {expected} parameters{list}, found {found}", action.typed);
+        let at = if found > expected { line.tokens[end - found + expected].span() } else { line.after(end) };
+        CommandError::new(message).at(at)
+    }
+
+    fn counter(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, InstanceId>> {
+        named(&self.schema.counters, line.get(1, "a counter name")?, InstanceId)
+    }
+
+    fn counter_cell(&self, line: &Line<'_, 'a>) -> Parsed<(Named<'a, InstanceId>, u32)> {
+        let counter = self.counter(line)?;
+        let token = line.get(2, "an index")?;
+        let index = match self.program.instances[counter.id.index()].kind {
+            InstanceKind::Counter { size, .. } => cell(token, "counter", size)?,
+            // The index of a direct counter is an entry's handle.
+            _ => entry_handle(token)?.0,
+        };
+        Ok((counter, index))
+    }
+
+    /// The custom CRC of that name, which is of so many bits.
+    fn crc_named(&self, token: Token<'a>, width: u32) -> Parsed<u32> {
+        let (text, crcs) = (token.text, &self.schema.crcs);
+        let width_of = |crc: u32| self.schema.crc_widths[crc as usize];
+        let found = crcs.find(text).ok();
+        if let Some(crc) = found.filter(|crc| width_of(*crc) == width) {
+            return Ok(crc);
+        }
+        let choices: Vec<_> =
+            crcs.sorted().filter(|crc| width_of(*crc) == width).map(|crc| crcs.name(crc)).collect();
+        let why = match found {
+            Some(crc) => format!("it is a crc{0}_custom: expected set_crc{0}_parameters", width_of(crc)),
+            None if choices.is_empty() => format!("the program has no crc{width}_custom"),
+            None => unknown(text, choices.into_iter(), "those of the program are"),
+        };
+        Err(CommandError::new(format!("Invalid crc{width}_custom name ({text}): {why}")).at(token.span()))
+    }
+
+    fn crc(&self, line: &Line<'_, 'a>, width: u32) -> Parsed<Command<'a>> {
+        let token = line.get(1, "the name of a calculation")?;
+        let calculation = self.crc_named(token, width)?;
+        let max = (1u64 << width) - 1;
+        let constant = |index: usize, what: &str| number(line.get(index, what)?, what, max);
+        let params = CrcParams {
+            width,
+            poly: constant(2, "a polynomial")?,
+            init: constant(3, "an initial remainder")?,
+            xor: constant(4, "a final xor value")?,
+            reflect_in: flag(line.get(5, "true or false (whether data is reflected)")?)?,
+            reflect_out: flag(line.get(6, "true or false (whether the remainder is reflected)")?)?,
+        };
+        line.ends_after(7)?;
+        Ok(Update::SetCrc { crc: calculation, params }.into())
+    }
+
+    /// The register with its width and size.
+    fn register(&self, line: &Line<'_, 'a>) -> Parsed<(Named<'a, InstanceId>, u32, u32)> {
+        let register = named(&self.schema.registers, line.get(1, "a register name")?, InstanceId)?;
+        let (width, size) = match self.program.instances[register.id.index()].kind {
+            InstanceKind::Register { width, size, .. } => (width, size),
+            _ => unreachable!("the index of registers holds registers"),
+        };
+        Ok((register, width, size))
+    }
+}
+
+/// The span of the word that an error is about.
+fn at_field(error: CommandError, tokens: &[Token<'_>]) -> CommandError {
+    let word = match error.field.as_deref() {
+        Some("table") => 1,
+        Some("action") => 2,
+        _ => return error,
+    };
+    match tokens.get(word) {
+        Some(token) => error.at(token.span()),
+        None => error,
+    }
+}
+
+/// Refuses a handle of a const entry.
+fn check_open(table: &Table, handle: Ref) -> Parsed<()> {
+    match handle {
+        Ref::Handle(handle) => check_entry_open(table, handle),
+        Ref::Made(_) => Ok(()),
+    }
+}
+
+fn delete<'a>(table: Named<'a, TableId>, handle: Ref) -> Command<'a> {
+    let update = Update::Delete { table: table.id, entry: EntryRef::Handle(handle) };
+    Command::Change(Change { object: table.typed, ..Change::new(update) })
+}
+
+pub(super) fn named<'a, T>(
+    index: &NameIndex,
+    token: Token<'a>,
+    id: impl Fn(u32) -> T,
+) -> Parsed<Named<'a, T>> {
+    match index.find(token.text) {
+        Ok(found) => Ok(Named { typed: token.text, id: id(found) }),
+        Err(error) => Err(error.at(token.span())),
+    }
+}
+
+/// The words of the match fields, which begin at `start`, and those behind them. A `=>` stands between them; it may be
+/// missing where the line has just as many words as both need. `of` says what takes them, and `takes` what follows the keys.
+pub(super) fn key_and_rest(
+    line: &Line<'_, '_>,
+    start: usize,
+    (keys, rest): (usize, usize),
+    of: &str,
+    takes: &str,
+) -> Parsed<(Range<usize>, Range<usize>)> {
+    let end = line.tokens.len();
+    if let Some(arrow) = (start..end).find(|at| line.tokens[*at].text == "=>") {
+        return Ok((start..arrow, arrow + 1..end));
+    }
+    // `ctl table_add t a 9 => 1`: the shell took `>` and what follows.
+    let torn = line.tokens.last().is_some_and(|token| token.text == "=");
+    if end == start + keys + rest && !torn {
+        return Ok((start..start + keys, start + keys..end));
+    }
+    let hint = if torn { "; in a shell, quote '=>'" } else { "" };
+    let (found, usage) = (end.saturating_sub(start), line.usage());
+    let follow = if found == 1 { "follows" } else { "follow" };
+    let message = format!(
+        "Error: {of} takes {}{takes}, but {} {follow}{hint}; usage: {usage}",
+        count(keys, "key"),
+        count(found, "word"),
+    );
+    Err(CommandError::new(message).at(line.after(end)))
+}
+
+/// The words of the parameters, which a `=>` may introduce.
+pub(super) fn params_after(line: &Line<'_, '_>, start: usize) -> Range<usize> {
+    let skip = line.tokens.get(start).is_some_and(|t| t.text == "=>");
+    let start = (start + usize::from(skip)).min(line.tokens.len());
+    start..line.tokens.len()
+}
+
+pub(super) fn entry_handle(token: Token<'_>) -> Parsed<EntryHandle> {
+    // The check makes the cast exact.
+    number(token, "an entry handle", u64::from(u32::MAX)).map(|handle| EntryHandle(handle as u32))
+}
+
+/// An index into an array of `size` cells.
+pub(super) fn cell(token: Token<'_>, kind: &str, size: u32) -> Parsed<u32> {
+    let index = number(token, "an index", u64::MAX)?;
+    match u32::try_from(index) {
+        Ok(index) if index < size => Ok(index),
+        _ => {
+            let why = index_error(index, size);
+            Err(CommandError::refused(kind, "INVALID_INDEX", why).field("index").at(token.span()))
+        }
+    }
+}
+
+fn flag(token: Token<'_>) -> Parsed<bool> {
+    match token.text.to_ascii_lowercase().as_str() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        // As in bmv2, any number but 0 is true.
+        text => match parse_int(text) {
+            Some(Ok(number)) => Ok(!number.is_zero()),
+            _ => {
+                let message = format!("Error: found `{}`, expected true or false", token.text);
+                Err(CommandError::new(message).at(token.span()))
+            }
+        },
+    }
+}
+
+fn unknown_command(name: &str) -> CommandError {
+    if let Some(why) = list::later(name) {
+        return CommandError::unsupported(format!("not supported yet: {name} ({why})"));
+    }
+    let suggestion = list::suggestion(name);
+    CommandError::new(format!("*** Unknown syntax: {name}{suggestion} (`help` lists the commands)"))
+}

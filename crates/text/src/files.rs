@@ -1,0 +1,165 @@
+//! Commands about files of whoever gives the command: the switch itself neither reads nor writes them.
+
+use crate::commands::Reply;
+use crate::packet;
+use p4jet_control::CommandError;
+use p4jet_ports::CaptureReader;
+use serde_json::Value;
+use std::fmt::Write;
+use std::io;
+use std::path::Path;
+
+/// A command that names a file of a switch's state.
+pub(crate) enum FileCommand<'a> {
+    /// Writes what `dump` says.
+    Save(&'a Path),
+    /// Has the switch restore what the file says.
+    Restore(&'a Path),
+    /// Has the switch load the program; `aside`: only once `swap_configs` comes.
+    Load {
+        /// The program.
+        path: &'a Path,
+        /// Whether it waits.
+        aside: bool,
+    },
+    /// Has the switch take the frames of a capture, one after the other, as if they had come by the port.
+    Frames {
+        /// What it does with them.
+        act: Act,
+        /// The port.
+        port: &'a str,
+        /// The capture.
+        path: &'a Path,
+    },
+}
+
+/// What a switch does with each frame of a capture.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// It processes the frame.
+    Inject,
+    /// It tells what it would do with the frame.
+    Trace,
+}
+
+impl<'a> FileCommand<'a> {
+    /// Reads a line, if it is a whole such command.
+    pub(crate) fn parse(line: &'a str) -> Option<FileCommand<'a>> {
+        let mut words = line.split_ascii_whitespace();
+        let (name, first, second, third) = (words.next()?, words.next()?, words.next(), words.next());
+        let more = words.next();
+        match (name, first, second) {
+            ("inject", port, Some(path)) if third.is_none() && !packet::is_frame(path) => {
+                Some(FileCommand::Frames { act: Act::Inject, port, path: Path::new(path) })
+            }
+            ("trace", "packet", Some(port)) => {
+                let path = third.filter(|path| more.is_none() && !packet::is_frame(path))?;
+                Some(FileCommand::Frames { act: Act::Trace, port, path: Path::new(path) })
+            }
+            ("serialize_state", path, None) => Some(FileCommand::Save(Path::new(path))),
+            ("restore", path, None) => Some(FileCommand::Restore(Path::new(path))),
+            ("load", path, None) => Some(FileCommand::Load { path: Path::new(path), aside: false }),
+            ("load_new_config_file", path, None) => {
+                Some(FileCommand::Load { path: Path::new(path), aside: true })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Bytes of a file that holds a switch's state.
+const STATE_BYTES_MAX: u64 = 1 << 30;
+
+/// Frames of a capture to inject, and bytes of all.
+const FRAMES_MAX: usize = 1 << 16;
+const FRAMES_BYTES_MAX: usize = 64 << 20;
+/// Frames of a capture to trace: the first ones.
+const TRACED_MAX: usize = 100;
+
+/// Injects or traces the frames of a capture, one after the other, by a command for each. `send` gives the switch's answer, with
+/// its refusal if there is one.
+pub(crate) fn each_frame(
+    act: Act,
+    port: &str,
+    path: &Path,
+    mut send: impl FnMut(&str) -> io::Result<Reply>,
+) -> io::Result<Reply> {
+    let (frames, goes_on) = match frames(path, act) {
+        Ok(found) => found,
+        Err(error) => return Ok(error.into()),
+    };
+    let (mut text, mut data) = (String::new(), Vec::new());
+    for (frame, number) in frames.iter().zip(1..) {
+        let digits = frame.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        let command = if act == Act::Inject { "inject" } else { "trace packet" };
+        let answer = send(&format!("{command} {port} {digits}"))?;
+        if let Some(error) = answer.refused {
+            let why = format!("Error: {}, frame {number}: {error}", path.display());
+            return Ok(Reply { text, ..CommandError::new(why).into() });
+        }
+        if act == Act::Trace {
+            let blank = if number == 1 { "" } else { "\n" };
+            let _ = write!(text, "{blank}packet {number} of the capture:\n{}", answer.text);
+            data.extend(answer.data);
+        }
+    }
+    let count = frames.len();
+    if goes_on {
+        let _ = writeln!(text, "\nThe capture goes on; the first {count} packets are traced.");
+    }
+    match act {
+        Act::Inject => {
+            Ok(format!("{count} {} injected\n", if count == 1 { "packet" } else { "packets" }).into())
+        }
+        Act::Trace if count == 0 => {
+            Ok(CommandError::new(format!("Error: {}: the capture has no packets", path.display())).into())
+        }
+        Act::Trace => Ok(Reply { text, data: Some(Value::Array(data)), ..Reply::default() }),
+    }
+}
+
+/// The frames of a capture, and whether it has more than are wanted.
+fn frames(path: &Path, act: Act) -> Result<(Vec<Vec<u8>>, bool), CommandError> {
+    let wrong = |why: &dyn std::fmt::Display| CommandError::new(format!("Error: {why}"));
+    let mut reader =
+        CaptureReader::open(path).map_err(|e| match path.to_str().and_then(packet::layer_meant) {
+            Some(layer) if !path.exists() => wrong(&format_args!("{e}: did you mean the layer `{layer}`?")),
+            _ => wrong(&e),
+        })?;
+    let (mut frames, mut bytes) = (Vec::new(), 0);
+    while let Some(frame) = reader.next_frame().map_err(|e| wrong(&e))? {
+        if act == Act::Trace && frames.len() == TRACED_MAX {
+            return Ok((frames, true));
+        }
+        bytes += frame.len();
+        if frames.len() == FRAMES_MAX || bytes > FRAMES_BYTES_MAX {
+            return Err(wrong(&format_args!(
+                "{}: it has more than {FRAMES_MAX} frames or {} MiB, the most that may be injected at a time",
+                path.display(),
+                FRAMES_BYTES_MAX >> 20
+            )));
+        }
+        frames.push(frame.to_vec());
+    }
+    Ok((frames, false))
+}
+
+/// Why a state file was not restored.
+pub fn cannot_use_state(path: &Path, error: &CommandError) -> String {
+    let why = error.message.strip_prefix("Error: ").unwrap_or(&error.message);
+    format!("cannot use state file `{}`: {why}", path.display())
+}
+
+/// What a file says.
+pub(crate) fn read(path: &Path) -> Result<String, CommandError> {
+    p4jet_files::read_text(path, STATE_BYTES_MAX)
+        .map_err(|e| CommandError::new(format!("Error: {}: {e}", path.display())))
+}
+
+/// Writes a file.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), CommandError> {
+    p4jet_files::write(path, text).map_err(|e| CommandError::new(format!("Error: {}: {e}", path.display())))
+}

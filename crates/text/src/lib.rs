@@ -1,0 +1,28 @@
+//! Text for a switch, and text from it: everything here is one layer over the typed interface of `p4jet-control`.
+//!
+//! * [`Commands`]: the runtime commands that users of bmv2 know.
+//! * [`server`], [`client`]: the two ends of a control connection; [`wire`] is what goes over it.
+//! * [`Message`]: what a switch tells those who have subscribed ([`client::Client::subscribe`], [`Message::next_of`]).
+//! * [`prompt`]: the interactive prompt.
+//! * [`packet`]: frames as text.
+//! * [`stf`]: packet tests.
+
+pub mod client;
+mod commands;
+mod error;
+mod files;
+mod messages;
+pub mod packet;
+mod peer;
+pub mod prompt;
+pub mod server;
+mod shared;
+pub mod stf;
+pub mod wire;
+
+pub use commands::{Commands, LoadSummary, Reply};
+pub use error::LoadError;
+pub use files::cannot_use_state;
+pub use messages::{Message, TOPICS, parse_topics};
+pub use peer::Users;
+pub use shared::{answer, read_command, reply};

@@ -1,0 +1,820 @@
+//! The control server: lets clients on a Unix or a TCP socket give commands to a running switch.
+//!
+//! A thread for each client, none of which the packets wait for. What a client can cost is bounded: its places, the length of
+//! its requests, the time that half a request or an unread answer may take. A client that is silent gives its place to
+//! one that has none.
+
+use crate::commands::HostCommand;
+use crate::peer::{self, Peer};
+use crate::shared::answer;
+use crate::wire::{Answer, Request, WireError};
+use crate::{Message, Users};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use p4jet_control::{CommandError, Rights, SharedControl, Subscription, Topics};
+use p4jet_dataplane::Cancel;
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// The same call on either kind.
+macro_rules! each {
+    ($stream:expr, $s:ident => $call:expr) => {
+        match $stream {
+            Stream::Unix($s) => $call,
+            Stream::Tcp($s) => $call,
+        }
+    };
+}
+
+/// What clients may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Clients at a time, on each socket.
+    pub clients: usize,
+    /// Of these, clients of one user, or at one address if the user is not known.
+    pub per_user: usize,
+    /// Of these, subscribers.
+    pub subscribers: usize,
+    /// A client that has been silent for this long loses its place to one that finds none.
+    pub silent: Duration,
+    /// Bytes of a request.
+    pub line: usize,
+    /// Bytes of a request with a file of commands or a program. One client of a user, and four in all, may send more
+    /// than [`Limits::line`] at a time.
+    pub file: usize,
+    /// How long the rest of a request, the first request of a client, or the reading of an answer may take.
+    pub wait: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            clients: 256,
+            per_user: 64,
+            subscribers: 32,
+            silent: Duration::from_secs(10),
+            line: 1 << 20,
+            file: 64 << 20,
+            wait: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A listening socket. Dropped, it lets its clients go, too.
+pub struct Server {
+    state: Arc<State>,
+    address: Address,
+    accepting: Option<JoinHandle<()>>,
+}
+
+enum Address {
+    /// With the socket's inode: what is found there later may be another's.
+    Unix(PathBuf, u64),
+    Tcp(SocketAddr),
+}
+
+/// Clients at a time that may send a request longer than a line.
+const LONG_MAX: usize = 4;
+
+struct State {
+    control: SharedControl,
+    limits: Limits,
+    /// Who may connect.
+    users: Users,
+    /// What clients may have the switch open.
+    rights: Rights,
+    start: Instant,
+    stop: AtomicBool,
+    clients: Mutex<HashMap<u64, Known>>,
+    /// Those who are sending a request longer than a line.
+    long: Mutex<Vec<Peer>>,
+}
+
+/// A client that has a place.
+struct Known {
+    stream: Stream,
+    peer: Peer,
+    turn: Arc<Turn>,
+}
+
+/// Whose turn it is: the client's, to send a request or to read an answer, or the switch's.
+struct Turn {
+    /// Milliseconds after [`State::start`] at which the client's turn began, [`Turn::SWITCH`] or [`Turn::SUBSCRIBER`].
+    since_ms: AtomicU64,
+}
+
+impl Turn {
+    const SWITCH: u64 = u64::MAX;
+    /// Messages are sent when there are some; the client need not say anything.
+    const SUBSCRIBER: u64 = u64::MAX - 1;
+
+    fn set(&self, to: u64) {
+        self.since_ms.store(to, Ordering::Relaxed);
+    }
+}
+
+impl State {
+    fn clients(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn long(&self) -> MutexGuard<'_, Vec<Peer>> {
+        self.long.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.start.elapsed().as_millis() as u64
+    }
+
+    /// Gives a place to a new client, if need be that of a silent one: of the same user if that has too many, else of
+    /// the user that has most.
+    fn seat(&self, id: u64, known: Known) -> Result<(), String> {
+        let Limits { clients: places, per_user, silent, .. } = self.limits;
+        let mut clients = self.clients();
+        let mut counts: HashMap<&Peer, usize> = HashMap::new();
+        clients.values().for_each(|client| *counts.entry(&client.peer).or_default() += 1);
+        let (from, full) = if counts.get(&known.peer).is_some_and(|count| *count >= per_user) {
+            (Some(known.peer.clone()), format!("{per_user} clients of {} are connected", known.peer))
+        } else if clients.len() >= places {
+            let most = counts.iter().max_by_key(|(_, count)| **count).map(|(peer, _)| (*peer).clone());
+            (most, format!("{places} clients are connected"))
+        } else {
+            clients.insert(id, known);
+            return Ok(());
+        };
+        let now = self.now_ms();
+        let silent_ms = |client: &Known| match client.turn.since_ms.load(Ordering::Relaxed) {
+            Turn::SWITCH | Turn::SUBSCRIBER => None,
+            since => Some(now.saturating_sub(since)),
+        };
+        let theirs = clients.iter().filter(|(_, client)| Some(&client.peer) == from.as_ref());
+        let longest = theirs.filter_map(|(id, client)| Some((silent_ms(client)?, *id))).max();
+        match longest.filter(|(ms, _)| u128::from(*ms) >= silent.as_millis()) {
+            Some((_, silent_one)) => {
+                if let Some(mut client) = clients.remove(&silent_one) {
+                    let why = format!(
+                        "this connection was silent for {silent:?}, and another client needed its place"
+                    );
+                    client.stream.refuse(why);
+                    let _ = each!(&client.stream, s => s.shutdown(Shutdown::Both));
+                }
+                clients.insert(id, known);
+                Ok(())
+            }
+            None => Err(format!("{full}, which is the limit: end one of them, or try again in {silent:?}")),
+        }
+    }
+}
+
+/// A connection.
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    /// Says why the connection ends, if that can be said without waiting.
+    fn refuse(&mut self, why: String) {
+        let line = Answer::refused(WireError::request(why)).to_line();
+        let _ = each!(&mut *self, s => s.set_nonblocking(true).and_then(|()| s.write_all(line.as_bytes())));
+    }
+
+    fn try_clone(&self) -> io::Result<Stream> {
+        Ok(match self {
+            Stream::Unix(s) => Stream::Unix(s.try_clone()?),
+            Stream::Tcp(s) => Stream::Tcp(s.try_clone()?),
+        })
+    }
+}
+
+enum Listener {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// The next connection, and who is at its other end.
+    fn accept(&self) -> io::Result<(Stream, Peer)> {
+        Ok(match self {
+            Listener::Unix(l) => {
+                let (stream, _) = l.accept()?;
+                let peer = peer::of_unix(&stream)?;
+                (Stream::Unix(stream), peer)
+            }
+            Listener::Tcp(l) => {
+                let (stream, from) = l.accept()?;
+                stream.set_nodelay(true)?;
+                let peer = peer::of_tcp(from, stream.local_addr()?);
+                (Stream::Tcp(stream), peer)
+            }
+        })
+    }
+}
+
+impl Server {
+    /// Listens on a Unix socket, for this user only. A socket that a switch left behind when it was killed is replaced; one
+    /// that answers is an error.
+    pub fn unix(control: SharedControl, path: &Path, limits: Limits) -> io::Result<Server> {
+        let wrong = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+        match fs::symlink_metadata(path) {
+            Ok(found) if !found.file_type().is_socket() => {
+                return Err(wrong(io::Error::new(ErrorKind::AlreadyExists, "it exists and is no socket")));
+            }
+            Ok(_) if UnixStream::connect(path).is_ok() => {
+                return Err(wrong(io::Error::new(ErrorKind::AddrInUse, "a switch listens there already")));
+            }
+            Ok(_) => {}
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(wrong(e)),
+        }
+        // Under another name until nobody else may connect; the new name replaces a dead socket in one step.
+        let hidden = beside(path);
+        let listener = UnixListener::bind(&hidden).map_err(wrong)?;
+        let placed = fs::set_permissions(&hidden, fs::Permissions::from_mode(0o600))
+            .and_then(|()| fs::rename(&hidden, path))
+            .and_then(|()| fs::symlink_metadata(path));
+        match placed {
+            Ok(found) => {
+                let address = Address::Unix(path.to_path_buf(), found.ino());
+                // The file system lets in only the switch's own user and root.
+                Server::start(control, Listener::Unix(listener), address, limits, Users::All, Rights::All)
+            }
+            Err(e) => {
+                let _ = fs::remove_file(&hidden);
+                Err(wrong(e))
+            }
+        }
+    }
+
+    /// Listens on a TCP socket. Clients of `users` may connect, and may have the switch open what `rights` say.
+    pub fn tcp(
+        control: SharedControl,
+        address: SocketAddr,
+        limits: Limits,
+        users: Users,
+        rights: Rights,
+    ) -> io::Result<Server> {
+        if !address.ip().to_canonical().is_loopback() && users != Users::All {
+            let why = format!(
+                "{address} can be reached from other machines, whose users nobody can tell apart: add \
+                 `--allow-users all` to let everybody control the switch, or listen on 127.0.0.1"
+            );
+            return Err(io::Error::new(ErrorKind::PermissionDenied, why));
+        }
+        let listener = TcpListener::bind(address)
+            .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {address}: {e}")))?;
+        let address = Address::Tcp(listener.local_addr()?);
+        Server::start(control, Listener::Tcp(listener), address, limits, users, rights)
+    }
+
+    fn start(
+        control: SharedControl,
+        listener: Listener,
+        address: Address,
+        limits: Limits,
+        users: Users,
+        rights: Rights,
+    ) -> io::Result<Server> {
+        let state = Arc::new(State {
+            control,
+            limits,
+            users,
+            rights,
+            start: Instant::now(),
+            stop: AtomicBool::new(false),
+            clients: Mutex::new(HashMap::new()),
+            long: Mutex::new(Vec::new()),
+        });
+        let for_thread = Arc::clone(&state);
+        let accepting = p4jet_threads::spawn("control", move || accept(&listener, &for_thread))?;
+        Ok(Server { state, address, accepting: Some(accepting) })
+    }
+
+    /// Where it listens, in words for `p4jet ctl`.
+    pub fn address(&self) -> String {
+        match &self.address {
+            Address::Unix(path, _) => path.display().to_string(),
+            Address::Tcp(address) => address.to_string(),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.state.stop.store(true, Ordering::SeqCst);
+        // Wakes the thread that accepts.
+        let woken = match &self.address {
+            Address::Unix(path, inode) => {
+                let ours = fs::symlink_metadata(path).is_ok_and(|found| found.ino() == *inode);
+                let woken = ours && UnixStream::connect(path).is_ok();
+                if ours {
+                    let _ = fs::remove_file(path);
+                }
+                woken
+            }
+            Address::Tcp(address) => {
+                let mut address = *address;
+                if address.ip().is_unspecified() {
+                    address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+                }
+                TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
+            }
+        };
+        if let Some(accepting) = self.accepting.take()
+            && woken
+        {
+            let _ = accepting.join();
+        }
+        for client in self.state.clients().values() {
+            let _ = each!(&client.stream, s => s.shutdown(Shutdown::Both));
+        }
+    }
+}
+
+/// Clients that were refused since the switch last said so.
+#[derive(Default)]
+struct Refusals {
+    said: Option<Instant>,
+    unsaid: u64,
+}
+
+impl Refusals {
+    /// How often the switch says so at most, on each socket.
+    const SAID_EVERY: Duration = Duration::from_secs(10);
+
+    /// Tells a client why it is refused, and the switch's operator unless that was done a moment ago.
+    fn refuse(&mut self, state: &State, client: Option<&mut Stream>, peer: &Peer, why: String) {
+        if let Some(line) = self.line(Instant::now(), peer, &why) {
+            state.control.clients_refused(&line);
+        }
+        if let Some(client) = client {
+            client.refuse(why);
+        }
+    }
+
+    /// The line for the operator, if it is time for one.
+    fn line(&mut self, now: Instant, peer: &Peer, why: &str) -> Option<String> {
+        if self.said.is_some_and(|said| now.saturating_duration_since(said) < Self::SAID_EVERY) {
+            self.unsaid += 1;
+            return None;
+        }
+        self.said = Some(now);
+        Some(match std::mem::take(&mut self.unsaid) {
+            0 => format!("refused a client of {peer}: {why}"),
+            1 => format!("refused a client of {peer}: {why} (and one client before it)"),
+            others => format!("refused a client of {peer}: {why} (and {others} clients before it)"),
+        })
+    }
+}
+
+/// A name in the same folder that nobody else uses.
+fn beside(path: &Path) -> PathBuf {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    path.with_file_name(format!(".{}-{number}", std::process::id()))
+}
+
+fn accept(listener: &Listener, state: &Arc<State>) {
+    let mut refusals = Refusals::default();
+    for id in 0.. {
+        let accepted = listener.accept();
+        if state.stop.load(Ordering::SeqCst) {
+            return;
+        }
+        let (mut stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            // It left before it was let in.
+            Err(e) if e.kind() == ErrorKind::ConnectionAborted || e.kind() == ErrorKind::NotConnected => {
+                continue;
+            }
+            // Mostly: too many open files. Others may close some.
+            Err(_) => {
+                thread::sleep(Duration::from_millis(100));
+                continue;
+            }
+        };
+        if !state.users.include(&peer) {
+            let why = format!(
+                "{peer} may not control this switch, only its own user and root: start it with --allow-users, or use \
+                 its Unix socket"
+            );
+            refusals.refuse(state, Some(&mut stream), &peer, why);
+            continue;
+        }
+        let Ok(known) = stream.try_clone() else { continue };
+        let turn = Arc::new(Turn { since_ms: AtomicU64::new(state.now_ms()) });
+        let known = Known { stream: known, peer: peer.clone(), turn: Arc::clone(&turn) };
+        if let Err(why) = state.seat(id, known) {
+            refusals.refuse(state, Some(&mut stream), &peer, why);
+            continue;
+        }
+        let place = Place { state: Arc::clone(state), id };
+        let (spare, of) = (stream.try_clone(), peer.clone());
+        let serve = move || serve(stream, &place.state, &peer, &turn);
+        // Without a thread the client is let go, with its place.
+        if let Err(error) = p4jet_threads::spawn("control", serve) {
+            let why = format!(
+                "the switch has no thread for another client: {error}: see `ulimit -u` and `ulimit -v`"
+            );
+            refusals.refuse(state, spare.ok().as_mut(), &of, why);
+        }
+    }
+}
+
+/// A client's place among those connected.
+struct Place {
+    state: Arc<State>,
+    id: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.state.clients().remove(&self.id);
+    }
+}
+
+/// Answers a client until it leaves or does what it may not.
+fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
+    if each!(&stream, s => s.set_write_timeout(Some(state.limits.wait))).is_err() {
+        return;
+    }
+    let mut requests = Requests { state, peer, turn, buffer: Vec::new(), begin: 0, understood: false };
+    let mut answers = Vec::new();
+    loop {
+        // A line that is no request ends the connection: what follows it, such as the body of an HTTP request, was not
+        // meant for us.
+        let (answer, last) = match requests.next(&mut stream, &mut answers) {
+            // What it becomes when it is read.
+            Next::Line(line) if Vec::<u8>::new().try_reserve(PARSED_BYTES * line.len()).is_err() => {
+                let why = "there is no memory for so long a request".to_string();
+                (Answer::refused(WireError::request(why)), false)
+            }
+            Next::Line(line) => match Request::parse(line) {
+                Ok(Request::Command { line, .. } | Request::Complete { line, .. })
+                    if line.len() > state.limits.line =>
+                {
+                    (Answer::refused(WireError::request(too_long(state.limits.line))), true)
+                }
+                Ok(Request::Subscribe { topics }) => match subscribe(state, turn, topics) {
+                    Ok(subscription) => {
+                        let answer = Answer { ok: true, ..Answer::default() };
+                        answers.extend_from_slice(answer.to_line().as_bytes());
+                        return stream_out(&mut stream, subscription, answers);
+                    }
+                    Err(error) => {
+                        turn.set(Turn::SWITCH);
+                        (Answer::refused(error.into()), false)
+                    }
+                },
+                Ok(request) => {
+                    requests.understood = true;
+                    (answer_while_there(&stream, state, request), false)
+                }
+                Err(why) => (Answer::refused(WireError::request(why)), true),
+            },
+            Next::Refused(why) => (Answer::refused(WireError::request(why)), true),
+            Next::End => return,
+        };
+        answers.extend_from_slice(answer.to_line().as_bytes());
+        if last {
+            let _ = each!(&mut stream, s => s.write_all(&answers));
+            return;
+        }
+    }
+}
+
+/// Lets a client be a subscriber, if there is room for one more.
+fn subscribe(state: &State, turn: &Turn, topics: Topics) -> Result<Subscription, CommandError> {
+    let clients = state.clients();
+    let are = |client: &&Known| client.turn.since_ms.load(Ordering::Relaxed) == Turn::SUBSCRIBER;
+    let (there, max) = (clients.values().filter(are).count(), state.limits.subscribers);
+    if there >= max {
+        return Err(CommandError::new(format!("Error: {max} clients have subscribed, and no more may")));
+    }
+    turn.set(Turn::SUBSCRIBER);
+    drop(clients);
+    state.control.subscribe(topics)
+}
+
+/// How long it takes until a client that left is missed.
+const MISSED: Duration = Duration::from_millis(50);
+
+/// Carries out a request. If the client leaves meanwhile, what is compiled for it is cancelled.
+fn answer_while_there(stream: &Stream, state: &State, request: Request) -> Answer {
+    let compiles = match &request {
+        Request::Command { line, .. } => HostCommand::compiles(line),
+        Request::Program { .. } => true,
+        _ => false,
+    };
+    if !compiles {
+        return answer(&state.control, request, &state.rights, &Cancel::default());
+    }
+    let (cancel, done) = (Cancel::default(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let watch = || {
+            while !done.load(Ordering::Relaxed) {
+                if has_left(stream) {
+                    return cancel.cancel();
+                }
+            }
+        };
+        // However this ends, nobody looks any more.
+        let _done = Done(&done);
+        // Without a thread nobody looks.
+        let _ = p4jet_threads::spawn_scoped(scope, "control", watch);
+        answer(&state.control, request, &state.rights, &cancel)
+    })
+}
+
+/// Sets a flag when it is dropped.
+struct Done<'f>(&'f AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether a client has closed its connection; takes [`MISSED`] if it has not. A TCP client that will send nothing more
+/// cannot be told from one that has left.
+fn has_left(stream: &Stream) -> bool {
+    let (fd, wanted) = match stream {
+        Stream::Unix(s) => (s.as_fd(), PollFlags::empty()),
+        // Whatever it has sent before, its end is seen.
+        Stream::Tcp(s) => (s.as_fd(), PollFlags::from_bits_retain(libc::POLLRDHUP)),
+    };
+    let mut fds = [PollFd::new(fd, wanted)];
+    if poll(&mut fds, PollTimeout::from(MISSED.as_millis() as u16)).is_err() {
+        thread::sleep(MISSED);
+        return false;
+    }
+    // `nix` has no name for POLLRDHUP; nothing else without a name can be there.
+    let events = fds[0].revents();
+    events.is_none_or(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR))
+}
+
+/// How often a subscriber's connection is looked at while there is nothing to tell.
+const LOOK: Duration = Duration::from_millis(200);
+/// Bytes of messages that are sent at once.
+const MESSAGES_BYTES: usize = 64 << 10;
+
+/// Sends messages, after `text`, until the subscriber leaves, says anything, or does not read.
+fn stream_out(stream: &mut Stream, mut subscription: Subscription, mut text: Vec<u8>) {
+    // Whether it left is seen by reading, which must not keep it waiting for messages.
+    if each!(&*stream, s => s.set_read_timeout(Some(Duration::from_millis(1)))).is_err() {
+        return;
+    }
+    let mut looked = Instant::now();
+    loop {
+        let mut wait = if text.is_empty() { LOOK } else { Duration::ZERO };
+        while text.len() < MESSAGES_BYTES
+            && let Some(message) = Message::next_of(&mut subscription, wait)
+        {
+            text.extend_from_slice(message.to_line().as_bytes());
+            wait = Duration::ZERO;
+        }
+        if each!(&mut *stream, s => s.write_all(&text)).is_err() || subscription.has_ended() {
+            return;
+        }
+        text.clear();
+        if looked.elapsed() >= LOOK {
+            match each!(&mut *stream, s => s.read(&mut [0])) {
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => return,
+            }
+            looked = Instant::now();
+        }
+    }
+}
+
+fn too_long(bytes: usize) -> String {
+    format!("a command has at most {bytes} bytes")
+}
+
+/// The requests of a client.
+struct Requests<'s> {
+    state: &'s State,
+    peer: &'s Peer,
+    turn: &'s Turn,
+    buffer: Vec<u8>,
+    /// Where the next line begins.
+    begin: usize,
+    /// Whether the client has sent a request yet.
+    understood: bool,
+}
+
+enum Next<'b> {
+    Line(&'b [u8]),
+    /// To be told before the connection ends.
+    Refused(String),
+    End,
+}
+
+/// Memory for each byte of a request that is read.
+const PARSED_BYTES: usize = 4;
+
+/// Bytes that answers may wait for those to requests behind.
+const ANSWERS_WAIT: usize = 64 << 10;
+
+impl Requests<'_> {
+    /// The next line. Before this waits for the client, `answers` are sent.
+    fn next(&mut self, stream: &mut Stream, answers: &mut Vec<u8>) -> Next<'_> {
+        let limits = self.state.limits;
+        let mut searched = self.begin;
+        let mut deadline = None;
+        let mut long = None;
+        self.turn.set(self.state.now_ms());
+        loop {
+            let found = self.buffer[searched..].iter().position(|b| *b == b'\n').map(|at| searched + at);
+            if answers.len() > ANSWERS_WAIT || (found.is_none() && !answers.is_empty()) {
+                if each!(&mut *stream, s => s.write_all(answers)).is_err() {
+                    return Next::End;
+                }
+                *answers = Vec::new();
+            }
+            if let Some(end) = found {
+                let line = self.begin..end;
+                self.begin = end + 1;
+                self.turn.set(Turn::SWITCH);
+                return Next::Line(&self.buffer[line]);
+            }
+            self.buffer.drain(..self.begin);
+            self.begin = 0;
+            searched = self.buffer.len();
+            if self.buffer.first().is_some_and(|first| !b"{ \t\r".contains(first)) {
+                // One who speaks another protocol may wait for an answer before the line has an end.
+                let why =
+                    "not a request: expected JSON, which begins with `{` (there is no Thrift server here)";
+                return Next::Refused(why.into());
+            }
+            if searched == 0 {
+                // What a long request took.
+                self.buffer.shrink_to(limits.line);
+            }
+            if searched > limits.line && long.is_none() {
+                long = Long::begin(self.state, self.peer);
+                if long.is_none() {
+                    return Next::Refused("another client sends a long request just now: try again".into());
+                }
+            }
+            if searched > limits.file {
+                return Next::Refused(format!("a request has at most {} bytes", limits.file));
+            }
+            // Someone who has sent requests may think as long as he likes before the next.
+            if deadline.is_none() && (searched > 0 || !self.understood) {
+                deadline = Some(Instant::now() + limits.wait);
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Next::Refused(format!("no whole request came within {:?}", limits.wait));
+            }
+            if each!(&*stream, s => s.set_read_timeout(left)).is_err() {
+                return Next::End;
+            }
+            let mut chunk = [0; 16 << 10];
+            match each!(&mut *stream, s => s.read(&mut chunk)) {
+                Ok(0) => return Next::End,
+                Ok(n) => {
+                    if self.buffer.try_reserve(n).is_err() {
+                        return Next::Refused("there is no memory for so long a request".into());
+                    }
+                    self.buffer.extend_from_slice(&chunk[..n]);
+                }
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Next::End,
+            }
+        }
+    }
+}
+
+/// The right to send a request longer than a line.
+struct Long<'s>(&'s State, &'s Peer);
+
+impl<'s> Long<'s> {
+    fn begin(state: &'s State, peer: &'s Peer) -> Option<Long<'s>> {
+        let mut long = state.long();
+        if long.len() >= LONG_MAX || long.contains(peer) {
+            return None;
+        }
+        long.push(peer.clone());
+        Some(Long(state, peer))
+    }
+}
+
+impl Drop for Long<'_> {
+    fn drop(&mut self) {
+        self.0.long().retain(|peer| peer != self.1);
+    }
+}
+
+/// The folders in which sockets of this user's switches are looked for; the first that can be had is where they are made.
+fn folders() -> Vec<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute());
+    let mut folders: Vec<PathBuf> = runtime.map(|dir| Path::new(&dir).join("p4jet")).into_iter().collect();
+    folders.push("/run/p4jet".into());
+    if let Some(user) = user() {
+        folders.push(std::env::temp_dir().join(format!("p4jet-{user}")));
+    }
+    folders
+}
+
+/// The user as whom this process makes files. Not the owner of /proc/self: that is root if the program's file has
+/// capabilities.
+fn user() -> Option<u32> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    // proc(5): real, effective, saved, file system.
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().nth(3)?.parse().ok()
+}
+
+/// Whether a folder is this user's alone: otherwise a socket in it could be anybody's.
+fn is_private(folder: &Path) -> bool {
+    fs::symlink_metadata(folder)
+        .is_ok_and(|f| f.is_dir() && Some(f.uid()) == user() && f.permissions().mode() & 0o077 == 0)
+}
+
+/// Where a switch that was not told otherwise makes its socket: in a folder that only this user may enter, under the name of
+/// the program and the number of the process.
+pub fn default_path(program: &str) -> io::Result<PathBuf> {
+    for folder in folders() {
+        let _ = DirBuilder::new().mode(0o700).create(&folder);
+        if is_private(&folder) {
+            // Sockets of switches that were killed.
+            for (path, live) in sockets(&folder) {
+                if !live {
+                    let _ = fs::remove_file(path);
+                }
+            }
+            // A socket's path has at most 107 bytes.
+            let name: String =
+                program.chars().filter(|c| c.is_ascii_alphanumeric() || "_-.".contains(*c)).collect();
+            let name = name.get(..32).unwrap_or(&name);
+            return Ok(folder.join(format!("{name}-{}.sock", std::process::id())));
+        }
+    }
+    Err(io::Error::new(ErrorKind::PermissionDenied, "found no private folder for the control socket"))
+}
+
+/// The sockets of this user's running switches.
+pub fn running() -> Vec<PathBuf> {
+    let private = folders().into_iter().filter(|folder| is_private(folder));
+    let mut live: Vec<_> =
+        private.flat_map(|folder| sockets(&folder)).filter(|(_, live)| *live).map(|(path, _)| path).collect();
+    live.sort();
+    live
+}
+
+/// The sockets in a folder, and whether somebody listens.
+fn sockets(folder: &Path) -> Vec<(PathBuf, bool)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "sock"))
+        .map(|path| {
+            let live = match UnixStream::connect(&path) {
+                Ok(_) => true,
+                Err(e) => e.kind() != ErrorKind::ConnectionRefused && e.kind() != ErrorKind::NotFound,
+            };
+            (path, live)
+        })
+        .collect()
+}
+
+/// Reads `ADDR:PORT`, or a port of this machine alone.
+pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let loopback = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let local = text.strip_prefix("localhost:").unwrap_or(text);
+    local.parse().map(loopback).or_else(|_| text.parse()).map_err(|_| {
+        format!("`{text}` is no address: expected a port, such as 9090, or an address and a port, such as 127.0.0.1:9090")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_said_once_and_counted() {
+        let (mut refusals, start, peer) = (Refusals::default(), Instant::now(), Peer::User(7));
+        let mut line = |ms| refusals.line(start + Duration::from_millis(ms), &peer, "no place");
+        assert_eq!(line(0).as_deref(), Some("refused a client of user 7: no place"));
+        assert_eq!((1..10_000).filter_map(&mut line).count(), 0);
+        assert_eq!(
+            line(10_000).as_deref(),
+            Some("refused a client of user 7: no place (and 9999 clients before it)")
+        );
+        assert_eq!(line(19_999), None);
+        assert!(line(20_000).is_some_and(|line| line.ends_with("(and one client before it)")));
+    }
+}

@@ -1,0 +1,263 @@
+//! Runtime commands and requests for a running switch.
+
+use crate::commands::{
+    Answerer, Command, Commands, HostCommand, LoadSummary, Prepared, Reply, Touches, carry_out, complete,
+    deprecated,
+};
+use crate::error::LoadError;
+use crate::wire::{Answer, Request, WireError};
+use p4jet_control::{
+    Atomicity, CommandError, Control, PortInfo, Program, Rights, SharedControl, Update, guarded,
+};
+use p4jet_dataplane::Cancel;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Reads a runtime command from the journal of an earlier p4jet ([`SharedControl::keep`]).
+///
+/// # Errors
+///
+/// The command is wrong for this program.
+pub fn read_command(control: &Control, line: &str) -> Result<Option<Update>, CommandError> {
+    Ok(match Answerer::new(control).parse(line)? {
+        Command::Change(change) => Some(change.update),
+        _ => None,
+    })
+}
+
+impl Commands for SharedControl {
+    /// Carries one command out for the user of the switch.
+    fn reply(&self, line: &str, data: bool) -> Reply {
+        reply(self, &Rights::All, line, data, &Cancel::default())
+    }
+
+    fn load(&self, name: &str, text: &str) -> Result<LoadSummary, LoadError> {
+        loop {
+            // A large file is read without keeping the others waiting.
+            let control = self.control();
+            let prepared = Prepared::new(&control, name, text)?;
+            if let Some(mut batch) = self.transaction(&control, prepared.len()) {
+                let done = carry_out(&control, prepared, |update| batch.write(update));
+                let ended = match done {
+                    Ok((mut summary, last)) => match batch.commit() {
+                        Ok(note) => {
+                            summary.note = note;
+                            return Ok(summary);
+                        }
+                        Err(error) => (last, error),
+                    },
+                    Err((line, error)) => (line, batch.take_back(error)),
+                };
+                return Err(LoadError::new(name, text, ended.0, ended.1));
+            }
+        }
+    }
+
+    fn complete(&self, line: &str, position: usize) -> (usize, Vec<String>) {
+        complete(&self.control(), line, position)
+    }
+}
+
+/// Carries one command out for a client with these rights. What it compiles can be cancelled meanwhile. With `data`, what a command
+/// that reads found comes as JSON, too.
+pub fn reply(shared: &SharedControl, rights: &Rights, line: &str, data: bool, cancel: &Cancel) -> Reply {
+    match HostCommand::parse(line) {
+        Some(Ok(command)) => {
+            guarded(|| host_reply(shared, &command, rights, data, cancel)).unwrap_or_else(Reply::from)
+        }
+        Some(Err(error)) => error.into(),
+        None => command_reply(shared, line, data),
+    }
+}
+
+/// Carries out a command about tables and state. Others need not wait for what only reads.
+fn command_reply(shared: &SharedControl, line: &str, data: bool) -> Reply {
+    loop {
+        let control = shared.control();
+        let answerer = Answerer::new(&control);
+        let command = match answerer.parse(line) {
+            Ok(command) => command,
+            Err(error) => return error.into(),
+        };
+        let reading = !matches!(command, Command::Change(_));
+        let mut reply = match command {
+            // All that is set, at one moment.
+            Command::Dump { counters } => shared.dump(counters).into(),
+            Command::Change(change) => {
+                let queues = matches!(change.update, Update::Queue(_));
+                let write = |update: Update| {
+                    let (mut written, note) =
+                        shared.write_for(&control, vec![update], Atomicity::ContinueOnError)?;
+                    Some((written.results.pop().unwrap_or(Ok(None)), note))
+                };
+                match answerer.change_reply(change, data, write) {
+                    // The change may have put the program with output queues in place.
+                    Some(reply) if queues => Answerer::new(&shared.control()).with_queues_note(reply),
+                    Some(reply) => reply,
+                    // Another program runs since the line was checked.
+                    None => continue,
+                }
+            }
+            other => match guarded(|| answerer.reply_to(other, data)) {
+                Ok(reply) => reply,
+                Err(error) => return error.into(),
+            },
+        };
+        reply.note = match reading {
+            true => deprecated(line).or(reply.note),
+            false => reply.note.or_else(|| deprecated(line)),
+        };
+        return reply;
+    }
+}
+
+/// Answers a request from a client with these rights. A connection that subscribes is its own matter. What the request compiles can
+/// be cancelled meanwhile. Whatever panics in it, there is an answer.
+pub fn answer(shared: &SharedControl, request: Request, rights: &Rights, cancel: &Cancel) -> Answer {
+    let answer = || Ok(carry_out_request(shared, request, rights, cancel));
+    guarded(answer).unwrap_or_else(|error| Reply::from(error).into())
+}
+
+fn carry_out_request(shared: &SharedControl, request: Request, rights: &Rights, cancel: &Cancel) -> Answer {
+    match request {
+        Request::Command { line, data } => reply(shared, rights, &line, data, cancel).into(),
+        Request::Program { path, texts, aside } => match shared.has_host() {
+            true => {
+                let program = Program::Texts(&path, Arc::new(texts), rights);
+                program_reply(shared, &program, aside, cancel).unwrap_or_else(Reply::from).into()
+            }
+            false => Reply::from(set_up_once("load")).into(),
+        },
+        Request::Write { updates, atomicity } => shared.write_named(&updates, atomicity).into(),
+        Request::Load { text, name } => shared.load(&name, &text).into(),
+        Request::Restore { text } => restore(shared, &text).into(),
+        Request::Complete { line, position } => {
+            let (start, choices) = Commands::complete(shared, &line, position);
+            Answer { ok: true, start: Some(start), choices, ..Answer::default() }
+        }
+        Request::Subscribe { .. } => {
+            Answer::refused(WireError::request("nobody is there whom messages could be sent to"))
+        }
+    }
+}
+
+/// Puts what `dump` said in place of all that is set: all of it or nothing.
+pub(crate) fn restore(shared: &SharedControl, text: &str) -> Reply {
+    match shared.restore(text) {
+        Ok(note) => Reply { note, ..Reply::default() },
+        Err(error) => error.into(),
+    }
+}
+
+fn host_reply(
+    shared: &SharedControl,
+    command: &HostCommand<'_>,
+    rights: &Rights,
+    data: bool,
+    cancel: &Cancel,
+) -> Result<Reply, CommandError> {
+    if !shared.has_host() {
+        return Err(set_up_once(command.name()));
+    }
+    let nothing = Rights::nothing();
+    let rights = match command.touches() {
+        Touches::Machine => rights,
+        Touches::State | Touches::Switch | Touches::Client => &nothing,
+    };
+    Ok(match command {
+        HostCommand::ShowPorts => {
+            let ports = shared.ports()?;
+            Reply { data: data.then(|| ports_data(&ports)), ..ports_text(&ports).into() }
+        }
+        HostCommand::PortAdd { number, spec, capture } => {
+            shared.add_port(*number, spec, rights)?;
+            let port = number.to_string();
+            let begun =
+                capture.map(|file| shared.observe(&["capture", "start", &port, file], rights, cancel));
+            if let Some(Err(error)) = begun {
+                // All of it or nothing.
+                shared.remove_port(*number)?;
+                return Err(CommandError::refused("device manager", "ERROR", error));
+            }
+            Reply::default()
+        }
+        HostCommand::PortRemove(number) => {
+            shared.remove_port(*number)?;
+            Reply::default()
+        }
+        HostCommand::Load(path) => {
+            program_reply(shared, &Program::File(Path::new(path), rights), false, cancel)?
+        }
+        HostCommand::LoadAside(path) => {
+            program_reply(shared, &Program::File(Path::new(path), rights), true, cancel)?
+        }
+        HostCommand::Swap => {
+            let mut reply = Reply::from("Swapping configs\n".to_string());
+            match shared.swap_program() {
+                Ok(loaded) => {
+                    let told = loaded.told + &loaded.note.unwrap_or_default();
+                    reply.note = Some(told.trim_end().to_string()).filter(|told| !told.is_empty());
+                }
+                Err(error) => reply.refused = Some(error),
+            }
+            reply
+        }
+        HostCommand::Observe(words) => {
+            let observed = shared.observe(words, rights, cancel)?;
+            Reply { data: data.then_some(observed.data), ..observed.text.into() }
+        }
+        HostCommand::Stop => {
+            shared.stop()?;
+            Reply::default()
+        }
+    })
+}
+
+/// Compiles a program and lets it run; `aside`: only once `swap_configs` comes.
+fn program_reply(
+    shared: &SharedControl,
+    program: &Program<'_>,
+    aside: bool,
+    cancel: &Cancel,
+) -> Result<Reply, CommandError> {
+    if !aside {
+        let loaded = shared.load_program(program, cancel)?;
+        return Ok(Reply { note: loaded.note, ..loaded.told.into() });
+    }
+    // As bmv2's CLI says it.
+    let mut reply = Reply::from("Loading new Json config\n".to_string());
+    match shared.prepare_program(program, cancel) {
+        Ok(()) => reply.note = Some("until swap_configs commands go to the program that still runs".into()),
+        Err(error) => reply.refused = Some(error),
+    }
+    Ok(reply)
+}
+
+fn set_up_once(command: &str) -> CommandError {
+    CommandError::unsupported(format!("not supported here: {command} (this switch is set up once)"))
+}
+
+/// The table that bmv2 prints.
+fn ports_text(ports: &[PortInfo]) -> String {
+    let mut text =
+        format!("{:^10}{:^20}{:^10}extra info\n{}\n", "port #", "iface name", "status", "=".repeat(50));
+    for port in ports {
+        let status = if port.up { "UP" } else { "DOWN" };
+        let extra: Vec<_> = port.extra.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        text += &format!("{:^10}{:^20}{status:^10}{}\n", port.number, port.spec, extra.join("; "));
+    }
+    text
+}
+
+fn ports_data(ports: &[PortInfo]) -> serde_json::Value {
+    let port = |port: &PortInfo| {
+        let extra: serde_json::Map<_, _> =
+            port.extra.iter().map(|(key, value)| (key.clone(), number_or_text(value))).collect();
+        serde_json::json!({"port": port.number, "interface": port.spec, "up": port.up, "extra": extra})
+    };
+    ports.iter().map(port).collect()
+}
+
+fn number_or_text(text: &str) -> serde_json::Value {
+    text.parse::<u64>().map_or_else(|_| text.into(), Into::into)
+}

@@ -1,0 +1,267 @@
+//! Packets that did not leave as expected, and what is said of them.
+
+use super::decode::{Differences, differences};
+use super::replay::{Fresh, Replay};
+use super::report::{Failure, compare, hex, show_frame};
+use super::{Pattern, Statement};
+use p4jet_control::count;
+use p4jet_dataplane::Processed;
+use std::collections::BTreeSet;
+
+/// A packet of the script.
+pub(super) struct Input {
+    pub line: usize,
+    pub port: u32,
+    /// What became of it.
+    pub processed: Processed,
+}
+
+/// A packet that left.
+#[derive(Clone)]
+pub(super) struct Sent {
+    /// Index of the packet it came from.
+    pub input: usize,
+    /// Which one of those that came from it.
+    pub output: usize,
+    pub frame: Vec<u8>,
+}
+
+/// Something that is wrong with the packets of a port.
+pub(super) struct Mismatch<'a> {
+    /// The line that says what should be; if none does, that of the packet.
+    pub line: usize,
+    pub port: u32,
+    /// Which packet of the port.
+    pub index: usize,
+    pub kind: MismatchKind<'a>,
+}
+
+pub(super) enum MismatchKind<'a> {
+    /// It is not as expected. The line that expects just this, if there is one.
+    Differs(&'a Pattern, Sent, Option<usize>),
+    /// None came. Where one like it left instead, or else the packet that it should come from and what left of that by
+    /// a port where nothing is expected.
+    Missing { pattern: Option<&'a Pattern>, instead: Option<(u32, Sent)>, input: Option<usize> },
+    /// One more came.
+    Extra(Sent),
+    /// One came before a line that says none.
+    Unwanted(Sent),
+}
+
+impl Mismatch<'_> {
+    /// The packet that it is about.
+    fn input(&self) -> Option<usize> {
+        match &self.kind {
+            MismatchKind::Differs(_, sent, _) | MismatchKind::Extra(sent) | MismatchKind::Unwanted(sent) => {
+                Some(sent.input)
+            }
+            MismatchKind::Missing { instead: Some((_, sent)), .. } => Some(sent.input),
+            MismatchKind::Missing { input, .. } => *input,
+        }
+    }
+}
+
+/// Most traces in one outcome: they are long.
+const TRACES_MAX: usize = 2;
+
+/// Most packets that are carried out once more to tell their headers.
+const REPLAYED_MAX: usize = 64;
+
+/// Most bytes of an unexpected packet in a one-line message.
+const MESSAGE_BYTES_MAX: usize = 32;
+
+/// What became of a packet, for messages.
+pub(super) fn fate(processed: &Processed) -> String {
+    let left = match processed.sent.as_slice() {
+        [] => None,
+        [(port, _)] => Some(format!("left by port {port}")),
+        sent => {
+            let ports: Vec<_> = sent.iter().map(|(port, _)| port.to_string()).collect();
+            Some(format!("left by ports {}", ports.join(", ")))
+        }
+    };
+    let dropped = match processed.dropped.as_slice() {
+        [] => None,
+        reasons => Some(format!("was dropped: {}", reasons.join("; "))),
+    };
+    match (left, dropped) {
+        (None, None) => "went nowhere".to_string(),
+        (Some(fate), None) | (None, Some(fate)) => fate,
+        (Some(left), Some(dropped)) => format!("{left}; a copy {dropped}"),
+    }
+}
+
+/// Tells of each mismatch what it is. If there are any, and `fresh` is given, the script is carried out once more to know
+/// where the headers are and what the packets went through.
+pub(super) fn describe(
+    mismatches: Vec<Mismatch<'_>>,
+    inputs: &[Input],
+    script: &[Statement],
+    fresh: Option<Fresh<'_>>,
+) -> Vec<Failure> {
+    let mut wanted: Vec<usize> = Vec::new();
+    for input in mismatches.iter().filter_map(Mismatch::input) {
+        if wanted.len() < REPLAYED_MAX && !wanted.contains(&input) {
+            wanted.push(input);
+        }
+    }
+    let (mut replay, mut why_not) = (None, None);
+    if let Some(fresh) = fresh
+        && !wanted.is_empty()
+    {
+        match Replay::new(script, &wanted, fresh) {
+            Ok(replayed) => replay = Some(replayed),
+            Err(why) => why_not = Some(why),
+        }
+    }
+    let teller = Teller { inputs, replay: replay.as_ref() };
+    let mut traced = BTreeSet::new();
+    let mut failures = Vec::new();
+    for mismatch in &mismatches {
+        let (message, mut detail) = teller.mismatch(mismatch);
+        if let Some(why) = why_not.take() {
+            detail += &format!("  no trace: {why}\n");
+        }
+        if let Some(input) = mismatch.input()
+            && traced.len() < TRACES_MAX
+            && traced.insert(input)
+        {
+            detail += &teller.trace(input);
+        }
+        failures.push(Failure { line: mismatch.line, message, detail });
+    }
+    failures
+}
+
+struct Teller<'a> {
+    inputs: &'a [Input],
+    replay: Option<&'a Replay>,
+}
+
+impl Teller<'_> {
+    /// What is wrong in one line, and the lines that show it.
+    fn mismatch(&self, mismatch: &Mismatch<'_>) -> (String, String) {
+        let place = format!("port {}, packet {}", mismatch.port, mismatch.index + 1);
+        match &mismatch.kind {
+            MismatchKind::Differs(pattern, sent, other) => {
+                let (what, detail) = self.compare(pattern, sent);
+                let hint = match other {
+                    Some(line) => format!("; it is what line {line} expects"),
+                    None => String::new(),
+                };
+                (format!("{place}: {what}{hint}"), detail)
+            }
+            MismatchKind::Missing { pattern, instead, input } => {
+                let none = format!("{place}: expected a packet, none came");
+                let Some((port, sent)) = instead else {
+                    let input = input.map(|i| &self.inputs[i]);
+                    let fate = input.map_or(String::new(), |i| {
+                        format!(" (the packet of line {} {})", i.line, fate(&i.processed))
+                    });
+                    return (none + &fate, String::new());
+                };
+                let line = self.inputs[sent.input].line;
+                match pattern.map(|pattern| (pattern, compare(pattern, &sent.frame))) {
+                    Some((pattern, Some(_))) => {
+                        let (_, detail) = self.compare(pattern, sent);
+                        let fate = fate(&self.inputs[sent.input].processed);
+                        let heading = format!("  compared with what left by port {port}:\n");
+                        (format!("{none} (the packet of line {line} {fate})"), heading + &detail)
+                    }
+                    _ => {
+                        let message =
+                            format!("{none} (the packet of line {line} left by port {port} instead)");
+                        (message, String::new())
+                    }
+                }
+            }
+            MismatchKind::Extra(sent) => {
+                let came = self.came(&place, sent);
+                (format!("expected no more packets, but {came}"), show_frame(&sent.frame))
+            }
+            MismatchKind::Unwanted(sent) => {
+                let came = self.came(&place, sent);
+                (format!("expected no packet, but {came}"), show_frame(&sent.frame))
+            }
+        }
+    }
+
+    fn came(&self, place: &str, sent: &Sent) -> String {
+        let shown = &sent.frame[..sent.frame.len().min(MESSAGE_BYTES_MAX)];
+        let dots = if shown.len() < sent.frame.len() { "..." } else { "" };
+        let line = self.inputs[sent.input].line;
+        format!("{place}: {}{dots} came (from the packet of line {line})", hex(shown))
+    }
+
+    /// How a packet differs from the pattern: in words of the program's headers, if it is known where they are.
+    fn compare(&self, pattern: &Pattern, sent: &Sent) -> (String, String) {
+        let Some(difference) = compare(pattern, &sent.frame) else {
+            return Default::default();
+        };
+        let Some(Differences { found, headers_differ, text }) = self.differences(pattern, sent) else {
+            return (difference.message, difference.detail);
+        };
+        // Where bytes are missing at the end, or too many, that is all there is to say.
+        let message = match found.split_first() {
+            Some((first, [])) if headers_differ || !difference.length_only => first.clone(),
+            Some((first, more)) if headers_differ || !difference.length_only => {
+                format!("{first}, and {}", count(more.len(), "more difference"))
+            }
+            _ => difference.message,
+        };
+        (message, difference.detail + &text)
+    }
+
+    fn differences(&self, pattern: &Pattern, sent: &Sent) -> Option<Differences> {
+        let replay = self.replay?;
+        let replayed = replay.packets.get(&sent.input)?;
+        let (_, frame) = replayed.processed.sent.get(sent.output)?;
+        // Where the engines differ in the length, the headers need not be the same.
+        if frame.len() != sent.frame.len() {
+            return None;
+        }
+        let got = replayed.layouts.get(sent.output)?;
+        // What is expected may have other headers. If the program's parser understands what leaves, it is asked.
+        let port = self.inputs[sent.input].port;
+        let understood = replay.arriving(port, &sent.frame).is_some_and(|layout| layout == *got);
+        let expected = if understood { replay.arriving(port, &filled(pattern, &sent.frame)) } else { None };
+        let expected = expected.as_ref().unwrap_or(got);
+        Some(differences(replay.program(), pattern, expected, &sent.frame, got))
+    }
+
+    /// What a packet went through.
+    fn trace(&self, input: usize) -> String {
+        let Some(replayed) = self.replay.and_then(|replay| replay.packets.get(&input)) else {
+            return String::new();
+        };
+        let before = &self.inputs[input];
+        let mut text = format!("  trace of the packet of line {}:\n", before.line);
+        for line in replayed.trace.lines() {
+            text += &format!("    {line}\n");
+        }
+        if replayed.processed != before.processed {
+            let (again, before) = (fate(&replayed.processed), fate(&before.processed));
+            let other = if again == before { ", with other bytes" } else { "" };
+            text += &format!(
+                "  note: the trace is of the interpreter, where the packet {again}; in the test it {before}{other}\n"
+            );
+        }
+        text
+    }
+}
+
+/// A frame as the pattern has it; where that leaves it open, as it came.
+fn filled(pattern: &Pattern, got: &[u8]) -> Vec<u8> {
+    let mut frame = got.to_vec();
+    frame.resize(frame.len().max(pattern.nibbles.len().div_ceil(2)), 0);
+    if pattern.exact {
+        frame.truncate(pattern.nibbles.len().div_ceil(2));
+    }
+    for (i, nibble) in pattern.nibbles.iter().enumerate() {
+        if let Some(nibble) = nibble {
+            let (byte, high) = (&mut frame[i / 2], i.is_multiple_of(2));
+            *byte = if high { *byte & 0x0f | nibble << 4 } else { *byte & 0xf0 | nibble };
+        }
+    }
+    frame
+}

@@ -1,0 +1,524 @@
+//! Carries a script out.
+
+use super::key::{find_key, key_match, omitted};
+use super::mismatch::{Input, Mismatch, MismatchKind, Sent, describe};
+use super::replay::Fresh;
+use super::report::{Failure, StfOutcome, compare};
+use super::{Call, CounterCheck, CounterIndex, Match, Name, Pattern, Statement, StatementKind};
+use crate::commands::{execute_quietly, write_one};
+use p4jet_control::Control;
+use p4jet_control::Schema;
+use p4jet_control::names::{NameIndex, unknown};
+use p4jet_control::schema::{check_entries_open, param_names};
+use p4jet_control::{Act, Update};
+use p4jet_control::{CommandError, count};
+use p4jet_dataplane::{Processed, Worker};
+use p4jet_ir::{InstanceId, InstanceKind, TableId};
+use p4jet_tables::{Action, EntryHandle};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// What carries packets through: a worker, or a stand-in.
+pub trait Device {
+    /// One packet in, what became of it out.
+    fn process(&mut self, ingress_port: u32, frame: &[u8]) -> Processed;
+
+    /// Lets time go on until the output queues are empty. What became of the packets that left them, with the
+    /// number of the call of [`Self::process`] from which each came.
+    fn wait(&mut self) -> Vec<(u64, Processed)> {
+        Vec::new()
+    }
+}
+
+impl Device for Worker {
+    fn process(&mut self, ingress_port: u32, frame: &[u8]) -> Processed {
+        self.process_one(ingress_port, frame)
+    }
+
+    fn wait(&mut self) -> Vec<(u64, Processed)> {
+        self.run_queues_out()
+    }
+}
+
+/// Whether a script configures output queues, so that the program is to be lowered with them.
+pub fn configures_queues(script: &[Statement]) -> bool {
+    let name = |statement: &Statement| match &statement.kind {
+        StatementKind::Command { words } => words.first().map(|word| word.text.clone()),
+        _ => None,
+    };
+    script.iter().filter_map(name).any(|name| crate::commands::configures_queues(&name))
+}
+
+/// Carries a script out. Statements take effect in order; the packets that left are compared with those expected, port
+/// by port, at the end. A statement that fails (an unknown table) ends it.
+pub fn run(script: &[Statement], control: &Control, worker: &mut impl Device) -> StfOutcome {
+    run_with(script, control, worker, None)
+}
+
+/// [`run`]; failures come with the trace of the packet. For that the script is carried out once more, on a switch that
+/// `fresh` makes; if nothing fails that costs nothing.
+pub fn run_traced(
+    script: &[Statement],
+    control: &Control,
+    worker: &mut impl Device,
+    fresh: Fresh<'_>,
+) -> StfOutcome {
+    run_with(script, control, worker, Some(fresh))
+}
+
+fn run_with(
+    script: &[Statement],
+    control: &Control,
+    worker: &mut impl Device,
+    fresh: Option<Fresh<'_>>,
+) -> StfOutcome {
+    let mut runner = Runner {
+        control,
+        device: worker,
+        // The runner for bmv2 hands 10000 - p to the CLI; larger numbers than that keep their order, too.
+        priority_base: script.iter().filter_map(priority).max().unwrap_or(0).max(10_000),
+        labels: HashMap::new(),
+        inputs: Vec::new(),
+        sent: BTreeMap::new(),
+        mismatches: Vec::new(),
+        expected: BTreeMap::new(),
+        mentioned: BTreeSet::new(),
+        outcome: StfOutcome::default(),
+    };
+    if script.iter().all(|statement| runner.statement(statement)) {
+        runner.wait();
+        runner.compare();
+    }
+    let Runner { mismatches, inputs, mut outcome, .. } = runner;
+    outcome.failures.extend(describe(mismatches, &inputs, script, fresh));
+    outcome.failures.sort_by_key(|failure| failure.line);
+    outcome
+}
+
+fn priority(statement: &Statement) -> Option<u32> {
+    match statement.kind {
+        StatementKind::Add { priority, .. } => priority,
+        _ => None,
+    }
+}
+
+struct Runner<'a, D> {
+    control: &'a Control,
+    device: &'a mut D,
+    priority_base: u32,
+    /// Entries that `add … = label` made.
+    labels: HashMap<&'a str, (TableId, EntryHandle)>,
+    inputs: Vec<Input>,
+    /// By port.
+    sent: BTreeMap<u32, Vec<Sent>>,
+    mismatches: Vec<Mismatch<'a>>,
+    /// By port: line and pattern.
+    expected: BTreeMap<u32, Vec<(usize, Option<&'a Pattern>)>>,
+    /// Ports that some statement names: only on these an unexpected packet is a failure.
+    mentioned: BTreeSet<u32>,
+    outcome: StfOutcome,
+}
+
+/// What is wrong with a statement, and where in its line.
+struct Wrong {
+    column: Option<usize>,
+    message: String,
+    /// Whether the script can go on: a check that fails does not stop it, a statement that is wrong does.
+    goes_on: bool,
+}
+
+impl From<CommandError> for Wrong {
+    fn from(error: CommandError) -> Wrong {
+        Wrong { column: None, message: error.message, goes_on: false }
+    }
+}
+
+impl From<String> for Wrong {
+    fn from(message: String) -> Wrong {
+        Wrong { column: None, message, goes_on: false }
+    }
+}
+
+fn at(column: usize) -> impl Fn(String) -> Wrong {
+    move |message| Wrong { column: Some(column), message, goes_on: false }
+}
+
+/// A check that does not hold.
+fn check_failed(message: String) -> Wrong {
+    Wrong { column: None, message, goes_on: true }
+}
+
+impl<'a, D: Device> Runner<'a, D> {
+    /// Whether the script goes on.
+    fn statement(&mut self, statement: &'a Statement) -> bool {
+        let Err(wrong) = self.perform(statement) else {
+            return true;
+        };
+        let place = wrong.column.map_or(String::new(), |c| format!("column {c}: "));
+        let detail = wrong.column.map_or(String::new(), |column| caret(&statement.text, column));
+        let failure = Failure { line: statement.line, message: place + &wrong.message, detail };
+        self.outcome.failures.push(failure);
+        wrong.goes_on
+    }
+
+    fn perform(&mut self, statement: &'a Statement) -> Result<(), Wrong> {
+        match &statement.kind {
+            StatementKind::Add { table, priority, matches, call, label } => {
+                let id = self.table(table)?;
+                let update = self.entry(id, *priority, table, matches, call)?;
+                let handle = self.write(update)?.map(EntryHandle);
+                if let (Some(label), Some(handle)) = (label, handle) {
+                    self.labels.insert(label, (id, handle));
+                }
+            }
+            StatementKind::SetDefault { table, call } => {
+                let id = self.table(table)?;
+                let act = Act::Action(self.call(id, call)?);
+                self.write(Update::SetDefault { table: id, act })?;
+            }
+            StatementKind::RemoveAll => {
+                let tables: Vec<_> = self.control.schema().tables.sorted().map(TableId).collect();
+                for id in tables {
+                    if !self.control.program().tables[id.index()].const_entries {
+                        self.write(Update::Clear(id))?;
+                    }
+                }
+                self.labels.clear();
+            }
+            StatementKind::Packet { port, column, data } => {
+                self.check_port(*port).map_err(at(*column))?;
+                self.packet(statement.line, *port, data);
+            }
+            StatementKind::Expect { port, column, pattern } => {
+                self.check_port(*port).map_err(at(*column))?;
+                self.outcome.checks += 1;
+                self.mentioned.insert(*port);
+                self.expected.entry(*port).or_default().push((statement.line, pattern.as_ref()));
+            }
+            StatementKind::NoPacket => self.no_packet(statement.line),
+            StatementKind::Wait => self.wait(),
+            StatementKind::CheckCounter { counter, index, check } => {
+                self.outcome.checks += 1;
+                let id = self.find(counter, |names| &names.counters).map(InstanceId)?;
+                let index = self.counter_index(id, index)?;
+                self.check_counter(counter, id, index, check.as_ref())?;
+            }
+            StatementKind::CheckRegister { register, index, cond, value } => {
+                self.outcome.checks += 1;
+                let id = self.find(register, |names| &names.registers).map(InstanceId)?;
+                let InstanceKind::Register { width, .. } = self.control.program().instances[id.index()].kind
+                else {
+                    unreachable!("the index of registers holds registers");
+                };
+                let wanted = value.value(width).map_err(at(value.column))?;
+                let found = self.control.register_value(id, *index)?;
+                if !cond.holds(&found, &wanted) {
+                    let (name, cond) = (&register.text, cond.text());
+                    return Err(check_failed(format!(
+                        "register {name}({index}) is {found} ({found:#x}), expected {cond} {}",
+                        value.text()
+                    )));
+                }
+            }
+            StatementKind::Command { words } => {
+                let printed = self.command(words)?;
+                self.outcome.output += &printed;
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries an update out; returns the handle of what it made.
+    fn write(&self, update: Update) -> Result<Option<u32>, CommandError> {
+        write_one(self.control, update)
+    }
+
+    /// Refuses a port that the program would take for another.
+    fn check_port(&self, port: u32) -> Result<(), String> {
+        let max = self.control.switch().port_max();
+        if port <= max {
+            return Ok(());
+        }
+        Err(format!("found port {port}, expected one that the program can tell from others: 0 to {max}"))
+    }
+
+    fn find(&self, name: &Name, index: impl Fn(&Schema) -> &NameIndex) -> Result<u32, Wrong> {
+        find(index(self.control.schema()), name)
+    }
+
+    fn table(&self, name: &Name) -> Result<TableId, Wrong> {
+        self.find(name, |names| &names.tables).map(TableId)
+    }
+
+    fn entry(
+        &self,
+        id: TableId,
+        priority: Option<u32>,
+        name: &Name,
+        matches: &'a [Match],
+        call: &'a Call,
+    ) -> Result<Update, Wrong> {
+        let table = &self.control.program().tables[id.index()];
+        check_entries_open(table)?;
+        let mut key: Vec<_> = table.keys.iter().map(|_| None).collect();
+        for m in matches {
+            let index = find_key(&table.keys, m).map_err(at(m.field.column))?;
+            let field = &table.keys[index];
+            let value = key_match(field, &m.value).map_err(|why| {
+                let message = format!(
+                    "Invalid match key: field {} ({}, bit<{}>): {why}",
+                    field.name,
+                    field.kind.name(),
+                    field.width
+                );
+                at(m.field.column)(message)
+            })?;
+            if key[index].replace(value).is_some() {
+                return Err(at(m.field.column)(format!(
+                    "Invalid match key: field {} is given twice",
+                    field.name
+                )));
+            }
+        }
+        let key = key.into_iter().zip(&table.keys).map(|(m, k)| m.unwrap_or_else(|| omitted(k))).collect();
+        let priority = match (self.control.schema().shapes[id.index()].needs_priority, priority) {
+            (true, Some(p)) => self.priority_base - p,
+            (true, None) => {
+                let message = format!(
+                    "table {} has ternary, range or optional keys: expected a priority (the larger number wins) after its name",
+                    table.name
+                );
+                return Err(at(name.column)(message));
+            }
+            (false, _) => 0,
+        };
+        let act = Act::Action(self.call(id, call)?);
+        Ok(Update::Insert { table: id, key, priority, act })
+    }
+
+    fn call(&self, id: TableId, call: &Call) -> Result<Action, Wrong> {
+        let program = self.control.program();
+        let table = &program.tables[id.index()];
+        let action = find(&self.control.schema().shapes[id.index()].actions, &call.action)?;
+        let declared = table.actions[action as usize].action;
+        let params = &program.actions[declared.index()].params;
+        let names = param_names(program, declared);
+        let mut data: Vec<_> = params.iter().map(|_| None).collect();
+        for (place, (name, number)) in call.args.iter().enumerate() {
+            let column = name.as_ref().map_or(number.column, |n| n.column);
+            let index = match name {
+                Some(name) => names.iter().position(|n| *n == name.text),
+                None => (place < params.len()).then_some(place),
+            };
+            let Some(index) = index else {
+                let text = name.as_ref().map_or("", |n| n.text.as_str());
+                let action = &call.action.text;
+                let message = match (name, params.len()) {
+                    (_, 0) => format!("Action {action} needs 0 parameters, found {}", call.args.len()),
+                    (None, params) => {
+                        let params = count(params, "parameter");
+                        format!("Action {action} needs {params}, found {}", call.args.len())
+                    }
+                    (Some(_), _) => {
+                        let choices = unknown(text, names.iter().copied(), "its parameters are");
+                        format!("Action {action} has no parameter {text}: {choices}")
+                    }
+                };
+                return Err(at(column)(message));
+            };
+            let width = program.width(params[index]);
+            let value = number.value(width).map_err(|why| {
+                at(number.column)(format!(
+                    "Invalid runtime data: parameter {} (bit<{width}>): {why}",
+                    names[index]
+                ))
+            })?;
+            if data[index].replace(value).is_some() {
+                return Err(at(column)(format!(
+                    "Invalid runtime data: parameter {} is given twice",
+                    names[index]
+                )));
+            }
+        }
+        if let Some(missing) = data.iter().position(Option::is_none) {
+            let message = format!("Action {} needs the parameter {}", call.action.text, names[missing]);
+            return Err(at(call.action.column)(message));
+        }
+        Ok(Action { action, data: data.into_iter().flatten().collect() })
+    }
+
+    fn packet(&mut self, line: usize, port: u32, frame: &[u8]) {
+        self.mentioned.insert(port);
+        self.outcome.packets += 1;
+        let processed = self.device.process(port, frame);
+        let input = self.inputs.len();
+        for (output, (port, frame)) in processed.sent.iter().enumerate() {
+            self.sent.entry(*port).or_default().push(Sent { input, output, frame: frame.clone() });
+        }
+        self.inputs.push(Input { line, port, processed });
+    }
+
+    /// What was in output queues leaves.
+    fn wait(&mut self) {
+        for (input, later) in self.device.wait() {
+            let input = input as usize;
+            let Some(Input { processed, .. }) = self.inputs.get_mut(input) else { continue };
+            for (port, frame) in &later.sent {
+                let output = processed.sent.len();
+                self.sent.entry(*port).or_default().push(Sent { input, output, frame: frame.clone() });
+                processed.sent.push((*port, frame.clone()));
+            }
+            processed.dropped.extend(later.dropped);
+        }
+    }
+
+    /// The packets, on all ports, that left although no `expect` so far is for them: of each port the first.
+    fn no_packet(&mut self, line: usize) {
+        self.outcome.checks += 1;
+        for (port, sent) in &self.sent {
+            let index = self.expected.get(port).map_or(0, Vec::len);
+            if let Some(extra) = sent.get(index) {
+                let kind = MismatchKind::Unwanted(extra.clone());
+                self.mismatches.push(Mismatch { line, port: *port, index, kind });
+                return;
+            }
+        }
+    }
+
+    /// Carries a runtime command out; what it prints if it reads.
+    fn command(&mut self, words: &[Name]) -> Result<String, Wrong> {
+        let (mut line, mut starts) = (String::new(), Vec::new());
+        for word in words {
+            starts.push(line.len());
+            line = line + &word.text + " ";
+        }
+        execute_quietly(self.control, line.trim_end()).map_err(|error| {
+            let Some(span) = error.span else { return error.into() };
+            // What is missing at the end is told without a place.
+            let word = starts.iter().rposition(|start| *start <= span.start).filter(|_| !span.is_empty());
+            Wrong { column: word.map(|i| words[i].column), message: error.message, goes_on: false }
+        })
+    }
+
+    fn counter_index(&self, id: InstanceId, index: &CounterIndex) -> Result<u32, Wrong> {
+        let label = match index {
+            CounterIndex::Number(index) => return Ok(*index),
+            CounterIndex::Label(label) => label,
+        };
+        let Some((table, handle)) = self.labels.get(label.as_str()) else {
+            let choices = match self.labels.len() {
+                0 => "no entry has a label".to_string(),
+                _ => unknown(label, self.labels.keys().copied(), "labels are"),
+            };
+            return Err(format!("unknown label {label}: {choices}").into());
+        };
+        let instance = &self.control.program().instances[id.index()];
+        match instance.kind {
+            InstanceKind::DirectCounter { table: counted, .. } if counted != *table => {
+                let tables = &self.control.program().tables;
+                let (counted, table) = (&tables[counted.index()].name, &tables[table.index()].name);
+                Err(format!(
+                    "{} counts the entries of {counted}, but {label} is an entry of {table}",
+                    instance.name
+                )
+                .into())
+            }
+            _ => Ok(handle.0),
+        }
+    }
+
+    fn check_counter(
+        &self,
+        name: &Name,
+        id: InstanceId,
+        index: u32,
+        check: Option<&CounterCheck>,
+    ) -> Result<(), Wrong> {
+        let count = self.control.counter_value(id, index)?;
+        let Some(check) = check else {
+            return Ok(());
+        };
+        let (found, unit) = if check.bytes { (count.bytes, "byte") } else { (count.packets, "packet") };
+        if check.cond.holds(&u128::from(found), &check.value) {
+            return Ok(());
+        }
+        let (name, cond, value) = (&name.text, check.cond.text(), check.value);
+        let s = if found == 1 { "" } else { "s" };
+        Err(check_failed(format!("counter {name}({index}) has {found} {unit}{s}, expected {cond} {value}")))
+    }
+
+    /// Compares what left with what was expected.
+    fn compare(&mut self) {
+        let mut mismatches = Vec::new();
+        for port in &self.mentioned {
+            let sent = self.sent.get(port).map_or(&[][..], Vec::as_slice);
+            let expected = self.expected.get(port).map_or(&[][..], Vec::as_slice);
+            for index in 0..sent.len().max(expected.len()) {
+                let (line, kind) = match (expected.get(index), sent.get(index)) {
+                    (Some((line, pattern)), Some(sent)) => match pattern {
+                        Some(pattern) if compare(pattern, &sent.frame).is_some() => {
+                            let other = self.expected_elsewhere(*port, index, &sent.frame);
+                            (*line, MismatchKind::Differs(pattern, sent.clone(), other))
+                        }
+                        _ => continue,
+                    },
+                    (Some((line, pattern)), None) => (*line, self.missing(*line, *pattern)),
+                    (None, Some(sent)) => (self.inputs[sent.input].line, MismatchKind::Extra(sent.clone())),
+                    (None, None) => continue,
+                };
+                mismatches.push(Mismatch { line, port: *port, index, kind });
+            }
+        }
+        self.mismatches.extend(mismatches);
+        self.mismatches.sort_by_key(|mismatch| mismatch.line);
+    }
+
+    /// The line that expects this frame on the port, in place of one that came instead.
+    fn expected_elsewhere(&self, port: u32, index: usize, frame: &[u8]) -> Option<usize> {
+        let sent = self.sent.get(&port)?;
+        let others = self.expected.get(&port)?.iter().zip(sent).enumerate().filter(|(i, _)| *i != index);
+        let mut unmet = others.filter_map(|(_, ((line, pattern), sent))| {
+            let pattern = pattern.filter(|p| compare(p, &sent.frame).is_some())?;
+            compare(pattern, frame).is_none().then_some(*line)
+        });
+        unmet.next()
+    }
+
+    fn missing(&self, line: usize, pattern: Option<&'a Pattern>) -> MismatchKind<'a> {
+        // What left by a port where nothing is expected of it.
+        let idle = self.sent.iter().flat_map(|(port, sent)| {
+            let expected = self.expected.get(port).map_or(0, Vec::len);
+            sent.iter().skip(expected).map(|sent| (*port, sent))
+        });
+        let idle: Vec<(u32, &Sent)> = idle.collect();
+        // Scripts expect a packet after they send it.
+        let input = self.inputs.iter().rposition(|i| i.line < line);
+        let fits = |sent: &Sent| pattern.is_some_and(|p| compare(p, &sent.frame).is_none());
+        let instead = idle
+            .iter()
+            .find(|(_, sent)| fits(sent))
+            .or_else(|| idle.iter().find(|(_, sent)| pattern.is_some() && Some(sent.input) == input));
+        let instead = instead.map(|(port, sent)| (*port, (*sent).clone()));
+        MismatchKind::Missing { pattern, instead, input }
+    }
+}
+
+/// A line with a mark under a column.
+fn caret(text: &str, column: usize) -> String {
+    // A tab in the line stays one in front of the mark, so that the two stay aligned.
+    let blank: String = text.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+    format!("  | {text}\n  | {blank}^\n")
+}
+
+/// An object by its name: by dotted suffix, or else the only one whose name ends in the text.
+fn find(index: &NameIndex, name: &Name) -> Result<u32, Wrong> {
+    index.find(&name.text).or_else(|error| {
+        let mut ends = index
+            .names()
+            .zip(index.sorted())
+            .filter(|(n, _)| n.ends_with(&name.text) && !name.text.is_empty());
+        match (ends.next(), ends.next()) {
+            (Some((_, id)), None) => Ok(id),
+            _ => Err(at(name.column)(error.message)),
+        }
+    })
+}

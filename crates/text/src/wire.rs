@@ -1,0 +1,529 @@
+//! What goes over a control connection: one JSON object a line, an answer for each request, in their order.
+//!
+//! ```text
+//! {"command":"table_num_entries ipv4_lpm","data":true}    {"ok":true,"output":"2\n","data":2}
+//! {"commands":["table_add …","table_add …"]}               {"ok":true,"output":"","commands":2,"entries_added":2}
+//! {"write":[{"insert":{"table":"t","key":["1"],"do":{"action":"a"}}}]}   {"ok":true,"output":"","results":[{"handle":0}]}
+//! {"restore":["{\"state\":…}","…"]}                         {"ok":true,"output":""}
+//! {"load":"/x/r.p4","files":{"/x/r.p4":"…"}}               {"ok":true,"output":"kept: …\n"}
+//! {"complete":"table_add ipv","position":13}               {"ok":true,"output":"","start":10,"choices":["ingress.ipv4_lpm"]}
+//! {"subscribe":["digests"]}                                {"ok":true,"output":""} and then a message a line
+//! {"command":"table_delete ipv4_lpm 7"}                    {"ok":false,"output":"…","error":{"kind":"wrong","text":"…",…}}
+//! ```
+
+use crate::commands::{LoadSummary, Reply};
+use crate::error::LoadError;
+use crate::messages::{parse_topics, topic_names};
+use p4jet_control::Atomicity;
+use p4jet_control::NamedUpdate;
+use p4jet_control::Written;
+use p4jet_control::{CommandError, ErrorKind, INVALID_ARGUMENT};
+use p4jet_dataplane::Topics;
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use serde::ser::{SerializeSeq, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// One command; with `data`, what a command that reads found comes as JSON, too.
+    Command {
+        /// The command.
+        line: String,
+        /// Whether to give data.
+        data: bool,
+    },
+    /// A batch of updates.
+    Write {
+        /// The updates.
+        updates: Vec<NamedUpdate>,
+        /// What happens to the others when one is refused.
+        atomicity: Atomicity,
+    },
+    /// A file of commands, all of it or nothing.
+    Load {
+        /// The commands, one a line.
+        text: String,
+        /// The file's name, for errors.
+        name: String,
+    },
+    /// What `dump` said, in place of all that is set: all of it or nothing.
+    Restore {
+        /// One record a line.
+        text: String,
+    },
+    /// A program by its text: lets it run.
+    Program {
+        /// Which of the texts is the program.
+        path: PathBuf,
+        /// The program and what it includes.
+        texts: BTreeMap<PathBuf, String>,
+        /// Whether it runs only once `swap_configs` comes.
+        aside: bool,
+    },
+    /// What may stand at a place of a line.
+    Complete {
+        /// The line.
+        line: String,
+        /// The place, in bytes.
+        position: usize,
+    },
+    /// From now on, what happens: one [`crate::Message`] a line, and no more requests.
+    Subscribe {
+        /// Of what.
+        topics: Topics,
+    },
+}
+
+/// A request as it goes over the wire.
+#[derive(Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Fields {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    data: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commands: Option<Lines>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write: Option<Updates>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restore: Option<Lines>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    atomic: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    load: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<BTreeMap<PathBuf, String>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    aside: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    complete: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subscribe: Option<Vec<String>>,
+}
+
+impl Request {
+    /// Reads a request. The error is for whoever sent it.
+    pub fn parse(line: &[u8]) -> Result<Request, String> {
+        let mut fields: Fields = serde_json::from_slice(line).map_err(|e| format!("not a request: {e}"))?;
+        if let Some(names) = fields.subscribe.take() {
+            if fields != Fields::default() {
+                return Err("not a request: `subscribe` stands alone".into());
+            }
+            let topics = parse_topics(names.iter().map(String::as_str));
+            return topics
+                .map(|topics| Request::Subscribe { topics })
+                .map_err(|e| format!("not a request: {e}"));
+        }
+        if let Some(path) = fields.load.take() {
+            let (files, aside) = (fields.files.take(), std::mem::take(&mut fields.aside));
+            if fields != Fields::default() {
+                return Err("not a request: `load` stands with `files` and `aside` only".into());
+            }
+            let Some(texts) = files.filter(|files| files.contains_key(&path)) else {
+                return Err("not a request: `files` has no text under the name in `load`".into());
+            };
+            return Ok(Request::Program { path, texts, aside });
+        }
+        if fields.files.is_some() || fields.aside {
+            return Err("not a request: `files` and `aside` stand with `load`".into());
+        }
+        if let Some(Updates(updates)) = fields.write.take() {
+            let atomicity = match fields.atomic.take() {
+                Some(false) => Atomicity::ContinueOnError,
+                Some(true) | None => Atomicity::AllOrNothing,
+            };
+            if fields != Fields::default() {
+                return Err("not a request: `write` stands with `atomic` only".into());
+            }
+            return Ok(Request::Write { updates, atomicity });
+        }
+        match fields {
+            Fields { command: None, data: false, commands: None, restore: Some(Lines(text)), name: None, atomic: None, complete: None, position: None, .. } => {
+                Ok(Request::Restore { text })
+            }
+            Fields { restore: Some(_), .. } => Err("not a request: `restore` stands alone".into()),
+            Fields { command: Some(line), data, commands: None, restore: None, name: None, atomic: None, complete: None, position: None, .. } => {
+                Ok(Request::Command { line, data })
+            }
+            Fields { atomic: Some(false), .. } => {
+                Err("not a request: several commands are carried out all or none; send one request for each".into())
+            }
+            Fields { command: None, data: false, commands: Some(Lines(text)), name, complete: None, position: None, .. } => {
+                Ok(Request::Load { text, name: name.unwrap_or_else(|| "commands".into()) })
+            }
+            Fields { command: None, data: false, commands: None, restore: None, name: None, atomic: None, complete: Some(line), position, .. } => {
+                let position = position.unwrap_or(line.len());
+                Ok(Request::Complete { line, position })
+            }
+            _ => Err("not a request: expected `command` (and `data`), `commands` (and `name`, `atomic`), `write` (and `atomic`), `restore`, \
+                      `load` (and `files`, `aside`), `complete` (and `position`) or `subscribe`"
+                .into()),
+        }
+    }
+
+    /// The request as one line, without its end.
+    pub fn to_line(&self) -> String {
+        let fields = match self {
+            Request::Command { line, data } => {
+                Fields { command: Some(line.clone()), data: *data, ..Fields::default() }
+            }
+            Request::Load { text, name } => Fields {
+                commands: Some(Lines(text.clone())),
+                name: Some(name.clone()),
+                atomic: Some(true),
+                ..Fields::default()
+            },
+            Request::Write { updates, atomicity } => Fields {
+                write: Some(Updates(updates.clone())),
+                atomic: Some(*atomicity == Atomicity::AllOrNothing),
+                ..Fields::default()
+            },
+            Request::Restore { text } => Fields { restore: Some(Lines(text.clone())), ..Fields::default() },
+            Request::Program { path, texts, aside } => Fields {
+                load: Some(path.clone()),
+                files: Some(texts.clone()),
+                aside: *aside,
+                ..Fields::default()
+            },
+            Request::Complete { line, position } => {
+                Fields { complete: Some(line.clone()), position: Some(*position), ..Fields::default() }
+            }
+            Request::Subscribe { topics } => {
+                Fields { subscribe: Some(topic_names(*topics)), ..Fields::default() }
+            }
+        };
+        // Texts and numbers always have a JSON form.
+        serde_json::to_string(&fields).unwrap_or_default()
+    }
+}
+
+/// Lines of text: on the wire an array, here one text, as millions of short texts would take many times their length.
+#[derive(PartialEq)]
+struct Lines(String);
+
+impl Serialize for Lines {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut lines = serializer.serialize_seq(None)?;
+        for line in self.0.lines() {
+            lines.serialize_element(line)?;
+        }
+        lines.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Lines {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Lines, D::Error> {
+        struct Join;
+        impl<'de> Visitor<'de> for Join {
+            type Value = Lines;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array of lines")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut lines: A) -> Result<Lines, A::Error> {
+                let mut text = String::new();
+                while let Some(line) = lines.next_element::<String>()? {
+                    if line.contains('\n') {
+                        return Err(A::Error::custom("a line has no line end"));
+                    }
+                    text += &line;
+                    text.push('\n');
+                }
+                Ok(Lines(text))
+            }
+        }
+        deserializer.deserialize_seq(Join)
+    }
+}
+
+/// Updates of a request, at most [`UPDATES_MAX`] of them.
+#[derive(PartialEq, Serialize)]
+struct Updates(Vec<NamedUpdate>);
+
+/// Most updates of a request: a short one takes ten times its text in memory.
+const UPDATES_MAX: usize = 500_000;
+
+impl<'de> Deserialize<'de> for Updates {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Updates, D::Error> {
+        struct Bounded;
+        impl<'de> Visitor<'de> for Bounded {
+            type Value = Updates;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array of updates")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Updates, A::Error> {
+                let mut updates = Vec::new();
+                while let Some(update) = elements.next_element()? {
+                    if updates.len() == UPDATES_MAX {
+                        return Err(A::Error::custom(format_args!("expected at most {UPDATES_MAX} updates")));
+                    }
+                    updates.push(update);
+                }
+                Ok(Updates(updates))
+            }
+        }
+        deserializer.deserialize_seq(Bounded)
+    }
+}
+
+/// What an update of a batch came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UpdateResult {
+    /// The handle of what it made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handle: Option<u32>,
+    /// Why it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<WireError>,
+}
+
+impl From<(Written, Option<String>)> for Answer {
+    fn from((written, note): (Written, Option<String>)) -> Answer {
+        let ok = written.in_effect && written.results.iter().all(Result::is_ok);
+        let result = |result: Result<Option<u32>, CommandError>| match result {
+            Ok(handle) => UpdateResult { handle, error: None },
+            Err(error) => UpdateResult { handle: None, error: Some(error.into()) },
+        };
+        Answer { ok, note, results: written.results.into_iter().map(result).collect(), ..Answer::default() }
+    }
+}
+
+/// What the switch answers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Answer {
+    /// Whether it was done.
+    pub ok: bool,
+    /// What the commands print.
+    pub output: String,
+    /// Why it was not done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<WireError>,
+    /// What else there is to say: for standard error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// What a command that reads found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+    /// What the updates of a batch came to, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<UpdateResult>,
+    /// Commands of a file that were carried out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commands: Option<usize>,
+    /// Entries that they added.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entries_added: Option<usize>,
+    /// Where the word to complete begins, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<usize>,
+    /// The words that could stand there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+}
+
+/// An error in an answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WireError {
+    /// `wrong`, `unsupported`, or `request` if it was not understood at all.
+    pub kind: String,
+    /// The message.
+    pub text: String,
+    /// A stable code ([`CommandError::code`]): `TABLE_FULL`. None for `INVALID_ARGUMENT`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// The object that refused, by its name in the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entity: Option<String>,
+    /// The part of the change that is wrong ([`CommandError::field`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// What the field may be.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+    /// The bytes of the command that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub span: Option<(usize, usize)>,
+    /// The line of a file, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+}
+
+impl WireError {
+    pub(crate) fn request(text: impl Into<String>) -> WireError {
+        WireError { kind: "request".into(), text: text.into(), ..WireError::default() }
+    }
+
+    /// The error of a command.
+    pub(crate) fn into_command_error(self) -> CommandError {
+        let error = match self.kind.as_str() {
+            "unsupported" => CommandError::unsupported(self.text),
+            _ => CommandError::new(self.text),
+        };
+        CommandError {
+            code: self.code.map_or(error.code, Into::into),
+            entity: self.entity.map(Into::into),
+            field: self.field.map(Into::into),
+            choices: self.choices.into(),
+            span: self.span.map(|(start, end)| start..end),
+            ..error
+        }
+    }
+}
+
+impl From<CommandError> for WireError {
+    fn from(error: CommandError) -> WireError {
+        let kind = match error.kind() {
+            ErrorKind::Wrong => "wrong",
+            ErrorKind::Unsupported => "unsupported",
+        };
+        WireError {
+            kind: kind.into(),
+            text: error.message,
+            code: Some(error.code.into()).filter(|code| code != INVALID_ARGUMENT),
+            entity: error.entity.map(Into::into),
+            field: error.field.map(Into::into),
+            choices: error.choices.into(),
+            span: error.span.map(|span| (span.start, span.end)),
+            line: None,
+        }
+    }
+}
+
+impl Answer {
+    /// A refusal.
+    pub(crate) fn refused(error: WireError) -> Answer {
+        Answer { error: Some(error), ..Answer::default() }
+    }
+
+    /// The answer as one line, with its end.
+    pub fn to_line(&self) -> String {
+        // Texts and numbers always have a JSON form.
+        let mut line = serde_json::to_string(self).unwrap_or_default();
+        line.push('\n');
+        line
+    }
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Answer {
+        Answer {
+            ok: reply.refused.is_none(),
+            output: reply.text,
+            error: reply.refused.map(WireError::from),
+            note: reply.note,
+            data: reply.data,
+            ..Answer::default()
+        }
+    }
+}
+
+impl From<Answer> for Reply {
+    fn from(answer: Answer) -> Reply {
+        let refused = answer.error.map(WireError::into_command_error);
+        Reply { text: answer.output, note: answer.note, refused, data: answer.data }
+    }
+}
+
+impl From<Result<LoadSummary, LoadError>> for Answer {
+    fn from(loaded: Result<LoadSummary, LoadError>) -> Answer {
+        match loaded {
+            Ok(summary) => Answer {
+                ok: true,
+                output: summary.output,
+                note: summary.note,
+                commands: Some(summary.commands),
+                entries_added: Some(summary.entries_added),
+                ..Answer::default()
+            },
+            Err(error) => Answer::refused(WireError { line: Some(error.line), ..(*error.error).into() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn requests_and_what_is_none() {
+        let command = |line: &str, data| Ok(Request::Command { line: line.into(), data });
+        assert_eq!(Request::parse(br#"{"command":"help"}"#), command("help", false));
+        assert_eq!(Request::parse(br#"{"data":true,"command":"a\tb"}"#), command("a\tb", true));
+        let load = Request::Load { text: "a\n\nb\n".into(), name: "f".into() };
+        assert_eq!(Request::parse(br#"{"commands":["a","","b"],"atomic":true,"name":"f"}"#), Ok(load));
+        let complete = Request::Complete { line: "ta".into(), position: 2 };
+        assert_eq!(Request::parse(br#"{"complete":"ta"}"#), Ok(complete));
+        for (line, why) in [
+            (&b"POST / HTTP/1.1"[..], "expected value"),
+            (b"", "EOF"),
+            (b"[]", "expected `command`"),
+            (b"{}", "expected `command`"),
+            (br#"{"command":1}"#, "expected a string"),
+            (br#"{"command":"a","commands":[]}"#, "expected `command`"),
+            (br#"{"commands":["a"],"atomic":false}"#, "send one request for each"),
+            (br#"{"commands":["a\nb"]}"#, "a line has no line end"),
+            (br#"{"shell":"ls"}"#, "unknown field `shell`"),
+            (br#"{"load":"a.p4"}"#, "`files` has no text under the name in `load`"),
+            (br#"{"load":"a.p4","files":{"b.p4":""}}"#, "`files` has no text"),
+            (br#"{"load":"a.p4","files":{"a.p4":""},"data":true}"#, "only"),
+            (br#"{"command":"load a.p4","files":{"a.p4":""}}"#, "stand with `load`"),
+            (br#"{"subscribe":["weather"]}"#, "`weather` is nothing to subscribe to"),
+            (br#"{"subscribe":[],"data":true}"#, "stands alone"),
+            (b"{\"command\":\"\xff\"}", "unicode"),
+        ] {
+            let error = Request::parse(line).unwrap_err();
+            assert!(error.starts_with("not a request: ") && error.contains(why), "{line:?}: {error}");
+        }
+        // Depth costs no stack.
+        assert!(Request::parse("[".repeat(1 << 20).as_bytes()).is_err());
+        assert!(Request::parse(format!("{{\"data\":{}", "[".repeat(1 << 20)).as_bytes()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes: Vec<u8>) {
+            let _ = Request::parse(&bytes);
+        }
+
+        #[test]
+        fn no_json_panics(text in r#"\{("(command|commands|data|atomic|complete|position|name|subscribe)":(true|1|"a"|\["a"\]|null),?){0,4}\}"#) {
+            let _ = Request::parse(text.as_bytes());
+        }
+
+        #[test]
+        fn requests_come_through(line: String, data: bool, lines in "([^\n\r]*\n){0,5}", position: usize) {
+            for request in [
+                Request::Command { line: line.clone(), data },
+                Request::Load { text: lines.clone(), name: line.clone() },
+                Request::Restore { text: lines.clone() },
+                Request::Complete { line: line.clone(), position },
+                Request::Program {
+                    path: (&line).into(),
+                    texts: [((&line).into(), lines.clone()), ("x".into(), line.clone())].into(),
+                    aside: data,
+                },
+                Request::Subscribe { topics: Topics { digests: data, ageing: true, ports: !data } },
+            ] {
+                prop_assert!(!request.to_line().contains('\n'));
+                prop_assert_eq!(Request::parse(request.to_line().as_bytes()), Ok(request));
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Runtime commands, their updates, and the names of these.
+
+mod common;
+
+use common::control;
+use p4jet_control::NamedUpdate;
+use p4jet_text::read_command;
+use std::collections::BTreeSet;
+
+/// Each command that changes something says the same when it is named, written and read again.
+#[test]
+fn updates_survive_their_names() {
+    let control = control();
+    let mut kinds = BTreeSet::new();
+    for line in include_str!("changes.txt").lines() {
+        let update = read_command(&control, line).unwrap().unwrap_or_else(|| panic!("{line}"));
+        let json = serde_json::to_string(&control.named(&update)).unwrap();
+        let read: NamedUpdate = serde_json::from_str(&json).unwrap_or_else(|e| panic!("{json}: {e}"));
+        assert_eq!(control.resolve(&read).unwrap(), update, "{json}");
+        // What it says as a command is the same command.
+        let text = read.to_string();
+        if !text.starts_with('{') {
+            assert_eq!(read_command(&control, &text).unwrap(), Some(update), "{text}");
+        }
+        kinds.insert(json.split('"').nth(1).unwrap().to_string());
+    }
+    // All that there are.
+    assert_eq!(kinds.len(), 39, "{kinds:?}");
+    assert_eq!(read_command(&control, "table_dump l2").unwrap(), None);
+    assert!(read_command(&control, "table_add l3").is_err());
+}

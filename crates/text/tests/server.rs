@@ -1,0 +1,751 @@
+//! Clients of a running switch, friendly and not.
+//!
+//! Blind spots: what clients cost in processor time, and a machine that is short of memory or threads.
+
+mod common;
+
+use common::control;
+use p4jet_control::{
+    Atomicity, CommandError, Host, NamedUpdate, Observed, PortInfo, Program, Rights, SharedControl, Swap,
+    Swapped,
+};
+use p4jet_dataplane::{Cancel, Subscription, Switch, Topics};
+use p4jet_text::client::Client;
+use p4jet_text::prompt::{self, Commander};
+use p4jet_text::server::{self, Limits, Server};
+use p4jet_text::wire::{Answer, Request};
+use p4jet_text::{Commands, Users};
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes, unless it hangs.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("p4jet-server-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.join("switch.sock")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn shared() -> SharedControl {
+    SharedControl::new(control(), None)
+}
+
+/// A server on a fresh switch.
+fn start(limits: Limits) -> (Folder, Server) {
+    let folder = Folder::new();
+    let server = Server::unix(shared(), &folder.socket(), limits).unwrap();
+    (folder, server)
+}
+
+fn quick() -> Limits {
+    Limits { wait: Duration::from_millis(300), ..Limits::default() }
+}
+
+fn local(port: &Server) -> SocketAddr {
+    port.address().parse().unwrap()
+}
+
+fn tcp(control: SharedControl, limits: Limits, rights: Rights) -> io::Result<Server> {
+    Server::tcp(control, "127.0.0.1:0".parse().unwrap(), limits, Users::default(), rights)
+}
+
+/// What the switch says to bytes, until it ends the connection.
+fn said(path: &Path, bytes: &[u8]) -> String {
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let _ = stream.write_all(bytes);
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text);
+    text
+}
+
+/// That the switch still works for others, and soon.
+fn assert_serves(path: &Path) {
+    let start = Instant::now();
+    let mut client = Client::unix(path).unwrap();
+    assert_eq!(client.command("table_num_entries l2", false).unwrap().output, "0\n");
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[test]
+fn the_same_text_at_the_prompt_in_a_file_and_over_both_sockets() {
+    let script = include_str!("sessions/members.cmd");
+    let mut expected = Vec::new();
+    let failed = prompt::interact_with(&mut control(), script.as_bytes(), &mut expected).unwrap();
+    let screen = |commander: &mut dyn Commander| {
+        let mut out = Vec::new();
+        assert_eq!(prompt::interact_with(commander, script.as_bytes(), &mut out).unwrap(), failed);
+        String::from_utf8(out).unwrap()
+    };
+    let expected = String::from_utf8(expected).unwrap();
+    assert!(expected.len() > 500);
+    let (folder, _server) = start(Limits::default());
+    assert_eq!(screen(&mut Client::unix(&folder.socket()).unwrap()), expected);
+    let server = tcp(shared(), Limits::default(), Rights::nothing()).unwrap();
+    assert_eq!(screen(&mut Client::tcp(local(&server)).unwrap()), expected);
+    assert_eq!(screen(&mut shared()), expected);
+
+    // What reads prints the same from a file; changes print nothing there.
+    let file = "table_add l2 deny 5 =>\ntable_dump l2\nshow_tables";
+    let summary = Client::unix(&folder.socket()).unwrap().load("file", file).unwrap().unwrap();
+    assert_eq!((summary.commands, summary.entries_added), (3, 1));
+    let lines: Vec<_> = file.lines().skip(1).map(shared_after).collect();
+    assert_eq!(summary.output, lines.concat());
+}
+
+fn shared_after(line: &str) -> String {
+    let control = control();
+    control.execute("table_add l2 deny 5 =>").unwrap();
+    control.execute(line).unwrap()
+}
+
+#[test]
+fn a_file_is_all_or_nothing() {
+    let (folder, _server) = start(Limits::default());
+    let mut client = Client::unix(&folder.socket()).unwrap();
+    let text = "table_add l2 deny 1 =>\n\n# two\ntable_add l2 deny 1 =>";
+    let error = client.load("two.cmd", text).unwrap().unwrap_err();
+    let here = control();
+    assert_eq!(error, here.load("two.cmd", text).unwrap_err(), "as without a connection");
+    assert_eq!((error.line, &*error.error.code), (4, "DUPLICATE_ENTRY"));
+    let error = client.load("bad.cmd", "table_add l2 nothing 1 =>").unwrap().unwrap_err();
+    assert_eq!(error, here.load("bad.cmd", "table_add l2 nothing 1 =>").unwrap_err());
+    assert!(error.error.span.is_some());
+    assert_serves(&folder.socket());
+}
+
+#[test]
+fn answers_tell_codes_and_places() {
+    let (folder, _server) = start(Limits::default());
+    let mut client = Client::unix(&folder.socket()).unwrap();
+    let answer = client.command("table_delete l2 3", false).unwrap();
+    let error = answer.error.unwrap();
+    assert!(!answer.ok);
+    assert_eq!((error.kind.as_str(), error.code.as_deref()), ("wrong", Some("INVALID_HANDLE")));
+    assert_eq!(answer.output, "Deleting entry 3 from l2\n");
+    let error = client.command("table_dump l3", false).unwrap().error.unwrap();
+    assert_eq!((error.code.as_deref(), error.span), (Some("UNKNOWN_NAME"), Some((11, 13))));
+    assert_eq!(error.field.as_deref(), Some("table"));
+    assert!(error.choices.contains(&"ingress.l2".to_string()), "{error:?}");
+    let error = client.command("write_config_to_file x", false).unwrap().error.unwrap();
+    assert_eq!(error.kind, "unsupported");
+    let note = client.command("table_indirect_create_group route", false).unwrap().note.unwrap();
+    assert!(note.contains("act_prof_create_group"), "{note}");
+    for line in ["shell id", "!id"] {
+        let error = client.command(line, false).unwrap().error.unwrap();
+        assert!(error.text.contains("run only at the prompt"), "{}", error.text);
+    }
+    assert_eq!(client.complete("table_dump l", 12), (11, vec!["ingress.l2".to_string()]));
+    // What is no character boundary is no place.
+    assert_eq!(client.complete("é", 1).1, Vec::<String>::new());
+}
+
+#[test]
+fn the_socket_is_private_and_goes_with_the_switch() {
+    let (folder, server) = start(Limits::default());
+    let path = folder.socket();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let error = Server::unix(shared(), &path, Limits::default()).map(drop).unwrap_err();
+    assert_eq!(error.to_string(), format!("{}: a switch listens there already", path.display()));
+    assert_serves(&path);
+    let mut client = Client::unix(&path).unwrap();
+    drop(server);
+    assert!(!path.exists());
+    assert!(client.command("help", false).is_err(), "it let its clients go");
+
+    // One that was killed leaves its socket behind.
+    drop(UnixListener::bind(&path).unwrap());
+    let server = Server::unix(shared(), &path, Limits::default()).unwrap();
+    assert_serves(&path);
+    // Not its own any more: the path is somebody else's.
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "precious").unwrap();
+    drop(server);
+    let error = Server::unix(shared(), &path, Limits::default()).map(drop).unwrap_err();
+    assert!(error.to_string().ends_with("it exists and is no socket"), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "nothing else is left");
+    let error = Server::unix(shared(), &folder.0.join("none/x"), Limits::default()).map(drop).unwrap_err();
+    assert!(error.to_string().contains("none/x: "), "{error}");
+}
+
+#[test]
+fn addresses() {
+    let parse = |text| server::parse_address(text).map(|address| address.to_string());
+    assert_eq!(parse("9090").unwrap(), "127.0.0.1:9090");
+    assert_eq!(parse("localhost:9090").unwrap(), "127.0.0.1:9090");
+    assert_eq!(parse("0.0.0.0:1").unwrap(), "0.0.0.0:1");
+    assert_eq!(parse("[::1]:80").unwrap(), "[::1]:80");
+    for text in ["", "host", "1.2.3.4", "70000", ":9"] {
+        assert!(parse(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn garbage_is_answered_and_ends_the_connection() {
+    let (folder, _server) = start(Limits::default());
+    let path = folder.socket();
+    for garbage in
+        [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\0\xff\n", b"\n", b"{}\n", b"[1,2\n", b"{\"command\":7}\n"]
+    {
+        let text = said(&path, garbage);
+        let answer: Answer = serde_json::from_str(&text).unwrap();
+        assert!(!answer.ok && answer.error.unwrap().text.starts_with("not a request: "), "{text}");
+    }
+    // What a web page can make a browser send changes nothing.
+    let post = "POST / HTTP/1.1\r\nHost: localhost\r\n\r\n{\"command\":\"table_add l2 deny 1 =>\"}\n";
+    assert_eq!(said(&path, post.as_bytes()).lines().count(), 1);
+    let mut bytes = vec![0u8; 100_000];
+    let mut state = 1u32;
+    for byte in &mut bytes {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        *byte = (state >> 24) as u8;
+    }
+    for piece in bytes.chunks(5_000) {
+        assert!(said(&path, &[piece, b"\n"].concat()).starts_with("{\"ok\":false"));
+    }
+    assert_serves(&path);
+}
+
+/// A Thrift client sends no line, and waits for an answer.
+#[test]
+fn a_thrift_client_is_told_at_once() {
+    let (folder, _server) = start(Limits { wait: DEADLINE, ..Limits::default() });
+    let begin = Instant::now();
+    let text = said(&folder.socket(), b"\x80\x01\0\x01\0\0\0\x14Standard:bm_get_info\0\0\0\0\0");
+    assert!(text.contains("there is no Thrift server here"), "{text}");
+    assert!(begin.elapsed() < DEADLINE / 2);
+}
+
+#[test]
+fn long_requests_end_at_their_limit() {
+    let limits = Limits { line: 1000, file: 10_000, ..quick() };
+    let (folder, _server) = start(limits);
+    let path = folder.socket();
+    let text = said(&path, &vec![b'{'; 20_000]);
+    assert!(text.contains("a request has at most 10000 bytes"), "{text}");
+    let command = Request::Command { line: "x".repeat(2000), data: false }.to_line() + "\n";
+    let text = said(&path, command.as_bytes());
+    assert!(text.contains("a command has at most 1000 bytes"), "{text}");
+    let mut client = Client::unix(&path).unwrap();
+    let file: String = (0..100).map(|key| format!("table_add ipv4_lpm deny {key}/32 =>\n")).collect();
+    assert!(file.len() > 1000);
+    assert_eq!(client.load("file", &file).unwrap().unwrap().entries_added, 100);
+    let error = client.load("file", &file.repeat(10)).unwrap_err();
+    assert!(error.to_string().contains("10000 bytes"), "{error}");
+}
+
+#[test]
+fn half_requests_and_silence_end_in_time() {
+    let (folder, _server) = start(quick());
+    let path = folder.socket();
+    for half in [&b""[..], b"{\"command\":\"help\"", b"{\"command\":\"help\"}\n{"] {
+        let start = Instant::now();
+        let text = said(&path, half);
+        assert!(text.contains("no whole request came within 300ms"), "{text}");
+        assert!(start.elapsed() < DEADLINE);
+    }
+    // Byte by byte it takes no longer.
+    let mut slow = UnixStream::connect(&path).unwrap();
+    let start = Instant::now();
+    while slow.write_all(b" ").is_ok() {
+        assert!(start.elapsed() < DEADLINE);
+        thread::sleep(Duration::from_millis(20));
+    }
+    // Who has asked something may think about it.
+    let mut client = Client::unix(&path).unwrap();
+    client.command("help", false).unwrap();
+    thread::sleep(Duration::from_millis(700));
+    client.command("help", false).unwrap();
+}
+
+#[test]
+fn a_flood_of_connections_is_refused_and_passes() {
+    let (folder, host) = (Folder::new(), Arc::new(Stub::default()));
+    let path = folder.socket();
+    let shared = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+    let limits = Limits { per_user: 8, silent: DEADLINE, ..quick() };
+    let begin = Instant::now();
+    let _server = Server::unix(shared, &path, limits).unwrap();
+    let mut friend = Client::unix(&path).unwrap();
+    friend.command("help", false).unwrap();
+    let flood: Vec<_> = (0..300).map(|_| UnixStream::connect(&path).unwrap()).collect();
+    let mut refused = 0;
+    for stream in &flood {
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let mut line = String::new();
+        let _ = BufReader::new(stream).read_line(&mut line);
+        refused += usize::from(line.contains("8 clients of user "));
+        // Those who were let in were there, and only when they were silent for long.
+        friend.command("table_num_entries l2", false).unwrap();
+    }
+    assert!(refused >= 200, "{refused}");
+    // The operator learns of it: once, and at most every ten seconds again.
+    let said = host.refused.lock().unwrap().clone();
+    assert!((1..=1 + begin.elapsed().as_secs() / 10).contains(&(said.len() as u64)), "{said:?}");
+    assert!(
+        said[0].starts_with("refused a client of user ") && said[0].contains("8 clients of user "),
+        "{said:?}"
+    );
+    drop(flood);
+    let start = Instant::now();
+    // Their places are free again.
+    while Client::unix(&path).and_then(|mut client| client.command("help", false)).is_err() {
+        assert!(start.elapsed() < DEADLINE);
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Clients that connect and say nothing, or half of something, or do not read, cannot keep others out.
+#[test]
+fn silent_clients_give_way() {
+    let silent = Duration::from_millis(100);
+    for (clients, per_user) in [(6, 100), (100, 6)] {
+        let limits = Limits { clients, per_user, silent, wait: DEADLINE, ..Limits::default() };
+        let (folder, _server) = start(limits);
+        let path = folder.socket();
+        let connect = |bytes: &[u8]| {
+            let mut stream = UnixStream::connect(&path).unwrap();
+            stream.write_all(bytes).unwrap();
+            stream
+        };
+        // One that has asked something before; one in the middle of a request; one that never reads what it asked for.
+        let mut held: Vec<UnixStream> = Vec::new();
+        held.push(connect(b"{\"command\":\"help\"}\n"));
+        held.push(connect(b"{\"command\":\"he"));
+        let deaf = UnixStream::connect(&path).unwrap();
+        deaf.set_nonblocking(true).unwrap();
+        let start = Instant::now();
+        while (&deaf).write(b"{\"command\":\"help\"}\n").is_ok() {
+            assert!(start.elapsed() < DEADLINE);
+        }
+        held.push(deaf);
+        held.extend((0..3).map(|_| connect(b"")));
+        let mut served = 0;
+        while served < 12 {
+            assert!(start.elapsed() < DEADLINE, "{served} were served");
+            if Client::unix(&path).and_then(|mut client| client.command("help", false)).is_ok() {
+                held.push(connect(b""));
+                served += 1;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        // The first that lost its place was told why.
+        held[0].set_read_timeout(Some(DEADLINE)).unwrap();
+        let mut said = String::new();
+        let _ = held[0].read_to_string(&mut said);
+        assert!(said.contains("this connection was silent for 100ms"), "{said}");
+    }
+}
+
+#[test]
+fn over_tcp_nothing_is_opened_without_a_grant() {
+    let host = Arc::new(Stub::default());
+    let control = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+    let server = tcp(control.clone(), Limits::default(), Rights::nothing()).unwrap();
+    let folder = Folder::new();
+    let _unix = Server::unix(control, &folder.socket(), Limits::default()).unwrap();
+    for (line, all) in [
+        ("load good.p4", true),
+        ("load_new_config_file bad.p4", true),
+        ("port_add veth0 1", true),
+        ("capture start 1 a.pcap", true),
+        // What touches no file has no rights to any, whoever asks.
+        ("stats", false),
+        ("trace list", false),
+    ] {
+        Client::tcp(local(&server)).unwrap().command(line, false).unwrap();
+        assert_eq!(*host.had_all_rights.lock().unwrap(), Some(false), "{line} over TCP");
+        Client::unix(&folder.socket()).unwrap().command(line, false).unwrap();
+        assert_eq!(*host.had_all_rights.lock().unwrap(), Some(all), "{line} over the Unix socket");
+    }
+    let everywhere = Server::tcp(
+        shared(),
+        "0.0.0.0:0".parse().unwrap(),
+        Limits::default(),
+        Users::default(),
+        Rights::nothing(),
+    );
+    let why = everywhere.map(drop).unwrap_err().to_string();
+    assert!(why.contains("can be reached from other machines") && why.contains("--allow-users all"), "{why}");
+    let all =
+        Server::tcp(shared(), "0.0.0.0:0".parse().unwrap(), Limits::default(), Users::All, Rights::nothing());
+    assert!(all.is_ok());
+}
+
+#[test]
+fn a_burst_of_lines_is_answered_in_order() {
+    const LINES: usize = 100_000;
+    let (folder, _server) = start(Limits::default());
+    let path = folder.socket();
+    let stream = UnixStream::connect(&path).unwrap();
+    let mut writer = stream.try_clone().unwrap();
+    let sending = thread::spawn(move || {
+        let burst: String =
+            (0..LINES).map(|n| format!("{{\"command\":\"register_write cells 0 {}\"}}\n", n % 200)).collect();
+        writer.write_all(burst.as_bytes()).unwrap();
+        writer.write_all(b"{\"command\":\"register_read cells 0\"}\n").unwrap();
+    });
+    let mut answers = BufReader::new(stream).lines();
+    // Meanwhile others are served.
+    assert_serves(&path);
+    for _ in 0..LINES {
+        let line = answers.next().unwrap().unwrap();
+        assert!(line.starts_with("{\"ok\":true"), "{line}");
+    }
+    let last: Answer = serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap();
+    assert_eq!(last.output, format!("cells[0]= {}\n", (LINES - 1) % 200));
+    sending.join().unwrap();
+}
+
+#[test]
+fn who_never_reads_is_dropped() {
+    let (folder, server) = start(quick());
+    let path = folder.socket();
+    let mut deaf = UnixStream::connect(&path).unwrap();
+    deaf.set_write_timeout(Some(DEADLINE)).unwrap();
+    let start = Instant::now();
+    // Nobody can send for ever: answers fill the socket, then the connection ends.
+    while deaf.write_all(b"{\"command\":\"help\"}\n").is_ok() {
+        assert!(start.elapsed() < DEADLINE);
+    }
+    assert_serves(&path);
+    drop(server);
+    assert!(start.elapsed() < DEADLINE);
+}
+
+#[test]
+fn many_clients_at_once_do_not_mix() {
+    let (folder, _server) = start(Limits::default());
+    let path = folder.socket();
+    thread::scope(|scope| {
+        for client in 0..8u32 {
+            let path = &path;
+            scope.spawn(move || {
+                let mut connection = Client::unix(path).unwrap();
+                for round in 0..200 {
+                    let key = client * 1000 + round;
+                    let added =
+                        connection.command(&format!("table_add ipv4_lpm deny {key}/32 =>"), false).unwrap();
+                    let handle = added.output.rsplit(' ').next().unwrap().trim().to_string();
+                    assert!(
+                        connection.command(&format!("table_delete ipv4_lpm {handle}"), false).unwrap().ok
+                    );
+                }
+            });
+        }
+        // Files in between, each of which is undone.
+        let path = &path;
+        scope.spawn(move || {
+            let mut connection = Client::unix(path).unwrap();
+            for _ in 0..50 {
+                let file = "table_add l2 deny 99999 =>\ntable_add l2 deny 99999 =>";
+                assert!(connection.load("file", file).unwrap().is_err());
+            }
+        });
+    });
+    assert_serves(&path);
+}
+
+/// Ports by name, and a program that is always the same.
+#[derive(Default)]
+struct Stub {
+    ports: Mutex<Vec<PortInfo>>,
+    stopped: AtomicBool,
+    /// Programs that are never done.
+    compiling: AtomicUsize,
+    /// Of the last call that had some.
+    had_all_rights: Mutex<Option<bool>>,
+    /// What it was told of clients that were refused.
+    refused: Mutex<Vec<String>>,
+}
+
+impl Stub {
+    fn note(&self, rights: &Rights) {
+        *self.had_all_rights.lock().unwrap() = Some(matches!(rights, Rights::All));
+    }
+}
+
+impl Host for Stub {
+    fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, String> {
+        let (Program::File(_, rights) | Program::Texts(_, _, rights)) = program;
+        self.note(rights);
+        let program = program.path();
+        if program.ends_with("endless.p4") {
+            self.compiling.fetch_add(1, Ordering::SeqCst);
+            while !cancel.is_cancelled() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            self.compiling.fetch_sub(1, Ordering::SeqCst);
+            return Err("it was cancelled".into());
+        }
+        if program.ends_with("broken.p4") {
+            panic!("the compiler lost its way");
+        }
+        if !program.ends_with("good.p4") {
+            return Err(format!("error: {} does not compile", program.display()));
+        }
+        let text = common::PROGRAM.replace("ingress.l2", "ingress.renamed");
+        let switch = Switch::new(p4jet_ir::text::parse(&text).unwrap())?;
+        Ok(Box::new(move || Ok(Swapped { switch, told: "l2: its entries are gone\n".into() })))
+    }
+
+    fn observe(&self, words: &[&str], rights: &Rights, _: &Cancel) -> Result<Observed, String> {
+        self.note(rights);
+        Ok(Observed { text: format!("{}\n", words.join(" ")), ..Observed::default() })
+    }
+
+    fn prepare_queues(&self) -> Result<Swap, String> {
+        Err("this one has none".to_string())
+    }
+
+    fn subscribe(&self, _: Topics) -> Result<Subscription, String> {
+        Err("nothing happens here".to_string())
+    }
+
+    fn ports(&self) -> Vec<PortInfo> {
+        self.ports.lock().unwrap().clone()
+    }
+
+    fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), String> {
+        self.note(rights);
+        let mut ports = self.ports.lock().unwrap();
+        if ports.iter().any(|port| port.number == number) {
+            return Err(format!("port {number} is in use"));
+        }
+        let extra = vec![("why".to_string(), "no carrier".to_string())];
+        ports.push(PortInfo { number, spec: spec.into(), up: number != 2, extra });
+        Ok(())
+    }
+
+    fn remove_port(&self, number: u32) -> Result<(), String> {
+        self.ports.lock().unwrap().retain(|port| port.number != number);
+        Ok(())
+    }
+
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+    }
+
+    fn clients_refused(&self, why: &str) {
+        self.refused.lock().unwrap().push(why.to_string());
+    }
+}
+
+/// Waits until so many programs are being compiled.
+fn wait_for_compilations(host: &Stub, count: usize) {
+    let start = Instant::now();
+    while host.compiling.load(Ordering::SeqCst) != count {
+        assert!(
+            start.elapsed() < DEADLINE,
+            "{} compilations, not {count}",
+            host.compiling.load(Ordering::SeqCst)
+        );
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_compilation_keeps_nobody_waiting_and_ends_with_its_client() {
+    let host = Arc::new(Stub::default());
+    let folder = Folder::new();
+    let control = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+    let server = tcp(control.clone(), Limits::default(), Rights::All).unwrap();
+    let _local = Server::unix(control, &folder.socket(), Limits::default()).unwrap();
+    let request = |path: &str| {
+        let request = Request::Command { line: format!("load {path}"), data: false };
+        request.to_line() + "\n"
+    };
+    let mut local = UnixStream::connect(folder.socket()).unwrap();
+    local.write_all(request("endless.p4").as_bytes()).unwrap();
+    wait_for_compilations(&host, 1);
+    // A client that will send nothing more may still wait for the answer.
+    local.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut remote = std::net::TcpStream::connect(server.address()).unwrap();
+    remote.write_all(request("endless.p4").as_bytes()).unwrap();
+    wait_for_compilations(&host, 2);
+
+    // Others go on meanwhile.
+    let mut client = Client::unix(&folder.socket()).unwrap();
+    let mut done = |line: &str| client.command(line, false).unwrap();
+    assert!(done("table_num_entries l2").ok);
+    assert!(done("stats on").ok);
+    assert!(done("load good.p4").ok);
+    assert!(done("load_new_config_file good.p4").ok);
+
+    // But not any number of them.
+    let more: Vec<_> = (3..=4)
+        .map(|count| {
+            let mut more = UnixStream::connect(folder.socket()).unwrap();
+            more.write_all(request("endless.p4").as_bytes()).unwrap();
+            wait_for_compilations(&host, count);
+            more
+        })
+        .collect();
+    let refused = done("load good.p4");
+    assert!(!refused.ok);
+    let why = refused.error.unwrap().text;
+    assert_eq!(why, "Error: four compilations are running, which is the limit; try again later");
+    assert!(done("show_tables").ok);
+
+    drop(remote);
+    wait_for_compilations(&host, 3);
+    drop(more);
+    wait_for_compilations(&host, 1);
+    assert!(done("load good.p4").ok);
+    drop(local);
+    wait_for_compilations(&host, 0);
+}
+
+#[test]
+fn a_panic_in_a_compilation_is_the_answer() {
+    let host = Arc::new(Stub::default());
+    let folder = Folder::new();
+    let control = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+    let _server = Server::unix(control, &folder.socket(), Limits::default()).unwrap();
+    let texts = [("broken.p4".into(), String::new())];
+    for request in [
+        Request::Command { line: "load broken.p4".into(), data: false },
+        Request::Command { line: "load_new_config_file broken.p4".into(), data: false },
+        Request::Program { path: "broken.p4".into(), texts: texts.into(), aside: false },
+    ] {
+        let mut stream = UnixStream::connect(folder.socket()).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.write_all((request.to_line() + "\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).expect("an answer comes");
+        assert!(answer.contains("a bug of p4jet: the compiler lost its way"), "{answer}");
+    }
+    assert_serves(&folder.socket());
+}
+
+#[test]
+fn a_client_that_left_is_missed_whatever_it_had_sent() {
+    let host = Arc::new(Stub::default());
+    let control = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+    let server = tcp(control, Limits::default(), Rights::All).unwrap();
+    let mut client = std::net::TcpStream::connect(server.address()).unwrap();
+    let line = |line: &str| Request::Command { line: line.into(), data: false }.to_line() + "\n";
+    client.write_all((line("load endless.p4") + &line("show_tables")).as_bytes()).unwrap();
+    wait_for_compilations(&host, 1);
+    drop(client);
+    wait_for_compilations(&host, 0);
+}
+
+#[test]
+fn ports_and_programs() {
+    let host = Arc::new(Stub::default());
+    let folder = Folder::new();
+    let control = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+    let _server = Server::unix(control, &folder.socket(), Limits::default()).unwrap();
+    let mut client = Client::unix(&folder.socket()).unwrap();
+    let mut text = |line: &str| {
+        let answer = client.command(line, false).unwrap();
+        let error = answer.error.map_or(String::new(), |error| format!("! {}\n", error.text));
+        answer.output + &error + answer.note.as_deref().unwrap_or("")
+    };
+    assert_eq!(text("port_add veth0 1") + &text("port_add tap:t 2"), "");
+    assert_eq!(text("port_add veth9 1"), "! Invalid device manager operation (ERROR): port 1 is in use\n");
+    assert_eq!(
+        text("show_ports"),
+        "  port #       iface name       status  extra info\n\
+         ==================================================\n\
+         \u{20}   1            veth0            UP    why=no carrier\n\
+         \u{20}   2            tap:t           DOWN   why=no carrier\n"
+    );
+    assert_eq!(text("stats on"), "stats on\n");
+    assert_eq!(text("port_remove 1"), "");
+    assert_eq!(host.ports().len(), 1);
+
+    assert!(text("load bad.p4").ends_with("bad.p4 does not compile\n"));
+    assert_eq!(text("table_num_entries l2"), "0\n", "the old program still runs");
+    assert_eq!(
+        text("swap_configs").lines().nth(1).unwrap(),
+        "! Invalid swap operation (NO_ONGOING_SWAP): load_new_config_file comes first"
+    );
+    assert_eq!(
+        text("load_new_config_file good.p4"),
+        "Loading new Json config\nuntil swap_configs commands go to the program that still runs"
+    );
+    assert_eq!(
+        text("load_new_config_file good.p4").lines().nth(1).unwrap(),
+        "! Invalid swap operation (ONGOING_SWAP): swap_configs comes first, or load, which forgets the prepared \
+         program"
+    );
+    assert_eq!(text("table_num_entries l2"), "0\n");
+    assert_eq!(text("swap_configs"), "Swapping configs\nl2: its entries are gone");
+    assert_eq!(text("table_num_entries renamed"), "0\n");
+    assert!(text("table_num_entries l2").starts_with("! Invalid table name (l2)"));
+    assert_eq!(text("load good.p4"), "l2: its entries are gone\n");
+    assert_eq!(text("stop"), "");
+    assert!(host.stopped.load(Ordering::SeqCst));
+    let error = client.load("file", "stop").unwrap().unwrap_err();
+    assert!(error.to_string().contains("not supported here: stop"), "{error}");
+}
+
+#[test]
+fn another_server_is_no_switch() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"220 smtp\r\n").unwrap();
+    });
+    let error = Client::tcp(address).unwrap().command("help", false).unwrap_err();
+    assert!(error.to_string().contains("it is no p4jet that answers"), "{error}");
+    // Nobody listens any more, or not for long.
+    if let Ok(mut client) = Client::tcp(address) {
+        assert!(client.command("help", false).is_err());
+    }
+}
+
+#[test]
+fn batches_of_updates_over_a_connection() {
+    let (folder, _server) = start(Limits::default());
+    let mut client = Client::unix(&folder.socket()).unwrap();
+    let update =
+        |text: &str| serde_json::from_str::<NamedUpdate>(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let insert = |key: u32| {
+        update(&format!(r#"{{"insert":{{"table":"l2","key":["{key}"],"do":{{"action":"deny"}}}}}}"#))
+    };
+    let delete = update(r#"{"delete":{"table":"l2","entry":{"made":0}}}"#);
+    let results = client.write(vec![insert(1), insert(2), delete], Atomicity::AllOrNothing).unwrap();
+    assert_eq!(results, [Ok(Some(0)), Ok(Some(1)), Ok(None)]);
+    let refused = [insert(3), update(r#"{"clear":{"table":"l7"}}"#), insert(2)];
+    let results = client.write(refused.to_vec(), Atomicity::AllOrNothing).unwrap();
+    let codes = |results: Vec<Result<_, CommandError>>| {
+        results.into_iter().map(|result| result.map_err(|error| error.code.into_string())).collect::<Vec<_>>()
+    };
+    let error = |code: &str| Err(code.to_string());
+    assert_eq!(codes(results), [error("ABORTED"), error("UNKNOWN_NAME"), error("ABORTED")]);
+    let results = codes(client.write(refused.to_vec(), Atomicity::ContinueOnError).unwrap());
+    assert!(results[0].is_ok());
+    assert_eq!(results[1..], [error("UNKNOWN_NAME"), error("DUPLICATE_ENTRY")]);
+    assert_eq!(client.command("table_num_entries l2", false).unwrap().output, "2\n");
+}
